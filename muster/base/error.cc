@@ -1,0 +1,122 @@
+#include "muster/base/error.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace muster {
+namespace {
+
+std::string render(ErrorKind kind, const std::string& message,
+                   const std::vector<std::string>& causes, const std::string& hint) {
+  std::string text(to_string(kind));
+  text += ": ";
+  text += message;
+  for (const std::string& cause : causes) text += "\n  caused by: " + cause;
+  if (!hint.empty()) text += "\n  hint: " + hint;
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_string(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalidArgument:
+      return "InvalidArgument";
+    case ErrorKind::kNotFound:
+      return "NotFound";
+    case ErrorKind::kCorrupt:
+      return "Corrupt";
+    case ErrorKind::kNonFinite:
+      return "NonFinite";
+    case ErrorKind::kPeerLost:
+      return "PeerLost";
+    case ErrorKind::kTimeout:
+      return "Timeout";
+    case ErrorKind::kUnavailable:
+      return "Unavailable";
+    case ErrorKind::kCancelled:
+      return "Cancelled";
+    case ErrorKind::kInternal:
+      return "Internal";
+  }
+  return "Internal";
+}
+
+Error::Error(ErrorKind kind, std::string message, std::string hint)
+    : kind_(kind), message_(std::move(message)), hint_(std::move(hint)) {
+  text_ = render(kind_, message_, causes_, hint_);
+}
+
+Error Error::with_context(std::string message) const {
+  Error error = *this;
+  error.causes_.insert(error.causes_.begin(), error.message_);
+  error.message_ = std::move(message);
+  error.text_ = render(error.kind_, error.message_, error.causes_, error.hint_);
+  return error;
+}
+
+Error invalid_argument(std::string message, std::string hint) {
+  return Error(ErrorKind::kInvalidArgument, std::move(message), std::move(hint));
+}
+Error not_found(std::string message, std::string hint) {
+  return Error(ErrorKind::kNotFound, std::move(message), std::move(hint));
+}
+Error corrupt(std::string message, std::string hint) {
+  return Error(ErrorKind::kCorrupt, std::move(message), std::move(hint));
+}
+Error internal_error(std::string message, std::string hint) {
+  return Error(ErrorKind::kInternal, std::move(message), std::move(hint));
+}
+
+Error from_errno(int error_number, std::string message, std::string hint) {
+  ErrorKind kind = ErrorKind::kInternal;
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      kind = ErrorKind::kNotFound;
+      break;
+    case EAGAIN:
+    case EADDRINUSE:
+    case ENOSPC:
+    case EDQUOT:
+    case ECONNREFUSED:
+    case EBUSY:
+      kind = ErrorKind::kUnavailable;
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case EINVAL:
+    case EISDIR:
+      kind = ErrorKind::kInvalidArgument;
+      break;
+    case ETIMEDOUT:
+      kind = ErrorKind::kTimeout;
+      break;
+    default:
+      break;
+  }
+  return Error(kind, std::move(message) + ": " + std::strerror(error_number), std::move(hint));
+}
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalidArgument:
+    case ErrorKind::kNotFound:
+      return 2;
+    case ErrorKind::kPeerLost:
+    case ErrorKind::kTimeout:
+    case ErrorKind::kUnavailable:
+      return 138;
+    case ErrorKind::kCancelled:
+      return 143;
+    case ErrorKind::kCorrupt:
+    case ErrorKind::kNonFinite:
+    case ErrorKind::kInternal:
+      return 1;
+  }
+  return 1;
+}
+
+}  // namespace muster

@@ -1,0 +1,70 @@
+// The one error type of Muster: a kind, a message, the chain of causes, and what to do about it.
+// Thread safety: a value; copying is cheap enough for the paths that fail.
+//
+// What ends the run is thrown as Error. Where the caller decides (files, network, parsing) the same
+// record travels in a Result<T> (result.h). Errors of other libraries are converted once, at the border.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+enum class ErrorKind {
+  kInvalidArgument,  // the caller asked for something that cannot be
+  kNotFound,         // a file, key, variable or task that should exist does not
+  kCorrupt,          // bytes that fail their checks
+  kNonFinite,        // NaN or infinity where training needs numbers
+  kPeerLost,         // another task of the cluster died or stopped answering
+  kTimeout,          // a bounded wait ran out
+  kUnavailable,      // a resource is busy or not reachable now; trying again may work
+  kCancelled,        // stopped on request
+  kInternal,         // a bug of ours, or a foreign error nobody classified
+};
+
+// "InvalidArgument", "NotFound", ...
+std::string_view to_string(ErrorKind kind);
+
+class Error : public std::exception {
+ public:
+  // `message` names what, where and which value; `hint` says in one sentence what to do.
+  Error(ErrorKind kind, std::string message, std::string hint = {});
+
+  ErrorKind kind() const { return kind_; }
+  const std::string& message() const { return message_; }
+  const std::string& hint() const { return hint_; }
+  // Messages of what led here, nearest first; empty when this error is the root.
+  const std::vector<std::string>& causes() const { return causes_; }
+
+  // This error with `message` put in front; the former message becomes the first cause. Kind and hint stay.
+  Error with_context(std::string message) const;
+
+  // "Kind: message\n  caused by: ...\n  hint: ..."; the last lines only when there is something to say.
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+  std::string hint_;
+  std::vector<std::string> causes_;
+  std::string text_;
+};
+
+// Shorthands that read well at the throw: `throw invalid_argument("batch_size is -1", "pass ...")`.
+Error invalid_argument(std::string message, std::string hint = {});
+Error not_found(std::string message, std::string hint = {});
+Error corrupt(std::string message, std::string hint = {});
+Error internal_error(std::string message, std::string hint = {});
+
+// The error for a failed system call: errno 2 -> NotFound, EAGAIN, EADDRINUSE, ENOSPC, ECONNREFUSED ->
+// Unavailable, EACCES, EROFS, EINVAL -> InvalidArgument, ETIMEDOUT -> Timeout, the rest Internal.
+Error from_errno(int error_number, std::string message, std::string hint = {});
+
+// The exit code a program owes its scheduler for this kind:
+// 1 Corrupt, NonFinite, Internal; 2 InvalidArgument, NotFound; 138 PeerLost, Timeout, Unavailable ("please
+// restart me"); 143 Cancelled.
+int exit_code(ErrorKind kind);
+
+}  // namespace muster

@@ -1,0 +1,65 @@
+// Result<T>: a value or the Error that explains why there is none. For calls whose failure the caller
+// decides about (files, network, parsing).
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "muster/base/error.h"
+
+namespace muster {
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return std::holds_alternative<T>(state_); }
+  explicit operator bool() const { return ok(); }
+
+  // REQUIRES: ok(); otherwise throws the error.
+  T& value() & {
+    if (!ok()) throw error();
+    return std::get<T>(state_);
+  }
+  const T& value() const& {
+    if (!ok()) throw error();
+    return std::get<T>(state_);
+  }
+  T&& value() && {
+    if (!ok()) throw error();
+    return std::get<T>(std::move(state_));
+  }
+  T value_or(T fallback) const { return ok() ? std::get<T>(state_) : std::move(fallback); }
+
+  // REQUIRES: !ok().
+  const Error& error() const { return std::get<Error>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+// Success or an Error, for calls that return nothing.
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return !error_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  // Throws the error, if there is one.
+  void value() const {
+    if (error_) throw *error_;
+  }
+  const Error& error() const { return *error_; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+using Status = Result<void>;
+
+}  // namespace muster
