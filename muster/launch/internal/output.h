@@ -1,0 +1,69 @@
+// Lines of many tasks on our two streams: each whole, prefixed with its task's name, never
+// interleaved. Not thread-safe: the supervisor's loop owns it.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace muster::launch::internal {
+
+// Cuts a task's bytes into lines. A carriage return ends a *passing* line (progress): the next one
+// replaces it, and only the last before a newline is kept as a line.
+class LineSplitter {
+ public:
+  // passing is true for text a carriage return ended.
+  using Emit = std::function<void(std::string_view text, bool passing)>;
+
+  void append(std::string_view bytes, const Emit& emit);
+  // Emits what is left without a newline.
+  void finish(const Emit& emit);
+
+ private:
+  std::string current_;
+  std::string passing_;
+};
+
+// Queues bytes for two descriptors and writes them when they can take them, so that a reader that
+// has stopped never keeps us from signals. When both are terminals all goes to the first, in order.
+class Output {
+ public:
+  Output(int out_fd, int err_fd);
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  // Takes a passing line off the terminal.
+  ~Output();
+
+  // stream: 0 standard output, 1 standard error. color picks the prefix's colour on a terminal.
+  void line(int stream, std::string_view prefix, int color, std::string_view text);
+  // Shown on a terminal until the next line or passing line; dropped elsewhere.
+  void passing(int stream, std::string_view prefix, int color, std::string_view text);
+
+  // The descriptor to wait on for POLLOUT, or -1 when nothing waits in this stream.
+  int waiting_fd(int stream) const;
+  // Writes what the descriptor takes without blocking; call when it is writable.
+  void write_some(int stream);
+  // Too much waits: stop reading from tasks until it has been written.
+  bool full() const;
+
+ private:
+  struct Stream {
+    int fd = -1;
+    bool terminal = false;
+    bool closed = false;  // the reader is gone; what comes is dropped
+    std::string queue;
+    std::size_t written = 0;
+  };
+
+  Stream& stream(int index);
+  std::string prefixed(const Stream& target, std::string_view prefix, int color,
+                       std::string_view text) const;
+
+  Stream streams_[2];
+  bool both_terminals_ = false;
+  bool color_ = true;
+  bool passing_shown_ = false;
+};
+
+}  // namespace muster::launch::internal

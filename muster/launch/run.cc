@@ -1,0 +1,235 @@
+#include "muster/launch/run.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+
+namespace muster::launch {
+namespace {
+
+int read_int(const std::string& path, int otherwise) {
+  std::ifstream file(path);
+  int value = otherwise;
+  return file >> value ? value : otherwise;
+}
+
+// Whole cores a container may use by its quota; 0 without one. "max 100000" or "200000 100000".
+int quota_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  long period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
+  return static_cast<int>(std::max(1L, std::strtol(quota.c_str(), nullptr, 10) / period));
+}
+
+bool is_program(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+// For a POSIX shell.
+std::string quoted(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+struct Role {
+  std::string type;
+  int index;
+};
+
+void check(const RunOptions& options) {
+  if (options.workers < 0 || (options.workers == 0 && !options.chief)) {
+    throw invalid_argument(fmt::format("--workers is {}", options.workers),
+                           "pass the number of worker tasks, at least 1");
+  }
+  if (options.cores_per_task < 0) {
+    throw invalid_argument(fmt::format("--cores-per-task is {}", options.cores_per_task),
+                           "pass a number of cores, or leave it out for a fair share");
+  }
+  if (options.threads < 0) {
+    throw invalid_argument(fmt::format("--threads is {}", options.threads),
+                           "pass the threads of one task, or leave it out for its cores");
+  }
+  if (options.command.empty()) {
+    throw invalid_argument("no program to run",
+                           "write it after two dashes: muster run --workers=2 -- program args");
+  }
+}
+
+}  // namespace
+
+Machine this_machine() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  Machine machine;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) machine.cores.push_back(core);
+    }
+  }
+  if (machine.cores.empty()) machine.cores.push_back(0);
+  // Hyper-threads are often numbered far from their siblings: sorted so, shares are whole cores.
+  const auto place = [](int core) {
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", core);
+    return std::tuple(read_int(folder + "physical_package_id", 0),
+                      read_int(folder + "core_id", core), core);
+  };
+  std::sort(machine.cores.begin(), machine.cores.end(),
+            [&](int a, int b) { return place(a) < place(b); });
+  const int there = static_cast<int>(machine.cores.size());
+  const int quota = quota_cores();
+  machine.usable = quota > 0 ? std::min(there, quota) : there;
+  return machine;
+}
+
+int task_count(const RunOptions& options) { return options.workers + (options.chief ? 1 : 0); }
+
+RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
+                 const Environment& environment) {
+  check(options);
+  const int count = task_count(options);
+  if (static_cast<int>(ports.size()) != count) {
+    throw invalid_argument(fmt::format("{} ports for {} tasks", ports.size(), count));
+  }
+  std::vector<Role> roles;
+  if (options.chief) roles.push_back({"chief", 0});
+  for (int i = 0; i < options.workers; ++i) roles.push_back({"worker", i});
+
+  const int share =
+      options.cores_per_task > 0 ? options.cores_per_task : std::max(1, machine.usable / count);
+  const bool whole = machine.usable == static_cast<int>(machine.cores.size());
+  const bool pin = options.pin && whole && share * count <= machine.usable;
+  // A user who set one of the two means both.
+  const std::string omp = environment.get_or("OMP_NUM_THREADS", "");
+  const std::string own = environment.get_or("MUSTER_THREADS", "");
+  std::string threads = std::to_string(options.threads > 0 ? options.threads : share);
+  std::string omp_threads = threads;
+  if (options.threads == 0) {
+    if (!own.empty() || !omp.empty()) threads = own.empty() ? omp : own;
+    omp_threads = omp.empty() ? threads : omp;
+  }
+
+  RunPlan plan;
+  nlohmann::json cluster;
+  for (int i = 0; i < count; ++i) {
+    plan.addresses.push_back(fmt::format("127.0.0.1:{}", ports[i]));
+    cluster[roles[i].type].push_back(plan.addresses.back());
+  }
+  for (int i = 0; i < count; ++i) {
+    ProcessSpec spec;
+    spec.name = fmt::format("{} {}", roles[i].type, roles[i].index);
+    spec.argv = options.command;
+    if (count > 1) {
+      const nlohmann::json config = {
+          {"cluster", cluster}, {"task", {{"type", roles[i].type}, {"index", roles[i].index}}}};
+      spec.environment.emplace_back("TF_CONFIG", config.dump());
+    } else {
+      spec.without.emplace_back("TF_CONFIG");
+    }
+    spec.environment.emplace_back("OMP_NUM_THREADS", omp_threads);
+    spec.environment.emplace_back("MUSTER_THREADS", threads);
+    if (pin) {
+      const auto first = machine.cores.begin() + i * share;
+      spec.cores.assign(first, first + share);
+    }
+    plan.processes.push_back(std::move(spec));
+  }
+  return plan;
+}
+
+std::vector<int> free_ports(int n) {
+  std::vector<int> sockets;
+  std::vector<int> ports;
+  int failed = 0;
+  // All are held until the last is known, so that none comes twice.
+  for (int i = 0; i < n && failed == 0; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+      failed = errno;
+      break;
+    }
+    sockets.push_back(fd);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    if (bind(fd, generic, size) != 0 || getsockname(fd, generic, &size) != 0) failed = errno;
+    ports.push_back(ntohs(address.sin_port));
+  }
+  for (const int fd : sockets) close(fd);
+  if (failed != 0)
+    throw from_errno(failed, fmt::format("cannot find {} free ports on 127.0.0.1", n));
+  return ports;
+}
+
+std::string find_program(const std::string& program, std::string_view path,
+                         const std::string& beside) {
+  if (program.find('/') != std::string::npos) {
+    if (is_program(program)) return program;
+    throw not_found(fmt::format("program '{}' does not exist or is not executable", program),
+                    "check the path; relative ones start at the current folder");
+  }
+  while (!path.empty()) {
+    const std::size_t end = path.find(':');
+    const std::string folder(path.substr(0, end));
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
+    if (is_program(candidate)) return candidate;
+    path.remove_prefix(end == std::string_view::npos ? path.size() : end + 1);
+  }
+  if (!beside.empty() && is_program(beside + "/" + program)) return beside + "/" + program;
+  throw not_found(fmt::format("program '{}' was found neither in PATH nor beside muster", program),
+                  fmt::format("give its path, for example ./{}", program));
+}
+
+std::string describe(const RunPlan& plan) {
+  std::string text;
+  for (std::size_t i = 0; i < plan.processes.size(); ++i) {
+    const ProcessSpec& spec = plan.processes[i];
+    text += fmt::format("# {}\n", spec.name);
+    std::string line = "env";
+    for (const std::string& name : spec.without) line += " -u " + name;
+    for (const auto& [name, value] : spec.environment) line += " " + name + "=" + quoted(value);
+    if (!spec.cores.empty()) line += fmt::format(" taskset -c {}", fmt::join(spec.cores, ","));
+    for (const std::string& word : spec.argv) line += " " + quoted(word);
+    text += line + "\n";
+  }
+  return text;
+}
+
+int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports) {
+  check(options);
+  SuperviseOptions supervision = options.supervise;
+  supervision.stop_on_address_in_use = true;
+  for (;;) {
+    const RunPlan plan =
+        plan_run(options, this_machine(), ports(task_count(options)), Environment::process());
+    const Outcome outcome = supervise(plan.processes, supervision);
+    if (!outcome.address_in_use || outcome.stop_signal != 0) return outcome.exit_code;
+    log::warning(fmt::format(
+        "a port of {} was taken by somebody else: starting all tasks again on new ports",
+        fmt::join(plan.addresses, ", ")));
+    supervision.stop_on_address_in_use = false;
+  }
+}
+
+}  // namespace muster::launch

@@ -1,0 +1,66 @@
+// `muster run`: n tasks of one cluster on this machine. What will be started is plain data
+// (plan_run), then started and supervised (run). Thread safety: plan_run is pure; run is
+// supervise.h's.
+//
+// Several tasks get a TF_CONFIG each, on loopback addresses with free ports: a worker-only cluster,
+// or with `chief` one of a chief and workers. A single task gets none and runs locally, as under
+// Kubeflow's TFJob.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/environment.h"
+#include "muster/launch/supervise.h"
+
+namespace muster::launch {
+
+struct RunOptions {
+  int workers = 1;
+  bool chief = false;      // one more task, of type chief
+  int cores_per_task = 0;  // 0: the cores there are, divided by the tasks
+  int threads = 0;         // per task; 0: its cores, unless the environment says
+  bool pin = true;         // each task to cores of its own, when there are enough
+  std::vector<std::string> command;
+  SuperviseOptions supervise;
+};
+
+// What this process may use. Siblings of one physical core, and cores of one socket, stand side by
+// side.
+struct Machine {
+  std::vector<int> cores;
+  int usable = 1;  // fewer than cores where a container has a CPU quota; then nothing is pinned
+};
+Machine this_machine();
+
+struct RunPlan {
+  std::vector<ProcessSpec> processes;
+  std::vector<std::string> addresses;  // "127.0.0.1:40123", as in processes
+};
+
+// ports: one per task. OMP_NUM_THREADS and MUSTER_THREADS are the task's share of cores (at least
+// 1) unless `options.threads` or the environment says. Throws InvalidArgument.
+RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
+                 const Environment& environment);
+
+int task_count(const RunOptions& options);
+
+// n different TCP ports that were free on loopback a moment ago. Throws Error.
+std::vector<int> free_ports(int n);
+
+// The path of `program`: itself with a slash; else from `path` (as in PATH), else from the folder
+// `beside`. Throws NotFound.
+std::string find_program(const std::string& program, std::string_view path,
+                         const std::string& beside = {});
+
+// One shell command a task, ready to be pasted, for --dry-run.
+std::string describe(const RunPlan& plan);
+
+// Plans and supervises; command[0] is a path. When a task exits with 138 after a line with "address
+// already in use", new ports are picked and all tasks started again, once. Returns the group's exit
+// code.
+int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports = free_ports);
+
+}  // namespace muster::launch

@@ -1,0 +1,268 @@
+#include "muster/launch/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "muster/base/error.h"
+
+namespace muster::launch {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Environment environment(std::map<std::string, std::string> variables = {}) {
+  return Environment(std::move(variables));
+}
+
+std::string value(const ProcessSpec& spec, const std::string& name) {
+  for (const auto& [key, text] : spec.environment) {
+    if (key == name) return text;
+  }
+  return "(unset)";
+}
+
+Machine cores(int n) {
+  Machine machine;
+  for (int i = 0; i < n; ++i) machine.cores.push_back(i);
+  machine.usable = n;
+  return machine;
+}
+
+TEST(PlanRun, WorkersGetOneClusterAndTheirOwnTask) {
+  const RunPlan plan = plan_run({.workers = 3, .command = {"/bin/true", "--a=b"}}, cores(8),
+                                {1001, 1002, 1003}, environment());
+  ASSERT_EQ(plan.processes.size(), 3u);
+  for (int i = 0; i < 3; ++i) {
+    const ProcessSpec& spec = plan.processes[i];
+    EXPECT_EQ(spec.name, "worker " + std::to_string(i));
+    EXPECT_THAT(spec.argv, ElementsAre("/bin/true", "--a=b"));
+    const auto expected = nlohmann::json::parse(
+        R"({"cluster":{"worker":["127.0.0.1:1001","127.0.0.1:1002","127.0.0.1:1003"]},
+            "task":{"type":"worker","index":)" +
+        std::to_string(i) + "}}");
+    EXPECT_EQ(nlohmann::json::parse(value(spec, "TF_CONFIG")), expected);
+    EXPECT_EQ(value(spec, "OMP_NUM_THREADS"), "2");
+    EXPECT_EQ(value(spec, "MUSTER_THREADS"), "2");
+  }
+  EXPECT_THAT(plan.processes[0].cores, ElementsAre(0, 1));
+  EXPECT_THAT(plan.processes[1].cores, ElementsAre(2, 3));
+  EXPECT_THAT(plan.processes[2].cores, ElementsAre(4, 5));
+}
+
+TEST(PlanRun, ChiefComesBesideTheWorkers) {
+  const RunPlan plan = plan_run({.workers = 2, .chief = true, .command = {"/bin/true"}}, cores(3),
+                                {1, 2, 3}, environment());
+  ASSERT_EQ(plan.processes.size(), 3u);
+  EXPECT_EQ(plan.processes[0].name, "chief 0");
+  EXPECT_EQ(nlohmann::json::parse(value(plan.processes[2], "TF_CONFIG")),
+            nlohmann::json::parse(R"({"cluster":{"chief":["127.0.0.1:1"],
+              "worker":["127.0.0.1:2","127.0.0.1:3"]},"task":{"type":"worker","index":1}})"));
+}
+
+TEST(PlanRun, ASingleTaskRunsLocally) {
+  const RunPlan plan =
+      plan_run({.command = {"/bin/true"}}, cores(4), {1}, environment({{"TF_CONFIG", "{}"}}));
+  EXPECT_EQ(value(plan.processes[0], "TF_CONFIG"), "(unset)");
+  EXPECT_THAT(plan.processes[0].without, ElementsAre("TF_CONFIG"));
+  EXPECT_EQ(value(plan.processes[0], "MUSTER_THREADS"), "4");
+}
+
+TEST(PlanRun, ThreadsComeFromTheFlagThenTheEnvironmentThenTheCores) {
+  const auto threads = [](RunOptions options, std::map<std::string, std::string> variables) {
+    options.workers = 2;
+    options.command = {"/bin/true"};
+    const RunPlan plan = plan_run(options, cores(6), {1, 2}, environment(std::move(variables)));
+    return std::pair(value(plan.processes[1], "OMP_NUM_THREADS"),
+                     value(plan.processes[1], "MUSTER_THREADS"));
+  };
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_EQ(threads({}, {}), Pair("3", "3"));
+  EXPECT_EQ(threads({.cores_per_task = 2}, {}), Pair("2", "2"));
+  EXPECT_EQ(threads({}, {{"OMP_NUM_THREADS", "5"}}), Pair("5", "5"));
+  EXPECT_EQ(threads({}, {{"MUSTER_THREADS", "4"}}), Pair("4", "4"));
+  EXPECT_EQ(threads({}, {{"MUSTER_THREADS", "4"}, {"OMP_NUM_THREADS", "5"}}), Pair("5", "4"));
+  EXPECT_EQ(threads({.threads = 7}, {{"MUSTER_THREADS", "4"}, {"OMP_NUM_THREADS", "5"}}),
+            Pair("7", "7"));
+}
+
+TEST(PlanRun, PinsOnlyWhereEveryTaskCanHaveCoresOfItsOwn) {
+  const auto pinned = [](RunOptions options, const Machine& machine) {
+    options.workers = 3;
+    options.command = {"/bin/true"};
+    const RunPlan plan = plan_run(options, machine, {1, 2, 3}, environment());
+    return std::pair(plan.processes[2].cores, value(plan.processes[2], "MUSTER_THREADS"));
+  };
+  EXPECT_THAT(pinned({}, cores(2)).first, IsEmpty());
+  EXPECT_EQ(pinned({}, cores(2)).second, "1");
+  EXPECT_THAT(pinned({.pin = false}, cores(6)).first, IsEmpty());
+  EXPECT_THAT(pinned({.cores_per_task = 3}, cores(6)).first, IsEmpty());
+  EXPECT_THAT(pinned({.cores_per_task = 1}, cores(6)).first, ElementsAre(2));
+  Machine container = cores(64);
+  container.usable = 6;  // by quota: which of the 64 cores is the kernel's affair
+  EXPECT_THAT(pinned({}, container).first, IsEmpty());
+  EXPECT_EQ(pinned({}, container).second, "2");
+}
+
+TEST(PlanRun, RefusesWhatCannotBe) {
+  const auto refused = [](const RunOptions& options, int ports = 1) {
+    try {
+      plan_run(options, cores(2), std::vector<int>(ports, 1), environment());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refused({.workers = 0, .command = {"x"}}), HasSubstr("--workers is 0"));
+  EXPECT_THAT(refused({.workers = -2, .chief = true, .command = {"x"}}),
+              HasSubstr("--workers is -2"));
+  EXPECT_THAT(refused({}), HasSubstr("no program to run"));
+  EXPECT_THAT(refused({.threads = -1, .command = {"x"}}), HasSubstr("--threads is -1"));
+  EXPECT_THAT(refused({.cores_per_task = -1, .command = {"x"}}),
+              HasSubstr("--cores-per-task is -1"));
+}
+
+TEST(Describe, IsACommandAShellUnderstands) {
+  const RunPlan plan = plan_run({.workers = 2, .command = {"/bin/echo", "it's", "plain"}}, cores(2),
+                                {11, 12}, environment());
+  EXPECT_EQ(describe(plan),
+            "# worker 0\n"
+            R"(env TF_CONFIG='{"cluster":{"worker":["127.0.0.1:11","127.0.0.1:12"]},)"
+            R"("task":{"index":0,"type":"worker"}}' OMP_NUM_THREADS=1 MUSTER_THREADS=1)"
+            " taskset -c 0 /bin/echo 'it'\\''s' plain\n"
+            "# worker 1\n"
+            R"(env TF_CONFIG='{"cluster":{"worker":["127.0.0.1:11","127.0.0.1:12"]},)"
+            R"("task":{"index":1,"type":"worker"}}' OMP_NUM_THREADS=1 MUSTER_THREADS=1)"
+            " taskset -c 1 /bin/echo 'it'\\''s' plain\n");
+}
+
+TEST(FreePorts, AreDifferentAndUsable) {
+  const std::vector<int> ports = free_ports(20);
+  EXPECT_EQ(std::set<int>(ports.begin(), ports.end()).size(), 20u);
+  for (const int port : ports) EXPECT_GT(port, 0);
+}
+
+TEST(ThisMachine, HasCores) {
+  const Machine machine = this_machine();
+  EXPECT_GE(machine.usable, 1);
+  EXPECT_LE(machine.usable, static_cast<int>(machine.cores.size()));
+}
+
+class RunTest : public ::testing::Test {
+ protected:
+  RunTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "muster_run_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    out_ = fopen((folder_ + "/out").c_str(), "w+");
+  }
+  ~RunTest() override {
+    fclose(out_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string read(const std::string& name) {
+    std::ifstream file(folder_ + "/" + name);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  RunOptions script(int workers, const std::string& text) {
+    RunOptions options{.workers = workers,
+                       .command = {"/bin/sh", "-c", "cd " + folder_ + "; " + text}};
+    options.supervise = {.survivor_time = std::chrono::seconds(10),
+                         .grace = std::chrono::milliseconds(100),
+                         .out_fd = fileno(out_),
+                         .err_fd = fileno(out_)};
+    return options;
+  }
+
+  std::string folder_;
+  FILE* out_ = nullptr;
+};
+
+TEST_F(RunTest, EachTaskSeesItsOwnTfConfig) {
+  ASSERT_EQ(run(script(2, "echo \"$TF_CONFIG\" > config.$$; echo done")), 0);
+  std::set<int> indices;
+  std::set<std::string> clusters;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("config.")) continue;
+    const auto config = nlohmann::json::parse(read(name));
+    indices.insert(config.at("task").at("index").get<int>());
+    EXPECT_EQ(config.at("task").at("type"), "worker");
+    EXPECT_EQ(config.at("cluster").at("worker").size(), 2u);
+    clusters.insert(config.at("cluster").dump());
+  }
+  EXPECT_THAT(indices, ElementsAre(0, 1));
+  EXPECT_EQ(clusters.size(), 1u);
+  EXPECT_THAT(read("out"), HasSubstr("[worker 0] done\n"));
+  EXPECT_THAT(read("out"), HasSubstr("[worker 1] done\n"));
+}
+
+TEST_F(RunTest, TakenPortStartsAllAgainOnceOnNewPorts) {
+  int asked = 0;
+  const auto ports = [&](int n) {
+    ++asked;
+    return std::vector<int>(n, 1000 * asked);
+  };
+  // Worker 1 of the first group finds its port taken; worker 0 would wait for it.
+  EXPECT_EQ(run(script(2,
+                       "echo $TF_CONFIG >> configs; case $TF_CONFIG in *:1000*) case $TF_CONFIG in"
+                       " *'\"index\":1'*) echo 'bind: Address already in use' >&2; exit 138;;"
+                       " *) sleep 100;; esac;; esac"),
+                ports),
+            0);
+  EXPECT_EQ(asked, 2);
+  EXPECT_THAT(read("configs"), HasSubstr("127.0.0.1:2000"));
+}
+
+TEST_F(RunTest, TakenPortTwiceIsTheEnd) {
+  int asked = 0;
+  const auto ports = [&](int n) {
+    ++asked;
+    return std::vector<int>(n, 1);
+  };
+  EXPECT_EQ(run(script(2, "echo address already in use; exit 138"), ports), 138);
+  EXPECT_EQ(asked, 2);
+}
+
+TEST_F(RunTest, OtherFailuresAreNotTriedAgain) {
+  int asked = 0;
+  const auto ports = [&](int n) {
+    ++asked;
+    return std::vector<int>(n, 1);
+  };
+  EXPECT_EQ(run(script(2, "echo address already in use; exit 2"), ports), 2);
+  EXPECT_EQ(run(script(2, "exit 138"), ports), 138);
+  EXPECT_EQ(asked, 2);
+}
+
+TEST_F(RunTest, ProgramIsFoundInPathThenBeside) {
+  const auto make = [&](const std::string& name) {
+    std::filesystem::create_directories(std::filesystem::path(folder_ + "/" + name).parent_path());
+    std::ofstream(folder_ + "/" + name) << "#!/bin/sh\n";
+    std::filesystem::permissions(folder_ + "/" + name, std::filesystem::perms::owner_all);
+    return folder_ + "/" + name;
+  };
+  const std::string in_path = make("a/prog");
+  const std::string beside = make("b/prog");
+  EXPECT_EQ(find_program("prog", "/nowhere:" + folder_ + "/a", folder_ + "/b"), in_path);
+  EXPECT_EQ(find_program("prog", "/nowhere", folder_ + "/b"), beside);
+  EXPECT_EQ(find_program(in_path, "", ""), in_path);
+  EXPECT_THROW(find_program("prog", "/nowhere"), Error);
+  EXPECT_THROW(find_program(folder_ + "/a", ""), Error);  // a folder
+}
+
+}  // namespace
+}  // namespace muster::launch

@@ -1,0 +1,439 @@
+#include "muster/launch/supervise.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string_view>
+
+#include "muster/base/error.h"
+#include "muster/launch/internal/output.h"
+#include "muster/launch/internal/process.h"
+
+namespace muster::launch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{100};         // the longest sleep: the bound of a lost SIGCHLD
+constexpr milliseconds kPipeTime{1000};    // for what a task left behind to finish writing
+constexpr milliseconds kKillTime{10'000};  // for the kernel to end what got SIGKILL
+constexpr int kRecentLines = 100;
+constexpr std::string_view kAddressInUse = "address already in use";
+
+bool contains_ignoring_case(std::string_view text, std::string_view lower) {
+  return std::search(text.begin(), text.end(), lower.begin(), lower.end(), [](char a, char b) {
+           return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
+         }) != text.end();
+}
+
+std::string seconds(milliseconds time) { return fmt::format("{:g} s", time.count() / 1000.0); }
+
+// Blocks the signals we read from a descriptor, and gives everything back at the end.
+class SignalScope {
+ public:
+  SignalScope() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int number : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&set, number);
+    struct sigaction hangup {};
+    sigaction(SIGHUP, nullptr, &hangup);
+    if (hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);  // nohup wants it ignored
+    sigprocmask(SIG_BLOCK, &set, &former_);
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore, &former_pipe_);
+    fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd_ < 0) {
+      const int number = errno;
+      restore();
+      throw from_errno(number, "cannot open a signal descriptor");
+    }
+  }
+  SignalScope(const SignalScope&) = delete;
+  SignalScope& operator=(const SignalScope&) = delete;
+  ~SignalScope() {
+    close(fd_);
+    restore();
+  }
+
+  int fd() const { return fd_; }
+  const sigset_t& former() const { return former_; }
+
+  // The signals that came since the last call, SIGCHLD left out.
+  std::vector<int> take() {
+    std::vector<int> numbers;
+    signalfd_siginfo info;
+    while (read(fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      if (info.ssi_signo != SIGCHLD) numbers.push_back(static_cast<int>(info.ssi_signo));
+    }
+    return numbers;
+  }
+
+ private:
+  void restore() {
+    sigaction(SIGPIPE, &former_pipe_, nullptr);
+    sigprocmask(SIG_SETMASK, &former_, nullptr);
+  }
+
+  int fd_ = -1;
+  sigset_t former_;
+  struct sigaction former_pipe_ {};
+};
+
+struct Task {
+  const ProcessSpec* spec = nullptr;
+  internal::Started process;
+  internal::LineSplitter lines[2];
+  TaskExit exit;
+  Clock::time_point exit_time;
+  bool signalled = false;
+  bool reaped = false;
+  int line_count = 0;
+  int in_use_line = -kRecentLines;  // when it last said so
+
+  int& fd(int stream) { return stream == 0 ? process.out : process.err; }
+  bool said_address_in_use() const { return line_count - in_use_line < kRecentLines; }
+};
+
+// The ranks of supervise.h, 1 first; 0 for success.
+int rank(const TaskExit& exit) {
+  if (exit.status.ok()) return 0;
+  if (exit.after_our_signal) return 4;
+  if (exit.status.signal != 0) return 1;
+  switch (exit.status.code) {
+    case 138:
+      return 3;
+    case 130:
+    case 143:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+class Supervisor {
+ public:
+  Supervisor(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options)
+      : options_(options), output_(options.out_fd, options.err_fd), tasks_(processes.size()) {
+    for (std::size_t i = 0; i < processes.size(); ++i) tasks_[i].spec = &processes[i];
+  }
+
+  ~Supervisor() {
+    for (Task& task : tasks_) close_pipes(task);
+  }
+
+  Outcome run() {
+    start_all();
+    while (!all_reaped() && !given_up()) {
+      wait_for_events();
+      for (const int signal : signals_.take()) on_signal(signal);
+      for (Task& task : tasks_) {
+        if (!task.reaped && task.process.pid > 0) look_after(task);
+      }
+      act_on_deadline();
+    }
+    Outcome outcome = conclude();
+    report(outcome);
+    flush();
+    return outcome;
+  }
+
+ private:
+  // In the order they are gone through; each step but the last has a deadline.
+  enum class Phase { kRunning, kSurvivors, kStopping, kKilled };
+
+  void say(std::string_view text) { output_.line(1, "muster", 8, text); }
+
+  void start_all() {
+    for (Task& task : tasks_) {
+      try {
+        task.process = internal::start(*task.spec, signals_.former());
+      } catch (const Error&) {
+        kill_all();
+        const auto deadline = Clock::now() + kKillTime;
+        while (Clock::now() < deadline &&
+               std::any_of(tasks_.begin(), tasks_.end(), [](const Task& other) {
+                 return other.process.pid > 0 && !other.reaped;
+               })) {
+          for (Task& other : tasks_) {
+            if (other.process.pid > 0 && !other.reaped && internal::peek_exit(other.process.pid)) {
+              reap(other);
+            }
+          }
+          poll(nullptr, 0, 5);
+        }
+        throw;
+      }
+    }
+  }
+
+  void wait_for_events() {
+    std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
+    for (int stream = 0; stream < 2; ++stream) {
+      waits.push_back({output_.waiting_fd(stream), POLLOUT, 0});  // -1: poll skips it
+    }
+    if (!output_.full()) {
+      for (Task& task : tasks_) {
+        for (int stream = 0; stream < 2; ++stream) waits.push_back({task.fd(stream), POLLIN, 0});
+      }
+    }
+    auto timeout = kTick;
+    if (phase_ != Phase::kRunning && phase_ != Phase::kKilled) {
+      const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
+      timeout = std::clamp(left, milliseconds(0), kTick);
+    }
+    if (poll(waits.data(), waits.size(), static_cast<int>(timeout.count())) <= 0) return;
+    for (int stream = 0; stream < 2; ++stream) {
+      if (waits[1 + stream].revents != 0) output_.write_some(stream);
+    }
+    for (std::size_t i = 3; i < waits.size(); ++i) {
+      if (waits[i].revents != 0) read_some(tasks_[(i - 3) / 2], static_cast<int>((i - 3) % 2));
+    }
+  }
+
+  // One helping, so that a talkative task cannot keep us from the others. False when none is there
+  // now.
+  bool read_some(Task& task, int stream) {
+    if (task.fd(stream) < 0) return false;
+    std::array<char, 16 * 1024> bytes;
+    const ssize_t count = read(task.fd(stream), bytes.data(), bytes.size());
+    if (count < 0) return errno == EINTR;
+    const auto emit = [&](std::string_view text, bool passing) {
+      take_line(task, stream, text, passing);
+    };
+    if (count == 0) {
+      task.lines[stream].finish(emit);
+      close(task.fd(stream));
+      task.fd(stream) = -1;
+      return false;
+    }
+    task.lines[stream].append({bytes.data(), static_cast<std::size_t>(count)}, emit);
+    return true;
+  }
+
+  void take_line(Task& task, int stream, std::string_view text, bool passing) {
+    const int color = static_cast<int>(&task - tasks_.data());
+    if (passing) {
+      output_.passing(stream, task.spec->name, color, text);
+      return;
+    }
+    ++task.line_count;
+    if (contains_ignoring_case(text, kAddressInUse)) task.in_use_line = task.line_count;
+    if (text.starts_with("error:")) task.exit.last_error = text;
+    output_.line(stream, task.spec->name, color, text);
+  }
+
+  void look_after(Task& task) {
+    if (!task.exit.ended) {
+      const auto status = internal::peek_exit(task.process.pid);
+      if (!status) return;
+      task.exit.status = *status;
+      task.exit.ended = true;
+      task.exit.after_our_signal = task.signalled;
+      task.exit.order = ended_++;
+      task.exit_time = Clock::now();
+    }
+    const bool written = task.process.out < 0 && task.process.err < 0;
+    if (!written && Clock::now() < task.exit_time + kPipeTime) return;
+    reap(task);
+    on_exit(task);
+  }
+
+  // Ends what the task left running, takes its last words, and frees its process id.
+  void reap(Task& task) {
+    internal::signal_group(task.process.pid, SIGKILL);
+    for (int stream = 0; stream < 2; ++stream) {
+      // A pipe holds 64 KiB; the bound is against one that somebody outside the group keeps
+      // filling.
+      for (int helping = 0; helping < 64 && read_some(task, stream); ++helping) {
+      }
+      task.lines[stream].finish(
+          [&](std::string_view text, bool passing) { take_line(task, stream, text, passing); });
+    }
+    close_pipes(task);
+    waitpid(task.process.pid, nullptr, 0);
+    task.reaped = true;
+  }
+
+  void on_exit(Task& task) {
+    if (task.exit.status.ok() || stop_signal_ != 0) return;
+    if (options_.stop_on_address_in_use && task.exit.status.code == 138 &&
+        task.said_address_in_use() && phase_ == Phase::kRunning) {
+      address_in_use_ = true;
+      stop_all(SIGTERM, options_.grace);
+      return;
+    }
+    if (address_in_use_ || phase_ == Phase::kStopping || phase_ == Phase::kKilled) return;
+    const std::string what = fmt::format("{}: {}", task.spec->name, explain(task.exit.status));
+    if (phase_ == Phase::kSurvivors) {
+      say(what);
+      return;
+    }
+    const std::string others = names_of_running();
+    if (others.empty()) {
+      say(what);
+      return;
+    }
+    say(fmt::format("{}; waiting up to {} for {} to end", what, seconds(options_.survivor_time),
+                    others));
+    phase_ = Phase::kSurvivors;
+    deadline_ = Clock::now() + options_.survivor_time;
+  }
+
+  void on_signal(int number) {
+    if (stop_signal_ != 0) {
+      if (number == SIGINT && phase_ != Phase::kKilled) {
+        say("Ctrl-C again: killing all tasks");
+        kill_all();
+      }
+      return;
+    }
+    stop_signal_ = number == SIGINT ? SIGINT : SIGTERM;
+    say(fmt::format("{}: stopping {} (up to {}; Ctrl-C kills at once)", signal_name(number),
+                    names_of_running(), seconds(options_.stop_time)));
+    stop_all(stop_signal_, options_.stop_time);
+  }
+
+  void act_on_deadline() {
+    if (phase_ == Phase::kRunning || Clock::now() < deadline_) return;
+    const std::string who = names_of_running();
+    if (who.empty()) return;
+    if (phase_ == Phase::kSurvivors) {
+      say(fmt::format("{} still running after {}: sending SIGTERM", who,
+                      seconds(options_.survivor_time)));
+      stop_all(SIGTERM, options_.grace);
+    } else if (phase_ == Phase::kStopping) {
+      say(fmt::format("{} still running after {}: sending SIGKILL", who,
+                      seconds(stop_signal_ != 0 ? options_.stop_time : options_.grace)));
+      kill_all();
+    }
+  }
+
+  void stop_all(int signal, milliseconds time) {
+    phase_ = Phase::kStopping;
+    deadline_ = Clock::now() + time;
+    send(signal);
+  }
+
+  void kill_all() {
+    phase_ = Phase::kKilled;
+    deadline_ = Clock::now() + kKillTime;
+    send(SIGKILL);
+  }
+
+  void send(int signal) {
+    for (Task& task : tasks_) {
+      if (task.process.pid <= 0 || task.reaped) continue;
+      // One that ended a moment ago, unseen, failed by itself.
+      if (!task.exit.ended && !internal::peek_exit(task.process.pid)) task.signalled = true;
+      internal::signal_group(task.process.pid, signal);
+    }
+  }
+
+  bool all_reaped() const {
+    return std::all_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.reaped; });
+  }
+
+  bool given_up() const { return phase_ == Phase::kKilled && Clock::now() >= deadline_; }
+
+  std::string names_of_running() const {
+    std::vector<std::string_view> names;
+    for (const Task& task : tasks_) {
+      if (task.process.pid > 0 && !task.exit.ended) names.push_back(task.spec->name);
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+  Outcome conclude() {
+    Outcome outcome{.address_in_use = address_in_use_, .stop_signal = stop_signal_};
+    bool all_ok = true;
+    int best = 0;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      TaskExit& exit = tasks_[i].exit;
+      if (!exit.ended)
+        exit = {.status = {.signal = SIGKILL}, .after_our_signal = true, .order = ended_++};
+      outcome.tasks.push_back(exit);
+      const int mine = rank(exit);
+      if (mine == 0) continue;
+      all_ok = false;
+      if (best == 0 || mine < best ||
+          (mine == best && exit.order < tasks_[*outcome.root_cause].exit.order)) {
+        best = mine;
+        outcome.root_cause = i;
+      }
+    }
+    if (stop_signal_ != 0 && best != 1) {
+      outcome.root_cause.reset();
+      outcome.exit_code = all_ok ? 0 : 128 + stop_signal_;
+    } else if (outcome.root_cause) {
+      outcome.exit_code = tasks_[*outcome.root_cause].exit.status.shell_code();
+    }
+    return outcome;
+  }
+
+  void report(const Outcome& outcome) {
+    for (const Task& task : tasks_) {
+      if (!task.exit.ended) {
+        say(fmt::format("{} (process {}) did not end after SIGKILL; it is left behind",
+                        task.spec->name, task.process.pid));
+      }
+    }
+    if (outcome.address_in_use || outcome.exit_code == 0) return;
+    if (!outcome.root_cause) {
+      say(fmt::format("stopped; exit code {}", outcome.exit_code));
+      return;
+    }
+    const Task& task = tasks_[*outcome.root_cause];
+    say(fmt::format("stopped because {} failed: {}", task.spec->name, explain(task.exit.status)));
+    if (!task.exit.last_error.empty()) {
+      say(fmt::format("its words: {}", task.exit.last_error));
+    }
+  }
+
+  // Like any program at its end, waits for its reader; a signal ends the wait.
+  void flush() {
+    while (output_.waiting_fd(0) >= 0 || output_.waiting_fd(1) >= 0) {
+      std::array<pollfd, 3> waits{{{signals_.fd(), POLLIN, 0},
+                                   {output_.waiting_fd(0), POLLOUT, 0},
+                                   {output_.waiting_fd(1), POLLOUT, 0}}};
+      if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
+      if (!signals_.take().empty()) return;
+      for (int stream = 0; stream < 2; ++stream) {
+        if (waits[1 + stream].revents != 0) output_.write_some(stream);
+      }
+    }
+  }
+
+  static void close_pipes(Task& task) {
+    for (int stream = 0; stream < 2; ++stream) {
+      if (task.fd(stream) >= 0) close(task.fd(stream));
+      task.fd(stream) = -1;
+    }
+  }
+
+  const SuperviseOptions options_;
+  SignalScope signals_;
+  internal::Output output_;
+  std::vector<Task> tasks_;
+  Phase phase_ = Phase::kRunning;
+  Clock::time_point deadline_;
+  int stop_signal_ = 0;
+  int ended_ = 0;
+  bool address_in_use_ = false;
+};
+
+}  // namespace
+
+Outcome supervise(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options) {
+  return Supervisor(processes, options).run();
+}
+
+}  // namespace muster::launch

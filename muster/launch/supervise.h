@@ -1,0 +1,72 @@
+// Runs a group of processes as one: starts them, passes their output on line by line, forwards
+// signals, and stops the rest when one fails. Thread safety: one call at a time in a process, from
+// its main thread (signals are blocked and read by the call while it runs, then given back).
+//
+// Each process leads a session of its own, so Ctrl-C on the terminal reaches it once, through us;
+// it is killed by the kernel when we die. What it leaves running behind is killed when it has
+// ended.
+//
+// When one fails, the others get `survivor_time` to notice and exit by themselves (they know best
+// who was lost), then SIGTERM, then after `grace` SIGKILL. SIGINT and SIGTERM are forwarded (SIGHUP
+// as SIGTERM), with SIGKILL after `stop_time`; Ctrl-C after any stop request kills at once.
+//
+// The root cause is the failure of the highest rank, and of those the earliest:
+//   1. a death by a signal we did not send, or an exit code other than those below;
+//   2. exit codes 130 and 143: someone stopped that task alone;
+//   3. exit code 138: a survivor reporting its loss;
+//   4. whatever a task did after we signalled it.
+// The group's exit code is the root cause's, 128 + n for signal n. After a stop request the
+// failures of rank 1 still win; otherwise it is 0 if every task returned 0, else 130 for SIGINT and
+// 143 for SIGTERM.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/launch/exit_status.h"
+
+namespace muster::launch {
+
+struct ProcessSpec {
+  std::string name;               // "worker 0": the prefix of its lines
+  std::vector<std::string> argv;  // argv[0] is a path; PATH is not searched
+  std::vector<std::pair<std::string, std::string>> environment;  // on top of ours
+  std::vector<std::string> without;  // variables of ours it does not get
+  std::vector<int> cores;            // pinned to these; empty: not pinned
+};
+
+struct SuperviseOptions {
+  std::chrono::milliseconds survivor_time = std::chrono::seconds(15);
+  std::chrono::milliseconds grace = std::chrono::seconds(10);
+  std::chrono::milliseconds stop_time = std::chrono::seconds(60);
+  int out_fd = 1;  // where the tasks' standard output goes
+  int err_fd = 2;  // where their standard error and our own lines go
+  // A task that exits with 138 and printed "address already in use" ends the group at once and
+  // quietly; the outcome says so, and the caller may try again with other ports.
+  bool stop_on_address_in_use = false;
+};
+
+struct TaskExit {
+  ExitStatus status;
+  bool ended = false;  // false: it could not be killed
+  bool after_our_signal = false;
+  int order = 0;           // 0 for the first to end
+  std::string last_error;  // its last line that begins with "error:", if any
+};
+
+struct Outcome {
+  int exit_code = 0;
+  std::optional<std::size_t> root_cause;  // index of the task whose failure ended the group
+  bool address_in_use = false;            // see SuperviseOptions::stop_on_address_in_use
+  int stop_signal = 0;                    // the first SIGINT or SIGTERM we were sent
+  std::vector<TaskExit> tasks;            // as in `processes`
+};
+
+// Blocks until every process has ended. Throws Error when one cannot be started (the rest is
+// stopped first).
+Outcome supervise(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options = {});
+
+}  // namespace muster::launch

@@ -1,0 +1,336 @@
+#include "muster/launch/supervise.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/launch/internal/output.h"
+
+namespace muster::launch {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(ExitStatus, ExplainsItself) {
+  EXPECT_THAT(explain({.code = 138}), HasSubstr("exit code 138 (lost a peer"));
+  EXPECT_THAT(explain({.signal = SIGKILL}), HasSubstr("killed by SIGKILL (kill -9"));
+  EXPECT_EQ(explain({.code = 77}), "exit code 77");
+  EXPECT_EQ(ExitStatus{.signal = SIGKILL}.shell_code(), 137);
+  EXPECT_EQ(ExitStatus{.code = 2}.shell_code(), 2);
+}
+
+std::vector<std::string> split(const std::vector<std::string>& pieces) {
+  internal::LineSplitter splitter;
+  std::vector<std::string> lines;
+  const auto emit = [&](std::string_view text, bool passing) {
+    lines.push_back((passing ? "~" : "") + std::string(text));
+  };
+  for (const std::string& piece : pieces) splitter.append(piece, emit);
+  splitter.finish(emit);
+  return lines;
+}
+
+TEST(LineSplitter, CutsAtNewlinesWhereverBytesBreak) {
+  EXPECT_THAT(split({"a\nb", "c\n", "\n", "end"}), ElementsAre("a", "bc", "", "end"));
+  EXPECT_THAT(split({"a\r\nb\r", "\n"}), ElementsAre("~a", "a", "~b", "b"));
+}
+
+TEST(LineSplitter, KeepsOnlyTheLastOfPassingLines) {
+  EXPECT_THAT(split({"10%\r20%\r30%\ndone\n"}), ElementsAre("~10%", "~20%", "30%", "done"));
+  EXPECT_THAT(split({"10%\r20%\r"}), ElementsAre("~10%", "~20%", "20%"));
+}
+
+// What a terminal is sent for a passing line and a line after it.
+std::string on_terminal() {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return "no terminal";
+  const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+  {
+    internal::Output output(slave, slave);
+    output.passing(1, "worker 0", 0, "step 1");
+    output.line(0, "worker 1", 1, "hello");
+    while (output.waiting_fd(0) >= 0) output.write_some(0);
+  }
+  std::string text;
+  char bytes[256];
+  pollfd wait{master, POLLIN, 0};
+  while (poll(&wait, 1, 1000) > 0) {
+    const ssize_t count = read(master, bytes, sizeof bytes);
+    if (count <= 0) break;
+    text.append(bytes, static_cast<std::size_t>(count));
+    if (text.find("hello") != std::string::npos) break;
+  }
+  close(slave);
+  close(master);
+  return text;
+}
+
+TEST(Output, TerminalShowsPassingLinesAndColour) {
+  unsetenv("NO_COLOR");
+  EXPECT_THAT(on_terminal(), HasSubstr("\r\x1b[K\x1b[36m[worker 0]\x1b[0m step 1"
+                                       "\r\x1b[K\x1b[33m[worker 1]\x1b[0m hello"));
+  setenv("NO_COLOR", "1", 1);
+  EXPECT_THAT(on_terminal(), HasSubstr("\r\x1b[K[worker 0] step 1\r\x1b[K[worker 1] hello"));
+  unsetenv("NO_COLOR");
+}
+
+class SuperviseTest : public ::testing::Test {
+ protected:
+  SuperviseTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "muster_launch_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    out_ = open((folder_ + "/out").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    err_ = open((folder_ + "/err").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  }
+  ~SuperviseTest() override {
+    close(out_);
+    close(err_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string read(const std::string& name) {
+    std::ifstream file(folder_ + "/" + name);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  // Times are generous where a test does not want them to run out, since machines can be busy.
+  Outcome supervise_scripts(const std::vector<std::string>& scripts,
+                            SuperviseOptions options = {}) {
+    options.out_fd = out_;
+    options.err_fd = err_;
+    std::vector<ProcessSpec> processes;
+    for (std::size_t i = 0; i < scripts.size(); ++i) {
+      // wait_for: until a file is there. It gives up in the end: no test may leave a loop behind.
+      processes.push_back(
+          {.name = "worker " + std::to_string(i),
+           .argv = {"/bin/bash", "-c",
+                    "cd " + folder_ +
+                        "; wait_for() { for i in {1..3000}; do [ -e $1 ] && return; "
+                        "sleep 0.01; done; exit 99; }\n" +
+                        scripts[i]}});
+    }
+    return supervise(processes, options);
+  }
+
+  bool gone(int pid) {
+    for (int i = 0; i < 500; ++i) {
+      std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+      std::string text;
+      std::getline(file, text);
+      const std::size_t name_end = text.rfind(") ");
+      if (name_end == std::string::npos || text[name_end + 2] == 'Z') return true;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return false;
+  }
+
+  std::string folder_;
+  int out_ = -1;
+  int err_ = -1;
+};
+
+TEST_F(SuperviseTest, LinesArePrefixedAndWhole) {
+  const std::string talk =
+      "for i in {1..200}; do printf 'first half '; echo \"second half $i\"; done; printf 'no end'";
+  const Outcome outcome = supervise_scripts({talk, talk + "; echo oops >&2"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_FALSE(outcome.root_cause.has_value());
+  std::istringstream lines(read("out"));
+  std::string line;
+  int count = 0;
+  int unended = 0;
+  while (std::getline(lines, line)) {
+    const bool known = line.starts_with("[worker 0] ") || line.starts_with("[worker 1] ");
+    ASSERT_TRUE(known) << line;
+    const std::string text = line.substr(11);
+    if (text == "no end") {
+      ++unended;
+    } else {
+      ASSERT_TRUE(text.starts_with("first half second half ")) << line;
+      ++count;
+    }
+  }
+  EXPECT_EQ(count, 400);
+  EXPECT_EQ(unended, 2);
+  EXPECT_EQ(read("err"), "[worker 1] oops\n");
+}
+
+TEST_F(SuperviseTest, FailureStopsTheOthersAndIsTheRootCause) {
+  const Outcome outcome = supervise_scripts(
+      {"trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
+       "wait_for ready; echo 'error: loss is NaN' >&2; exit 1"},
+      {.survivor_time = milliseconds(50), .grace = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.root_cause, 1u);
+  EXPECT_EQ(outcome.tasks[0].status, ExitStatus{.code = 143});
+  EXPECT_TRUE(outcome.tasks[0].after_our_signal);
+  EXPECT_THAT(read("err"), HasSubstr("worker 0 still running after 0.05 s: sending SIGTERM"));
+  EXPECT_THAT(read("err"), HasSubstr("[muster] stopped because worker 1 failed: exit code 1"));
+  EXPECT_THAT(read("err"), HasSubstr("[muster] its words: error: loss is NaN"));
+}
+
+TEST_F(SuperviseTest, AKilledTaskOutranksSurvivorsThatReportItsLoss) {
+  const Outcome outcome = supervise_scripts(
+      {"wait_for dead; exit 138", "touch dead; kill -9 $$", "wait_for dead; exit 138"},
+      {.survivor_time = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 137);
+  EXPECT_EQ(outcome.root_cause, 1u);
+  EXPECT_FALSE(outcome.tasks[0].after_our_signal);
+  EXPECT_THAT(read("err"), HasSubstr("stopped because worker 1 failed: killed by SIGKILL"));
+}
+
+TEST_F(SuperviseTest, ASurvivorThatIsSeenFirstIsNotTheRootCause) {
+  const Outcome outcome = supervise_scripts({"touch gone; exit 138", "wait_for gone; exit 2"},
+                                            {.survivor_time = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.root_cause, 1u);
+}
+
+TEST_F(SuperviseTest, ATaskStoppedAloneOutranksItsSurvivors) {
+  const Outcome outcome = supervise_scripts({"touch gone; exit 138", "wait_for gone; exit 143"},
+                                            {.survivor_time = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 143);
+  EXPECT_EQ(outcome.root_cause, 1u);
+}
+
+TEST_F(SuperviseTest, SigtermReachesEveryTask) {
+  const std::string stay = "for i in {1..3000}; do sleep 0.01; done";
+  const Outcome outcome = supervise_scripts(
+      {"trap 'echo saved; exit 143' TERM; touch ready; " + stay,
+       "trap 'echo saved; exit 143' TERM; wait_for ready; kill -TERM $PPID; " + stay},
+      {.stop_time = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 143);
+  EXPECT_EQ(outcome.stop_signal, SIGTERM);
+  EXPECT_FALSE(outcome.root_cause.has_value());
+  EXPECT_THAT(read("out"), HasSubstr("[worker 0] saved\n"));
+  EXPECT_THAT(read("out"), HasSubstr("[worker 1] saved\n"));
+}
+
+TEST_F(SuperviseTest, CtrlCIsForwardedAndTheCodeIs130) {
+  const Outcome outcome = supervise_scripts(
+      {"trap 'exit 130' INT; kill -INT $PPID; for i in {1..3000}; do sleep 0.01; done"},
+      {.stop_time = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_EQ(outcome.stop_signal, SIGINT);
+}
+
+TEST_F(SuperviseTest, SecondCtrlCKillsAtOnce) {
+  const Outcome outcome = supervise_scripts(
+      {"trap 'touch asked' INT; kill -INT $PPID; wait_for asked; kill -INT $PPID; "
+       "for i in {1..3000}; do sleep 0.01; done"},
+      {.stop_time = seconds(25)});
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_EQ(outcome.tasks[0].status, ExitStatus{.signal = SIGKILL});
+  EXPECT_THAT(read("err"), HasSubstr("Ctrl-C again"));
+  EXPECT_THAT(read("err"), Not(HasSubstr("still running")));
+}
+
+TEST_F(SuperviseTest, WhoIgnoresSigtermIsKilledAfterTheGrace) {
+  const Outcome outcome =
+      supervise_scripts({"trap '' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
+                         "wait_for ready; exit 1"},
+                        {.survivor_time = milliseconds(30), .grace = milliseconds(30)});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.tasks[0].status, ExitStatus{.signal = SIGKILL});
+  EXPECT_THAT(read("err"), HasSubstr("worker 0 still running after 0.03 s: sending SIGKILL"));
+}
+
+TEST_F(SuperviseTest, WhoIsStoppedStillEnds) {
+  const Outcome outcome =
+      supervise_scripts({"touch ready; kill -STOP $$", "wait_for ready; exit 1"},
+                        {.survivor_time = milliseconds(30), .grace = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(outcome.tasks[0].ended);
+}
+
+TEST_F(SuperviseTest, NothingIsLeftRunning) {
+  const Outcome outcome = supervise_scripts({"sleep 1000 & echo $! > left; exit 0"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  const int pid = std::stoi(read("left"));
+  EXPECT_TRUE(gone(pid)) << pid;
+}
+
+TEST_F(SuperviseTest, TasksDieWithUs) {
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    supervise_scripts({"echo $$ > task; exec sleep 1000"});
+    _exit(0);
+  }
+  for (int i = 0; i < 3000 && read("task").find('\n') == std::string::npos; ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  const int task = std::stoi(read("task"));
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  EXPECT_TRUE(gone(task)) << task;
+}
+
+TEST_F(SuperviseTest, AProgramThatCannotRunStopsWhatWasStarted) {
+  std::vector<ProcessSpec> processes = {
+      {.name = "worker 0",
+       .argv = {"/bin/sh", "-c", "echo $$ > " + folder_ + "/task; exec sleep 1000"}},
+      {.name = "worker 1", .argv = {folder_ + "/no_such_program"}}};
+  try {
+    supervise(processes, {.out_fd = out_, .err_fd = err_});
+    FAIL() << "started";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+    EXPECT_THAT(error.what(), HasSubstr("no_such_program' for worker 1"));
+  }
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a child was left";
+}
+
+TEST_F(SuperviseTest, TasksArePinnedAndGetTheirEnvironment) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &mine)) ++core;
+  setenv("MUSTER_TEST_GONE", "here", 1);
+  const Outcome outcome = supervise({{.name = "chief 0",
+                                      .argv = {"/bin/sh", "-c",
+                                               "echo \"$COLOUR-$MUSTER_TEST_GONE-\"; "
+                                               "grep Cpus_allowed_list /proc/self/status"},
+                                      .environment = {{"COLOUR", "blue"}},
+                                      .without = {"MUSTER_TEST_GONE"},
+                                      .cores = {core}}},
+                                    {.out_fd = out_, .err_fd = err_});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(read("out"),
+            "[chief 0] blue--\n[chief 0] Cpus_allowed_list:\t" + std::to_string(core) + "\n");
+}
+
+TEST_F(SuperviseTest, AReaderThatLeftDoesNotEndTheRun) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  const Outcome outcome =
+      supervise({{.name = "worker 0",
+                  .argv = {"/bin/sh", "-c", "echo a; echo b; touch " + folder_ + "/end"}}},
+                {.out_fd = ends[1], .err_fd = err_});
+  close(ends[1]);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/end"));
+}
+
+}  // namespace
+}  // namespace muster::launch
