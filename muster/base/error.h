@@ -2,7 +2,8 @@
 // Thread safety: a value; copying is cheap enough for the paths that fail.
 //
 // What ends the run is thrown as Error. Where the caller decides (files, network, parsing) the same
-// record travels in a Result<T> (result.h). Errors of other libraries are converted once, at the border.
+// record travels in a Result<T> (result.h). Errors of other libraries are converted once, at the
+// border.
 #pragma once
 
 #include <exception>
@@ -38,10 +39,12 @@ class Error : public std::exception {
   // Messages of what led here, nearest first; empty when this error is the root.
   const std::vector<std::string>& causes() const { return causes_; }
 
-  // This error with `message` put in front; the former message becomes the first cause. Kind and hint stay.
+  // This error with `message` put in front; the former message becomes the first cause. Kind and
+  // hint stay.
   Error with_context(std::string message) const;
 
-  // "Kind: message\n  caused by: ...\n  hint: ..."; the last lines only when there is something to say.
+  // "Kind: message\n  caused by: ...\n  hint: ..."; the last lines only when there is something to
+  // say.
   const char* what() const noexcept override { return text_.c_str(); }
 
  private:
@@ -58,13 +61,14 @@ Error not_found(std::string message, std::string hint = {});
 Error corrupt(std::string message, std::string hint = {});
 Error internal_error(std::string message, std::string hint = {});
 
-// The error for a failed system call: errno 2 -> NotFound, EAGAIN, EADDRINUSE, ENOSPC, ECONNREFUSED ->
-// Unavailable, EACCES, EROFS, EINVAL -> InvalidArgument, ETIMEDOUT -> Timeout, the rest Internal.
+// The error for a failed system call: errno 2 -> NotFound, EAGAIN, EADDRINUSE, ENOSPC, ECONNREFUSED
+// -> Unavailable, EACCES, EROFS, EINVAL -> InvalidArgument, ETIMEDOUT -> Timeout, the rest
+// Internal.
 Error from_errno(int error_number, std::string message, std::string hint = {});
 
 // The exit code a program owes its scheduler for this kind:
-// 1 Corrupt, NonFinite, Internal; 2 InvalidArgument, NotFound; 138 PeerLost, Timeout, Unavailable ("please
-// restart me"); 143 Cancelled.
+// 1 Corrupt, NonFinite, Internal; 2 InvalidArgument, NotFound; 138 PeerLost, Timeout, Unavailable
+// ("please restart me"); 143 Cancelled.
 int exit_code(ErrorKind kind);
 
 }  // namespace muster

@@ -1,5 +1,6 @@
-// Lines for people, on standard error: "I 12:03:45 message". One sink for the process, thread-safe; a line is
-// written whole. The level comes from MUSTER_LOG_LEVEL (debug, info, warning, error; default info).
+// Lines for people, on standard error: "I 12:03:45 message". One sink for the process, thread-safe;
+// a line is written whole. The level comes from MUSTER_LOG_LEVEL (debug, info, warning, error;
+// default info).
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Result<T>: a value or the Error that explains why there is none. For calls whose failure the caller
-// decides about (files, network, parsing).
+// Result<T>: a value or the Error that explains why there is none. For calls whose failure the
+// caller decides about (files, network, parsing).
 #pragma once
 
 #include <optional>

@@ -1,0 +1,69 @@
+// Time as an argument, so that tests can move it by hand.
+// Thread safety: clocks may be shared by many threads.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+namespace muster {
+
+using Duration = std::chrono::nanoseconds;
+// A point on a clock that only moves forward and has no relation to the date.
+using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
+
+inline double to_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+// Rounds to the nanosecond.
+Duration from_seconds(double seconds);
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() = 0;
+  // Unix time in seconds; it may jump when the machine's date is set.
+  virtual double wall_seconds() = 0;
+  virtual void sleep_for(Duration duration) = 0;
+  // Waits on `changed`, with `lock` held as std::condition_variable wants it, until `done()` holds
+  // or `deadline` has come on this clock. Returns done().
+  virtual bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                          TimePoint deadline, const std::function<bool()>& done) = 0;
+  bool wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                Duration timeout, const std::function<bool()>& done);
+};
+
+// The machine's clock.
+Clock& system_clock();
+
+// A clock that moves only when told: advance(), or, with `sleep_advances`, whoever sleeps or waits
+// moves it to the end of the wait at once (for tests of one thread).
+class ManualClock : public Clock {
+ public:
+  struct Options {
+    double wall_seconds = 1'700'000'000;  // Unix time at the start
+    bool sleep_advances = false;
+  };
+  ManualClock() : ManualClock(Options()) {}
+  explicit ManualClock(Options options) : options_(options) {}
+
+  void advance(Duration duration) { elapsed_.fetch_add(duration.count()); }
+  // Threads that sleep or wait on this clock now; lets a test advance only when all have arrived.
+  int sleepers() const { return sleepers_.load(); }
+
+  TimePoint now() override;
+  double wall_seconds() override;
+  void sleep_for(Duration duration) override;
+  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                  TimePoint deadline, const std::function<bool()>& done) override;
+
+ private:
+  const Options options_;
+  std::atomic<int64_t> elapsed_{0};
+  std::atomic<int> sleepers_{0};
+};
+
+}  // namespace muster

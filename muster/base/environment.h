@@ -1,0 +1,33 @@
+// Environment variables as a value, so that what is decided from them can be tested.
+// Thread safety: a value; reading a shared one is safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace muster {
+
+class Environment {
+ public:
+  Environment() = default;
+  explicit Environment(std::map<std::string, std::string> variables)
+      : variables_(std::move(variables)) {}
+
+  // What this process has now; later changes are not seen.
+  static Environment process();
+
+  // Nothing when it is not set; an empty text when it is set to nothing.
+  std::optional<std::string> get(const std::string& name) const;
+  std::string get_or(const std::string& name, std::string fallback) const;
+  bool has(const std::string& name) const { return variables_.count(name) != 0; }
+  // A copy with `name` set.
+  Environment with(const std::string& name, std::string value) const;
+
+  const std::map<std::string, std::string>& variables() const { return variables_; }
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
+}  // namespace muster

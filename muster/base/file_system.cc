@@ -1,0 +1,477 @@
+#include "muster/base/file_system.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr std::string_view kStagingMark = ".staging-";
+
+Error failed(int error_number, const std::string& what, const std::string& path) {
+  std::string hint;
+  if (error_number == ENOSPC || error_number == EDQUOT) {
+    hint = "free space on the disk that holds it, or choose another directory";
+  } else if (error_number == EACCES || error_number == EPERM || error_number == EROFS) {
+    hint = "check its permissions and owner, or choose another directory";
+  }
+  return from_errno(error_number, what + " '" + path + "'", std::move(hint));
+}
+
+Error failed_write(int error_number, size_t bytes, const std::string& path) {
+  return failed(error_number, "cannot write " + std::to_string(bytes) + " bytes to", path);
+}
+
+// The path on this machine, or why there is none.
+Result<std::string> local_path(const std::string& path) {
+  if (path.empty()) return invalid_argument("a file path is empty");
+  const size_t mark = path.find("://");
+  if (mark == std::string::npos || path.substr(0, mark).find('/') != std::string::npos) return path;
+  const std::string scheme = path.substr(0, mark);
+  if (scheme != "file") {
+    return invalid_argument(
+        "no file system is registered for the scheme '" + scheme + "' of '" + path + "'",
+        "use a path on this machine, plain or starting with file://");
+  }
+  std::string local = path.substr(mark + 3);
+  if (local.rfind("localhost/", 0) == 0) local.erase(0, 9);
+  if (local.empty() || local[0] != '/') {
+    return invalid_argument("'" + path + "' names no absolute path", "write file:///absolute/path");
+  }
+  return local;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  // errno, or 0. Network file systems report a failed write only here.
+  int close() {
+    const int fd = std::exchange(fd_, -1);
+    return fd >= 0 && ::close(fd) != 0 && errno != EINTR ? errno : 0;
+  }
+
+ private:
+  int fd_;
+};
+
+Descriptor open_file(const std::string& local, int flags) {
+  int fd;
+  do {
+    fd = ::open(local.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return Descriptor(fd);
+}
+
+// errno, or 0.
+int write_all(int fd, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+// Makes a change of names in `directory` survive a crash.
+Status sync_directory(const std::string& directory) {
+  const Descriptor fd = open_file(directory, O_RDONLY | O_DIRECTORY);
+  if (!fd.open()) return failed(errno, "cannot open the directory", directory);
+  // Some network file systems cannot sync a directory and say EINVAL: nothing more can be done
+  // there.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL)
+    return failed(errno, "cannot sync the directory", directory);
+  return {};
+}
+
+class LocalReader : public FileReader {
+ public:
+  LocalReader(Descriptor fd, std::string name) : fd_(std::move(fd)), name_(std::move(name)) {}
+
+  Result<uint64_t> size() override {
+    struct stat status;
+    if (::fstat(fd_.get(), &status) != 0) return failed(errno, "cannot get the size of", name_);
+    return static_cast<uint64_t>(status.st_size);
+  }
+
+  Result<size_t> read_at(uint64_t offset, MutableBytes out) override {
+    size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t got = ::pread(fd_.get(), out.data() + done, out.size() - done,
+                                  static_cast<off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return failed(errno, "cannot read", name_);
+      if (got == 0) break;
+      done += static_cast<size_t>(got);
+    }
+    return done;
+  }
+
+  const std::string& name() const override { return name_; }
+
+ private:
+  Descriptor fd_;
+  std::string name_;
+};
+
+class MemoryReader : public FileReader {
+ public:
+  MemoryReader(Bytes bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
+  Result<uint64_t> size() override { return static_cast<uint64_t>(bytes_.size()); }
+  Result<size_t> read_at(uint64_t offset, MutableBytes out) override {
+    if (offset >= bytes_.size()) return size_t{0};
+    const size_t count = std::min<size_t>(out.size(), bytes_.size() - offset);
+    std::copy_n(bytes_.begin() + static_cast<ptrdiff_t>(offset), count, out.begin());
+    return count;
+  }
+  const std::string& name() const override { return name_; }
+
+ private:
+  Bytes bytes_;
+  std::string name_;
+};
+
+class LocalWriter : public FileWriter {
+ public:
+  LocalWriter(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Status append(Bytes bytes) override {
+    if (!fd_.open()) return closed();
+    if (const int code = write_all(fd_.get(), bytes))
+      return failed_write(code, bytes.size(), path_);
+    return {};
+  }
+  Status flush() override { return fd_.open() ? Status() : closed(); }
+  Status sync() override {
+    if (!fd_.open()) return closed();
+    if (::fsync(fd_.get()) != 0) return failed(errno, "cannot sync", path_);
+    return {};
+  }
+  Status close() override {
+    if (const int code = fd_.close()) return failed(code, "cannot close", path_);
+    return {};
+  }
+
+ private:
+  Status closed() const {
+    return internal_error("'" + path_ + "' was written to after it was closed");
+  }
+
+  Descriptor fd_;
+  std::string path_;
+};
+
+class LocalStagedWriter : public StagedWriter {
+ public:
+  LocalStagedWriter(Descriptor fd, std::string aside, std::string path)
+      : fd_(std::move(fd)), aside_(std::move(aside)), path_(std::move(path)) {}
+  ~LocalStagedWriter() override { (void)discard(); }
+
+  Status append(Bytes bytes) override {
+    if (!fd_.open()) return finished();
+    if (const int code = write_all(fd_.get(), bytes))
+      return failed_write(code, bytes.size(), aside_);
+    return {};
+  }
+
+  Status sync() override {
+    if (!fd_.open()) return finished();
+    if (::fsync(fd_.get()) != 0) return failed(errno, "cannot sync", aside_);
+    return {};
+  }
+
+  Status commit() override {
+    if (Status synced = sync(); !synced.ok()) return synced;
+    if (const int code = fd_.close()) {
+      (void)discard();
+      return failed(code, "cannot close", aside_);
+    }
+    if (std::rename(aside_.c_str(), path_.c_str()) != 0) {
+      const int code = errno;
+      (void)discard();
+      return failed(code, "cannot rename '" + aside_ + "' to", path_);
+    }
+    staged_ = false;
+    return sync_directory(directory_of(path_));
+  }
+
+  Status discard() override {
+    (void)fd_.close();
+    if (!std::exchange(staged_, false)) return {};
+    if (::unlink(aside_.c_str()) != 0 && errno != ENOENT)
+      return failed(errno, "cannot remove", aside_);
+    return {};
+  }
+
+ private:
+  Status finished() const {
+    return internal_error("'" + path_ + "' was written to after it was committed or discarded");
+  }
+
+  Descriptor fd_;
+  std::string aside_;
+  std::string path_;
+  bool staged_ = true;
+};
+
+class LocalFileSystem : public FileSystem {
+ public:
+  Result<FileInfo> info(const std::string& path) override {
+    Result<std::string> local = local_path(path);
+    if (!local.ok()) return local.error();
+    struct stat status;
+    if (::stat(local.value().c_str(), &status) != 0) return failed(errno, "cannot look at", path);
+    return FileInfo{.is_directory = S_ISDIR(status.st_mode),
+                    .size = static_cast<uint64_t>(status.st_size),
+                    .modified_seconds = static_cast<double>(status.st_mtim.tv_sec) +
+                                        static_cast<double>(status.st_mtim.tv_nsec) * 1e-9};
+  }
+
+  Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override {
+    Result<std::string> local = local_path(path);
+    if (!local.ok()) return local.error();
+    Descriptor fd = open_file(local.value(), O_RDONLY);
+    if (!fd.open()) return failed(errno, "cannot open", path);
+    struct stat status;
+    if (::fstat(fd.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
+      return invalid_argument("'" + path + "' is a directory, not a file");
+    }
+    return std::unique_ptr<FileReader>(std::make_unique<LocalReader>(std::move(fd), path));
+  }
+
+  Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) override {
+    Result<std::string> local = local_path(path);
+    if (!local.ok()) return local.error();
+    Descriptor fd = open_file(local.value(), O_WRONLY | O_CREAT | O_APPEND);
+    if (!fd.open()) return failed(errno, "cannot open for writing", path);
+    if (Status synced = sync_directory(directory_of(local.value())); !synced.ok())
+      return synced.error();
+    return std::unique_ptr<FileWriter>(std::make_unique<LocalWriter>(std::move(fd), path));
+  }
+
+  Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override {
+    Result<std::string> local = local_path(path);
+    if (!local.ok()) return local.error();
+    static std::atomic<uint64_t> counter{0};
+    const std::string stem =
+        join_path(directory_of(local.value()), "." + std::string(base_name(local.value())) +
+                                                   std::string(kStagingMark) +
+                                                   std::to_string(::getpid()) + "-");
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+      std::string aside = stem + std::to_string(counter.fetch_add(1));
+      Descriptor fd = open_file(aside, O_WRONLY | O_CREAT | O_EXCL);
+      if (fd.open()) {
+        return std::unique_ptr<StagedWriter>(
+            std::make_unique<LocalStagedWriter>(std::move(fd), std::move(aside), local.value()));
+      }
+      // A name left by a process of the same id, here or on another host of a shared disk.
+      if (errno != EEXIST) return failed(errno, "cannot open for writing", path);
+    }
+    return internal_error("found no free name beside '" + path + "' after 1000 attempts",
+                          "remove the leftovers '" + stem + "*'");
+  }
+
+  Result<std::vector<std::string>> list_directory(const std::string& path) override {
+    Result<std::string> local = local_path(path);
+    if (!local.ok()) return local.error();
+    DIR* directory = ::opendir(local.value().c_str());
+    if (directory == nullptr) return failed(errno, "cannot list the directory", path);
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* entry = ::readdir(directory)) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    const int code = errno;
+    ::closedir(directory);
+    if (code != 0) return failed(code, "cannot list the directory", path);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Status make_directories(const std::string& path) override {
+    Result<std::string> local = local_path(path);
+    if (!local.ok()) return local.error();
+    return make_local_directories(local.value());
+  }
+
+  Status remove(const std::string& path) override {
+    Result<std::string> local = local_path(path);
+    if (!local.ok()) return local.error();
+    if (std::remove(local.value().c_str()) != 0) return failed(errno, "cannot remove", path);
+    return {};
+  }
+
+  Status rename(const std::string& from, const std::string& to) override {
+    Result<std::string> local_from = local_path(from);
+    if (!local_from.ok()) return local_from.error();
+    Result<std::string> local_to = local_path(to);
+    if (!local_to.ok()) return local_to.error();
+    if (std::rename(local_from.value().c_str(), local_to.value().c_str()) != 0) {
+      return failed(errno, "cannot rename '" + from + "' to", to);
+    }
+    return sync_directory(directory_of(local_to.value()));
+  }
+
+ private:
+  static Status make_local_directories(const std::string& path) {
+    struct stat status;
+    if (::stat(path.c_str(), &status) == 0) {
+      if (S_ISDIR(status.st_mode)) return {};
+      return invalid_argument("cannot make the directory '" + path +
+                              "': a file of that name exists");
+    }
+    std::string trimmed = path;
+    while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
+    const std::string parent = directory_of(trimmed);
+    if (parent != trimmed && parent != ".") {
+      if (Status made = make_local_directories(parent); !made.ok()) return made;
+    }
+    if (::mkdir(trimmed.c_str(), 0777) != 0) {
+      if (errno != EEXIST) return failed(errno, "cannot make the directory", trimmed);
+      return {};
+    }
+    return sync_directory(parent);
+  }
+};
+
+}  // namespace
+
+Status FileReader::read_exactly_at(uint64_t offset, MutableBytes out) {
+  Result<size_t> got = read_at(offset, out);
+  if (!got.ok()) return got.error();
+  if (got.value() == out.size()) return {};
+  return corrupt("'" + name() + "' ends at byte " + std::to_string(offset + got.value()) +
+                     ", but bytes up to " + std::to_string(offset + out.size()) + " were expected",
+                 "the file was cut short: copy or download it again");
+}
+
+Result<bool> FileSystem::exists(const std::string& path) {
+  Result<FileInfo> found = info(path);
+  if (found.ok()) return true;
+  if (found.error().kind() == ErrorKind::kNotFound) return false;
+  return found.error();
+}
+
+Result<uint64_t> FileSystem::file_size(const std::string& path) {
+  Result<FileInfo> found = info(path);
+  if (!found.ok()) return found.error();
+  return found.value().size;
+}
+
+Result<std::string> FileSystem::read_file(const std::string& path) {
+  Result<std::unique_ptr<FileReader>> reader = open_reader(path);
+  if (!reader.ok()) return reader.error();
+  Result<uint64_t> size = reader.value()->size();
+  if (!size.ok()) return size.error();
+  // Room for one byte more: a full buffer means that the file grew, or is a pipe without a size.
+  std::string content(size.value() + 1, '\0');
+  size_t length = 0;
+  while (true) {
+    Result<size_t> got = reader.value()->read_at(
+        length,
+        std::as_writable_bytes(std::span(content.data() + length, content.size() - length)));
+    if (!got.ok()) return got.error();
+    length += got.value();
+    if (length < content.size()) break;
+    content.resize(content.size() * 2);
+  }
+  content.resize(length);
+  return content;
+}
+
+Result<std::string> FileSystem::read_range(const std::string& path, uint64_t offset,
+                                           uint64_t length) {
+  Result<std::unique_ptr<FileReader>> reader = open_reader(path);
+  if (!reader.ok()) return reader.error();
+  Result<uint64_t> size = reader.value()->size();
+  if (!size.ok()) return size.error();
+  if (offset > size.value() || length > size.value() - offset) {
+    return corrupt("'" + path + "' has " + std::to_string(size.value()) + " bytes; " +
+                   std::to_string(length) + " bytes from " + std::to_string(offset) +
+                   " were expected");
+  }
+  std::string content(length, '\0');
+  Status read = reader.value()->read_exactly_at(offset, std::as_writable_bytes(std::span(content)));
+  if (!read.ok()) return read.error();
+  return content;
+}
+
+Status FileSystem::write_atomically(const std::string& path, Bytes bytes) {
+  Result<std::unique_ptr<StagedWriter>> writer = open_staged(path);
+  if (!writer.ok()) return writer.error();
+  if (Status appended = writer.value()->append(bytes); !appended.ok()) return appended;
+  return writer.value()->commit();
+}
+
+Status FileSystem::write_atomically(const std::string& path, std::string_view text) {
+  return write_atomically(path, bytes_of(text));
+}
+
+Status FileSystem::remove_tree(const std::string& path) {
+  Result<FileInfo> found = info(path);
+  if (!found.ok())
+    return found.error().kind() == ErrorKind::kNotFound ? Status() : Status(found.error());
+  if (found.value().is_directory) {
+    Result<std::vector<std::string>> names = list_directory(path);
+    if (!names.ok()) return names.error();
+    for (const std::string& name : names.value()) {
+      if (Status removed = remove_tree(join_path(path, name)); !removed.ok()) return removed;
+    }
+  }
+  return remove(path);
+}
+
+FileSystem& local_file_system() {
+  static LocalFileSystem* const instance = new LocalFileSystem();
+  return *instance;
+}
+
+std::unique_ptr<FileReader> memory_reader(Bytes bytes, std::string name) {
+  return std::make_unique<MemoryReader>(bytes, std::move(name));
+}
+
+std::string join_path(std::string_view directory, std::string_view name) {
+  if (directory.empty() || (!name.empty() && name.front() == '/')) return std::string(name);
+  std::string path(directory);
+  if (path.back() != '/') path += '/';
+  return path += name;
+}
+
+std::string_view base_name(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+std::string directory_of(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return std::string(path.substr(0, slash == 0 ? 1 : slash));
+}
+
+bool is_staging_name(std::string_view name) {
+  return name.size() > 1 && name.front() == '.' &&
+         name.find(kStagingMark) != std::string_view::npos;
+}
+
+}  // namespace muster

@@ -1,0 +1,122 @@
+// Files by path or URI, behind an interface that tests replace and other storage can implement.
+// Thread safety: a FileSystem may be used from many threads; a writer belongs to one thread at a
+// time; a reader may be shared.
+//
+// Paths are plain ("models/a") or URIs ("file:///models/a"). Nothing may assume a local rename:
+// what must appear whole or not at all goes through write_atomically() or a StagedWriter's
+// commit().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/bytes.h"
+#include "muster/base/result.h"
+
+namespace muster {
+
+// Something bytes are written to, in order.
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+  // Writes all of `bytes` or returns why not; after an error the tail of what was written is
+  // undefined.
+  virtual Status append(Bytes bytes) = 0;
+};
+
+// A file that grows and can be read while it grows (event files, logs). The destructor closes
+// without sync.
+class FileWriter : public ByteSink {
+ public:
+  // Makes what was appended visible to readers.
+  virtual Status flush() = 0;
+  // flush(), and it survives a crash of the machine.
+  virtual Status sync() = 0;
+  // flush(), then no more calls but the destructor. Calling it again does nothing.
+  virtual Status close() = 0;
+};
+
+// A file nobody sees under its name until commit(). The destructor discards what was not committed.
+class StagedWriter : public ByteSink {
+ public:
+  virtual Status sync() = 0;
+  // Syncs, then puts the file under its name, replacing what was there, in one step that survives a
+  // crash.
+  virtual Status commit() = 0;
+  virtual Status discard() = 0;
+};
+
+// Random access to one file.
+class FileReader {
+ public:
+  virtual ~FileReader() = default;
+  // The size now; a file being written may grow.
+  virtual Result<uint64_t> size() = 0;
+  // Fills `out` from `offset` on; returns the bytes read, fewer than asked only at the end of the
+  // file.
+  virtual Result<size_t> read_at(uint64_t offset, MutableBytes out) = 0;
+  // How errors call it: the path.
+  virtual const std::string& name() const = 0;
+  // Fills all of `out` or returns Corrupt saying where the file ended.
+  Status read_exactly_at(uint64_t offset, MutableBytes out);
+};
+
+struct FileInfo {
+  bool is_directory = false;
+  uint64_t size = 0;
+  double modified_seconds = 0;  // Unix time
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  // NotFound when there is nothing at `path`.
+  virtual Result<FileInfo> info(const std::string& path) = 0;
+  virtual Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) = 0;
+  // Creates the file, or continues at the end of an existing one.
+  virtual Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) = 0;
+  // Writes aside; see StagedWriter. Leftovers of a crash are names for which is_staging_name()
+  // holds.
+  virtual Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) = 0;
+  // Names inside, sorted, without "." and "..".
+  virtual Result<std::vector<std::string>> list_directory(const std::string& path) = 0;
+  // The directory and its missing parents; one that exists already is fine.
+  virtual Status make_directories(const std::string& path) = 0;
+  // A file or an empty directory. NotFound when it is not there.
+  virtual Status remove(const std::string& path) = 0;
+  // Replaces `to`. For bookkeeping only: what must be atomic everywhere uses commit().
+  virtual Status rename(const std::string& from, const std::string& to) = 0;
+
+  Result<bool> exists(const std::string& path);
+  Result<uint64_t> file_size(const std::string& path);
+  Result<std::string> read_file(const std::string& path);
+  // The bytes [offset, offset + length); Corrupt when the file ends before.
+  Result<std::string> read_range(const std::string& path, uint64_t offset, uint64_t length);
+  // Readers see the old content or the new, whatever crashes and whenever.
+  Status write_atomically(const std::string& path, Bytes bytes);
+  Status write_atomically(const std::string& path, std::string_view text);
+  // A file, or a directory with all it holds; nothing there is fine.
+  Status remove_tree(const std::string& path);
+};
+
+// The files of this machine: plain paths and file://; another scheme is an InvalidArgument naming
+// it.
+FileSystem& local_file_system();
+
+// Reads `bytes` as if they were a file called `name`; they must outlive the reader.
+std::unique_ptr<FileReader> memory_reader(Bytes bytes, std::string name);
+
+// "a" + "b" -> "a/b"; an absolute `name` stays as it is.
+std::string join_path(std::string_view directory, std::string_view name);
+// What follows the last slash.
+std::string_view base_name(std::string_view path);
+// What precedes the last slash; "." when there is none.
+std::string directory_of(std::string_view path);
+// Whether `name` is that of a file a StagedWriter had not committed (".<name>.staging-<pid>-<n>").
+bool is_staging_name(std::string_view name);
+
+}  // namespace muster

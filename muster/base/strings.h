@@ -1,0 +1,34 @@
+// Small text helpers that several folders need. Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/bytes.h"
+
+namespace muster {
+
+// "a,b," at ',' -> {"a", "b", ""}; the empty text -> {""}.
+std::vector<std::string> split(std::string_view text, char separator);
+// Without blanks, tabs and line ends around it.
+std::string_view trim(std::string_view text);
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+// "'a', 'b'" for lists in messages; past `most` entries "... and 7 more"; "(none)" when empty.
+std::string join_quoted(const std::vector<std::string>& parts, size_t most = 20);
+
+// The whole text as a decimal number, or nothing.
+std::optional<int64_t> parse_int(std::string_view text);
+std::optional<double> parse_double(std::string_view text);
+
+// "512 B", "1.5 KiB", "3.2 GiB".
+std::string human_bytes(uint64_t bytes);
+// "0.25 s", "12.3 s", "4 min 05 s", "2 h 03 min"; negative and non-finite values become "?".
+std::string human_duration(double seconds);
+// "1f 8b 08".
+std::string hex_bytes(Bytes bytes);
+
+}  // namespace muster
