@@ -10,6 +10,7 @@ find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 
 add_library(muster_torch INTERFACE)
+target_link_libraries(muster_torch INTERFACE fmt::fmt nlohmann_json::nlohmann_json)
 if(MUSTER_SANITIZE STREQUAL "thread")
   # LibTorch under libgomp floods the thread sanitizer: that preset builds the ground storey alone.
   set(MUSTER_GROUND_ONLY ON)

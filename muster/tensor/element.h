@@ -1,0 +1,71 @@
+// One element of a dataset: a flat list of values with a structure (leaf, tuple or dict, nested at
+// will). Thread safety: values; concurrent reads are safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/tensor/value.h"
+
+namespace muster {
+
+// The shape of the nest. Dict entries are kept sorted by key, so that two dicts with the same keys
+// are the same structure.
+struct Structure {
+  enum class Kind { kLeaf, kTuple, kDict };
+  Kind kind = Kind::kLeaf;
+  std::vector<std::string> keys;    // kDict: one per child, sorted
+  std::vector<Structure> children;  // kTuple, kDict
+
+  int64_t leaves() const;
+  bool operator==(const Structure&) const = default;
+  // "({image: *}, *)"
+  std::string describe() const;
+};
+
+class Element {
+ public:
+  Element() = default;   // an empty tuple
+  Element(Value value);  // NOLINT(google-explicit-constructor)
+  Element(Tensor tensor)
+      : Element(Value(std::move(tensor))) {}  // NOLINT(google-explicit-constructor)
+  static Element tuple(std::vector<Element> parts);
+  static Element dict(std::vector<std::pair<std::string, Element>> entries);
+  // REQUIRES: values.size() == structure.leaves(); throws InvalidArgument otherwise.
+  static Element make(std::shared_ptr<const Structure> structure, std::vector<Value> values);
+
+  const std::vector<Value>& values() const { return values_; }
+  const Structure& structure() const { return *structure_; }
+  const std::shared_ptr<const Structure>& shared_structure() const { return structure_; }
+
+  // The number of parts of a tuple or dict, 1 for a leaf.
+  int64_t size() const;
+  // Part i of a tuple (or entry i of a dict); throws InvalidArgument when out of range.
+  Element part(int64_t i) const;
+  // The dict entry `key`; throws NotFound listing the keys there are.
+  Element at(const std::string& key) const;
+  bool is_leaf() const { return structure_->kind == Structure::Kind::kLeaf; }
+  // REQUIRES: is_leaf(); throws InvalidArgument otherwise.
+  const Value& value() const;
+
+  // Rows of the first value (of a batch); throws InvalidArgument when values disagree.
+  int64_t rows() const;
+  // The same structure with every value replaced by fn(value).
+  Element transform(const std::function<Value(const Value&)>& fn) const;
+  Element slice(int64_t begin, int64_t end) const;
+  // Elements of one structure joined along a new axis 0.
+  static Element stack(const std::vector<Element>& elements);
+  // "({image: float32[64, 28, 28, 1]}, int64[64])"
+  std::string describe() const;
+
+ private:
+  std::shared_ptr<const Structure> structure_ = empty_tuple();
+  std::vector<Value> values_;
+
+  static std::shared_ptr<const Structure> empty_tuple();
+};
+
+}  // namespace muster

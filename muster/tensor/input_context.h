@@ -1,0 +1,28 @@
+// Tells an input function which part of the data is its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "muster/base/error.h"
+
+namespace muster {
+
+struct InputContext {
+  int64_t num_input_pipelines = 1;
+  int64_t input_pipeline_id = 0;
+  int64_t num_replicas_in_sync = 1;
+
+  // global / num_replicas_in_sync; throws InvalidArgument when that is not whole.
+  int64_t per_replica_batch_size(int64_t global_batch_size) const {
+    if (global_batch_size % num_replicas_in_sync != 0) {
+      throw invalid_argument("the global batch size " + std::to_string(global_batch_size) +
+                                 " is not divisible by the " +
+                                 std::to_string(num_replicas_in_sync) + " replicas in sync",
+                             "choose a multiple of the number of replicas");
+    }
+    return global_batch_size / num_replicas_in_sync;
+  }
+};
+
+}  // namespace muster

@@ -1,0 +1,15 @@
+// What a model function is called for.
+#pragma once
+
+#include <string_view>
+
+namespace muster {
+
+enum class Mode { kTrain, kEval, kPredict };
+
+// "train", "eval", "infer": the words of tf.estimator.ModeKeys.
+constexpr std::string_view to_string(Mode mode) {
+  return mode == Mode::kTrain ? "train" : mode == Mode::kEval ? "eval" : "infer";
+}
+
+}  // namespace muster

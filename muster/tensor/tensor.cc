@@ -1,0 +1,45 @@
+#include "muster/tensor/tensor.h"
+
+#include "muster/tensor/variable.h"
+
+namespace muster {
+
+std::string dtype_name(DType dtype) {
+  switch (dtype) {
+    case at::ScalarType::Float:
+      return "float32";
+    case at::ScalarType::Double:
+      return "float64";
+    case at::ScalarType::Half:
+      return "float16";
+    case at::ScalarType::BFloat16:
+      return "bfloat16";
+    case at::ScalarType::Byte:
+      return "uint8";
+    case at::ScalarType::Char:
+      return "int8";
+    case at::ScalarType::Short:
+      return "int16";
+    case at::ScalarType::Int:
+      return "int32";
+    case at::ScalarType::Long:
+      return "int64";
+    case at::ScalarType::Bool:
+      return "bool";
+    default:
+      return c10::toString(dtype);
+  }
+}
+
+std::string describe(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::string describe(const Tensor& tensor) {
+  if (!tensor.defined()) return "(undefined)";
+  return dtype_name(tensor.scalar_type()) + describe(tensor.sizes().vec());
+}
+
+std::string VariableSpec::describe() const {
+  return name + " " + dtype_name(dtype) + muster::describe(shape);
+}
+
+}  // namespace muster

@@ -1,0 +1,29 @@
+// Tensor is LibTorch's: n-dimensional, reference counted, with autograd. Images are [batch, height,
+// width, channels].
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+using Tensor = at::Tensor;
+using DType = at::ScalarType;
+using Shape = std::vector<int64_t>;
+
+inline constexpr DType kFloat32 = at::ScalarType::Float;
+inline constexpr DType kFloat64 = at::ScalarType::Double;
+inline constexpr DType kInt32 = at::ScalarType::Int;
+inline constexpr DType kInt64 = at::ScalarType::Long;
+inline constexpr DType kUInt8 = at::ScalarType::Byte;
+
+// "float32[64, 28, 28, 1]", for messages.
+std::string describe(const Tensor& tensor);
+std::string describe(const Shape& shape);
+// "float32", "int64", ...: numpy's names.
+std::string dtype_name(DType dtype);
+
+}  // namespace muster

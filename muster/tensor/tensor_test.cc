@@ -1,0 +1,123 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "muster/tensor/element.h"
+#include "muster/tensor/features.h"
+#include "muster/tensor/input_context.h"
+#include "muster/tensor/threads.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <typename Fn>
+Error error_of(Fn fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return Error(ErrorKind::kInternal, "none");
+}
+
+TEST(StringsTest, HoldsBytesOfAnyLength) {
+  const Strings strings({"ab", "", std::string("\0c", 2)});
+  EXPECT_EQ(strings.size(), 3);
+  EXPECT_EQ(strings[0], "ab");
+  EXPECT_EQ(strings[1], "");
+  EXPECT_EQ(strings[2], std::string_view("\0c", 2));
+}
+
+TEST(StringsTest, OffsetsMustFitTheShape) {
+  EXPECT_THROW(Strings({2}, {0, 1}, "a"), Error);
+  EXPECT_THROW(Strings({1}, {0, 2}, "a"), Error);
+  EXPECT_THROW(Strings({2}, {0, 2, 1}, "a"), Error);
+}
+
+TEST(ValueTest, GatherEqualsRowByRow) {
+  const Tensor all = torch::arange(24, torch::kFloat32).reshape({6, 2, 2});
+  const std::vector<int64_t> indices{5, 0, 0, 3};
+  const Value gathered = Value(all).gather(indices);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    EXPECT_TRUE(gathered.tensor()[static_cast<int64_t>(i)].equal(all[indices[i]]));
+  }
+  const Value strided = Value(all.transpose(1, 2)).gather(indices);
+  EXPECT_TRUE(strided.tensor()[0].equal(all[5].t()));
+  EXPECT_THROW((void)Value(all).gather(std::vector<int64_t>{6}), Error);
+}
+
+TEST(ValueTest, StringsSliceRowStackAndConcatenate) {
+  const Value value(Strings({"a", "bb", "ccc"}));
+  EXPECT_EQ(value.slice(1, 3).strings()[0], "bb");
+  EXPECT_EQ(value.row(2).strings().shape(), Shape{});
+  const Value stacked = Value::stack({value, value});
+  EXPECT_EQ(stacked.describe(), "string[2, 3]");
+  EXPECT_EQ(stacked.row(1).strings()[2], "ccc");
+  EXPECT_EQ(Value::concatenate({value, value.slice(0, 1)}).strings()[3], "a");
+  EXPECT_EQ(value.gather(std::vector<int64_t>{2, 0}).strings()[0], "ccc");
+}
+
+TEST(ValueTest, StackShowsBothShapes) {
+  const Error error = error_of([] {
+    (void)Value::stack({Value(torch::zeros({2, 3})), Value(torch::zeros({2, 4}))});
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("float32[2, 3]"));
+  EXPECT_THAT(error.message(), HasSubstr("float32[2, 4]"));
+}
+
+TEST(ElementTest, DictsAreSortedAndPartsAreFound) {
+  const Element element = Element::tuple(
+      {Element::dict({{"y", torch::zeros({4})}, {"x", torch::ones({4, 2})}}), torch::arange(4)});
+  EXPECT_EQ(element.describe(), "({x: float32[4, 2], y: float32[4]}, int64[4])");
+  EXPECT_EQ(element.part(0).at("y").describe(), "float32[4]");
+  EXPECT_EQ(element.part(1).value().rows(), 4);
+  EXPECT_EQ(element.rows(), 4);
+  EXPECT_EQ(element.slice(1, 3).describe(), "({x: float32[2, 2], y: float32[2]}, int64[2])");
+  EXPECT_THROW((void)element.part(2), Error);
+  EXPECT_THROW((void)Element::dict({{"x", torch::zeros({1})}, {"x", torch::zeros({1})}}), Error);
+}
+
+TEST(ElementTest, StackNeedsOneStructure) {
+  const Element a = Element::dict({{"x", torch::zeros({2})}});
+  const Element b = Element::dict({{"z", torch::zeros({2})}});
+  EXPECT_EQ(Element::stack({a, a}).describe(), "{x: float32[2, 2]}");
+  EXPECT_THROW((void)Element::stack({a, b}), Error);
+}
+
+TEST(FeaturesTest, AMissingKeyListsWhatThereIs) {
+  const Features features(
+      Element::dict({{"age", torch::zeros({4})}, {"name", Value(Strings({"a"}))}}));
+  EXPECT_EQ(features["age"].size(0), 4);
+  const Error missing = error_of([&] { (void)features["image"]; });
+  EXPECT_EQ(missing.kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(missing.message(), HasSubstr("age: float32[4]"));
+  const Error wrong_kind = error_of([&] { (void)features["name"]; });
+  EXPECT_THAT(wrong_kind.message(), HasSubstr("string[1]"));
+  EXPECT_THAT(features.keys(), ElementsAre("age", "name"));
+}
+
+TEST(FeaturesTest, ASingleTensorNeedsNoName) {
+  const Labels labels((Element(torch::ones({3}))));
+  const Tensor& tensor = labels;
+  EXPECT_EQ(tensor.size(0), 3);
+  EXPECT_FALSE(Labels().defined());
+  EXPECT_THROW((void)Labels().tensor(), Error);
+}
+
+TEST(InputContextTest, BatchSizeMustDivide) {
+  EXPECT_EQ((InputContext{.num_replicas_in_sync = 4}).per_replica_batch_size(8), 2);
+  EXPECT_THROW((void)(InputContext{.num_replicas_in_sync = 2}).per_replica_batch_size(7), Error);
+}
+
+TEST(ThreadsTest, TheCountReachesTheCallingThread) {
+  EXPECT_EQ(set_threads(1), 1);
+  EXPECT_EQ(at::get_num_threads(), 1);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,55 @@
+#include "muster/tensor/threads.h"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+namespace muster {
+namespace {
+
+std::atomic<int> configured{0};
+
+int from_environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+int own_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+int set_threads(int threads) {
+  if (threads <= 0) threads = from_environment("MUSTER_THREADS");
+  if (threads <= 0) threads = from_environment("OMP_NUM_THREADS");
+  if (threads <= 0) threads = own_cores();
+  if (threads <= 0) threads = 1;
+  configured = threads;
+  enter_thread();
+  return threads;
+}
+
+int num_threads() {
+  const int threads = configured.load();
+  return threads > 0 ? threads : set_threads(0);
+}
+
+void enter_thread() {
+  const int threads = num_threads();
+  at::set_num_threads(threads);
+  // OpenBLAS keeps a count of its own, which at::set_num_threads only reaches when LibTorch was
+  // built against it.
+  using SetThreads = void (*)(int);
+  static const auto set_blas =
+      reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+  if (set_blas != nullptr) set_blas(threads);
+}
+
+}  // namespace muster

@@ -1,0 +1,17 @@
+// How many threads LibTorch and BLAS may use for one task, and the call every thread of ours makes
+// first.
+#pragma once
+
+namespace muster {
+
+// Sets the intra-op thread count of this process; `threads` <= 0 means MUSTER_THREADS, else
+// OMP_NUM_THREADS, else the cores this process may run on. Returns the count in force.
+int set_threads(int threads);
+// The count in force.
+int num_threads();
+
+// Applies the count to the calling thread: LibTorch keeps it per thread and BLAS does not see it
+// otherwise.
+void enter_thread();
+
+}  // namespace muster

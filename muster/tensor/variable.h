@@ -1,0 +1,68 @@
+// Variables: named state of a model. They are created through a VariableStore (which a strategy
+// owns), never by layers themselves, so that the strategy decides where they live. Thread safety: a
+// store belongs to one replica's thread; concurrent reads of values are safe between steps.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/base/random.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster {
+
+// When copies of a variable are brought together: at every write, or only when it is read (metrics,
+// moving statistics).
+enum class VariableSynchronization { kOnWrite, kOnRead };
+// How values of several replicas become one.
+enum class VariableAggregation { kNone, kSum, kMean, kOnlyFirstReplica };
+
+// Makes a fresh value. Depends on nothing but its arguments: the key is derived from (seed,
+// variable name), so values do not depend on creation order, threads or replicas.
+using Initializer = std::function<Tensor(const Shape& shape, DType dtype, RandomKey key)>;
+
+struct VariableSpec {
+  std::string name;  // Keras's: "cnn/conv2d/kernel"
+  Shape shape;
+  DType dtype = kFloat32;
+  Initializer initializer;  // required
+  bool trainable = true;
+  VariableSynchronization synchronization = VariableSynchronization::kOnWrite;
+  VariableAggregation aggregation = VariableAggregation::kMean;
+
+  // "cnn/conv2d/kernel float32[3, 3, 1, 32]", the line model digests are made of.
+  std::string describe() const;
+};
+
+// One variable of one replica. Its address is stable for the life of the store.
+class Variable {
+ public:
+  Variable(VariableSpec spec, Tensor value) : spec_(std::move(spec)), value_(std::move(value)) {}
+  const VariableSpec& spec() const { return spec_; }
+  const std::string& name() const { return spec_.name; }
+  // The leaf tensor; it requires a gradient when the variable is trainable.
+  const Tensor& value() const { return value_; }
+  Tensor& value() { return value_; }
+
+ private:
+  VariableSpec spec_;
+  Tensor value_;
+};
+
+class VariableStore {
+ public:
+  virtual ~VariableStore() = default;
+
+  // The variable of that name: created at the first call, returned at later ones. Throws
+  // InvalidArgument when a later call names another shape or dtype (both are shown), and when the
+  // store is sealed and the name is new.
+  virtual Variable& get_or_create(const VariableSpec& spec) = 0;
+  // In creation order.
+  virtual const std::vector<std::unique_ptr<Variable>>& variables() const = 0;
+  // nullptr when there is none.
+  virtual Variable* find(const std::string& name) const = 0;
+};
+
+}  // namespace muster
