@@ -2,15 +2,20 @@
 // Thread safety: a value; reading a shared one is safe.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace muster {
 
 class Environment {
  public:
   Environment() = default;
+  // Environment{{"NAME", "value"}, ...}
+  Environment(std::initializer_list<std::pair<const std::string, std::string>> variables)
+      : variables_(variables) {}
   explicit Environment(std::map<std::string, std::string> variables)
       : variables_(std::move(variables)) {}
 

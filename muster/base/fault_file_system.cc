@@ -30,7 +30,7 @@ class FaultFileSystem::Writer : public FileWriter {
       : owner_(owner), base_(std::move(base)), path_(std::move(path)), size_(size) {}
 
   Status append(Bytes bytes) override {
-    const bool keep = owner_.plan_.keep_unsynced;
+    const bool keep = owner_.keeps_unsynced();
     const Verdict verdict = owner_.admit(true);
     if (verdict == Verdict::kGo) {
       size_ += bytes.size();
@@ -150,6 +150,11 @@ FaultFileSystem::Verdict FaultFileSystem::admit(bool needs_space) {
   if (needs_space && plan_.no_space_from >= 0 && index >= plan_.no_space_from)
     return Verdict::kNoSpace;
   return Verdict::kGo;
+}
+
+bool FaultFileSystem::keeps_unsynced() const {
+  std::lock_guard lock(mutex_);
+  return plan_.keep_unsynced;
 }
 
 void FaultFileSystem::crash_locked() {

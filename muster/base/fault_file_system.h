@@ -60,6 +60,7 @@ class FaultFileSystem : public FileSystem {
   Verdict admit(bool needs_space);
   Status refuse(Verdict verdict, const std::string& what) const;
   void crash_locked();
+  bool keeps_unsynced() const;
   Status alive(const std::string& what) const;
 
   FileSystem& base_;

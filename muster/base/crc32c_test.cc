@@ -1,0 +1,52 @@
+#include "muster/base/crc32c.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "muster/base/random.h"
+
+namespace muster {
+namespace {
+
+// RFC 3720, appendix B.4, and the check value of the Castagnoli polynomial.
+TEST(Crc32c, PublishedVectors) {
+  std::string up, down;
+  for (int i = 0; i < 32; ++i) {
+    up += static_cast<char>(i);
+    down += static_cast<char>(31 - i);
+  }
+  EXPECT_EQ(crc32c(bytes_of("")), 0u);
+  EXPECT_EQ(crc32c(bytes_of("123456789")), 0xe3069283u);
+  EXPECT_EQ(crc32c(bytes_of(std::string(32, '\0'))), 0x8a9136aau);
+  EXPECT_EQ(crc32c(bytes_of(std::string(32, '\xff'))), 0x62a8ab43u);
+  EXPECT_EQ(crc32c(bytes_of(up)), 0x46dd794eu);
+  EXPECT_EQ(crc32c(bytes_of(down)), 0x113fdb5cu);
+}
+
+TEST(Crc32c, TablesAndInstructionAgreeAtEveryLengthAndAlignment) {
+  Random random(derive_key(1, {}));
+  std::string text(128, '\0');
+  for (char& letter : text) letter = static_cast<char>(random.next_u32());
+  for (size_t begin = 0; begin < 9; ++begin) {
+    for (size_t length = 0; length + begin <= text.size(); ++length) {
+      const Bytes bytes = bytes_of(text).subspan(begin, length);
+      const uint32_t whole = crc32c(bytes);
+      EXPECT_EQ(whole, extend_crc32c_portable(0, bytes));
+      const size_t cut = length / 3;
+      EXPECT_EQ(whole, extend_crc32c(crc32c(bytes.first(cut)), bytes.subspan(cut)));
+      EXPECT_EQ(whole, extend_crc32c_portable(crc32c(bytes.first(cut)), bytes.subspan(cut)));
+    }
+  }
+}
+
+TEST(Crc32c, MaskGoesBothWays) {
+  for (const uint32_t crc : {0u, 1u, 0xe3069283u, ~0u}) {
+    EXPECT_EQ(unmask_crc32c(mask_crc32c(crc)), crc);
+    EXPECT_NE(mask_crc32c(crc), crc);
+  }
+  EXPECT_EQ(mask_crc32c(0), 0xa282ead8u);
+}
+
+}  // namespace
+}  // namespace muster

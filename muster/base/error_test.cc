@@ -1,0 +1,49 @@
+#include "muster/base/error.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+
+#include "muster/base/result.h"
+
+namespace muster {
+namespace {
+
+TEST(Error, TellsItsStory) {
+  const Error root = not_found("no file 'a'", "make it");
+  EXPECT_STREQ(root.what(), "NotFound: no file 'a'\n  hint: make it");
+  const Error outer = root.with_context("cannot restore").with_context("cannot train");
+  EXPECT_EQ(outer.kind(), ErrorKind::kNotFound);
+  EXPECT_STREQ(outer.what(),
+               "NotFound: cannot train\n  caused by: cannot restore\n  caused by: no file 'a'\n  "
+               "hint: make it");
+}
+
+TEST(Error, ErrnoAndExitCodes) {
+  EXPECT_EQ(from_errno(ENOENT, "x").kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(from_errno(ENOSPC, "x").kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(from_errno(EACCES, "x").kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(from_errno(EIO, "x").kind(), ErrorKind::kInternal);
+  EXPECT_EQ(exit_code(ErrorKind::kNonFinite), 1);
+  EXPECT_EQ(exit_code(ErrorKind::kInvalidArgument), 2);
+  EXPECT_EQ(exit_code(ErrorKind::kPeerLost), 138);
+  EXPECT_EQ(exit_code(ErrorKind::kCancelled), 143);
+}
+
+TEST(Result, HoldsAValueOrThrowsItsError) {
+  Result<std::unique_ptr<int>> good(std::make_unique<int>(3));
+  EXPECT_EQ(*good.value(), 3);
+  EXPECT_EQ(*std::move(good).value(), 3);
+  const Result<int> bad(corrupt("bytes"));
+  EXPECT_FALSE(bad.ok());
+  EXPECT_EQ(bad.value_or(7), 7);
+  EXPECT_THROW((void)bad.value(), Error);
+  const Status failed(internal_error("x"));
+  EXPECT_THROW(failed.value(), Error);
+  EXPECT_NO_THROW(Status().value());
+}
+
+}  // namespace
+}  // namespace muster
