@@ -1,0 +1,37 @@
+// Losses with Keras's definitions: labels first, predictions second.
+// Thread safety: pure functions.
+#pragma once
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::losses {
+
+// kMean and kSum give a scalar, kNone one loss for each example. The mean over no examples is 0,
+// with gradients of exactly 0: a replica out of data adds nothing.
+enum class Reduction { kMean, kSum, kNone };
+
+struct SparseCategoricalCrossentropyOptions {
+  // False, as in Keras: predictions are probabilities; they are clipped to [1e-7, 1 - 1e-7] and
+  // scaled to sum 1.
+  bool from_logits = false;
+  Reduction reduction = Reduction::kMean;
+};
+
+// -log p[label]. predictions: [batch..., classes], floating point; labels: [batch...] or [batch...,
+// 1], any integer dtype. Throws InvalidArgument for shapes that do not fit (both are shown) and for
+// a label outside [0, classes) (index and value are shown). The check reads the labels on the CPU:
+// on another device it waits for that device.
+Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
+                                       const SparseCategoricalCrossentropyOptions& options = {});
+
+struct MeanSquaredErrorOptions {
+  Reduction reduction = Reduction::kMean;
+};
+
+// The mean over the last axis of (label - prediction)^2, one number for each example. predictions:
+// [batch..., outputs], or [batch] for one output; labels: the same shape, any dtype; [batch] and
+// [batch, 1] fit each other. Nothing else is broadcast: InvalidArgument shows both shapes.
+Tensor mean_squared_error(const Tensor& labels, const Tensor& predictions,
+                          const MeanSquaredErrorOptions& options = {});
+
+}  // namespace muster::losses

@@ -1,0 +1,50 @@
+// A Metric is the mergeable state of a measurement: made from a batch, merged over batches and
+// replicas, read at the end. Thread safety: a value; concurrent reads are safe.
+//
+// kind() and state() are all there is to it, so a metric can travel between tasks as numbers and be
+// rebuilt by Metric::make. Sums are kept in double. Merging is addition: exact for counts below
+// 2^53, and for other sums the result depends on the order of merging by rounding only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster {
+
+class Metric {
+ public:
+  // The state of `kind` ("mean", "accuracy"). Throws InvalidArgument for a kind that does not exist
+  // (the kinds there are get listed) and for a state of another length.
+  static Metric make(const std::string& kind, std::vector<double> state);
+
+  const std::string& kind() const { return kind_; }
+  // "mean" and "accuracy": the weighted sum, the sum of weights.
+  const std::vector<double>& state() const { return state_; }
+  // Adds what `other` has seen. Throws InvalidArgument when the kinds differ.
+  void merge(const Metric& other);
+  // 0 when nothing was seen, as in Keras.
+  double result() const;
+
+ private:
+  Metric(std::string kind, std::vector<double> state);
+
+  std::string kind_;
+  std::vector<double> state_;
+};
+
+namespace metrics {
+
+// The mean of `values` ([batch...], any real dtype), weighted by `weights` where given: a scalar,
+// or of the shape of the leading axes of `values`, whose other axes are then averaged first;
+// [batch, 1] counts as [batch]. Throws InvalidArgument showing both shapes when they do not fit.
+Metric mean(const Tensor& values, const Tensor& weights = {});
+
+// How often `predictions` equal `labels`: class numbers of the same shape and any real dtypes
+// ([batch, 1] counts as [batch]); weights as in mean(). Throws InvalidArgument showing both shapes
+// when they do not fit.
+Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {});
+
+}  // namespace metrics
+}  // namespace muster

@@ -1,0 +1,122 @@
+#include "muster/metrics/metric.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "muster/base/error.h"
+
+namespace muster {
+namespace {
+
+std::string message_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    return error.message();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {};
+}
+
+TEST(Metric, MeanIsTheWeightedMean) {
+  const Tensor values = torch::tensor({1.0f, 3.0f, 5.0f, 7.0f});
+  EXPECT_EQ(metrics::mean(values).result(), 4.0);
+  EXPECT_EQ(metrics::mean(values, torch::tensor({1.0f, 1.0f, 0.0f, 0.0f})).result(), 2.0);
+  EXPECT_EQ(metrics::mean(values, torch::tensor({{1}, {0}, {0}, {1}})).result(), 4.0);
+  EXPECT_EQ(metrics::mean(values, torch::tensor(2.0f)).state(), (std::vector<double>{32.0, 8.0}));
+  EXPECT_EQ(metrics::mean(torch::tensor({1, 2, 4, 5})).result(), 3.0);
+  EXPECT_EQ(metrics::mean(torch::tensor(2.5f)).result(), 2.5);
+}
+
+TEST(Metric, WeightsOfExamplesCoverTheirOtherAxes) {
+  // Rows average to 2 and 20.
+  const Tensor values = torch::tensor({{1.0f, 3.0f}, {10.0f, 30.0f}});
+  const Metric metric = metrics::mean(values, torch::tensor({3.0f, 1.0f}));
+  EXPECT_EQ(metric.state(), (std::vector<double>{3 * 2 + 20, 4}));
+  EXPECT_EQ(metrics::mean(values, torch::tensor({{3.0f}, {1.0f}})).state(), metric.state());
+  EXPECT_EQ(metrics::mean(values, torch::tensor({{1.0f, 0.0f}, {0.0f, 1.0f}})).result(), 15.5);
+}
+
+TEST(Metric, AccuracyCountsEqualClasses) {
+  const Tensor labels = torch::tensor({0, 1, 2, 2}, torch::kInt64);
+  const Tensor predictions = torch::tensor({0, 1, 1, 2}, torch::kInt64);
+  EXPECT_EQ(metrics::accuracy(labels, predictions).state(), (std::vector<double>{3, 4}));
+  EXPECT_EQ(metrics::accuracy(labels.to(torch::kUInt8), predictions.to(torch::kFloat32)).result(),
+            0.75);
+  EXPECT_EQ(metrics::accuracy(labels.unsqueeze(1), predictions).result(), 0.75);
+  EXPECT_EQ(metrics::accuracy(labels, predictions.unsqueeze(1)).result(), 0.75);
+  const Tensor weights = torch::tensor({1.0f, 1.0f, 2.0f, 0.0f});
+  EXPECT_EQ(metrics::accuracy(labels, predictions, weights).result(), 0.5);
+  EXPECT_EQ(metrics::accuracy(labels, predictions, weights.unsqueeze(1)).result(), 0.5);
+}
+
+TEST(Metric, MergingBatchesIsSeeingThemAllAtOnce) {
+  const Tensor labels = torch::arange(101, torch::kInt64).remainder(7);
+  const Tensor predictions = torch::arange(101, torch::kInt64).remainder(3);
+  const Tensor weights = torch::arange(101, torch::kFloat32).remainder(4);
+  const Metric whole = metrics::accuracy(labels, predictions, weights);
+  Metric merged =
+      metrics::accuracy(labels.slice(0, 0, 0), predictions.slice(0, 0, 0), weights.slice(0, 0, 0));
+  EXPECT_EQ(merged.result(), 0.0);
+  for (int64_t begin = 0; begin < 101; begin += 32) {
+    const int64_t end = std::min<int64_t>(begin + 32, 101);
+    merged.merge(metrics::accuracy(labels.slice(0, begin, end), predictions.slice(0, begin, end),
+                                   weights.slice(0, begin, end)));
+  }
+  EXPECT_EQ(merged.state(), whole.state());
+  int64_t right = 0, total = 0;
+  for (int64_t i = 0; i < 101; ++i) {
+    right += i % 7 == i % 3 ? i % 4 : 0;
+    total += i % 4;
+  }
+  EXPECT_EQ(whole.state(),
+            (std::vector<double>{static_cast<double>(right), static_cast<double>(total)}));
+}
+
+TEST(Metric, SumsInDouble) {
+  // In float32, 2^24 + 1 is 2^24.
+  Metric metric = metrics::mean(torch::full({1}, 16777216.0f));
+  for (int i = 0; i < 4; ++i) metric.merge(metrics::mean(torch::ones({1})));
+  EXPECT_EQ(metric.state()[0], 16777220.0);
+}
+
+TEST(Metric, TravelsAsKindAndState) {
+  const Metric metric = metrics::mean(torch::tensor({1.0f, 2.0f}));
+  const Metric copy = Metric::make(metric.kind(), metric.state());
+  EXPECT_EQ(copy.kind(), "mean");
+  EXPECT_EQ(copy.result(), 1.5);
+  EXPECT_EQ(metrics::accuracy(torch::ones({1}), torch::ones({1})).kind(), "accuracy");
+}
+
+TEST(Metric, NothingSeenIsZero) {
+  EXPECT_EQ(metrics::mean(torch::zeros({0})).result(), 0.0);
+  EXPECT_EQ(metrics::mean(torch::ones({3}), torch::zeros({3})).result(), 0.0);
+  EXPECT_EQ(metrics::mean(torch::zeros({0, 4}), torch::zeros({0})).state(),
+            (std::vector<double>{0, 0}));
+}
+
+TEST(Metric, RefusesWhatDoesNotFit) {
+  Metric metric = metrics::mean(torch::ones({1}));
+  EXPECT_EQ(
+      message_of([&] { metric.merge(metrics::accuracy(torch::ones({1}), torch::ones({1}))); }),
+      "cannot merge a metric of kind accuracy into one of kind mean");
+  EXPECT_EQ(message_of([] {
+              Metric::make("median", {1, 2});
+            }),
+            "there is no metric of kind \"median\"");
+  EXPECT_EQ(message_of([] { Metric::make("mean", {1}); }),
+            "the state of a mean metric has 2 numbers, not 1");
+  const std::string labels = message_of([] {
+    metrics::accuracy(torch::zeros({4}, torch::kInt64), torch::zeros({4, 10}));
+  });
+  EXPECT_EQ(labels, "metrics::accuracy: labels int64[4] do not fit predictions float32[4, 10]");
+  const std::string weights =
+      message_of([] { metrics::mean(torch::zeros({4}), torch::zeros({3})); });
+  EXPECT_NE(weights.find("weights float32[3]"), std::string::npos) << weights;
+  message_of([] { metrics::mean(Tensor()); });
+  message_of([] { metrics::accuracy(Tensor(), torch::ones({1})); });
+}
+
+}  // namespace
+}  // namespace muster

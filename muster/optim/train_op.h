@@ -1,0 +1,29 @@
+// What one training step does, as a description the strategy executes: backward, reduction,
+// updates. Thread safety: a value of one thread; it holds the graph of its losses alive.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "muster/optim/optimizer.h"
+
+namespace muster::optim {
+
+struct TrainOp {
+  // Entries with the same loss share one backward.
+  struct Entry {
+    Tensor loss;  // scalar
+    Optimizer optimizer;
+    std::function<bool(const VariableSpec&)> filter;  // empty: every trainable variable
+  };
+  std::vector<Entry> entries;
+  // Run after the variables were updated, in order.
+  std::vector<std::function<void()>> updates;
+
+  bool defined() const { return !entries.empty() || !updates.empty(); }
+};
+
+// Everything the parts do, in their order. Undefined parts are allowed.
+TrainOp group(std::vector<TrainOp> parts);
+
+}  // namespace muster::optim
