@@ -1,0 +1,489 @@
+#include "muster/plan/coordinator_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace muster::plan {
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::kJoining:
+      return "joining";
+    case Phase::kBuilding:
+      return "building";
+    case Phase::kTraining:
+      return "training";
+    case Phase::kSaving:
+      return "saving";
+    case Phase::kEvaluating:
+      return "evaluating";
+    case Phase::kWaiting:
+      return "waiting";
+    case Phase::kDone:
+      return "done";
+  }
+  return "unknown";
+}
+
+std::string readable_task(std::string_view task) {
+  size_t colon = task.rfind(':');
+  if (colon == std::string_view::npos) return std::string(task);
+  std::string_view type = task.substr(0, colon), index = task.substr(colon + 1);
+  if (index == "0" && (type == "chief" || type == "master")) return std::string(type);
+  return fmt::format("{} {}", type, index);
+}
+
+std::string Failure::describe() const {
+  std::string where = step >= 0 ? fmt::format("at step {} ({})", step, to_string(phase))
+                                : fmt::format("while {}", to_string(phase));
+  if (kind == ErrorKind::kPeerLost)
+    return fmt::format("{} was lost {}: {}", readable_task(task), where, reason);
+  return fmt::format("{} failed {}: {}: {}", readable_task(task), where, muster::to_string(kind),
+                     reason);
+}
+
+std::string MissingTask::describe() const {
+  std::string name = readable_task(task);
+  if (!address.empty()) name += " at " + address;
+  return fmt::format("{} ({:.0f} s)", name, seconds);
+}
+
+CoordinatorState::CoordinatorState(CoordinatorOptions options, double now)
+    : options_(std::move(options)), last_tick_(now), last_busy_(now) {
+  if (options_.roster.empty())
+    throw invalid_argument("the coordinator's roster is empty", "list at least one task");
+  for (const RosterEntry& entry : options_.roster) {
+    if (!missing_since_.emplace(entry.task, now).second) {
+      throw invalid_argument(fmt::format("the coordinator's roster lists {} twice", entry.task));
+    }
+  }
+  auto check = [](const char* name, double value) {
+    if (!(value > 0))
+      throw invalid_argument(fmt::format("{} is {}, must be positive", name, value));
+  };
+  check("heartbeat_timeout", options_.heartbeat_timeout);
+  check("reconnect_grace", options_.reconnect_grace);
+  check("progress_timeout", options_.progress_timeout);
+}
+
+CoordinatorState::Member* CoordinatorState::find(const Caller& caller) {
+  auto it = members_.find(caller.task);
+  return it != members_.end() && it->second.incarnation == caller.incarnation ? &it->second
+                                                                              : nullptr;
+}
+
+const CoordinatorState::Member* CoordinatorState::find(const Caller& caller) const {
+  return const_cast<CoordinatorState*>(this)->find(caller);
+}
+
+std::optional<Failure> CoordinatorState::failure_for(const Caller& caller) const {
+  if (find(caller)) return failure_;
+  if (last_failure_) return last_failure_;
+  if (failure_) return failure_;
+  return Failure{.task = caller.task,
+                 .kind = ErrorKind::kPeerLost,
+                 .reason =
+                     "the coordinator does not know this process: the chief restarted, or the "
+                     "group went on without it"};
+}
+
+Verdict CoordinatorState::verdict_of_failure(const Caller& caller) const {
+  return {.state = Verdict::State::kFailed, .failure = failure_for(caller)};
+}
+
+void CoordinatorState::record(const std::string& task, ErrorKind kind, std::string reason) {
+  auto it = members_.find(task);
+  if (failure_ || it == members_.end() || it->second.rank < 0) return;
+  failure_ = Failure{.task = task,
+                     .rank = it->second.rank,
+                     .kind = kind,
+                     .reason = std::move(reason),
+                     .step = it->second.step,
+                     .phase = it->second.phase};
+}
+
+// --- the group ---
+
+Verdict CoordinatorState::wait_as_rival(const Caller& caller, double now) {
+  double since = rivals_.emplace(std::pair(caller.task, caller.incarnation), now).first->second;
+  if (now - since <= options_.heartbeat_timeout) return {.missing = missing(now)};
+  rivals_.erase({caller.task, caller.incarnation});
+  return {.state = Verdict::State::kRefused,
+          .refusal = invalid_argument(
+              fmt::format("another live process already is {}", readable_task(caller.task)),
+              "start every task with its own task.type and task.index, and stop what is left of an "
+              "earlier run")};
+}
+
+Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, double now) {
+  auto refuse = [](std::string message, std::string hint) {
+    return Verdict{.state = Verdict::State::kRefused,
+                   .refusal = invalid_argument(std::move(message), std::move(hint))};
+  };
+  const int roster_size = static_cast<int>(options_.roster.size());
+  const std::string same_cluster = "start all tasks with the same cluster in TF_CONFIG";
+  if (world_size != roster_size) {
+    return refuse(fmt::format("{} counts {} tasks in the group, the chief counts {}",
+                              readable_task(caller.task), world_size, roster_size),
+                  same_cluster);
+  }
+  if (rank >= roster_size || (rank >= 0 && options_.roster[rank].task != caller.task)) {
+    return refuse(
+        fmt::format("{} joined with rank {}, where the chief's cluster has {}",
+                    readable_task(caller.task), rank,
+                    rank < roster_size ? readable_task(options_.roster[rank].task) : "no task"),
+        same_cluster);
+  }
+  if (rank < 0 && missing_since_.contains(caller.task)) {
+    return refuse(fmt::format("{} joined as a guest, but is a member of the group",
+                              readable_task(caller.task)),
+                  same_cluster);
+  }
+
+  auto member = members_.find(caller.task);
+  const bool known = member != members_.end();
+  if (known && member->second.incarnation == caller.incarnation) {
+    member->second.last_heard = now;
+    if (failure_) return verdict_of_failure(caller);
+    return {.state = Verdict::State::kReady};
+  }
+  if (rank < 0) {
+    if (known && !member->second.gone && member->second.connected)
+      return wait_as_rival(caller, now);
+    members_[caller.task] = {
+        .incarnation = caller.incarnation, .last_heard = now, .last_progress = now};
+    return {.state = Verdict::State::kReady};
+  }
+  if (running_ && !failure_ && known) {
+    const Member& old = member->second;
+    const bool alive =
+        !old.gone && old.connected && now - old.last_heard <= options_.heartbeat_timeout;
+    if (alive) return wait_as_rival(caller, now);
+    // A group whose members are all done is over: a newcomer begins the next one, it breaks
+    // nothing.
+    if (!all_done())
+      record(caller.task, ErrorKind::kPeerLost, "the task restarted while the group was running");
+    member->second.gone = true;
+  }
+
+  auto joiner = joiners_.find(caller.task);
+  if (joiner != joiners_.end() && joiner->second.incarnation != caller.incarnation &&
+      now - joiner->second.last_heard <= options_.heartbeat_timeout) {
+    return wait_as_rival(caller, now);
+  }
+  rivals_.erase({caller.task, caller.incarnation});
+  if (joiners_.empty() && running_) {
+    for (auto& [task, since] : missing_since_) since = now;
+  }
+  joiners_[caller.task] = {.incarnation = caller.incarnation, .rank = rank, .last_heard = now};
+  if (static_cast<int>(joiners_.size()) < roster_size) return {.missing = missing(now)};
+  form_group(now);
+  return {.state = Verdict::State::kReady};
+}
+
+void CoordinatorState::form_group(double now) {
+  epoch_ = std::max(epoch_ + 1, options_.first_epoch);
+  if (failure_) last_failure_ = failure_;
+  failure_.reset();
+  std::erase_if(members_, [](const auto& item) { return item.second.rank >= 0; });
+  for (const auto& [task, joiner] : joiners_) {
+    members_[task] = {.incarnation = joiner.incarnation,
+                      .rank = joiner.rank,
+                      .last_heard = now,
+                      .last_progress = now};
+  }
+  joiners_.clear();
+  rivals_.clear();
+  for (auto& [task, since] : missing_since_) since = now;
+  barriers_.clear();
+  store_.clear();
+  model_ = {};
+  last_busy_ = now;
+  running_ = true;
+}
+
+void CoordinatorState::abandon_join(const Caller& caller) {
+  auto joiner = joiners_.find(caller.task);
+  if (joiner != joiners_.end() && joiner->second.incarnation == caller.incarnation)
+    joiners_.erase(joiner);
+  rivals_.erase({caller.task, caller.incarnation});
+}
+
+std::vector<MissingTask> CoordinatorState::missing(double now) const {
+  std::vector<MissingTask> result;
+  if (running_ && !failure_ && joiners_.empty()) return result;
+  for (const RosterEntry& entry : options_.roster) {
+    if (!joiners_.contains(entry.task)) {
+      result.push_back({entry.task, entry.address, now - missing_since_.at(entry.task)});
+    }
+  }
+  return result;
+}
+
+// --- liveness ---
+
+HeartbeatReply CoordinatorState::heartbeat(const Caller& caller, Phase phase, int64_t step,
+                                           double now) {
+  Member* member = find(caller);
+  if (!member) return {.failure = failure_for(caller), .epoch = epoch_};
+  member->last_heard = now;
+  if (step != member->step || phase != member->phase) member->last_progress = now;
+  member->step = step;
+  member->phase = phase;
+  if (someone_is_busy()) last_busy_ = now;
+  return {.failure = failure_, .all_done = all_done(), .epoch = epoch_};
+}
+
+void CoordinatorState::connected(const Caller& caller) {
+  if (Member* member = find(caller)) {
+    member->connected = true;
+    member->disconnected_since.reset();
+  }
+}
+
+void CoordinatorState::disconnected(const Caller& caller, double now) {
+  if (Member* member = find(caller)) {
+    member->connected = false;
+    if (!member->disconnected_since) member->disconnected_since = now;
+  }
+}
+
+void CoordinatorState::tick(double now) {
+  const double gap = now - last_tick_;
+  last_tick_ = now;
+  if (gap > options_.heartbeat_timeout / 2) {
+    // This process itself was stopped or starved: the silence of the others is not theirs.
+    for (auto& [task, member] : members_) {
+      member.last_heard = std::min(now, member.last_heard + gap);
+      member.last_progress = std::min(now, member.last_progress + gap);
+      if (member.disconnected_since)
+        member.disconnected_since = std::min(now, *member.disconnected_since + gap);
+    }
+    for (auto& [task, joiner] : joiners_)
+      joiner.last_heard = std::min(now, joiner.last_heard + gap);
+  }
+  if (someone_is_busy()) last_busy_ = now;
+  find_lost(now);
+  find_stuck(now);
+}
+
+void CoordinatorState::find_lost(double now) {
+  std::erase_if(joiners_, [&](const auto& item) {
+    return now - item.second.last_heard > options_.heartbeat_timeout;
+  });
+  std::erase_if(rivals_, [&](const auto& item) {
+    return now - item.second > 3 * options_.heartbeat_timeout;
+  });
+  for (auto& [task, member] : members_) {
+    if (member.gone) continue;
+    std::string reason;
+    if (now - member.last_heard > options_.heartbeat_timeout) {
+      reason = fmt::format("no heartbeat for {:.1f} s", now - member.last_heard);
+    } else if (member.disconnected_since &&
+               now - *member.disconnected_since > options_.reconnect_grace) {
+      reason = fmt::format("its connection closed and did not come back within {:.1f} s",
+                           options_.reconnect_grace);
+    } else {
+      continue;
+    }
+    member.gone = true;
+    if (!member.done) record(task, ErrorKind::kPeerLost, std::move(reason));
+  }
+}
+
+bool CoordinatorState::someone_is_busy() const {
+  return std::any_of(members_.begin(), members_.end(), [](const auto& item) {
+    const Member& member = item.second;
+    return member.rank >= 0 && !member.gone &&
+           (member.phase == Phase::kBuilding || member.phase == Phase::kSaving ||
+            member.phase == Phase::kEvaluating);
+  });
+}
+
+void CoordinatorState::find_stuck(double now) {
+  if (failure_ || !running_ || someone_is_busy()) return;
+  for (const auto& [key, barrier] : barriers_) {
+    // A barrier of some tasks only does not say which ones it waits for.
+    if (barrier.complete || barrier.count < static_cast<int>(options_.roster.size())) continue;
+    for (const auto& [task, member] : members_) {
+      if (member.rank < 0 || member.gone || barrier.arrived.contains(task)) continue;
+      if (member.phase != Phase::kTraining && member.phase != Phase::kWaiting) continue;
+      double since = std::max({member.last_progress, barrier.opened, last_busy_});
+      if (now - since <= options_.progress_timeout) continue;
+      record(task, ErrorKind::kTimeout,
+             fmt::format("no progress for {:.1f} s while {} waited at barrier \"{}\"", now - since,
+                         readable_task(*barrier.arrived.begin()), key.first));
+      return;
+    }
+  }
+}
+
+// --- what members do ---
+
+Verdict CoordinatorState::declare_model(const Caller& caller, std::vector<std::string> signature) {
+  if (!find(caller) || failure_) return verdict_of_failure(caller);
+  std::sort(signature.begin(), signature.end());
+  auto& [first_task, first] = model_;
+  if (first_task.empty()) {
+    first_task = caller.task;
+    first = std::move(signature);
+    return {.state = Verdict::State::kReady};
+  }
+  if (signature == first) return {.state = Verdict::State::kReady};
+
+  auto only_in = [](const std::vector<std::string>& a, const std::vector<std::string>& b) {
+    constexpr size_t kShown = 4;
+    std::vector<std::string> lines;
+    std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(lines));
+    if (lines.empty()) return std::string("nothing");
+    size_t more = lines.size() > kShown ? lines.size() - kShown : 0;
+    lines.resize(lines.size() - more);
+    std::string text = fmt::format("[{}]", fmt::join(lines, "; "));
+    return more ? text + fmt::format(" and {} more", more) : text;
+  };
+  record(
+      caller.task, ErrorKind::kInvalidArgument,
+      fmt::format("its model differs from that of {}: only {} has {}, only {} has {}",
+                  readable_task(first_task), readable_task(caller.task), only_in(signature, first),
+                  readable_task(first_task), only_in(first, signature)));
+  return verdict_of_failure(caller);
+}
+
+Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name, int64_t generation,
+                                  int count, double now) {
+  const Member* member = find(caller);
+  if (!member || failure_) return verdict_of_failure(caller);
+  const int world = static_cast<int>(options_.roster.size());
+  auto refuse = [](std::string message, std::string hint = {}) {
+    return Verdict{.state = Verdict::State::kRefused,
+                   .refusal = invalid_argument(std::move(message), std::move(hint))};
+  };
+  if (count == 0) count = world;
+  if (count < 0 || count > world) {
+    return refuse(
+        fmt::format("barrier \"{}\" is for {} tasks, the group has {}", name, count, world));
+  }
+  if (member->rank < 0)
+    return refuse(fmt::format("{} is no member of the group", readable_task(caller.task)));
+
+  auto [it, fresh] =
+      barriers_.try_emplace({name, generation}, Barrier{.count = count, .opened = now});
+  Barrier& barrier = it->second;
+  if (barrier.count != count) {
+    return refuse(fmt::format(
+        "barrier \"{}\" is for {} tasks according to {}, for {} according to {}", name,
+        barrier.count, readable_task(*barrier.arrived.begin()), count, readable_task(caller.task)));
+  }
+  barrier.arrived.insert(caller.task);
+  if (static_cast<int>(barrier.arrived.size()) >= barrier.count) {
+    barrier.complete = true;
+    // A member that asks for the next generation has heard of the one before; two back nobody asks
+    // any more.
+    barriers_.erase({name, generation - 2});
+  }
+  if (barrier.complete) return {.state = Verdict::State::kReady};
+
+  Verdict verdict;
+  int can_come = 0;
+  std::string ended;
+  std::map<std::string, std::string> elsewhere;
+  for (const auto& [task, peer] : members_) {
+    if (peer.rank < 0 || barrier.arrived.contains(task)) continue;
+    if (peer.done || peer.gone) {
+      ended = task;
+    } else {
+      ++can_come;
+      verdict.missing.push_back({task, options_.roster[peer.rank].address, now - barrier.opened});
+    }
+    for (const auto& [key, other] : barriers_) {
+      if (!other.complete && other.arrived.contains(task)) elsewhere[task] = key.first;
+    }
+  }
+  const int arrived = static_cast<int>(barrier.arrived.size());
+  if (arrived + can_come < barrier.count) {
+    return refuse(fmt::format("{} waits at barrier \"{}\", but {} is done and will not come",
+                              readable_task(caller.task), name, readable_task(ended)),
+                  "every task must pass the same barriers");
+  }
+  if (can_come > 0 && static_cast<int>(elsewhere.size()) == can_come) {
+    const auto& [task, other] = *elsewhere.begin();
+    return refuse(fmt::format("{} waits at barrier \"{}\", {} at barrier \"{}\": neither can end",
+                              readable_task(caller.task), name, readable_task(task), other),
+                  "every task must pass the same barriers in the same order");
+  }
+  return verdict;
+}
+
+void CoordinatorState::fail(const Caller& caller, ErrorKind kind, const std::string& reason) {
+  if (find(caller)) record(caller.task, kind, reason);
+}
+
+void CoordinatorState::done(const Caller& caller) {
+  if (Member* member = find(caller)) {
+    member->done = true;
+    member->phase = Phase::kDone;
+  }
+}
+
+void CoordinatorState::leave(const Caller& caller) {
+  abandon_join(caller);
+  Member* member = find(caller);
+  if (!member) return;
+  if (!member->done) record(caller.task, ErrorKind::kPeerLost, "it left before the run was done");
+  member->gone = true;
+}
+
+bool CoordinatorState::all_done() const {
+  return running_ && std::all_of(members_.begin(), members_.end(), [](const auto& item) {
+           return item.second.rank < 0 || item.second.done;
+         });
+}
+
+bool CoordinatorState::drained() const {
+  return joiners_.empty() && std::all_of(members_.begin(), members_.end(),
+                                         [](const auto& item) { return item.second.gone; });
+}
+
+// --- key-value store ---
+
+std::optional<std::string> CoordinatorState::get(const std::string& key) const {
+  auto it = store_.find(key);
+  return it == store_.end() ? std::nullopt : std::optional(it->second);
+}
+
+int64_t CoordinatorState::add(const std::string& key, int64_t amount) {
+  int64_t value = 0;
+  if (auto it = store_.find(key); it != store_.end()) {
+    const std::string& text = it->second;
+    auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc() || end != text.data() + text.size()) {
+      throw invalid_argument(fmt::format(
+          "key \"{}\" holds {} bytes that are no number; cannot add {}", key, text.size(), amount));
+    }
+  }
+  value += amount;
+  store_[key] = std::to_string(value);
+  return value;
+}
+
+std::string CoordinatorState::compare_set(const std::string& key, const std::string& expected,
+                                          const std::string& desired) {
+  auto it = store_.find(key);
+  if (it == store_.end()) {
+    if (!expected.empty()) return expected;
+    return store_[key] = desired;
+  }
+  if (it->second == expected) it->second = desired;
+  return it->second;
+}
+
+Verdict CoordinatorState::wait(const Caller& caller, const std::vector<std::string>& keys) const {
+  if (!find(caller) || failure_) return verdict_of_failure(caller);
+  bool ready = std::all_of(keys.begin(), keys.end(),
+                           [&](const std::string& key) { return store_.contains(key); });
+  return {.state = ready ? Verdict::State::kReady : Verdict::State::kWaiting};
+}
+
+}  // namespace muster::plan

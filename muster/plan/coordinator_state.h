@@ -1,0 +1,209 @@
+// The coordinator's decisions as a state machine: who belongs to the group, who is alive, which
+// barrier is complete, what failed first. Pure: no clock, no thread, no network; `now` is seconds
+// on any clock that only moves forward. Thread safety: none, the owner locks.
+//
+// A group is formed when every task of the roster has joined; each group has an epoch, higher than
+// the one before. The first failure of a group is recorded once and told to every member. After it,
+// tasks that join again (with a new incarnation) gather for the next epoch. Tasks outside of the
+// roster (evaluator, parameter servers) may join as guests: they hear of failures and of the end,
+// their loss fails nobody, no barrier waits for them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error.h"
+
+namespace muster::plan {
+
+enum class Phase {
+  kJoining,
+  kBuilding,  // first call of model_fn, restore, warm start
+  kTraining,  // steps advance; the only phase, with kWaiting, in which no progress counts as stuck
+  kSaving,
+  kEvaluating,
+  kWaiting,  // at a barrier or for a key
+  kDone,
+};
+std::string_view to_string(Phase phase);
+
+// "worker:1" -> "worker 1", "chief:0" -> "chief": as messages name a task.
+std::string readable_task(std::string_view task);
+
+struct RosterEntry {
+  std::string task;     // "worker:1"
+  std::string address;  // "host:port", for messages
+};
+
+struct CoordinatorOptions {
+  std::vector<RosterEntry> roster;  // the group, in rank order
+  double heartbeat_timeout = 6;     // seconds of silence after which a member is lost
+  double reconnect_grace = 2;       // seconds a broken connection may take to come back
+  double progress_timeout =
+      300;  // seconds a training member may keep others at a barrier without a new step
+  int64_t first_epoch = 1;
+};
+
+// What ended a group: who, why, and where that task was.
+struct Failure {
+  std::string task;
+  int rank = -1;  // -1: not a member of the group
+  ErrorKind kind = ErrorKind::kPeerLost;
+  std::string reason;
+  int64_t step = -1;  // -1: no step yet
+  Phase phase = Phase::kJoining;
+
+  // "worker 1 was lost at step 120 (training): no heartbeat for 6.0 s"
+  std::string describe() const;
+};
+
+// A process that speaks: a restarted task keeps its name and has another incarnation.
+struct Caller {
+  std::string task;
+  uint64_t incarnation = 0;
+};
+
+struct MissingTask {
+  std::string task;
+  std::string address;
+  double seconds = 0;  // waited for so long
+  // "worker 1 at 127.0.0.1:2223 (10 s)"
+  std::string describe() const;
+};
+
+// What a call that may have to wait answers. kWaiting: ask again later.
+struct Verdict {
+  enum class State { kReady, kWaiting, kFailed, kRefused };
+  State state = State::kWaiting;
+  std::optional<Failure> failure;    // kFailed
+  std::optional<Error> refusal;      // kRefused: the caller's own mistake; the group goes on
+  std::vector<MissingTask> missing;  // kWaiting: for whom
+};
+
+struct HeartbeatReply {
+  std::optional<Failure> failure;
+  bool all_done = false;  // every member reported done
+  int64_t epoch = 0;
+};
+
+class CoordinatorState {
+ public:
+  // Throws InvalidArgument for an empty roster, a task listed twice or a limit that is not
+  // positive.
+  CoordinatorState(CoordinatorOptions options, double now);
+
+  // --- the group ---
+  // Called again and again until kReady; a joiner that stops asking for heartbeat_timeout is
+  // forgotten. `rank` must be the task's place in the roster, or -1 for a guest; `world_size` must
+  // be the roster's size. A second process with the name of a live one is refused after
+  // heartbeat_timeout; of one that is gone, it fails the running group ("restarted").
+  Verdict join(const Caller& caller, int rank, int world_size, double now);
+  // The joiner's call ended without an answer: it is missing again.
+  void abandon_join(const Caller& caller);
+  // Who has not joined yet, in rank order.
+  std::vector<MissingTask> missing(double now) const;
+  int64_t epoch() const { return epoch_; }
+
+  // --- liveness ---
+  HeartbeatReply heartbeat(const Caller& caller, Phase phase, int64_t step, double now);
+  // The long-lived connection of a member came up or broke.
+  void connected(const Caller& caller);
+  void disconnected(const Caller& caller, double now);
+  // Finds lost and stuck members. Call a few times per heartbeat_timeout; after a long gap (this
+  // process itself was stopped) nobody is blamed for the silence.
+  void tick(double now);
+  const std::optional<Failure>& first_failure() const { return failure_; }
+  // What this caller must know: its group's failure, also after a newer group was formed.
+  std::optional<Failure> failure_for(const Caller& caller) const;
+
+  // --- what members do ---
+  // `signature`: one line per variable ("name shape dtype"), in any order. Differing from what the
+  // first member declared fails the group with a message naming both tasks and the lines that
+  // differ.
+  Verdict declare_model(const Caller& caller, std::vector<std::string> signature);
+  // The `generation`-th use of `name` by this caller. `count` 0 means all members of the group.
+  Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, int count,
+                  double now);
+  void fail(const Caller& caller, ErrorKind kind, const std::string& reason);
+  void done(const Caller& caller);
+  // Goodbye. Before the caller is done, and without an earlier failure, this fails the group.
+  void leave(const Caller& caller);
+  bool all_done() const;
+  // No member or guest is left to talk to.
+  bool drained() const;
+
+  // --- key-value store of the running group; cleared when the next one forms ---
+  void set(const std::string& key, std::string value) { store_[key] = std::move(value); }
+  std::optional<std::string> get(const std::string& key) const;
+  // A missing key counts as 0; the sum is stored as decimal text. Throws InvalidArgument when the
+  // value is no number.
+  int64_t add(const std::string& key, int64_t amount);
+  // Sets when the value equals `expected` (a missing key equals ""); returns what the key holds
+  // afterwards
+  // (`expected` when it does not exist).
+  std::string compare_set(const std::string& key, const std::string& expected,
+                          const std::string& desired);
+  bool erase(const std::string& key) { return store_.erase(key) > 0; }
+  int64_t num_keys() const { return static_cast<int64_t>(store_.size()); }
+  // kReady when all keys are there, kFailed when the group failed.
+  Verdict wait(const Caller& caller, const std::vector<std::string>& keys) const;
+
+ private:
+  struct Member {
+    uint64_t incarnation = 0;
+    int rank = -1;
+    double last_heard = 0;
+    double last_progress = 0;
+    std::optional<double> disconnected_since;
+    bool connected = false;
+    Phase phase = Phase::kJoining;
+    int64_t step = -1;
+    bool done = false;
+    bool gone = false;  // said goodbye or lost
+  };
+  struct Joiner {
+    uint64_t incarnation = 0;
+    int rank = -1;
+    double last_heard = 0;
+  };
+  struct Barrier {
+    int count = 0;
+    double opened = 0;
+    std::set<std::string> arrived;
+    bool complete = false;
+  };
+  using BarrierKey = std::pair<std::string, int64_t>;
+
+  Member* find(const Caller& caller);
+  const Member* find(const Caller& caller) const;
+  Verdict wait_as_rival(const Caller& caller, double now);
+  Verdict verdict_of_failure(const Caller& caller) const;
+  void form_group(double now);
+  void record(const std::string& task, ErrorKind kind, std::string reason);
+  bool someone_is_busy() const;
+  void find_lost(double now);
+  void find_stuck(double now);
+
+  CoordinatorOptions options_;
+  double last_tick_;
+  double last_busy_;
+  int64_t epoch_ = 0;  // 0: no group yet
+  bool running_ = false;
+  std::map<std::string, Member> members_;  // the present group and its guests
+  std::map<std::string, Joiner> joiners_;
+  std::map<std::pair<std::string, uint64_t>, double> rivals_;  // since when
+  std::map<std::string, double> missing_since_;
+  std::optional<Failure> failure_;
+  std::optional<Failure> last_failure_;  // of an earlier group, for members who have not heard yet
+  std::pair<std::string, std::vector<std::string>> model_;  // declared first: by whom, lines
+  std::map<BarrierKey, Barrier> barriers_;
+  std::map<std::string, std::string> store_;
+};
+
+}  // namespace muster::plan

@@ -1,0 +1,586 @@
+#include "muster/plan/coordinator_state.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace muster::plan {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using State = Verdict::State;
+
+CoordinatorOptions options(int tasks, double heartbeat = 6, double grace = 2,
+                           double progress = 30) {
+  CoordinatorOptions result{
+      .heartbeat_timeout = heartbeat, .reconnect_grace = grace, .progress_timeout = progress};
+  for (int rank = 0; rank < tasks; ++rank) {
+    result.roster.push_back({rank == 0 ? "chief:0" : fmt::format("worker:{}", rank - 1),
+                             fmt::format("10.0.0.{}:2222", rank)});
+  }
+  return result;
+}
+
+Caller caller(int rank, uint64_t incarnation = 1) {
+  return {rank == 0 ? "chief:0" : fmt::format("worker:{}", rank - 1), incarnation};
+}
+
+CoordinatorState group_of(int tasks, CoordinatorOptions given) {
+  CoordinatorState state(std::move(given), 0);
+  for (int rank = 0; rank < tasks; ++rank) state.join(caller(rank), rank, tasks, 0);
+  EXPECT_EQ(state.epoch(), 1);
+  return state;
+}
+CoordinatorState group_of(int tasks) { return group_of(tasks, options(tasks)); }
+
+// --- joining ---
+
+TEST(Join, CompletesWithTheLastMemberAndNamesTheMissing) {
+  CoordinatorState state(options(3), 100);
+  Verdict verdict = state.join(caller(0), 0, 3, 100);
+  EXPECT_EQ(verdict.state, State::kWaiting);
+  ASSERT_EQ(verdict.missing.size(), 2u);
+  EXPECT_EQ(state.join(caller(2), 2, 3, 101).state, State::kWaiting);
+  verdict = state.join(caller(0), 0, 3, 105);
+  ASSERT_EQ(verdict.missing.size(), 1u);
+  EXPECT_EQ(verdict.missing[0].describe(), "worker 0 at 10.0.0.1:2222 (5 s)");
+  EXPECT_EQ(state.join(caller(1), 1, 3, 106).state, State::kReady);
+  EXPECT_EQ(state.join(caller(0), 0, 3, 106).state, State::kReady);
+  EXPECT_EQ(state.join(caller(2), 2, 3, 106).state, State::kReady);
+  EXPECT_EQ(state.epoch(), 1);
+  EXPECT_TRUE(state.missing(106).empty());
+}
+
+TEST(Join, AskingAgainIsNoSecondMember) {
+  CoordinatorState state(options(2), 0);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(state.join(caller(0), 0, 2, i).state, State::kWaiting);
+  EXPECT_EQ(state.epoch(), 0);
+}
+
+TEST(Join, ASilentJoinerIsForgotten) {
+  CoordinatorState state(options(2), 0);
+  state.join(caller(1), 1, 2, 0);
+  state.tick(3);
+  EXPECT_EQ(state.missing(3).size(), 1u);
+  state.tick(5.9);
+  state.tick(6.1);
+  EXPECT_EQ(state.missing(6.1).size(), 2u);
+  EXPECT_EQ(state.join(caller(0), 0, 2, 7).state, State::kWaiting) << "no group with a dead member";
+}
+
+TEST(Join, AnAbandonedJoinIsForgottenAtOnce) {
+  CoordinatorState state(options(2), 0);
+  state.join(caller(1), 1, 2, 0);
+  state.abandon_join(caller(1, 99));
+  EXPECT_EQ(state.missing(0).size(), 1u) << "of another process";
+  state.abandon_join(caller(1));
+  EXPECT_EQ(state.missing(0).size(), 2u);
+  EXPECT_EQ(state.join(caller(1, 2), 1, 2, 0.1).state, State::kWaiting);
+  EXPECT_EQ(state.join(caller(0), 0, 2, 0.2).state, State::kReady);
+}
+
+TEST(Join, RefusesAnotherCluster) {
+  struct Case {
+    Caller who;
+    int rank, world;
+    std::string says;
+  };
+  for (const Case& c :
+       {Case{caller(1), 1, 3, "worker 0 counts 3 tasks in the group, the chief counts 2"},
+        Case{caller(2), 1, 2,
+             "worker 1 joined with rank 1, where the chief's cluster has worker 0"},
+        Case{caller(2), 2, 2, "worker 1 joined with rank 2, where the chief's cluster has no task"},
+        Case{caller(1), -1, 2, "as a guest"}}) {
+    CoordinatorState state(options(2), 0);
+    Verdict verdict = state.join(c.who, c.rank, c.world, 0);
+    ASSERT_EQ(verdict.state, State::kRefused) << c.says;
+    EXPECT_THAT(verdict.refusal->message(), HasSubstr(c.says));
+    EXPECT_THAT(verdict.refusal->hint(), HasSubstr("TF_CONFIG"));
+    EXPECT_EQ(state.missing(0).size(), 2u);
+  }
+}
+
+TEST(Join, TwoLiveProcessesWithOneNameAreToldApart) {
+  CoordinatorState state(options(2), 0);
+  double now = 0;
+  Verdict second;
+  for (; now < 8; now += 0.5) {
+    EXPECT_EQ(state.join(caller(1, 1), 1, 2, now).state, State::kWaiting);
+    second = state.join(caller(1, 2), 1, 2, now);
+    state.tick(now);
+    if (second.state != State::kWaiting) break;
+  }
+  ASSERT_EQ(second.state, State::kRefused);
+  EXPECT_GT(now, 6.0);
+  EXPECT_THAT(second.refusal->message(), HasSubstr("another live process already is worker 0"));
+}
+
+TEST(Join, ATwinOfARunningMemberHarmsNobody) {
+  CoordinatorState state = group_of(2);
+  state.connected(caller(1));
+  Verdict twin;
+  for (double now = 0; now < 8; now += 0.5) {
+    for (int rank : {0, 1}) state.heartbeat(caller(rank), Phase::kTraining, 3, now);
+    twin = state.join(caller(1, 2), 1, 2, now);
+    state.tick(now);
+    if (twin.state == State::kRefused) break;
+  }
+  EXPECT_EQ(twin.state, State::kRefused);
+  EXPECT_FALSE(state.first_failure());
+}
+
+TEST(Join, ARestartWhileTheGroupRunsFailsItAndTheNextGroupHasAHigherEpoch) {
+  CoordinatorState state = group_of(3);
+  state.set("k", "v");
+  state.heartbeat(caller(2), Phase::kTraining, 40, 1);
+  state.connected(caller(2));
+  state.disconnected(caller(2), 1.5);
+  EXPECT_EQ(state.join(caller(2, 2), 2, 3, 1.6).state, State::kWaiting);
+  ASSERT_TRUE(state.first_failure());
+  EXPECT_EQ(
+      state.first_failure()->describe(),
+      "worker 1 was lost at step 40 (training): the task restarted while the group was running");
+  EXPECT_EQ(state.heartbeat(caller(0), Phase::kTraining, 40, 2).failure->task, "worker:1");
+
+  EXPECT_EQ(state.join(caller(0, 2), 0, 3, 3).state, State::kWaiting);
+  EXPECT_EQ(state.join(caller(1, 2), 1, 3, 4).state, State::kReady);
+  EXPECT_EQ(state.epoch(), 2);
+  EXPECT_FALSE(state.first_failure());
+  EXPECT_FALSE(state.get("k")) << "a new group starts with an empty store";
+  for (int rank : {0, 1, 2})
+    EXPECT_FALSE(state.heartbeat(caller(rank, 2), Phase::kBuilding, -1, 5).failure);
+  EXPECT_EQ(state.heartbeat(caller(1), Phase::kTraining, 40, 5).failure->task, "worker:1")
+      << "a member of the old group still learns why it ended";
+}
+
+TEST(Join, FirstEpochMayBeGiven) {
+  CoordinatorOptions given = options(1);
+  given.first_epoch = 1700;
+  CoordinatorState state(given, 0);
+  EXPECT_EQ(state.join(caller(0), 0, 1, 0).state, State::kReady);
+  EXPECT_EQ(state.epoch(), 1700);
+}
+
+TEST(Join, BadOptionsAreRefused) {
+  EXPECT_THROW(CoordinatorState({}, 0), Error);
+  EXPECT_THROW(CoordinatorState({.roster = {{"worker:0", ""}, {"worker:0", ""}}}, 0), Error);
+  EXPECT_THROW(CoordinatorState(options(1, 0), 0), Error);
+  EXPECT_THROW(CoordinatorState(options(1, 1, -1), 0), Error);
+  EXPECT_THROW(CoordinatorState(options(1, 1, 1, 0), 0), Error);
+}
+
+// --- liveness ---
+
+TEST(Liveness, SilenceIsNamedWithStepAndPhase) {
+  CoordinatorState state = group_of(2);
+  state.heartbeat(caller(1), Phase::kTraining, 120, 0);
+  for (double now = 0; now <= 6; now += 1) {
+    state.tick(now);
+    EXPECT_FALSE(state.heartbeat(caller(0), Phase::kTraining, 120, now).failure) << now;
+  }
+  state.tick(6.5);
+  HeartbeatReply reply = state.heartbeat(caller(0), Phase::kTraining, 120, 6.5);
+  ASSERT_TRUE(reply.failure);
+  EXPECT_EQ(reply.failure->describe(),
+            "worker 0 was lost at step 120 (training): no heartbeat for 6.5 s");
+  EXPECT_EQ(reply.failure->rank, 1);
+}
+
+TEST(Liveness, ABrokenConnectionIsNoticedBeforeTheSilence) {
+  CoordinatorState state = group_of(2);
+  for (int rank : {0, 1}) state.connected(caller(rank));
+  state.disconnected(caller(1), 1);
+  state.tick(2.9);
+  EXPECT_FALSE(state.first_failure());
+  state.heartbeat(caller(0), Phase::kBuilding, -1, 3.1);
+  state.tick(3.1);
+  ASSERT_TRUE(state.first_failure());
+  EXPECT_EQ(state.first_failure()->task, "worker:0");
+  EXPECT_THAT(state.first_failure()->describe(),
+              AllOf(HasSubstr("while joining"), HasSubstr("connection closed")));
+}
+
+TEST(Liveness, AConnectionMayComeBack) {
+  CoordinatorState state = group_of(2);
+  state.disconnected(caller(1), 1);
+  state.connected(caller(1));
+  state.heartbeat(caller(0), Phase::kTraining, 1, 4);
+  state.heartbeat(caller(1), Phase::kTraining, 1, 4);
+  state.tick(1.5);
+  state.tick(4);
+  EXPECT_FALSE(state.first_failure());
+}
+
+TEST(Liveness, OnlyTheFirstFailureIsKept) {
+  CoordinatorState state = group_of(3);
+  state.heartbeat(caller(2), Phase::kTraining, 7, 0);
+  state.fail(caller(2), ErrorKind::kNonFinite, "loss is nan");
+  state.fail(caller(1), ErrorKind::kPeerLost, "collective failed");
+  state.tick(20);
+  EXPECT_EQ(state.first_failure()->describe(),
+            "worker 1 failed at step 7 (training): NonFinite: loss is nan");
+}
+
+TEST(Liveness, TheCoordinatorsOwnPauseBlamesNobody) {
+  CoordinatorState state = group_of(2);
+  for (double now = 0; now < 3; now += 0.5) {
+    for (int rank : {0, 1}) state.heartbeat(caller(rank), Phase::kTraining, 1, now);
+    state.tick(now);
+  }
+  state.tick(60);  // stopped for 57 s
+  EXPECT_FALSE(state.first_failure());
+  for (double now = 60; now < 67; now += 0.5) {
+    state.heartbeat(caller(0), Phase::kTraining, 1, now);
+    state.tick(now);
+  }
+  ASSERT_TRUE(state.first_failure()) << "but the clock runs on from there";
+  EXPECT_EQ(state.first_failure()->task, "worker:0");
+}
+
+TEST(Liveness, AStrangerIsToldSo) {
+  CoordinatorState state = group_of(2);
+  HeartbeatReply reply = state.heartbeat(caller(1, 77), Phase::kTraining, 1, 0);
+  ASSERT_TRUE(reply.failure);
+  EXPECT_THAT(reply.failure->reason, HasSubstr("does not know this process"));
+  EXPECT_EQ(state.wait(caller(1, 77), {"k"}).state, State::kFailed);
+  EXPECT_EQ(state.barrier(caller(1, 77), "b", 0, 0, 0).state, State::kFailed);
+  state.fail(caller(1, 77), ErrorKind::kInternal, "x");
+  EXPECT_FALSE(state.first_failure());
+}
+
+TEST(Liveness, GuestsComeAndGo) {
+  CoordinatorState state = group_of(2);
+  Caller evaluator{"evaluator:0", 5};
+  EXPECT_EQ(state.join(evaluator, -1, 2, 0).state, State::kReady);
+  EXPECT_FALSE(state.heartbeat(evaluator, Phase::kEvaluating, 3, 0).all_done);
+  EXPECT_EQ(state.barrier(evaluator, "b", 0, 0, 0).state, State::kRefused);
+  for (double now = 0; now < 10; now += 1) {
+    for (int rank : {0, 1}) state.heartbeat(caller(rank), Phase::kTraining, 1, now);
+    state.tick(now);
+  }
+  EXPECT_FALSE(state.first_failure()) << "a lost guest fails nobody";
+  EXPECT_EQ(state.join({"evaluator:0", 6}, -1, 2, 10).state, State::kReady);
+  for (int rank : {0, 1}) state.done(caller(rank));
+  EXPECT_TRUE(state.heartbeat({"evaluator:0", 6}, Phase::kEvaluating, 3, 11).all_done);
+}
+
+// --- barriers ---
+
+TEST(Barrier, CompletesWhenAllArrived) {
+  CoordinatorState state = group_of(3);
+  EXPECT_EQ(state.barrier(caller(0), "eval", 0, 0, 1).state, State::kWaiting);
+  EXPECT_EQ(state.barrier(caller(0), "eval", 0, 0, 2).state, State::kWaiting)
+      << "arriving twice counts once";
+  Verdict verdict = state.barrier(caller(2), "eval", 0, 0, 4);
+  ASSERT_EQ(verdict.missing.size(), 1u);
+  EXPECT_EQ(verdict.missing[0].describe(), "worker 0 at 10.0.0.1:2222 (3 s)");
+  EXPECT_EQ(state.barrier(caller(1), "eval", 0, 0, 5).state, State::kReady);
+  for (int rank : {0, 2})
+    EXPECT_EQ(state.barrier(caller(rank), "eval", 0, 0, 6).state, State::kReady);
+  EXPECT_EQ(state.barrier(caller(0), "eval", 1, 0, 7).state, State::kWaiting)
+      << "the next use starts empty";
+}
+
+TEST(Barrier, MayBeForSomeOnly) {
+  CoordinatorState state = group_of(3);
+  EXPECT_EQ(state.barrier(caller(0), "pair", 0, 2, 0).state, State::kWaiting);
+  Verdict other = state.barrier(caller(1), "pair", 0, 3, 0);
+  ASSERT_EQ(other.state, State::kRefused);
+  EXPECT_THAT(other.refusal->message(),
+              HasSubstr("for 2 tasks according to chief, for 3 according to worker 0"));
+  EXPECT_EQ(state.barrier(caller(2), "pair", 0, 2, 0).state, State::kReady);
+  EXPECT_EQ(state.barrier(caller(0), "pair", 0, 2, 0).state, State::kReady);
+  EXPECT_EQ(state.barrier(caller(0), "much", 0, 4, 0).state, State::kRefused);
+}
+
+TEST(Barrier, BusyPeersAreWaitedForAsLongAsTheyLive) {
+  for (Phase phase : {Phase::kEvaluating, Phase::kSaving, Phase::kBuilding}) {
+    CoordinatorState state = group_of(2);
+    for (double now = 0; now < 1000; now += 1) {
+      state.heartbeat(caller(0), phase, 10, now);
+      state.heartbeat(caller(1), Phase::kWaiting, 10, now);
+      state.tick(now);
+      ASSERT_EQ(state.barrier(caller(1), "b", 0, 0, now).state, State::kWaiting)
+          << to_string(phase) << now;
+    }
+    for (double now = 1000; now < 1008; now += 1) {  // it dies
+      state.heartbeat(caller(1), Phase::kWaiting, 10, now);
+      state.tick(now);
+    }
+    Verdict verdict = state.barrier(caller(1), "b", 0, 0, 1008);
+    ASSERT_EQ(verdict.state, State::kFailed);
+    EXPECT_EQ(verdict.failure->task, "chief:0");
+  }
+}
+
+TEST(Barrier, ATrainingPeerMustMakeProgress) {
+  CoordinatorState state = group_of(2);
+  auto run = [&](double from, double to, auto step) {
+    for (double now = from; now < to; now += 1) {
+      state.heartbeat(caller(0), Phase::kWaiting, 10, now);
+      state.heartbeat(caller(1), Phase::kTraining, step(now), now);
+      state.tick(now);
+      if (state.barrier(caller(0), "b", 0, 0, now).state == State::kFailed) return now;
+    }
+    return to;
+  };
+  EXPECT_EQ(run(0, 200, [](double now) { return static_cast<int64_t>(now); }), 200)
+      << "steps are progress";
+  double ended = run(200, 300, [](double) { return 199; });
+  EXPECT_GT(ended, 228);
+  EXPECT_LT(ended, 233);
+  EXPECT_EQ(state.first_failure()->kind, ErrorKind::kTimeout);
+  EXPECT_THAT(state.first_failure()->describe(),
+              AllOf(HasSubstr("worker 0 failed at step 199 (training)"),
+                    HasSubstr("no progress for"), HasSubstr("chief waited at barrier \"b\"")));
+}
+
+TEST(Barrier, TheProgressClockStandsStillWhileSomeoneIsBusy) {
+  CoordinatorState state = group_of(3);
+  for (double now = 0; now < 100; now += 1) {  // worker 1 can take no step: the chief saves
+    state.heartbeat(caller(0), Phase::kSaving, 10, now);
+    state.heartbeat(caller(1), Phase::kWaiting, 10, now);
+    state.heartbeat(caller(2), Phase::kTraining, 10, now);
+    state.tick(now);
+    ASSERT_EQ(state.barrier(caller(1), "b", 0, 0, now).state, State::kWaiting);
+  }
+}
+
+TEST(Barrier, ThoseWhoCannotComeEndTheWait) {
+  CoordinatorState state = group_of(2);
+  state.done(caller(1));
+  Verdict verdict = state.barrier(caller(0), "b", 0, 0, 0);
+  ASSERT_EQ(verdict.state, State::kRefused);
+  EXPECT_THAT(verdict.refusal->message(), HasSubstr("worker 0 is done and will not come"));
+}
+
+TEST(Barrier, CrossedBarriersEndTheWait) {
+  CoordinatorState state = group_of(2);
+  EXPECT_EQ(state.barrier(caller(0), "save", 0, 0, 0).state, State::kWaiting);
+  Verdict verdict = state.barrier(caller(1), "eval", 0, 0, 0);
+  ASSERT_EQ(verdict.state, State::kRefused);
+  EXPECT_THAT(verdict.refusal->message(), AllOf(HasSubstr("\"save\""), HasSubstr("\"eval\"")));
+}
+
+// --- model, end, store ---
+
+TEST(Model, TheSameInAnyOrderIsAgreed) {
+  CoordinatorState state = group_of(2);
+  EXPECT_EQ(state.declare_model(caller(0), {"a [2] float32", "b [3] float32"}).state,
+            State::kReady);
+  EXPECT_EQ(state.declare_model(caller(1), {"b [3] float32", "a [2] float32"}).state,
+            State::kReady);
+  EXPECT_FALSE(state.first_failure());
+}
+
+TEST(Model, ADifferenceNamesBothTasksAndTheVariable) {
+  CoordinatorState state = group_of(2);
+  state.declare_model(caller(0), {"dense/kernel [64,10] float32", "dense/bias [10] float32"});
+  Verdict verdict =
+      state.declare_model(caller(1), {"dense/kernel [64,12] float32", "dense/bias [10] float32"});
+  ASSERT_EQ(verdict.state, State::kFailed);
+  EXPECT_THAT(
+      verdict.failure->reason,
+      AllOf(HasSubstr("only worker 0 has [dense/kernel [64,12] float32]"),
+            HasSubstr("only chief has [dense/kernel [64,10] float32]"), Not(HasSubstr("bias"))));
+  EXPECT_EQ(verdict.failure->kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(state.heartbeat(caller(0), Phase::kBuilding, -1, 0).failure->task, "worker:0");
+}
+
+TEST(Model, ALongDifferenceIsCut) {
+  CoordinatorState state = group_of(2);
+  state.declare_model(caller(0), {});
+  Verdict verdict = state.declare_model(caller(1), {"a", "b", "c", "d", "e", "f"});
+  EXPECT_THAT(verdict.failure->reason,
+              AllOf(HasSubstr("[a; b; c; d] and 2 more"), HasSubstr("only chief has nothing")));
+}
+
+TEST(End, DoneThenGoodbyeIsNoLoss) {
+  CoordinatorState state = group_of(2);
+  state.done(caller(1));
+  EXPECT_FALSE(state.all_done());
+  state.leave(caller(1));
+  state.tick(3);
+  state.heartbeat(caller(0), Phase::kTraining, 5, 3);
+  state.tick(5);
+  EXPECT_FALSE(state.first_failure());
+  EXPECT_FALSE(state.drained());
+  state.done(caller(0));
+  EXPECT_TRUE(state.all_done());
+  state.leave(caller(0));
+  EXPECT_TRUE(state.drained());
+  EXPECT_FALSE(state.first_failure());
+}
+
+TEST(End, ADoneMemberThatDiesIsNoLoss) {
+  CoordinatorState state = group_of(2);
+  state.done(caller(1));
+  for (double now = 0; now < 20; now += 1) {
+    state.heartbeat(caller(0), Phase::kTraining, 5, now);
+    state.tick(now);
+  }
+  EXPECT_FALSE(state.first_failure());
+}
+
+TEST(End, LeavingEarlyFailsTheGroup) {
+  CoordinatorState state = group_of(2);
+  state.heartbeat(caller(1), Phase::kTraining, 12, 0);
+  state.leave(caller(1));
+  EXPECT_EQ(state.first_failure()->describe(),
+            "worker 0 was lost at step 12 (training): it left before the run was done");
+}
+
+TEST(Store, Verbs) {
+  CoordinatorState state = group_of(1);
+  EXPECT_EQ(state.get("k"), std::nullopt);
+  state.set("k", std::string("\0b", 2));
+  EXPECT_EQ(state.get("k"), std::string("\0b", 2));
+  EXPECT_THROW(state.add("k", 1), Error);
+  EXPECT_EQ(state.add("n", 5), 5);
+  EXPECT_EQ(state.add("n", -7), -2);
+  EXPECT_EQ(state.get("n"), "-2");
+  EXPECT_EQ(state.num_keys(), 2);
+  EXPECT_TRUE(state.erase("k"));
+  EXPECT_FALSE(state.erase("k"));
+  EXPECT_EQ(state.compare_set("c", "other", "x"), "other");
+  EXPECT_EQ(state.get("c"), std::nullopt);
+  EXPECT_EQ(state.compare_set("c", "", "x"), "x");
+  EXPECT_EQ(state.compare_set("c", "y", "z"), "x");
+  EXPECT_EQ(state.compare_set("c", "x", "z"), "z");
+}
+
+TEST(Store, WaitsEndWithTheKeysOrTheGroup) {
+  CoordinatorState state = group_of(2);
+  EXPECT_EQ(state.wait(caller(0), {"a", "b"}).state, State::kWaiting);
+  state.set("a", "");
+  EXPECT_EQ(state.wait(caller(0), {"a", "b"}).state, State::kWaiting);
+  state.set("b", "");
+  EXPECT_EQ(state.wait(caller(0), {"a", "b"}).state, State::kReady);
+  state.fail(caller(1), ErrorKind::kInternal, "bug");
+  EXPECT_EQ(state.wait(caller(0), {"c"}).failure->task, "worker:0");
+}
+
+// --- a random world ---
+
+// n tasks beat, pass barriers and wait for keys; one of them is killed (with or without its
+// connection breaking) or paused at a random time. Whatever happens:
+// - no barrier completes before all have arrived,
+// - every survivor learns of the failure, and of the right task, within heartbeat_timeout + two
+// beats,
+// - every wait of a survivor ends.
+TEST(Simulation, SurvivorsLearnAndWaitsEnd) {
+  constexpr double kStep = 0.05, kBeat = 1.0;
+  for (int seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937_64 random(seed);
+    auto uniform = [&](double low, double high) {
+      return std::uniform_real_distribution<>(low, high)(random);
+    };
+    const int tasks = 2 + static_cast<int>(random() % 5);
+    CoordinatorOptions given = options(tasks);
+    CoordinatorState state(given, 0);
+    struct Task {
+      double starts, next_beat = 0, busy_until = 0;
+      bool joined = false, failed = false;
+      int64_t generation = 0;  // barriers entered
+      bool at_barrier = false;
+      std::optional<Failure> heard;
+      double heard_at = 0;
+    };
+    std::vector<Task> world(tasks);
+    for (Task& task : world) task.starts = uniform(0, 20);
+    const int victim = static_cast<int>(random() % tasks);
+    const bool breaks = random() % 2;  // killed: the connection breaks; otherwise stopped: silence
+    const double strikes = uniform(25, 60);
+    std::vector<int64_t> arrived(tasks, 0);
+    bool struck = false;
+
+    double now = 0;
+    for (; now < 90; now += kStep) {
+      if (!struck && now >= strikes) {
+        struck = true;
+        if (breaks) state.disconnected(caller(victim), now);
+      }
+      for (int rank = 0; rank < tasks; ++rank) {
+        Task& task = world[rank];
+        if (now < task.starts || task.heard || (struck && rank == victim)) continue;
+        if (!task.joined) {
+          Verdict verdict = state.join(caller(rank), rank, tasks, now);
+          if (verdict.state != State::kReady) continue;
+          for (const Task& other : world)
+            ASSERT_LE(other.starts, now) << "a group without all members";
+          task.joined = true;
+          state.connected(caller(rank));
+        }
+        if (now >= task.next_beat) {
+          task.next_beat = now + kBeat;
+          HeartbeatReply reply =
+              state.heartbeat(caller(rank), task.at_barrier ? Phase::kWaiting : Phase::kTraining,
+                              task.generation, now);
+          if (reply.failure) {
+            task.heard = reply.failure;
+            task.heard_at = now;
+            continue;
+          }
+        }
+        if (!task.at_barrier && now >= task.busy_until) {
+          task.at_barrier = true;
+          arrived[rank] = ++task.generation;
+        }
+        if (task.at_barrier) {
+          Verdict verdict = state.barrier(caller(rank), "step", task.generation, 0, now);
+          ASSERT_NE(verdict.state, State::kRefused) << verdict.refusal->message();
+          if (verdict.state == State::kReady) {
+            for (int other = 0; other < tasks; ++other) ASSERT_GE(arrived[other], task.generation);
+            task.at_barrier = false;
+            task.busy_until = now + uniform(0, 3);
+          } else if (verdict.state == State::kFailed) {
+            task.heard = verdict.failure;
+            task.heard_at = now;
+          }
+        } else if (random() % 50 == 0) {
+          ASSERT_NE(state.wait(caller(rank), {"never"}).state, State::kReady);
+        }
+      }
+      state.tick(now);
+      if (!struck) {
+        ASSERT_FALSE(state.first_failure()) << state.first_failure()->describe();
+      }
+    }
+    for (int rank = 0; rank < tasks; ++rank) {
+      if (rank == victim) continue;
+      ASSERT_TRUE(world[rank].heard) << rank;
+      EXPECT_EQ(world[rank].heard->task, caller(victim).task);
+      const double limit = (breaks ? given.reconnect_grace : given.heartbeat_timeout) + 2 * kBeat;
+      EXPECT_LE(world[rank].heard_at - strikes, limit + 2 * kStep);
+      EXPECT_EQ(state.wait(caller(rank), {"never"}).state, State::kFailed);
+      EXPECT_EQ(state.barrier(caller(rank), "step", 1000, 0, now).state, State::kFailed);
+    }
+  }
+}
+
+// A pause shorter than the time-out costs nothing but time.
+TEST(Simulation, ShortPausesAreForgiven) {
+  for (int seed = 0; seed < 100; ++seed) {
+    std::mt19937_64 random(seed);
+    CoordinatorState state = group_of(3);
+    double paused_until[3] = {0, 0, 0}, next[3] = {0, 0, 0};
+    for (double now = 0; now < 120; now += 0.1) {
+      for (int rank = 0; rank < 3; ++rank) {
+        if (now < paused_until[rank] || now < next[rank]) continue;
+        next[rank] = now + 1;
+        ASSERT_FALSE(
+            state.heartbeat(caller(rank), Phase::kTraining, static_cast<int64_t>(now), now).failure)
+            << seed;
+        if (random() % 10 == 0) paused_until[rank] = now + static_cast<double>(random() % 58) / 10;
+      }
+      state.tick(now);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster::plan
