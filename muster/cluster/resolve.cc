@@ -1,0 +1,170 @@
+#include "muster/cluster/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+
+namespace muster::cluster {
+namespace {
+
+// The same cluster with `job` under another name, or without it when `name` is empty.
+ClusterSpec renamed(const ClusterSpec& cluster, const std::string& job, const std::string& name) {
+  ClusterSpec result;
+  for (const auto& [old, tasks] : cluster.as_map()) {
+    const std::string& now = old == job ? name : old;
+    if (now.empty()) continue;
+    result.add_job(now);
+    for (const auto& [index, address] : tasks) result.add({now, index}, address);
+  }
+  return result;
+}
+
+void check_types(const TfConfig& config) {
+  constexpr std::array kKnown = {"chief", "worker", "ps", "evaluator"};
+  for (const std::string& job : config.cluster.jobs()) {
+    if (std::find(kKnown.begin(), kKnown.end(), job) != kKnown.end()) continue;
+    TfConfig fixed = config;
+    fixed.cluster = renamed(config.cluster, job, "");
+    if (!fixed.cluster.has_job("chief")) fixed.cluster.add({"chief", 0}, "host0:2222");
+    if (config.task_type == job) {
+      fixed.task_type = "chief";
+      fixed.task_index = 0;
+    }
+    throw invalid_argument(
+        fmt::format("TF_CONFIG: cluster.{} is a job of unknown type", job),
+        fmt::format("training knows chief, worker, ps and evaluator, for example TF_CONFIG='{}'",
+                    to_json_text(fixed)));
+  }
+}
+
+void check_reachable(const TfConfig& config) {
+  if (config.cluster.num_tasks() < 2) return;
+  for (const auto& [job, tasks] : config.cluster.as_map()) {
+    for (const auto& [index, address] : tasks) {
+      if (!address.ends_with(":0")) continue;
+      TfConfig fixed = config;
+      fixed.cluster = ClusterSpec();
+      for (const auto& [other, all] : config.cluster.as_map()) {
+        for (const auto& [i, text] : all) {
+          fixed.cluster.add({other, i},
+                            text == address ? text.substr(0, text.size() - 1) + "2222" : text);
+        }
+      }
+      throw invalid_argument(
+          fmt::format("TF_CONFIG: cluster.{}[{}] is \"{}\": nobody can connect to port 0", job,
+                      index, address),
+          fmt::format("name the port, for example TF_CONFIG='{}'", to_json_text(fixed)));
+    }
+  }
+}
+
+}  // namespace
+
+std::string ResolvedCluster::describe() const {
+  if (addresses.empty() && !is_evaluator) return "one process, no cluster";
+  if (is_evaluator) return fmt::format("{}, evaluates beside the cluster", task.name());
+  const std::string leader =
+      fmt::format("coordinator ({}) at {}", workers.front().name(), coordinator_address);
+  const std::string servers = num_ps ? fmt::format(", {} parameter server(s)", num_ps) : "";
+  if (rank < 0)
+    return fmt::format("{}, {} worker(s){}, {}", task.name(), num_workers, servers, leader);
+  return fmt::format("{}{}, rank {} of {}{}, {}", task.name(),
+                     is_chief && task.type != "chief" ? " (chief)" : "", rank, num_workers, servers,
+                     leader);
+}
+
+ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options) {
+  return resolve_cluster(parse_tf_config(environment.get_or("TF_CONFIG", "")), options);
+}
+
+ResolvedCluster resolve_cluster(const TfConfig& given, const ResolveOptions& options) {
+  TfConfig config = given;
+  ResolvedCluster result;
+  check_addresses(config);
+
+  if (config.cluster.has_job("master") && !config.cluster.has_job("chief")) {
+    config.cluster = renamed(config.cluster, "master", "chief");
+    if (config.task_type == "master") config.task_type = "chief";
+    result.notes.push_back("TF_CONFIG: \"master\" is an older name: read as \"chief\"");
+  }
+  const bool evaluator = config.task_type == "evaluator";
+  if (config.cluster.has_job("evaluator") && config.cluster.jobs().size() > 1) {
+    if (!evaluator)
+      result.notes.push_back(
+          "TF_CONFIG: the evaluator needs no place in cluster: nobody waits for it");
+    config.cluster = renamed(config.cluster, "evaluator", "");
+  }
+  if (!config.cluster.has_job("master"))
+    check_types(config);  // both names: read_run_config says so
+  check_reachable(config);
+
+  const bool worker_leads = !config.cluster.has_job("chief") && !config.cluster.has_job("master") &&
+                            config.cluster.num_tasks("worker") > 0;
+  if (worker_leads && options.worker_zero_may_be_chief) {
+    // As if worker 0 were listed as the chief: every other rule stays, under the names the user
+    // wrote.
+    const ClusterSpec::Tasks& workers = config.cluster.tasks("worker");
+    const bool is_first =
+        config.task_type == "worker" && config.task_index == workers.begin()->first;
+    TfConfig as_chief = config;
+    as_chief.cluster.add({"chief", 0}, workers.begin()->second);
+    RunConfigCluster checked = read_run_config(as_chief, options.model_dir);
+    result.is_chief = is_first;
+    result.model_dir = checked.model_dir;
+  } else {
+    RunConfigCluster checked;
+    try {
+      checked = read_run_config(config, options.model_dir);
+    } catch (const Error& error) {
+      if (!worker_leads) throw;
+      throw invalid_argument(
+          error.message(),
+          fmt::format("give the Estimator a strategy for several workers "
+                      "(.train_distribute = distribute::multi_worker_mirrored()); or {}",
+                      error.hint()));
+    }
+    result.is_chief = checked.is_chief;
+    result.model_dir = checked.model_dir;
+  }
+  if (config.cluster.empty()) return result;
+
+  result.task = {*config.task_type, *config.task_index};
+  result.workers.clear();
+  for (std::string job : {"chief", "worker"}) {
+    if (!config.cluster.has_job(job)) continue;
+    for (const auto& [index, address] : config.cluster.tasks(job)) {
+      result.workers.push_back({job, index});
+      result.addresses.push_back(address);
+    }
+  }
+  result.coordinator_address = result.addresses.front();
+  result.num_workers = static_cast<int>(result.workers.size());
+  result.num_ps = num_ps(config.cluster);
+  if (config.cluster.has_job("ps")) {
+    for (const auto& [index, address] : config.cluster.tasks("ps"))
+      result.ps_addresses.push_back(address);
+  }
+  auto place = std::find(result.workers.begin(), result.workers.end(), result.task);
+  result.rank =
+      place == result.workers.end() ? -1 : static_cast<int>(place - result.workers.begin());
+  if (evaluator) {
+    if (result.task.index > 0) {
+      TfConfig fixed = given;
+      fixed.task_index = 0;
+      throw invalid_argument(
+          fmt::format("TF_CONFIG: task.index is {}: there is one evaluator only",
+                      result.task.index),
+          fmt::format("use index 0, for example TF_CONFIG='{}'", to_json_text(fixed)));
+    }
+    result.is_evaluator = true;
+    result.num_workers = 0;
+    result.num_ps = 0;
+  }
+  return result;
+}
+
+}  // namespace muster::cluster

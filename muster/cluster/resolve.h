@@ -1,0 +1,49 @@
+// Who this process is in its cluster, decided once when training starts, as plain data.
+// Thread safety: values and pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/environment.h"
+#include "muster/cluster/cluster_spec.h"
+#include "muster/cluster/tf_config.h"
+
+namespace muster::cluster {
+
+struct ResolvedCluster {
+  Task task{"worker", 0};  // a "master" is called "chief" here
+  bool is_chief = true;    // saves, logs, serves the coordinator
+  bool is_evaluator = false;
+  int rank = 0;  // chief 0, then workers in order; -1 for the evaluator and parameter servers
+  int num_workers = 1;  // chief and workers; 0 for the evaluator
+  int num_ps = 0;
+  std::vector<Task> workers{{"worker", 0}};  // in rank order
+  std::vector<std::string> addresses;        // of `workers`; empty without a cluster
+  std::string coordinator_address;           // the chief's; empty without a cluster
+  std::vector<std::string> ps_addresses;     // in order of their index
+  std::optional<std::string> model_dir;      // from TF_CONFIG
+  std::vector<std::string> notes;            // what was repaired, for the log
+
+  // Whether several workers must meet before they train.
+  bool distributed() const { return num_workers > 1; }
+  // "worker 1, rank 2 of 3, coordinator (chief) at host0:2222"
+  std::string describe() const;
+};
+
+struct ResolveOptions {
+  // A strategy for several workers is set: a cluster of workers alone is valid, and its first
+  // worker the chief.
+  bool worker_zero_may_be_chief = false;
+  std::optional<std::string> model_dir;  // the program's own
+};
+
+// Reads TF_CONFIG; unset or empty means a run on this process alone. Throws InvalidArgument (see
+// tf_config.h). Differs from read_run_config where that is known to hurt: "master" is the chief; an
+// evaluator may be inside or outside of the cluster and takes no part in it; empty, malformed and
+// repeated addresses are refused; unknown job types are refused.
+ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options = {});
+ResolvedCluster resolve_cluster(const TfConfig& config, const ResolveOptions& options = {});
+
+}  // namespace muster::cluster

@@ -1,0 +1,85 @@
+// TF_CONFIG, the environment variable that tells a task which cluster it belongs to: its text as
+// plain data, and what tf.estimator's RunConfig and tf.distribute's resolver conclude from it. Pure
+// functions; thread-safe. Errors are InvalidArgument: they quote the path inside the JSON and the
+// value, and their hint shows a whole corrected TF_CONFIG. What training really uses is decided in
+// resolve.h.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "muster/cluster/cluster_spec.h"
+
+namespace muster::cluster {
+
+struct TfConfig {
+  ClusterSpec cluster;  // of "cluster", or of Kubeflow's "sparseCluster"
+  std::optional<std::string> task_type;
+  std::optional<int> task_index;  // numeric texts are accepted
+  std::string environment;
+  std::optional<std::string> rpc_layer;
+  std::optional<std::string> session_master;
+  std::optional<std::string> eval_session_master;
+  std::optional<std::string> model_dir;
+  std::string service;  // the JSON text of "service"; empty when absent or null
+};
+
+// Empty text gives the empty TfConfig. Keys that Muster does not know are left alone.
+TfConfig parse_tf_config(std::string_view text);
+// The inverse: a TF_CONFIG somebody could set. Indented lines when `pretty`.
+std::string to_json_text(const TfConfig& config, bool pretty = false);
+
+// Every address must be host:port with a port up to 65535, and no two tasks may share one.
+void check_addresses(const TfConfig& config);
+
+// What RunConfig says about this process.
+struct RunConfigCluster {
+  ClusterSpec cluster;
+  std::string task_type = "worker";
+  int task_id = 0;
+  std::string master;             // "" when no server is needed, else "grpc://host:port"
+  std::string evaluation_master;  // only the evaluator has one
+  bool is_chief = true;
+  int num_worker_replicas = 1;
+  int num_ps_replicas = 0;
+  std::optional<int> global_id_in_cluster = 0;  // the evaluator has none
+  std::optional<std::string> model_dir;
+  std::string service;
+};
+
+// The rules of RunConfig, in its order, including those that training later loosens (a worker-only
+// cluster is an error here). `model_dir` is the one given in the program, when one is.
+RunConfigCluster read_run_config(const TfConfig& config,
+                                 const std::optional<std::string>& model_dir = {});
+
+// The resolver of tf.distribute: says what is written, checks a task only when its address is asked
+// for.
+class TfConfigResolver {
+ public:
+  struct Overrides {
+    std::optional<std::string> task_type;
+    std::optional<int> task_id;
+    std::optional<std::string> rpc_layer;
+    std::optional<std::string> environment;
+  };
+  explicit TfConfigResolver(TfConfig config) : TfConfigResolver(std::move(config), Overrides()) {}
+  TfConfigResolver(TfConfig config, Overrides overrides);
+
+  const ClusterSpec& cluster_spec() const { return config_.cluster; }
+  std::optional<std::string> task_type() const;
+  std::optional<int> task_id() const;
+  std::optional<std::string> rpc_layer() const;
+  const std::optional<std::string>& environment() const { return overrides_.environment; }
+  // session_master when there is one; "" without a cluster or with a single task; else
+  // "[layer://]address".
+  std::string master() const { return master(Overrides()); }
+  std::string master(const Overrides& of) const;
+
+ private:
+  TfConfig config_;
+  Overrides overrides_;
+};
+
+}  // namespace muster::cluster

@@ -1,0 +1,107 @@
+// A task's end of the coordinator: joins the group, beats, meets the others at barriers, shares
+// keys, reports and learns of failures. Thread-safe. Every wait is bounded: it ends with its
+// result, at its deadline, or with PeerLost naming the task whose failure ended the group. A
+// time-out of nothing means: for as long as the others live and make progress.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/plan/coordinator_state.h"
+
+namespace muster::control {
+
+using plan::Failure;
+using plan::Phase;
+
+// What a survivor throws: PeerLost, with the failure's description as message. When the failure is
+// the model of this or another task (InvalidArgument), it keeps that kind: restarting does not
+// help.
+Error to_error(const Failure& failure);
+
+struct JoinOptions {
+  std::string address;  // the coordinator's
+  std::string task;     // "worker:1"
+  int rank = 0;         // -1: a guest (evaluator, parameter server)
+  int world_size = 1;
+  uint64_t incarnation = 0;    // 0: a random one
+  double join_deadline = 600;  // seconds until missing tasks are given up
+  double report_every =
+      10;  // seconds between log lines that name who is missing; the first comes after half of it
+  double heartbeat_interval = 1;
+  double heartbeat_timeout =
+      6;  // seconds without an answer after which the coordinator counts as lost
+  double reconnect_grace = 2;  // seconds a closed connection to it may take to come back
+  double poll_interval =
+      2;  // seconds the coordinator holds a waiting call before it is asked again
+  std::string coordinator_task = "chief:0";  // how messages call the task that serves it
+};
+
+class CoordinatorClient {
+ public:
+  // Returns when every task of the group has joined (a guest: when the coordinator is there). Logs
+  // who is missing. Throws Timeout naming them at the deadline, InvalidArgument when the tasks do
+  // not agree on the cluster or another process has this task's name.
+  static std::unique_ptr<CoordinatorClient> join(JoinOptions options);
+  // close()
+  ~CoordinatorClient();
+  CoordinatorClient(const CoordinatorClient&) = delete;
+  CoordinatorClient& operator=(const CoordinatorClient&) = delete;
+
+  int64_t epoch() const;
+  const JoinOptions& options() const;
+
+  // Notes where this task is; the next heartbeat says so. Costs a lock.
+  void report(Phase phase, int64_t step);
+  // One line per variable, "name shape dtype". Throws InvalidArgument naming both tasks and the
+  // variables when the models of the group differ; every task learns of it.
+  void declare_model(const std::vector<std::string>& signature);
+  // Meets the others (`count` 0: all of the group). Every task passes the same barriers in the same
+  // order; a name may be used again. The phase is `waiting` meanwhile. Throws Timeout naming who is
+  // missing.
+  void barrier(const std::string& name, std::optional<double> timeout_seconds = std::nullopt,
+               int count = 0);
+
+  // --- keys of the group; values are bytes ---
+  void set(const std::string& key, const std::string& value);
+  // Waits for the key. Throws Timeout naming it.
+  std::string get(const std::string& key, std::optional<double> timeout_seconds = std::nullopt);
+  void wait(const std::vector<std::string>& keys,
+            std::optional<double> timeout_seconds = std::nullopt);
+  int64_t add(const std::string& key, int64_t amount);
+  std::string compare_set(const std::string& key, const std::string& expected,
+                          const std::string& desired);
+  bool erase(const std::string& key);
+  bool check(const std::vector<std::string>& keys);  // whether all are there now
+  int64_t num_keys();
+
+  // --- failure and end ---
+  // Tells the group that this task cannot go on. Best effort, within about 2 s; never throws.
+  void fail(ErrorKind kind, const std::string& reason);
+  // The group's first failure as far as this task knows, also its own.
+  std::optional<Failure> first_failure() const;
+  // Throws to_error(first_failure()) when there is one.
+  void check_failure() const;
+  // `callback` is called once, from a thread of the client, when another task failed, this one was
+  // declared lost, or the coordinator is gone; soon after this call when that has happened already.
+  // Do not close or destroy the client inside.
+  void on_failure(std::function<void(const Failure&)> callback);
+  // This task has finished its work. It keeps answering until close().
+  void done();
+  // Whether every member reported done.
+  bool all_done() const;
+  // Says goodbye and ends the client's threads; waits in progress end with Cancelled. Closing
+  // before done() fails the group. Idempotent.
+  void close();
+
+ private:
+  struct Impl;
+  explicit CoordinatorClient(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::control

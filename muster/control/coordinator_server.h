@@ -1,0 +1,46 @@
+// The coordinator: the chief's process serves it, every task of the cluster talks to it. It joins
+// plan's state machine, a clock and net's gRPC service. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "muster/plan/coordinator_state.h"
+
+namespace muster::control {
+
+struct ServerOptions {
+  std::string address;             // the chief's "host:port" in TF_CONFIG; port 0 takes a free one
+  plan::CoordinatorOptions group;  // roster and time limits; first_epoch 0 means: from the date, so
+                                   // that a chief that restarts leads a group with a higher epoch
+  double poll_limit = 5;  // seconds a waiting call is held at most before it answers "not yet"
+  ServerOptions() { group.first_epoch = 0; }
+};
+
+class CoordinatorServer {
+ public:
+  // Throws Unavailable, naming the address, when the port is in use; InvalidArgument for bad
+  // options.
+  explicit CoordinatorServer(ServerOptions options);
+  // Stops without waiting for anybody.
+  ~CoordinatorServer();
+  CoordinatorServer(const CoordinatorServer&) = delete;
+  CoordinatorServer& operator=(const CoordinatorServer&) = delete;
+
+  int port() const;
+  // Where clients on this machine reach it: the address as given, with the real port.
+  std::string address() const;
+  std::optional<plan::Failure> first_failure() const;
+
+  // Waits until every member has said goodbye or is lost, at most `grace_seconds`, then closes the
+  // port: a clean end never looks like a lost coordinator to the others. Answers whether all had
+  // left in time. Idempotent.
+  bool stop(double grace_seconds = 10);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::control

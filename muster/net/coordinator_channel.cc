@@ -1,0 +1,144 @@
+#include "muster/net/coordinator_channel.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <mutex>
+#include <set>
+
+#include "muster/net/coordinator.grpc.pb.h"
+#include "muster/net/internal/coordinator_wire.h"
+
+namespace muster::net {
+namespace {
+
+constexpr int kMaxMessageBytes = 256 << 20;
+constexpr int kMaxReconnectMs = 1000;
+
+ErrorKind kind_of(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::UNAVAILABLE:
+      return ErrorKind::kUnavailable;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return ErrorKind::kTimeout;
+    case grpc::StatusCode::CANCELLED:
+      return ErrorKind::kCancelled;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return ErrorKind::kInvalidArgument;
+    default:
+      return ErrorKind::kInternal;
+  }
+}
+
+}  // namespace
+
+struct CoordinatorChannel::Impl {
+  std::string address;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<wire::Coordinator::Stub> stub;
+  std::mutex mutex;
+  bool closed = false;
+  std::set<grpc::ClientContext*> running;
+
+  // Keeps the call in `running`, so that close() can end it.
+  class Running {
+   public:
+    Running(Impl& impl, grpc::ClientContext& context) : impl_(impl), context_(context) {
+      std::lock_guard lock(impl_.mutex);
+      impl_.running.insert(&context_);
+      if (impl_.closed) context_.TryCancel();
+    }
+    ~Running() {
+      std::lock_guard lock(impl_.mutex);
+      impl_.running.erase(&context_);
+    }
+
+   private:
+    Impl& impl_;
+    grpc::ClientContext& context_;
+  };
+
+  Error error_of(const grpc::Status& status) const {
+    return Error(
+        kind_of(status.error_code()),
+        fmt::format("the coordinator at {} did not answer: {}", address, status.error_message()));
+  }
+
+  template <typename Request, typename Method>
+  Result<Reply> call(Method method, const Request& request, double timeout_seconds) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000)));
+    Running running(*this, context);
+    wire::Reply reply;
+    grpc::Status status = (stub.get()->*method)(&context, to_wire(request), &reply);
+    if (!status.ok()) return error_of(status);
+    return from_wire(reply);
+  }
+};
+
+CoordinatorChannel::CoordinatorChannel(std::string address) : impl_(std::make_unique<Impl>()) {
+  quiet_grpc();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  // Two members in one process (tests, in-process runs) must not share a connection: its end says
+  // who is gone.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  impl_->address = std::move(address);
+  impl_->channel =
+      grpc::CreateCustomChannel(impl_->address, grpc::InsecureChannelCredentials(), arguments);
+  impl_->stub = wire::Coordinator::NewStub(impl_->channel);
+}
+
+CoordinatorChannel::~CoordinatorChannel() { close(); }
+
+using Stub = wire::Coordinator::Stub;
+
+Result<Reply> CoordinatorChannel::join(const JoinRequest& request, double timeout_seconds) {
+  return impl_->call(&Stub::Join, request, timeout_seconds);
+}
+Result<Reply> CoordinatorChannel::beat(const BeatRequest& request, double timeout_seconds) {
+  return impl_->call(&Stub::Beat, request, timeout_seconds);
+}
+Result<Reply> CoordinatorChannel::declare_model(const ModelRequest& request,
+                                                double timeout_seconds) {
+  return impl_->call(&Stub::DeclareModel, request, timeout_seconds);
+}
+Result<Reply> CoordinatorChannel::barrier(const BarrierRequest& request, double timeout_seconds) {
+  return impl_->call(&Stub::Barrier, request, timeout_seconds);
+}
+Result<Reply> CoordinatorChannel::store(const StoreRequest& request, double timeout_seconds) {
+  return impl_->call(&Stub::Store, request, timeout_seconds);
+}
+Result<Reply> CoordinatorChannel::fail(const FailRequest& request, double timeout_seconds) {
+  return impl_->call(&Stub::Fail, request, timeout_seconds);
+}
+Result<Reply> CoordinatorChannel::goodbye(const GoodbyeRequest& request, double timeout_seconds) {
+  return impl_->call(&Stub::Goodbye, request, timeout_seconds);
+}
+
+Status CoordinatorChannel::watch(const MemberId& who,
+                                 const std::function<void(const Reply&)>& receive) {
+  grpc::ClientContext context;
+  Impl::Running running(*impl_, context);
+  auto reader = impl_->stub->Watch(&context, to_wire(who));
+  wire::Reply reply;
+  while (reader->Read(&reply)) receive(from_wire(reply));
+  grpc::Status status = reader->Finish();
+  if (!status.ok()) return impl_->error_of(status);
+  return {};
+}
+
+void CoordinatorChannel::close() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->closed = true;
+  for (grpc::ClientContext* context : impl_->running) context->TryCancel();
+}
+
+}  // namespace muster::net

@@ -1,0 +1,162 @@
+#include "muster/net/coordinator_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/net/coordinator_channel.h"
+#include "muster/net/port.h"
+
+namespace muster::net {
+namespace {
+
+using testing::HasSubstr;
+
+// Answers with what it was asked, so that a test sees the request arrive.
+class Echo : public CoordinatorHandler {
+ public:
+  Reply join(const JoinRequest& request, const Call&) override {
+    return {.epoch = request.world_size};
+  }
+  Reply beat(const BeatRequest& request) override { return {.number = request.step}; }
+  Reply declare_model(const ModelRequest& request) override {
+    return {.values = request.signature};
+  }
+  Reply barrier(const BarrierRequest&, const Call& call) override {
+    while (!call.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ++cancelled_barriers;
+    return {};
+  }
+  Reply store(const StoreRequest& request, const Call&) override {
+    return {.values = {request.value}};
+  }
+  Reply fail(const FailRequest& request) override {
+    throw Error(ErrorKind::kNonFinite, request.reason, "hint");
+  }
+  Reply goodbye(const GoodbyeRequest&) override { throw std::runtime_error("plain"); }
+  void watch(const MemberId& who, const Call& call,
+             const std::function<bool(const Reply&)>& send) override {
+    send({.message = "hello " + who.task});
+    while (!call.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ++ended_watches;
+  }
+
+  std::atomic<int> cancelled_barriers = 0;
+  std::atomic<int> ended_watches = 0;
+};
+
+void wait_until(const std::function<bool()>& condition) {
+  for (int i = 0; i < 2000 && !condition(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_TRUE(condition());
+}
+
+class CoordinatorServiceTest : public testing::Test {
+ protected:
+  std::string address() const { return join_address("127.0.0.1", service.port()); }
+  Echo echo;
+  CoordinatorService service{echo, "127.0.0.1:0"};
+};
+
+TEST_F(CoordinatorServiceTest, CallsArriveAndAnswersReturn) {
+  CoordinatorChannel channel(address());
+  EXPECT_EQ(channel.join({.world_size = 3}, 5).value().epoch, 3);
+  EXPECT_EQ(channel.beat({.step = 17}, 5).value().number, 17);
+  EXPECT_EQ(channel.declare_model({.signature = {"w"}}, 5).value().values,
+            std::vector<std::string>{"w"});
+  const std::string bytes("\0\1\xff", 3);
+  EXPECT_EQ(channel.store({.value = bytes}, 5).value().values, std::vector<std::string>{bytes});
+}
+
+TEST_F(CoordinatorServiceTest, ErrorsOfTheHandlerBecomeRefusals) {
+  CoordinatorChannel channel(address());
+  Reply reply = channel.fail({.reason = "because"}, 5).value();
+  EXPECT_EQ(reply.answer, Answer::kRefused);
+  EXPECT_EQ(reply.kind, static_cast<int>(ErrorKind::kNonFinite));
+  EXPECT_EQ(reply.message, "because");
+  EXPECT_EQ(reply.hint, "hint");
+  reply = channel.goodbye({}, 5).value();
+  EXPECT_EQ(reply.answer, Answer::kRefused);
+  EXPECT_THAT(reply.message, HasSubstr("plain"));
+}
+
+TEST_F(CoordinatorServiceTest, CallsHaveTimeLimits) {
+  CoordinatorChannel channel(address());
+  Result<Reply> reply = channel.barrier({}, 0.1);
+  ASSERT_FALSE(reply.ok());
+  EXPECT_EQ(reply.error().kind(), ErrorKind::kTimeout);
+  wait_until([&] { return echo.cancelled_barriers == 1; });
+}
+
+TEST_F(CoordinatorServiceTest, WatchPushesAndBothSidesSeeItsEnd) {
+  CoordinatorChannel channel(address());
+  std::atomic<bool> greeted = false;
+  std::thread closer([&] {
+    wait_until([&] { return greeted.load(); });
+    channel.close();
+  });
+  Status status = channel.watch({.task = "worker:1"}, [&](const Reply& reply) {
+    EXPECT_EQ(reply.message, "hello worker:1");
+    greeted = true;
+  });
+  closer.join();
+  EXPECT_EQ(status.error().kind(), ErrorKind::kCancelled);
+  wait_until([&] { return echo.ended_watches == 1; });
+  EXPECT_EQ(channel.beat({}, 5).error().kind(), ErrorKind::kCancelled)
+      << "a closed channel stays closed";
+}
+
+TEST_F(CoordinatorServiceTest, StoppingEndsCallsInProgress) {
+  CoordinatorChannel channel(address());
+  std::atomic<bool> greeted = false;
+  std::thread stopper([&] {
+    wait_until([&] { return greeted.load(); });
+    service.stop();
+  });
+  EXPECT_FALSE(channel.watch({}, [&](const Reply&) { greeted = true; }).ok());
+  stopper.join();
+  Result<Reply> reply = channel.beat({}, 5);
+  ASSERT_FALSE(reply.ok());
+  EXPECT_THAT(reply.error().message(), HasSubstr(address()));
+}
+
+TEST_F(CoordinatorServiceTest, PortInUseIsAnErrorNamingTheAddress) {
+  for (std::string host : {"127.0.0.1", "localhost", "0.0.0.0"}) {
+    std::string taken = join_address(host, service.port());
+    try {
+      CoordinatorService second(echo, taken);
+      ADD_FAILURE() << "two servers at " << taken;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(error.message(), HasSubstr(taken));
+      EXPECT_THAT(error.hint(), HasSubstr("another process"));
+    }
+  }
+}
+
+TEST_F(CoordinatorServiceTest, PortIsFreeAgainAfterStop) {
+  int port = service.port();
+  service.stop();
+  CoordinatorService again(echo, join_address("127.0.0.1", port));
+  EXPECT_EQ(again.port(), port);
+}
+
+TEST_F(CoordinatorServiceTest, ANameThatIsNoLoopbackBindsAllInterfaces) {
+  CoordinatorService open(echo, "some-name-of-a-balancer:0");
+  CoordinatorChannel channel(join_address("127.0.0.1", open.port()));
+  EXPECT_EQ(channel.beat({.step = 4}, 5).value().number, 4);
+}
+
+TEST(CoordinatorChannel, NobodyThereIsUnavailable) {
+  CoordinatorChannel channel(join_address("127.0.0.1", free_port()));
+  Result<Reply> reply = channel.beat({}, 5);
+  ASSERT_FALSE(reply.ok());
+  EXPECT_EQ(reply.error().kind(), ErrorKind::kUnavailable);
+}
+
+}  // namespace
+}  // namespace muster::net

@@ -1,0 +1,32 @@
+// Addresses and ports of this machine, through plain sockets. Pure functions of the system's state;
+// thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace muster::net {
+
+struct HostPort {
+  std::string host;  // without the brackets of IPv6
+  int port = 0;
+};
+
+// "host:port" or "[v6]:port". Throws InvalidArgument quoting the address.
+HostPort split_address(const std::string& address);
+std::string join_address(const std::string& host, int port);
+
+// localhost, 127.x.y.z, ::1
+bool is_loopback(const std::string& host);
+
+// `count` different TCP ports of the loopback interface that nobody listens on now. Another process
+// may take one before you do: be ready to ask again. Throws Unavailable when the system has none.
+std::vector<int> free_ports(int count);
+int free_port();
+
+// Throws Unavailable, naming `shown_as` and giving `hint`, when `host` (a numeric address or
+// localhost) and `port` cannot be listened on. Port 0 is always free.
+void check_port_is_free(const std::string& host, int port, const std::string& shown_as,
+                        const std::string& hint);
+
+}  // namespace muster::net
