@@ -1,0 +1,47 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+
+#include "apps/muster/commands.h"
+#include "apps/muster/digits.h"
+
+namespace muster::app {
+
+void add_data(CLI::App& app, Action& action) {
+  auto* data = app.add_subcommand("data", "Make data sets to try things with; no network needed");
+  data->require_subcommand(1);
+  data->footer("Example:\n  muster data digits --out digits");
+  auto* digits = data->add_subcommand("digits", "Distorted digits in MNIST's files and format");
+  auto options = std::make_shared<DigitOptions>();
+  digits->add_option("--out", options->out, "Folder to write to")->required();
+  digits->add_option("--train", options->train, "Training images")->capture_default_str();
+  digits->add_option("--test", options->test, "Test images")->capture_default_str();
+  digits->add_option("--seed", options->seed, "Other seeds give other images")
+      ->capture_default_str();
+  digits->add_flag("--force", options->force, "Replace data that is there");
+  digits->footer(
+      "28x28 grey images of 0 to 9, each digit as often as the others. The same seed gives the "
+      "same bytes on\n"
+      "every machine. When the same data is there already, nothing is done.\n"
+      "\nExamples:\n"
+      "  muster data digits --out digits\n"
+      "  muster data digits --out small --train 2000 --test 500 --seed 7");
+  digits->callback([options, &action] {
+    action = [options] {
+      const auto start = std::chrono::steady_clock::now();
+      if (!write_digits(*options)) {
+        fmt::print("{}: {} training and {} test images are there already (seed {})\n", options->out,
+                   options->train, options->test, options->seed);
+        return 0;
+      }
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      fmt::print("{}: {} training and {} test images written (seed {}, {:.1f} s)\n", options->out,
+                 options->train, options->test, options->seed, time.count());
+      return 0;
+    };
+  });
+}
+
+}  // namespace muster::app

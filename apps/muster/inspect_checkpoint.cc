@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "apps/muster/inspect.h"
+#include "apps/muster/table.h"
+#include "muster/base/bytes.h"
+#include "muster/base/crc32c.h"
+#include "muster/base/json.h"
+#include "muster/formats/safetensors.h"
+
+namespace muster::app {
+namespace {
+
+using formats::SafetensorsReader;
+
+constexpr std::string_view kExtension = ".safetensors";
+
+bool is_file(FileSystem& files, const std::string& path) {
+  const auto info = files.info(path);
+  return info.ok() && !info.value().is_directory;
+}
+
+// The shards "<prefix>-0000i-of-0000n.safetensors" there are, in order; none when there are none.
+// Throws Corrupt when some of the n are missing.
+std::vector<std::string> shards_of(FileSystem& files, const std::string& prefix) {
+  const std::string folder = directory_of(prefix);
+  const std::string base(base_name(prefix));
+  static const std::regex kShard(R"(-(\d{5})-of-(\d{5})\.safetensors)");
+  std::vector<std::string> paths;
+  std::size_t expected = 0;
+  const std::vector<std::string> names = files.list_directory(folder).value_or({});
+  for (const std::string& name : names) {
+    std::smatch match;
+    const std::string rest = name.starts_with(base) ? name.substr(base.size()) : "";
+    if (!std::regex_match(rest, match, kShard)) continue;
+    paths.push_back(join_path(folder, name));
+    expected = std::max(expected, static_cast<std::size_t>(std::stoul(match[2])));
+  }
+  if (!paths.empty() && paths.size() != expected) {
+    throw corrupt(
+        fmt::format("checkpoint {}: {} of {} shards are there", prefix, paths.size(), expected));
+  }
+  return paths;
+}
+
+std::vector<std::string> files_of_prefix(FileSystem& files, const std::string& prefix) {
+  if (is_file(files, prefix + std::string(kExtension))) return {prefix + std::string(kExtension)};
+  return shards_of(files, prefix);
+}
+
+// Prefixes in a model_dir, oldest first.
+std::vector<std::string> prefixes_in(FileSystem& files, const std::string& folder) {
+  static const std::regex kName(R"((.+?-(\d+))(-\d{5}-of-\d{5})?\.safetensors)");
+  std::vector<std::pair<uint64_t, std::string>> found;
+  const std::vector<std::string> names = files.list_directory(folder).value();
+  for (const std::string& name : names) {
+    std::smatch match;
+    if (is_staging_name(name) || !std::regex_match(name, match, kName)) continue;
+    if (match[2].length() > 18) continue;  // no step
+    found.emplace_back(std::stoull(match[2]), match[1]);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::vector<std::string> prefixes;
+  for (auto& [step, name] : found) prefixes.push_back(std::move(name));
+  return prefixes;
+}
+
+// The files of the checkpoint `path` means.
+std::vector<std::string> resolve(FileSystem& files, const std::string& path) {
+  const auto info = files.info(path);
+  if (info.ok() && !info.value().is_directory && base_name(path) != "checkpoint") return {path};
+  if (!info.ok()) {
+    const std::vector<std::string> paths = files_of_prefix(files, path);
+    if (!paths.empty()) return paths;
+    throw not_found(
+        fmt::format("there is no checkpoint {}", path),
+        "pass a model_dir, a prefix such as model/model.ckpt-100, or a .safetensors file");
+  }
+  const std::string folder = info.value().is_directory ? path : directory_of(path);
+  const std::vector<std::string> prefixes = prefixes_in(files, folder);
+  const std::string there =
+      prefixes.empty() ? "" : fmt::format("there are: {}", fmt::join(prefixes, ", "));
+  const std::string pointer = join_path(folder, "checkpoint");
+  if (is_file(files, pointer)) {
+    static const std::regex kNewest("^model_checkpoint_path: *\"([^\"]+)\"");
+    const std::string text = files.read_file(pointer).value();
+    std::smatch match;
+    if (!std::regex_search(text, match, kNewest)) {
+      throw corrupt(fmt::format("{} names no checkpoint", pointer),
+                    there.empty() ? "" : "pass one by its prefix; " + there);
+    }
+    const std::vector<std::string> paths =
+        files_of_prefix(files, join_path(folder, match[1].str()));
+    if (!paths.empty()) return paths;
+    throw corrupt(fmt::format("{} names {}, which is not there", pointer, match[1].str()),
+                  there.empty() ? "" : "pass one by its prefix; " + there);
+  }
+  if (prefixes.empty()) throw not_found(fmt::format("{} holds no checkpoint", folder));
+  return files_of_prefix(files, join_path(folder, prefixes.back()));
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
+}
+
+// "crc32c:xxxxxxxx".
+std::string digest_of(std::string_view bytes) {
+  return fmt::format("crc32c:{:08x}", crc32c(bytes_of(bytes)));
+}
+
+std::string plain(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace
+
+Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool json) {
+  nlohmann::json document = {
+      {"path", path}, {"files", nlohmann::json::array()}, {"tensors", nlohmann::json::array()}};
+  nlohmann::json about = nlohmann::json::object();    // what Muster says of the whole
+  nlohmann::json foreign = nlohmann::json::object();  // what others wrote in the metadata
+  Table table({"name", "dtype", "shape", ">bytes", "digest"});
+  uint64_t total = 0;
+  std::vector<std::string> damaged;
+  for (const std::string& file : resolve(files, path)) {
+    document["files"].push_back(file);
+    const auto reader = SafetensorsReader::open(files, file).value();
+    for (const auto& [key, text] : reader.metadata()) {
+      if (key != "muster") {
+        foreign[key] = text;
+        continue;
+      }
+      nlohmann::json part = parse_json(text, file + ": metadata", ErrorKind::kCorrupt).value();
+      if (!part.is_object()) throw corrupt(file + ": metadata 'muster' is not a JSON object");
+      about.merge_patch(part);
+    }
+    const nlohmann::json digests = about.value("digests", nlohmann::json::object());
+    for (const formats::TensorEntry& entry : reader.tensors()) {
+      std::string state = "none";
+      if (digests.contains(entry.name)) {
+        state =
+            digest_of(reader.read(entry.name).value()) == digests[entry.name] ? "ok" : "DAMAGED";
+      }
+      if (state == "DAMAGED") damaged.push_back(entry.name);
+      table.add(
+          {entry.name, entry.dtype, shape_text(entry.shape), with_commas(entry.bytes), state});
+      document["tensors"].push_back({{"name", entry.name},
+                                     {"dtype", entry.dtype},
+                                     {"shape", entry.shape},
+                                     {"bytes", entry.bytes},
+                                     {"digest", state == "DAMAGED" ? "damaged" : state}});
+      total += entry.bytes;
+    }
+  }
+  about.erase("digests");
+  document["total_bytes"] = total;
+  document["metadata"] = foreign;
+  document.update(about);
+
+  Inspection inspection;
+  if (!damaged.empty()) {
+    inspection.damage =
+        corrupt(fmt::format("{}: {} of {} arrays do not match their digest: {}", path,
+                            damaged.size(), document["tensors"].size(), fmt::join(damaged, ", ")),
+                "use an older checkpoint of this model_dir; training falls back to it by itself");
+  }
+  if (json) {
+    inspection.text = document.dump(2) + "\n";
+    return inspection;
+  }
+  for (const auto& file : document["files"]) inspection.text += plain(file) + "\n";
+  for (const char* key : {"global_step", "epoch", "format_version"}) {
+    if (!about.contains(key)) continue;
+    inspection.text += fmt::format("  {}: {}\n", key, plain(about[key]));
+    about.erase(key);
+  }
+  for (const nlohmann::json* rest : {&about, &foreign}) {
+    for (const auto& [key, value] : rest->items()) {
+      inspection.text += fmt::format("  {}: {}\n", key, plain(value));
+    }
+  }
+  inspection.text +=
+      "\n" + table.text("  ") +
+      fmt::format("\n  {} arrays, {} bytes\n", document["tensors"].size(), with_commas(total));
+  return inspection;
+}
+
+}  // namespace muster::app

@@ -1,0 +1,69 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "apps/muster/commands.h"
+#include "apps/muster/inspect.h"
+
+namespace muster::app {
+namespace {
+
+struct Flags {
+  std::string path;
+  std::string tag;
+  bool json = false;
+};
+
+int show(const Inspection& inspection) {
+  fputs(inspection.text.c_str(), stdout);
+  fflush(stdout);
+  if (inspection.damage) throw *inspection.damage;
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Action& action) {
+  auto* inspect = app.add_subcommand("inspect", "Show what is inside a checkpoint or event files");
+  inspect->require_subcommand(1);
+  inspect->footer(
+      "Examples:\n  muster inspect checkpoint model\n  muster inspect events model --tag loss\n"
+      "\nExit codes: 0 all is well, 1 something is damaged, 2 not found.");
+  auto flags = std::make_shared<Flags>();
+
+  auto* checkpoint = inspect->add_subcommand(
+      "checkpoint", "Variables, global step and input position; checks digests");
+  checkpoint->add_option("path", flags->path, "A model_dir, a prefix, or a .safetensors file")
+      ->required();
+  checkpoint->add_flag("--json", flags->json, "One JSON document, for programs");
+  checkpoint->footer(
+      "Examples:\n"
+      "  muster inspect checkpoint model\n"
+      "  muster inspect checkpoint model/model.ckpt-100 --json\n"
+      "  muster inspect checkpoint weights.safetensors");
+  checkpoint->callback([flags, &action] {
+    action = [flags] {
+      return show(inspect_checkpoint(local_file_system(), flags->path, flags->json));
+    };
+  });
+
+  auto* events =
+      inspect->add_subcommand("events", "Tags of TensorBoard event files, or all points of one");
+  events->add_option("path", flags->path, "An event file, or a folder such as a model_dir")
+      ->required();
+  events->add_option("--tag", flags->tag, "Print every point of this tag");
+  events->add_flag("--json", flags->json, "One JSON document, for programs");
+  events->footer(
+      "Examples:\n"
+      "  muster inspect events model\n"
+      "  muster inspect events model --tag loss\n"
+      "  muster inspect events model/eval --json");
+  events->callback([flags, &action] {
+    action = [flags] {
+      const auto tag = flags->tag.empty() ? std::nullopt : std::optional(flags->tag);
+      return show(inspect_events(local_file_system(), flags->path, tag, flags->json));
+    };
+  });
+}
+
+}  // namespace muster::app

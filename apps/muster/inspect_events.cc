@@ -1,0 +1,207 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <variant>
+
+#include "apps/muster/inspect.h"
+#include "apps/muster/table.h"
+#include "muster/formats/event.h"
+
+namespace muster::app {
+namespace {
+
+using Value = decltype(formats::SummaryValue::value);
+
+// Deeper than any model_dir; against links that lead back.
+constexpr int kDeepest = 16;
+
+struct Point {
+  int64_t step = 0;
+  double wall_time = 0;
+  Value value;
+};
+
+struct Folder {
+  std::vector<std::string> files;
+  std::map<std::string, std::vector<Point>> tags;
+};
+
+void find_event_files(FileSystem& files, const std::string& folder, int depth,
+                      std::map<std::string, Folder>& found) {
+  std::vector<std::string> here = formats::list_event_files(files, folder).value();
+  if (!here.empty()) found[folder].files = std::move(here);
+  if (depth == kDeepest) return;
+  const std::vector<std::string> names = files.list_directory(folder).value();
+  for (const std::string& name : names) {
+    const std::string path = join_path(folder, name);
+    const auto info = files.info(path);
+    if (info.ok() && info.value().is_directory) find_event_files(files, path, depth + 1, found);
+  }
+}
+
+std::string_view kind_of(const Value& value) {
+  constexpr std::string_view kNames[] = {"other", "scalar", "histogram", "text"};
+  return kNames[value.index()];
+}
+
+std::string value_text(const Value& value) {
+  if (const auto* scalar = std::get_if<float>(&value)) return fmt::format("{:.6g}", *scalar);
+  if (const auto* histogram = std::get_if<formats::Histogram>(&value)) {
+    return fmt::format("{:g} values, mean {:.4g}", histogram->count,
+                       histogram->count > 0 ? histogram->sum / histogram->count : 0.0);
+  }
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    return text->size() <= 60 ? *text : text->substr(0, 57) + "...";
+  }
+  return "";
+}
+
+nlohmann::json value_json(const Value& value) {
+  if (const auto* scalar = std::get_if<float>(&value)) {
+    // JSON has no word for them; null would be silent.
+    if (!std::isfinite(*scalar)) return fmt::format("{}", *scalar);
+    return *scalar;
+  }
+  if (const auto* histogram = std::get_if<formats::Histogram>(&value)) {
+    return {{"min", histogram->min},
+            {"max", histogram->max},
+            {"count", histogram->count},
+            {"sum", histogram->sum},
+            {"sum_squares", histogram->sum_squares},
+            {"limits", histogram->limits},
+            {"counts", histogram->counts}};
+  }
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  return nullptr;
+}
+
+std::string time_text(double wall_time) {
+  const auto seconds = static_cast<std::time_t>(wall_time);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(seconds));
+}
+
+// The least and the greatest finite scalar; nothing when there is none.
+std::optional<std::pair<float, float>> range_of(const std::vector<Point>& points) {
+  std::optional<std::pair<float, float>> range;
+  for (const Point& point : points) {
+    const auto* scalar = std::get_if<float>(&point.value);
+    if (scalar == nullptr || !std::isfinite(*scalar)) continue;
+    if (!range) range.emplace(*scalar, *scalar);
+    range->first = std::min(range->first, *scalar);
+    range->second = std::max(range->second, *scalar);
+  }
+  return range;
+}
+
+nlohmann::json tag_json(const std::string& tag, const std::vector<Point>& points, bool all) {
+  nlohmann::json result = {{"tag", tag},
+                           {"kind", kind_of(points.back().value)},
+                           {"count", points.size()},
+                           {"first_step", points.front().step},
+                           {"last_step", points.back().step},
+                           {"last", value_json(points.back().value)}};
+  if (const auto range = range_of(points)) {
+    result["min"] = range->first;
+    result["max"] = range->second;
+  }
+  if (!all) return result;
+  for (const Point& point : points) {
+    result["points"].push_back(
+        {{"step", point.step}, {"wall_time", point.wall_time}, {"value", value_json(point.value)}});
+  }
+  return result;
+}
+
+std::string tags_text(const Folder& folder) {
+  Table table({"tag", "kind", ">points", ">first step", ">last step", ">last", ">min", ">max"});
+  for (const auto& [tag, points] : folder.tags) {
+    const auto range = range_of(points);
+    table.add({tag, std::string(kind_of(points.back().value)), std::to_string(points.size()),
+               std::to_string(points.front().step), std::to_string(points.back().step),
+               value_text(points.back().value), range ? fmt::format("{:.6g}", range->first) : "",
+               range ? fmt::format("{:.6g}", range->second) : ""});
+  }
+  return table.text("  ");
+}
+
+std::string points_text(const std::vector<Point>& points) {
+  Table table({">step", "time", ">value"});
+  for (const Point& point : points) {
+    table.add({std::to_string(point.step), time_text(point.wall_time), value_text(point.value)});
+  }
+  return table.text("  ");
+}
+
+}  // namespace
+
+Inspection inspect_events(FileSystem& files, const std::string& path,
+                          const std::optional<std::string>& tag, bool json) {
+  const FileInfo info = files.info(path).value();
+  std::map<std::string, Folder> folders;
+  if (info.is_directory) {
+    find_event_files(files, path, 0, folders);
+    if (folders.empty()) {
+      throw not_found(fmt::format("no event file in {} or below", path),
+                      "event files have \".tfevents.\" in their names");
+    }
+  } else {
+    folders[path].files.push_back(path);
+  }
+
+  std::vector<std::string> damages;
+  std::vector<std::string> notes;
+  std::set<std::string> all_tags;
+  for (auto& [name, folder] : folders) {
+    for (const std::string& file : folder.files) {
+      formats::EventFile content = formats::read_events(files, file).value();
+      for (formats::Event& event : content.events) {
+        for (formats::SummaryValue& value : event.values) {
+          all_tags.insert(value.tag);
+          if (tag && value.tag != *tag) continue;
+          folder.tags[value.tag].push_back({event.step, event.wall_time, std::move(value.value)});
+        }
+      }
+      if (content.corruption) damages.push_back(content.corruption->message());
+      if (content.partial_tail)
+        notes.push_back(file + " ends inside a record: still being written?");
+    }
+  }
+  Inspection inspection;
+  if (!damages.empty()) {
+    inspection.damage = corrupt(fmt::format("{}", fmt::join(damages, "; ")),
+                                "what stands before the damage is shown");
+  }
+  if (tag && !all_tags.contains(*tag) && damages.empty()) {
+    throw not_found(fmt::format("no tag '{}' in {}", *tag, path),
+                    fmt::format("there are: {}", fmt::join(all_tags, ", ")));
+  }
+
+  nlohmann::json document = {
+      {"path", path}, {"folders", nlohmann::json::array()}, {"notes", notes}, {"damage", damages}};
+  for (const auto& [name, folder] : folders) {
+    if (tag && folder.tags.empty()) continue;
+    nlohmann::json tags = nlohmann::json::array();
+    for (const auto& [key, points] : folder.tags)
+      tags.push_back(tag_json(key, points, tag.has_value()));
+    document["folders"].push_back({{"folder", name}, {"files", folder.files}, {"tags", tags}});
+    inspection.text += inspection.text.empty() ? "" : "\n";
+    inspection.text += name + "\n";
+    if (folder.tags.empty()) {
+      inspection.text += "  no values yet\n";
+    } else {
+      inspection.text += tag ? points_text(folder.tags.at(*tag)) : tags_text(folder);
+    }
+  }
+  for (const std::string& note : notes) inspection.text += "note: " + note + "\n";
+  if (json) inspection.text = document.dump(2) + "\n";
+  return inspection;
+}
+
+}  // namespace muster::app

@@ -1,0 +1,247 @@
+#include "apps/muster/inspect.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "apps/muster/table.h"
+#include "muster/base/bytes.h"
+#include "muster/base/crc32c.h"
+#include "muster/base/temp_directory.h"
+#include "muster/formats/event.h"
+#include "muster/formats/safetensors.h"
+#include "muster/formats/tfrecord.h"
+
+namespace muster::app {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Table, SetsNumbersToTheRight) {
+  Table table({"name", ">bytes", "digest"});
+  table.add({"kernel", "1,152", "ok"});
+  table.add({"b", "32", ""});
+  EXPECT_EQ(table.text("  "), "  name    bytes  digest\n  kernel  1,152  ok\n  b          32\n");
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(1234567), "1,234,567");
+}
+
+class InspectTest : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) { return join_path(folder_.path(), name); }
+
+  // Two variables and the position of an input; `about` is merged into the metadata.
+  void write_checkpoint(const std::string& name, json about = json::object()) {
+    const std::string kernel(6 * 4, 'k');
+    const std::string step(8, '\0');
+    const auto digest = [](const std::string& bytes) {
+      return fmt::format("crc32c:{:08x}", crc32c(bytes_of(bytes)));
+    };
+    json document = {{"format_version", 1},
+                     {"global_step", 938},
+                     {"epoch", 2},
+                     {"inputs", {{"position", 17}}},
+                     {"digests", {{"dense/kernel", digest(kernel)}, {"adam/step", digest(step)}}}};
+    document.merge_patch(about);
+    const std::vector<formats::TensorView> tensors = {
+        {"dense/kernel", "F32", {2, 3}, bytes_of(kernel)},
+        {"adam/step", "I64", {}, bytes_of(step)}};
+    auto writer = files_.open_staged(path(name)).value();
+    formats::write_safetensors(*writer, tensors, {{"muster", document.dump()}}).value();
+    writer->commit().value();
+  }
+
+  void write_events(const std::string& name, const std::vector<formats::Event>& events,
+                    const std::string& tail = "") {
+    std::string bytes;
+    for (const formats::Event& event : events) {
+      formats::append_tfrecord(bytes, bytes_of(formats::encode_event(event).value()));
+    }
+    files_.make_directories(directory_of(path(name))).value();
+    files_.write_atomically(path(name), std::string_view(bytes + tail)).value();
+  }
+
+  formats::Event scalar(int64_t step, const std::string& tag, float value) {
+    return {.wall_time = 1.7e9 + static_cast<double>(step), .step = step, .values = {{tag, value}}};
+  }
+
+  template <typename Call>
+  Error error_of(Call call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error;
+    }
+    return internal_error("no error was thrown");
+  }
+
+  TempDirectory folder_;
+  FileSystem& files_ = local_file_system();
+};
+
+TEST_F(InspectTest, CheckpointOfAModelDirIsTheOneItsTextFileNames) {
+  write_checkpoint("model.ckpt-5.safetensors", {{"global_step", 5}});
+  write_checkpoint("model.ckpt-938.safetensors");
+  files_
+      .write_atomically(path("checkpoint"),
+                        std::string_view("model_checkpoint_path: \"model.ckpt-5\"\n"
+                                         "all_model_checkpoint_paths: \"model.ckpt-5\"\n"))
+      .value();
+  const Inspection inspection = inspect_checkpoint(files_, folder_.path(), false);
+  EXPECT_FALSE(inspection.damage.has_value());
+  EXPECT_THAT(inspection.text, HasSubstr("model.ckpt-5.safetensors\n  global_step: 5\n  epoch: 2\n"
+                                         "  format_version: 1\n  inputs: {\"position\":17}\n"));
+  EXPECT_THAT(inspection.text, HasSubstr("  dense/kernel  F32    2x3        24  ok\n"));
+  EXPECT_THAT(inspection.text, HasSubstr("  adam/step     I64    scalar      8  ok\n"));
+  EXPECT_THAT(inspection.text, HasSubstr("  2 arrays, 32 bytes\n"));
+  // Without the text file, the highest step.
+  files_.remove(path("checkpoint")).value();
+  EXPECT_THAT(inspect_checkpoint(files_, folder_.path(), false).text,
+              HasSubstr("global_step: 938"));
+}
+
+TEST_F(InspectTest, CheckpointByPrefixAsJson) {
+  write_checkpoint("model.ckpt-938.safetensors");
+  const json document = json::parse(inspect_checkpoint(files_, path("model.ckpt-938"), true).text);
+  EXPECT_EQ(document.at("global_step"), 938);
+  EXPECT_EQ(document.at("inputs").at("position"), 17);
+  EXPECT_EQ(document.at("total_bytes"), 32);
+  EXPECT_FALSE(document.contains("digests"));
+  bool found = false;
+  for (const json& tensor : document.at("tensors")) {
+    if (tensor.at("name") != "dense/kernel") continue;
+    found = true;
+    EXPECT_EQ(tensor, json::parse(R"({"name":"dense/kernel","dtype":"F32","shape":[2,3],"bytes":24,
+                                      "digest":"ok"})"));
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(InspectTest, ShardsAreOneCheckpoint) {
+  write_checkpoint("model.ckpt-7-00000-of-00002.safetensors");
+  const Error error = error_of([&] { inspect_checkpoint(files_, path("model.ckpt-7"), false); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.message(), HasSubstr("1 of 2 shards"));
+  write_checkpoint("model.ckpt-7-00001-of-00002.safetensors");
+  EXPECT_THAT(inspect_checkpoint(files_, folder_.path(), false).text,
+              HasSubstr("4 arrays, 64 bytes"));
+}
+
+TEST_F(InspectTest, DamagedArraysAreNamed) {
+  write_checkpoint("model.ckpt-1.safetensors");
+  std::string bytes = files_.read_file(path("model.ckpt-1.safetensors")).value();
+  bytes.back() ^= 1;  // the last byte belongs to the narrower dtype
+  files_.write_atomically(path("model.ckpt-1.safetensors"), std::string_view(bytes)).value();
+  const Inspection inspection = inspect_checkpoint(files_, path("model.ckpt-1"), false);
+  ASSERT_TRUE(inspection.damage.has_value());
+  EXPECT_EQ(inspection.damage->kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(inspection.damage->message(),
+              HasSubstr("1 of 2 arrays do not match their digest: dense/kernel"));
+  EXPECT_THAT(inspection.text, HasSubstr("DAMAGED"));
+}
+
+TEST_F(InspectTest, TruncatedCheckpointIsCorrupt) {
+  write_checkpoint("model.ckpt-1.safetensors");
+  const std::string bytes = files_.read_file(path("model.ckpt-1.safetensors")).value();
+  files_
+      .write_atomically(path("cut.safetensors"),
+                        std::string_view(bytes).substr(0, bytes.size() - 3))
+      .value();
+  EXPECT_EQ(error_of([&] { inspect_checkpoint(files_, path("cut.safetensors"), false); }).kind(),
+            ErrorKind::kCorrupt);
+}
+
+TEST_F(InspectTest, ForeignFilesAreShownToo) {
+  const std::string data(4, 'x');
+  const std::vector<formats::TensorView> tensors = {{"w", "BF16", {2}, bytes_of(data)}};
+  auto writer = files_.open_staged(path("other.safetensors")).value();
+  formats::write_safetensors(*writer, tensors, {{"format", "pt"}}).value();
+  writer->commit().value();
+  const std::string text = inspect_checkpoint(files_, path("other.safetensors"), false).text;
+  EXPECT_THAT(text, HasSubstr("  format: pt\n"));
+  EXPECT_THAT(text, HasSubstr("w     BF16   2          4  none\n"));
+  EXPECT_THAT(text, Not(HasSubstr("global_step")));
+}
+
+TEST_F(InspectTest, MissingCheckpointsSayWhatToPass) {
+  const Error missing = error_of([&] { inspect_checkpoint(files_, path("model.ckpt-3"), false); });
+  EXPECT_EQ(missing.kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(missing.hint(), HasSubstr("a prefix such as"));
+  const Error empty = error_of([&] { inspect_checkpoint(files_, folder_.path(), false); });
+  EXPECT_EQ(empty.kind(), ErrorKind::kNotFound);
+  write_checkpoint("model.ckpt-3.safetensors");
+  files_
+      .write_atomically(path("checkpoint"),
+                        std::string_view("model_checkpoint_path: \"model.ckpt-9\"\n"))
+      .value();
+  const Error dangling = error_of([&] { inspect_checkpoint(files_, folder_.path(), false); });
+  EXPECT_EQ(dangling.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(dangling.hint(), HasSubstr("model.ckpt-3"));
+}
+
+TEST_F(InspectTest, EventsBelowAModelDirAreSummedUpByTag) {
+  write_events("a.tfevents.1", {{.wall_time = 1, .file_version = "brain.Event:2"},
+                                scalar(1, "loss", 2.5f),
+                                scalar(100, "loss", 0.5f),
+                                scalar(100, "global_step/sec", 40)});
+  write_events("b.tfevents.2", {scalar(200, "loss", 0.75f)});
+  write_events("eval/c.tfevents.3", {scalar(200, "accuracy", 0.98f)});
+  const json document =
+      json::parse(inspect_events(files_, folder_.path(), std::nullopt, true).text);
+  ASSERT_EQ(document.at("folders").size(), 2u);
+  const json& train = document.at("folders")[0];
+  EXPECT_EQ(train.at("files").size(), 2u);
+  EXPECT_EQ(train.at("tags")[1],
+            json::parse(R"({"tag":"loss","kind":"scalar","count":3,"first_step":1,"last_step":200,
+                            "last":0.75,"min":0.5,"max":2.5})"));
+  EXPECT_EQ(document.at("folders")[1].at("tags")[0].at("tag"), "accuracy");
+  const std::string text = inspect_events(files_, folder_.path(), std::nullopt, false).text;
+  EXPECT_THAT(
+      text,
+      HasSubstr("  loss             scalar       3           1        200  0.75  0.5  2.5\n"));
+  EXPECT_THAT(text, HasSubstr("eval\n"));
+}
+
+TEST_F(InspectTest, PointsOfOneTag) {
+  write_events("a.tfevents.1",
+               {scalar(1, "loss", 2.5f), scalar(2, "loss", NAN), scalar(2, "other", 1)});
+  const json document =
+      json::parse(inspect_events(files_, path("a.tfevents.1"), "loss", true).text);
+  const json& points = document.at("folders")[0].at("tags")[0].at("points");
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0].at("value"), 2.5);
+  EXPECT_EQ(points[0].at("wall_time"), 1.7e9 + 1);
+  EXPECT_EQ(points[1].at("value"), "nan");
+  EXPECT_THAT(inspect_events(files_, path("a.tfevents.1"), "loss", false).text,
+              Not(HasSubstr("other")));
+  const Error error = error_of([&] { inspect_events(files_, path("a.tfevents.1"), "los", false); });
+  EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(error.hint(), HasSubstr("loss, other"));
+}
+
+TEST_F(InspectTest, DamagedAndGrowingEventFiles) {
+  write_events("a.tfevents.1", {scalar(1, "loss", 2.5f)}, std::string("\x08\0\0", 3));
+  EXPECT_THAT(inspect_events(files_, folder_.path(), std::nullopt, false).text,
+              HasSubstr("note: "));
+  write_events("a.tfevents.1", {scalar(1, "loss", 2.5f)}, std::string(40, 'x'));
+  const Inspection inspection = inspect_events(files_, folder_.path(), std::nullopt, false);
+  ASSERT_TRUE(inspection.damage.has_value());
+  EXPECT_EQ(inspection.damage->kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(inspection.text, HasSubstr("loss"));
+}
+
+TEST_F(InspectTest, NoEventsIsNotFound) {
+  EXPECT_EQ(error_of([&] { inspect_events(files_, folder_.path(), std::nullopt, false); }).kind(),
+            ErrorKind::kNotFound);
+  EXPECT_EQ(error_of([&] { inspect_events(files_, path("nowhere"), std::nullopt, false); }).kind(),
+            ErrorKind::kNotFound);
+}
+
+}  // namespace
+}  // namespace muster::app

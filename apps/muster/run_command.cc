@@ -1,0 +1,103 @@
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "apps/muster/commands.h"
+#include "muster/base/error.h"
+#include "muster/launch/run.h"
+
+namespace muster::app {
+namespace {
+
+struct Flags {
+  launch::RunOptions run;
+  int ps = 0;
+  bool evaluator = false;
+  bool no_pin = false;
+  bool dry_run = false;
+  double survivor_time = 15;
+  double grace = 10;
+  double stop_time = 60;
+};
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<long>(seconds * 1000));
+}
+
+int run(Flags& flags, const std::string& own_folder) {
+  if (flags.ps > 0) {
+    throw invalid_argument("--ps: parameter servers are not supported yet",
+                           "leave it out: workers train synchronously without them");
+  }
+  if (flags.evaluator) {
+    throw invalid_argument("--evaluator: a task of its own for evaluation is not supported yet",
+                           "leave it out: the chief evaluates between training steps");
+  }
+  flags.run.pin = !flags.no_pin;
+  flags.run.supervise.survivor_time = milliseconds(flags.survivor_time);
+  flags.run.supervise.grace = milliseconds(flags.grace);
+  flags.run.supervise.stop_time = milliseconds(flags.stop_time);
+  if (!flags.run.command.empty()) {
+    const char* path = std::getenv("PATH");
+    flags.run.command[0] = launch::find_program(flags.run.command[0], path ? path : "", own_folder);
+  }
+  if (!flags.dry_run) return launch::run(flags.run);
+  const int tasks = std::max(1, launch::task_count(flags.run));
+  const launch::RunPlan plan = launch::plan_run(flags.run, launch::this_machine(),
+                                                launch::free_ports(tasks), Environment::process());
+  fputs(launch::describe(plan).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const std::vector<std::string>& program, const std::string& own_folder,
+             Action& action) {
+  auto* command =
+      app.add_subcommand("run", "Start a program as the tasks of a cluster on this machine");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("--workers", flags->run.workers, "Worker tasks")->capture_default_str();
+  command->add_flag("--chief", flags->run.chief,
+                    "One task more, of type chief; without it worker 0 is the chief");
+  command->add_option("--ps", flags->ps, "Parameter servers (not supported yet)");
+  command->add_flag("--evaluator", flags->evaluator,
+                    "A task that only evaluates (not supported yet)");
+  command->add_option("--cores-per-task", flags->run.cores_per_task,
+                      "Cores of each task; default: a fair share of those there are");
+  command->add_option(
+      "--threads", flags->run.threads,
+      "Threads of each task; default: MUSTER_THREADS, OMP_NUM_THREADS, or its cores");
+  command->add_flag("--no-pin", flags->no_pin, "Let tasks run on any core");
+  command->add_flag("--dry-run", flags->dry_run, "Print what would be started, and stop there");
+  const auto time = [&](const char* name, double& value, const char* help) {
+    command->add_option(name, value, help)->capture_default_str()->check(CLI::Range(0.0, 86400.0));
+  };
+  time("--survivor-time", flags->survivor_time,
+       "Seconds the others get to end by themselves when a task has failed");
+  time("--grace", flags->grace, "Seconds from SIGTERM to SIGKILL after that");
+  time("--stop-time", flags->stop_time, "Seconds tasks get to save after Ctrl-C or SIGTERM");
+  command->footer(
+      "The program and its arguments stand after two dashes: muster run [OPTIONS] -- PROGRAM "
+      "ARGUMENTS...\n"
+      "Each task gets TF_CONFIG, a free port on this machine, its share of cores, and its name "
+      "before\n"
+      "each line it prints. A single task gets no TF_CONFIG and runs by itself.\n"
+      "Ctrl-C stops all tasks and lets them save; a second one kills them. When a task fails the "
+      "others\n"
+      "are stopped, and the exit code is that of the task that failed first by itself:\n"
+      "  1, 2 a failure that will come again · 138 asks to be restarted · 128 + n killed by signal "
+      "n\n"
+      "  130 stopped by Ctrl-C · 143 stopped by SIGTERM · 0 all tasks are done\n"
+      "\nExamples:\n"
+      "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
+      "  muster run --workers=4 --cores-per-task=2 --dry-run -- ./train --epochs=3\n"
+      "  muster run --chief --workers=3 -- ./train");
+  command->callback([flags, program, own_folder, &action] {
+    flags->run.command = program;
+    action = [flags, own_folder] { return run(*flags, own_folder); };
+  });
+}
+
+}  // namespace muster::app
