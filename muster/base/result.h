@@ -28,7 +28,8 @@ class [[nodiscard]] Result {
     if (!ok()) throw error();
     return std::get<T>(state_);
   }
-  T&& value() && {
+  // By value, so that `for (auto& x : make().value())` does not look into a Result that is gone.
+  T value() && {
     if (!ok()) throw error();
     return std::get<T>(std::move(state_));
   }

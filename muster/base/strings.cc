@@ -76,6 +76,23 @@ std::string human_duration(double seconds) {
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }
 
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i++]);
+    if (lead < 0x80) continue;
+    const int more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+    if (lead < 0xc2 || lead > 0xf4) return false;
+    uint32_t code = lead & (0x3fu >> more);
+    for (int k = 0; k < more; ++k, ++i) {
+      if (i == text.size() || (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return false;
+      code = (code << 6) | (static_cast<unsigned char>(text[i]) & 0x3f);
+    }
+    if (more == 2 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return false;
+    if (more == 3 && (code < 0x10000 || code > 0x10ffff)) return false;
+  }
+  return true;
+}
+
 std::string hex_bytes(Bytes bytes) {
   std::string text;
   for (const std::byte byte : bytes) {

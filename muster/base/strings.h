@@ -28,6 +28,8 @@ std::optional<double> parse_double(std::string_view text);
 std::string human_bytes(uint64_t bytes);
 // "0.25 s", "12.3 s", "4 min 05 s", "2 h 03 min"; negative and non-finite values become "?".
 std::string human_duration(double seconds);
+// Whether `text` is well-formed UTF-8 (no overlong forms, no surrogates).
+bool is_utf8(std::string_view text);
 // "1f 8b 08".
 std::string hex_bytes(Bytes bytes);
 

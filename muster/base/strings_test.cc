@@ -30,6 +30,17 @@ TEST(Strings, NumbersAreWholeOrNothing) {
   EXPECT_EQ(parse_double("1.5s"), std::nullopt);
 }
 
+TEST(Strings, Utf8) {
+  for (const char* good : {"", "abc", "é", "€", "\U0001f600", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"}) {
+    EXPECT_TRUE(is_utf8(good)) << good;
+  }
+  for (const char* bad :
+       {"\x80", "a\xc3", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xe2\x82", "\xe2(\xa1"}) {
+    EXPECT_FALSE(is_utf8(bad)) << hex_bytes(bytes_of(bad));
+  }
+}
+
 TEST(Strings, ForPeople) {
   EXPECT_EQ(human_bytes(0), "0 B");
   EXPECT_EQ(human_bytes(1023), "1023 B");

@@ -1,0 +1,251 @@
+#include "muster/formats/safetensors.h"
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "muster/base/json.h"
+#include "muster/base/strings.h"
+
+namespace muster::formats {
+namespace {
+
+constexpr std::string_view kMetadataKey = "__metadata__";
+
+// Bytes of an array; nothing when the dtype is unknown, a size is negative, the count overflows or
+// bytes are split.
+std::optional<uint64_t> bytes_of_shape(std::string_view dtype, const std::vector<int64_t>& shape) {
+  const std::optional<int> bits = safetensors_bits(dtype);
+  if (!bits) return std::nullopt;
+  uint64_t total = static_cast<uint64_t>(*bits);
+  for (const int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(total, static_cast<uint64_t>(size), &total))
+      return std::nullopt;
+  }
+  if (total % 8 != 0) return std::nullopt;
+  return total / 8;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) { return nlohmann::json(shape).dump(); }
+
+// A non-negative JSON integer that fits int64; nothing otherwise.
+std::optional<int64_t> whole_number(const nlohmann::json& value) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX) return std::nullopt;
+  return value.get<int64_t>();
+}
+
+// The entry `name`, with its offset still counted from the start of the data; the text is what is
+// wrong with it.
+std::variant<TensorEntry, std::string> parse_entry(const std::string& name,
+                                                   const nlohmann::json& value) {
+  if (!value.is_object()) return "is no object";
+  TensorEntry entry{.name = name};
+  const auto dtype = value.find("dtype");
+  const auto shape = value.find("shape");
+  const auto offsets = value.find("data_offsets");
+  if (dtype == value.end() || !dtype->is_string()) return "has no text \"dtype\"";
+  if (shape == value.end() || !shape->is_array()) return "has no list \"shape\"";
+  if (offsets == value.end() || !offsets->is_array() || offsets->size() != 2) {
+    return "has no pair \"data_offsets\"";
+  }
+  entry.dtype = dtype->get<std::string>();
+  if (!safetensors_bits(entry.dtype)) return "has the unknown dtype \"" + entry.dtype + "\"";
+  for (const nlohmann::json& size : *shape) {
+    const std::optional<int64_t> number = whole_number(size);
+    if (!number) return "has the impossible shape " + shape->dump();
+    entry.shape.push_back(*number);
+  }
+  const std::optional<int64_t> begin = whole_number((*offsets)[0]);
+  const std::optional<int64_t> end = whole_number((*offsets)[1]);
+  if (!begin || !end || *end < *begin) return "has the impossible data_offsets " + offsets->dump();
+  const std::optional<uint64_t> expected = bytes_of_shape(entry.dtype, entry.shape);
+  entry.offset = static_cast<uint64_t>(*begin);
+  entry.bytes = static_cast<uint64_t>(*end - *begin);
+  if (expected != entry.bytes) {
+    return "has " + std::to_string(entry.bytes) + " bytes, which is not what " + entry.dtype +
+           shape_text(entry.shape) + " takes";
+  }
+  return entry;
+}
+
+}  // namespace
+
+std::optional<int> safetensors_bits(std::string_view dtype) {
+  static constexpr std::pair<std::string_view, int> kBits[] = {
+      {"BOOL", 8},    {"U8", 8},   {"I8", 8},      {"F8_E5M2", 8}, {"F8_E4M3", 8},
+      {"F8_E8M0", 8}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"I16", 16},
+      {"U16", 16},    {"F16", 16}, {"BF16", 16},   {"I32", 32},    {"U32", 32},
+      {"F32", 32},    {"I64", 64}, {"U64", 64},    {"F64", 64},    {"C64", 64}};
+  for (const auto& [name, bits] : kBits) {
+    if (name == dtype) return bits;
+  }
+  return std::nullopt;
+}
+
+Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
+                         const SafetensorsMetadata& metadata) {
+  std::set<std::string_view> names;
+  std::vector<const TensorView*> order;
+  for (const TensorView& tensor : tensors) {
+    const std::string who = "cannot write the tensor '" + tensor.name + "': ";
+    if (tensor.name == kMetadataKey)
+      return invalid_argument(who + "the format keeps this name for itself");
+    if (!names.insert(tensor.name).second) return invalid_argument(who + "the name is given twice");
+    if (!safetensors_bits(tensor.dtype))
+      return invalid_argument(who + "unknown dtype '" + tensor.dtype + "'");
+    if (bytes_of_shape(tensor.dtype, tensor.shape) != tensor.data.size()) {
+      return invalid_argument(who + std::to_string(tensor.data.size()) + " bytes are not what " +
+                              tensor.dtype + shape_text(tensor.shape) + " takes");
+    }
+    order.push_back(&tensor);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const TensorView* a, const TensorView* b) {
+    return *safetensors_bits(a->dtype) > *safetensors_bits(b->dtype);
+  });
+
+  std::string header;
+  try {
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+    if (!metadata.empty()) json[std::string(kMetadataKey)] = metadata;
+    // A vector behind ordered_json makes look-ups linear: members are appended, their names known
+    // to differ.
+    auto& members = json.get_ref<nlohmann::ordered_json::object_t&>();
+    uint64_t offset = 0;
+    for (const TensorView* tensor : order) {
+      nlohmann::ordered_json entry = nlohmann::ordered_json::object();
+      entry["dtype"] = tensor->dtype;
+      entry["shape"] = tensor->shape;
+      entry["data_offsets"] = {offset, offset + tensor->data.size()};
+      offset += tensor->data.size();
+      members.push_back({tensor->name, std::move(entry)});
+    }
+    header = json.dump();
+  } catch (const nlohmann::json::exception& error) {
+    return invalid_argument(std::string("cannot write a safetensors header: ") + error.what(),
+                            "names and metadata must be UTF-8");
+  }
+  header.append((8 - header.size() % 8) % 8, ' ');
+  if (header.size() > kSafetensorsHeaderLimit) {
+    return invalid_argument("a safetensors header of " + human_bytes(header.size()) +
+                                " is over the limit of " + human_bytes(kSafetensorsHeaderLimit),
+                            "write the tensors to several files");
+  }
+  std::string front;
+  append_little_endian<uint64_t>(front, header.size());
+  front += header;
+  if (Status written = sink.append(bytes_of(front)); !written.ok()) return written;
+  for (const TensorView* tensor : order) {
+    if (tensor->data.empty()) continue;
+    if (Status written = sink.append(tensor->data); !written.ok()) return written;
+  }
+  return {};
+}
+
+Result<SafetensorsReader> SafetensorsReader::open(FileSystem& files, const std::string& path) {
+  Result<std::unique_ptr<FileReader>> file = files.open_reader(path);
+  if (!file.ok()) return file.error();
+  return open(std::shared_ptr<FileReader>(std::move(file.value())));
+}
+
+Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> file) {
+  const std::string who = "'" + file->name() + "' ";
+  Result<uint64_t> size = file->size();
+  if (!size.ok()) return size.error();
+  std::string word(8, '\0');
+  if (size.value() < word.size()) {
+    return corrupt(who + "has " + std::to_string(size.value()) +
+                   " bytes: too few for a safetensors file");
+  }
+  if (Status read = file->read_exactly_at(0, std::as_writable_bytes(std::span(word))); !read.ok())
+    return read.error();
+  const auto length = load_little_endian<uint64_t>(word.data());
+  if (length > kSafetensorsHeaderLimit || length > size.value() - 8) {
+    return corrupt(who + "is no safetensors file or is cut short: it announces a header of " +
+                   std::to_string(length) + " bytes in a file of " + std::to_string(size.value()));
+  }
+  std::string header(length, '\0');
+  if (Status read = file->read_exactly_at(8, std::as_writable_bytes(std::span(header)));
+      !read.ok()) {
+    return read.error();
+  }
+  if (header.empty() || header[0] != '{')
+    return corrupt(who + "is no safetensors file: its header is no JSON object");
+  Result<nlohmann::json> json =
+      parse_json(header, "the header of '" + file->name() + "'", ErrorKind::kCorrupt);
+  if (!json.ok()) return json.error();
+
+  SafetensorsReader reader;
+  for (const auto& [name, value] : json.value().items()) {
+    if (name == kMetadataKey) {
+      if (!value.is_object()) return corrupt(who + "has metadata that are no object");
+      for (const auto& [key, text] : value.items()) {
+        if (!text.is_string()) return corrupt(who + "has metadata '" + key + "' that are no text");
+        reader.metadata_[key] = text.get<std::string>();
+      }
+      continue;
+    }
+    std::variant<TensorEntry, std::string> entry = parse_entry(name, value);
+    if (const auto* fault = std::get_if<std::string>(&entry)) {
+      return corrupt(who + "has a wrong header: the tensor '" + name + "' " + *fault);
+    }
+    reader.tensors_.push_back(std::get<TensorEntry>(std::move(entry)));
+  }
+  std::sort(reader.tensors_.begin(), reader.tensors_.end(),
+            [](const TensorEntry& a, const TensorEntry& b) {
+              return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
+            });
+  const uint64_t begin = 8 + length;
+  uint64_t next = 0;
+  for (size_t i = 0; i < reader.tensors_.size(); ++i) {
+    TensorEntry& entry = reader.tensors_[i];
+    if (entry.offset != next) {
+      return corrupt(who + "has a wrong header: the data of '" + entry.name + "' start at byte " +
+                     std::to_string(entry.offset) +
+                     (entry.offset < next ? ", inside" : ", not at the end") +
+                     " of those before, which end at " + std::to_string(next));
+    }
+    // Cannot wrap round: both are below 2^63.
+    next += entry.bytes;
+    entry.offset += begin;
+    reader.index_.emplace(entry.name, i);
+  }
+  if (next != size.value() - begin) {
+    return corrupt(who + (next > size.value() - begin ? "is cut short: " : "is too long: ") +
+                       std::to_string(next) + " bytes of data expected, " +
+                       std::to_string(size.value() - begin) + " found",
+                   "copy or write the file again");
+  }
+  reader.file_ = std::move(file);
+  return reader;
+}
+
+const TensorEntry* SafetensorsReader::find(std::string_view name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+Status SafetensorsReader::read(const TensorEntry& entry, MutableBytes out) const {
+  if (out.size() != entry.bytes) {
+    return invalid_argument("the tensor '" + entry.name + "' has " + std::to_string(entry.bytes) +
+                            " bytes, the buffer for it " + std::to_string(out.size()));
+  }
+  return file_->read_exactly_at(entry.offset, out);
+}
+
+Result<std::string> SafetensorsReader::read(std::string_view name) const {
+  const TensorEntry* entry = find(name);
+  if (entry == nullptr) {
+    std::vector<std::string> names;
+    for (const TensorEntry& each : tensors_) names.push_back(each.name);
+    return not_found("'" + file_->name() + "' has no tensor '" + std::string(name) + "'; it has " +
+                     join_quoted(names));
+  }
+  std::string data(entry->bytes, '\0');
+  if (Status done = read(*entry, std::as_writable_bytes(std::span(data))); !done.ok())
+    return done.error();
+  return data;
+}
+
+}  // namespace muster::formats

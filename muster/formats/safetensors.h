@@ -1,0 +1,83 @@
+// safetensors: named dense arrays in one file that any reader of the format opens.
+//   u64 header length | header, JSON padded with blanks | the arrays' bytes, little-endian, without
+//   gaps
+// Thread safety: a reader may be shared once open; writing is one call.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/file_system.h"
+#include "muster/base/result.h"
+
+namespace muster::formats {
+
+// Longest header accepted, as other readers do.
+inline constexpr uint64_t kSafetensorsHeaderLimit = 100'000'000;
+
+// Bits of one element of dtype "F32", "I64", "BOOL", "BF16", ...; nothing when the format has no
+// such dtype.
+std::optional<int> safetensors_bits(std::string_view dtype);
+
+// What to write: `data` must hold exactly the bytes of `shape` and stay alive during the call.
+struct TensorView {
+  std::string name;
+  std::string dtype;  // "F32", "I64", ...
+  std::vector<int64_t> shape;
+  Bytes data;
+};
+
+// Where a tensor lies in an open file.
+struct TensorEntry {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  uint64_t offset = 0;  // from the start of the file
+  uint64_t bytes = 0;
+};
+
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
+// Writes header and data to `sink` piece by piece, without a copy of the data. Wider dtypes come
+// first (then in the given order), so that every array is aligned to its element and, the header
+// being a multiple of 8, in a mapped file too. InvalidArgument for an unknown dtype, a name given
+// twice or "__metadata__", data that do not fill the shape, and names or metadata that are not
+// UTF-8; nothing is written then.
+Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
+                         const SafetensorsMetadata& metadata = {});
+
+class SafetensorsReader {
+ public:
+  // Reads and checks the whole header. Corrupt when anything in it cannot be: too long, no JSON,
+  // unknown dtype, sizes that disagree with the shape, gaps, overlaps, or a file shorter or longer
+  // than the header says.
+  static Result<SafetensorsReader> open(FileSystem& files, const std::string& path);
+  static Result<SafetensorsReader> open(std::shared_ptr<FileReader> file);
+
+  // In the order of their data.
+  const std::vector<TensorEntry>& tensors() const { return tensors_; }
+  const SafetensorsMetadata& metadata() const { return metadata_; }
+  // nullptr when there is none of that name.
+  const TensorEntry* find(std::string_view name) const;
+
+  // Fills `out`, which must have entry.bytes bytes.
+  Status read(const TensorEntry& entry, MutableBytes out) const;
+  // NotFound lists the names there are.
+  Result<std::string> read(std::string_view name) const;
+
+ private:
+  SafetensorsReader() = default;
+
+  std::shared_ptr<FileReader> file_;
+  std::vector<TensorEntry> tensors_;
+  std::map<std::string, size_t, std::less<>> index_;
+  SafetensorsMetadata metadata_;
+};
+
+}  // namespace muster::formats
