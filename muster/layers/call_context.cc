@@ -1,0 +1,106 @@
+#include "muster/layers/call_context.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "muster/base/error.h"
+
+namespace muster {
+namespace {
+
+uint64_t next_layer_id() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+LayerIdentity::LayerIdentity(std::string class_name, std::string given_name)
+    : id(next_layer_id()), class_name(std::move(class_name)), given_name(std::move(given_name)) {
+  if (this->given_name.find('/') != std::string::npos) {
+    throw invalid_argument(
+        fmt::format("a {} layer is named \"{}\"", this->class_name, this->given_name),
+        "names of layers contain no '/': it separates scopes");
+  }
+}
+
+CallContext::CallContext(VariableStore& variables, uint64_t seed)
+    : variables_(variables), seed_(seed) {}
+
+CallContext::Scope::Scope(CallContext& context, const std::string& name)
+    : context_(context), outer_(context.scope_) {
+  context.scope_ = &name;
+}
+
+CallContext::Scope::~Scope() { context_.scope_ = outer_; }
+
+void CallContext::begin_step(bool training, int64_t step, int64_t replica) {
+  training_ = training;
+  step_ = step;
+  replica_ = replica;
+  ++steps_begun_;
+}
+
+std::string CallContext::choose_name(const LayerIdentity& layer) {
+  const std::string prefix = scope_ && !scope_->empty() ? *scope_ + "/" : std::string();
+  if (!layer.given_name.empty()) {
+    std::string name = prefix + layer.given_name;
+    if (!taken_.insert(name).second) {
+      throw invalid_argument(fmt::format("two layers are named \"{}\"", name),
+                             "give each layer of a model its own name, or none");
+    }
+    return name;
+  }
+  int64_t& count = counts_[prefix + layer.class_name];
+  for (;;) {
+    const int64_t number = count++;
+    std::string name = prefix + layer.class_name;
+    if (number > 0) name += "_" + std::to_string(number);
+    if (taken_.insert(name).second) return name;
+  }
+}
+
+CallContext::State& CallContext::state_of(const LayerIdentity& layer) {
+  if (recent_id_ == layer.id) return *recent_;
+  auto found = states_.find(layer.id);
+  if (found == states_.end()) {
+    State state;
+    state.name = choose_name(layer);
+    state.key = derive_key(seed_, {id_of("layer"), id_of(state.name)});
+    found = states_.emplace(layer.id, std::move(state)).first;
+  }
+  recent_id_ = layer.id;
+  recent_ = &found->second;  // stable: the map is node-based
+  return *recent_;
+}
+
+const std::string& CallContext::name_of(const LayerIdentity& layer) { return state_of(layer).name; }
+
+const Tensor& CallContext::variable(const LayerIdentity& layer, int slot,
+                                    const std::function<VariableSpec()>& describe) {
+  State& state = state_of(layer);
+  const auto place = static_cast<size_t>(slot);
+  if (place < state.variables.size() && state.variables[place]) {
+    return state.variables[place]->value();
+  }
+  VariableSpec spec = describe();
+  spec.name = state.name + "/" + spec.name;
+  Variable& created = variables_.get_or_create(spec);
+  if (state.variables.size() <= place) state.variables.resize(place + 1, nullptr);
+  state.variables[place] = &created;
+  return created.value();
+}
+
+RandomKey CallContext::random_key(const LayerIdentity& layer) {
+  State& state = state_of(layer);
+  if (state.last_step != steps_begun_) {
+    state.last_step = steps_begun_;
+    state.draws = 0;
+  }
+  return state.key.derive(static_cast<uint64_t>(step_))
+      .derive(static_cast<uint64_t>(replica_))
+      .derive(state.draws++);
+}
+
+}  // namespace muster

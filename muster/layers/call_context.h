@@ -1,0 +1,97 @@
+// What a layer needs while it is called: the variables of its model, whether this is training, and
+// random keys. Thread safety: belongs to one thread. There is one per replica and mode; layers
+// themselves keep no state, so the same layers may run in several contexts at once.
+//
+// Names follow Keras: the first layer of a class is "conv2d", the next "conv2d_1", counted within a
+// scope in the order of their first call; a variable is "<scope>/<layer>/<slot>":
+// "cnn/conv2d/kernel".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "muster/base/random.h"
+#include "muster/tensor/tensor.h"
+#include "muster/tensor/variable.h"
+
+namespace muster {
+
+// Who asks. Every layer object has its own id, never used again, so a context cannot take a new
+// layer for an old one.
+struct LayerIdentity {
+  LayerIdentity(std::string class_name, std::string given_name);
+
+  uint64_t id;
+  std::string class_name;  // "conv2d", the stem of automatic names
+  std::string given_name;  // empty: named automatically
+};
+
+class CallContext {
+ public:
+  // `variables` outlives the context. `seed` decides what layers draw, not initial values (the
+  // store's seed does).
+  CallContext(VariableStore& variables, uint64_t seed);
+  CallContext(const CallContext&) = delete;
+  CallContext& operator=(const CallContext&) = delete;
+
+  // Layers first called while a Scope lives are named "<name>/..."; scopes do not nest. `name`
+  // outlives the scope.
+  class Scope {
+   public:
+    Scope(CallContext& context, const std::string& name);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    CallContext& context_;
+    const std::string* outer_;
+  };
+
+  // Before every step: what layers draw is a function of (seed, step, replica, layer name) from
+  // here on.
+  void begin_step(bool training, int64_t step, int64_t replica);
+  bool training() const { return training_; }
+
+  // ── for layers
+  // ──────────────────────────────────────────────────────────────────────────────────────────────
+  // The full name of the layer, given at its first call. Throws InvalidArgument when another layer
+  // of the scope has taken it.
+  const std::string& name_of(const LayerIdentity& layer);
+  // The variable in place `slot` (0, 1, ...) of the layer. `describe` is called once, at the first
+  // call, and names the variable within the layer ("kernel"); later calls are a look-up by number.
+  const Tensor& variable(const LayerIdentity& layer, int slot,
+                         const std::function<VariableSpec()>& describe);
+  // A fresh key: the second call in a step gives another one than the first.
+  RandomKey random_key(const LayerIdentity& layer);
+
+ private:
+  struct State {
+    std::string name;
+    std::vector<Variable*> variables;
+    RandomKey key;           // of (seed, name)
+    uint64_t last_step = 0;  // the count of begin_step calls when it last drew
+    uint64_t draws = 0;      // in that step
+  };
+  State& state_of(const LayerIdentity& layer);
+  std::string choose_name(const LayerIdentity& layer);
+
+  VariableStore& variables_;
+  const uint64_t seed_;
+  bool training_ = false;
+  int64_t step_ = 0;
+  int64_t replica_ = 0;
+  uint64_t steps_begun_ = 0;
+  const std::string* scope_ = nullptr;
+  std::unordered_map<uint64_t, State> states_;
+  uint64_t recent_id_ = 0;  // a layer asks several times in a row
+  State* recent_ = nullptr;
+  std::unordered_map<std::string, int64_t> counts_;  // of automatic names, by "<scope>/<class>"
+  std::unordered_set<std::string> taken_;
+};
+
+}  // namespace muster

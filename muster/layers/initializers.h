@@ -1,0 +1,30 @@
+// Initial values of variables, with Keras's definitions. A value depends on the shape and the key
+// alone, and a key on the seed and the variable's name, so initial values are the same in any order
+// of creation and on any number of workers. Thread safety: pure functions.
+//
+// Fans: for a kernel [..., in, out] with receptive field r (the product of the leading axes),
+// fan_in = r * in and fan_out = r * out; for one axis [n] both are n.
+#pragma once
+
+#include "muster/tensor/variable.h"
+
+namespace muster::initializers {
+
+Initializer zeros();
+Initializer ones();
+Initializer constant(double value);
+// In [minimum, maximum). Throws InvalidArgument when the interval is empty.
+Initializer random_uniform(double minimum = -0.05, double maximum = 0.05);
+Initializer random_normal(double mean = 0.0, double stddev = 0.05);
+// Normal, drawn again when further than two stddev from the mean.
+Initializer truncated_normal(double mean = 0.0, double stddev = 0.05);
+// Uniform in [-l, l), l = sqrt(6 / (fan_in + fan_out)).
+Initializer glorot_uniform();
+// Truncated normal of variance 2 / (fan_in + fan_out).
+Initializer glorot_normal();
+// Uniform in [-l, l), l = sqrt(6 / fan_in).
+Initializer he_uniform();
+// Truncated normal of variance 2 / fan_in.
+Initializer he_normal();
+
+}  // namespace muster::initializers

@@ -1,0 +1,39 @@
+// The bodies of the image layers, seen by Sequential, which may run two of them as one.
+#pragma once
+
+#include "muster/layers/convolution.h"
+#include "muster/layers/layer.h"
+
+namespace muster::internal {
+
+class Conv2DBody final : public LayerBody {
+ public:
+  Conv2DBody(int64_t filters, Size2D kernel_size, Conv2DOptions options);
+  Tensor call(const Tensor& input, CallContext& context) const override;
+
+  Activation activation() const { return options_.activation; }
+  // The convolution with its bias, before the activation.
+  Tensor call_without_activation(const Tensor& input, CallContext& context) const;
+
+ private:
+  int64_t filters_;
+  Size2D kernel_size_;
+  Conv2DOptions options_;
+};
+
+class MaxPooling2DBody final : public LayerBody {
+ public:
+  explicit MaxPooling2DBody(MaxPooling2DOptions options);
+  Tensor call(const Tensor& input, CallContext& context) const override;
+
+ private:
+  MaxPooling2DOptions options_;
+  Size2D strides_;
+};
+
+// pool(relu(conv(input))), computed as relu(pool(conv(input))): the largest value of a window is
+// the same before and after, and where it is not positive neither order lets a gradient through.
+Tensor conv_relu_pool(const Conv2DBody& conv, const MaxPooling2DBody& pool, const Tensor& input,
+                      CallContext& context);
+
+}  // namespace muster::internal
