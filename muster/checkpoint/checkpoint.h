@@ -1,0 +1,88 @@
+// What one checkpoint holds, and the file it lives in: one .safetensors file that any reader of
+// safetensors opens. Thread safety: values and free functions; a tensor must not be written to
+// while it is being saved.
+//
+// In the file's `__metadata__`, the key `muster` holds one JSON object as text: format_version,
+// global_step, epoch, inputs, notes, and digests ("crc32c:xxxxxxxx" of each tensor's bytes).
+// `muster_digest` is the same of that text, a line end, and one line "<name> <dtype> [2, 3]" per
+// tensor, sorted by name: so every bit that matters is covered. It stays what it is in every
+// version of the format, so that damage is never taken for a newer version.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/base/file_system.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster {
+
+struct Checkpoint {
+  // Variables and optimizer slots by name. Saving takes dense tensors of any device and strides
+  // (what is not contiguous on the CPU is copied for as long as the save lasts); loading gives
+  // contiguous CPU tensors that require no gradient. "global_step" is reserved: the file holds it
+  // as an int64 scalar, made from the field below.
+  std::map<std::string, Tensor> tensors;
+  int64_t global_step = 0;
+  int64_t epoch = 0;
+  // JSON text: the position of every input pipeline. Loading gives it without blanks, keys sorted.
+  std::string inputs = "{}";
+  // Free, for whoever writes the checkpoint (model digest, strategy, program).
+  std::map<std::string, std::string> notes;
+};
+
+// What a model asks of one variable or slot.
+struct TensorSpec {
+  Shape shape;
+  DType dtype = kFloat32;
+  bool operator==(const TensorSpec&) const = default;
+  // "float32[3, 3, 1, 32]"
+  std::string describe() const;
+};
+
+// How the variables a model needs and those a checkpoint holds differ. Every list is sorted by
+// name.
+struct Compatibility {
+  struct Difference {
+    std::string name;
+    TensorSpec needed;
+    TensorSpec found;
+  };
+  std::string checkpoint;               // what was compared, for messages
+  std::vector<Difference> missing;      // the checkpoint has none; `found` is empty
+  std::vector<Difference> extra;        // the model does not know it; `needed` is empty
+  std::vector<Difference> reshaped;     // other shape
+  std::vector<Difference> other_dtype;  // same shape, other dtype
+
+  bool ok() const {
+    return missing.empty() && extra.empty() && reshaped.empty() && other_dtype.empty();
+  }
+  // One line per difference; empty when ok().
+  std::string describe() const;
+  // Throws one InvalidArgument that names the checkpoint and lists every difference, unless ok().
+  void throw_if_incompatible() const;
+};
+
+Compatibility compare(const std::map<std::string, TensorSpec>& needed, const Checkpoint& checkpoint,
+                      std::string checkpoint_name);
+
+// "model.ckpt-120" -> 120, also with a directory in front or ".safetensors" behind; -1 when it is
+// no checkpoint name.
+int64_t checkpoint_step(const std::string& prefix_or_path);
+// The file of a prefix; a path that ends in ".safetensors" stays as it is.
+std::string checkpoint_file(const std::string& prefix_or_path);
+
+// Writes `checkpoint` to `path`: aside, synced, then committed, replacing what was there. When it
+// fails nothing of it stays behind, what was at `path` is as it was, and the error names the file:
+// Unavailable when the disk is full, InvalidArgument when a tensor cannot be stored (sparse,
+// complex, undefined, a reserved name) or `inputs` is not JSON.
+void write_checkpoint(FileSystem& fs, const std::string& path, const Checkpoint& checkpoint);
+
+// Reads and verifies the checkpoint at a prefix or path. Throws NotFound when there is none;
+// Corrupt naming the file, the tensor, and both digests when bytes fail their check;
+// InvalidArgument for a sharded checkpoint or a newer format.
+Checkpoint read_checkpoint(FileSystem& fs, const std::string& prefix_or_path);
+
+}  // namespace muster

@@ -1,0 +1,70 @@
+// Checkpoints for tests, and a comparison that looks at every bit. Not thread-safe.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <string>
+
+#include "muster/checkpoint/checkpoint.h"
+
+namespace muster::testing {
+
+// One of every dtype and of the awkward shapes; every value depends on `seed`.
+inline Checkpoint make_checkpoint(int64_t step, int64_t seed = 0) {
+  const double base = static_cast<double>(step) + 1000.0 * static_cast<double>(seed);
+  auto ramp = [&](std::vector<int64_t> shape, DType dtype) {
+    return (torch::arange(c10::multiply_integers(shape), torch::kFloat64) * 0.37 + base)
+        .reshape(shape)
+        .to(dtype);
+  };
+  Checkpoint checkpoint{.global_step = step, .epoch = step / 7};
+  checkpoint.tensors["dense/kernel"] = ramp({5, 3}, torch::kFloat32);
+  checkpoint.tensors["dense/kernel/Adam/m"] = ramp({5, 3}, torch::kFloat64);
+  checkpoint.tensors["half"] = ramp({7}, torch::kFloat16);
+  checkpoint.tensors["brain"] = ramp({2, 2}, torch::kBFloat16);
+  checkpoint.tensors["count"] = ramp({}, torch::kInt64);
+  checkpoint.tensors["flags"] = ramp({9}, torch::kInt64).remainder(2).to(torch::kBool);
+  checkpoint.tensors["bytes"] = ramp({3}, torch::kInt64).to(torch::kUInt8);
+  checkpoint.tensors["empty"] = torch::empty({0, 4}, torch::kFloat32);
+  checkpoint.tensors["int32"] = ramp({2}, torch::kInt32);
+  checkpoint.inputs = "{\"train\":{\"epoch\":" + std::to_string(step / 7) +
+                      ",\"index\":" + std::to_string(step) + "}}";
+  checkpoint.notes["model"] = "digest \"quoted\" \xc3\xa9";
+  checkpoint.notes["seed"] = std::to_string(seed);
+  return checkpoint;
+}
+
+inline bool same(const Checkpoint& a, const Checkpoint& b) {
+  if (a.global_step != b.global_step || a.epoch != b.epoch || a.notes != b.notes ||
+      a.tensors.size() != b.tensors.size() ||
+      nlohmann::json::parse(a.inputs) != nlohmann::json::parse(b.inputs)) {
+    return false;
+  }
+  for (const auto& [name, tensor] : a.tensors) {
+    auto it = b.tensors.find(name);
+    if (it == b.tensors.end() || it->second.sizes() != tensor.sizes() ||
+        it->second.scalar_type() != tensor.scalar_type()) {
+      return false;
+    }
+    const Tensor left = tensor.resolve_neg().contiguous();
+    const Tensor right = it->second.resolve_neg().contiguous();
+    if (left.nbytes() != 0 && std::memcmp(left.data_ptr(), right.data_ptr(), left.nbytes()) != 0)
+      return false;
+  }
+  return true;
+}
+
+// The Error that `call` throws; an Internal one saying so when it throws none.
+template <typename Call>
+Error error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return internal_error("nothing was thrown");
+}
+
+}  // namespace muster::testing

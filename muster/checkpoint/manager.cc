@@ -1,0 +1,387 @@
+#include "muster/checkpoint/manager.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <set>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/checkpoint/internal/state_file.h"
+
+namespace muster {
+
+using internal::CheckpointState;
+
+namespace {
+
+constexpr std::string_view kStateFile = "checkpoint";
+constexpr std::string_view kBaseName = "model.ckpt-";
+constexpr std::string_view kSuffix = ".safetensors";
+// Readers of a directory in which another process saves look again this often when what they were
+// about to read is gone.
+constexpr int kMaxLooks = 5;
+
+// Leftovers of a process that may still run are only removed when nobody has touched them for this
+// long.
+constexpr double kStaleSeconds = 24 * 3600;
+
+// Whether `name` is what a killed save of ours left behind:
+// ".model.ckpt-7.safetensors.staging-<pid>-<n>".
+bool is_our_staging_name(const std::string& name) {
+  return is_staging_name(name) && (name.starts_with("." + std::string(kBaseName)) ||
+                                   name.starts_with("." + std::string(kStateFile) + "."));
+}
+
+// The process in a staging name, 0 when there is none to be read.
+int64_t staging_process(const std::string& name) {
+  const std::vector<std::string> parts = split(name, '-');
+  return parts.size() < 3 ? 0 : parse_int(parts[parts.size() - 2]).value_or(0);
+}
+
+bool is_other_live_process(int64_t pid) {
+  // Our own id means a process before us that had it, as in containers: this manager is not writing
+  // now.
+  if (pid <= 0 || pid == ::getpid()) return false;
+  return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
+}
+
+std::string without_suffix(const std::string& path) {
+  return path.ends_with(kSuffix) ? path.substr(0, path.size() - kSuffix.size()) : path;
+}
+
+}  // namespace
+
+struct CheckpointManager::Pins {
+  std::mutex mutex;
+  std::map<std::string, int> counts;  // by prefix
+};
+
+struct CheckpointManager::Listing {
+  CheckpointState state;        // only what exists
+  std::set<std::string> names;  // of the directory
+  bool from_state_file = false;
+
+  // Whether a file of this prefix is there, also in a form we cannot read: loading it says so.
+  bool holds(const std::string& name) const {
+    if (names.count(name + std::string(kSuffix)) != 0 || names.count(name + ".index") != 0)
+      return true;
+    auto it = names.lower_bound(name + "-0");
+    return it != names.end() && it->starts_with(name + "-0") && it->ends_with(kSuffix);
+  }
+};
+
+CheckpointManager::CheckpointManager(std::string model_dir, CheckpointManagerOptions options)
+    : model_dir_(std::move(model_dir)),
+      options_(options),
+      fs_(options.fs != nullptr ? *options.fs : local_file_system()),
+      clock_(options.clock != nullptr ? *options.clock : system_clock()),
+      pins_(std::make_shared<Pins>()) {
+  if (model_dir_.empty())
+    throw invalid_argument("model_dir is empty", "pass a directory for checkpoints");
+  if (options_.keep_checkpoint_max < 0) {
+    throw invalid_argument(fmt::format("keep_checkpoint_max is {}", options_.keep_checkpoint_max),
+                           "pass how many checkpoints to keep, or 0 to keep all");
+  }
+  if (!(options_.keep_checkpoint_every_n_hours >= 0)) {
+    throw invalid_argument(
+        fmt::format("keep_checkpoint_every_n_hours is {}", options_.keep_checkpoint_every_n_hours),
+        "pass a number of hours, or 0 to keep none for good");
+  }
+}
+
+CheckpointManager::~CheckpointManager() = default;
+
+std::string CheckpointManager::path_of(const std::string& name) const {
+  return join_path(model_dir_, name);
+}
+
+void CheckpointManager::ensure_writable() {
+  const auto try_write = [&]() -> Status {
+    if (Status made = fs_.make_directories(model_dir_); !made.ok()) return made;
+    auto writer = fs_.open_staged(path_of(std::string(kStateFile)));
+    if (!writer.ok()) return writer.error();
+    // One page, so that a full disk shows.
+    const std::string page(4096, '\0');
+    if (Status written = writer.value()->append(bytes_of(page)); !written.ok()) return written;
+    return writer.value()->discard();
+  };
+  if (Status done = try_write(); !done.ok()) {
+    const ErrorKind kind = done.error().kind() == ErrorKind::kUnavailable
+                               ? ErrorKind::kUnavailable
+                               : ErrorKind::kInvalidArgument;
+    throw Error(kind,
+                fmt::format("cannot write checkpoints to model_dir '{}': {}", model_dir_,
+                            done.error().message()),
+                kind == ErrorKind::kUnavailable
+                    ? "free some space there, or pass another model_dir"
+                    : "pass a model_dir you may write to, or change its permissions");
+  }
+}
+
+// What is there, as the state file tells it; where it cannot, as the directory does.
+CheckpointManager::Listing CheckpointManager::list() const {
+  Listing listing;
+  if (auto names = fs_.list_directory(model_dir_); names.ok()) {
+    listing.names.insert(names.value().begin(), names.value().end());
+  } else if (names.error().kind() != ErrorKind::kNotFound) {
+    throw names.error();
+  }
+  const auto exists = [&](const std::string& name) {
+    if (name.find('/') == std::string::npos) return listing.holds(name);
+    return fs_.exists(checkpoint_file(path_of(name))).value();
+  };
+
+  const std::string state_path = path_of(std::string(kStateFile));
+  std::string why = "is missing";
+  if (listing.names.count(std::string(kStateFile)) != 0) {
+    Result<std::string> text = fs_.read_file(state_path);
+    if (!text.ok() && text.error().kind() != ErrorKind::kNotFound) throw text.error();
+    if (text.ok()) {
+      Result<CheckpointState> parsed = CheckpointState::parse(text.value());
+      if (parsed.ok()) {
+        CheckpointState& state = listing.state = std::move(parsed.value());
+        if (std::none_of(state.all.begin(), state.all.end(),
+                         [&](const auto& entry) { return entry.name == state.latest; })) {
+          state.all.push_back({.name = state.latest});
+        }
+        std::erase_if(state.all, [&](const auto& entry) { return !exists(entry.name); });
+        if (!state.all.empty()) {
+          if (!exists(state.latest)) state.latest = state.all.back().name;
+          listing.from_state_file = true;
+          return listing;
+        }
+        why = "names no checkpoint that exists";
+      } else {
+        why = "is damaged (" + parsed.error().message() + ")";
+      }
+    }
+  }
+
+  std::vector<std::string> retired = std::move(listing.state.retired);
+  listing.state = {};
+  std::map<int64_t, std::string> found;
+  for (const std::string& name : listing.names) {
+    if (!name.starts_with(kBaseName) || !name.ends_with(kSuffix)) continue;
+    if (const int64_t step = checkpoint_step(name); step >= 0) found[step] = without_suffix(name);
+  }
+  // The one that was deleted last is no reason to complain about a state file that says so.
+  if (found.empty()) return listing;
+  for (const auto& [step, name] : found) {
+    auto info = fs_.info(checkpoint_file(path_of(name)));
+    listing.state.all.push_back({name, info.ok() ? info.value().modified_seconds : 0});
+  }
+  listing.state.latest = found.rbegin()->second;
+  // Which were kept for good is lost with the state file: the rule is applied anew, from the oldest
+  // on.
+  const double interval = options_.keep_checkpoint_every_n_hours * 3600;
+  const double oldest = listing.state.all.front().timestamp;
+  const bool spans = listing.state.all.back().timestamp - oldest >= interval;
+  listing.state.last_preserved = spans ? oldest - interval : oldest;
+  log::warning_once(fmt::format(
+      "the state file '{}' {}; the checkpoints found in the directory are used, {} the newest",
+      state_path, why, listing.state.latest));
+  return listing;
+}
+
+void CheckpointManager::remove_leftovers() const {
+  auto names = fs_.list_directory(model_dir_);
+  if (!names.ok()) return;  // there is nothing to tidy in a directory that is not there yet
+  for (const std::string& name : names.value()) {
+    if (!is_our_staging_name(name)) continue;
+    const std::string path = path_of(name);
+    if (is_other_live_process(staging_process(name))) {
+      auto info = fs_.info(path);
+      if (!info.ok() || clock_.wall_seconds() - info.value().modified_seconds < kStaleSeconds)
+        continue;
+    }
+    Status removed = fs_.remove(path);
+    if (!removed.ok() && removed.error().kind() != ErrorKind::kNotFound) {
+      log::warning_once("cannot remove the leftover of a save that was stopped: " +
+                        removed.error().message());
+    }
+  }
+}
+
+std::vector<std::string> CheckpointManager::remove_retired(
+    const std::vector<std::string>& retired) const {
+  std::vector<std::string> kept;
+  for (const std::string& name : retired) {
+    // A pin cannot come between the look and the deletion.
+    std::lock_guard lock(pins_->mutex);
+    if (pins_->counts.count(path_of(name)) != 0) {
+      kept.push_back(name);
+      continue;
+    }
+    Status removed = fs_.remove(checkpoint_file(path_of(name)));
+    if (removed.ok() || removed.error().kind() == ErrorKind::kNotFound) continue;
+    log::warning("cannot delete an old checkpoint, the next save tries again: " +
+                 removed.error().message());
+    kept.push_back(name);
+  }
+  return kept;
+}
+
+std::string CheckpointManager::save(const Checkpoint& checkpoint) {
+  if (checkpoint.global_step < 0) {
+    throw invalid_argument(fmt::format("global_step is {}", checkpoint.global_step));
+  }
+  const std::string name = fmt::format("{}{}", kBaseName, checkpoint.global_step);
+  const std::string prefix = path_of(name);
+  const std::string file = checkpoint_file(prefix);
+  const auto failed = [&](const Error& error, const CheckpointState& before) {
+    std::string hint = before.all.empty()
+                           ? "nothing was saved before"
+                           : fmt::format("the checkpoints up to {} are untouched", before.latest);
+    hint = error.kind() == ErrorKind::kUnavailable
+               ? fmt::format("free some space in '{}' and run the same command again; {}",
+                             model_dir_, hint)
+           : error.hint().empty() ? hint
+                                  : error.hint() + "; " + hint;
+    return Error(error.kind(),
+                 fmt::format("cannot save the checkpoint '{}': {}", prefix, error.message()), hint);
+  };
+
+  const Listing before = list();
+  if (Status made = fs_.make_directories(model_dir_); !made.ok()) {
+    throw failed(made.error(), before.state);
+  }
+  remove_leftovers();
+  CheckpointState state = before.state;
+  std::vector<std::string> retired = state.retired;
+  std::erase_if(retired, [&](const std::string& old) {
+    return old == name || std::any_of(state.all.begin(), state.all.end(),
+                                      [&](const auto& entry) { return entry.name == old; });
+  });
+  retired = remove_retired(retired);
+
+  try {
+    write_checkpoint(fs_, file, checkpoint);
+  } catch (const Error& error) {
+    throw failed(error, before.state);
+  }
+
+  const double now = clock_.wall_seconds();
+  std::erase_if(state.all, [&](const auto& entry) { return entry.name == name; });
+  state.all.push_back({name, now});
+  state.latest = name;
+  if (state.last_preserved == 0) state.last_preserved = state.all.front().timestamp;
+  const double interval = options_.keep_checkpoint_every_n_hours * 3600;
+  while (options_.keep_checkpoint_max > 0 &&
+         state.all.size() > static_cast<size_t>(options_.keep_checkpoint_max)) {
+    const CheckpointState::Entry oldest = state.all.front();
+    state.all.erase(state.all.begin());
+    if (interval > 0 && oldest.timestamp - interval >= state.last_preserved) {
+      state.last_preserved = oldest.timestamp;
+    } else if (oldest.name.find('/') == std::string::npos) {
+      retired.push_back(oldest.name);  // what lies outside the directory is not ours to delete
+    }
+  }
+  state.retired = retired;
+
+  const std::string state_path = path_of(std::string(kStateFile));
+  if (Status written = fs_.write_atomically(state_path, state.to_text()); !written.ok()) {
+    // Unless the new state is there after all, a checkpoint that nothing names only takes space.
+    Result<std::string> text = fs_.read_file(state_path);
+    const bool named_now = text.ok() && text.value() == state.to_text();
+    const bool named_before = std::any_of(before.state.all.begin(), before.state.all.end(),
+                                          [&](const auto& entry) { return entry.name == name; });
+    const bool known = text.ok() || text.error().kind() == ErrorKind::kNotFound;
+    if (known && !named_now && !named_before) (void)fs_.remove(file);
+    throw failed(written.error(), before.state);
+  }
+  (void)remove_retired(retired);  // those kept stay named as retired until the next save
+  return prefix;
+}
+
+std::optional<std::string> CheckpointManager::latest() const {
+  const Listing listing = list();
+  if (listing.state.latest.empty()) return std::nullopt;
+  return path_of(listing.state.latest);
+}
+
+std::vector<std::string> CheckpointManager::all() const {
+  std::vector<std::string> prefixes;
+  for (const auto& entry : list().state.all) prefixes.push_back(path_of(entry.name));
+  return prefixes;
+}
+
+Checkpoint CheckpointManager::load(const std::string& prefix_or_path) const {
+  return read_checkpoint(fs_, prefix_or_path);
+}
+
+std::optional<CheckpointManager::Loaded> CheckpointManager::load_latest() const {
+  for (int look = 1;; ++look) {
+    const Listing listing = list();
+    const CheckpointState& state = listing.state;
+    if (state.latest.empty()) return std::nullopt;
+
+    // Newest first; last of all what the state file does not name, such as those kept for good.
+    std::vector<std::string> candidates = {state.latest};
+    for (auto it = state.all.rbegin(); it != state.all.rend(); ++it) {
+      if (it->name != state.latest) candidates.push_back(it->name);
+    }
+    std::map<int64_t, std::string, std::greater<>> unnamed;
+    for (const std::string& name : listing.names) {
+      if (!name.starts_with(kBaseName) || !name.ends_with(kSuffix)) continue;
+      const std::string prefix = without_suffix(name);
+      const int64_t step = checkpoint_step(name);
+      if (step >= 0 && step < checkpoint_step(state.latest) &&
+          std::find(candidates.begin(), candidates.end(), prefix) == candidates.end()) {
+        unnamed[step] = prefix;
+      }
+    }
+    for (const auto& [step, name] : unnamed) candidates.push_back(name);
+
+    std::vector<std::string> skipped;
+    bool look_again = false;
+    for (const std::string& name : candidates) {
+      const std::string prefix = path_of(name);
+      try {
+        Loaded loaded{.prefix = prefix, .checkpoint = load(prefix)};
+        if (!skipped.empty()) {
+          log::warning(fmt::format("the checkpoint '{}' is used in place of {} damaged one{}",
+                                   prefix, skipped.size(), skipped.size() == 1 ? "" : "s"));
+        }
+        loaded.skipped = std::move(skipped);
+        return loaded;
+      } catch (const Error& error) {
+        if (error.kind() == ErrorKind::kNotFound && look < kMaxLooks) {
+          look_again = true;  // deleted since the look: whoever did it has saved newer ones
+          break;
+        }
+        if (error.kind() != ErrorKind::kCorrupt && error.kind() != ErrorKind::kNotFound) throw;
+        skipped.push_back(error.message());
+        log::warning("skipping a damaged checkpoint: " + error.message());
+      }
+    }
+    if (look_again) continue;
+    std::string message =
+        fmt::format("none of the {} checkpoints in '{}' can be read", skipped.size(), model_dir_);
+    for (const std::string& why : skipped) message += "\n" + why;
+    throw corrupt(std::move(message),
+                  "restore one of these files from a copy, or start anew in an empty model_dir");
+  }
+}
+
+CheckpointManager::Pin CheckpointManager::pin(const std::string& prefix) const {
+  const std::string key = without_suffix(prefix);
+  std::lock_guard lock(pins_->mutex);
+  if (!fs_.exists(checkpoint_file(key)).value()) {
+    throw not_found(fmt::format("there is no checkpoint '{}'", key),
+                    "it may have been deleted since it was listed: take the newest");
+  }
+  ++pins_->counts[key];
+  return Pin(pins_.get(), [pins = pins_, key](const void*) {
+    std::lock_guard lock(pins->mutex);
+    auto it = pins->counts.find(key);
+    if (--it->second == 0) pins->counts.erase(it);
+  });
+}
+
+}  // namespace muster

@@ -1,0 +1,96 @@
+// The checkpoints of one model directory: saves them, keeps as many as asked, and finds the newest
+// good one. Thread safety: save() and the loads belong to one thread at a time; pin() and dropping
+// a pin are safe from any thread.
+//
+// A checkpoint is whole or absent, whatever is killed and whenever: its file is committed first,
+// then the text file `checkpoint` is replaced so that it names it, and only then are those it no
+// longer names deleted.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/file_system.h"
+#include "muster/checkpoint/checkpoint.h"
+
+namespace muster {
+
+struct CheckpointManagerOptions {
+  FileSystem* fs = nullptr;  // nullptr: the local one; otherwise it must outlive the manager
+  Clock* clock = nullptr;    // nullptr: the system's; otherwise it must outlive the manager
+  // The newest ones to keep; 0 keeps all.
+  int keep_checkpoint_max = 5;
+  // Of those that leave the newest, one is kept for good every so many hours; 0 keeps none. The
+  // default means never.
+  double keep_checkpoint_every_n_hours = 10000;
+};
+
+class CheckpointManager {
+ public:
+  struct Loaded {
+    std::string prefix;
+    Checkpoint checkpoint;
+    std::vector<std::string> skipped;  // what is wrong with each newer one that was passed over
+  };
+  // Keeps the file of one checkpoint from being deleted by this manager until it is dropped; it may
+  // outlive the manager.
+  using Pin = std::shared_ptr<const void>;
+
+  // Opens and reads nothing yet: several may look at one directory, but only one may save into it.
+  // Throws InvalidArgument for an empty directory or negative limits.
+  explicit CheckpointManager(std::string model_dir, CheckpointManagerOptions options = {});
+  ~CheckpointManager();
+  CheckpointManager(const CheckpointManager&) = delete;
+  CheckpointManager& operator=(const CheckpointManager&) = delete;
+
+  // Creates the directory and proves that files can be written there, so that a run fails before it
+  // trains and not at its first save. Throws InvalidArgument naming the directory; Unavailable when
+  // the disk is full.
+  void ensure_writable();
+
+  // Saves under "<model_dir>/model.ckpt-<global_step>", replacing what was saved at that step
+  // before, and returns that prefix. Throws what write_checkpoint throws, with the hint that the
+  // checkpoints before this one are still good. What cannot be deleted afterwards is a warning, and
+  // is tried again at the next save.
+  std::string save(const Checkpoint& checkpoint);
+
+  // The prefix of the newest checkpoint that exists, nullopt when there is none. The state file
+  // decides; when it is missing or damaged, or names nothing that exists, the directory does, with
+  // a warning.
+  std::optional<std::string> latest() const;
+  // Prefixes, oldest first.
+  std::vector<std::string> all() const;
+
+  // Throws what read_checkpoint throws.
+  Checkpoint load(const std::string& prefix_or_path) const;
+  // The newest good one, nullopt when there is none at all. One that is damaged or gone is reported
+  // by a warning that says what is wrong, and the one before it is used. Throws Corrupt listing
+  // each when all are damaged; errors that are not damage (permissions, a newer format) are thrown,
+  // not skipped.
+  std::optional<Loaded> load_latest() const;
+
+  // Throws NotFound when there is no such checkpoint (any more).
+  Pin pin(const std::string& prefix) const;
+
+  const std::string& model_dir() const { return model_dir_; }
+
+ private:
+  struct Pins;
+  struct Listing;
+  Listing list() const;
+  std::string path_of(const std::string& name) const;
+  void remove_leftovers() const;
+  // Deletes what no pin holds; what stays is returned.
+  std::vector<std::string> remove_retired(const std::vector<std::string>& retired) const;
+
+  std::string model_dir_;
+  CheckpointManagerOptions options_;
+  FileSystem& fs_;
+  Clock& clock_;
+  std::shared_ptr<Pins> pins_;
+};
+
+}  // namespace muster

@@ -1,0 +1,460 @@
+#include "muster/checkpoint/manager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+
+#include "muster/base/fault_file_system.h"
+#include "muster/base/temp_directory.h"
+#include "muster/checkpoint/internal/test_checkpoints.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::make_checkpoint;
+using testing::same;
+using ::testing::UnorderedElementsAre;
+using Names = std::vector<std::string>;
+
+FileSystem& files() { return local_file_system(); }
+Names names_in(const std::string& directory) { return files().list_directory(directory).value(); }
+std::string file_name(int64_t step) { return fmt::format("model.ckpt-{}.safetensors", step); }
+
+void overwrite(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+void flip_last_byte(const std::string& path) {
+  std::string content = files().read_file(path).value();
+  content.back() = static_cast<char>(content.back() ^ 1);
+  overwrite(path, content);
+}
+
+// Steps of the checkpoints a manager lists.
+std::vector<int64_t> steps_of(const CheckpointManager& manager) {
+  std::vector<int64_t> steps;
+  for (const std::string& prefix : manager.all()) steps.push_back(checkpoint_step(prefix));
+  return steps;
+}
+
+TEST(CheckpointManager, SavesAndFindsTheNewest) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "deep/model";
+  CheckpointManager manager(model_dir);
+  EXPECT_EQ(manager.latest(), std::nullopt);
+  EXPECT_FALSE(manager.load_latest().has_value());
+  EXPECT_THAT(manager.all(), ElementsAre());
+  manager.ensure_writable();
+  EXPECT_THAT(names_in(model_dir), ElementsAre());
+
+  EXPECT_EQ(manager.save(make_checkpoint(0)), model_dir + "/model.ckpt-0");
+  EXPECT_EQ(manager.save(make_checkpoint(120)), model_dir + "/model.ckpt-120");
+  EXPECT_EQ(manager.latest(), model_dir + "/model.ckpt-120");
+  EXPECT_THAT(manager.all(),
+              ElementsAre(model_dir + "/model.ckpt-0", model_dir + "/model.ckpt-120"));
+  const auto loaded = manager.load_latest();
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->prefix, model_dir + "/model.ckpt-120");
+  EXPECT_TRUE(same(loaded->checkpoint, make_checkpoint(120)));
+  EXPECT_TRUE(loaded->skipped.empty());
+  EXPECT_TRUE(same(manager.load(model_dir + "/model.ckpt-0"), make_checkpoint(0)));
+
+  // Names in the state file are relative: the directory may be moved.
+  ASSERT_TRUE(files().rename(model_dir, directory / "moved").ok());
+  EXPECT_TRUE(
+      same(CheckpointManager(directory / "moved").load_latest()->checkpoint, make_checkpoint(120)));
+}
+
+TEST(CheckpointManager, StateFileText) {
+  TempDirectory directory;
+  ManualClock clock;
+  CheckpointManager manager(directory.path(), {.clock = &clock, .keep_checkpoint_max = 2});
+  for (int64_t step : {10, 20, 30}) {
+    manager.save(make_checkpoint(step));
+    clock.advance(std::chrono::seconds(60));
+  }
+  EXPECT_EQ(files().read_file(directory / "checkpoint").value(),
+            "model_checkpoint_path: \"model.ckpt-30\"\n"
+            "all_model_checkpoint_paths: \"model.ckpt-20\"\n"
+            "all_model_checkpoint_paths: \"model.ckpt-30\"\n"
+            "all_model_checkpoint_timestamps: 1700000060\n"
+            "all_model_checkpoint_timestamps: 1700000120\n"
+            "last_preserved_timestamp: 1700000000\n"
+            "# retired: \"model.ckpt-10\"\n");
+  EXPECT_THAT(names_in(directory.path()), ElementsAre("checkpoint", file_name(20), file_name(30)));
+}
+
+TEST(CheckpointManager, SameStepReplaces) {
+  TempDirectory directory;
+  CheckpointManager manager(directory.path());
+  manager.save(make_checkpoint(10));
+  manager.save(make_checkpoint(20, 1));
+  manager.save(make_checkpoint(20, 2));
+  EXPECT_THAT(steps_of(manager), ElementsAre(10, 20));
+  EXPECT_TRUE(same(manager.load_latest()->checkpoint, make_checkpoint(20, 2)));
+}
+
+TEST(CheckpointManager, KeepsAsManyAsAskedAndPurgesTheBacklog) {
+  TempDirectory directory;
+  for (int64_t step = 1; step <= 8; ++step) {
+    CheckpointManager(directory.path(), {.keep_checkpoint_max = 0}).save(make_checkpoint(step));
+  }
+  CheckpointManager all(directory.path(), {.keep_checkpoint_max = 0});
+  EXPECT_THAT(steps_of(all), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  CheckpointManager three(directory.path(), {.keep_checkpoint_max = 3});
+  three.save(make_checkpoint(9));
+  EXPECT_THAT(steps_of(three), ElementsAre(7, 8, 9));
+  EXPECT_THAT(names_in(directory.path()),
+              ElementsAre("checkpoint", file_name(7), file_name(8), file_name(9)));
+  CheckpointManager one(directory.path(), {.keep_checkpoint_max = 1});
+  one.save(make_checkpoint(4));  // an older step, but the newest save
+  EXPECT_THAT(names_in(directory.path()), ElementsAre("checkpoint", file_name(4)));
+  EXPECT_EQ(one.load_latest()->checkpoint.global_step, 4);
+}
+
+TEST(CheckpointManager, KeepsOneEverySoManyHoursForGood) {
+  TempDirectory directory;
+  ManualClock clock;
+  CheckpointManager manager(
+      directory.path(),
+      {.clock = &clock, .keep_checkpoint_max = 2, .keep_checkpoint_every_n_hours = 1});
+  // One every 30 minutes. The first stands for hour 0 without being kept; then 2 (at 1 h), 4 (at 2
+  // h) and 6 (at 3 h) are the ones a full hour after the one before.
+  for (int64_t step = 0; step <= 8; ++step) {
+    manager.save(make_checkpoint(step));
+    clock.advance(std::chrono::minutes(30));
+  }
+  EXPECT_THAT(steps_of(manager), ElementsAre(7, 8));
+  EXPECT_THAT(names_in(directory.path()), ElementsAre("checkpoint", file_name(2), file_name(4),
+                                                      file_name(6), file_name(7), file_name(8)));
+  // They are the last resort when the named ones are damaged.
+  flip_last_byte(directory / file_name(8));
+  flip_last_byte(directory / file_name(7));
+  const auto loaded = manager.load_latest();
+  EXPECT_EQ(loaded->checkpoint.global_step, 6);
+  EXPECT_EQ(loaded->skipped.size(), 2u);
+}
+
+TEST(CheckpointManager, PinnedIsNotDeleted) {
+  TempDirectory directory;
+  CheckpointManager manager(directory.path(), {.keep_checkpoint_max = 1});
+  const std::string first = manager.save(make_checkpoint(1));
+  CheckpointManager::Pin pin = manager.pin(first);
+  CheckpointManager::Pin again = manager.pin(first + ".safetensors");
+  manager.save(make_checkpoint(2));
+  manager.save(make_checkpoint(3));
+  EXPECT_THAT(steps_of(manager), ElementsAre(3));
+  EXPECT_TRUE(same(manager.load(first), make_checkpoint(1)));
+  again.reset();
+  manager.save(make_checkpoint(4));
+  EXPECT_TRUE(files().exists(directory / file_name(1)).value());
+  pin.reset();
+  manager.save(make_checkpoint(5));
+  EXPECT_THAT(names_in(directory.path()), ElementsAre("checkpoint", file_name(5)));
+  EXPECT_EQ(error_of([&] { (void)manager.pin(first); }).kind(), ErrorKind::kNotFound);
+}
+
+TEST(CheckpointManager, DamagedNewestFallsBackAndSaysSo) {
+  TempDirectory directory;
+  CheckpointManager manager(directory.path());
+  for (int64_t step : {10, 20, 30}) manager.save(make_checkpoint(step));
+  const std::string newest = directory / file_name(30);
+  const std::string good = files().read_file(newest).value();
+
+  const auto expect_fallback = [&](int64_t step, const std::string& names) {
+    ::testing::internal::CaptureStderr();
+    const auto loaded = manager.load_latest();
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(loaded.has_value());
+    EXPECT_TRUE(same(loaded->checkpoint, make_checkpoint(step)));
+    EXPECT_FALSE(loaded->skipped.empty());
+    EXPECT_THAT(loaded->skipped[0], HasSubstr(names));
+    EXPECT_THAT(said, HasSubstr(names));
+  };
+  flip_last_byte(newest);
+  expect_fallback(20, newest);
+  for (size_t length = 0; length < good.size(); length += 1 + good.size() / 20) {
+    overwrite(newest, good.substr(0, length));
+    expect_fallback(20, newest);
+  }
+  overwrite(directory / file_name(20), "");
+  expect_fallback(10, file_name(30));
+  flip_last_byte(directory / file_name(10));
+  const Error error = error_of([&] { (void)manager.load_latest(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  for (int64_t step : {10, 20, 30}) EXPECT_THAT(error.message(), HasSubstr(file_name(step)));
+
+  // A run that fell back goes on and replaces the damaged one when it gets there.
+  manager.save(make_checkpoint(30));
+  EXPECT_TRUE(same(manager.load_latest()->checkpoint, make_checkpoint(30)));
+}
+
+TEST(CheckpointManager, FileThatIsGoneIsPassedOver) {
+  TempDirectory directory;
+  CheckpointManager manager(directory.path());
+  for (int64_t step : {10, 20, 30}) manager.save(make_checkpoint(step));
+  files().remove(directory / file_name(30)).value();
+  EXPECT_EQ(manager.latest(), directory / "model.ckpt-20");
+  EXPECT_EQ(manager.load_latest()->checkpoint.global_step, 20);
+  EXPECT_THAT(steps_of(manager), ElementsAre(10, 20));
+}
+
+TEST(CheckpointManager, StateFileThatIsMissingOrDamagedIsReplacedByTheDirectory) {
+  const std::string damaged = "model_checkpoint_path: \"model.ck";
+  const std::string stale = "model_checkpoint_path: \"model.ckpt-7\"\n";
+  for (const std::string& text : {std::string(), damaged, stale}) {
+    TempDirectory directory;
+    CheckpointManager manager(directory.path(), {.keep_checkpoint_max = 2});
+    for (int64_t step : {9, 10}) manager.save(make_checkpoint(step));
+    files().remove(directory / "checkpoint").value();
+    if (!text.empty()) overwrite(directory / "checkpoint", text);
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(manager.latest(), directory / "model.ckpt-10");
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(directory / "checkpoint"));
+    EXPECT_EQ(manager.load_latest()->checkpoint.global_step, 10);
+    EXPECT_THAT(steps_of(manager), ElementsAre(9, 10));
+    manager.save(make_checkpoint(11));
+    EXPECT_THAT(names_in(directory.path()),
+                ElementsAre("checkpoint", file_name(10), file_name(11)));
+    EXPECT_THAT(steps_of(CheckpointManager(directory.path())), ElementsAre(10, 11));
+  }
+}
+
+TEST(CheckpointManager, ReadsAStateFileThatTensorFlowStyleToolsWrote) {
+  TempDirectory directory;
+  CheckpointManager manager(directory.path());
+  for (int64_t step : {1, 2}) manager.save(make_checkpoint(step));
+  // Rolled back by hand: only the first line counts.
+  overwrite(directory / "checkpoint", "model_checkpoint_path: \"model.ckpt-1\"\n");
+  EXPECT_EQ(manager.load_latest()->checkpoint.global_step, 1);
+  // A checkpoint we cannot read is an error, never a silent start from nothing.
+  overwrite(directory / "checkpoint", "model_checkpoint_path: \"model.ckpt-9\"\n");
+  overwrite(directory / "model.ckpt-9.index", "x");
+  const Error error = error_of([&] { (void)manager.load_latest(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("TensorFlow"));
+}
+
+TEST(CheckpointManager, UnusableDirectoryIsNamedBeforeAnythingRuns) {
+  TempDirectory directory;
+  overwrite(directory / "file", "x");
+  for (const std::string& model_dir : {directory / "file", directory / "file/below"}) {
+    CheckpointManager manager(model_dir);
+    const Error error = error_of([&] { manager.ensure_writable(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+    EXPECT_THAT(error.message(), HasSubstr("'" + model_dir + "'"));
+  }
+  EXPECT_EQ(error_of([] { CheckpointManager(""); }).kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error_of([] { CheckpointManager("x", {.keep_checkpoint_max = -1}); }).kind(),
+            ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error_of([] { CheckpointManager("x", {.keep_checkpoint_every_n_hours = -1}); }).kind(),
+            ErrorKind::kInvalidArgument);
+}
+
+TEST(CheckpointManager, LeftoversOfKilledSavesAreRemovedAndOthersAreNot) {
+  TempDirectory directory;
+  // A child that has come and gone: its id belongs to nobody.
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ::waitpid(gone, nullptr, 0);
+  const auto leave = [&](const std::string& name) { overwrite(directory / name, "x"); };
+  leave(fmt::format(".model.ckpt-7.safetensors.staging-{}-3", gone));
+  leave(fmt::format(".checkpoint.staging-{}-4", gone));
+  const std::string alive = fmt::format(".model.ckpt-7.safetensors.staging-{}-3", ::getppid());
+  const std::string foreign = fmt::format(".notes.txt.staging-{}-1", gone);
+  leave(alive);
+  leave(foreign);
+  leave(".model.ckpt-7.txt");
+  CheckpointManager manager(directory.path());
+  manager.save(make_checkpoint(8));
+  EXPECT_THAT(names_in(directory.path()), UnorderedElementsAre(alive, foreign, ".model.ckpt-7.txt",
+                                                               "checkpoint", file_name(8)));
+  // Two days later nobody writes it any more, whoever has that id now.
+  ManualClock later({.wall_seconds = system_clock().wall_seconds() + 2 * 24 * 3600});
+  CheckpointManager(directory.path(), {.clock = &later}).save(make_checkpoint(9));
+  EXPECT_FALSE(files().exists(directory / alive).value());
+}
+
+// The law of promise 4: a crash at any change leaves the old checkpoint or the new one, whole, and
+// nothing that the next saves do not tidy.
+void crash_everywhere(int64_t new_step, int64_t new_seed) {
+  int crashes = 0;
+  for (int64_t at = 0;; ++at) {
+    TempDirectory directory;
+    CheckpointManager before(directory.path(), {.keep_checkpoint_max = 2});
+    for (int64_t step : {10, 20}) before.save(make_checkpoint(step));
+
+    const Checkpoint fresh = make_checkpoint(new_step, new_seed);
+    FaultFileSystem faulty(files(), {.crash_at = at});
+    bool threw = false;
+    try {
+      CheckpointManager(directory.path(), {.fs = &faulty, .keep_checkpoint_max = 2}).save(fresh);
+    } catch (const Error&) {
+      threw = true;
+    }
+    CheckpointManager after(directory.path(), {.keep_checkpoint_max = 2});
+    const auto loaded = after.load_latest();
+    ASSERT_TRUE(loaded.has_value()) << "crash at " << at;
+    EXPECT_TRUE(loaded->skipped.empty()) << "crash at " << at;
+    const bool is_new = same(loaded->checkpoint, fresh);
+    ASSERT_TRUE(is_new || same(loaded->checkpoint, make_checkpoint(20))) << "crash at " << at;
+    if (!threw) {
+      EXPECT_TRUE(is_new) << "crash at " << at;
+    }
+
+    // The run resumes, gets to that step again, and goes on.
+    after.save(make_checkpoint(new_step, new_seed));
+    after.save(make_checkpoint(40));
+    EXPECT_THAT(names_in(directory.path()),
+                ElementsAre("checkpoint", file_name(new_step), file_name(40)))
+        << "crash at " << at;
+    EXPECT_TRUE(same(after.load_latest()->checkpoint, make_checkpoint(40)));
+    if (!faulty.crashed()) break;
+    ++crashes;
+  }
+  // Opening, writing and committing two files are more changes than this.
+  EXPECT_GE(crashes, 8);
+}
+
+TEST(CheckpointManager, CrashAtAnyChangeOfASave) { crash_everywhere(30, 0); }
+TEST(CheckpointManager, CrashAtAnyChangeOfASaveOfTheSameStep) { crash_everywhere(20, 5); }
+
+TEST(CheckpointManager, CrashDuringTheFirstSave) {
+  for (int64_t at = 0;; ++at) {
+    TempDirectory directory;
+    FaultFileSystem faulty(files(), {.crash_at = at});
+    try {
+      CheckpointManager(directory / "new", {.fs = &faulty}).save(make_checkpoint(0));
+    } catch (const Error&) {
+    }
+    const auto loaded = CheckpointManager(directory / "new").load_latest();
+    if (loaded) {
+      EXPECT_TRUE(same(loaded->checkpoint, make_checkpoint(0))) << "crash at " << at;
+    }
+    if (!faulty.crashed()) {
+      EXPECT_TRUE(loaded.has_value());
+      break;
+    }
+  }
+}
+
+TEST(CheckpointManager, FullDiskAtAnyChangeKeepsWhatWasThere) {
+  int failures = 0;
+  for (int64_t at = 0;; ++at) {
+    TempDirectory directory;
+    CheckpointManager(directory.path(), {.keep_checkpoint_max = 2}).save(make_checkpoint(10));
+    CheckpointManager(directory.path(), {.keep_checkpoint_max = 2}).save(make_checkpoint(20));
+    const std::string state = files().read_file(directory / "checkpoint").value();
+
+    FaultFileSystem faulty(files(), {.no_space_from = at});
+    CheckpointManager manager(directory.path(), {.fs = &faulty, .keep_checkpoint_max = 2});
+    bool threw = false;
+    try {
+      manager.save(make_checkpoint(30));
+    } catch (const Error& error) {
+      threw = true;
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
+      EXPECT_THAT(error.message(), HasSubstr("model.ckpt-30"));
+      EXPECT_THAT(error.hint(), HasSubstr("free some space"));
+      EXPECT_THAT(error.hint(), HasSubstr("model.ckpt-20 are untouched"));
+    }
+    if (!threw) break;
+    ++failures;
+    EXPECT_THAT(names_in(directory.path()), ElementsAre("checkpoint", file_name(10), file_name(20)))
+        << "full at " << at;
+    EXPECT_EQ(files().read_file(directory / "checkpoint").value(), state);
+    EXPECT_TRUE(same(manager.load_latest()->checkpoint, make_checkpoint(20)));
+    faulty.set_plan({});
+    manager.save(make_checkpoint(30));
+    EXPECT_TRUE(same(manager.load_latest()->checkpoint, make_checkpoint(30)));
+  }
+  EXPECT_GE(failures, 4);
+
+  TempDirectory directory;
+  FaultFileSystem full(files(), {.no_space_from = 0});
+  const Error error =
+      error_of([&] { CheckpointManager(directory.path(), {.fs = &full}).ensure_writable(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+}
+
+TEST(CheckpointManager, OldOnesThatCannotBeDeletedAreTriedAgain) {
+  // A file system in which nothing can be deleted for a while.
+  class Sticky : public FaultFileSystem {
+   public:
+    using FaultFileSystem::FaultFileSystem;
+    Status remove(const std::string& path) override {
+      return sticky ? Status(from_errno(EBUSY, "cannot remove '" + path + "'"))
+                    : FaultFileSystem::remove(path);
+    }
+    bool sticky = true;
+  };
+  TempDirectory directory;
+  Sticky sticky(files());
+  CheckpointManager manager(directory.path(), {.fs = &sticky, .keep_checkpoint_max = 1});
+  for (int64_t step : {1, 2, 3}) manager.save(make_checkpoint(step));
+  EXPECT_THAT(steps_of(manager), ElementsAre(3));
+  EXPECT_EQ(names_in(directory.path()).size(), 4u);
+  sticky.sticky = false;
+  manager.save(make_checkpoint(4));
+  EXPECT_THAT(names_in(directory.path()), ElementsAre("checkpoint", file_name(4)));
+}
+
+// A real process, really killed, at many moments of its saves.
+TEST(CheckpointManager, KilledProcessLeavesALoadableDirectory) {
+  TempDirectory directory;
+  int64_t newest = -1;
+  for (int round = 0; round < 30; ++round) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        CheckpointManager manager(directory.path(), {.keep_checkpoint_max = 3});
+        const auto start = manager.load_latest();
+        int64_t step = start ? start->checkpoint.global_step : -1;
+        for (int n = 0; n < 5000; ++n) {
+          manager.save(make_checkpoint(++step));
+          if (n == 0 && ::write(ends[1], "x", 1) != 1) ::_exit(1);
+        }
+      } catch (...) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    char first_save = 0;  // or the end of the pipe, when the child failed
+    const bool saved = ::read(ends[0], &first_save, 1) == 1;
+    ::close(ends[0]);
+    ::usleep(static_cast<useconds_t>(717 * round));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(saved) << "the saving process failed in round " << round;
+
+    const auto loaded =
+        CheckpointManager(directory.path(), {.keep_checkpoint_max = 3}).load_latest();
+    ASSERT_TRUE(loaded.has_value()) << "round " << round;
+    const int64_t step = loaded->checkpoint.global_step;
+    ASSERT_GT(step, newest) << "round " << round;
+    newest = step;
+    EXPECT_TRUE(loaded->skipped.empty()) << "round " << round;
+    EXPECT_TRUE(same(loaded->checkpoint, make_checkpoint(step))) << "round " << round;
+  }
+  CheckpointManager last(directory.path(), {.keep_checkpoint_max = 3});
+  for (int n = 0; n < 3; ++n) last.save(make_checkpoint(++newest));
+  EXPECT_THAT(names_in(directory.path()),
+              UnorderedElementsAre("checkpoint", file_name(newest - 2), file_name(newest - 1),
+                                   file_name(newest)));
+}
+
+}  // namespace
+}  // namespace muster
