@@ -1,0 +1,473 @@
+#include "muster/data/dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "muster/base/error.h"
+
+namespace muster {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Lists = std::vector<std::vector<int64_t>>;
+
+std::vector<int64_t> values_of(const Element& element) {
+  const Tensor flat = element.values()[0].tensor().contiguous().view({-1});
+  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
+}
+
+Lists lists(Iterator& iterator) {
+  Lists all;
+  Element element;
+  while (iterator.next(&element)) all.push_back(values_of(element));
+  return all;
+}
+
+Lists lists(const Dataset& dataset, uint64_t seed = 0) {
+  return lists(*dataset.iterator({.seed = seed}));
+}
+
+std::vector<int64_t> flat(const Dataset& dataset, uint64_t seed = 0) {
+  std::vector<int64_t> all;
+  for (const auto& list : lists(dataset, seed)) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+std::vector<int64_t> sorted(std::vector<int64_t> values) {
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+std::vector<int64_t> count_to(int64_t n) {
+  std::vector<int64_t> values(static_cast<size_t>(n));
+  std::iota(values.begin(), values.end(), int64_t{0});
+  return values;
+}
+
+Error error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return internal_error("nothing was thrown");
+}
+
+// Numbers 0 … n-1 that remember which of them were read.
+class Watched final : public Source {
+ public:
+  explicit Watched(int64_t size) : size_(size) {}
+  std::string kind() const override { return "watched"; }
+  int64_t size() const override { return size_; }
+  Element element(int64_t index) const override {
+    const std::lock_guard lock(mutex_);
+    read_.push_back(index);
+    return Element(torch::full({}, index, torch::kInt64));
+  }
+  std::vector<int64_t> read() const {
+    const std::lock_guard lock(mutex_);
+    return read_;
+  }
+
+ private:
+  const int64_t size_;
+  mutable std::mutex mutex_;
+  mutable std::vector<int64_t> read_;
+};
+
+TEST(Dataset, TransformationsFollowTfData) {
+  EXPECT_EQ(lists(Dataset::range(10).batch(4, {.drop_remainder = true})),
+            (Lists{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(lists(Dataset::range(5).batch(2).repeat(2)),
+            (Lists{{0, 1}, {2, 3}, {4}, {0, 1}, {2, 3}, {4}}));
+  EXPECT_EQ(lists(Dataset::range(5).repeat(2).batch(4)),
+            (Lists{{0, 1, 2, 3}, {4, 0, 1, 2}, {3, 4}}));
+  EXPECT_THAT(flat(Dataset::range(3).take(-1)), ElementsAre(0, 1, 2));
+  EXPECT_THAT(flat(Dataset::range(3).skip(-1)), ElementsAre());
+  EXPECT_THAT(flat(Dataset::range(7).skip(2).take(3)), ElementsAre(2, 3, 4));
+  EXPECT_THAT(flat(Dataset::range(7).shard(3, 0)), ElementsAre(0, 3, 6));
+  EXPECT_THAT(flat(Dataset::range(7).shard(3, 2)), ElementsAre(2, 5));
+  EXPECT_THAT(flat(Dataset::range(0).shard(2, 1)), ElementsAre());
+  EXPECT_THAT(flat(Dataset::range(2).repeat(0)), ElementsAre());
+  EXPECT_THAT(flat(Dataset::range(0).repeat()), ElementsAre());
+  EXPECT_THAT(flat(Dataset::range(3).batch(5, {.drop_remainder = true}).repeat()), ElementsAre());
+  EXPECT_THAT(flat(Dataset::range(3).repeat().take(7)), ElementsAre(0, 1, 2, 0, 1, 2, 0));
+  EXPECT_EQ(lists(Dataset::range(8).batch(2).batch(2)), (Lists{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(flat(Dataset::range(20).shuffle(1)), count_to(20));
+}
+
+TEST(Dataset, BadArgumentsAreNamed) {
+  const Dataset range = Dataset::range(4);
+  const Error shard = error_of([&] { range.shard(2, 2); });
+  EXPECT_EQ(shard.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(shard.message(), HasSubstr("index must be between 0 and num_shards-1"));
+  const std::vector<std::function<void()>> calls{
+      [&] { range.shard(0, 0); },
+      [&] { range.batch(0); },
+      [&] { range.global_batch(-1); },
+      [&] { range.shuffle(0); },
+      [&] { range.repeat(-2); },
+      [&] { range.take(-2); },
+      [&] { range.skip(-2); },
+      [&] { range.prefetch(-1); },
+      [&] { Dataset::range(-1); },
+      [&] { range.map(Dataset::MapFunction()); },
+      [&] { Dataset::from_tensor_slices(Element()); },
+      [&] { Dataset::from_tensor_slices(Element(torch::zeros({}))); },
+      [&] { range.batch(2).iterator({.sharding = {.num_replicas = 2, .replica = 2}}); }};
+  for (size_t i = 0; i < calls.size(); ++i) {
+    EXPECT_EQ(error_of(calls[i]).kind(), ErrorKind::kInvalidArgument) << "call " << i;
+  }
+
+  const Error unequal = error_of([] {
+    Dataset::from_tensor_slices(Element::tuple({torch::zeros({3, 2}), torch::zeros({4})}));
+  });
+  EXPECT_THAT(unequal.message(), AllOf(HasSubstr("float32[3, 2]"), HasSubstr("float32[4]")));
+
+  const Error unbatched =
+      error_of([&] { range.shuffle(2).iterator({.sharding = {.num_replicas = 2}}); });
+  EXPECT_EQ(unbatched.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(unbatched.what(), AllOf(HasSubstr("range(4) > shuffle(2)"), HasSubstr("batch(")));
+}
+
+TEST(Dataset, KnowsItsCardinality) {
+  const Dataset ten = Dataset::range(10);
+  EXPECT_EQ(ten.repeat().cardinality(), kInfinite);
+  EXPECT_EQ(ten.repeat().take(25).cardinality(), 25);
+  EXPECT_EQ(ten.repeat().skip(25).cardinality(), kInfinite);
+  EXPECT_EQ(ten.repeat(3).batch(4).cardinality(), 8);
+  EXPECT_EQ(ten.batch(4).repeat(3).cardinality(), 9);
+  EXPECT_EQ(ten.batch(4, {.drop_remainder = true}).cardinality(), 2);
+  EXPECT_EQ(ten.shard(3, 0).cardinality(), 4);
+  EXPECT_EQ(Dataset::range(0).repeat().cardinality(), 0);
+  EXPECT_EQ(Dataset::from_tensors(Element(torch::zeros({5}))).cardinality(), 1);
+  EXPECT_FALSE(ten.batch(2).hand_sharded());
+  EXPECT_TRUE(ten.shard(2, 0).shuffle(4).batch(2).hand_sharded());
+  EXPECT_EQ(ten.shuffle(4).repeat().batch(2).prefetch().describe(),
+            "range(10) > shuffle(4) > repeat > batch(2) > prefetch(2)");
+}
+
+TEST(Shuffle, IsAWindowOfTheBufferAndAPermutationEveryEpoch) {
+  const auto order = flat(Dataset::range(100).shuffle(10).repeat(2), 1);
+  ASSERT_EQ(order.size(), 200u);
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    const std::vector<int64_t> one(order.begin() + epoch * 100, order.begin() + epoch * 100 + 100);
+    EXPECT_EQ(sorted(one), count_to(100));
+    EXPECT_NE(one, count_to(100));
+    for (int64_t at = 0; at < 100; ++at) EXPECT_LE(one[at], at + 9) << "output " << at;
+  }
+}
+
+TEST(Shuffle, OrdersComeFromSeedAndEpoch) {
+  const auto epochs = [](const ShuffleOptions& options, uint64_t seed) {
+    const auto all = flat(Dataset::range(50).shuffle(50, options).repeat(2), seed);
+    return std::pair(std::vector(all.begin(), all.begin() + 50),
+                     std::vector(all.begin() + 50, all.end()));
+  };
+  const auto plain = epochs({}, 1);
+  EXPECT_NE(plain.first, plain.second);
+  EXPECT_EQ(plain, epochs({}, 1));
+  EXPECT_NE(plain.first, epochs({}, 2).first);
+  EXPECT_EQ(epochs({.seed = 9}, 1), epochs({.seed = 9}, 2));
+  const auto fixed = epochs({.reshuffle_each_iteration = false}, 1);
+  EXPECT_EQ(fixed.first, fixed.second);
+}
+
+TEST(Shuffle, AFullBufferGivesEveryPermutationEquallyOften) {
+  constexpr int kTrials = 24000;
+  std::map<std::vector<int64_t>, int> counts;
+  const auto iterator =
+      Dataset::range(4).shuffle(100).repeat(kTrials).batch(4).iterator({.seed = 3});
+  Element element;
+  while (iterator->next(&element)) ++counts[values_of(element)];
+  ASSERT_EQ(counts.size(), 24u);
+  double chi_square = 0;
+  for (const auto& [order, count] : counts) {
+    chi_square += (count - kTrials / 24.0) * (count - kTrials / 24.0) / (kTrials / 24.0);
+  }
+  // 23 degrees of freedom: 49.7 is exceeded once in a thousand.
+  EXPECT_LT(chi_square, 49.7);
+}
+
+TEST(Dataset, KeepsStructureAndStrings) {
+  const Element element = Element::tuple(
+      {Element::dict({{"name", Element(Value(Strings({"a", "bc", "", "def"})))},
+                      {"x", Element(torch::arange(8).to(torch::kFloat32).view({4, 2}))}}),
+       Element(torch::arange(4).to(torch::kUInt8))});
+  const auto iterator = Dataset::from_tensor_slices(element).batch(3).iterator();
+  Element batch;
+  ASSERT_TRUE(iterator->next(&batch));
+  EXPECT_EQ(batch.describe(), "({name: string[3], x: float32[3, 2]}, uint8[3])");
+  EXPECT_EQ(batch.values()[0].strings()[1], "bc");
+  ASSERT_TRUE(iterator->next(&batch));
+  EXPECT_EQ(batch.values()[0].strings()[0], "def");
+  EXPECT_TRUE(torch::equal(batch.values()[1].tensor(), torch::tensor({{6.f, 7.f}})));
+
+  const auto single = Dataset::from_tensor_slices(element).skip(1).iterator();
+  ASSERT_TRUE(single->next(&batch));
+  EXPECT_EQ(batch.describe(), "({name: string[], x: float32[2]}, uint8[])");
+}
+
+TEST(Dataset, ElementsCanBeWrittenTo) {
+  const Tensor data = torch::arange(6).view({3, 2});
+  const auto zero = [](const Element& element) {
+    element.value().tensor().zero_();
+    return element;
+  };
+  flat(Dataset::from_tensor_slices(Element(data)).map(zero));
+  flat(Dataset::from_tensor_slices(Element(data)).batch(2).map(zero));
+  flat(Dataset::from_tensors(Element(data)).map(zero));
+  EXPECT_TRUE(torch::equal(data, torch::arange(6).view({3, 2})));
+}
+
+TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
+  const auto odd_one_out = [](const Element& element) -> Element {
+    if (values_of(element)[0] == 4) throw std::runtime_error("cannot decode");
+    return element;
+  };
+  const Dataset mapped = Dataset::range(7).map(odd_one_out, {.name = "decode"});
+  for (const Dataset& dataset : {mapped, mapped.prefetch(2),
+                                 Dataset::range(7).batch(1).map(odd_one_out, {.name = "decode"})}) {
+    const auto iterator = dataset.iterator();
+    Element element;
+    std::vector<int64_t> seen;
+    int errors = 0;
+    json saved;
+    for (bool more = true; more;) {
+      try {
+        more = iterator->next(&element);
+        if (more) seen.push_back(values_of(element)[0]);
+      } catch (const Error& error) {
+        ++errors;
+        EXPECT_EQ(seen.size(), 4u);
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("'decode'"), HasSubstr("cannot decode"),
+                                        HasSubstr("4 (pass 0)"), HasSubstr("range(7)")));
+        saved = iterator->save();
+      }
+    }
+    EXPECT_EQ(errors, 1);
+    EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 5, 6));
+    const auto again = dataset.iterator();
+    again->restore(saved);
+    EXPECT_EQ(lists(*again), (Lists{{5}, {6}}));
+  }
+
+  // A failing element takes its batch with it, not the ones behind.
+  const auto batches = mapped.batch(3).iterator();
+  Element element;
+  ASSERT_TRUE(batches->next(&element));
+  EXPECT_THROW(batches->next(&element), Error);
+  ASSERT_TRUE(batches->next(&element));
+  EXPECT_THAT(values_of(element), ElementsAre(6));
+}
+
+TEST(Map, KeysNameTheElementNotItsPlace) {
+  const auto drawn = [](const Dataset& before, uint64_t seed) {
+    std::map<int64_t, std::set<uint64_t>> keys;
+    std::mutex mutex;
+    flat(before.map([&](const Element& element, RandomKey key) {
+      const std::lock_guard lock(mutex);
+      keys[values_of(element)[0]].insert(key.key ^ key.stream);
+      return element;
+    }),
+         seed);
+    return keys;
+  };
+  const auto plain = drawn(Dataset::range(20), 1);
+  EXPECT_EQ(drawn(Dataset::range(20).shuffle(20), 1), plain);
+  EXPECT_NE(drawn(Dataset::range(20), 2), plain);
+  const auto epochs = drawn(Dataset::range(20).shuffle(5).repeat(3), 1);
+  for (const auto& [value, keys] : epochs) {
+    EXPECT_EQ(keys.size(), 3u);
+    EXPECT_TRUE(keys.contains(*plain.at(value).begin()));
+  }
+}
+
+TEST(Batch, ShapesThatDifferAreShown) {
+  const auto ragged = Dataset::range(3)
+                          .map([](const Element& element) {
+                            return Element(torch::zeros({1 + values_of(element)[0]}));
+                          })
+                          .batch(2)
+                          .iterator();
+  Element element;
+  const Error error = error_of([&] { ragged->next(&element); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("float32[1]"), HasSubstr("float32[2]")));
+  EXPECT_TRUE(ragged->next(&element));
+}
+
+TEST(Sharding, OnlyOwnRowsAreRead) {
+  const auto source = std::make_shared<Watched>(20);
+  const auto iterator = Dataset::from_source(source)
+                            .shuffle(20)
+                            .map([](const Element& element) { return element; })
+                            .batch(2)
+                            .iterator({.seed = 4, .sharding = {.num_replicas = 3, .replica = 1}});
+  std::vector<int64_t> seen;
+  for (const auto& list : lists(*iterator)) seen.insert(seen.end(), list.begin(), list.end());
+  EXPECT_EQ(source->read(), seen);
+  EXPECT_EQ(seen.size(), 6u);  // of the last round, [18, 20), nothing but the shape
+}
+
+TEST(Sharding, AReplicaWithoutRowsGetsTheRightShapes) {
+  const Element element = Element::dict({{"image", Element(torch::zeros({3, 4, 5}))},
+                                         {"label", Element(torch::zeros({3}, torch::kInt64))}});
+  const auto to_float = [](const Element& batch) {
+    return batch.transform(
+        [](const Value& value) { return Value(value.tensor().to(torch::kFloat64)); });
+  };
+  const Dataset slices = Dataset::from_tensor_slices(element);
+  const IteratorOptions last{.sharding = {.num_replicas = 4, .replica = 3}};
+  for (const auto& [dataset, described] :
+       {std::pair{slices.batch(1), "{image: float32[0, 4, 5], label: int64[0]}"},
+        std::pair{slices.map(to_float).batch(1), "{image: float64[0, 4, 5], label: float64[0]}"},
+        std::pair{slices.batch(1).map(to_float), "{image: float64[0, 4, 5], label: float64[0]}"},
+        std::pair{slices.global_batch(3).prefetch(), "{image: float32[0, 4, 5], label: int64[0]}"},
+        std::pair{slices.batch(3).batch(1), "{image: float32[0, 3, 4, 5], label: int64[0, 3]}"}}) {
+    const auto iterator = dataset.iterator(last);
+    Element batch;
+    ASSERT_TRUE(iterator->next(&batch)) << dataset.describe();
+    EXPECT_EQ(batch.describe(), described) << dataset.describe();
+    EXPECT_FALSE(iterator->next(&batch));
+  }
+}
+
+TEST(Sharding, RoundsNeverStraddleEpochsWhenRepeatFollowsBatch) {
+  const Dataset dataset = Dataset::range(5).batch(2).repeat(2);
+  EXPECT_EQ(lists(*dataset.iterator({.sharding = {.num_replicas = 2, .replica = 0}})),
+            (Lists{{0, 1}, {4}, {0, 1}, {4}}));
+  EXPECT_EQ(lists(*dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}})),
+            (Lists{{2, 3}, {}, {2, 3}, {}}));
+}
+
+TEST(Prefetch, ReadsAheadAndNoFurther) {
+  const auto source = std::make_shared<Watched>(1000);
+  const Dataset dataset = Dataset::from_source(source).batch(1).prefetch(3);
+  {
+    const auto iterator = dataset.iterator();
+    Element element;
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(iterator->next(&element));
+    EXPECT_EQ(iterator->position(), (Position{0, 5, 5}));
+  }
+  // Handed out, queued, and one in the thread's hands.
+  EXPECT_LE(source->read().size(), 5u + 3u + 1u);
+  const auto never_read = dataset.iterator();
+}
+
+TEST(Prefetch, AClosedIteratorDoesNotFinishItsBatch) {
+  constexpr int kSize = 3000;
+  std::atomic<int> calls = 0;
+  auto iterator = Dataset::range(2 * kSize)
+                      .map([&](const Element& element) {
+                        if (++calls > kSize)
+                          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                        return element;
+                      })
+                      .batch(kSize)
+                      .prefetch(1)
+                      .iterator();
+  Element element;
+  ASSERT_TRUE(iterator->next(&element));
+  while (calls <= kSize) std::this_thread::yield();
+  iterator.reset();
+  EXPECT_LT(calls, 2 * kSize);
+}
+
+TEST(Restore, ReadsNothingOfWhatWasTrainedOn) {
+  const auto source = std::make_shared<Watched>(100);
+  const Dataset dataset = Dataset::from_source(source).shuffle(100).repeat().batch(10);
+  const auto first = dataset.iterator();
+  Element element;
+  for (int i = 0; i < 17; ++i) first->next(&element);
+  EXPECT_EQ(first->position(), (Position{1, 70, 170}));
+  const auto second = dataset.iterator();
+  const size_t before = source->read().size();
+  second->restore(first->save());
+  EXPECT_EQ(second->position(), (Position{1, 70, 170}));
+  EXPECT_EQ(source->read().size(), before);
+  EXPECT_LT(first->save().dump().size(), 700u);
+}
+
+TEST(Restore, EpochsBatchSizeMapsAndPrefetchMayChange) {
+  const Dataset shuffled = Dataset::range(10).shuffle(10);
+  const auto first = shuffled.repeat(1).batch(4).iterator({.seed = 6});
+  Element element;
+  Lists trained;
+  while (first->next(&element)) trained.push_back(values_of(element));
+  const auto second = shuffled.repeat(2)
+                          .batch(5)
+                          .map([](const Element& batch) { return batch; })
+                          .prefetch()
+                          .iterator();
+  second->restore(first->save());
+  std::vector<int64_t> rest;
+  for (const auto& list : lists(*second)) rest.insert(rest.end(), list.begin(), list.end());
+  const auto both = flat(shuffled.repeat(2), 6);
+  EXPECT_EQ(rest, std::vector(both.begin() + 10, both.end()));
+}
+
+TEST(Restore, APositionOfAnotherPipelineIsRefused) {
+  const Dataset dataset = Dataset::range(10).shuffle(5).batch(2);
+  const auto iterator = dataset.iterator({.seed = 1});
+  Element element;
+  ASSERT_TRUE(iterator->next(&element));
+  const auto reference = dataset.iterator({.seed = 1});
+  reference->next(&element);
+  const Lists rest = lists(*reference);
+
+  const auto refused = [&](const json& state) {
+    const Error error = error_of([&] { iterator->restore(state); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << state.dump();
+    return std::string(error.what());
+  };
+  EXPECT_THAT(refused(Dataset::range(10).repeat(2).batch(2).iterator()->save()),
+              AllOf(HasSubstr("range > repeat > batch"), HasSubstr("range > shuffle > batch")));
+  EXPECT_THAT(refused(Dataset::range(10).shuffle(4).batch(2).iterator()->save()),
+              AllOf(HasSubstr("buffer"), HasSubstr("4"), HasSubstr("5")));
+  EXPECT_THAT(refused(Dataset::range(12).shuffle(5).batch(2).iterator()->save()),
+              AllOf(HasSubstr("10"), HasSubstr("12")));
+  EXPECT_THAT(refused(Dataset::range(10).shuffle(5, {.seed = 8}).batch(2).iterator()->save()),
+              HasSubstr("seed"));
+  refused(json());
+  refused(json::array());
+  refused({{"format", "muster.input.1"}, {"seed", -1}, {"stream", json::object()}});
+  refused({{"format", "muster.input.1"}, {"seed", 1u}, {"stream", 4}});
+  // Refused before anything changed.
+  EXPECT_EQ(lists(*iterator), rest);
+
+  json broken = dataset.iterator()->save();
+  broken["stream"]["consumed"] = -3;
+  EXPECT_THAT(refused(broken), HasSubstr("consumed"));
+  broken = dataset.iterator()->save();
+  broken["stream"]["input"]["emitted"] = 11;
+  EXPECT_THAT(refused(broken), HasSubstr("11"));
+}
+
+TEST(Restore, AHandShardedPositionStaysWithItsShard) {
+  const auto make = [](int64_t shards, int64_t index) {
+    return Dataset::range(10).shard(shards, index).batch(2).iterator();
+  };
+  const auto first = make(2, 1);
+  Element element;
+  first->next(&element);
+  const auto same = make(2, 1);
+  same->restore(first->save());
+  EXPECT_EQ(lists(*same), (Lists{{5, 7}, {9}}));
+  const Error error = error_of([&] { make(3, 1)->restore(first->save()); });
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("num_shards"), HasSubstr("2"), HasSubstr("3")));
+}
+
+}  // namespace
+}  // namespace muster

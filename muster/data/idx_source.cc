@@ -1,0 +1,92 @@
+#include "muster/data/idx_source.h"
+
+#include <torch/torch.h>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/strings.h"
+#include "muster/formats/idx.h"
+
+namespace muster::data {
+namespace {
+
+using formats::IdxArray;
+using formats::IdxType;
+
+Tensor to_int64(const IdxArray& array, const std::string& path) {
+  const auto from = [&](DType dtype) {
+    // from_blob does not write; the cast below copies.
+    return torch::from_blob(const_cast<char*>(array.data.data()), array.shape, dtype)
+        .to(torch::kInt64, /*non_blocking=*/false, /*copy=*/true);
+  };
+  switch (array.type) {
+    case IdxType::kUint8:
+      return from(torch::kUInt8);
+    case IdxType::kInt8:
+      return from(torch::kInt8);
+    case IdxType::kInt16:
+      return from(torch::kInt16);
+    case IdxType::kInt32:
+      return from(torch::kInt32);
+    default:
+      throw invalid_argument(fmt::format("the labels in {} are {}, not integers", path,
+                                         formats::to_string(array.type)));
+  }
+}
+
+}  // namespace
+
+Dataset from_idx(const std::string& images_path, const std::string& labels_path) {
+  FileSystem& files = local_file_system();
+  const IdxArray images = formats::read_idx(files, images_path).value();
+  const IdxArray labels = formats::read_idx(files, labels_path).value();
+  if (images.type != IdxType::kUint8 || images.shape.size() != 3) {
+    throw invalid_argument(
+        fmt::format("the images in {} are {}{}, not uint8[n, height, width]", images_path,
+                    formats::to_string(images.type), describe(images.shape)),
+        "are images and labels the wrong way round?");
+  }
+  if (labels.shape.size() != 1) {
+    throw invalid_argument(
+        fmt::format("the labels in {} are {}{}, not one number per image", labels_path,
+                    formats::to_string(labels.type), describe(labels.shape)),
+        "are images and labels the wrong way round?");
+  }
+  if (images.shape[0] != labels.shape[0]) {
+    throw corrupt(fmt::format("{} has {} images, but {} has {} labels", images_path,
+                              images.shape[0], labels_path, labels.shape[0]),
+                  "take both files from the same data set, of the same split");
+  }
+  Tensor pixels =
+      torch::empty({images.shape[0], images.shape[1], images.shape[2], 1}, torch::kUInt8);
+  std::memcpy(pixels.data_ptr(), images.data.data(), images.data.size());
+  return Dataset::from_tensor_slices(
+      Element::tuple({std::move(pixels), to_int64(labels, labels_path)}));
+}
+
+Dataset mnist(const std::string& data_dir, const std::string& split) {
+  if (split != "train" && split != "test") {
+    throw invalid_argument(fmt::format("there is no split \"{}\" of this data set", split),
+                           "pass \"train\" or \"test\"");
+  }
+  const std::string prefix = split == "train" ? "train" : "t10k";
+  std::vector<std::string> missing;
+  const auto find = [&](const std::string& name) {
+    for (const char* ending : {"", ".gz"}) {
+      const std::string path = join_path(data_dir, name + ending);
+      if (local_file_system().exists(path).value()) return path;
+    }
+    missing.push_back(name + "[.gz]");
+    return std::string();
+  };
+  const std::string images = find(prefix + "-images-idx3-ubyte");
+  const std::string labels = find(prefix + "-labels-idx1-ubyte");
+  if (!missing.empty()) {
+    throw not_found(
+        fmt::format("the data directory {} has no {}", data_dir, join(missing, " and no ")),
+        "make a data set with: muster data digits --out " + data_dir);
+  }
+  return from_idx(images, labels);
+}
+
+}  // namespace muster::data

@@ -1,0 +1,21 @@
+// Data sets from IDX files, the format of MNIST and Fashion-MNIST, gzip or not.
+// Thread safety: pure functions; the files are read when they are called, whole.
+#pragma once
+
+#include <string>
+
+#include "muster/data/dataset.h"
+
+namespace muster::data {
+
+// Tuples (uint8[height, width, 1], int64 scalar): an image and its label. Throws NotFound for a
+// missing file, Corrupt for a broken one and when the numbers of images and labels differ,
+// InvalidArgument when the images are not uint8[n, height, width] or the labels no integers [n].
+Dataset from_idx(const std::string& images_path, const std::string& labels_path);
+
+// from_idx of MNIST's own file names in `data_dir`: train-images-idx3-ubyte,
+// train-labels-idx1-ubyte, t10k-… for "test", each with or without ".gz". Throws NotFound listing
+// the files that are missing, InvalidArgument for another split.
+Dataset mnist(const std::string& data_dir, const std::string& split);
+
+}  // namespace muster::data

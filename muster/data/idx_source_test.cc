@@ -1,0 +1,92 @@
+#include "muster/data/idx_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdlib>
+
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
+#include "muster/formats/idx.h"
+
+namespace muster::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+void write(const std::string& path, const std::vector<int64_t>& shape, bool gzip = false) {
+  formats::IdxArray array{.shape = shape};
+  for (int64_t i = 0; i < array.size(); ++i) array.data.push_back(static_cast<char>(i % 251));
+  formats::write_idx(local_file_system(), path, array, {.gzip = gzip}).value();
+}
+
+Error error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return internal_error("nothing was thrown");
+}
+
+TEST(Idx, GivesImagesWithAChannelAndInt64Labels) {
+  const TempDirectory dir;
+  write(dir / "images", {3, 2, 4});
+  write(dir / "labels", {3}, true);
+  const Dataset dataset = from_idx(dir / "images", dir / "labels");
+  EXPECT_EQ(dataset.cardinality(), 3);
+  const auto iterator = dataset.batch(2).iterator();
+  Element batch;
+  ASSERT_TRUE(iterator->next(&batch));
+  EXPECT_EQ(batch.describe(), "(uint8[2, 2, 4, 1], int64[2])");
+  EXPECT_TRUE(
+      torch::equal(batch.values()[0].tensor().flatten(), torch::arange(16).to(torch::kUInt8)));
+  ASSERT_TRUE(iterator->next(&batch));
+  EXPECT_EQ(batch.describe(), "(uint8[1, 2, 4, 1], int64[1])");
+  EXPECT_EQ(batch.values()[1].tensor().item<int64_t>(), 2);
+}
+
+TEST(Idx, ErrorsNameTheFiles) {
+  const TempDirectory dir;
+  write(dir / "images", {3, 2, 2});
+  write(dir / "labels", {2});
+  const Error counts = error_of([&] { from_idx(dir / "images", dir / "labels"); });
+  EXPECT_EQ(counts.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(counts.message(), AllOf(HasSubstr("3 images"), HasSubstr("2 labels"),
+                                      HasSubstr(dir / "images"), HasSubstr(dir / "labels")));
+  EXPECT_EQ(error_of([&] { from_idx(dir / "labels", dir / "images"); }).kind(),
+            ErrorKind::kInvalidArgument);
+
+  const Error missing = error_of([&] { mnist(dir.path(), "train"); });
+  EXPECT_EQ(missing.kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(missing.message(), AllOf(HasSubstr("train-images-idx3-ubyte[.gz]"),
+                                       HasSubstr("train-labels-idx1-ubyte[.gz]")));
+  EXPECT_THAT(missing.hint(), HasSubstr("muster data digits --out " + dir.path()));
+  EXPECT_EQ(error_of([&] { mnist(dir.path(), "validation"); }).kind(), ErrorKind::kInvalidArgument);
+}
+
+TEST(Idx, MnistFindsPlainAndCompressedFiles) {
+  const TempDirectory dir;
+  write(dir / "t10k-images-idx3-ubyte.gz", {5, 3, 3}, true);
+  write(dir / "t10k-labels-idx1-ubyte", {5});
+  EXPECT_EQ(mnist(dir.path(), "test").cardinality(), 5);
+}
+
+TEST(Idx, ReadsFashionMnist) {
+  const char* data = std::getenv("MUSTER_TEST_DATA");
+  if (data == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
+  const Dataset train = mnist(join_path(data, "fashion-mnist"), "train");
+  EXPECT_EQ(train.cardinality(), 60000);
+  EXPECT_EQ(mnist(join_path(data, "fashion-mnist"), "test").cardinality(), 10000);
+  Tensor counts = torch::zeros({10}, torch::kInt64);
+  const auto iterator = train.shuffle(60000).batch(1000).iterator();
+  Element batch;
+  while (iterator->next(&batch)) counts += batch.values()[1].tensor().bincount({}, 10);
+  // The data set is balanced: 6,000 images of each of its ten classes.
+  EXPECT_TRUE(torch::equal(counts, torch::full({10}, 6000, torch::kInt64)));
+}
+
+}  // namespace
+}  // namespace muster::data

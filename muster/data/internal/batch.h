@@ -1,0 +1,163 @@
+// Batches: the one place where elements become rows, and where they are dealt to replicas.
+#pragma once
+
+#include "muster/data/internal/elements.h"
+
+namespace muster::data::internal {
+
+// Joins what a batch pulls from its input.
+template <typename T>
+class Collector;
+
+template <>
+class Collector<Ref> {
+ public:
+  explicit Collector(Reader reader) : reader_(std::move(reader)) {}
+  Element join(std::span<Ref> refs) { return reader_.gather(refs); }
+  bool knows_empty() const { return reader_.knows_empty(); }
+
+ private:
+  Reader reader_;
+};
+
+template <>
+class Collector<Item> {
+ public:
+  // Throws the first error among the items.
+  Element join(std::span<Item> items);
+  bool knows_empty() const { return false; }
+};
+
+// The element with zero rows in place of what it has.
+Element without_rows(const Element& batch);
+
+template <typename T>
+class BatchStream final : public Stream<Item> {
+ public:
+  using Open = std::function<std::unique_ptr<Stream<T>>()>;
+
+  // `open` makes the input; it is called again when a replica needs the shape of an element and has
+  // none.
+  BatchStream(Open open, Collector<T> collector, const Batch& batch, const Sharding& sharding)
+      : open_(std::move(open)),
+        input_(open_()),
+        collector_(std::move(collector)),
+        drop_remainder_(batch.drop_remainder),
+        sharded_(sharding.num_replicas > 1) {
+    const int64_t n = sharding.num_replicas, r = sharding.replica;
+    if (batch.global) {
+      const int64_t share = batch.size / n, larger = batch.size % n;
+      round_ = batch.size;
+      begin_ = r * share + std::min(r, larger);
+      size_ = share + (r < larger ? 1 : 0);
+    } else {
+      round_ = batch.size * n;
+      begin_ = batch.size * r;
+      size_ = batch.size;
+    }
+    pulled_.resize(static_cast<size_t>(size_));
+  }
+
+  void start(int64_t run) override {
+    run_ = run;
+    consumed_ = 0;
+    input_->start(run);
+  }
+  int64_t read(Item* out, int64_t count) override {
+    int64_t got = 0;
+    while (got < count && produce(out + got)) ++got;
+    return got;
+  }
+  int64_t skip(int64_t count) override {
+    int64_t got = 0;
+    for (; got < count; ++got) {
+      const int64_t passed = input_->skip(round_);
+      if (passed == 0 || (drop_remainder_ && passed < round_)) break;
+      consumed_ += passed;
+    }
+    return got;
+  }
+  int64_t examples_per_element() const override { return round_ * input_->examples_per_element(); }
+  void mark(Marks& marks) const override {
+    marks.push_back(consumed_);
+    input_->mark(marks);
+  }
+  Position position(MarkReader& marks) const override {
+    marks.next();
+    return input_->position(marks);
+  }
+  json identity() const override {
+    json state = own_identity();
+    state["input"] = input_->identity();
+    return state;
+  }
+  json save(MarkReader& marks) const override {
+    json state = own_identity();
+    state["consumed"] = marks.next();
+    state["input"] = input_->save(marks);
+    return state;
+  }
+  void restore(const json& state, int64_t run) override {
+    run_ = run;
+    consumed_ = saved_count(state, "consumed");
+    input_->restore(state.at("input"), run);
+  }
+
+ private:
+  // Sizes are left out: a position is a count of examples, and any batch size continues from it.
+  static json own_identity() { return {{"kind", "batch"}, {"version", 1}}; }
+
+  bool produce(Item* out) {
+    // The whole round is consumed before rows are read: an error in a row leaves all replicas at
+    // the same place.
+    int64_t total = begin_ == 0 ? 0 : input_->skip(begin_);
+    int64_t mine = 0;
+    if (total == begin_) {
+      mine = size_ == 0 ? 0 : input_->read(pulled_.data(), size_);
+      total += mine;
+      if (mine == size_ && total < round_) total += input_->skip(round_ - total);
+    }
+    if (total == 0 || (drop_remainder_ && total < round_)) return false;
+    out->tag = {consumed_ + begin_, run_};
+    out->error = nullptr;
+    try {
+      out->element = mine > 0 ? collect(mine) : empty();
+    } catch (...) {
+      out->error = current_failure();
+    }
+    consumed_ += total;
+    return true;
+  }
+
+  Element collect(int64_t rows) {
+    Element batch = collector_.join(std::span<T>(pulled_.data(), static_cast<size_t>(rows)));
+    if (sharded_ && !empty_) empty_ = without_rows(batch);
+    return batch;
+  }
+
+  Element empty() {
+    if (!empty_ && collector_.knows_empty()) empty_ = collector_.join({});
+    if (!empty_) {
+      const std::unique_ptr<Stream<T>> fresh = open_();
+      fresh->start(run_);
+      T one;
+      if (fresh->read(&one, 1) == 0) {
+        throw internal_error("a batch without rows needs an element to take its shapes from");
+      }
+      empty_ = without_rows(collector_.join(std::span<T>(&one, 1)));
+    }
+    return *empty_;
+  }
+
+  const Open open_;
+  std::unique_ptr<Stream<T>> input_;
+  Collector<T> collector_;
+  const bool drop_remainder_, sharded_;
+  int64_t round_ = 0;             // elements of a round, over all replicas
+  int64_t begin_ = 0, size_ = 0;  // this replica's part of it
+  std::vector<T> pulled_;
+  std::optional<Element> empty_;
+  int64_t run_ = 0, consumed_ = 0;
+};
+
+}  // namespace muster::data::internal

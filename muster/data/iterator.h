@@ -1,0 +1,59 @@
+// An Iterator runs a Dataset: it hands out elements in order, and its position can be saved and
+// restored at any element. Thread safety: one thread uses it (prefetch() brings threads of its
+// own).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+
+#include "muster/tensor/element.h"
+
+namespace muster {
+
+// The replica an iterator reads for. With more than one, the last batch() or global_batch() of the
+// pipeline deals: round k covers elements [k·n·b, (k+1)·n·b) of its input's order, replica r gets
+// the r-th b of them. All replicas see the same number of rounds; in the last one a replica may get
+// fewer rows, or none (a batch of zero rows).
+struct Sharding {
+  int64_t num_replicas = 1;
+  int64_t replica = 0;
+};
+
+struct IteratorOptions {
+  uint64_t seed = 0;  // of shuffles without a seed of their own and of keyed maps
+  Sharding sharding;
+};
+
+// Where an iterator stands, for logs: "continuing at epoch 2, sample 1280". Counted before the last
+// batch(), over all replicas.
+struct Position {
+  int64_t epoch = 0;
+  int64_t element_in_epoch = 0;
+  int64_t elements_total = 0;
+
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+class Iterator {
+ public:
+  virtual ~Iterator() = default;
+
+  // The next element; false at the end, and at every call after it. An error (of a map function, of
+  // shapes that do not fit into one batch) is thrown at its place in the order; the next call goes
+  // on behind it.
+  virtual bool next(Element* out) = 0;
+
+  // The position behind the last element next() handed out, whatever prefetch has read ahead. A few
+  // hundred bytes; the same on all replicas, and it restores under another number of replicas and
+  // another batch size.
+  virtual nlohmann::json save() const = 0;
+
+  // Continues at a saved position with the seed saved in it. Batch sizes, the counts of repeat()
+  // and take(), maps and prefetches may have changed since. Throws InvalidArgument, and changes
+  // nothing, when the position belongs to another pipeline; the message names the difference.
+  virtual void restore(const nlohmann::json& state) = 0;
+
+  virtual Position position() const = 0;
+};
+
+}  // namespace muster

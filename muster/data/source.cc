@@ -1,0 +1,173 @@
+#include "muster/data/source.h"
+
+#include <torch/torch.h>
+
+#include "muster/base/error.h"
+#include "muster/data/dataset.h"
+
+namespace muster {
+namespace {
+
+// Row i of a contiguous CPU tensor, or rows: whole rows are copied, which is several times quicker
+// than indexing.
+struct RowCopier {
+  explicit RowCopier(const Tensor& tensor)
+      : from(static_cast<const char*>(tensor.data_ptr())),
+        row_bytes(tensor.size(0) == 0 ? 0
+                                      : static_cast<size_t>(tensor.nbytes()) /
+                                            static_cast<size_t>(tensor.size(0))) {}
+
+  void copy(std::span<const int64_t> indices, char* to) const {
+    switch (row_bytes) {
+      case 0:
+        return;
+      case 1:
+        return copy_fixed<1>(indices, to);
+      case 4:
+        return copy_fixed<4>(indices, to);
+      case 8:
+        return copy_fixed<8>(indices, to);
+      default:
+        break;
+    }
+    // Rows are far apart: ask for one while others are being copied.
+    constexpr size_t kAhead = 4, kLine = 64, kMost = 1024;
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (i + kAhead < indices.size()) {
+        const char* later = from + static_cast<size_t>(indices[i + kAhead]) * row_bytes;
+        for (size_t at = 0; at < std::min(row_bytes, kMost); at += kLine) {
+          __builtin_prefetch(later + at);
+        }
+      }
+      std::memcpy(to, from + static_cast<size_t>(indices[i]) * row_bytes, row_bytes);
+      to += row_bytes;
+    }
+  }
+
+  template <size_t kBytes>
+  void copy_fixed(std::span<const int64_t> indices, char* to) const {
+    for (const int64_t index : indices) {
+      std::memcpy(to, from + static_cast<size_t>(index) * kBytes, kBytes);
+      to += kBytes;
+    }
+  }
+
+  const char* from;
+  size_t row_bytes;
+};
+
+class Slices final : public Source {
+ public:
+  explicit Slices(Element element) {
+    if (element.values().empty()) {
+      throw invalid_argument("from_tensor_slices needs at least one tensor, got an empty element");
+    }
+    element_ = element.transform([](const Value& value) -> Value {
+      if (!value.is_tensor()) return value;
+      if (!value.tensor().defined()) {
+        throw invalid_argument("from_tensor_slices got an undefined tensor");
+      }
+      return value.tensor().detach().contiguous();
+    });
+    size_ = element_.values().front().rows();
+    for (const Value& value : element_.values()) {
+      if (value.rows() != size_) {
+        throw invalid_argument(
+            fmt::format("from_tensor_slices needs equal first dimensions: {} has {}, {} has {}",
+                        element_.values().front().describe(), size_, value.describe(),
+                        value.rows()),
+            "give one row per example in every tensor");
+      }
+    }
+  }
+
+  std::string kind() const override { return "slices"; }
+  int64_t size() const override { return size_; }
+
+  Element element(int64_t index) const override {
+    return rows(std::span<const int64_t>(&index, 1), true);
+  }
+  Element gather(std::span<const int64_t> indices) const override { return rows(indices, false); }
+
+ private:
+  Element rows(std::span<const int64_t> indices, bool single) const {
+    std::vector<Value> values;
+    values.reserve(element_.values().size());
+    for (const Value& value : element_.values()) {
+      if (!value.is_tensor() || !value.tensor().device().is_cpu()) {
+        values.push_back(single ? value.gather(indices).row(0) : value.gather(indices));
+        continue;
+      }
+      const Tensor& all = value.tensor();
+      c10::SmallVector<int64_t, 6> shape(all.sizes().begin() + (single ? 1 : 0), all.sizes().end());
+      if (!single) shape[0] = static_cast<int64_t>(indices.size());
+      Tensor out = at::empty(shape, all.options());
+      RowCopier(all).copy(indices, static_cast<char*>(out.data_ptr()));
+      values.emplace_back(std::move(out));
+    }
+    return Element::make(element_.shared_structure(), std::move(values));
+  }
+
+  Element element_;
+  int64_t size_ = 0;
+};
+
+class Whole final : public Source {
+ public:
+  explicit Whole(Element element) : element_(std::move(element)) {}
+
+  std::string kind() const override { return "tensors"; }
+  int64_t size() const override { return 1; }
+  Element element(int64_t) const override {
+    return element_.transform([](const Value& value) -> Value {
+      return value.is_tensor() ? Value(value.tensor().detach().clone()) : value;
+    });
+  }
+
+ private:
+  const Element element_;
+};
+
+class Range final : public Source {
+ public:
+  explicit Range(int64_t size) : size_(size) {}
+
+  std::string kind() const override { return "range"; }
+  int64_t size() const override { return size_; }
+  Element element(int64_t index) const override {
+    return Element(torch::scalar_tensor(index, torch::kInt64));
+  }
+  Element gather(std::span<const int64_t> indices) const override {
+    Tensor out = torch::empty({static_cast<int64_t>(indices.size())}, torch::kInt64);
+    std::copy(indices.begin(), indices.end(), out.data_ptr<int64_t>());
+    return Element(std::move(out));
+  }
+
+ private:
+  const int64_t size_;
+};
+
+}  // namespace
+
+Element Source::gather(std::span<const int64_t> indices) const {
+  std::vector<Element> elements;
+  elements.reserve(std::max<size_t>(indices.size(), 1));
+  for (const int64_t index : indices) elements.push_back(element(index));
+  if (!elements.empty()) return Element::stack(elements);
+  return Element::stack({element(0)}).slice(0, 0);
+}
+
+Dataset Dataset::from_tensor_slices(Element element) {
+  return from_source(std::make_shared<const Slices>(std::move(element)));
+}
+
+Dataset Dataset::from_tensors(Element element) {
+  return from_source(std::make_shared<const Whole>(std::move(element)));
+}
+
+Dataset Dataset::range(int64_t n) {
+  if (n < 0) throw invalid_argument(fmt::format("range({}): pass a count of elements", n));
+  return from_source(std::make_shared<const Range>(n));
+}
+
+}  // namespace muster

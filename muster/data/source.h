@@ -1,0 +1,29 @@
+// A Source is where a Dataset begins: a fixed number of elements that can be read by index, in any
+// order. Implement it to feed data of your own; Dataset::from_source() takes it. Thread safety:
+// const calls may come from several threads at once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "muster/tensor/element.h"
+
+namespace muster {
+
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  // One word for saved positions and messages: "slices".
+  virtual std::string kind() const = 0;
+  virtual int64_t size() const = 0;
+  // Element `index` in [0, size()), in memory of its own: callers may write to it.
+  virtual Element element(int64_t index) const = 0;
+  // The elements named by `indices`, joined along a new axis 0; zero rows of the right shapes when
+  // there are none. This one stacks element()s: sources that can copy rows at once override it.
+  // REQUIRES: size() > 0.
+  virtual Element gather(std::span<const int64_t> indices) const;
+};
+
+}  // namespace muster
