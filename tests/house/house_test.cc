@@ -1,0 +1,143 @@
+// This house keeps its rules, and the checker finds each kind of break.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <stdexcept>
+
+#include "muster/base/temp_directory.h"
+#include "tests/house/rules.h"
+
+namespace muster::house {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(House, KeepsItsRules) {
+  const char* root = std::getenv("MUSTER_SOURCE_DIR");
+  ASSERT_NE(root, nullptr) << "run this test through ctest";
+  const Report report = check_house(root);
+  EXPECT_EQ(to_string(report.violations), "");
+  if (!report.warnings.empty()) std::cout << "warnings:\n" << to_string(report.warnings);
+}
+
+// A small house in order, with one file planted in it.
+class PlantedTest : public ::testing::Test {
+ protected:
+  PlantedTest() {
+    write("FLOORS",
+          "# a comment\n0 base ground\n1 plan ground\n1 net ground\n3 tensor tensor\n4 data "
+          "tensor\n");
+    write("muster/base/error.h", "// An error.\n#pragma once\n#include <string>\n");
+    write("muster/plan/plan.h", "// A plan.\n#pragma once\n#include \"muster/base/error.h\"\n");
+    write("muster/net/net.cc", "#include <grpcpp/grpcpp.h>\n#include \"muster/base/error.h\"\n");
+    write("muster/tensor/tensor.h", "// A tensor.\n#pragma once\n#include <ATen/core/Tensor.h>\n");
+    write("muster/data/data.cc",
+          "#include <torch/torch.h>\n\n#include \"muster/data/internal/own.h\"\n"
+          "#include \"muster/plan/plan.h\"\n");
+    write("muster/data/internal/own.h", "// Own.\n#pragma once\n#include <torch/torch.h>\n");
+    write("muster/torch.h", "// Adapts modules.\n#pragma once\n#include <torch/nn/module.h>\n");
+    write("apps/a.cc", "#include \"muster/plan/plan.h\"\n#include \"muster/torch.h\"\n");
+  }
+
+  void write(const std::string& name, const std::string& text) {
+    const std::filesystem::path path = std::filesystem::path(folder_.path()) / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+
+  std::string violations() { return to_string(check_house(folder_.path()).violations); }
+
+  // What is said when `text` stands at `name`.
+  std::string planted(const std::string& name, const std::string& text) {
+    write(name, text);
+    const std::string said = violations();
+    std::filesystem::remove(std::filesystem::path(folder_.path()) / name);
+    return said;
+  }
+
+  TempDirectory folder_;
+};
+
+TEST_F(PlantedTest, AHouseInOrderIsNotBlamed) { EXPECT_EQ(violations(), ""); }
+
+TEST_F(PlantedTest, FloorsAreKept) {
+  EXPECT_EQ(planted("muster/base/a.cc", "\n#include \"muster/plan/plan.h\"\n"),
+            "muster/base/a.cc:2: base (floor 0) includes plan (floor 1)\n");
+  EXPECT_EQ(planted("muster/net/a.cc", "#include <muster/plan/plan.h>\n"),
+            "muster/net/a.cc:1: net and plan share floor 1: they do not know each other\n");
+  EXPECT_THAT(planted("muster/net/a_test.cc", "#  include \"muster/plan/plan.h\"\n"),
+              HasSubstr("share floor 1"));
+  EXPECT_THAT(planted("muster/net/a.cc", "#include \"muster/gone/plan.h\"\n"),
+              HasSubstr("muster/gone, which is on no floor"));
+  EXPECT_THAT(planted("muster/net/a.cc", "#include \"muster/torch.h\"\n"),
+              HasSubstr("do not include the headers above them"));
+  EXPECT_THAT(planted("muster/net/a.cc", "#include \"apps/a.h\"\n"),
+              HasSubstr("does not know the roof"));
+  EXPECT_THAT(planted("muster/net/a.cc", "#include \"tests/a.h\"\n"),
+              HasSubstr("does not know the roof"));
+  EXPECT_EQ(planted("muster/net/a_test.cc", "#include \"tests/a.h\"\n"), "");
+}
+
+TEST_F(PlantedTest, FoldersAndTableAgree) {
+  write("muster/extra/CMakeLists.txt", "");
+  EXPECT_EQ(violations(), "muster/extra: stands on no floor: add it to FLOORS\n");
+  write(
+      "FLOORS",
+      "0 base ground\n1 plan ground\n1 net ground\n2 extra ground\n2 gone ground\n3 tensor tensor\n"
+      "4 data tensor\n");
+  EXPECT_EQ(violations(), "FLOORS: names muster/gone, which is not there\n");
+  write("FLOORS", "0 base cellar\n");
+  EXPECT_THROW(violations(), std::runtime_error);
+}
+
+TEST_F(PlantedTest, HeadersStayLight) {
+  const std::string start = "// A.\n#pragma once\n";
+  EXPECT_EQ(planted("muster/plan/a.cc", "#include <ATen/core/Tensor.h>\n"),
+            "muster/plan/a.cc:1: ATen/core/Tensor.h: the ground storey has no LibTorch\n");
+  EXPECT_THAT(planted("muster/plan/a.h", start + "#include <c10/core/Device.h>\n"),
+              HasSubstr("a.h:3: c10/core/Device.h: the ground storey"));
+  EXPECT_THAT(planted("muster/data/a.h", start + "#include <torch/torch.h>\n"),
+              HasSubstr("no more of LibTorch than"));
+  EXPECT_THAT(planted("muster/data/a.h", start + "#include <c10d/Store.hpp>\n"),
+              HasSubstr("no more of LibTorch than"));
+  EXPECT_THAT(planted("muster/net/a.h", start + "#include <grpcpp/channel.h>\n"),
+              HasSubstr("heavy"));
+  EXPECT_THAT(planted("muster/net/a.h", start + "#include \"muster/net/wire.pb.h\"\n"),
+              HasSubstr("heavy"));
+  EXPECT_THAT(planted("muster/net/a.h", start + "#include <nlohmann/json.hpp>\n"),
+              HasSubstr("json_fwd"));
+}
+
+TEST_F(PlantedTest, FormIsKept) {
+  EXPECT_THAT(planted("muster/plan/a.h", "// A.\nint a();\n"), HasSubstr("no #pragma once"));
+  EXPECT_THAT(planted("muster/plan/a.h", "#pragma once\n"), HasSubstr("begins with a comment"));
+  EXPECT_THAT(planted("muster/plan/a.cc", "#include \"plan.h\"\n"), HasSubstr("full path"));
+  EXPECT_THAT(planted("muster/plan/a.cc", "#include \"muster/data/internal/own.h\"\n"),
+              HasSubstr("private to its folder"));
+  EXPECT_THAT(planted("apps/b.cc", "#include \"muster/data/internal/own.h\"\n"),
+              HasSubstr("private to its folder"));
+  EXPECT_THAT(planted("muster/plan/a.cc",
+                      "// TO"
+                      "DO: later\n"),
+              HasSubstr("a.cc:1: unfinished"));
+  EXPECT_THAT(planted("apps/CMakeLists.txt",
+                      "# FIX"
+                      "ME\n"),
+              HasSubstr("unfinished"));
+}
+
+TEST_F(PlantedTest, LongFilesAreOnlyWarnedOf) {
+  std::string text;
+  for (int i = 0; i < 601; ++i) text += "\n";
+  write("muster/plan/long.cc", text);
+  const Report report = check_house(folder_.path());
+  EXPECT_EQ(to_string(report.violations), "");
+  EXPECT_EQ(to_string(report.warnings), "muster/plan/long.cc: 601 lines: what two things is it?\n");
+}
+
+}  // namespace
+}  // namespace muster::house

@@ -1,0 +1,234 @@
+#include "tests/house/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+
+namespace muster::house {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLongFile = 600;
+// The opt-in header that adapts a user's torch::nn modules.
+constexpr std::string_view kTorchAdapter = "muster/torch.h";
+constexpr std::array<std::string_view, 6> kRooms = {"muster",     "apps",  "examples",
+                                                    "benchmarks", "tests", "tools"};
+
+struct Floor {
+  int number = 0;
+  bool tensor = false;
+};
+
+std::map<std::string, Floor> read_floors(const std::string& root) {
+  std::ifstream file(root + "/FLOORS");
+  if (!file) throw std::runtime_error("no FLOORS in " + root);
+  std::map<std::string, Floor> floors;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    Floor floor;
+    std::string folder;
+    std::string storey;
+    if (!(words >> floor.number >> folder >> storey) ||
+        (storey != "ground" && storey != "tensor")) {
+      throw std::runtime_error("FLOORS: cannot read '" + line + "'");
+    }
+    floor.tensor = storey == "tensor";
+    floors[folder] = floor;
+  }
+  if (floors.empty()) throw std::runtime_error("FLOORS is empty");
+  return floors;
+}
+
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> starts) {
+  return std::any_of(starts.begin(), starts.end(),
+                     [&](std::string_view start) { return text.starts_with(start); });
+}
+
+bool is_libtorch(std::string_view header) {
+  return starts_with_any(header, {"torch/", "ATen/", "c10/", "c10d/", "caffe2/"});
+}
+
+bool is_heavy(std::string_view header) {
+  return starts_with_any(header,
+                         {"grpc/", "grpcpp/", "google/protobuf/", "gloo/", "nccl.h", "mpi.h"}) ||
+         header.ends_with(".pb.h");
+}
+
+// The folder of muster/ a path lies in: "plan" for "muster/plan/internal/a.h"; "" for others.
+std::string folder_of(const std::string& path) {
+  if (!path.starts_with("muster/")) return "";
+  const std::size_t end = path.find('/', 7);
+  return end == std::string::npos ? "" : path.substr(7, end - 7);
+}
+
+class Checker {
+ public:
+  explicit Checker(const std::string& root) : root_(root), floors_(read_floors(root)) {}
+
+  Report check() {
+    check_folders();
+    for (const std::string_view room : kRooms) {
+      const fs::path start = fs::path(root_) / room;
+      if (!fs::is_directory(start)) continue;
+      for (const auto& entry : fs::recursive_directory_iterator(start)) {
+        if (entry.is_regular_file()) files_.push_back(fs::relative(entry.path(), root_).string());
+      }
+    }
+    std::sort(files_.begin(), files_.end());
+    for (const std::string& file : files_) check_file(file);
+    return std::move(report_);
+  }
+
+ private:
+  void violate(const std::string& file, int line, std::string what) {
+    report_.violations.push_back({file, line, std::move(what)});
+  }
+
+  void check_folders() {
+    for (const auto& [folder, floor] : floors_) {
+      if (!fs::is_directory(fs::path(root_) / "muster" / folder)) {
+        violate("FLOORS", 0, "names muster/" + folder + ", which is not there");
+      }
+    }
+    if (!fs::is_directory(fs::path(root_) / "muster")) return;
+    for (const auto& entry : fs::directory_iterator(fs::path(root_) / "muster")) {
+      const std::string name = entry.path().filename().string();
+      if (entry.is_directory() && !floors_.contains(name)) {
+        violate("muster/" + name, 0, "stands on no floor: add it to FLOORS");
+      }
+    }
+  }
+
+  void check_file(const std::string& file) {
+    const bool header = file.ends_with(".h");
+    const bool source = header || file.ends_with(".cc");
+    if (!source && !file.ends_with(".txt") && !file.ends_with(".sh") && !file.ends_with(".proto"))
+      return;
+    std::ifstream stream(root_ + "/" + file);
+    // Spelled in two halves, or this file would break its own rule.
+    static const std::regex kUnfinished(
+        "\\b(TO"
+        "DO|FIX"
+        "ME|XX"
+        "X|HA"
+        "CK)\\b");
+    static const std::regex kInclude("^\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"]");
+    static const std::regex kOnce("^#pragma once");
+    std::string line;
+    int number = 0;
+    bool once = false;
+    while (std::getline(stream, line)) {
+      ++number;
+      if (std::regex_search(line, kUnfinished)) violate(file, number, "unfinished: " + line);
+      if (!source) continue;
+      if (number == 1 && header && !line.starts_with("//")) {
+        violate(file, 1, "a header begins with a comment that says what it is");
+      }
+      once = once || std::regex_search(line, kOnce);
+      std::smatch match;
+      if (std::regex_search(line, match, kInclude))
+        check_include(file, number, match[1] == "\"", match[2]);
+    }
+    if (header && !once) violate(file, 0, "no #pragma once");
+    if (number > kLongFile) {
+      report_.warnings.push_back(
+          {file, 0, std::to_string(number) + " lines: what two things is it?"});
+    }
+  }
+
+  void check_include(const std::string& file, int line, bool quoted, const std::string& included) {
+    const bool ours = std::any_of(kRooms.begin(), kRooms.end(), [&](std::string_view room) {
+      return included.starts_with(std::string(room) + "/");
+    });
+    if (quoted && !ours) {
+      violate(file, line, "\"" + included + "\": include by the full path from the root");
+    }
+    const std::string folder = folder_of(file);
+    const std::string target = folder_of(included);
+    const bool test = file.ends_with("_test.cc");
+    if (file.starts_with("muster/") && ours && !included.starts_with("muster/") &&
+        !(test && included.starts_with("tests/"))) {
+      violate(file, line, included + ": muster/ does not know the roof");
+    }
+    if (included.find("/internal/") != std::string::npos && ours && folder != target) {
+      violate(file, line, included + ": private to its folder");
+    }
+    if (!folder.empty() && !target.empty() && folder != target)
+      check_floors(file, line, folder, target);
+    if (!folder.empty() && included.starts_with("muster/") && target.empty()) {
+      violate(file, line, included + ": folders of muster/ do not include the headers above them");
+    }
+    check_weight(file, line, folder, included);
+  }
+
+  void check_floors(const std::string& file, int line, const std::string& folder,
+                    const std::string& target) {
+    const auto from = floors_.find(folder);
+    const auto to = floors_.find(target);
+    if (from == floors_.end()) return;  // said by check_folders
+    if (to == floors_.end()) {
+      violate(file, line, "includes muster/" + target + ", which is on no floor");
+    } else if (to->second.number == from->second.number) {
+      violate(file, line,
+              folder + " and " + target + " share floor " + std::to_string(to->second.number) +
+                  ": they do not know each other");
+    } else if (to->second.number > from->second.number) {
+      violate(file, line,
+              folder + " (floor " + std::to_string(from->second.number) + ") includes " + target +
+                  " (floor " + std::to_string(to->second.number) + ")");
+    }
+  }
+
+  void check_weight(const std::string& file, int line, const std::string& folder,
+                    const std::string& included) {
+    if (!file.starts_with("muster/") || file == kTorchAdapter) return;
+    const auto floor = floors_.find(folder);
+    const bool ground = floor != floors_.end() && !floor->second.tensor;
+    if (ground && is_libtorch(included)) {
+      violate(file, line, included + ": the ground storey has no LibTorch");
+      return;
+    }
+    const bool header = file.ends_with(".h");
+    const bool is_private = file.find("/internal/") != std::string::npos;
+    if (!header || is_private) return;
+    if (is_heavy(included)) violate(file, line, included + ": heavy headers belong into .cc files");
+    if (is_libtorch(included) && included != "ATen/core/Tensor.h") {
+      violate(file, line,
+              included + ": public headers include no more of LibTorch than <ATen/core/Tensor.h>");
+    }
+    if (included == "nlohmann/json.hpp") {
+      violate(file, line, included + ": in headers, <nlohmann/json_fwd.hpp>");
+    }
+  }
+
+  const std::string root_;
+  const std::map<std::string, Floor> floors_;
+  std::vector<std::string> files_;
+  Report report_;
+};
+
+}  // namespace
+
+std::string to_string(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += finding.file;
+    if (finding.line > 0) text += ":" + std::to_string(finding.line);
+    text += ": " + finding.what + "\n";
+  }
+  return text;
+}
+
+Report check_house(const std::string& root) { return Checker(root).check(); }
+
+}  // namespace muster::house
