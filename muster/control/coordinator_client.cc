@@ -59,7 +59,7 @@ struct CoordinatorClient::Impl {
   explicit Impl(JoinOptions given)
       : options(std::move(given)),
         who{options.task, options.incarnation},
-        channel(options.address) {}
+        channel(std::make_unique<net::CoordinatorChannel>(options.address)) {}
 
   // --- joining ---
 
@@ -72,11 +72,11 @@ struct CoordinatorClient::Impl {
       const double left = options.join_deadline - since(start);
       const double wait =
           std::clamp(left, 0.0, std::min(options.poll_interval, options.report_every / 2));
-      Result<net::Reply> reply = channel.join({.who = who,
-                                               .rank = options.rank,
-                                               .world_size = options.world_size,
-                                               .wait_seconds = wait},
-                                              wait + kAnswerSeconds);
+      Result<net::Reply> reply = channel->join({.who = who,
+                                                .rank = options.rank,
+                                                .world_size = options.world_size,
+                                                .wait_seconds = wait},
+                                               wait + kAnswerSeconds);
       std::string missing;
       if (reply.ok()) {
         plan::Verdict verdict = from_reply(reply.value());
@@ -90,6 +90,8 @@ struct CoordinatorClient::Impl {
       } else {
         missing = fmt::format("{} ({:.0f} s)", chief, since(start));
         std::this_thread::sleep_for(seconds(kRetrySeconds));
+        // A channel that was refused may sit out seconds before it tries again; a new one does not.
+        channel = std::make_unique<net::CoordinatorChannel>(options.address);
       }
       if (since(start) >= options.join_deadline) {
         throw Error(ErrorKind::kTimeout,
@@ -114,7 +116,7 @@ struct CoordinatorClient::Impl {
 
   void watch_until_closed() {
     for (;;) {
-      Status ended = channel.watch(who, [this](const net::Reply& reply) {
+      Status ended = channel->watch(who, [this](const net::Reply& reply) {
         if (reply.failure) learn(from_note(*reply.failure));
       });
       std::unique_lock lock(mutex);
@@ -131,9 +133,10 @@ struct CoordinatorClient::Impl {
     const double answer_time = std::max(options.heartbeat_timeout / 3, 0.1);
     auto last_answer = Steady::now(), last_loop = last_answer;
     std::optional<Steady::time_point> unreachable_since;
+    bool missed = false;  // the last beat had no answer
     std::unique_lock lock(mutex);
     for (;;) {
-      wake.wait_for(lock, seconds(unreachable_since ? kRetrySeconds : options.heartbeat_interval),
+      wake.wait_for(lock, seconds(missed ? kRetrySeconds : options.heartbeat_interval),
                     [this] { return closing || beat_now || must_call_back(); });
       call_back_if_due(lock);
       if (closing) return;
@@ -147,7 +150,11 @@ struct CoordinatorClient::Impl {
       last_loop = Steady::now();
       const net::BeatRequest request{.who = who, .phase = static_cast<int>(phase), .step = step};
       lock.unlock();
-      Result<net::Reply> reply = channel.beat(request, answer_time);
+      // The last beat before the time-out must not outlast it.
+      const double left = options.heartbeat_timeout - since(last_answer) + kRetrySeconds / 2;
+      Result<net::Reply> reply =
+          channel->beat(request, std::clamp(left, kRetrySeconds, answer_time));
+      missed = !reply.ok();
       if (reply.ok()) {
         last_answer = Steady::now();
         unreachable_since.reset();
@@ -272,7 +279,7 @@ struct CoordinatorClient::Impl {
   net::Reply store(net::StoreRequest request, bool again = true) {
     request.who = who;
     net::Reply reply;
-    ask([&] { return channel.store(request, kAnswerSeconds); }, again, &reply);
+    ask([&] { return channel->store(request, kAnswerSeconds); }, again, &reply);
     return reply;
   }
 
@@ -303,20 +310,20 @@ struct CoordinatorClient::Impl {
     }
     if (beater.joinable()) {
       if (Result<net::Reply> reply =
-              channel.goodbye({.who = who, .leaving = true}, kGoodbyeSeconds);
+              channel->goodbye({.who = who, .leaving = true}, kGoodbyeSeconds);
           !reply.ok()) {
         log::debug(
             fmt::format("goodbye of {} was not heard: {}", options.task, reply.error().message()));
       }
     }
-    channel.close();
+    channel->close();
     if (beater.joinable()) beater.join();
     if (watcher.joinable()) watcher.join();
   }
 
   const JoinOptions options;
   const net::MemberId who;
-  net::CoordinatorChannel channel;
+  std::unique_ptr<net::CoordinatorChannel> channel;  // replaced only while joining
   int64_t epoch = 0;
 
   mutable std::mutex mutex;
@@ -364,7 +371,7 @@ void CoordinatorClient::report(Phase phase, int64_t step) {
 
 void CoordinatorClient::declare_model(const std::vector<std::string>& signature) {
   const net::ModelRequest request{.who = impl_->who, .signature = signature};
-  impl_->ask([&] { return impl_->channel.declare_model(request, kAnswerSeconds); }, true);
+  impl_->ask([&] { return impl_->channel->declare_model(request, kAnswerSeconds); }, true);
 }
 
 void CoordinatorClient::barrier(const std::string& name, std::optional<double> timeout_seconds,
@@ -377,7 +384,7 @@ void CoordinatorClient::barrier(const std::string& name, std::optional<double> t
   Impl::Waiting waiting(*impl_);
   plan::Verdict verdict = impl_->ask_until(timeout_seconds, [&](double wait) {
     request.wait_seconds = wait;
-    return impl_->channel.barrier(request, wait + kAnswerSeconds);
+    return impl_->channel->barrier(request, wait + kAnswerSeconds);
   });
   if (verdict.state == State::kReady) return;
   throw Error(ErrorKind::kTimeout,
@@ -408,7 +415,7 @@ std::string CoordinatorClient::get(const std::string& key, std::optional<double>
       timeout_seconds,
       [&](double wait) {
         request.wait_seconds = wait;
-        return impl_->channel.store(request, wait + kAnswerSeconds);
+        return impl_->channel->store(request, wait + kAnswerSeconds);
       },
       &reply);
   if (verdict.state != State::kReady) throw no_key(impl_->options.task, {key}, *timeout_seconds);
@@ -424,7 +431,7 @@ void CoordinatorClient::wait(const std::vector<std::string>& keys,
   if (keys.empty()) return;
   plan::Verdict verdict = impl_->ask_until(timeout_seconds, [&](double wait) {
     request.wait_seconds = wait;
-    return impl_->channel.store(request, wait + kAnswerSeconds);
+    return impl_->channel->store(request, wait + kAnswerSeconds);
   });
   if (verdict.state != State::kReady) throw no_key(impl_->options.task, keys, *timeout_seconds);
 }
@@ -470,8 +477,8 @@ void CoordinatorClient::fail(ErrorKind kind, const std::string& reason) {
     where.step = impl_->step;
   }
   // The failure is recorded with the step and phase of the last heartbeat: make that one fresh.
-  (void)impl_->channel.beat(where, kGoodbyeSeconds / 2);
-  Result<net::Reply> reply = impl_->channel.fail(
+  (void)impl_->channel->beat(where, kGoodbyeSeconds / 2);
+  Result<net::Reply> reply = impl_->channel->fail(
       {.who = impl_->who, .kind = static_cast<int>(kind), .reason = reason}, kGoodbyeSeconds / 2);
   if (!reply.ok())
     log::warning("could not tell the others of this failure: " + reply.error().message());
@@ -499,7 +506,7 @@ void CoordinatorClient::done() {
   }
   const net::GoodbyeRequest request{.who = impl_->who, .leaving = false};
   net::Reply reply;
-  impl_->ask([&] { return impl_->channel.goodbye(request, kAnswerSeconds); }, true, &reply);
+  impl_->ask([&] { return impl_->channel->goodbye(request, kAnswerSeconds); }, true, &reply);
   std::lock_guard lock(impl_->mutex);
   impl_->finished = true;
   impl_->everybody_done = reply.all_done;

@@ -397,8 +397,8 @@ TEST(Coordinator, CloseEndsWaits) {
 
 // --- with processes ---
 
-// This binary again, as a member of its own: joins, trains for ever. gRPC and fork() do not mix;
-// exec is clean.
+// This binary again, as a member of its own: joins (the chief serves too), trains for ever. gRPC
+// and fork() do not mix; exec is clean.
 class Member {
  public:
   Member(const std::string& address, int rank, int tasks) {
@@ -457,6 +457,23 @@ TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
   waiting.join();
 }
 
+TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
+  const std::string address = fmt::format("127.0.0.1:{}", net::free_port());
+  Member chief(address, 0, 2);
+  Client worker = CoordinatorClient::join(join_options(address, 1, 2));
+  Heard heard(*worker);
+  worker->get("chief:0 trains");
+  worker->report(Phase::kTraining, 120);
+  chief.send(GetParam());
+  std::optional<Failure> failure = heard.wait();
+  ASSERT_TRUE(failure);
+  EXPECT_THAT(
+      failure->describe(),
+      AllOf(HasSubstr("chief was lost at step 120 (training): the coordinator at " + address),
+            HasSubstr(GetParam() == SIGSTOP ? "did not answer" : "closed its connections")));
+  EXPECT_EQ(error_of([&] { worker->barrier("step"); }).kind(), ErrorKind::kPeerLost);
+}
+
 INSTANTIATE_TEST_SUITE_P(Signals, Struck, testing::Values(SIGKILL, SIGSTOP), [](const auto& info) {
   return info.param == SIGKILL ? "Killed" : "Stopped";
 });
@@ -465,6 +482,12 @@ int run_member(const std::string& text) {
   char address[64];
   int rank = 0, tasks = 0;
   if (std::sscanf(text.c_str(), "%63s %d %d", address, &rank, &tasks) != 3) return 2;
+  std::unique_ptr<CoordinatorServer> server;
+  if (rank == 0) {
+    ServerOptions options = server_options(tasks);
+    options.address = address;
+    server = std::make_unique<CoordinatorServer>(options);
+  }
   Client client = CoordinatorClient::join(join_options(address, rank, tasks));
   client->report(Phase::kTraining, 120);
   // After two beats the step is known.
