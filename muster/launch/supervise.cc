@@ -34,6 +34,12 @@ bool contains_ignoring_case(std::string_view text, std::string_view lower) {
          }) != text.end();
 }
 
+// "error: ..." of a command, or "E 12:03:45 ..." of the log.
+bool is_error_line(std::string_view text) {
+  return text.starts_with("error:") ||
+         (text.size() > 2 && text.starts_with("E ") && text[2] >= '0' && text[2] <= '9');
+}
+
 std::string seconds(milliseconds time) { return fmt::format("{:g} s", time.count() / 1000.0); }
 
 // Blocks the signals we read from a descriptor, and gives everything back at the end.
@@ -227,7 +233,7 @@ class Supervisor {
     }
     ++task.line_count;
     if (contains_ignoring_case(text, kAddressInUse)) task.in_use_line = task.line_count;
-    if (text.starts_with("error:")) task.exit.last_error = text;
+    if (is_error_line(text)) task.exit.last_error = text;
     output_.line(stream, task.spec->name, color, text);
   }
 

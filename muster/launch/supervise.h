@@ -54,7 +54,7 @@ struct TaskExit {
   bool ended = false;  // false: it could not be killed
   bool after_our_signal = false;
   int order = 0;           // 0 for the first to end
-  std::string last_error;  // its last line that begins with "error:", if any
+  std::string last_error;  // its last line "error: ..." or, of the log, "E 12:03:45 ..."
 };
 
 struct Outcome {
