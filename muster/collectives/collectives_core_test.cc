@@ -1,0 +1,161 @@
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/collectives/internal/address.h"
+#include "muster/collectives/internal/operation.h"
+#include "muster/collectives/internal/sum.h"
+#include "muster/collectives/internal/thread_hub.h"
+#include "muster/collectives/rendezvous.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster {
+namespace {
+
+using namespace std::chrono_literals;
+using internal::ElementType;
+using internal::Operation;
+using internal::OperationKind;
+using internal::OperationQueue;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(MemoryStore, KeepsWhatAStoreOwes) {
+  MemoryStore store;
+  EXPECT_FALSE(store.check("a"));
+  std::thread late([&] {
+    std::this_thread::sleep_for(10ms);
+    store.set("a", std::string("x\0y", 3));
+  });
+  EXPECT_EQ(store.get("a", 30s), std::string("x\0y", 3));
+  late.join();
+  EXPECT_TRUE(store.erase("a"));
+  EXPECT_FALSE(store.erase("a"));
+  EXPECT_THROW(store.get("a", 1ms), Error);
+  testing::run_ranks(4, [&](int) {
+    for (int i = 0; i < 100; ++i) store.add("counter", 2);
+  });
+  EXPECT_EQ(store.add("counter", 0), 800);
+  store.set("word", "x");
+  EXPECT_THROW(store.add("word", 1), Error);
+}
+
+TEST(LocalAddress, IsANumberThatThisMachineOwns) {
+  EXPECT_EQ(internal::local_address("127.0.0.1"), "127.0.0.1");
+  EXPECT_THAT(internal::local_address("localhost"), ::testing::AnyOf("127.0.0.1", "::1"));
+  char name[256] = {};
+  ASSERT_EQ(::gethostname(name, sizeof(name) - 1), 0);
+  for (const std::string& host : {std::string(name), std::string("192.0.2.1")}) {
+    std::string address;
+    try {
+      address = internal::local_address(host);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kNotFound);  // a machine that cannot resolve its own name
+      continue;
+    }
+    in6_addr binary{};
+    EXPECT_TRUE(inet_pton(AF_INET, address.c_str(), &binary) == 1 ||
+                inet_pton(AF_INET6, address.c_str(), &binary) == 1)
+        << address;
+    EXPECT_NE(address, "127.0.1.1");
+    EXPECT_NE(address, "192.0.2.1");
+  }
+  EXPECT_THROW(internal::local_address(""), Error);
+  EXPECT_THROW(internal::local_address("no-such-host.invalid"), Error);
+}
+
+TEST(SumInRankOrder, AddsInOrderAlsoInPlace) {
+  // 1e8 + 1 - 1e8 is 0 or 1 in float32, depending on the order.
+  const std::vector<std::vector<float>> values = {{1e8F, 1, 1}, {1, 1e8F, 2}, {-1e8F, -1e8F, 3}};
+  for (size_t target = 0; target < 4; ++target) {
+    auto buffers = values;
+    buffers.emplace_back(3);
+    std::vector<const std::byte*> inputs;
+    for (int r = 0; r < 3; ++r) inputs.push_back(reinterpret_cast<std::byte*>(buffers[r].data()));
+    internal::sum_in_rank_order(ElementType::kFloat32,
+                                reinterpret_cast<std::byte*>(buffers[target].data()), inputs, 3);
+    EXPECT_THAT(buffers[target], ElementsAre(0, 0, 6));
+  }
+  std::vector<int64_t> a = {INT64_MAX, -5}, b = {1, 7};
+  const std::vector<const std::byte*> inputs = {reinterpret_cast<std::byte*>(a.data()),
+                                                reinterpret_cast<std::byte*>(b.data())};
+  internal::sum_in_rank_order(ElementType::kInt64, reinterpret_cast<std::byte*>(b.data()), inputs,
+                              2);
+  EXPECT_THAT(b, ElementsAre(INT64_MIN, 2));
+  EXPECT_THROW(internal::sum_in_rank_order(ElementType::kByte, nullptr, inputs, 0), Error);
+}
+
+TEST(OperationQueue, ExecutesInOrderAndStopsAtTheFirstFailure) {
+  std::vector<uint64_t> executed;
+  std::string finished = "not yet";
+  std::vector<Work> works;
+  {
+    std::atomic<bool> go = false;
+    OperationQueue queue(
+        {.start = [] {},
+         .execute =
+             [&](const Operation& operation) {
+               while (!go.load()) std::this_thread::yield();
+               executed.push_back(operation.sequence);
+               if (operation.sequence == 3) throw invalid_argument("three is bad");
+             },
+         .finish =
+             [&](const Error* error) { finished = error == nullptr ? "" : error->message(); }});
+    EXPECT_TRUE(queue.idle());
+    for (int i = 0; i < 5; ++i) works.push_back(queue.submit({}));
+    EXPECT_FALSE(queue.idle());
+    go = true;
+    works[1].wait();
+    EXPECT_TRUE(works[0].done());
+    EXPECT_THROW(works[2].wait(), Error);
+    works.push_back(queue.submit({}));
+    for (const int i : {3, 4, 5}) {
+      try {
+        works[i].wait();
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+        EXPECT_THAT(error.what(), HasSubstr("three is bad"));
+        EXPECT_THAT(error.what(), HasSubstr("barrier #" + std::to_string(i + 1)));
+      }
+    }
+    EXPECT_FALSE(queue.fail(invalid_argument("late")));
+  }
+  EXPECT_THAT(executed, ElementsAre(1, 2, 3));
+  EXPECT_EQ(finished, "three is bad");
+  EXPECT_TRUE(Work().done());
+  Work().wait();
+}
+
+TEST(ThreadHub, ReducesManyTimesWithoutARace) {
+  constexpr int kRanks = 4;
+  constexpr int64_t kCount = 1003;
+  internal::ThreadHub hub(kRanks, 30s);
+  testing::run_ranks(kRanks, [&](int rank) {
+    std::vector<double> values(kCount);
+    for (uint64_t round = 1; round <= 50; ++round) {
+      for (int64_t i = 0; i < kCount; ++i) values[i] = static_cast<double>(rank * 1000 + i);
+      Operation operation{
+          .kind = round % 5 == 0 ? OperationKind::kBarrier : OperationKind::kAllReduce,
+          .type = ElementType::kFloat64,
+          .count = round % 5 == 0 ? 0 : kCount,
+          .data = reinterpret_cast<std::byte*>(values.data()),
+          .sequence = round};
+      hub.execute(rank, operation);
+      if (round % 5 == 0) continue;
+      for (int64_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(values[i], static_cast<double>(6000 + 4 * i));
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,62 @@
+// A group of ranks that reduce, broadcast and gather tensors together.
+// Thread safety: operations are issued by one thread at a time; abort() may come from any thread at
+// any time.
+//
+// Every rank of a group issues the same operations in the same order with the same sizes. Each call
+// returns at once; one communication thread per communicator executes them in submission order,
+// beside the caller's own work. Ranks compare what they were asked to do before they touch a
+// buffer: a difference is an InvalidArgument error that names both calls. When an operation fails,
+// so does every later one, with the first failure as the reason: the group is over.
+//
+// Tensors are on the CPU, contiguous and one-dimensional, and belong to the communicator until the
+// returned Work is done (they are kept alive). A group of one costs nothing: no thread, no copies,
+// every Work is done already.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "muster/base/error.h"
+#include "muster/collectives/work.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster {
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // "gloo", "threads".
+  virtual std::string_view name() const = 0;
+
+  // Zeroed uint8 memory, 64-byte aligned, that this transport reduces in place at its best. Views
+  // of it are reduced like any tensor; the memory lives as long as its tensors.
+  virtual Tensor allocate(int64_t bytes);
+
+  // buffer = the sum over ranks, in place; float32, float64, int64. Each element is added in rank
+  // order,
+  // ((r0 + r1) + r2) + ..., so the bits depend neither on transport nor on how buffers are cut into
+  // calls.
+  virtual Work all_reduce(const Tensor& buffer) = 0;
+  // buffer = rank `root`'s, in place; any dtype.
+  virtual Work broadcast(const Tensor& buffer, int root) = 0;
+  // out = the `in` of rank 0, 1, ... one after the other; any dtype; out.numel() == size() *
+  // in.numel(). `in` may be the part of `out` that is this rank's.
+  virtual Work all_gather(const Tensor& in, const Tensor& out) = 0;
+  // Done when every rank has come here.
+  virtual Work barrier() = 0;
+
+  // Ends blocked and later operations of this rank with an error of this kind that carries
+  // `reason`; the other ranks get PeerLost with the same reason. Returns at once; a second call
+  // changes nothing.
+  virtual void abort(ErrorKind kind, const std::string& reason) = 0;
+  void abort(const std::string& reason) { abort(ErrorKind::kCancelled, reason); }
+  // Whether abort() also ends an operation that is blocked on a stopped peer.
+  virtual bool abortable() const = 0;
+};
+
+}  // namespace muster

@@ -1,0 +1,44 @@
+// Ranks that are processes, on one host or many, connected by Gloo over TCP.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "muster/collectives/communicator.h"
+#include "muster/collectives/rendezvous.h"
+
+namespace muster {
+
+struct GlooOptions {
+  // Where the ranks leave each other their addresses; needed only while connecting. Required for
+  // size > 1.
+  KeyValueStore* rendezvous = nullptr;
+  int rank = 0;
+  int size = 1;
+  // This task's host in the cluster description (a name or a number, without port). The connection
+  // uses the interface that owns it.
+  std::string address = "127.0.0.1";
+  // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew
+  // (its epoch, say).
+  std::string group = "group";
+  // An operation fails with Timeout when it takes longer: a rank has not come to it, or makes no
+  // progress.
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  // How long to wait for the other ranks when connecting.
+  std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
+  // Up to this many bytes (16384 at most) an operation is one message per peer, and every rank sums
+  // everything: half the latency for at most size() times the bytes. Larger buffers are cut into
+  // one chunk per rank. The bits are the same.
+  int64_t inline_bytes = 16 * 1024;
+  // Chunks travel in segments of this size, so that adding one overlaps with receiving the next.
+  int64_t segment_bytes = 256 * 1024;
+};
+
+// Connects to all peers; returns when all are connected. Throws Timeout naming a rank that did not
+// appear, Unavailable when a connection failed, InvalidArgument for options that make no sense. All
+// ranks need the same options but rank and address.
+std::unique_ptr<Communicator> make_gloo_communicator(const GlooOptions& options);
+
+}  // namespace muster

@@ -1,0 +1,145 @@
+#include "muster/collectives/internal/point_to_point.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <torch/torch.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "muster/base/error.h"
+
+namespace muster::internal {
+namespace {
+
+// c10d's store over ours.
+class StoreAdapter : public ::c10d::Store {
+ public:
+  StoreAdapter(KeyValueStore& store, std::string prefix, std::chrono::milliseconds timeout)
+      : Store(timeout), store_(store), prefix_(std::move(prefix)) {}
+
+  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+    store_.set(prefix_ + key, std::string(value.begin(), value.end()));
+  }
+  std::vector<uint8_t> get(const std::string& key) override {
+    const std::string value = fetch(key, timeout_);
+    return {value.begin(), value.end()};
+  }
+  int64_t add(const std::string& key, int64_t value) override {
+    return store_.add(prefix_ + key, value);
+  }
+  bool deleteKey(const std::string& key) override { return store_.erase(prefix_ + key); }
+  bool check(const std::vector<std::string>& keys) override {
+    for (const std::string& key : keys) {
+      if (!store_.check(prefix_ + key)) return false;
+    }
+    return true;
+  }
+  int64_t getNumKeys() override {
+    throw internal_error("the rendezvous store does not count its keys");
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& timeout) override {
+    for (const std::string& key : keys) fetch(key, timeout);
+  }
+
+ private:
+  std::string fetch(const std::string& key, std::chrono::milliseconds timeout) {
+    try {
+      return store_.get(prefix_ + key, timeout);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kTimeout) throw;
+      // Gloo's keys end with the rank whose address they hold.
+      const size_t digits = key.find_last_not_of("0123456789") + 1;
+      if (digits >= key.size()) throw;
+      throw error.with_context(
+          fmt::format("rank {} did not appear within {} ms", key.substr(digits), timeout.count()));
+    }
+  }
+
+  KeyValueStore& store_;
+  const std::string prefix_;
+};
+
+// Gloo writes to sockets of dead peers: that must be an error code, not a signal that ends the
+// process. Threads made while this lives inherit the mask.
+class SigpipeBlocked {
+ public:
+  SigpipeBlocked() {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+  }
+  ~SigpipeBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+class C10dTransfer : public Transfer {
+ public:
+  explicit C10dTransfer(c10::intrusive_ptr<::c10d::Work> work) : work_(std::move(work)) {}
+  bool wait(std::chrono::milliseconds timeout) override {
+    return work_->wait(
+        std::max(timeout, std::chrono::milliseconds(1)));  // 0 would mean the group's
+  }
+  void abort() override { work_->abort(); }
+
+ private:
+  const c10::intrusive_ptr<::c10d::Work> work_;
+};
+
+}  // namespace
+
+struct PointToPoint::Group {
+  c10::intrusive_ptr<::c10d::ProcessGroupGloo> gloo;
+  std::vector<at::Tensor> message = std::vector<at::Tensor>(1);  // c10d wants a list
+
+  std::vector<at::Tensor>& wrap(const std::byte* data, int64_t bytes) {
+    message[0] = at::from_blob(const_cast<std::byte*>(data), {bytes}, at::kByte);
+    return message;
+  }
+};
+
+PointToPoint::PointToPoint(const PointToPointOptions& options) : group_(std::make_unique<Group>()) {
+  const auto where = [&] {
+    return fmt::format("rank {} of {} could not connect to its peers from {}", options.rank,
+                       options.size, options.address);
+  };
+  const SigpipeBlocked blocked;
+  try {
+    auto gloo = ::c10d::ProcessGroupGloo::Options::create(options.timeout);
+    gloo->threads =
+        0;  // messages are completed by Gloo's own thread; these would only run its collectives
+    gloo->devices.push_back(::c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
+    auto store = c10::make_intrusive<StoreAdapter>(*options.store, options.prefix, options.timeout);
+    group_->gloo =
+        c10::make_intrusive<::c10d::ProcessGroupGloo>(store, options.rank, options.size, gloo);
+  } catch (const Error& error) {
+    throw error.with_context(where());
+  } catch (const std::exception& error) {
+    throw Error(
+        ErrorKind::kUnavailable, fmt::format("{}: {}", where(), error.what()),
+        "check that the tasks can reach each other at the addresses of the cluster description");
+  }
+}
+
+PointToPoint::~PointToPoint() = default;
+
+std::unique_ptr<Transfer> PointToPoint::send(int peer, const std::byte* data, int64_t bytes,
+                                             uint32_t tag) {
+  return std::make_unique<C10dTransfer>(
+      group_->gloo->send(group_->wrap(data, bytes), peer, static_cast<int>(tag)));
+}
+
+std::unique_ptr<Transfer> PointToPoint::receive(int peer, std::byte* data, int64_t bytes,
+                                                uint32_t tag) {
+  return std::make_unique<C10dTransfer>(
+      group_->gloo->recv(group_->wrap(data, bytes), peer, static_cast<int>(tag)));
+}
+
+}  // namespace muster::internal

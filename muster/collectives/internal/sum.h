@@ -1,0 +1,18 @@
+// The one place where values of several ranks are added.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "muster/collectives/internal/operation.h"
+
+namespace muster::internal {
+
+// out[i] = ((inputs[0][i] + inputs[1][i]) + inputs[2][i]) + ... for `count` elements. `out` may be
+// one of the inputs, but must not overlap one otherwise. Throws InvalidArgument for bytes, which
+// have no sum.
+void sum_in_rank_order(ElementType type, std::byte* out, std::span<const std::byte* const> inputs,
+                       int64_t count);
+
+}  // namespace muster::internal

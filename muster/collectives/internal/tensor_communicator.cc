@@ -1,0 +1,136 @@
+#include "muster/collectives/internal/tensor_communicator.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <utility>
+
+#include "muster/tensor/threads.h"
+
+namespace muster {
+
+Tensor Communicator::allocate(int64_t bytes) {
+  if (bytes < 0) throw invalid_argument(fmt::format("cannot allocate {} bytes", bytes));
+  Tensor memory = torch::zeros({bytes}, torch::kUInt8);
+  if (reinterpret_cast<uintptr_t>(memory.data_ptr()) % 64 != 0) {
+    throw internal_error("the allocator returned memory that is not 64-byte aligned");
+  }
+  return memory;
+}
+
+namespace internal {
+namespace {
+
+void check(const Tensor& tensor, const char* call) {
+  if (!tensor.defined()) throw invalid_argument(fmt::format("{} got an undefined tensor", call));
+  if (!tensor.device().is_cpu() || tensor.dim() != 1 || !tensor.is_contiguous()) {
+    throw invalid_argument(
+        fmt::format("{} needs a contiguous one-dimensional tensor on the CPU, got {}{} on {}", call,
+                    describe(tensor), tensor.is_contiguous() ? "" : " (strided)",
+                    tensor.device().str()),
+        "pass buffer.contiguous().view(-1), or reduce the flat buffer it lives in");
+  }
+}
+
+ElementType element_type(const Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return ElementType::kFloat32;
+    case at::kDouble:
+      return ElementType::kFloat64;
+    case at::kLong:
+      return ElementType::kInt64;
+    default:
+      return ElementType::kByte;
+  }
+}
+
+Operation operation_on(OperationKind kind, const Tensor& tensor) {
+  Operation operation{.kind = kind, .type = element_type(tensor)};
+  operation.count = static_cast<int64_t>(tensor.nbytes()) / size_of(operation.type);
+  operation.data = static_cast<std::byte*>(tensor.data_ptr());
+  return operation;
+}
+
+}  // namespace
+
+TensorCommunicator::TensorCommunicator(int rank, int size) : rank_(rank), size_(size) {
+  if (size < 1 || rank < 0 || rank >= size) {
+    throw invalid_argument(fmt::format("rank {} is not in a group of {}", rank, size));
+  }
+}
+
+void TensorCommunicator::start(OperationQueue::Hooks hooks) {
+  hooks.start = [inner = std::move(hooks.start)] {
+    enter_thread();
+    if (inner) inner();
+  };
+  queue_ = std::make_unique<OperationQueue>(std::move(hooks));
+}
+
+void TensorCommunicator::stop() {
+  if (!queue_) return;
+  if (!queue_->idle()) abort("the communicator was closed with operations outstanding");
+  queue_.reset();
+}
+
+Work TensorCommunicator::submit(Operation operation, const Tensor& a, const Tensor& b) {
+  if (!queue_) {
+    const std::lock_guard lock(mutex_);
+    return aborted_ ? failed_work(*aborted_) : Work();
+  }
+  operation.owner = std::make_shared<std::pair<Tensor, Tensor>>(a, b);
+  return queue_->submit(std::move(operation));
+}
+
+Work TensorCommunicator::all_reduce(const Tensor& buffer) {
+  check(buffer, "all_reduce");
+  Operation operation = operation_on(OperationKind::kAllReduce, buffer);
+  if (operation.type == ElementType::kByte) {
+    throw invalid_argument(
+        fmt::format("all_reduce sums float32, float64 and int64, not {}", describe(buffer)));
+  }
+  return submit(std::move(operation), buffer);
+}
+
+Work TensorCommunicator::broadcast(const Tensor& buffer, int root) {
+  check(buffer, "broadcast");
+  if (root < 0 || root >= size_) {
+    throw invalid_argument(fmt::format("broadcast from rank {} in a group of {}", root, size_));
+  }
+  Operation operation = operation_on(OperationKind::kBroadcast, buffer);
+  operation.root = root;
+  return submit(std::move(operation), buffer);
+}
+
+Work TensorCommunicator::all_gather(const Tensor& in, const Tensor& out) {
+  check(in, "all_gather");
+  check(out, "all_gather");
+  if (in.scalar_type() != out.scalar_type() || out.numel() != in.numel() * size_) {
+    throw invalid_argument(fmt::format(
+        "all_gather of {} over {} ranks needs {}[{}] to gather into, got {}", describe(in), size_,
+        dtype_name(in.scalar_type()), in.numel() * size_, describe(out)));
+  }
+  Operation operation = operation_on(OperationKind::kAllGather, in);
+  operation.out = static_cast<std::byte*>(out.data_ptr());
+  if (size_ == 1 && operation.out != operation.data && operation.count > 0) {
+    std::memcpy(operation.out, operation.data, operation.bytes());
+  }
+  return submit(std::move(operation), in, out);
+}
+
+Work TensorCommunicator::barrier() { return submit({.kind = OperationKind::kBarrier}, {}); }
+
+void TensorCommunicator::abort(ErrorKind kind, const std::string& reason) {
+  const Error error(kind, reason);
+  if (!queue_) {
+    const std::lock_guard lock(mutex_);
+    if (!aborted_) aborted_ = error;
+    return;
+  }
+  if (queue_->fail(error)) interrupt(error);
+}
+
+}  // namespace internal
+}  // namespace muster

@@ -1,0 +1,47 @@
+// What every transport shares: checks of tensors, operations as data, the communication thread.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "muster/collectives/communicator.h"
+#include "muster/collectives/internal/operation.h"
+
+namespace muster::internal {
+
+class TensorCommunicator : public Communicator {
+ public:
+  int rank() const final { return rank_; }
+  int size() const final { return size_; }
+  Work all_reduce(const Tensor& buffer) final;
+  Work broadcast(const Tensor& buffer, int root) final;
+  Work all_gather(const Tensor& in, const Tensor& out) final;
+  Work barrier() final;
+  void abort(ErrorKind kind, const std::string& reason) final;
+  using Communicator::abort;
+
+ protected:
+  // Throws InvalidArgument unless 0 <= rank < size.
+  TensorCommunicator(int rank, int size);
+
+  // Starts the communication thread; to be called once by groups of two or more, when all is ready.
+  void start(OperationQueue::Hooks hooks);
+  // Ends it; to be called first in the destructor. Operations that are still outstanding are
+  // aborted.
+  void stop();
+  // Ends the operation that execute() is in, if there is one, and every later one. Any thread.
+  virtual void interrupt(const Error& error) = 0;
+
+ private:
+  Work submit(Operation operation, const Tensor& a, const Tensor& b = {});
+
+  const int rank_;
+  const int size_;
+  std::unique_ptr<OperationQueue> queue_;
+  std::mutex mutex_;
+  std::optional<Error> aborted_;  // groups of one; others keep it in the queue
+};
+
+}  // namespace muster::internal

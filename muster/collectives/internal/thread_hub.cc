@@ -1,0 +1,106 @@
+#include "muster/collectives/internal/thread_hub.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "muster/base/strings.h"
+#include "muster/collectives/internal/sum.h"
+#include "muster/plan/exchange.h"
+
+namespace muster::internal {
+
+ThreadHub::ThreadHub(int size, std::chrono::milliseconds timeout)
+    : size_(size),
+      timeout_(timeout),
+      operations_{std::vector<Operation>(size), std::vector<Operation>(size)},
+      arrived_(size, 0) {}
+
+void ThreadHub::meet(int rank, const Operation& operation) {
+  std::unique_lock lock(mutex_);
+  const uint64_t target = ++arrived_[rank];
+  if (std::ranges::all_of(arrived_, [&](uint64_t at) { return at >= target; })) {
+    meeting_ = target;
+    changed_.notify_all();
+  }
+  const bool ended =
+      changed_.wait_for(lock, timeout_, [&] { return meeting_ >= target || gone_.has_value(); });
+  if (meeting_ >= target) return;
+  if (!ended) {
+    std::vector<std::string> missing;
+    for (int r = 0; r < size_; ++r) {
+      if (arrived_[r] < target) missing.push_back(std::to_string(r));
+    }
+    throw Error(
+        ErrorKind::kTimeout,
+        fmt::format("{} on rank {} of {}: rank {} did not take part within {} ms",
+                    operation.describe(), rank, size_, join(missing, ", "), timeout_.count()));
+  }
+  if (gone_->rank == rank) {
+    throw Error(gone_->kind, fmt::format("{} on rank {} of {} was aborted: {}",
+                                         operation.describe(), rank, size_, gone_->reason));
+  }
+  throw Error(ErrorKind::kPeerLost,
+              fmt::format("{} on rank {} of {}: rank {} left the group: {}", operation.describe(),
+                          rank, size_, gone_->rank, gone_->reason));
+}
+
+void ThreadHub::execute(int rank, const Operation& operation) {
+  std::vector<Operation>& all = operations_[operation.sequence % 2];
+  all[rank] = operation;  // read by others only after the next meeting
+  all[rank].owner.reset();
+  meet(rank, operation);
+  for (int r = 0; r < size_; ++r) {
+    if (!operation.matches(all[r])) throw mismatch(rank, operation, r, all[r]);
+  }
+  switch (operation.kind) {
+    case OperationKind::kAllReduce: {
+      const int64_t width = size_of(operation.type);
+      const plan::Range mine = plan::chunk_of(operation.count, size_, rank);
+      std::vector<const std::byte*> inputs(size_);
+      for (int r = 0; r < size_; ++r) inputs[r] = all[r].data + mine.begin * width;
+      // In place: this chunk of this rank's buffer is read by nobody else until the next meeting.
+      sum_in_rank_order(operation.type, operation.data + mine.begin * width, inputs, mine.size());
+      meet(rank, operation);
+      for (int r = 0; r < size_; ++r) {
+        const plan::Range part = plan::chunk_of(operation.count, size_, r);
+        if (r == rank || part.size() == 0) continue;
+        std::memcpy(operation.data + part.begin * width, all[r].data + part.begin * width,
+                    part.size() * width);
+      }
+      break;
+    }
+    case OperationKind::kBroadcast:
+      if (rank != operation.root && operation.count > 0) {
+        std::memcpy(operation.data, all[operation.root].data, operation.bytes());
+      }
+      break;
+    case OperationKind::kAllGather:
+      for (int r = 0; r < size_ && operation.count > 0; ++r) {
+        std::memmove(operation.out + r * operation.bytes(), all[r].data, operation.bytes());
+      }
+      break;
+    case OperationKind::kBarrier:
+      return;  // nobody reads a buffer: one meeting is enough
+  }
+  meet(rank, operation);
+}
+
+void ThreadHub::abort(int rank, ErrorKind kind, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!gone_) gone_ = Gone{rank, kind, reason};
+  changed_.notify_all();
+}
+
+void ThreadHub::leave(int rank, const Error* error) {
+  const std::lock_guard lock(mutex_);
+  if (!gone_) {
+    gone_ = Gone{rank, error == nullptr ? ErrorKind::kCancelled : error->kind(),
+                 error == nullptr ? "its communicator was closed" : error->message()};
+  }
+  changed_.notify_all();
+}
+
+}  // namespace muster::internal

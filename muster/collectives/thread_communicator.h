@@ -1,0 +1,24 @@
+// Ranks that are threads of one process and read each other's memory. For tests, and for several
+// replicas in one process.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "muster/collectives/communicator.h"
+
+namespace muster {
+
+struct ThreadGroupOptions {
+  int size = 1;
+  // An operation fails with Timeout when a rank has not come to it for this long.
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
+};
+
+// One communicator per rank, to be given to one thread each. Throws InvalidArgument for a size
+// below 1.
+std::vector<std::unique_ptr<Communicator>> make_thread_communicators(
+    const ThreadGroupOptions& options);
+
+}  // namespace muster

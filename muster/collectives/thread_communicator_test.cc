@@ -1,0 +1,24 @@
+#include "muster/collectives/thread_communicator.h"
+
+#include <gtest/gtest.h>
+
+#include "muster/collectives/communicator_suite.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster {
+namespace {
+
+void run_threads(const GroupOptions& options, const RankBody& body) {
+  auto group = make_thread_communicators({.size = options.size, .timeout = options.timeout});
+  testing::run_ranks(options.size, [&](int rank) { body(std::move(group[rank])); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, CommunicatorSuite,
+                         ::testing::Values(Transport{"threads", run_threads}));
+
+TEST(ThreadCommunicator, RefusesAnEmptyGroup) {
+  EXPECT_THROW(make_thread_communicators({.size = 0}), Error);
+}
+
+}  // namespace
+}  // namespace muster

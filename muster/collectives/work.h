@@ -1,0 +1,31 @@
+// An operation that was started and may still be running.
+// Thread safety: a cheap value over shared state; any thread may wait.
+#pragma once
+
+#include <memory>
+
+namespace muster {
+
+class Error;
+
+class Work {
+ public:
+  struct State;
+
+  // Already done.
+  Work() = default;
+  explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  // Returns when the operation is done and its results may be read. Throws the Error that ended it:
+  // PeerLost (a rank is gone), Timeout (a rank did not take part in time), Cancelled (aborted
+  // here), InvalidArgument (ranks called different operations). The message names the operation and
+  // the rank. Bounded: every operation has a time-out.
+  void wait() const;
+  // Never blocks; true also when it failed.
+  bool done() const;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace muster
