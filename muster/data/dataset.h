@@ -79,12 +79,13 @@ class Dataset {
   // first ones more. The same as batch(size) for one replica.
   Dataset global_batch(int64_t size, const BatchOptions& options = {}) const;
   // fn(element), one to one, called without autograd. The fastest place is after batch(), on whole
-  // batches.
+  // batches; there, under sharding, fn also sees batches of zero rows.
   Dataset map(MapFunction fn, const MapOptions& options = {}) const;
   // fn(element, key): the key is derived from (seed, which map, epoch, source index of the
   // element), after a batch() from the position of the batch's first row instead.
   Dataset map(KeyedMapFunction fn, const MapOptions& options = {}) const;
-  // Reads up to n elements ahead on a thread of its own.
+  // Reads up to n elements ahead on a thread of its own; 0 does nothing. Before a batch() it reads
+  // whole batches ahead, since only integers flow there.
   Dataset prefetch(int64_t n = 2) const;
 
   // The number of elements one unsharded iterator gives, kInfinite or kUnknown.

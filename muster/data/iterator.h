@@ -48,9 +48,11 @@ class Iterator {
   // another batch size.
   virtual nlohmann::json save() const = 0;
 
-  // Continues at a saved position with the seed saved in it. Batch sizes, the counts of repeat()
-  // and take(), maps and prefetches may have changed since. Throws InvalidArgument, and changes
-  // nothing, when the position belongs to another pipeline; the message names the difference.
+  // Continues at a saved position with the seed saved in it. Batch sizes, replicas, the counts of
+  // repeat() and take(), maps and prefetches may have changed since (a shuffle() behind batch()
+  // needs the same batch size and replicas: its elements are batches). Throws InvalidArgument, and
+  // changes nothing, when the position belongs to another pipeline; the message names the
+  // difference.
   virtual void restore(const nlohmann::json& state) = 0;
 
   virtual Position position() const = 0;

@@ -8,6 +8,7 @@
 
 #include "muster/base/random.h"
 #include "muster/data/dataset.h"
+#include "muster/tensor/threads.h"
 
 namespace muster {
 namespace {
@@ -216,7 +217,13 @@ class Generator {
 
 Dataset numbers(int64_t n) { return Dataset::from_tensor_slices(Element(torch::arange(n))); }
 
-TEST(Laws, OrderAgreesWithTheModelAndEveryPositionContinuesExactly) {
+// Hundreds of short-lived prefetch threads: with one OpenMP thread each, none has to start a team.
+class Laws : public ::testing::Test {
+ protected:
+  void SetUp() override { set_threads(1); }
+};
+
+TEST_F(Laws, OrderAgreesWithTheModelAndEveryPositionContinuesExactly) {
   for (uint64_t trial = 0; trial < 500; ++trial) {
     Generator generator(trial);
     const int64_t n = generator.below(18);
@@ -260,7 +267,7 @@ TEST(Laws, OrderAgreesWithTheModelAndEveryPositionContinuesExactly) {
   }
 }
 
-TEST(Laws, ReplicasTogetherReadTheUnshardedOrder) {
+TEST_F(Laws, ReplicasTogetherReadTheUnshardedOrder) {
   for (uint64_t trial = 0; trial < 300; ++trial) {
     Generator generator(1000 + trial);
     const int64_t n = generator.below(30);
@@ -312,7 +319,7 @@ TEST(Laws, ReplicasTogetherReadTheUnshardedOrder) {
   }
 }
 
-TEST(Laws, ARunContinuesOnAnotherNumberOfReplicasAndBatchSize) {
+TEST_F(Laws, ARunContinuesOnAnotherNumberOfReplicasAndBatchSize) {
   for (uint64_t trial = 0; trial < 200; ++trial) {
     Generator generator(2000 + trial);
     const int64_t n = 1 + generator.below(40);
