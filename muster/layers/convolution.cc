@@ -76,7 +76,7 @@ Conv2DBody::Conv2DBody(int64_t filters, Size2D kernel_size, Conv2DOptions option
       kernel_size_(kernel_size),
       options_(std::move(options)) {}
 
-Tensor Conv2DBody::call_without_activation(const Tensor& input, CallContext& context) const {
+Conv2DBody::Variables Conv2DBody::variables(const Tensor& input, CallContext& context) const {
   check_images(context, identity(), input, kernel_size_, options_.padding);
   const Tensor& kernel = context.variable(identity(), 0, [this, &input] {
     return VariableSpec{.name = "kernel",
@@ -99,7 +99,11 @@ Tensor Conv2DBody::call_without_activation(const Tensor& input, CallContext& con
                           .initializer = options_.bias_initializer};
     });
   }
+  return {kernel, bias};
+}
 
+Tensor Conv2DBody::call_without_activation(const Tensor& input, CallContext& context) const {
+  const auto [kernel, bias] = variables(input, context);
   Tensor images = to_channels_first(input);
   Pads2D pads = pads_of(options_.padding, input, kernel_size_, options_.strides);
   if (!pads.symmetric()) {
@@ -137,11 +141,6 @@ Tensor MaxPooling2DBody::call(const Tensor& input, CallContext& context) const {
   return to_channels_last(at::max_pool2d(images, {window.height, window.width},
                                          {strides_.height, strides_.width},
                                          {pads.height.before, pads.width.before}));
-}
-
-Tensor conv_relu_pool(const Conv2DBody& conv, const MaxPooling2DBody& pool, const Tensor& input,
-                      CallContext& context) {
-  return at::relu(pool.call(conv.call_without_activation(input, context), context));
 }
 
 }  // namespace internal

@@ -110,7 +110,7 @@ class SequentialBody final : public LayerBody {
     for (size_t i = 0; i < layers_.size(); ++i) {
       Step step{.layer = &layers_[i].body()};
       const auto* conv = dynamic_cast<const internal::Conv2DBody*>(step.layer);
-      if (conv && conv->activation() == Activation::kRelu && i + 1 < layers_.size()) {
+      if (conv && conv->options().activation == Activation::kRelu && i + 1 < layers_.size()) {
         const auto* pool = dynamic_cast<const internal::MaxPooling2DBody*>(&layers_[i + 1].body());
         if (pool) {
           step.conv = conv;

@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <limits>
 
 #include "muster/base/error.h"
 #include "muster/layers/convolution.h"
@@ -312,6 +313,65 @@ TEST(Sequential, IsTheLayersOneAfterAnother) {
           }
         }
       }
+    }
+  }
+}
+
+// The first layer of an image model runs in one pass of its own: values and gradients must be those
+// of the layers called one by one, whatever the number of threads.
+TEST(Sequential, FirstLayerInOnePassAgreesWithTheLayers) {
+  const int threads = at::get_num_threads();
+  for (const int use : {1, 3}) {
+    at::set_num_threads(use);
+    for (const int64_t filters : {16, 32, 48}) {
+      for (const int64_t channels : {1, 2, 3}) {
+        for (const Size2D kernel : {Size2D(3), Size2D(2, 4), Size2D(1), Size2D(5)}) {
+          const Layer conv =
+              Conv2D(filters, kernel,
+                     {.activation = relu, .bias_initializer = initializers::constant(-0.05)});
+          const Layer pooling = MaxPooling2D();
+          const Tensor x = numbers({5, 9, 12, channels}).to(torch::kFloat32);
+          Tensor values[2], kernels[2], biases[2];
+          for (const bool fused : {false, true}) {
+            Fixture fixture;
+            const Tensor y = fused ? Sequential({conv, pooling})(x, fixture.context)
+                                   : pooling(conv(x, fixture.context), fixture.context);
+            (y * numbers(y.sizes(), 0.9).to(torch::kFloat32)).sum().backward();
+            values[fused] = y.detach();
+            kernels[fused] = fixture.store.value("conv2d/kernel").grad();
+            biases[fused] = fixture.store.value("conv2d/bias").grad();
+            torch::NoGradGuard no_grad;
+            EXPECT_TRUE(
+                torch::equal(Sequential({conv, pooling})(x, fixture.context), values[fused]) ||
+                !fused);
+          }
+          EXPECT_EQ(values[0].sizes(), values[1].sizes());
+          EXPECT_TRUE(torch::allclose(values[0], values[1], 1e-5, 1e-5));
+          EXPECT_TRUE(torch::allclose(kernels[0], kernels[1], 1e-4, 1e-4));
+          EXPECT_TRUE(torch::allclose(biases[0], biases[1], 1e-4, 1e-4));
+        }
+      }
+    }
+  }
+  at::set_num_threads(threads);
+}
+
+// A number that is not one must reach the loss, where training stops; a pooling that prefers
+// numbers would hide it.
+TEST(Sequential, NotANumberWins) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double odd : {std::nan(""), -std::nan(""), infinity}) {
+    for (int64_t place = 0; place < 4; ++place) {
+      Fixture fixture;
+      const Layer model = Sequential(
+          {Conv2D(16, 1, {.activation = relu, .kernel_initializer = initializers::ones()}),
+           MaxPooling2D()});
+      Tensor x = torch::full({1, 2, 2, 1}, 3.0f);
+      x.view(-1)[place] = odd;
+      const Tensor y = model(x, fixture.context);
+      EXPECT_TRUE(torch::logical_not(torch::isfinite(y)).all().item<bool>()) << odd << place;
+      x.view(-1)[place] = -infinity;
+      EXPECT_TRUE(model(x, fixture.context).eq(3).all().item<bool>());
     }
   }
 }

@@ -11,7 +11,14 @@ class Conv2DBody final : public LayerBody {
   Conv2DBody(int64_t filters, Size2D kernel_size, Conv2DOptions options);
   Tensor call(const Tensor& input, CallContext& context) const override;
 
-  Activation activation() const { return options_.activation; }
+  const Conv2DOptions& options() const { return options_; }
+
+  struct Variables {
+    Tensor kernel;
+    Tensor bias;  // undefined without use_bias
+  };
+  // Checks the input, and creates what is missing.
+  Variables variables(const Tensor& input, CallContext& context) const;
   // The convolution with its bias, before the activation.
   Tensor call_without_activation(const Tensor& input, CallContext& context) const;
 
@@ -25,6 +32,9 @@ class MaxPooling2DBody final : public LayerBody {
  public:
   explicit MaxPooling2DBody(MaxPooling2DOptions options);
   Tensor call(const Tensor& input, CallContext& context) const override;
+
+  const MaxPooling2DOptions& options() const { return options_; }
+  Size2D strides() const { return strides_; }
 
  private:
   MaxPooling2DOptions options_;

@@ -1,0 +1,112 @@
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/torch.h>
+
+#include "muster/layers/internal/conv_pool_kernels.h"
+#include "muster/layers/internal/image_bodies.h"
+
+namespace muster::internal {
+namespace {
+
+// Beyond this many taps a matrix product (oneDNN) is the faster way.
+constexpr int64_t kMaxTaps = 27;
+
+ConvPool shape_of(const Tensor& images, const Tensor& kernel) {
+  return {images.size(1), images.size(2), images.size(3),
+          kernel.size(0), kernel.size(1), kernel.size(3)};
+}
+
+// Images are dealt to threads in fixed parts, so equal numbers of threads compute equal bits.
+int64_t parts_of(int64_t images) {
+  return std::max<int64_t>(1, std::min<int64_t>(images, at::get_num_threads()));
+}
+
+struct ConvReluPool : public torch::autograd::Function<ConvReluPool> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& images,
+                        const Tensor& kernel, const Tensor& bias, bool keep_choice) {
+    const ConvPool shape = shape_of(images, kernel);
+    const int64_t n = images.size(0);
+    Tensor output = at::empty({n, shape.output_height(), shape.output_width(), shape.filters},
+                              images.options());
+    Tensor choice;
+    if (keep_choice) choice = at::empty(output.sizes(), images.options().dtype(at::kByte));
+    const float* x = images.data_ptr<float>();
+    const float* w = kernel.data_ptr<float>();
+    const float* b = bias.data_ptr<float>();
+    float* y = output.data_ptr<float>();
+    uint8_t* c = keep_choice ? choice.data_ptr<uint8_t>() : nullptr;
+    at::parallel_for(0, n, (n + parts_of(n) - 1) / parts_of(n), [&](int64_t begin, int64_t end) {
+      conv_pool_forward(shape, end - begin, x + begin * shape.input_size(), w, b,
+                        y + begin * shape.output_size(),
+                        c ? c + begin * shape.output_size() : nullptr);
+    });
+    if (keep_choice) {
+      context->save_for_backward({images, kernel});
+      context->saved_data["choice"] = choice;
+    }
+    return output;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &images = saved[0], &kernel = saved[1];
+    const Tensor choice = context->saved_data["choice"].toTensor();
+    const Tensor output_gradient = gradients[0].contiguous();
+    const ConvPool shape = shape_of(images, kernel);
+    const int64_t n = images.size(0);
+    const int64_t parts = parts_of(n);
+    Tensor kernels = at::zeros(
+        {parts, kernel.size(0), kernel.size(1), kernel.size(2), shape.filters}, images.options());
+    Tensor biases = at::zeros({parts, shape.filters}, images.options());
+    const float* x = images.data_ptr<float>();
+    const float* dy = output_gradient.data_ptr<float>();
+    const uint8_t* c = choice.data_ptr<uint8_t>();
+    float* dw = kernels.data_ptr<float>();
+    float* db = biases.data_ptr<float>();
+    at::parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
+      for (int64_t part = first; part < last; ++part) {
+        const int64_t begin = n * part / parts;
+        const int64_t end = n * (part + 1) / parts;
+        conv_pool_backward(shape, end - begin, x + begin * shape.input_size(),
+                           dy + begin * shape.output_size(), c + begin * shape.output_size(),
+                           dw + part * kernel.numel(), db + part * shape.filters);
+      }
+    });
+    if (parts == 1) return {Tensor(), kernels[0], biases[0], Tensor()};
+    return {Tensor(), kernels.sum(0), biases.sum(0), Tensor()};
+  }
+};
+
+bool fits(const Conv2DBody& conv, const MaxPooling2DBody& pool, const Tensor& images,
+          const Conv2DBody::Variables& variables) {
+  const Size2D strides = conv.options().strides;
+  const Size2D window = pool.options().pool_size;
+  const Size2D pool_strides = pool.strides();
+  const Tensor& kernel = variables.kernel;
+  return strides.height == 1 && strides.width == 1 && window.height == 2 && window.width == 2 &&
+         pool_strides.height == 2 && pool_strides.width == 2 &&
+         conv.options().padding == Padding::kValid && pool.options().padding == Padding::kValid &&
+         variables.bias.defined() && images.is_cpu() && images.scalar_type() == kFloat32 &&
+         !images.requires_grad() && images.is_contiguous() && kernel.is_cpu() &&
+         kernel.is_contiguous() && variables.bias.is_contiguous() &&
+         kernel.size(0) * kernel.size(1) * kernel.size(2) <= kMaxTaps &&
+         kernel.size(3) % ConvPool::kFilterMultiple == 0 && images.size(1) > kernel.size(0) &&
+         images.size(2) > kernel.size(1) &&
+         !torch::jit::tracer::isTracing();  // an exported graph holds standard operations only
+}
+
+}  // namespace
+
+Tensor conv_relu_pool(const Conv2DBody& conv, const MaxPooling2DBody& pool, const Tensor& input,
+                      CallContext& context) {
+  const Conv2DBody::Variables variables = conv.variables(input, context);
+  if (!fits(conv, pool, input, variables)) {
+    return at::relu(pool.call(conv.call_without_activation(input, context), context));
+  }
+  context.name_of(pool.identity());
+  const bool trains = at::GradMode::is_enabled() &&
+                      (variables.kernel.requires_grad() || variables.bias.requires_grad());
+  return ConvReluPool::apply(input, variables.kernel, variables.bias, trains);
+}
+
+}  // namespace muster::internal
