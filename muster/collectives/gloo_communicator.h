@@ -33,7 +33,7 @@ struct GlooOptions {
   // one chunk per rank. The bits are the same.
   int64_t inline_bytes = 16 * 1024;
   // Chunks travel in segments of this size, so that adding one overlaps with receiving the next.
-  int64_t segment_bytes = 256 * 1024;
+  int64_t segment_bytes = 512 * 1024;
 };
 
 // Connects to all peers; returns when all are connected. Throws Timeout naming a rank that did not
