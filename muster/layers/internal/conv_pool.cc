@@ -28,12 +28,12 @@ struct ConvReluPool : public torch::autograd::Function<ConvReluPool> {
     Tensor output = at::empty({n, shape.output_height(), shape.output_width(), shape.filters},
                               images.options());
     Tensor choice;
-    if (keep_choice) choice = at::empty(output.sizes(), images.options().dtype(at::kByte));
+    if (keep_choice) choice = at::empty(output.sizes(), images.options().dtype(at::kInt));
     const float* x = images.data_ptr<float>();
     const float* w = kernel.data_ptr<float>();
     const float* b = bias.data_ptr<float>();
     float* y = output.data_ptr<float>();
-    uint8_t* c = keep_choice ? choice.data_ptr<uint8_t>() : nullptr;
+    int32_t* c = keep_choice ? choice.data_ptr<int32_t>() : nullptr;
     at::parallel_for(0, n, (n + parts_of(n) - 1) / parts_of(n), [&](int64_t begin, int64_t end) {
       conv_pool_forward(shape, end - begin, x + begin * shape.input_size(), w, b,
                         y + begin * shape.output_size(),
@@ -60,7 +60,7 @@ struct ConvReluPool : public torch::autograd::Function<ConvReluPool> {
     Tensor biases = at::zeros({parts, shape.filters}, images.options());
     const float* x = images.data_ptr<float>();
     const float* dy = output_gradient.data_ptr<float>();
-    const uint8_t* c = choice.data_ptr<uint8_t>();
+    const int32_t* c = choice.data_ptr<int32_t>();
     float* dw = kernels.data_ptr<float>();
     float* db = biases.data_ptr<float>();
     at::parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {

@@ -29,7 +29,7 @@ std::vector<int64_t> tap_offsets(const ConvPool& s) {
 template <int kLanes, int kBlocks>
 MUSTER_INLINE void forward_pixel(const ConvPool& s, const int64_t* offsets, const float* window,
                                  const float* kernel, const float* bias, float* __restrict output,
-                                 uint8_t* __restrict choice) {
+                                 int32_t* __restrict choice) {
   using V = Vectors<kLanes>;
   const float* corners[4] = {window, window + s.channels, window + s.width * s.channels,
                              window + (s.width + 1) * s.channels};
@@ -72,10 +72,7 @@ MUSTER_INLINE void forward_pixel(const ConvPool& s, const int64_t* offsets, cons
     }
     std::memcpy(output + block * kLanes, &best, sizeof(best));
     if (choice) {
-      int32_t winners[kLanes];
-      std::memcpy(winners, &which, sizeof(winners));
-      uint8_t* bytes = choice + block * kLanes;
-      for (int lane = 0; lane < kLanes; ++lane) bytes[lane] = static_cast<uint8_t>(winners[lane]);
+      std::memcpy(choice + block * kLanes, &which, sizeof(which));
     }
   }
 }
@@ -83,7 +80,7 @@ MUSTER_INLINE void forward_pixel(const ConvPool& s, const int64_t* offsets, cons
 template <int kLanes>
 MUSTER_INLINE void forward(const ConvPool& s, const int64_t* offsets, int64_t n,
                            const float* images, const float* kernel, const float* bias,
-                           float* output, uint8_t* choice) {
+                           float* output, int32_t* choice) {
   for (int64_t image = 0; image < n; ++image, images += s.input_size()) {
     for (int64_t i = 0; i < s.output_height(); ++i) {
       for (int64_t j = 0; j < s.output_width(); ++j) {
@@ -116,7 +113,7 @@ MUSTER_INLINE void add_to(float* memory, const Float& value) {
 // sums round less.
 template <int kLanes, int kTaps>
 MUSTER_INLINE void backward_image(const ConvPool& s, const int64_t* offsets, const float* image,
-                                  const float* output_gradient, const uint8_t* choice,
+                                  const float* output_gradient, const int32_t* choice,
                                   float* kernel_gradient, float* bias_gradient) {
   using V = Vectors<kLanes>;
   const int64_t below = s.width * s.channels;
@@ -127,12 +124,10 @@ MUSTER_INLINE void backward_image(const ConvPool& s, const int64_t* offsets, con
     for (int64_t j = 0; j < s.output_width(); ++j, window += 2 * s.channels) {
       typename V::Float gradient;
       std::memcpy(&gradient, output_gradient, sizeof(gradient));
-      int32_t winners[kLanes];
-      for (int lane = 0; lane < kLanes; ++lane) winners[lane] = choice[lane];
+      typename V::Int which;
+      std::memcpy(&which, choice, sizeof(which));
       output_gradient += s.filters;
       choice += s.filters;
-      typename V::Int which;
-      std::memcpy(&which, winners, sizeof(which));
       const typename V::Float none = {};
       typename V::Float parts[4];
 #pragma GCC unroll 4
@@ -156,7 +151,7 @@ MUSTER_INLINE void backward_image(const ConvPool& s, const int64_t* offsets, con
 template <int kLanes>
 MUSTER_INLINE void backward(const ConvPool& s, const int64_t* offsets, int64_t n,
                             const float* images, const float* output_gradient,
-                            const uint8_t* choice, float* kernel_gradient, float* bias_gradient) {
+                            const int32_t* choice, float* kernel_gradient, float* bias_gradient) {
   const int64_t taps = s.taps();
   for (int64_t image = 0; image < n; ++image) {
     for (int64_t f = 0; f < s.filters; f += kLanes) {
@@ -188,23 +183,23 @@ MUSTER_INLINE void backward(const ConvPool& s, const int64_t* offsets, int64_t n
 
 MUSTER_AVX512 void forward_avx512(const ConvPool& s, const int64_t* offsets, int64_t n,
                                   const float* images, const float* kernel, const float* bias,
-                                  float* output, uint8_t* choice) {
+                                  float* output, int32_t* choice) {
   forward<16>(s, offsets, n, images, kernel, bias, output, choice);
 }
 MUSTER_AVX2 void forward_avx2(const ConvPool& s, const int64_t* offsets, int64_t n,
                               const float* images, const float* kernel, const float* bias,
-                              float* output, uint8_t* choice) {
+                              float* output, int32_t* choice) {
   forward<8>(s, offsets, n, images, kernel, bias, output, choice);
 }
 MUSTER_AVX512 void backward_avx512(const ConvPool& s, const int64_t* offsets, int64_t n,
                                    const float* images, const float* output_gradient,
-                                   const uint8_t* choice, float* kernel_gradient,
+                                   const int32_t* choice, float* kernel_gradient,
                                    float* bias_gradient) {
   backward<16>(s, offsets, n, images, output_gradient, choice, kernel_gradient, bias_gradient);
 }
 MUSTER_AVX2 void backward_avx2(const ConvPool& s, const int64_t* offsets, int64_t n,
                                const float* images, const float* output_gradient,
-                               const uint8_t* choice, float* kernel_gradient,
+                               const int32_t* choice, float* kernel_gradient,
                                float* bias_gradient) {
   backward<8>(s, offsets, n, images, output_gradient, choice, kernel_gradient, bias_gradient);
 }
@@ -219,7 +214,7 @@ bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_support
 }  // namespace
 
 void conv_pool_forward(const ConvPool& shape, int64_t n, const float* images, const float* kernel,
-                       const float* bias, float* output, uint8_t* choice) {
+                       const float* bias, float* output, int32_t* choice) {
   const std::vector<int64_t> offsets = tap_offsets(shape);
 #if defined(__x86_64__)
   if (has_avx512()) {
@@ -233,7 +228,7 @@ void conv_pool_forward(const ConvPool& shape, int64_t n, const float* images, co
 }
 
 void conv_pool_backward(const ConvPool& shape, int64_t n, const float* images,
-                        const float* output_gradient, const uint8_t* choice, float* kernel_gradient,
+                        const float* output_gradient, const int32_t* choice, float* kernel_gradient,
                         float* bias_gradient) {
   const std::vector<int64_t> offsets = tap_offsets(shape);
 #if defined(__x86_64__)

@@ -15,7 +15,7 @@ struct ConvPool {
   int64_t filters;  // a multiple of kFilterMultiple
 
   static constexpr int64_t kFilterMultiple = 16;
-  static constexpr uint8_t kNone = 4;  // the choice where relu is shut: no gradient
+  static constexpr int32_t kNone = 4;  // the choice where relu is shut: no gradient
 
   int64_t taps() const { return kernel_height * kernel_width * channels; }
   int64_t output_height() const { return (height - kernel_height + 1) / 2; }
@@ -27,13 +27,13 @@ struct ConvPool {
 // `images` of [n, height, width, channels], kernel [kernel_height, kernel_width, channels,
 // filters], bias [filters]; output [n, output_height, output_width, filters]. `choice` (of the
 // output's shape, may be null) takes which of the four corners won (row-major; the first of
-// equals), or kNone. NaN wins.
+// equals), or kNone, as whole integers: bytes cost more to convert than to move. NaN wins.
 void conv_pool_forward(const ConvPool& shape, int64_t n, const float* images, const float* kernel,
-                       const float* bias, float* output, uint8_t* choice);
+                       const float* bias, float* output, int32_t* choice);
 
 // Adds the gradients of kernel and bias to `kernel_gradient` and `bias_gradient`.
 void conv_pool_backward(const ConvPool& shape, int64_t n, const float* images,
-                        const float* output_gradient, const uint8_t* choice, float* kernel_gradient,
+                        const float* output_gradient, const int32_t* choice, float* kernel_gradient,
                         float* bias_gradient);
 
 }  // namespace muster::internal
