@@ -72,7 +72,10 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
   command->add_flag("--no-pin", flags->no_pin, "Let tasks run on any core");
   command->add_flag("--dry-run", flags->dry_run, "Print what would be started, and stop there");
   const auto time = [&](const char* name, double& value, const char* help) {
-    command->add_option(name, value, help)->capture_default_str()->check(CLI::Range(0.0, 86400.0));
+    command->add_option(name, value, help)
+        ->capture_default_str()
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.0, 86400.0).description(""));
   };
   time("--survivor-time", flags->survivor_time,
        "Seconds the others get to end by themselves when a task has failed");
