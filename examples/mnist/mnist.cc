@@ -1,0 +1,110 @@
+// Handwritten digits: a small convolutional network, trained by an Estimator on one process or
+// several.
+//
+// Expected: 98 % accuracy on MNIST, 88 % on Fashion-MNIST after 3 epochs, on any number of workers.
+#include <muster/muster.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+using namespace muster;
+
+namespace {
+
+EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
+                       ModelContext& context) {
+  auto model = context.model("cnn", [] {
+    return Sequential({Conv2D(32, 3, {.activation = relu}), MaxPooling2D(), Flatten(),
+                       Dense(64, {.activation = relu}), Dense(10)});
+  });
+  Tensor logits = model(features["image"]);
+  if (mode == Mode::kPredict) {
+    return EstimatorSpec::predict(
+        {{"class", logits.argmax(-1)}, {"probability", std::get<0>(logits.softmax(-1).max(-1))}});
+  }
+  Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+  if (mode == Mode::kEval) {
+    return EstimatorSpec::eval(loss, {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
+  }
+  auto optimizer = context.optimizer(
+      optim::sgd({.learning_rate = context.params()["learning_rate"], .momentum = 0.9}));
+  return EstimatorSpec::train(loss, optimizer.minimize(loss));
+}
+
+// Bytes to numbers in [0, 1], a batch at a time.
+Element to_features(const Element& batch) {
+  return Element::tuple(
+      {Element::dict({{"image", batch.part(0).value().tensor().to(kFloat32).mul_(1.0f / 255)}}),
+       batch.part(1)});
+}
+
+void write_predictions(Estimator& classifier, const InputFn& input_fn, const std::string& path) {
+  std::ofstream file(path);
+  file << "index,class,probability\n";
+  Predictions predictions = classifier.predict(input_fn, {.yield_single_examples = false});
+  Prediction batch;
+  int64_t index = 0;
+  while (predictions.next(&batch)) {
+    for (int64_t row = 0; row < batch["class"].size(0); ++row) {
+      file << index++ << ',' << batch["class"][row].item<int64_t>() << ','
+           << batch["probability"][row].item<float>() << '\n';
+    }
+  }
+  if (!file.flush())
+    throw Error(ErrorKind::kUnavailable, "cannot write " + path, "is the disk full?");
+}
+
+void program(const Flags& flags) {
+  const Dataset train = data::mnist(flags.data_dir, "train");
+  const Dataset test = data::mnist(flags.data_dir, "test");
+  const int64_t examples = train.cardinality();
+  const int64_t steps_per_epoch = (examples + flags.batch_size - 1) / flags.batch_size;
+  const int64_t max_steps =
+      flags.max_steps.value_or((flags.epochs * examples + flags.batch_size - 1) / flags.batch_size);
+
+  const InputFn train_input = [&] {
+    return train.shuffle(examples)
+        .repeat(flags.max_steps ? -1 : flags.epochs)
+        .global_batch(flags.batch_size)
+        .map(to_features);
+  };
+  const InputFn test_input = [&] { return test.batch(1000).map(to_features); };
+
+  Estimator classifier(
+      model_fn,
+      {.model_dir = flags.model_dir,
+       .random_seed = flags.seed,
+       .save_checkpoints_steps = flags.save_checkpoints_steps.value_or(steps_per_epoch),
+       .train_distribute = distribute::multi_worker_mirrored(),
+       .trace = flags.trace},
+      {{"learning_rate", flags.learning_rate}});
+  const auto result =
+      train_and_evaluate(classifier, {.input_fn = train_input, .max_steps = max_steps},
+                         {.input_fn = test_input, .steps = std::nullopt});
+  if (!result) return;  // the chief speaks for all
+
+  const std::string predictions = classifier.model_dir() + "/predictions.csv";
+  write_predictions(classifier, test_input, predictions);
+  log::info("checkpoints and TensorBoard events: " + classifier.model_dir() +
+            "  (evaluation: " + classifier.eval_dir() + ")");
+  log::info("predictions for the test images: " + predictions);
+  print_result(*result);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_main(
+      argc, argv, program,
+      {.description =
+           "Trains a small convolutional network on MNIST, or any data set in its format.",
+       .examples = "Examples:\n"
+                   "  mnist --data_dir=data/mnist --model_dir=model --epochs=3\n"
+                   "  muster run --workers=2 -- mnist --data_dir=data/mnist --model_dir=model\n"
+                   "The same command again continues; with all steps done it evaluates.\n",
+       .defaults = {.data_dir = "data/mnist",
+                    .model_dir = "mnist_model",
+                    .epochs = 3,
+                    .batch_size = 64,
+                    .learning_rate = 0.02}});
+}

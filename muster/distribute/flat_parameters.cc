@@ -1,0 +1,236 @@
+#include "muster/distribute/flat_parameters.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "muster/base/error.h"
+
+namespace muster::distribute {
+namespace {
+
+constexpr int64_t kAlignment = 64;  // bytes: a cache line, and what vector loads like best
+
+int64_t padded_elements(int64_t elements, DType dtype) {
+  const int64_t step = kAlignment / static_cast<int64_t>(c10::elementSize(dtype));
+  return (elements + step - 1) / step * step;
+}
+
+}  // namespace
+
+FlatParameters::FlatParameters(VariableTable& table, const optim::TrainOp& train_op,
+                               const Allocate& allocate) {
+  assign(table, train_op);
+  lay_out(allocate);
+}
+
+void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op) {
+  struct Claim {
+    Variable* variable;
+    size_t entry;
+    size_t created;
+  };
+  std::vector<Claim> claims;
+  for (size_t e = 0; e < train_op.entries.size(); ++e) {
+    const std::string& name = train_op.entries[e].optimizer.name();
+    const auto known =
+        std::find_if(optimizers_.begin(), optimizers_.end(),
+                     [&](const OptimizerState& state) { return state.name == name; });
+    if (known == optimizers_.end()) {
+      optimizer_of_entry_.push_back(static_cast<int>(optimizers_.size()));
+      optimizers_.push_back({.name = name,
+                             .iterations = torch::zeros({}, torch::kInt64),
+                             .slot_specs = train_op.entries[e].optimizer.rule().slots()});
+    } else {
+      const size_t first = static_cast<size_t>(known - optimizers_.begin());
+      const size_t first_entry =
+          static_cast<size_t>(std::find(optimizer_of_entry_.begin(), optimizer_of_entry_.end(),
+                                        static_cast<int>(first)) -
+                              optimizer_of_entry_.begin());
+      if (&train_op.entries[first_entry].optimizer.rule() !=
+          &train_op.entries[e].optimizer.rule()) {
+        throw invalid_argument("two optimizers of the train_op are called \"" + name + "\"",
+                               "give one another name: optimizer.named(\"" + name + "_2\")");
+      }
+      optimizer_of_entry_.push_back(static_cast<int>(first));
+    }
+  }
+  for (size_t v = 0; v < table.variables().size(); ++v) {
+    Variable& variable = *table.variables()[v];
+    if (!variable.value().requires_grad()) continue;
+    std::optional<size_t> owner;
+    for (size_t e = 0; e < train_op.entries.size(); ++e) {
+      const auto& filter = train_op.entries[e].filter;
+      if (filter && !filter(variable.spec())) continue;
+      if (owner) {
+        throw invalid_argument(
+            fmt::format("the variable {} is claimed by two entries of the train_op ({} and {})",
+                        variable.name(), train_op.entries[*owner].optimizer.name(),
+                        train_op.entries[e].optimizer.name()),
+            "give each minimize() a filter, so that every variable has one optimizer");
+      }
+      owner = e;
+    }
+    if (owner) {
+      claims.push_back({&variable, *owner, v});
+    } else {
+      variable.value().set_requires_grad(false);
+    }
+  }
+  if (claims.empty()) {
+    throw invalid_argument(
+        "the train_op has no variable to train",
+        "create trainable variables (layers do), and let a filter of minimize() accept them");
+  }
+  std::stable_sort(claims.begin(), claims.end(), [&](const Claim& a, const Claim& b) {
+    const DType left = a.variable->spec().dtype, right = b.variable->spec().dtype;
+    if (left != right) return left == kFloat32 || (right != kFloat32 && left < right);
+    return optimizer_of_entry_[a.entry] < optimizer_of_entry_[b.entry];
+  });
+  entry_parameters_.resize(train_op.entries.size());
+  for (const Claim& claim : claims) {
+    entry_parameters_[claim.entry].push_back(static_cast<int>(parameters_.size()));
+    parameters_.push_back(
+        {.variable = claim.variable, .optimizer = optimizer_of_entry_[claim.entry]});
+  }
+}
+
+void FlatParameters::lay_out(const Allocate& allocate) {
+  torch::NoGradGuard no_grad;
+  for (Parameter& parameter : parameters_) {
+    const DType dtype = parameter.variable->spec().dtype;
+    if (buffers_.empty() || buffers_.back().dtype != dtype) buffers_.push_back({.dtype = dtype});
+    parameter.buffer = static_cast<int>(buffers_.size()) - 1;
+    parameter.offset = buffers_.back().elements;
+    parameter.elements = parameter.variable->value().numel();
+    parameter.padded = padded_elements(parameter.elements, dtype);
+    buffers_.back().elements += parameter.padded;
+  }
+  for (Buffer& buffer : buffers_) {
+    buffer.weights =
+        allocate(buffer.elements * static_cast<int64_t>(c10::elementSize(buffer.dtype)))
+            .view(buffer.dtype);
+  }
+  for (OptimizerState& state : optimizers_) state.ranges.assign(buffers_.size(), {0, 0});
+  for (Parameter& parameter : parameters_) {
+    // A fresh leaf over the flat memory: nothing holds the old tensor any more, for the build pass
+    // records no graph.
+    Tensor view = buffers_[static_cast<size_t>(parameter.buffer)]
+                      .weights.slice(0, parameter.offset, parameter.offset + parameter.elements)
+                      .view(parameter.variable->spec().shape)
+                      .detach();
+    view.copy_(parameter.variable->value());
+    view.set_requires_grad(true);
+    parameter.variable->value() = view;
+    auto& range = optimizers_[static_cast<size_t>(parameter.optimizer)]
+                      .ranges[static_cast<size_t>(parameter.buffer)];
+    if (range.second == 0) range.first = parameter.offset;
+    range.second = parameter.offset + parameter.padded;
+  }
+  for (OptimizerState& state : optimizers_) {
+    for (const optim::SlotSpec& spec : state.slot_specs) {
+      auto& per_buffer = state.slots.emplace_back();
+      for (size_t b = 0; b < buffers_.size(); ++b) {
+        per_buffer.push_back(torch::full({state.ranges[b].second - state.ranges[b].first},
+                                         spec.initial_value, buffers_[b].weights.options()));
+      }
+    }
+  }
+}
+
+const optim::Optimizer& FlatParameters::rule_of(const optim::TrainOp& train_op,
+                                                int optimizer) const {
+  for (size_t e = 0; e < optimizer_of_entry_.size(); ++e) {
+    if (optimizer_of_entry_[e] == optimizer) return train_op.entries[e].optimizer;
+  }
+  throw internal_error("an optimizer without an entry");
+}
+
+void FlatParameters::update_run(const optim::Optimizer& optimizer, OptimizerState& state,
+                                int buffer, int64_t begin, int64_t end, const Tensor& gradient,
+                                double scale) {
+  const auto b = static_cast<size_t>(buffer);
+  optim::Segment segment{.weights = buffers_[b].weights.slice(0, begin, end),
+                         .gradient = gradient,
+                         .gradient_scale = scale};
+  const int64_t origin = state.ranges[b].first;
+  for (const auto& slot : state.slots)
+    segment.slots.push_back(slot[b].slice(0, begin - origin, end - origin));
+  optimizer.rule().update(segment, *state.iterations.data_ptr<int64_t>());
+}
+
+void FlatParameters::update_flat(const optim::TrainOp& train_op,
+                                 const std::vector<Tensor>& gradients,
+                                 const std::vector<bool>& used, double scale) {
+  torch::NoGradGuard no_grad;
+  for (size_t o = 0; o < optimizers_.size(); ++o) {
+    OptimizerState& state = optimizers_[o];
+    const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
+    // Neighbours that were all used form one run.
+    size_t p = 0;
+    while (p < parameters_.size()) {
+      if (parameters_[p].optimizer != static_cast<int>(o) || !used[p]) {
+        ++p;
+        continue;
+      }
+      const Parameter& first = parameters_[p];
+      int64_t end = first.offset + first.padded;
+      for (++p; p < parameters_.size() && parameters_[p].optimizer == first.optimizer &&
+                parameters_[p].buffer == first.buffer && used[p];
+           ++p) {
+        end = parameters_[p].offset + parameters_[p].padded;
+      }
+      update_run(optimizer, state, first.buffer, first.offset, end,
+                 gradients[static_cast<size_t>(first.buffer)].slice(0, first.offset, end), scale);
+    }
+    ++*state.iterations.data_ptr<int64_t>();
+  }
+}
+
+void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scale) {
+  torch::NoGradGuard no_grad;
+  for (const Parameter& parameter : parameters_) {
+    Tensor& gradient = parameter.variable->value().mutable_grad();
+    if (!gradient.defined()) continue;
+    update_run(rule_of(train_op, parameter.optimizer),
+               optimizers_[static_cast<size_t>(parameter.optimizer)], parameter.buffer,
+               parameter.offset, parameter.offset + parameter.elements,
+               gradient.contiguous().view({-1}), scale);
+    gradient.reset();
+  }
+  for (OptimizerState& state : optimizers_) ++*state.iterations.data_ptr<int64_t>();
+}
+
+std::map<std::string, Tensor> FlatParameters::slots() const {
+  std::map<std::string, Tensor> named;
+  for (const OptimizerState& state : optimizers_)
+    named[state.name + "/iterations"] = state.iterations;
+  for (const Parameter& parameter : parameters_) {
+    const OptimizerState& state = optimizers_[static_cast<size_t>(parameter.optimizer)];
+    const auto b = static_cast<size_t>(parameter.buffer);
+    const int64_t begin = parameter.offset - state.ranges[b].first;
+    for (size_t s = 0; s < state.slots.size(); ++s) {
+      named[state.name + "/" + state.slot_specs[s].name + "/" + parameter.variable->name()] =
+          state.slots[s][b]
+              .slice(0, begin, begin + parameter.elements)
+              .view(parameter.variable->spec().shape);
+    }
+  }
+  return named;
+}
+
+std::vector<Tensor> FlatParameters::pieces() const {
+  std::vector<Tensor> pieces;
+  for (const Buffer& buffer : buffers_) pieces.push_back(buffer.weights);
+  for (const OptimizerState& state : optimizers_) {
+    pieces.push_back(state.iterations.view({1}));
+    for (const auto& slot : state.slots) {
+      for (const Tensor& piece : slot) {
+        if (piece.numel() > 0) pieces.push_back(piece);
+      }
+    }
+  }
+  return pieces;
+}
+
+}  // namespace muster::distribute

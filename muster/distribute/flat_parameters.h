@@ -1,0 +1,83 @@
+// What training changes, in flat memory: the weights a train_op updates, their optimizer slots and
+// counters. Thread safety: belongs to the training thread.
+//
+// Weights of one dtype lie in one buffer, sorted by optimizer and then in creation order, each
+// aligned to 64 bytes; so an optimizer updates one contiguous run, and a gradient buffer of the
+// same layout is reduced in few pieces.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/distribute/variable_table.h"
+#include "muster/optim/train_op.h"
+
+namespace muster::distribute {
+
+class FlatParameters {
+ public:
+  struct Parameter {
+    Variable* variable = nullptr;
+    int optimizer = 0;   // index into optimizers()
+    int buffer = 0;      // index into buffers()
+    int64_t offset = 0;  // elements, in the buffer
+    int64_t elements = 0;
+    int64_t padded = 0;  // elements with the padding behind it
+  };
+  struct Buffer {
+    DType dtype = kFloat32;
+    int64_t elements = 0;
+    Tensor weights;  // [elements]
+  };
+  using Allocate = std::function<Tensor(int64_t bytes)>;  // uint8, zeroed, aligned to 64 bytes
+
+  // Moves the trainable variables of `table` that `train_op` names into flat buffers made by
+  // `allocate`; the others stop requiring gradients. Throws InvalidArgument when a variable is
+  // claimed by two entries, when two optimizers share a name, or when nothing is left to train.
+  FlatParameters(VariableTable& table, const optim::TrainOp& train_op, const Allocate& allocate);
+
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<Buffer>& buffers() const { return buffers_; }
+  // Parameters of entry `entry` of the train_op.
+  const std::vector<int>& entry_parameters(size_t entry) const { return entry_parameters_[entry]; }
+
+  // One update with gradients in buffers of the same layout: w -= ... gradient * scale. `used[p]`:
+  // whether parameter p had a gradient on any replica; those that had none stay as they are, slots
+  // included.
+  void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
+                   const std::vector<bool>& used, double scale);
+  // The same with the gradients autograd left in the variables (undefined: unused), which are taken
+  // away.
+  void update_in_place(const optim::TrainOp& train_op, double scale);
+
+  // Slots and counters by checkpoint name ("Adam/m/dense/kernel", "Adam/iterations"); views:
+  // writing them changes them.
+  std::map<std::string, Tensor> slots() const;
+  // Everything that has to be equal on all replicas, in few contiguous pieces.
+  std::vector<Tensor> pieces() const;
+
+ private:
+  struct OptimizerState {
+    std::string name;
+    Tensor iterations;  // int64 scalar
+    std::vector<optim::SlotSpec> slot_specs;
+    std::vector<std::vector<Tensor>> slots;           // [slot][buffer], the length of its range
+    std::vector<std::pair<int64_t, int64_t>> ranges;  // [buffer]: first and one past last element
+  };
+
+  void assign(VariableTable& table, const optim::TrainOp& train_op);
+  void lay_out(const Allocate& allocate);
+  const optim::Optimizer& rule_of(const optim::TrainOp& train_op, int optimizer) const;
+  void update_run(const optim::Optimizer& optimizer, OptimizerState& state, int buffer,
+                  int64_t begin, int64_t end, const Tensor& gradient, double scale);
+
+  std::vector<Parameter> parameters_;
+  std::vector<Buffer> buffers_;
+  std::vector<OptimizerState> optimizers_;
+  std::vector<int> optimizer_of_entry_;
+  std::vector<std::vector<int>> entry_parameters_;
+};
+
+}  // namespace muster::distribute

@@ -1,0 +1,313 @@
+#include <torch/torch.h>
+
+#include <chrono>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/collectives/gloo_communicator.h"
+#include "muster/control/coordinator_client.h"
+#include "muster/control/coordinator_server.h"
+#include "muster/control/group.h"
+#include "muster/distribute/reducer.h"
+#include "muster/distribute/strategy.h"
+
+namespace muster::distribute {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// The group's keys as the collectives' rendezvous.
+class CoordinatorStore : public KeyValueStore {
+ public:
+  CoordinatorStore(control::CoordinatorClient& client, std::string prefix)
+      : client_(client), prefix_(std::move(prefix)) {}
+
+  void set(const std::string& key, const std::string& value) override {
+    client_.set(prefix_ + key, value);
+  }
+  std::string get(const std::string& key, std::chrono::milliseconds timeout) override {
+    return client_.get(prefix_ + key, std::chrono::duration<double>(timeout).count());
+  }
+  int64_t add(const std::string& key, int64_t amount) override {
+    return client_.add(prefix_ + key, amount);
+  }
+  bool check(const std::string& key) override { return client_.check({prefix_ + key}); }
+  bool erase(const std::string& key) override { return client_.erase(prefix_ + key); }
+
+ private:
+  control::CoordinatorClient& client_;
+  std::string prefix_;
+};
+
+std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+// The numbers of a step that travel in front of the gradients.
+enum Head { kWeight, kLoss, kHasData, kRows, kStop, kSave, kHeadNumbers };
+
+class MultiWorkerSession : public Session {
+ public:
+  MultiWorkerSession(const StartOptions& start, const CommunicationOptions& options)
+      : Session(start.seed), cluster_(start.cluster), options_(options) {
+    join(start);
+    try {
+      connect();
+    } catch (const Error& error) {
+      throw explain(error);
+    }
+  }
+
+  ~MultiWorkerSession() override {
+    // The client's watcher may be ending the communicator right now: it goes first.
+    if (client_) client_->close();
+    communicator_.reset();
+    if (server_) server_->stop(finished_ ? 10 : 2);
+  }
+
+  int num_replicas_in_sync() const override { return cluster_.num_workers; }
+  int replica_id() const override { return cluster_.rank; }
+  bool is_chief() const override { return cluster_.is_chief; }
+  std::string describe() const override {
+    return fmt::format("MultiWorkerMirrored: {} ({} of {}{}) over {}",
+                       plan::readable_task(cluster_.task.name()), cluster_.rank + 1,
+                       cluster_.num_workers, cluster_.is_chief ? ", chief" : "",
+                       communicator_->name());
+  }
+
+  void finish_build(const optim::TrainOp& train_op) override {
+    table_.seal();
+    guarded([&] {
+      client_->declare_model(table_.signature());
+      parameters_ = std::make_unique<FlatParameters>(
+          table_, train_op, [&](int64_t bytes) { return communicator_->allocate(bytes); });
+      plan::BucketOptions buckets;
+      if (options_.bytes_per_pack == 0) {
+        buckets.first_bucket_bytes = buckets.bucket_bytes = std::numeric_limits<int64_t>::max();
+      } else {
+        buckets.bucket_bytes = options_.bytes_per_pack;
+        buckets.first_bucket_bytes = std::min(buckets.first_bucket_bytes, options_.bytes_per_pack);
+      }
+      reducer_ = std::make_unique<Reducer>(*communicator_, *parameters_, kHeadNumbers, buckets);
+    });
+  }
+
+  std::string share_state(const std::string& note) override {
+    return guarded([&] {
+      if (is_chief()) client_->set("state_note", note);
+      std::string shared = client_->get("state_note");
+      std::vector<Work> works;
+      for (const Tensor& piece : parameters_->pieces())
+        works.push_back(communicator_->broadcast(piece, 0));
+      for (const auto& variable : table_.variables()) {
+        if (variable->value().requires_grad()) continue;  // in the pieces
+        works.push_back(communicator_->broadcast(variable->value().detach().view({-1}), 0));
+      }
+      for (const Work& work : works) work.wait();
+      return shared;
+    });
+  }
+
+  StepResult train_step(const StepInput& input) override {
+    return guarded([&] {
+      const bool mean = input.reduction == LossReduction::kMean;
+      const double weight = input.has_data ? input.weight : 0;
+      // The loss of zero rows is not a number, but its gradients are exactly 0.
+      const double loss = input.has_data ? input.loss.item<double>() : 0;
+      const auto start = Clock::now();
+      reducer_->begin();
+      run_backward(*input.train_op, *parameters_, mean ? weight : (input.has_data ? 1.0 : 0.0));
+      const auto backward_done = Clock::now();
+      reducer_->finish({weight, mean ? loss * weight : loss, input.has_data ? 1.0 : 0.0,
+                        static_cast<double>(input.rows), input.stop ? 1.0 : 0.0,
+                        input.save ? 1.0 : 0.0});
+      const auto reduced = Clock::now();
+      const std::vector<double>& head = reducer_->head();
+      StepResult result{.any_data = head[kHasData] > 0,
+                        .rows = static_cast<int64_t>(head[kRows]),
+                        .stop = head[kStop] > 0,
+                        .save = head[kSave] > 0};
+      if (result.any_data) {
+        if (!std::isfinite(head[kLoss]) || !std::isfinite(head[kWeight])) {
+          throw Error(ErrorKind::kNonFinite,
+                      fmt::format("the loss over all workers is {} (this worker's: {})",
+                                  head[kLoss], loss));
+        }
+        if (head[kWeight] > 0 || !mean) {
+          const double scale = mean ? 1.0 / head[kWeight] : 1.0;
+          result.loss = head[kLoss] * scale;
+          parameters_->update_flat(*input.train_op, reducer_->gradients(), reducer_->used(), scale);
+        }
+        for (const auto& update : input.train_op->updates) update();
+      }
+      times_ = {.backward = seconds_between(start, backward_done),
+                .reduction = seconds_between(backward_done, reduced),
+                .update = seconds_between(reduced, Clock::now())};
+      return result;
+    });
+  }
+
+  Tensor reduce(ReduceOp op, const Tensor& value) override {
+    return guarded([&] {
+      Tensor flat = value.detach().clone().contiguous().view({-1});
+      communicator_->all_reduce(flat).wait();
+      if (op == ReduceOp::kMean) flat.div_(num_replicas_in_sync());
+      return flat.view(value.sizes());
+    });
+  }
+
+  std::vector<std::string> gather_text(const std::string& name, const std::string& text) override {
+    return guarded([&] {
+      const std::string round = fmt::format("text/{}/{}/", name, rounds_[name]++);
+      client_->set(round + std::to_string(replica_id()), text);
+      std::vector<std::string> all;
+      for (int rank = 0; rank < num_replicas_in_sync(); ++rank) {
+        all.push_back(client_->get(round + std::to_string(rank)));
+      }
+      return all;
+    });
+  }
+
+  void report(Phase phase, int64_t step) override { client_->report(phase, step); }
+
+  void barrier(const std::string& name) override {
+    guarded([&] { client_->barrier(name); });
+  }
+
+  void finish() override {
+    guarded([&] { client_->barrier("finish"); });
+    finished_ = true;
+    client_->done();
+    client_->close();
+  }
+
+  void fail(const Error& error) noexcept override {
+    // What another task's failure caused here is no news to the group.
+    if (client_ && !finished_ && !client_->first_failure())
+      client_->fail(error.kind(), error.message());
+  }
+
+  Error explain(const Error& error) override {
+    if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kCancelled &&
+        error.kind() != ErrorKind::kTimeout) {
+      return error;
+    }
+    // A connection breaks at once when a peer dies; who died and why is known when the coordinator
+    // has noticed.
+    const auto deadline =
+        Clock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
+    while (client_ && !client_->first_failure() && Clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (client_) {
+      if (const auto failure = client_->first_failure()) return control::to_error(*failure);
+    }
+    return error;
+  }
+
+ private:
+  void join(const StartOptions& start) {
+    if (is_chief()) {
+      control::ServerOptions server = control::server_options(cluster_);
+      server.group.heartbeat_timeout = options_.heartbeat_timeout_seconds;
+      server.group.progress_timeout = options_.progress_timeout_seconds;
+      server_ = std::make_unique<control::CoordinatorServer>(server);
+    }
+    control::JoinOptions join = control::join_options(cluster_);
+    join.join_deadline = start.join_timeout;
+    join.heartbeat_interval = options_.heartbeat_seconds;
+    join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
+    client_ = control::CoordinatorClient::join(join);
+  }
+
+  void connect() {
+    store_ = std::make_unique<CoordinatorStore>(*client_, "gloo/");
+    communicator_ = make_gloo_communicator({
+        .rendezvous = store_.get(),
+        .rank = cluster_.rank,
+        .size = cluster_.num_workers,
+        .address = host_of(cluster_.addresses[static_cast<size_t>(cluster_.rank)]),
+        .group = fmt::format("epoch{}", client_->epoch()),
+        .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)),
+    });
+    // A stopped peer would block a collective for ever: the watcher ends it.
+    client_->on_failure([communicator = communicator_.get()](const control::Failure& failure) {
+      communicator->abort(ErrorKind::kPeerLost, failure.describe());
+    });
+  }
+
+  // What breaks because of another task's failure is told with that failure.
+  template <typename Fn>
+  std::invoke_result_t<Fn> guarded(Fn fn) {
+    try {
+      return fn();
+    } catch (const Error& error) {
+      throw explain(error);
+    }
+  }
+
+  cluster::ResolvedCluster cluster_;
+  CommunicationOptions options_;
+  std::unique_ptr<control::CoordinatorServer> server_;
+  std::unique_ptr<control::CoordinatorClient> client_;
+  std::unique_ptr<CoordinatorStore> store_;
+  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Reducer> reducer_;
+  std::map<std::string, int64_t> rounds_;
+  bool finished_ = false;
+};
+
+void check_positive(double value, const char* name) {
+  if (!(value > 0)) {
+    throw invalid_argument(
+        fmt::format("CommunicationOptions.{} is {}; it must be more than 0", name, value));
+  }
+}
+
+class MultiWorkerMirrored : public Strategy {
+ public:
+  explicit MultiWorkerMirrored(const CommunicationOptions& options) : options_(options) {
+    if (options.bytes_per_pack < 0) {
+      throw invalid_argument(
+          fmt::format("CommunicationOptions.bytes_per_pack is {}", options.bytes_per_pack),
+          "use 0 for one bucket, or a size in bytes");
+    }
+    check_positive(options.timeout_seconds, "timeout_seconds");
+    check_positive(options.heartbeat_seconds, "heartbeat_seconds");
+    check_positive(options.progress_timeout_seconds, "progress_timeout_seconds");
+    if (options.heartbeat_timeout_seconds < 2 * options.heartbeat_seconds) {
+      throw invalid_argument(
+          fmt::format("CommunicationOptions.heartbeat_timeout_seconds is {}, heartbeat_seconds {}",
+                      options.heartbeat_timeout_seconds, options.heartbeat_seconds),
+          "allow for at least two missed heartbeats");
+    }
+  }
+
+  std::string_view name() const override { return "MultiWorkerMirrored"; }
+  bool multi_worker() const override { return true; }
+
+  std::unique_ptr<Session> start(const StartOptions& options) const override {
+    if (!options.cluster.distributed()) return one_device()->start(options);
+    if (options.cluster.num_ps > 0) {
+      throw invalid_argument(
+          "TF_CONFIG lists parameter servers, which MultiWorkerMirrored does not use",
+          "remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
+    }
+    return std::make_unique<MultiWorkerSession>(options, options_);
+  }
+
+ private:
+  CommunicationOptions options_;
+};
+
+}  // namespace
+
+StrategyPtr multi_worker_mirrored(const CommunicationOptions& options) {
+  return std::make_shared<MultiWorkerMirrored>(options);
+}
+
+}  // namespace muster::distribute

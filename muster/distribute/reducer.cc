@@ -1,0 +1,140 @@
+#include "muster/distribute/reducer.h"
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/torch.h>
+
+#include "muster/base/error.h"
+
+namespace muster::distribute {
+namespace {
+
+constexpr int64_t kHeadAlignment = 16;  // elements: one cache line of float32
+
+}  // namespace
+
+struct Reducer::Hook : torch::autograd::FunctionPostHook {
+  Hook(Reducer* reducer, size_t parameter) : reducer(reducer), parameter(parameter) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    reducer->on_gradient(parameter);
+    return outputs;
+  }
+  Reducer* reducer;
+  size_t parameter;
+};
+
+Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
+                 const plan::BucketOptions& options)
+    : communicator_(communicator), parameters_(parameters), head_size_(head) {
+  const auto& all = parameters_.parameters();
+  const auto head_numbers = static_cast<int64_t>(head) + static_cast<int64_t>(all.size());
+  const int64_t head_padded = (head_numbers + kHeadAlignment - 1) / kHeadAlignment * kHeadAlignment;
+  for (size_t b = 0; b < parameters_.buffers().size(); ++b) {
+    const FlatParameters::Buffer& buffer = parameters_.buffers()[b];
+    const int64_t front = b == 0 ? head_padded : 0;
+    const auto element = static_cast<int64_t>(c10::elementSize(buffer.dtype));
+    memory_.push_back(
+        communicator_.allocate((front + buffer.elements) * element).view(buffer.dtype));
+    gradients_.push_back(memory_.back().slice(0, front));
+  }
+
+  // The head is a parameter like the others, whose gradient is never announced: its bucket leaves
+  // last.
+  std::vector<plan::FlatParameter> layout;
+  const auto head_number = static_cast<int64_t>(all.size());
+  for (size_t p = 0; p < all.size(); ++p) {
+    const auto element = static_cast<int64_t>(
+        c10::elementSize(parameters_.buffers()[static_cast<size_t>(all[p].buffer)].dtype));
+    if (p == 0)
+      layout.push_back({.parameter = head_number, .bytes = head_padded * element, .dtype = 0});
+    layout.push_back({.parameter = static_cast<int64_t>(p),
+                      .bytes = all[p].padded * element,
+                      .dtype = all[p].buffer});
+  }
+  buckets_ = plan::plan_buckets(layout, options);
+  progress_ = std::make_unique<plan::BucketProgress>(buckets_, plan::launch_order(buckets_, {}));
+
+  for (size_t p = 0; p < all.size(); ++p) {
+    views_.push_back(gradients_[static_cast<size_t>(all[p].buffer)]
+                         .slice(0, all[p].offset, all[p].offset + all[p].elements)
+                         .view(all[p].variable->spec().shape));
+    auto accumulator = torch::autograd::impl::grad_accumulator(all[p].variable->value());
+    accumulator->add_post_hook(std::make_unique<Hook>(this, p));
+    accumulators_.push_back(std::move(accumulator));
+  }
+  ready_.assign(all.size(), false);
+  used_.assign(all.size(), false);
+  head_.assign(static_cast<size_t>(head), 0);
+}
+
+Reducer::~Reducer() = default;
+
+void Reducer::begin() {
+  progress_->reset();
+  std::fill(ready_.begin(), ready_.end(), false);
+  works_.clear();
+}
+
+void Reducer::on_gradient(size_t parameter) {
+  Tensor& gradient = parameters_.parameters()[parameter].variable->value().mutable_grad();
+  if (!gradient.defined()) return;
+  // Copying a gradient that autograd has just written costs less than letting it add into a zeroed
+  // buffer.
+  views_[parameter].copy_(gradient);
+  gradient.reset();
+  ready_[parameter] = true;
+  if (!order_is_shared_) {
+    observed_.push_back(static_cast<int64_t>(parameter));
+    return;  // the first step finds out the order; its buckets leave after backward
+  }
+  launch(progress_->ready(static_cast<int64_t>(parameter)));
+}
+
+void Reducer::launch(std::span<const int> buckets) {
+  for (int b : buckets) {
+    const plan::Bucket& bucket = buckets_[static_cast<size_t>(b)];
+    const Tensor& memory = memory_[static_cast<size_t>(bucket.dtype)];
+    const int64_t element = memory.element_size();
+    works_.push_back(communicator_.all_reduce(
+        memory.slice(0, bucket.offset / element, (bucket.offset + bucket.bytes) / element)));
+  }
+}
+
+void Reducer::finish(const std::vector<double>& head) {
+  torch::NoGradGuard no_grad;
+  const auto parameters = static_cast<int64_t>(ready_.size());
+  Tensor front = memory_[0].slice(0, 0, head_size_ + parameters);
+  for (int64_t i = 0; i < head_size_; ++i) front[i].fill_(head[static_cast<size_t>(i)]);
+  AT_DISPATCH_FLOATING_TYPES(front.scalar_type(), "muster_head", [&] {
+    scalar_t* numbers = front.data_ptr<scalar_t>() + head_size_;
+    for (int64_t p = 0; p < parameters; ++p) numbers[p] = ready_[static_cast<size_t>(p)] ? 1 : 0;
+  });
+  for (int64_t p = 0; p < parameters; ++p) {
+    if (!ready_[static_cast<size_t>(p)]) views_[static_cast<size_t>(p)].zero_();
+  }
+  if (!order_is_shared_) adopt_observed_order();
+  launch(progress_->rest());
+  for (const Work& work : works_) work.wait();
+  works_.clear();
+  AT_DISPATCH_FLOATING_TYPES(front.scalar_type(), "muster_head", [&] {
+    const scalar_t* numbers = front.data_ptr<scalar_t>();
+    for (size_t i = 0; i < head_.size(); ++i) head_[i] = static_cast<double>(numbers[i]);
+    for (size_t p = 0; p < used_.size(); ++p) used_[p] = numbers[head_.size() + p] > 0;
+  });
+}
+
+void Reducer::adopt_observed_order() {
+  // Whoever had no data in the first step observed nothing; the chief's order goes to all.
+  Tensor order = torch::full({static_cast<int64_t>(ready_.size())}, -1, torch::kInt64);
+  int64_t* numbers = order.data_ptr<int64_t>();
+  for (size_t i = 0; i < observed_.size(); ++i) numbers[i] = observed_[i];
+  communicator_.broadcast(order, 0).wait();
+  std::vector<int64_t> shared;
+  for (int64_t i = 0; i < order.numel() && numbers[i] >= 0; ++i) shared.push_back(numbers[i]);
+  progress_ =
+      std::make_unique<plan::BucketProgress>(buckets_, plan::launch_order(buckets_, shared));
+  order_is_shared_ = true;
+}
+
+}  // namespace muster::distribute

@@ -1,0 +1,65 @@
+// Sums gradients over replicas while backward still runs.
+// Thread safety: belongs to the training thread; backward runs on it.
+//
+// Each gradient is moved into the communicator's flat buffer as soon as autograd has it; a bucket
+// leaves when its last gradient is in. Buckets leave in the order the chief observed in the first
+// step, on every replica. In front of the gradients lies the head: numbers of the step that every
+// replica must know (weight, loss, who has data, who wants to stop, which parameters were used). It
+// is complete only after backward, so it travels in the last bucket and costs no message of its
+// own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "muster/collectives/communicator.h"
+#include "muster/distribute/flat_parameters.h"
+#include "muster/plan/buckets.h"
+
+namespace muster::distribute {
+
+class Reducer {
+ public:
+  // `head`: how many numbers of the step travel along. The communicator and the parameters must
+  // outlive the reducer.
+  Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
+          const plan::BucketOptions& options);
+  ~Reducer();
+
+  // Call before backward.
+  void begin();
+  // Call after it: sends what has not left yet, with `head` in front, and waits for the sums.
+  void finish(const std::vector<double>& head);
+
+  // After finish(): the summed head; the summed gradients, one tensor per buffer of the parameters;
+  // and which parameters had a gradient on some replica.
+  const std::vector<double>& head() const { return head_; }
+  const std::vector<Tensor>& gradients() const { return gradients_; }
+  const std::vector<bool>& used() const { return used_; }
+
+ private:
+  struct Hook;
+  void on_gradient(size_t parameter);
+  void launch(std::span<const int> buckets);
+  void adopt_observed_order();
+
+  Communicator& communicator_;
+  const FlatParameters& parameters_;
+  int head_size_;
+  std::vector<Tensor> memory_;     // per buffer, with the head in front of the first
+  std::vector<Tensor> gradients_;  // per buffer, without it
+  std::vector<Tensor> views_;      // per parameter, in its shape
+  std::vector<plan::Bucket> buckets_;
+  std::unique_ptr<plan::BucketProgress> progress_;
+  bool order_is_shared_ = false;
+  std::vector<int64_t>
+      observed_;             // parameters in the order their gradients came, in the first step
+  std::vector<bool> ready_;  // this step, this replica
+  std::vector<Work> works_;
+  std::vector<double> head_;
+  std::vector<bool> used_;
+  std::vector<std::shared_ptr<void>>
+      accumulators_;  // kept: a hook lives as long as its accumulator
+};
+
+}  // namespace muster::distribute

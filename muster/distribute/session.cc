@@ -1,0 +1,63 @@
+#include "muster/distribute/session.h"
+
+#include <torch/torch.h>
+
+#include "muster/base/log.h"
+
+namespace muster::distribute {
+
+InputContext Session::input_context() const {
+  return {.num_input_pipelines = num_replicas_in_sync(),
+          .input_pipeline_id = replica_id(),
+          .num_replicas_in_sync = num_replicas_in_sync()};
+}
+
+std::map<std::string, Tensor> Session::state() const {
+  std::map<std::string, Tensor> named = parameters_->slots();
+  for (const auto& variable : table_.variables())
+    named[variable->name()] = variable->value().detach();
+  return named;
+}
+
+std::unique_ptr<Iterator> Session::distribute(const Dataset& dataset) {
+  IteratorOptions options{.seed = seed_};
+  if (num_replicas_in_sync() > 1) {
+    if (dataset.hand_sharded()) {
+      log::info("input: the data set is sharded by hand; every worker reads what it gives");
+    } else {
+      options.sharding = {.num_replicas = num_replicas_in_sync(), .replica = replica_id()};
+    }
+  }
+  return dataset.iterator(options);
+}
+
+void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters& parameters,
+                           double seed) {
+  // Entries with the same loss share one backward; a loss of its own only reaches its own
+  // variables.
+  std::vector<std::pair<Tensor, std::vector<Tensor>>> losses;
+  for (size_t e = 0; e < train_op.entries.size(); ++e) {
+    const Tensor& loss = train_op.entries[e].loss;
+    auto found = std::find_if(losses.begin(), losses.end(),
+                              [&](const auto& known) { return known.first.is_same(loss); });
+    if (found == losses.end()) found = losses.insert(losses.end(), {loss, {}});
+    for (int p : parameters.entry_parameters(e)) {
+      found->second.push_back(parameters.parameters()[static_cast<size_t>(p)].variable->value());
+    }
+  }
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const auto& [loss, variables] = losses[i];
+    if (!loss.requires_grad()) {
+      throw invalid_argument(fmt::format("the loss {} does not depend on any variable that trains",
+                                         muster::describe(loss)),
+                             "compute it from the outputs of layers, without detach() or item()");
+    }
+    const Tensor gradient = seed == 1.0 ? torch::ones_like(loss) : torch::full_like(loss, seed);
+    const bool last = i + 1 == losses.size();
+    // With one loss every variable of the graph is wanted, which autograd finds quicker by itself.
+    torch::autograd::backward({loss}, {gradient}, /*retain_graph=*/!last, /*create_graph=*/false,
+                              losses.size() == 1 ? std::vector<Tensor>() : variables);
+  }
+}
+
+}  // namespace muster::distribute

@@ -1,0 +1,133 @@
+// A strategy at work: the replicas of one run, from the moment training starts until it ends.
+// Thread safety: belongs to the training thread; what reports failures from other threads is
+// internal to it.
+//
+// The order of a run: create variables (through variables(), in one call of the model function) ->
+// finish_build() -> restore on the chief -> share_state() -> steps -> finish(). Every replica makes
+// the same calls in the same order. Any call may throw PeerLost, Timeout or Unavailable naming the
+// task that failed, the step and the phase.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/data/dataset.h"
+#include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/optim/train_op.h"
+#include "muster/plan/coordinator_state.h"
+#include "muster/tensor/input_context.h"
+
+namespace muster::distribute {
+
+using plan::Phase;
+
+enum class ReduceOp { kSum, kMean };
+
+// How per-example losses of several replicas become one: kMean divides by the sum of weights, kSum
+// adds.
+enum class LossReduction { kMean, kSum };
+
+// What one replica brings to a step.
+struct StepInput {
+  const optim::TrainOp* train_op = nullptr;
+  Tensor loss;  // scalar
+  LossReduction reduction = LossReduction::kMean;
+  double weight = 0;     // of the loss: by default the rows of the batch
+  bool has_data = true;  // false: zero rows, weight 0
+  int64_t rows = 0;      // examples of this replica in this step
+  bool stop = false;     // this task was asked to stop
+  bool save = false;     // the chief wants a checkpoint after this step
+};
+
+// What the step was over all replicas; the same on each.
+struct StepResult {
+  bool any_data = true;  // false: every replica is out of data, nothing was updated
+  double loss = 0;       // by the reduction rule
+  int64_t rows = 0;      // examples over all replicas
+  bool stop = false;
+  bool save = false;
+};
+
+// Seconds the last train_step() spent where.
+struct StepTimes {
+  double backward = 0;
+  double reduction = 0;  // what backward did not hide
+  double update = 0;
+};
+
+class Session {
+ public:
+  explicit Session(uint64_t seed) : table_(seed), seed_(seed) {}
+  virtual ~Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // --- replicas ---
+  virtual int num_replicas_in_sync() const = 0;
+  virtual int replica_id() const = 0;
+  // Whether this task saves, logs and evaluates for all.
+  virtual bool is_chief() const = 0;
+  // "MultiWorkerMirrored: worker 0 (chief) of 2 over gloo"
+  virtual std::string describe() const = 0;
+  InputContext input_context() const;
+
+  // --- variables ---
+  VariableTable& variables() { return table_; }
+  const VariableTable& variables() const { return table_; }
+  uint64_t seed() const { return seed_; }
+  // Seals the variables, checks that all replicas built the same, and moves what trains into flat
+  // buffers.
+  virtual void finish_build(const optim::TrainOp& train_op) = 0;
+  // Variables, optimizer slots and counters by checkpoint name. Views: writing them (on the chief,
+  // before share_state) sets the state. REQUIRES: finish_build() was called.
+  std::map<std::string, Tensor> state() const;
+  // Gives every replica the chief's state, and returns the chief's `note` (any text) to all.
+  virtual std::string share_state(const std::string& note) = 0;
+
+  // --- data ---
+  // This replica's part of a data set that describes all of it. One that is sharded by hand is left
+  // as it is.
+  std::unique_ptr<Iterator> distribute(const Dataset& dataset);
+
+  // --- steps ---
+  // Backward, reduction over replicas, one update. Throws NonFinite before anything is updated when
+  // the loss of the step is not finite.
+  virtual StepResult train_step(const StepInput& input) = 0;
+  const StepTimes& last_times() const { return times_; }
+
+  // --- values ---
+  virtual Tensor reduce(ReduceOp op, const Tensor& value) = 0;
+  // The text of every replica by rank, given to all.
+  virtual std::vector<std::string> gather_text(const std::string& name,
+                                               const std::string& text) = 0;
+
+  // --- control plane ---
+  // What this task is doing, for whoever waits for it.
+  virtual void report(Phase phase, int64_t step) = 0;
+  // Returns when every replica has come here; waits as long as the missing ones are alive.
+  virtual void barrier(const std::string& name) = 0;
+  // The clean end: all replicas are through.
+  virtual void finish() = 0;
+  // This task cannot go on; the others learn why. Never throws.
+  virtual void fail(const Error& error) noexcept = 0;
+  // `error`, or what caused it when that happened to another task: a broken connection becomes
+  // "worker 1 was lost at step 120 (training): ...". Waits a bounded time for the cause to be
+  // known.
+  virtual Error explain(const Error& error) = 0;
+
+ protected:
+  // Backward of every distinct loss of the train_op, seeded with `seed`.
+  static void run_backward(const optim::TrainOp& train_op, const FlatParameters& parameters,
+                           double seed);
+
+  VariableTable table_;
+  uint64_t seed_;
+  std::unique_ptr<FlatParameters> parameters_;
+  StepTimes times_;
+};
+
+}  // namespace muster::distribute

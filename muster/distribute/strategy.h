@@ -1,0 +1,54 @@
+// Where and how a model trains, as a description: constructing one opens and reads nothing.
+// Thread safety: immutable values, shared by pointer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "muster/cluster/resolve.h"
+#include "muster/distribute/session.h"
+
+namespace muster::distribute {
+
+struct StartOptions {
+  cluster::ResolvedCluster cluster;  // of this task; local when there is none
+  uint64_t seed = 0;                 // of initial values and shuffles
+  double join_timeout = 600;         // seconds to wait for all tasks to appear
+  std::string job = "train";         // tells runs of one process apart
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  // "OneDevice", "MultiWorkerMirrored".
+  virtual std::string_view name() const = 0;
+  // Whether workers are peers that train in step: then a cluster of workers alone is valid, worker
+  // 0 being the chief.
+  virtual bool multi_worker() const = 0;
+  // Brings the replicas together. Throws InvalidArgument when the cluster does not suit the
+  // strategy, Timeout naming who did not appear, Unavailable when an address is in use.
+  virtual std::unique_ptr<Session> start(const StartOptions& options) const = 0;
+};
+
+using StrategyPtr = std::shared_ptr<const Strategy>;
+
+// One replica in this process.
+StrategyPtr one_device();
+
+struct CommunicationOptions {
+  int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
+  double timeout_seconds =
+      1800;  // after which one collective gives up; dead peers are noticed long before
+  double heartbeat_seconds = 1;          // how often a task says that it is alive
+  double heartbeat_timeout_seconds = 6;  // silence after which a task counts as lost
+  double progress_timeout_seconds =
+      300;  // a live task without a new step for so long counts as stuck
+};
+
+// One replica per worker process of the cluster, kept in step by all-reduce; worker 0, or the chief
+// where there is one, saves. Alone (no cluster) it is one replica.
+StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
+
+}  // namespace muster::distribute

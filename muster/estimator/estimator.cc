@@ -1,0 +1,327 @@
+#include "muster/estimator/estimator.h"
+
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/summary/event_writer.h"
+#include "muster/tensor/threads.h"
+#include "muster/train/report_hooks.h"
+#include "muster/train/stop_signal.h"
+
+namespace muster {
+
+using nlohmann::json;
+
+struct Estimator::Impl {
+  ModelFn model_fn;
+  RunConfig config;
+  json params;
+  // Made when first needed.
+  std::string model_dir;
+  std::optional<cluster::ResolvedCluster> cluster;
+  std::unique_ptr<ModelRunner> eval_runner;
+  std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
+
+  Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
+  FileSystem& fs() const { return config.fs != nullptr ? *config.fs : local_file_system(); }
+  uint64_t seed() const { return config.random_seed.value_or(0); }
+  distribute::StrategyPtr strategy() const {
+    return config.train_distribute ? config.train_distribute : distribute::one_device();
+  }
+
+  const cluster::ResolvedCluster& resolve() {
+    if (!cluster) {
+      const Environment environment =
+          config.environment ? *config.environment : Environment::process();
+      cluster::ResolveOptions options{.worker_zero_may_be_chief = strategy()->multi_worker()};
+      if (!config.model_dir.empty()) options.model_dir = config.model_dir;
+      cluster = cluster::resolve_cluster(environment, options);
+      for (const std::string& note : cluster->notes) log::warning(note);
+    }
+    return *cluster;
+  }
+
+  const std::string& directory() {
+    if (!model_dir.empty()) return model_dir;
+    const auto& from_environment = resolve().model_dir;
+    if (!config.model_dir.empty()) {
+      model_dir = config.model_dir;
+    } else if (from_environment && !from_environment->empty()) {
+      model_dir = *from_environment;
+    } else {
+      const char* base = std::getenv("TMPDIR");
+      std::string made = std::string(base != nullptr ? base : "/tmp") + "/muster-XXXXXX";
+      if (mkdtemp(made.data()) == nullptr)
+        throw from_errno(errno, "cannot make a temporary model_dir at " + made);
+      log::warning("no model_dir was given: using the temporary directory " + made);
+      model_dir = made;
+    }
+    return model_dir;
+  }
+
+  CheckpointManager checkpoints() {
+    return CheckpointManager(directory(), {.fs = config.fs, .clock = config.clock});
+  }
+
+  // Values for a runner: those of `path`, else of the latest checkpoint, else none.
+  void load(ModelRunner& runner, const std::optional<std::string>& path, const char* what) {
+    const CheckpointManager manager(directory(), {.fs = config.fs, .clock = config.clock});
+    if (path) {
+      const Checkpoint checkpoint = manager.load(*path);
+      runner.load(&checkpoint, *path);
+    } else if (const auto loaded = manager.load_latest()) {
+      runner.load(&loaded->checkpoint, loaded->prefix);
+    } else {
+      log::info(fmt::format("there is no checkpoint in {}: {} with freshly initialised variables",
+                            directory(), what));
+      runner.load(nullptr, "");
+    }
+  }
+
+  void write_metrics(const std::string& eval_dir, const EvalResult& result,
+                     const std::string& checkpoint) {
+    auto& writer = eval_writers[eval_dir];
+    if (!writer) writer = std::make_unique<summary::EventWriter>(eval_dir, fs(), clock());
+    const auto step = static_cast<int64_t>(result.at("global_step"));
+    std::vector<std::pair<std::string, double>> scalars;
+    for (const auto& [name, value] : result) {
+      if (name != "global_step") scalars.emplace_back(name, value);
+    }
+    writer->add_scalars(scalars, step);
+    if (!checkpoint.empty()) writer->add_text("checkpoint_path", checkpoint, step);
+    writer->flush();
+  }
+};
+
+Estimator::Estimator(ModelFn model_fn, RunConfig config)
+    : Estimator(std::move(model_fn), std::move(config), json::object()) {}
+
+Estimator::Estimator(ModelFn model_fn, RunConfig config, const json& params)
+    : impl_(std::make_unique<Impl>()) {
+  if (!model_fn) throw invalid_argument("an Estimator needs a model function");
+  if (!params.is_object()) {
+    throw invalid_argument("params must be a JSON object, not " + params.dump());
+  }
+  config.validate();
+  impl_->model_fn = std::move(model_fn);
+  impl_->config = std::move(config);
+  impl_->params = params;
+}
+
+Estimator::~Estimator() = default;
+Estimator::Estimator(Estimator&&) noexcept = default;
+
+const RunConfig& Estimator::config() const { return impl_->config; }
+const json& Estimator::params() const { return impl_->params; }
+const std::string& Estimator::model_dir() const { return impl_->directory(); }
+const cluster::ResolvedCluster& Estimator::cluster() const { return impl_->resolve(); }
+std::string Estimator::eval_dir(const std::string& name) const {
+  return join_path(model_dir(), name.empty() ? "eval" : "eval_" + name);
+}
+
+std::optional<std::string> Estimator::latest_checkpoint() const {
+  return impl_->checkpoints().latest();
+}
+
+std::vector<std::string> Estimator::get_variable_names() const {
+  const auto loaded = impl_->checkpoints().load_latest();
+  if (!loaded)
+    throw not_found("the model in " + model_dir() + " was not trained: there is no checkpoint");
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : loaded->checkpoint.tensors) names.push_back(name);
+  return names;
+}
+
+Tensor Estimator::get_variable_value(const std::string& name) const {
+  const auto loaded = impl_->checkpoints().load_latest();
+  if (!loaded)
+    throw not_found("the model in " + model_dir() + " was not trained: there is no checkpoint");
+  const auto found = loaded->checkpoint.tensors.find(name);
+  if (found == loaded->checkpoint.tensors.end()) {
+    throw not_found(fmt::format("{} holds no variable \"{}\"", loaded->prefix, name),
+                    "get_variable_names() lists those there are");
+  }
+  return found->second;
+}
+
+TrainResult Estimator::train(const InputFn& input_fn, const TrainOptions& options) {
+  return train(input_fn, options, {});
+}
+
+TrainResult Estimator::train(const InputFn& input_fn, const TrainOptions& options,
+                             const Listener& listener) {
+  if (!input_fn) throw invalid_argument("train needs an input function");
+  if (options.steps && options.max_steps) {
+    throw invalid_argument(
+        fmt::format("train got both steps ({}) and max_steps ({})", *options.steps,
+                    *options.max_steps),
+        "steps counts from the latest checkpoint, max_steps is the step to end at: give one");
+  }
+  for (const auto& [name, value] :
+       {std::pair{"steps", options.steps}, std::pair{"max_steps", options.max_steps}}) {
+    if (value && *value <= 0) {
+      throw invalid_argument(
+          fmt::format("train got {} = {}; it must be more than 0", name, *value));
+    }
+  }
+  const cluster::ResolvedCluster& cluster = impl_->resolve();
+  if (cluster.is_evaluator || cluster.task.type == "ps") {
+    throw invalid_argument(
+        fmt::format("a task of type \"{}\" does not train", cluster.task.type),
+        "not supported: evaluator and parameter-server tasks; start only chief and workers");
+  }
+  set_threads(0);
+  const RunConfig& config = impl_->config;
+  TrainerOptions trainer;
+  trainer.model_dir = impl_->directory();
+  trainer.strategy = impl_->strategy();
+  trainer.start = {.cluster = cluster,
+                   .seed = impl_->seed(),
+                   .join_timeout = config.session_creation_timeout_secs};
+  trainer.params = &impl_->params;
+  trainer.steps = options.steps;
+  trainer.max_steps = options.max_steps;
+  if (config.save_checkpoints_steps) {
+    if (*config.save_checkpoints_steps > 0)
+      trainer.save_checkpoints_steps = config.save_checkpoints_steps;
+  } else if (config.save_checkpoints_secs.value_or(600) > 0) {
+    trainer.save_checkpoints_secs = config.save_checkpoints_secs.value_or(600);
+  }
+  trainer.keep_checkpoint_max = config.keep_checkpoint_max;
+  trainer.keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours;
+  trainer.hooks = options.hooks;
+  trainer.trace = config.trace;
+  trainer.fs = config.fs;
+  trainer.clock = config.clock;
+  trainer.after_save = listener.after_save;
+  trainer.at_end = listener.at_end;
+  if (cluster.is_chief) {
+    trainer.chief_hooks.push_back(std::make_shared<ProgressHook>(
+        ProgressOptions{.every_steps = config.log_step_count_steps,
+                        .terminal = config.progress_line.value_or(isatty(STDERR_FILENO) == 1)},
+        impl_->clock()));
+    trainer.chief_hooks.push_back(std::make_shared<SummaryHook>(
+        std::make_shared<summary::EventWriter>(impl_->directory(), impl_->fs(), impl_->clock()),
+        config.save_summary_steps, config.log_step_count_steps, impl_->clock()));
+  }
+  return muster::train(impl_->model_fn, input_fn, trainer);
+}
+
+EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& options) {
+  if (!input_fn) throw invalid_argument("evaluate needs an input function");
+  if (options.steps && *options.steps <= 0) {
+    throw invalid_argument(
+        fmt::format("evaluate got steps = {}; it must be more than 0", *options.steps),
+        "leave it unset to evaluate all of the data");
+  }
+  set_threads(0);
+  if (!impl_->eval_runner) {
+    impl_->eval_runner =
+        std::make_unique<ModelRunner>(impl_->model_fn, Mode::kEval, impl_->seed(), impl_->params);
+  }
+  ModelRunner& runner = *impl_->eval_runner;
+  impl_->load(runner, options.checkpoint_path, "evaluating");
+  EvalResult result =
+      muster::evaluate(runner, input_fn(InputContext{}),
+                       {.steps = options.steps, .seed = impl_->seed(), .interrupted = [] {
+                          return stop_signal() != 0;
+                        }});
+  std::string text;
+  for (const auto& [name, value] : result) {
+    if (name != "global_step") text += fmt::format("  {} {:.4f}", name, value);
+  }
+  log::info(fmt::format("evaluated step {}{}:{}", static_cast<int64_t>(result.at("global_step")),
+                        options.name.empty() ? "" : " (" + options.name + ")", text));
+  impl_->write_metrics(
+      eval_dir(options.name), result,
+      options.checkpoint_path.value_or(impl_->checkpoints().latest().value_or("")));
+  return result;
+}
+
+struct Predictions::Impl {
+  std::unique_ptr<ModelRunner> runner;
+  std::function<std::unique_ptr<Iterator>()> open;  // at the first call
+  std::unique_ptr<Iterator> iterator;
+  PredictOptions options;
+  Prediction batch;
+  int64_t row = 0;
+  int64_t rows = 0;
+
+  bool next_batch() {
+    Element element;
+    if (!iterator) iterator = open();
+    if (!iterator->next(&element)) return false;
+    const Batch input = to_batch(element);
+    EstimatorSpec spec = runner->run({input.features, Labels()});
+    batch.clear();
+    for (auto& [name, tensor] : spec.predictions) {
+      if (!options.predict_keys.empty() &&
+          std::find(options.predict_keys.begin(), options.predict_keys.end(), name) ==
+              options.predict_keys.end()) {
+        continue;
+      }
+      batch[name] = tensor;
+    }
+    if (batch.empty()) {
+      std::string known;
+      for (const auto& [name, tensor] : spec.predictions)
+        known += (known.empty() ? "" : ", ") + name;
+      throw invalid_argument("none of the predict_keys is a prediction of this model",
+                             "it gives: " + known);
+    }
+    rows = batch.begin()->second.size(0);
+    row = 0;
+    for (const auto& [name, tensor] : batch) {
+      if (options.yield_single_examples && tensor.size(0) != rows) {
+        throw invalid_argument(
+            fmt::format("the predictions \"{}\" ({}) and \"{}\" ({}) have different batch sizes",
+                        batch.begin()->first, describe(batch.begin()->second), name,
+                        describe(tensor)),
+            "set yield_single_examples = false to get whole batches");
+      }
+    }
+    return true;
+  }
+};
+
+Predictions::Predictions(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Predictions::~Predictions() = default;
+Predictions::Predictions(Predictions&&) noexcept = default;
+
+bool Predictions::next(Prediction* out) {
+  if (!impl_->options.yield_single_examples) {
+    if (!impl_->next_batch()) return false;
+    *out = impl_->batch;
+    return true;
+  }
+  while (impl_->row == impl_->rows) {
+    if (!impl_->next_batch()) return false;
+  }
+  out->clear();
+  for (const auto& [name, tensor] : impl_->batch) (*out)[name] = tensor[impl_->row];
+  ++impl_->row;
+  return true;
+}
+
+Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& options) {
+  if (!input_fn) throw invalid_argument("predict needs an input function");
+  set_threads(0);
+  auto impl = std::make_unique<Predictions::Impl>();
+  impl->runner =
+      std::make_unique<ModelRunner>(impl_->model_fn, Mode::kPredict, impl_->seed(), impl_->params);
+  impl->options = options;
+  Predictions::Impl* state = impl.get();
+  impl->open = [this, input_fn, state] {
+    impl_->load(*state->runner, state->options.checkpoint_path, "predicting");
+    return input_fn(InputContext{}).iterator({.seed = impl_->seed()});
+  };
+  return Predictions(std::move(impl));
+}
+
+}  // namespace muster

@@ -1,0 +1,110 @@
+// An Estimator trains, evaluates and predicts with a model function. Where it runs is the
+// strategy's business. Thread safety: one thread.
+//
+//   Estimator classifier(model_fn, {.model_dir = "model", .train_distribute =
+//   distribute::multi_worker_mirrored()}); classifier.train(train_input, {.max_steps = 1000});
+//   EvalResult result = classifier.evaluate(eval_input);
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/estimator/run_config.h"
+#include "muster/train/estimator_spec.h"
+#include "muster/train/evaluator.h"
+#include "muster/train/hook.h"
+#include "muster/train/input_fn.h"
+#include "muster/train/trainer.h"
+
+namespace muster {
+
+struct TrainOptions {
+  std::optional<int64_t> steps;              // more steps from the latest checkpoint
+  std::optional<int64_t> max_steps;          // the global step to end at; at most one of the two
+  std::vector<std::shared_ptr<Hook>> hooks;  // on every worker
+};
+
+struct EvaluateOptions {
+  std::optional<int64_t> steps;                // batches; all of the data when unset
+  std::string name;                            // events go to eval/ or eval_<name>/
+  std::optional<std::string> checkpoint_path;  // the latest when unset
+};
+
+struct PredictOptions {
+  std::vector<std::string> predict_keys;       // empty: all
+  std::optional<std::string> checkpoint_path;  // the latest when unset
+  bool yield_single_examples = true;           // false: whole batches
+};
+
+// Predictions, one example (or batch) at a time. The Estimator must outlive it.
+class Predictions {
+ public:
+  ~Predictions();
+  Predictions(Predictions&&) noexcept;
+  // Nothing is computed before the first call. False at the end.
+  bool next(Prediction* out);
+
+ private:
+  friend class Estimator;
+  struct Impl;
+  explicit Predictions(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+class Estimator {
+ public:
+  // Throws InvalidArgument for a bad RunConfig. Opens and reads nothing.
+  explicit Estimator(ModelFn model_fn, RunConfig config = {});
+  // `params`: a JSON object the model function finds in its context.
+  Estimator(ModelFn model_fn, RunConfig config, const nlohmann::json& params);
+  ~Estimator();
+  Estimator(Estimator&&) noexcept;
+
+  // Trains until `steps`, `max_steps`, the end of the input, or a hook's wish; continues from the
+  // latest checkpoint, at the example it stopped at. Neither steps nor max_steps: until the input
+  // ends. Where max_steps is reached already, nothing happens. Throws what muster::train throws;
+  // InvalidArgument for an evaluator's or parameter server's task.
+  TrainResult train(const InputFn& input_fn, const TrainOptions& options = {});
+
+  // Metrics over `steps` batches. Without a checkpoint the variables are freshly initialised (and
+  // the log says so). They are written for TensorBoard to eval_dir(name).
+  EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options = {});
+
+  // Without a checkpoint the variables are freshly initialised (and the log says so). Labels the
+  // input gives are dropped.
+  Predictions predict(const InputFn& input_fn, const PredictOptions& options = {});
+
+  const RunConfig& config() const;
+  const nlohmann::json& params() const;
+  // The directory in force; the temporary one when none was given.
+  const std::string& model_dir() const;
+  std::string eval_dir(const std::string& name = {}) const;
+  // Who this process is. Resolved once, from the environment. Throws InvalidArgument for a bad
+  // TF_CONFIG.
+  const cluster::ResolvedCluster& cluster() const;
+  bool is_chief() const { return cluster().is_chief; }
+  // Prefix of the newest checkpoint; nothing when the model was not trained.
+  std::optional<std::string> latest_checkpoint() const;
+  // Of the latest checkpoint. Throws NotFound when the model was not trained, or there is no such
+  // variable.
+  std::vector<std::string> get_variable_names() const;
+  Tensor get_variable_value(const std::string& name) const;
+
+  // For train_and_evaluate: the callbacks of TrainerOptions.
+  struct Listener {
+    std::function<void(int64_t global_step, const std::string& prefix, distribute::Session&)>
+        after_save;
+    std::function<void(int64_t global_step, bool trained, distribute::Session&)> at_end;
+  };
+  TrainResult train(const InputFn& input_fn, const TrainOptions& options, const Listener& listener);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster

@@ -1,0 +1,428 @@
+#include "muster/estimator/estimator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <set>
+
+#include "muster/base/fault_file_system.h"
+#include "muster/base/temp_directory.h"
+#include "muster/estimator/internal/test_model.h"
+#include "muster/formats/event.h"
+#include "muster/train/stop_signal.h"
+
+namespace muster {
+namespace {
+
+using nlohmann::json;
+using ::testing::Contains;
+using testing::examples;
+using ::testing::HasSubstr;
+using testing::same_bits;
+using testing::two_layers;
+
+RunConfig quiet(const std::string& model_dir) {
+  return {.model_dir = model_dir,
+          .save_checkpoints_steps = 10,
+          .log_step_count_steps = 1000,
+          .progress_line = false,
+          .environment = Environment()};
+}
+
+InputFn input(int64_t rows, int64_t batch, int64_t epochs = -1) {
+  return [=] { return examples(rows).shuffle(rows).repeat(epochs).batch(batch); };
+}
+
+Checkpoint latest(const std::string& model_dir) {
+  return CheckpointManager(model_dir).load_latest()->checkpoint;
+}
+
+template <typename Fn>
+Error error_of(Fn fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return Error(ErrorKind::kInternal, "none");
+}
+
+TEST(EstimatorTest, TrainsAndTheLossFalls) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"), {{"optimizer", "adam"}});
+  const EvalResult before = estimator.evaluate(input(200, 50, 1));
+  const TrainResult trained = estimator.train(input(200, 20), {.max_steps = 200});
+  EXPECT_EQ(trained.global_step, 200);
+  const EvalResult after = estimator.evaluate(input(200, 50, 1));
+  EXPECT_LT(after.at("loss"), before.at("loss") / 2);
+  EXPECT_GT(after.at("accuracy"), 0.95);
+  EXPECT_EQ(after.at("global_step"), 200);
+}
+
+TEST(EstimatorTest, StepsAreRelativeAndMaxStepsAbsolute) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"));
+  EXPECT_EQ(estimator.train(input(64, 8), {.steps = 10}).global_step, 10);
+  EXPECT_EQ(estimator.train(input(64, 8), {.steps = 10}).global_step, 20);
+  EXPECT_EQ(estimator.train(input(64, 8), {.max_steps = 25}).steps, 5);
+  const TrainResult reached = estimator.train(input(64, 8), {.max_steps = 25});
+  EXPECT_EQ(reached.steps, 0);
+  EXPECT_EQ(reached.global_step, 25);
+}
+
+TEST(EstimatorTest, TheEndOfTheInputEndsTraining) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"));
+  const TrainResult result = estimator.train(input(25, 10, 2), {.max_steps = 1000});
+  EXPECT_TRUE(result.end_of_input);
+  EXPECT_EQ(result.global_step, 5);  // 50 examples in batches of 10
+  EXPECT_EQ(latest(directory / "m").global_step, 5);
+}
+
+TEST(EstimatorTest, SavesAtTheStartEveryNStepsAndAtTheEnd) {
+  TempDirectory directory;
+  RunConfig config = quiet(directory / "m");
+  config.keep_checkpoint_max = 0;
+  Estimator estimator(two_layers, config);
+  estimator.train(input(64, 8), {.max_steps = 22});
+  std::vector<int64_t> steps;
+  for (const std::string& prefix : CheckpointManager(directory / "m").all())
+    steps.push_back(checkpoint_step(prefix));
+  EXPECT_THAT(steps, ::testing::ElementsAre(0, 10, 20, 22));
+}
+
+// Promise 4 and 5: stopping anywhere, also in the middle of an epoch, and continuing gives the bits
+// of one run.
+class ResumeTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ResumeTest, IsExactMidEpoch) {
+  TempDirectory directory;
+  const json params{{"optimizer", GetParam()}, {"dropout", 0.3}};
+  Estimator whole(two_layers, quiet(directory / "whole"), params);
+  whole.train(input(50, 7), {.max_steps = 23});
+  for (int64_t stop : {3, 10, 17}) {
+    const std::string model_dir = directory / ("parts" + std::to_string(stop));
+    for (int64_t end : {stop, int64_t{23}}) {
+      Estimator part(two_layers, quiet(model_dir), params);
+      part.train(input(50, 7), {.max_steps = end});
+    }
+    EXPECT_TRUE(same_bits(latest(model_dir), latest(directory / "whole")))
+        << "stopped after " << stop;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Optimizers, ResumeTest, ::testing::Values("sgd", "momentum", "adam"));
+
+TEST(EstimatorTest, EachExampleOncePerEpochAcrossRestarts) {
+  TempDirectory directory;
+  std::vector<int64_t> seen;
+  const ModelFn recording = [&](const Features& features, const Labels& labels, Mode mode,
+                                ModelContext& context) {
+    // The build pass sees the first batch too, without autograd; only what trains counts.
+    if (torch::GradMode::is_enabled()) {
+      const Tensor& ids = features["id"];
+      for (int64_t i = 0; i < ids.size(0); ++i) seen.push_back(ids[i].item<int64_t>());
+    }
+    return two_layers(features, labels, mode, context);
+  };
+  for (int64_t end : {2, 3, 8, 12}) {
+    Estimator estimator(recording, quiet(directory / "m"));
+    estimator.train(input(30, 5), {.max_steps = end});
+  }
+  ASSERT_EQ(seen.size(), 60u);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    const std::set<int64_t> unique(seen.begin() + epoch * 30, seen.begin() + (epoch + 1) * 30);
+    EXPECT_EQ(unique.size(), 30u) << "epoch " << epoch;
+  }
+}
+
+TEST(EstimatorTest, TheSameSeedGivesTheSameBitsAnotherSeedOthers) {
+  TempDirectory directory;
+  for (const auto& [name, seed] : {std::pair{"a", 7u}, std::pair{"b", 7u}, std::pair{"c", 8u}}) {
+    RunConfig config = quiet(directory / name);
+    config.random_seed = seed;
+    Estimator(two_layers, config).train(input(50, 7), {.max_steps = 12});
+  }
+  EXPECT_TRUE(same_bits(latest(directory / "a"), latest(directory / "b")));
+  EXPECT_FALSE(same_bits(latest(directory / "a"), latest(directory / "c")));
+}
+
+TEST(EstimatorTest, EvaluatingTouchesNoTrainingWeights) {
+  TempDirectory directory;
+  Estimator plain(two_layers, quiet(directory / "plain"));
+  plain.train(input(50, 5), {.max_steps = 30});
+  Estimator mixed(two_layers, quiet(directory / "mixed"));
+  train_and_evaluate(mixed, {.input_fn = input(50, 5), .max_steps = 30},
+                     {.input_fn = input(50, 25, 1)});
+  EXPECT_TRUE(same_bits(latest(directory / "plain"), latest(directory / "mixed")));
+}
+
+TEST(EstimatorTest, PredictGivesExamplesOrBatches) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"));
+  estimator.train(input(50, 5), {.max_steps = 10});
+  int64_t examples_seen = 0;
+  Prediction prediction;
+  Predictions single =
+      estimator.predict([] { return examples(13).batch(5); }, {.predict_keys = {"class"}});
+  while (single.next(&prediction)) {
+    EXPECT_EQ(prediction.size(), 1u);
+    EXPECT_EQ(prediction.at("class").dim(), 0);
+    ++examples_seen;
+  }
+  EXPECT_EQ(examples_seen, 13);
+  Predictions batches =
+      estimator.predict([] { return examples(13).batch(5); }, {.yield_single_examples = false});
+  ASSERT_TRUE(batches.next(&prediction));
+  EXPECT_EQ(prediction.at("logits").size(0), 5);
+  Predictions unknown =
+      estimator.predict([] { return examples(13).batch(5); }, {.predict_keys = {"nothing"}});
+  EXPECT_THAT(error_of([&] { unknown.next(&prediction); }).what(), HasSubstr("class, logits"));
+}
+
+TEST(EstimatorTest, VariablesAreReadByName) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"), {{"optimizer", "momentum"}});
+  EXPECT_EQ(error_of([&] { (void)estimator.get_variable_names(); }).kind(), ErrorKind::kNotFound);
+  estimator.train(input(50, 5), {.max_steps = 3});
+  EXPECT_THAT(estimator.get_variable_names(), Contains("net/dense/kernel"));
+  EXPECT_THAT(estimator.get_variable_names(), Contains("SGD/momentum/net/dense_1/bias"));
+  EXPECT_EQ(estimator.get_variable_value("net/dense/kernel").sizes(), (at::IntArrayRef{10, 16}));
+  EXPECT_EQ(error_of([&] { (void)estimator.get_variable_value("no"); }).kind(),
+            ErrorKind::kNotFound);
+}
+
+TEST(EstimatorTest, TensorBoardFindsLossRatesAndMetrics) {
+  TempDirectory directory;
+  RunConfig config = quiet(directory / "m");
+  config.save_summary_steps = 5;
+  config.log_step_count_steps = 10;
+  {
+    Estimator estimator(two_layers, config);
+    train_and_evaluate(estimator, {.input_fn = input(50, 5), .max_steps = 20},
+                       {.input_fn = input(50, 25, 1)});
+  }
+  std::map<std::string, std::vector<int64_t>> steps;
+  for (const std::string& folder : {directory / "m", directory / "m/eval"}) {
+    const auto files = formats::list_event_files(local_file_system(), folder).value();
+    ASSERT_EQ(files.size(), 1u) << folder;
+    for (const auto& event : formats::read_events(local_file_system(), files[0]).value().events) {
+      for (const auto& value : event.values)
+        steps[base_name(folder).data() + ("/" + value.tag)].push_back(event.step);
+    }
+  }
+  EXPECT_THAT(steps["m/loss"], ::testing::ElementsAre(1, 6, 11, 16));
+  EXPECT_THAT(steps["m/global_step/sec"], ::testing::ElementsAre(10, 20));
+  EXPECT_THAT(steps["m/examples/sec"], ::testing::ElementsAre(10, 20));
+  EXPECT_THAT(steps["eval/accuracy"], ::testing::ElementsAre(10, 20));
+  EXPECT_THAT(steps["eval/loss"], ::testing::ElementsAre(10, 20));
+}
+
+TEST(TrainAndEvaluateTest, EvaluatesEverySaveAndTheEnd) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"));
+  std::vector<int64_t> evaluated;
+  const InputFn eval_input = [&] {
+    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
+    return examples(20).batch(10);
+  };
+  const auto result = train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 22},
+                                         {.input_fn = eval_input});
+  EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 20, 22));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->at("global_step"), 22);
+  // Again: nothing to train, but the checkpoint there is gets evaluated.
+  evaluated.clear();
+  const auto again = train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 22},
+                                        {.input_fn = eval_input});
+  EXPECT_THAT(evaluated, ::testing::ElementsAre(22));
+  EXPECT_EQ(again->at("loss"), result->at("loss"));
+}
+
+TEST(TrainAndEvaluateTest, ThrottleSkipsButNeverTheLast) {
+  TempDirectory directory;
+  ManualClock clock;
+  RunConfig config = quiet(directory / "m");
+  config.clock = &clock;
+  Estimator estimator(two_layers, config);
+  std::vector<int64_t> evaluated;
+  const InputFn eval_input = [&] {
+    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
+    return examples(20).batch(10);
+  };
+  train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 45},
+                     {.input_fn = eval_input, .throttle_secs = 600});
+  EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 45));
+}
+
+TEST(TrainAndEvaluateTest, RefusesBadSpecs) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"));
+  const TrainSpec train{.input_fn = input(64, 8), .max_steps = 5};
+  EXPECT_THAT(
+      error_of([&] { train_and_evaluate(estimator, {}, {.input_fn = input(8, 8)}); }).what(),
+      HasSubstr("TrainSpec.input_fn"));
+  EXPECT_THAT(error_of([&] {
+                train_and_evaluate(estimator, train, {.input_fn = input(8, 8), .steps = 0});
+              }).what(),
+              HasSubstr("EvalSpec.steps is 0"));
+  RunConfig config = quiet(directory / "n");
+  config.save_checkpoints_steps = 0;
+  Estimator without(two_layers, config);
+  EXPECT_THAT(
+      error_of([&] { train_and_evaluate(without, train, {.input_fn = input(8, 8)}); }).what(),
+      HasSubstr("disables them"));
+}
+
+TEST(EstimatorTest, RefusesBadArguments) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"));
+  EXPECT_THAT(error_of([&] { estimator.train(input(8, 8), {.steps = 1, .max_steps = 1}); }).what(),
+              HasSubstr("both steps"));
+  EXPECT_THAT(error_of([&] { estimator.train(input(8, 8), {.steps = 0}); }).what(),
+              HasSubstr("steps = 0"));
+  EXPECT_THAT(error_of([&] { estimator.evaluate(input(8, 8), {.steps = -1}); }).what(),
+              HasSubstr("steps = -1"));
+  EXPECT_THAT(
+      error_of([&] { estimator.train([] { return examples(8).take(0).batch(2); }); }).what(),
+      HasSubstr("gave no data"));
+  RunConfig both = quiet(directory / "m");
+  both.save_checkpoints_secs = 60;
+  EXPECT_THAT(error_of([&] { Estimator e(two_layers, both); }).what(),
+              HasSubstr("both save_checkpoints_steps"));
+}
+
+TEST(EstimatorTest, AWorkerOnlyClusterNeedsAStrategyForIt) {
+  TempDirectory directory;
+  RunConfig config = quiet(directory / "m");
+  config.environment =
+      Environment({{"TF_CONFIG",
+                    R"({"cluster": {"worker": ["127.0.0.1:2222", "127.0.0.1:2223"]},
+                                         "task": {"type": "worker", "index": 0}})"}});
+  Estimator estimator(two_layers, config);
+  const Error error = error_of([&] { estimator.train(input(8, 8), {.max_steps = 1}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), HasSubstr("chief"));
+}
+
+TEST(BadInputTest, ANonFiniteLossStopsBeforeSaving) {
+  TempDirectory directory;
+  int64_t calls = 0;
+  const ModelFn poisoned = [&](const Features& features, const Labels& labels, Mode mode,
+                               ModelContext& context) {
+    EstimatorSpec spec = two_layers(features, labels, mode, context);
+    if (mode == Mode::kTrain && ++calls > 15) features["x"][0][3] = std::nan("");
+    if (calls > 15) return two_layers(features, labels, mode, context);
+    return spec;
+  };
+  Estimator estimator(poisoned, quiet(directory / "m"));
+  const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 100}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
+  EXPECT_THAT(error.message(), HasSubstr("at step 15"));
+  EXPECT_THAT(error.message(), HasSubstr("feature \"x\""));
+  EXPECT_EQ(latest(directory / "m").global_step, 10);
+}
+
+TEST(BadInputTest, AVariableCreatedLateIsNamed) {
+  TempDirectory directory;
+  const ModelFn late = [](const Features& features, const Labels& labels, Mode mode,
+                          ModelContext& context) {
+    if (context.global_step() == 3) context.model("late", [] { return Dense(4); })(features["x"]);
+    return two_layers(features, labels, mode, context);
+  };
+  Estimator estimator(late, quiet(directory / "m"));
+  const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 10}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("late/dense/kernel float32[10, 4]"));
+}
+
+TEST(BadInputTest, AnotherModelsCheckpointIsListed) {
+  TempDirectory directory;
+  Estimator(two_layers, quiet(directory / "m")).train(input(64, 8), {.max_steps = 3});
+  const ModelFn other = [](const Features& features, const Labels& labels, Mode mode,
+                           ModelContext& context) {
+    auto model = context.model("net", [] { return Sequential({Dense(8), Dense(2), Dense(2)}); });
+    Tensor loss = losses::sparse_categorical_crossentropy(labels, model(features["x"]),
+                                                          {.from_logits = true});
+    if (mode == Mode::kEval) return EstimatorSpec::eval(loss);
+    return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss));
+  };
+  Estimator estimator(other, quiet(directory / "m"));
+  for (const Error& error : {error_of([&] { estimator.train(input(64, 8), {.max_steps = 5}); }),
+                             error_of([&] { estimator.evaluate(input(64, 8, 1)); })}) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("net/dense_2/kernel"));  // missing
+    EXPECT_THAT(error.what(), HasSubstr("float32[10, 16]"));     // reshaped
+    EXPECT_THAT(error.what(), HasSubstr("model.ckpt-3"));
+  }
+}
+
+TEST(BadInputTest, AFullDiskKeepsTheOldCheckpoint) {
+  TempDirectory directory;
+  Estimator(two_layers, quiet(directory / "m")).train(input(64, 8), {.max_steps = 10});
+  FaultFileSystem full(local_file_system(), {.no_space_from = 12});
+  RunConfig config = quiet(directory / "m");
+  config.fs = &full;
+  Estimator estimator(two_layers, config);
+  const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 200}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
+  const Checkpoint good = latest(directory / "m");
+  EXPECT_GE(good.global_step, 10);
+}
+
+TEST(BadInputTest, AnUnwritableModelDirIsSaidBeforeTraining) {
+  TempDirectory directory;
+  { std::ofstream(directory / "file") << "x"; }
+  int64_t calls = 0;
+  const ModelFn counting = [&](const Features& features, const Labels& labels, Mode mode,
+                               ModelContext& context) {
+    ++calls;
+    return two_layers(features, labels, mode, context);
+  };
+  Estimator estimator(counting, quiet(directory / "file/m"));
+  const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 5}); });
+  EXPECT_THAT(error.what(), HasSubstr("file/m"));
+  EXPECT_EQ(calls, 0);
+}
+
+TEST(StopTest, ASignalSavesAndTheNextRunContinuesBitForBit) {
+  TempDirectory directory;
+  Estimator(two_layers, quiet(directory / "whole")).train(input(50, 7), {.max_steps = 23});
+  class Interrupt : public Hook {
+   public:
+    void after_step(const StepInfo& info) override {
+      if (info.global_step == 13) std::raise(SIGINT);
+    }
+  };
+  install_stop_handlers();
+  Estimator stopped(two_layers, quiet(directory / "m"));
+  const Error error = error_of([&] {
+    stopped.train(input(50, 7), {.max_steps = 23, .hooks = {std::make_shared<Interrupt>()}});
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+  EXPECT_EQ(latest(directory / "m").global_step, 14);
+  clear_stop_signal();
+  Estimator(two_layers, quiet(directory / "m")).train(input(50, 7), {.max_steps = 23});
+  EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "whole")));
+}
+
+TEST(StopTest, AHookEndsTheRun) {
+  TempDirectory directory;
+  class StopAt : public Hook {
+   public:
+    void after_step(const StepInfo& info) override {
+      if (info.global_step == 6) *info.stop = true;
+    }
+  };
+  Estimator estimator(two_layers, quiet(directory / "m"));
+  const TrainResult result =
+      estimator.train(input(50, 7), {.max_steps = 23, .hooks = {std::make_shared<StopAt>()}});
+  EXPECT_EQ(result.global_step,
+            7);  // the wish travels with the next step, so that all workers stop together
+  EXPECT_EQ(latest(directory / "m").global_step, 7);
+}
+
+}  // namespace
+}  // namespace muster

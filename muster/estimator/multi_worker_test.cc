@@ -1,0 +1,309 @@
+// Laws of training on several workers, each a thread with its own TF_CONFIG and its own Estimator.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "muster/base/temp_directory.h"
+#include "muster/estimator/internal/test_model.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster {
+namespace {
+
+using nlohmann::json;
+using testing::examples;
+using ::testing::HasSubstr;
+using testing::largest_difference;
+using testing::same_bits;
+using testing::two_layers;
+
+// A port nobody listens on just now.
+int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) throw from_errno(errno, "bind");
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+struct Cluster {
+  explicit Cluster(int workers, bool chief = false) {
+    std::vector<std::string> addresses;
+    for (int i = 0; i < workers; ++i)
+      addresses.push_back("127.0.0.1:" + std::to_string(free_port()));
+    if (chief) {
+      spec["chief"] = {addresses.front()};
+      addresses.erase(addresses.begin());
+    }
+    spec["worker"] = addresses;
+    has_chief = chief;
+  }
+  Environment environment(int rank) const {
+    const json task = has_chief ? json{{"type", rank == 0 ? "chief" : "worker"},
+                                       {"index", rank == 0 ? 0 : rank - 1}}
+                                : json{{"type", "worker"}, {"index", rank}};
+    return Environment({{"TF_CONFIG", json{{"cluster", spec}, {"task", task}}.dump()}});
+  }
+  json spec = json::object();
+  bool has_chief = false;
+};
+
+RunConfig config_of(const std::string& model_dir, std::optional<Environment> environment) {
+  return {.model_dir = model_dir,
+          .save_checkpoints_steps = 10,
+          .log_step_count_steps = 1000,
+          .train_distribute = distribute::multi_worker_mirrored(),
+          .session_creation_timeout_secs = 60,
+          .progress_line = false,
+          .environment = environment ? *environment : Environment()};
+}
+
+// Runs `body` on n workers that share a model_dir; one worker is a run without TF_CONFIG.
+void on_workers(int n, const std::string& model_dir, const ModelFn& model_fn, const json& params,
+                const std::function<void(Estimator&, int)>& body, bool chief = false) {
+  const Cluster cluster(n, chief);
+  testing::run_ranks(n, [&](int rank) {
+    Estimator estimator(
+        model_fn,
+        config_of(model_dir, n == 1 ? std::nullopt : std::optional(cluster.environment(rank))),
+        params);
+    body(estimator, rank);
+  });
+}
+
+Checkpoint latest(const std::string& model_dir) {
+  return CheckpointManager(model_dir).load_latest()->checkpoint;
+}
+
+// --- promise 2: n replicas with batch b compute what one computes with n*b ---
+
+struct LawCase {
+  std::string optimizer;
+  int64_t
+      rows;  // 60: full batches; 53: a ragged last one; 25: replicas without data in the last step
+  int64_t epochs;
+};
+
+class OneLawTest : public ::testing::TestWithParam<LawCase> {};
+
+TEST_P(OneLawTest, ReplicasComputeWhatOneComputes) {
+  const LawCase law = GetParam();
+  TempDirectory directory;
+  const json params{{"optimizer", law.optimizer}};
+  const InputFn input = [&] {
+    return examples(law.rows).shuffle(law.rows).repeat(law.epochs).global_batch(12);
+  };
+  for (int n : {1, 2, 3}) {
+    on_workers(n, directory / std::to_string(n), two_layers, params,
+               [&](Estimator& estimator, int) { estimator.train(input, {.max_steps = 20}); });
+  }
+  const Checkpoint one = latest(directory / "1");
+  for (int n : {2, 3}) {
+    const Checkpoint many = latest(directory / std::to_string(n));
+    EXPECT_EQ(many.global_step, one.global_step);
+    EXPECT_LT(largest_difference(many, one), 1e-5) << n << " workers";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Cases, OneLawTest,
+                         ::testing::Values(LawCase{"sgd", 60, -1}, LawCase{"momentum", 60, -1},
+                                           LawCase{"adam", 60, -1}, LawCase{"sgd", 53, 2},
+                                           LawCase{"adam", 25, 3}, LawCase{"sgd", 1, 3}));
+
+TEST(MultiWorkerTest, RoundsDoNotStraddleEpochsWhenRepeatFollowsBatch) {
+  TempDirectory directory;
+  const InputFn input = [] { return examples(25).global_batch(12).repeat(4); };
+  for (int n : {1, 3}) {
+    on_workers(n, directory / std::to_string(n), two_layers, json::object(),
+               [&](Estimator& estimator, int) { estimator.train(input, {.max_steps = 20}); });
+  }
+  EXPECT_EQ(latest(directory / "3").global_step, 12);
+  EXPECT_LT(largest_difference(latest(directory / "3"), latest(directory / "1")), 1e-5);
+}
+
+// An input function that shards itself, with unequal numbers of batches: all end together, nothing
+// is dropped, and every example has the weight it has in one big batch.
+TEST(MultiWorkerTest, UnequalNumbersOfBatchesEndTogether) {
+  TempDirectory directory;
+  std::mutex mutex;
+  std::multiset<int64_t> seen;
+  const ModelFn recording = [&](const Features& features, const Labels& labels, Mode mode,
+                                ModelContext& context) {
+    if (torch::GradMode::is_enabled()) {
+      std::lock_guard lock(mutex);
+      for (int64_t i = 0; i < features["id"].size(0); ++i)
+        seen.insert(features["id"][i].item<int64_t>());
+    }
+    return two_layers(features, labels, mode, context);
+  };
+  // Worker 0 has 25 examples (5 batches), worker 1 has 5 (1 batch), worker 2 none at all.
+  const InputFn input = [](const InputContext& context) {
+    const int64_t id = context.input_pipeline_id;
+    const Dataset all = examples(30);
+    return (id == 0 ? all.take(25) : id == 1 ? all.skip(25) : all.take(0)).batch(5);
+  };
+  on_workers(3, directory / "m", recording, json::object(), [&](Estimator& estimator, int) {
+    const TrainResult result = estimator.train(input, {.max_steps = 100});
+    EXPECT_EQ(result.global_step, 5);
+    EXPECT_TRUE(result.end_of_input);
+  });
+  EXPECT_EQ(seen.size(), 30u);
+  EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 30u);
+}
+
+// --- promises 4 and 5: resume ---
+
+TEST(MultiWorkerTest, ResumeIsBitForBit) {
+  TempDirectory directory;
+  const json params{{"optimizer", "adam"}, {"dropout", 0.2}};
+  const InputFn input = [] {
+    return examples(50).shuffle(50).repeat().global_batch(14).prefetch();
+  };
+  const auto train = [&](const std::string& model_dir, int64_t end) {
+    on_workers(2, model_dir, two_layers, params,
+               [&](Estimator& estimator, int) { estimator.train(input, {.max_steps = end}); });
+  };
+  train(directory / "whole", 23);
+  for (int64_t stop : {7, 10}) {
+    const std::string model_dir = directory / ("parts" + std::to_string(stop));
+    train(model_dir, stop);
+    train(model_dir, 23);
+    EXPECT_TRUE(same_bits(latest(model_dir), latest(directory / "whole")))
+        << "stopped after " << stop;
+  }
+}
+
+TEST(MultiWorkerTest, OneWorkerThenTwoThenOneSeesEachExampleOnce) {
+  TempDirectory directory;
+  std::mutex mutex;
+  std::vector<int64_t> seen;
+  const ModelFn recording = [&](const Features& features, const Labels& labels, Mode mode,
+                                ModelContext& context) {
+    if (torch::GradMode::is_enabled()) {
+      std::lock_guard lock(mutex);
+      for (int64_t i = 0; i < features["id"].size(0); ++i)
+        seen.push_back(features["id"][i].item<int64_t>());
+    }
+    return two_layers(features, labels, mode, context);
+  };
+  const InputFn input = [] {
+    return examples(30).shuffle(30).repeat(2).global_batch(6).prefetch();
+  };
+  for (const auto& [workers, end] :
+       {std::pair{1, 2}, std::pair{2, 5}, std::pair{3, 7}, std::pair{1, 10}}) {
+    on_workers(workers, directory / "m", recording, json::object(),
+               [&](Estimator& estimator, int) { estimator.train(input, {.max_steps = end}); });
+  }
+  ASSERT_EQ(seen.size(), 60u);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    EXPECT_EQ(std::set<int64_t>(seen.begin() + epoch * 30, seen.begin() + (epoch + 1) * 30).size(),
+              30u);
+  }
+}
+
+TEST(MultiWorkerTest, PipelinesThatShardThemselvesRefuseAnotherNumberOfWorkers) {
+  TempDirectory directory;
+  const InputFn input = [](const InputContext& context) {
+    return examples(30)
+        .shard(context.num_input_pipelines, context.input_pipeline_id)
+        .repeat()
+        .batch(3);
+  };
+  const auto train = [&](int workers, int64_t end) {
+    on_workers(workers, directory / "m", two_layers, json::object(),
+               [&](Estimator& estimator, int) { estimator.train(input, {.max_steps = end}); });
+  };
+  train(2, 4);
+  train(2, 8);
+  try {
+    train(3, 12);
+    ADD_FAILURE() << "three workers continued what two began";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("2 input pipelines"));
+  }
+}
+
+// --- evaluation, roles, disagreement ---
+
+TEST(MultiWorkerTest, TheChiefEvaluatesAndTheOthersWait) {
+  TempDirectory directory;
+  std::atomic<int> results{0};
+  on_workers(
+      3, directory / "m", two_layers, json{{"optimizer", "adam"}},
+      [&](Estimator& estimator, int rank) {
+        const auto result = train_and_evaluate(
+            estimator,
+            {.input_fn = [] { return examples(60).shuffle(60).repeat().global_batch(12); },
+             .max_steps = 25},
+            {.input_fn = [] { return examples(20).batch(10); }, .steps = std::nullopt});
+        EXPECT_EQ(result.has_value(), rank == 0);
+        if (result) {
+          EXPECT_EQ(result->at("global_step"), 25);
+          ++results;
+        }
+      },
+      /*chief=*/true);
+  EXPECT_EQ(results, 1);
+}
+
+TEST(MultiWorkerTest, DifferentModelsAreNamedOnEveryWorker) {
+  TempDirectory directory;
+  const Cluster cluster(2);
+  std::atomic<int> named{0};
+  testing::run_ranks(2, [&](int rank) {
+    const ModelFn wider = [rank](const Features& features, const Labels& labels, Mode,
+                                 ModelContext& context) {
+      Tensor logits = context.model("net", [rank] { return Dense(rank + 2); })(features["x"]);
+      Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+      return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss));
+    };
+    Estimator estimator(wider, config_of(directory / "m", cluster.environment(rank)));
+    try {
+      estimator.train([] { return examples(12).global_batch(6); }, {.max_steps = 2});
+      ADD_FAILURE() << "worker " << rank << " trained";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr("net/dense/kernel"));
+      ++named;
+    }
+  });
+  EXPECT_EQ(named, 2);
+}
+
+TEST(MultiWorkerTest, ANonFiniteLossOfOneWorkerEndsAll) {
+  TempDirectory directory;
+  const Cluster cluster(2);
+  std::atomic<int> ended{0};
+  testing::run_ranks(2, [&](int rank) {
+    const ModelFn poisoned = [rank](const Features& features, const Labels& labels, Mode mode,
+                                    ModelContext& context) {
+      if (rank == 1 && context.global_step() == 12) features["x"][0][0] = std::nan("");
+      return two_layers(features, labels, mode, context);
+    };
+    Estimator estimator(poisoned, config_of(directory / "m", cluster.environment(rank)));
+    try {
+      estimator.train([] { return examples(60).repeat().global_batch(12); }, {.max_steps = 30});
+      ADD_FAILURE() << "worker " << rank << " went on";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kNonFinite) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr("at step 13"));
+      if (rank == 1) {
+        EXPECT_THAT(error.what(), HasSubstr("feature \"x\""));
+      }
+      ++ended;
+    }
+  });
+  EXPECT_EQ(ended, 2);
+  EXPECT_EQ(latest(directory / "m").global_step, 10);
+}
+
+}  // namespace
+}  // namespace muster

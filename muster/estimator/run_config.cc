@@ -1,0 +1,47 @@
+#include "muster/estimator/run_config.h"
+
+#include "muster/base/error.h"
+
+namespace muster {
+namespace {
+
+template <typename T>
+void require(bool holds, const char* field, const T& value, const char* rule) {
+  if (!holds)
+    throw invalid_argument(fmt::format("RunConfig.{} is {}; it must be {}", field, value, rule));
+}
+
+}  // namespace
+
+void RunConfig::validate() const {
+  require(save_summary_steps >= 0, "save_summary_steps", save_summary_steps, "0 or more");
+  if (save_checkpoints_steps) {
+    require(*save_checkpoints_steps >= 0, "save_checkpoints_steps", *save_checkpoints_steps,
+            "0 or more");
+  }
+  if (save_checkpoints_secs) {
+    require(*save_checkpoints_secs >= 0, "save_checkpoints_secs", *save_checkpoints_secs,
+            "0 or more");
+  }
+  if (save_checkpoints_steps && save_checkpoints_secs) {
+    throw invalid_argument(
+        fmt::format(
+            "RunConfig sets both save_checkpoints_steps ({}) and save_checkpoints_secs ({})",
+            *save_checkpoints_steps, *save_checkpoints_secs),
+        "set one of the two");
+  }
+  require(keep_checkpoint_max >= 0, "keep_checkpoint_max", keep_checkpoint_max,
+          "0 (keep all) or more");
+  require(keep_checkpoint_every_n_hours > 0, "keep_checkpoint_every_n_hours",
+          keep_checkpoint_every_n_hours, "more than 0");
+  require(log_step_count_steps > 0, "log_step_count_steps", log_step_count_steps, "more than 0");
+  require(session_creation_timeout_secs > 0, "session_creation_timeout_secs",
+          session_creation_timeout_secs, "more than 0");
+  if (eval_distribute && eval_distribute->multi_worker()) {
+    throw invalid_argument(
+        fmt::format("not supported: RunConfig.eval_distribute = {}", eval_distribute->name()),
+        "leave it unset: the chief evaluates, and the other workers wait for it");
+  }
+}
+
+}  // namespace muster

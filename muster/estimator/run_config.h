@@ -1,0 +1,50 @@
+// How an Estimator runs: where its files are, how often it saves and speaks, on what it trains.
+// Thread safety: a value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/environment.h"
+#include "muster/base/file_system.h"
+#include "muster/distribute/strategy.h"
+
+namespace muster {
+
+struct RunConfig {
+  // Checkpoints, events and exports. Empty: a fresh temporary directory, with a warning.
+  std::string model_dir;
+  // Decides initial values, shuffles and dropout; unset is 0. The same seed gives the same bits.
+  std::optional<uint64_t> random_seed;
+
+  int64_t save_summary_steps = 100;  // "loss" for TensorBoard; 0: never
+  // How often to save; at most one of the two. Both unset: every 600 s. 0: no checkpoints.
+  std::optional<int64_t> save_checkpoints_steps;
+  std::optional<double> save_checkpoints_secs;
+  int keep_checkpoint_max = 5;                   // newest ones; 0 keeps all
+  double keep_checkpoint_every_n_hours = 10000;  // and one for good every so often
+  int64_t log_step_count_steps = 100;  // progress lines and "global_step/sec"; more than 0
+
+  distribute::StrategyPtr train_distribute;  // one device when unset
+  // Evaluation runs on one replica of the chief in this version: only one_device() (or nothing) is
+  // accepted.
+  distribute::StrategyPtr eval_distribute;
+  double session_creation_timeout_secs =
+      600;  // how long to wait for all tasks to appear; more than 0
+
+  bool trace = false;  // print where a step's time goes when training ends
+  // Progress on a line that is rewritten. Unset: when standard error is a terminal.
+  std::optional<bool> progress_line;
+
+  // For tests; nullptr and unset are the real ones.
+  FileSystem* fs = nullptr;
+  Clock* clock = nullptr;
+  std::optional<Environment> environment;
+
+  // Throws InvalidArgument naming the field, its value and what is allowed.
+  void validate() const;
+};
+
+}  // namespace muster

@@ -1,0 +1,81 @@
+#include "muster/estimator/train_and_evaluate.h"
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+
+namespace muster {
+namespace {
+
+void validate(const Estimator& estimator, const TrainSpec& train_spec, const EvalSpec& eval_spec) {
+  if (!train_spec.input_fn) throw invalid_argument("TrainSpec.input_fn is empty");
+  if (!eval_spec.input_fn) throw invalid_argument("EvalSpec.input_fn is empty");
+  const auto positive = [](const char* field, const std::optional<int64_t>& value) {
+    if (value && *value <= 0) {
+      throw invalid_argument(fmt::format("{} is {}; it must be more than 0", field, *value),
+                             "leave it unset for no limit");
+    }
+  };
+  positive("TrainSpec.max_steps", train_spec.max_steps);
+  positive("EvalSpec.steps", eval_spec.steps);
+  for (const auto& [field, value] : {std::pair{"throttle_secs", eval_spec.throttle_secs},
+                                     std::pair{"start_delay_secs", eval_spec.start_delay_secs}}) {
+    if (!(value >= 0))
+      throw invalid_argument(fmt::format("EvalSpec.{} is {}; it must be 0 or more", field, value));
+  }
+  const RunConfig& config = estimator.config();
+  if (config.save_checkpoints_steps.value_or(1) == 0 ||
+      config.save_checkpoints_secs.value_or(1) == 0) {
+    throw invalid_argument("train_and_evaluate evaluates checkpoints, and RunConfig disables them",
+                           "set save_checkpoints_steps or save_checkpoints_secs to more than 0");
+  }
+}
+
+}  // namespace
+
+std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
+                                             const EvalSpec& eval_spec) {
+  validate(estimator, train_spec, eval_spec);
+  Clock& clock = estimator.config().clock != nullptr ? *estimator.config().clock : system_clock();
+  std::optional<EvalResult> result;
+  std::optional<int64_t> evaluated_step;
+  std::optional<TimePoint> evaluated_at;
+
+  const auto evaluate = [&](int64_t step, distribute::Session& session) {
+    session.report(distribute::Phase::kEvaluating, step);
+    evaluated_at = clock.now();
+    EvaluateOptions options{.steps = eval_spec.steps, .name = eval_spec.name};
+    result = estimator.evaluate(eval_spec.input_fn, options);
+    evaluated_step = step;
+  };
+
+  Estimator::Listener listener;
+  listener.after_save = [&](int64_t step, const std::string&, distribute::Session& session) {
+    if (session.is_chief()) {
+      const double since =
+          evaluated_at ? to_seconds(clock.now() - *evaluated_at) : eval_spec.throttle_secs;
+      if (since >= eval_spec.throttle_secs) {
+        evaluate(step, session);
+      } else {
+        log::info(
+            fmt::format("step {} is not evaluated: throttle_secs is {:g}, the next evaluation is "
+                        "due in {:.0f} s",
+                        step, eval_spec.throttle_secs, eval_spec.throttle_secs - since));
+      }
+    }
+    // The others wait here, where nothing times out as long as the chief is alive, and not in a
+    // collective.
+    session.barrier("evaluated");
+  };
+  listener.at_end = [&](int64_t step, bool trained, distribute::Session& session) {
+    if (session.is_chief() && evaluated_step != step) {
+      if (!trained) log::info(fmt::format("evaluating the checkpoint of step {} there is", step));
+      evaluate(step, session);
+    }
+    session.barrier("evaluated");
+  };
+  estimator.train(train_spec.input_fn,
+                  {.max_steps = train_spec.max_steps, .hooks = train_spec.hooks}, listener);
+  return result;
+}
+
+}  // namespace muster

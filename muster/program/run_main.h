@@ -1,0 +1,48 @@
+// The main() of a training program: flags, signals, errors to exit codes.
+// Thread safety: call it once, from main.
+//
+//   int main(int argc, char** argv) {
+//     return muster::run_main(argc, argv, [](const muster::Flags& flags) { ... }, {.description =
+//     "..."});
+//   }
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace muster {
+
+// The flags all programs share; a program's own defaults stand in ProgramOptions.
+struct Flags {
+  std::string data_dir;
+  std::string model_dir;
+  int64_t epochs = 1;                // passes over the training data
+  std::optional<int64_t> max_steps;  // instead of epochs
+  int64_t batch_size = 64;           // examples a step over all workers
+  double learning_rate = 0.01;
+  uint64_t seed = 0;
+  std::optional<int64_t> save_checkpoints_steps;
+  bool trace = false;  // print where a step's time goes
+};
+
+struct ProgramOptions {
+  std::string description;  // first lines of --help
+  std::string examples;     // last lines of --help
+  Flags defaults;
+};
+
+// Parses the flags, installs the handlers of SIGINT and SIGTERM (training then saves and ends),
+// calls `program`, prints what it throws. Returns the exit code: 0 done; 1 Corrupt, NonFinite,
+// Internal; 2 InvalidArgument, NotFound and wrong flags; 138 PeerLost, Timeout, Unavailable
+// ("please restart me"); 143 stopped by SIGTERM, 130 by Ctrl-C, after saving.
+int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
+             const ProgramOptions& options = {});
+
+// One line on standard output for programs: result:
+// {"global_step":1406,"loss":0.0604,"accuracy":0.9812}
+void print_result(const std::map<std::string, double>& metrics);
+
+}  // namespace muster

@@ -1,0 +1,51 @@
+// What a model function returns: the one record that says what a batch means for training,
+// evaluation and prediction. Thread safety: a value.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/distribute/session.h"
+#include "muster/metrics/metric.h"
+#include "muster/optim/train_op.h"
+#include "muster/tensor/features.h"
+#include "muster/tensor/mode.h"
+
+namespace muster {
+
+class Hook;
+class ModelContext;
+using distribute::LossReduction;
+
+struct EstimatorSpec {
+  Tensor loss;              // scalar (one element is reshaped to it); train and eval need it
+  optim::TrainOp train_op;  // train needs it
+  std::map<std::string, Metric>
+      eval_metrics;  // of this batch; names "loss" and "global_step" are taken
+  std::map<std::string, Tensor> predictions;  // axis 0 is the batch; predict needs it
+  // How losses of batches and replicas become one: kMean weighs them by `loss_weight`, kSum adds.
+  LossReduction loss_reduction = LossReduction::kMean;
+  std::optional<double> loss_weight;                        // the batch's rows when unset
+  std::vector<std::shared_ptr<Hook>> training_hooks;        // on every worker
+  std::vector<std::shared_ptr<Hook>> training_chief_hooks;  // on the chief only
+
+  static EstimatorSpec train(Tensor loss, optim::TrainOp train_op);
+  static EstimatorSpec eval(Tensor loss, std::map<std::string, Metric> metrics = {});
+  static EstimatorSpec predict(std::map<std::string, Tensor> predictions);
+  // One tensor, called "output".
+  static EstimatorSpec predict(Tensor output);
+
+  // Throws InvalidArgument naming the field that `mode` needs and this record lacks, or that has
+  // the wrong form. Fields of other modes are ignored, so one record may fill all. A one-element
+  // loss becomes a scalar.
+  void validate(Mode mode);
+};
+
+// Called for every batch on every replica. See ModelContext.
+using ModelFn = std::function<EstimatorSpec(const Features&, const Labels&, Mode, ModelContext&)>;
+
+}  // namespace muster

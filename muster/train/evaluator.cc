@@ -1,0 +1,93 @@
+#include "muster/train/evaluator.h"
+
+#include <torch/torch.h>
+
+#include "muster/base/error.h"
+
+namespace muster {
+
+ModelRunner::ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohmann::json& params)
+    : model_fn_(std::move(model_fn)),
+      mode_(mode),
+      variables_(seed),
+      context_(mode, variables_, seed, params) {}
+
+void ModelRunner::load(const Checkpoint* checkpoint, const std::string& name) {
+  if (checkpoint == nullptr) {
+    if (built_) {
+      throw invalid_argument(
+          "this model holds values of a checkpoint already; it cannot be made fresh again",
+          "use a new Estimator");
+    }
+    return;
+  }
+  values_ = checkpoint->tensors;
+  global_step_ = checkpoint->global_step;
+  source_ = name;
+  pending_ = true;
+  if (built_) restore();
+}
+
+void ModelRunner::restore() {
+  std::map<std::string, TensorSpec> needed;
+  Checkpoint relevant;
+  for (const auto& variable : variables_.variables()) {
+    needed[variable->name()] = {variable->spec().shape, variable->spec().dtype};
+    const auto found = values_.find(variable->name());
+    if (found != values_.end()) relevant.tensors.insert(*found);
+  }
+  compare(needed, relevant, source_).throw_if_incompatible();
+  torch::NoGradGuard no_grad;
+  for (const auto& variable : variables_.variables())
+    variable->value().copy_(relevant.tensors.at(variable->name()));
+  values_.clear();
+  pending_ = false;
+}
+
+EstimatorSpec ModelRunner::run(const Batch& batch) {
+  torch::NoGradGuard no_grad;
+  context_.begin_step(batches_++, 0);
+  if (!built_) {
+    // The first call only creates the variables, so that they can be given their values.
+    (void)model_fn_(batch.features, batch.labels, mode_, context_);
+    variables_.seal();
+    built_ = true;
+  }
+  if (pending_) restore();
+  EstimatorSpec spec = model_fn_(batch.features, batch.labels, mode_, context_);
+  spec.validate(mode_);
+  return spec;
+}
+
+EvalResult evaluate(ModelRunner& runner, const Dataset& dataset, const EvaluateLoop& loop) {
+  const auto iterator = dataset.iterator({.seed = loop.seed});
+  Element element;
+  std::map<std::string, Metric> merged;
+  double loss = 0;
+  int64_t batches = 0;
+  while ((!loop.steps || batches < *loop.steps) && iterator->next(&element)) {
+    if (loop.interrupted && loop.interrupted()) {
+      throw Error(ErrorKind::kCancelled,
+                  fmt::format("evaluation was stopped after {} batches", batches));
+    }
+    const EstimatorSpec spec = runner.run(to_batch(element));
+    loss += spec.loss.item<double>();
+    for (const auto& [name, metric] : spec.eval_metrics) {
+      const auto [known, fresh] = merged.emplace(name, metric);
+      if (!fresh) known->second.merge(metric);
+    }
+    ++batches;
+    if (loop.after_batch) loop.after_batch(batches);
+  }
+  if (batches == 0) {
+    throw invalid_argument(
+        "the evaluation input gave no data: " + dataset.describe(),
+        "check the data directory and the transformations of the input function");
+  }
+  EvalResult result{{"loss", loss / static_cast<double>(batches)},
+                    {"global_step", static_cast<double>(runner.global_step())}};
+  for (const auto& [name, metric] : merged) result[name] = metric.result();
+  return result;
+}
+
+}  // namespace muster

@@ -1,0 +1,56 @@
+// An input function: describes the data of a run. Its elements are (features, labels) or features
+// alone; each may be a value or a dict of values, in batches. Thread safety: as safe as the
+// function it holds.
+#pragma once
+
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#include "muster/data/dataset.h"
+#include "muster/tensor/features.h"
+#include "muster/tensor/input_context.h"
+
+namespace muster {
+
+// Two kinds. A function without arguments describes the whole data set, and Muster deals it to the
+// replicas: batch(b) gives each replica b examples a step, global_batch(g) gives all of them g
+// together. A function of an InputContext shards and batches for itself, for the replica the
+// context names; Muster adds nothing.
+class InputFn {
+ public:
+  InputFn() = default;
+  template <typename Fn>
+  requires(std::is_invocable_r_v<Dataset, Fn> ||
+           std::is_invocable_r_v<Dataset, Fn, const InputContext&>)
+      InputFn(Fn fn) {  // NOLINT(google-explicit-constructor)
+    if constexpr (std::is_invocable_r_v<Dataset, Fn, const InputContext&>) {
+      by_context_ = std::move(fn);
+    } else {
+      whole_ = std::move(fn);
+    }
+  }
+
+  bool shards_itself() const { return static_cast<bool>(by_context_); }
+  explicit operator bool() const { return whole_ || by_context_; }
+  Dataset operator()(const InputContext& context) const {
+    return by_context_ ? by_context_(context) : whole_();
+  }
+
+ private:
+  std::function<Dataset()> whole_;
+  std::function<Dataset(const InputContext&)> by_context_;
+};
+
+struct Batch {
+  Features features;
+  Labels labels;
+  // Examples of the batch.
+  int64_t rows() const { return features.rows(); }
+};
+
+// An element as a model function sees it. Throws InvalidArgument when it is a tuple of more than
+// two parts.
+Batch to_batch(const Element& element);
+
+}  // namespace muster

@@ -1,0 +1,52 @@
+#include "muster/train/model_context.h"
+
+#include "muster/base/error.h"
+
+namespace muster {
+
+Tensor Model::operator()(const Tensor& input) const {
+  CallContext::Scope scope(*context_, *name_);
+  return (*layer_)(input, *context_);
+}
+
+ModelContext::ModelContext(Mode mode, VariableStore& variables, uint64_t seed,
+                           const nlohmann::json& params)
+    : mode_(mode), variables_(variables), seed_(seed), params_(params), calls_(variables, seed) {}
+
+Model ModelContext::model(const std::string& name, const std::function<Layer()>& make) {
+  auto found = models_.find(name);
+  if (found == models_.end()) {
+    if (name.empty()) throw invalid_argument("a model needs a name", "context.model(\"net\", ...)");
+    found = models_.emplace(name, make()).first;
+  }
+  return Model(&found->second, &calls_, &found->first);
+}
+
+const Tensor& ModelContext::variable(const VariableSpec& spec) {
+  return variables_.get_or_create(spec).value();
+}
+
+optim::Optimizer ModelContext::optimizer(const optim::Optimizer& optimizer) {
+  const std::string kind = optimizer.rule().name();
+  const auto [known, fresh] = optimizers_.emplace(optimizer.name(), kind);
+  if (!fresh && known->second != kind) {
+    throw invalid_argument(fmt::format("the optimizer \"{}\" is {}, but was {} before",
+                                       optimizer.name(), kind, known->second),
+                           "an optimizer keeps its kind for the whole run; give the other one a "
+                           "name of its own with named()");
+  }
+  return optimizer;
+}
+
+RandomKey ModelContext::random_key(const std::string& name) const {
+  return derive_key(seed_, {id_of("model function"), static_cast<uint64_t>(global_step_),
+                            static_cast<uint64_t>(replica_), id_of(name)});
+}
+
+void ModelContext::begin_step(int64_t global_step, int64_t replica) {
+  global_step_ = global_step;
+  replica_ = replica;
+  calls_.begin_step(mode_ == Mode::kTrain, global_step, replica);
+}
+
+}  // namespace muster

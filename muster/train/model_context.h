@@ -1,0 +1,71 @@
+// What a model function finds its modules, variables and optimizers in, by name: the first call
+// creates, later calls return the same. There is one context for each replica and mode; evaluating
+// never touches training weights. Thread safety: belongs to one replica's thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <unordered_map>
+
+#include "muster/layers/layer.h"
+#include "muster/optim/optimizer.h"
+#include "muster/tensor/mode.h"
+#include "muster/tensor/variable.h"
+
+namespace muster {
+
+// A layer together with the context it runs in.
+class Model {
+ public:
+  Model(const Layer* layer, CallContext* context, const std::string* name)
+      : layer_(layer), context_(context), name_(name) {}
+  Tensor operator()(const Tensor& input) const;
+
+ private:
+  const Layer* layer_;
+  CallContext* context_;
+  const std::string* name_;
+};
+
+class ModelContext {
+ public:
+  // `variables` and `params` must outlive the context.
+  ModelContext(Mode mode, VariableStore& variables, uint64_t seed, const nlohmann::json& params);
+  ModelContext(const ModelContext&) = delete;
+  ModelContext& operator=(const ModelContext&) = delete;
+
+  Mode mode() const { return mode_; }
+  // Updates made so far: 0 in the first step.
+  int64_t global_step() const { return global_step_; }
+  // What the Estimator was given to set from outside.
+  const nlohmann::json& params() const { return params_; }
+
+  // The layer `make` returned at the first call with this name. Its variables are called
+  // "<name>/...".
+  Model model(const std::string& name, const std::function<Layer()>& make);
+  // A variable of one's own. Throws InvalidArgument when it is new after the model was built.
+  const Tensor& variable(const VariableSpec& spec);
+  // The optimizer of that name, with the options of this call: a learning rate may change from step
+  // to step, the kind of rule may not (InvalidArgument).
+  optim::Optimizer optimizer(const optim::Optimizer& optimizer);
+  // A key for drawing random numbers: another one for each name, step and replica.
+  RandomKey random_key(const std::string& name) const;
+
+  // Before every call of the model function.
+  void begin_step(int64_t global_step, int64_t replica);
+
+ private:
+  Mode mode_;
+  VariableStore& variables_;
+  uint64_t seed_;
+  const nlohmann::json& params_;
+  CallContext calls_;
+  int64_t global_step_ = 0;
+  int64_t replica_ = 0;
+  std::unordered_map<std::string, Layer> models_;
+  std::unordered_map<std::string, std::string> optimizers_;  // name -> kind of rule
+};
+
+}  // namespace muster

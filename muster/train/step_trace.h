@@ -1,0 +1,37 @@
+// Where a step's time goes: seconds by part, added up over a run.
+// Thread safety: one thread.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "muster/distribute/session.h"
+
+namespace muster {
+
+class StepTrace {
+ public:
+  enum Part { kInput, kForward, kBackward, kReduction, kUpdate, kHooks, kSaving, kEvaluating, kParts };
+
+  // The clock runs from here for the next lap().
+  void start() { last_ = std::chrono::steady_clock::now(); }
+  // Adds the time since start() or the last lap() to `part`.
+  void lap(Part part);
+  // The same for a train_step(), whose parts the session measured; what is left counts as update.
+  void lap(const distribute::StepTimes& times);
+  void count_step() { ++steps_; }
+
+  // A table: milliseconds a step and the share, by part. "reduction" is what backward did not hide.
+  std::string report() const;
+
+ private:
+  double since_last();
+
+  std::chrono::steady_clock::time_point last_;
+  std::array<double, kParts> seconds_{};
+  int64_t steps_ = 0;
+};
+
+}  // namespace muster

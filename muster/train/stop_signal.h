@@ -1,0 +1,15 @@
+// Ctrl-C and SIGTERM as a wish to stop: training saves a checkpoint all workers agree on and ends.
+// Thread safety: any thread may ask.
+#pragma once
+
+namespace muster {
+
+// From now on SIGINT and SIGTERM set stop_signal(); a second SIGINT ends the process at once with
+// exit code 130.
+void install_stop_handlers();
+// The signal that asked this process to stop (SIGINT, SIGTERM); 0 while there is none.
+int stop_signal();
+// Forgets the wish; for programs that train again, and tests.
+void clear_stop_signal();
+
+}  // namespace muster

@@ -1,0 +1,403 @@
+#include "muster/train/trainer.h"
+
+#include <torch/torch.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/train/element_spec.h"
+#include "muster/train/finite.h"
+#include "muster/train/model_context.h"
+#include "muster/train/step_trace.h"
+#include "muster/train/stop_signal.h"
+
+namespace muster {
+namespace {
+
+using distribute::Phase;
+using distribute::Session;
+using nlohmann::json;
+
+// This replica's batches; when they are used up, batches of zero rows.
+class Feed {
+ public:
+  Feed(const InputFn& input_fn, Session& session) : session_(session), per_worker_(false) {
+    const Dataset dataset = input_fn(session.input_context());
+    per_worker_ =
+        session.num_replicas_in_sync() > 1 && (input_fn.shards_itself() || dataset.hand_sharded());
+    description_ = dataset.describe();
+    iterator_ =
+        per_worker_ ? dataset.iterator({.seed = session.seed()}) : session.distribute(dataset);
+  }
+
+  // The batch the model is built with: the first, or zero rows of another replica's.
+  Element first() {
+    has_pending_ = iterator_->next(&pending_);
+    std::string spec = has_pending_ ? encode_batch_spec(pending_) : "";
+    // Only a pipeline that shards itself can leave a replica without any data; the others get zero
+    // rows by themselves.
+    if (per_worker_) {
+      for (const std::string& other : session_.gather_text("batch_spec", spec)) {
+        if (spec.empty()) spec = other;
+      }
+    }
+    if (spec.empty()) {
+      throw invalid_argument(
+          "the input function gave no data: " + description_,
+          "check the data directory and the transformations; take(0), skip() or a filter may have "
+          "removed everything");
+    }
+    empty_ = zero_rows(spec);
+    return has_pending_ ? pending_ : empty_;
+  }
+
+  // False when this replica is out of data; then *out has zero rows.
+  bool next(Element* out) {
+    if (has_pending_) {
+      *out = std::move(pending_);
+      has_pending_ = false;
+      return true;
+    }
+    if (!exhausted_ && iterator_->next(out)) return true;
+    exhausted_ = true;
+    *out = empty_;
+    return false;
+  }
+
+  // All replicas call it together. The position behind the last batch next() gave.
+  json save() {
+    if (!per_worker_) return {{"dealt_by", "muster"}, {"position", iterator_->save()}};
+    json positions = json::array();
+    for (const std::string& text :
+         session_.gather_text("input_position", iterator_->save().dump())) {
+      positions.push_back(json::parse(text));
+    }
+    return {{"dealt_by", "input_fn"}, {"positions", std::move(positions)}};
+  }
+
+  void restore(const json& state) {
+    const bool was_per_worker = state.value("dealt_by", "muster") == "input_fn";
+    if (!was_per_worker && !per_worker_) {
+      iterator_->restore(state.at("position"));
+    } else if (was_per_worker && state.at("positions").size() ==
+                                     static_cast<size_t>(session_.num_replicas_in_sync())) {
+      iterator_->restore(state.at("positions").at(static_cast<size_t>(session_.replica_id())));
+    } else if (was_per_worker) {
+      throw invalid_argument(
+          fmt::format("the checkpoint holds the positions of {} input pipelines that shard "
+                      "themselves, and this run has "
+                      "{} replicas: which examples are still unread cannot be told",
+                      state.at("positions").size(), session_.num_replicas_in_sync()),
+          "continue on the same number of workers, or let Muster shard: an input function without "
+          "InputContext "
+          "continues on any number");
+    } else if (session_.num_replicas_in_sync() == 1) {
+      iterator_->restore(state.at("position"));
+    } else {
+      throw invalid_argument(
+          "the checkpoint was written by an input function Muster sharded, this one shards itself",
+          "use the kind of input function the run was started with, or a new model_dir");
+    }
+    has_pending_ = false;
+  }
+
+  Position position() const { return iterator_->position(); }
+
+ private:
+  Session& session_;
+  bool per_worker_;
+  std::string description_;
+  std::unique_ptr<Iterator> iterator_;
+  Element pending_;
+  bool has_pending_ = false;
+  bool exhausted_ = false;
+  Element empty_;
+};
+
+// When to save. By steps, every task knows; by seconds, the chief says so in the step before.
+class SaveTimer {
+ public:
+  SaveTimer(const TrainerOptions& options, Clock& clock, int64_t start_step)
+      : steps_(options.save_checkpoints_steps),
+        secs_(options.save_checkpoints_secs),
+        clock_(clock) {
+    saved(start_step);
+  }
+  bool enabled() const { return steps_ || secs_; }
+  bool wanted_by_clock(bool chief) const {
+    return chief && secs_ && to_seconds(clock_.now() - saved_at_) >= *secs_;
+  }
+  bool due(int64_t step, bool agreed) const {
+    return (steps_ && step >= saved_step_ + *steps_) || (secs_ && agreed);
+  }
+  void saved(int64_t step) {
+    saved_step_ = step;
+    saved_at_ = clock_.now();
+  }
+  int64_t saved_step() const { return saved_step_; }
+
+ private:
+  std::optional<int64_t> steps_;
+  std::optional<double> secs_;
+  Clock& clock_;
+  int64_t saved_step_ = -1;
+  TimePoint saved_at_;
+};
+
+class Run {
+ public:
+  Run(const ModelFn& model_fn, const TrainerOptions& options, Session& session,
+      CheckpointManager& checkpoints)
+      : model_fn_(model_fn),
+        options_(options),
+        session_(session),
+        checkpoints_(checkpoints),
+        clock_(options.clock != nullptr ? *options.clock : system_clock()),
+        context_(Mode::kTrain, session.variables(), session.seed(), *options.params) {}
+
+  TrainResult operator()(const InputFn& input_fn) {
+    Feed feed(input_fn, session_);
+    build(feed.first());
+    restore(feed);
+    TrainResult result{.global_step = step_};
+    const int64_t start_step = step_;
+    last_step_ = options_.max_steps.value_or(-1);
+    if (options_.steps && (last_step_ < 0 || start_step + *options_.steps < last_step_)) {
+      last_step_ = start_step + *options_.steps;
+    }
+    if (last_step_ >= 0 && start_step >= last_step_) {
+      log::info(fmt::format("the checkpoint is at step {}, max_steps is {}: nothing to train",
+                            start_step, last_step_));
+      if (options_.at_end) options_.at_end(step_, false, session_);
+      session_.finish();
+      return result;
+    }
+    loop(feed, &result);
+    result.global_step = step_;
+    result.steps = step_ - start_step;
+    if (result.steps == 0) log::warning("no step was made: the input gave no data");
+    for (const auto& hook : hooks_) hook->end(step_);
+    if (options_.trace && session_.is_chief()) log::info(trace_.report());
+    if (options_.at_end) options_.at_end(step_, result.steps > 0, session_);
+    session_.finish();
+    return result;
+  }
+
+  int64_t step() const { return step_; }
+  std::string explain(const Error& error) const {
+    return fmt::format(
+        "{} at step {}: {}", error.message(), step_ + 1,
+        explain_non_finite(batch_.features, batch_.labels, session_.variables(), spec_.loss));
+  }
+
+ private:
+  void build(const Element& element) {
+    session_.report(Phase::kBuilding, 0);
+    batch_ = to_batch(element);
+    context_.begin_step(0, session_.replica_id());
+    {
+      torch::NoGradGuard no_grad;
+      spec_ = model_fn_(batch_.features, batch_.labels, Mode::kTrain, context_);
+    }
+    spec_.validate(Mode::kTrain);
+    session_.finish_build(spec_.train_op);
+    hooks_ = options_.hooks;
+    hooks_.insert(hooks_.end(), spec_.training_hooks.begin(), spec_.training_hooks.end());
+    if (session_.is_chief()) {
+      hooks_.insert(hooks_.end(), options_.chief_hooks.begin(), options_.chief_hooks.end());
+      hooks_.insert(hooks_.end(), spec_.training_chief_hooks.begin(),
+                    spec_.training_chief_hooks.end());
+    }
+    spec_ = {};
+  }
+
+  // The chief reads the newest good checkpoint; everybody gets what it holds.
+  void restore(Feed& feed) {
+    json note = {{"step", 0}};
+    if (session_.is_chief()) {
+      if (auto loaded = checkpoints_.load_latest()) {
+        const std::map<std::string, Tensor> state = session_.state();
+        std::map<std::string, TensorSpec> needed;
+        for (const auto& [name, tensor] : state)
+          needed[name] = {tensor.sizes().vec(), tensor.scalar_type()};
+        compare(needed, loaded->checkpoint, loaded->prefix).throw_if_incompatible();
+        torch::NoGradGuard no_grad;
+        for (const auto& [name, tensor] : state)
+          Tensor(tensor).copy_(loaded->checkpoint.tensors.at(name));
+        note = {{"step", loaded->checkpoint.global_step},
+                {"inputs", json::parse(loaded->checkpoint.inputs)},
+                {"prefix", loaded->prefix}};
+      }
+    }
+    note = json::parse(session_.share_state(note.dump()));
+    step_ = note.at("step").get<int64_t>();
+    if (!note.contains("prefix")) return;
+    if (note.at("inputs").contains("train")) feed.restore(note.at("inputs").at("train"));
+    if (session_.is_chief()) {
+      const Position position = feed.position();
+      log::info(fmt::format("restored {}: continuing after step {}, at epoch {}, sample {}",
+                            note.at("prefix").get<std::string>(), step_, position.epoch,
+                            position.element_in_epoch));
+    }
+  }
+
+  void loop(Feed& feed, TrainResult* result) {
+    session_.report(Phase::kTraining, step_);
+    SaveTimer timer(options_, clock_, step_);
+    if (timer.enabled() && step_ == 0) save(feed, timer, /*notify=*/false);
+    for (const auto& hook : hooks_) {
+      hook->begin({.start_step = step_,
+                   .last_step = last_step_,
+                   .num_replicas = session_.num_replicas_in_sync(),
+                   .is_chief = session_.is_chief(),
+                   .model_dir = options_.model_dir});
+    }
+    Element element;
+    bool stop_wanted = false;
+    while (last_step_ < 0 || step_ < last_step_) {
+      trace_.start();
+      const bool has_data = feed.next(&element);
+      if (!has_data && session_.num_replicas_in_sync() == 1) {
+        result->end_of_input = true;
+        break;
+      }
+      batch_ = to_batch(element);
+      trace_.lap(StepTrace::kInput);
+      context_.begin_step(step_, session_.replica_id());
+      spec_ = model_fn_(batch_.features, batch_.labels, Mode::kTrain, context_);
+      spec_.validate(Mode::kTrain);
+      trace_.lap(StepTrace::kForward);
+      const int64_t rows = has_data ? batch_.rows() : 0;
+      const auto step =
+          session_.train_step({.train_op = &spec_.train_op,
+                               .loss = spec_.loss,
+                               .reduction = spec_.loss_reduction,
+                               .weight = spec_.loss_weight.value_or(static_cast<double>(rows)),
+                               .has_data = rows > 0,
+                               .rows = rows,
+                               .stop = stop_wanted || stop_signal() != 0,
+                               .save = timer.wanted_by_clock(session_.is_chief())});
+      if (!step.any_data) {
+        result->end_of_input = true;
+        break;
+      }
+      ++step_;
+      session_.report(Phase::kTraining, step_);
+      trace_.lap(session_.last_times());
+      const StepInfo info{
+          .global_step = step_, .loss = step.loss, .rows = step.rows, .stop = &stop_wanted};
+      for (const auto& hook : hooks_) hook->after_step(info);
+      trace_.lap(StepTrace::kHooks);
+      trace_.count_step();
+      if (timer.due(step_, step.save)) save(feed, timer, /*notify=*/!step.stop);
+      if (step.stop) {
+        end_on_request(feed, timer);
+        break;
+      }
+    }
+    if (timer.enabled() && timer.saved_step() != step_) save(feed, timer, /*notify=*/true);
+  }
+
+  // A hook's wish ends the run normally; a signal ends it with Cancelled, or, in the tasks that got
+  // none, with the wish to be restarted together with the one that did.
+  void end_on_request(Feed& feed, SaveTimer& timer) {
+    const int signal = stop_signal();
+    const std::vector<std::string> signals = session_.gather_text("stop", std::to_string(signal));
+    size_t stopped = 0;
+    while (stopped < signals.size() && signals[stopped] == "0") ++stopped;
+    if (stopped == signals.size()) return;  // a hook's wish, here or elsewhere
+    if (timer.enabled() && timer.saved_step() != step_) save(feed, timer, /*notify=*/false);
+    const std::string saved = timer.enabled()
+                                  ? fmt::format("after saving step {}", step_)
+                                  : fmt::format("at step {}, without checkpoints", step_);
+    session_.finish();
+    if (signal != 0) {
+      throw Error(ErrorKind::kCancelled,
+                  fmt::format("stopped by {} {}", signal == SIGINT ? "Ctrl-C" : "SIGTERM", saved),
+                  "run the same command again to continue");
+    }
+    throw Error(
+        ErrorKind::kUnavailable,
+        fmt::format("task {} of the group was asked to stop; all stopped {}", stopped, saved),
+        "start all tasks again to continue");
+  }
+
+  void save(Feed& feed, SaveTimer& timer, bool notify) {
+    trace_.start();
+    session_.report(Phase::kSaving, step_);
+    Checkpoint checkpoint{.global_step = step_};
+    checkpoint.inputs = json{{"train", feed.save()}}.dump();
+    std::string prefix;
+    if (session_.is_chief()) {
+      if (auto bad = find_non_finite(session_.variables())) {
+        throw Error(
+            ErrorKind::kNonFinite,
+            fmt::format("after step {} the {}; nothing was saved", step_, *bad),
+            "lower the learning rate or clip gradients, and continue from the last checkpoint");
+      }
+      checkpoint.tensors = session_.state();
+      checkpoint.epoch = feed.position().epoch;
+      prefix = checkpoints_.save(checkpoint);
+      for (const auto& hook : hooks_) hook->after_save(step_, prefix);
+    }
+    timer.saved(step_);
+    trace_.lap(StepTrace::kSaving);
+    if (notify && options_.after_save) options_.after_save(step_, prefix, session_);
+    session_.report(Phase::kTraining, step_);
+    trace_.lap(StepTrace::kEvaluating);
+  }
+
+  const ModelFn& model_fn_;
+  const TrainerOptions& options_;
+  Session& session_;
+  CheckpointManager& checkpoints_;
+  Clock& clock_;
+  ModelContext context_;
+  std::vector<std::shared_ptr<Hook>> hooks_;
+  StepTrace trace_;
+  int64_t step_ = 0;
+  int64_t last_step_ = -1;
+  Batch batch_;         // of the step under way
+  EstimatorSpec spec_;  // likewise
+};
+
+}  // namespace
+
+TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const TrainerOptions& options) {
+  CheckpointManager checkpoints(
+      options.model_dir, {.fs = options.fs,
+                          .clock = options.clock,
+                          .keep_checkpoint_max = options.keep_checkpoint_max,
+                          .keep_checkpoint_every_n_hours = options.keep_checkpoint_every_n_hours});
+  const bool saves = options.save_checkpoints_steps || options.save_checkpoints_secs;
+  if (saves && options.start.cluster.is_chief) checkpoints.ensure_writable();
+  const std::unique_ptr<Session> session = options.strategy->start(options.start);
+  Run run(model_fn, options, *session, checkpoints);
+  try {
+    return run(input_fn);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kNonFinite) {
+      const Error detailed(
+          ErrorKind::kNonFinite, run.explain(error),
+          error.hint().empty()
+              ? "lower the learning rate or check the input; the last checkpoint is "
+                "from before this step"
+              : error.hint());
+      session->fail(detailed);
+      throw detailed;
+    }
+    session->fail(error);
+    throw;
+  } catch (const c10::Error& error) {
+    const Error converted = internal_error(error.what_without_backtrace());
+    session->fail(converted);
+    throw converted;
+  } catch (const std::exception& error) {
+    session->fail(internal_error(error.what()));
+    throw;
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,59 @@
+// The training loop: one run of a model function over an input, from build to the last checkpoint.
+// Thread safety: one thread. Several trainers may run in several threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/file_system.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/distribute/strategy.h"
+#include "muster/train/estimator_spec.h"
+#include "muster/train/hook.h"
+#include "muster/train/input_fn.h"
+
+namespace muster {
+
+struct TrainerOptions {
+  std::string model_dir;
+  distribute::StrategyPtr strategy;
+  distribute::StartOptions start;
+  const nlohmann::json* params = nullptr;         // must outlive the run
+  std::optional<int64_t> steps;                   // more steps from where the run starts
+  std::optional<int64_t> max_steps;               // the global step to end at
+  std::optional<int64_t> save_checkpoints_steps;  // exactly one of the two, or none: no checkpoints
+  std::optional<double> save_checkpoints_secs;
+  int keep_checkpoint_max = 5;
+  double keep_checkpoint_every_n_hours = 10000;
+  std::vector<std::shared_ptr<Hook>> hooks;        // on every worker
+  std::vector<std::shared_ptr<Hook>> chief_hooks;  // on the chief only
+  bool trace = false;                              // print where a step's time went
+  FileSystem* fs = nullptr;                        // nullptr: the local one
+  Clock* clock = nullptr;                          // nullptr: the system's
+  // Called on every worker after a checkpoint was written (prefix empty but on the chief); the
+  // others wait for the chief at a barrier while it is busy here. Not called for the checkpoint a
+  // run starts with.
+  std::function<void(int64_t global_step, const std::string& prefix, distribute::Session&)>
+      after_save;
+  // Called on every worker when the run is over, before it leaves the group; `trained`: whether any
+  // step was made.
+  std::function<void(int64_t global_step, bool trained, distribute::Session&)> at_end;
+};
+
+struct TrainResult {
+  int64_t global_step = 0;
+  int64_t steps = 0;          // made by this call
+  bool end_of_input = false;  // rather than steps, max_steps or a hook
+};
+
+// Throws InvalidArgument, NotFound, Corrupt for what the user can repair; NonFinite before anything
+// is saved; PeerLost, Timeout, Unavailable when another task failed; Cancelled after saving when
+// this task was asked to stop.
+TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const TrainerOptions& options);
+
+}  // namespace muster
