@@ -1,0 +1,73 @@
+// A model of one's own: one learned image for each digit, and the nearest one wins.
+#include <muster/muster.h>
+#include <torch/torch.h>
+
+using namespace muster;
+
+EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
+                       ModelContext& context) {
+  const Tensor& prototypes = context.variable(
+      {.name = "prototypes", .shape = {10, 784}, .initializer = initializers::zeros()});
+  const Tensor images = features["image"].flatten(1);                             // [batch, 784]
+  const Tensor distances = (images.unsqueeze(1) - prototypes).square().mean(-1);  // [batch, 10]
+  const Tensor nearest = distances.argmin(-1);
+  if (mode == Mode::kPredict) return EstimatorSpec::predict({{"class", nearest}});
+  Tensor loss =
+      losses::sparse_categorical_crossentropy(labels, distances.mul(-100), {.from_logits = true});
+  if (mode == Mode::kEval) {
+    return EstimatorSpec::eval(loss, {{"accuracy", metrics::accuracy(labels, nearest)}});
+  }
+  const double learning_rate = context.params()["learning_rate"];
+  auto adam = context.optimizer(optim::adam({.learning_rate = learning_rate}));
+  return EstimatorSpec::train(loss, adam.minimize(loss));
+}
+
+// Bytes to numbers, under a name.
+Element named(const Element& batch) {
+  const Tensor images = batch.part(0).value().tensor().to(kFloat32) / 255;
+  return Element::tuple({Element::dict({{"image", images}}), batch.part(1)});
+}
+
+// A little noise for training; the same key gives the same noise.
+Element noisy(const Element& batch, RandomKey key) {
+  Random random(key);
+  const Tensor images = batch.part(0).at("image").value().tensor();
+  const Tensor noisy = images + 0.05 * random.normal();
+  return Element::tuple({Element::dict({{"image", noisy}}), batch.part(1)});
+}
+
+// Ends training when the loss has been small for 20 steps in a row.
+class StopWhenGood : public Hook {
+ public:
+  explicit StopWhenGood(double bound) : bound_(bound) {}
+  void after_step(const StepInfo& step) override {
+    good_steps_ = step.loss < bound_ ? good_steps_ + 1 : 0;
+    if (good_steps_ == 20) *step.stop = true;
+  }
+
+ private:
+  double bound_;
+  int good_steps_ = 0;
+};
+
+int main(int argc, char** argv) {
+  return run_main(argc, argv, [](const Flags& flags) {
+    const Dataset train = data::mnist(flags.data_dir, "train");
+    const Dataset test = data::mnist(flags.data_dir, "test");
+    const InputFn train_input = [&] {
+      return train.shuffle(60000)
+          .repeat(flags.epochs)
+          .global_batch(flags.batch_size)
+          .map(named)
+          .map(noisy);
+    };
+    Estimator classifier(
+        model_fn,
+        {.model_dir = flags.model_dir, .train_distribute = distribute::multi_worker_mirrored()},
+        {{"learning_rate", flags.learning_rate}});
+    const auto result = train_and_evaluate(
+        classifier, {.input_fn = train_input, .hooks = {std::make_shared<StopWhenGood>(0.35)}},
+        {.input_fn = [&] { return test.batch(1000).map(named); }, .steps = std::nullopt});
+    if (result) print_result(*result);
+  });
+}
