@@ -106,5 +106,5 @@ int main(int argc, char** argv) {
                     .model_dir = "mnist_model",
                     .epochs = 3,
                     .batch_size = 64,
-                    .learning_rate = 0.02}});
+                    .learning_rate = 0.03}});
 }

@@ -93,6 +93,9 @@ struct CoordinatorClient::Impl {
         // A channel that was refused may sit out seconds before it tries again; a new one does not.
         channel = std::make_unique<net::CoordinatorChannel>(options.address);
       }
+      if (options.cancelled && options.cancelled()) {
+        throw Error(ErrorKind::kCancelled, fmt::format("stopped while waiting for {}", missing));
+      }
       if (since(start) >= options.join_deadline) {
         throw Error(ErrorKind::kTimeout,
                     fmt::format("{} waited {:.0f} s for the group to form; still missing: {}",

@@ -30,6 +30,8 @@ struct JoinOptions {
   int world_size = 1;
   uint64_t incarnation = 0;    // 0: a random one
   double join_deadline = 600;  // seconds until missing tasks are given up
+  // Asked before every try, at least every poll_interval; true ends the wait with Cancelled.
+  std::function<bool()> cancelled;
   double report_every =
       10;  // seconds between log lines that name who is missing; the first comes after half of it
   double heartbeat_interval = 1;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,7 +17,7 @@ struct StartOptions {
   cluster::ResolvedCluster cluster;  // of this task; local when there is none
   uint64_t seed = 0;                 // of initial values and shuffles
   double join_timeout = 600;         // seconds to wait for all tasks to appear
-  std::string job = "train";         // tells runs of one process apart
+  std::function<bool()> cancelled;   // asked while waiting for them; true ends the wait
 };
 
 class Strategy {
