@@ -71,11 +71,17 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
       }
       owner = e;
     }
-    if (owner) {
-      claims.push_back({&variable, *owner, v});
-    } else {
+    if (!owner) {
       variable.value().set_requires_grad(false);
+      continue;
     }
+    const DType dtype = variable.spec().dtype;
+    if (dtype != kFloat32 && dtype != kFloat64) {
+      throw invalid_argument(
+          fmt::format("not supported: training the variable {}", variable.spec().describe()),
+          "keep weights in float32 or float64, and convert where they are used");
+    }
+    claims.push_back({&variable, *owner, v});
   }
   if (claims.empty()) {
     throw invalid_argument(
@@ -136,6 +142,23 @@ void FlatParameters::lay_out(const Allocate& allocate) {
       }
     }
   }
+}
+
+void FlatParameters::check_entries(const optim::TrainOp& train_op) const {
+  const auto names = [](const auto& all, const auto& name_of) {
+    std::string text;
+    for (const auto& one : all) text += (text.empty() ? "" : ", ") + name_of(one);
+    return text;
+  };
+  const std::string now =
+      names(train_op.entries, [](const auto& entry) { return entry.optimizer.name(); });
+  const std::string built = names(
+      optimizer_of_entry_, [&](int optimizer) { return optimizers_[size_t(optimizer)].name; });
+  if (now == built) return;
+  throw invalid_argument(
+      fmt::format("the optimizers of the train_op are now: {}; when the model was built: {}", now,
+                  built),
+      "return the same minimize() entries in every step; a loss may be multiplied by 0 instead");
 }
 
 const optim::Optimizer& FlatParameters::rule_of(const optim::TrainOp& train_op,

@@ -35,11 +35,14 @@ class FlatParameters {
 
   // Moves the trainable variables of `table` that `train_op` names into flat buffers made by
   // `allocate`; the others stop requiring gradients. Throws InvalidArgument when a variable is
-  // claimed by two entries, when two optimizers share a name, or when nothing is left to train.
+  // claimed by two entries, when two optimizers share a name, when a weight is neither float32 nor
+  // float64, or when nothing is left to train.
   FlatParameters(VariableTable& table, const optim::TrainOp& train_op, const Allocate& allocate);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
+  // Throws InvalidArgument unless `train_op` has the entries of the one the layout was made for.
+  void check_entries(const optim::TrainOp& train_op) const;
   // Parameters of entry `entry` of the train_op.
   const std::vector<int>& entry_parameters(size_t entry) const { return entry_parameters_[entry]; }
 

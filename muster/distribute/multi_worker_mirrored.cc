@@ -58,7 +58,10 @@ class MultiWorkerSession : public Session {
     try {
       connect();
     } catch (const Error& error) {
-      throw explain(error);
+      const Error cause = explain(error);
+      fail(cause);
+      client_->close();  // before what its callback refers to
+      throw cause;
     }
   }
 
@@ -108,19 +111,22 @@ class MultiWorkerSession : public Session {
         works.push_back(communicator_->broadcast(variable->value().detach().view({-1}), 0));
       }
       for (const Work& work : works) work.wait();
+      note_versions();
       return shared;
     });
   }
 
   StepResult train_step(const StepInput& input) override {
     return guarded([&] {
+      check_versions();
       const bool mean = input.reduction == LossReduction::kMean;
-      const double weight = input.has_data ? input.weight : 0;
+      const bool counts = input.rows > 0;
+      const double weight = counts ? input.weight : 0;
       // The loss of zero rows is not a number, but its gradients are exactly 0.
-      const double loss = input.has_data ? input.loss.item<double>() : 0;
+      const double loss = counts ? input.loss.item<double>() : 0;
       const auto start = Clock::now();
       reducer_->begin();
-      run_backward(*input.train_op, *parameters_, mean ? weight : (input.has_data ? 1.0 : 0.0));
+      run_backward(*input.train_op, *parameters_, mean ? weight : (counts ? 1.0 : 0.0));
       const auto backward_done = Clock::now();
       reducer_->finish({weight, mean ? loss * weight : loss, input.has_data ? 1.0 : 0.0,
                         static_cast<double>(input.rows), input.stop ? 1.0 : 0.0,
@@ -143,6 +149,7 @@ class MultiWorkerSession : public Session {
           parameters_->update_flat(*input.train_op, reducer_->gradients(), reducer_->used(), scale);
         }
         for (const auto& update : input.train_op->updates) update();
+        note_versions();
       }
       times_ = {.backward = seconds_between(start, backward_done),
                 .reduction = seconds_between(backward_done, reduced),
@@ -162,12 +169,17 @@ class MultiWorkerSession : public Session {
 
   std::vector<std::string> gather_text(const std::string& name, const std::string& text) override {
     return guarded([&] {
-      const std::string round = fmt::format("text/{}/{}/", name, rounds_[name]++);
-      client_->set(round + std::to_string(replica_id()), text);
+      const int64_t round = rounds_[name]++;
+      const auto key = [&](int64_t round, int rank) {
+        return fmt::format("text/{}/{}/{}", name, round, rank);
+      };
+      client_->set(key(round, replica_id()), text);
       std::vector<std::string> all;
       for (int rank = 0; rank < num_replicas_in_sync(); ++rank) {
-        all.push_back(client_->get(round + std::to_string(rank)));
+        all.push_back(client_->get(key(round, rank)));
       }
+      // Everybody is in this round, so everybody has read the one before.
+      if (round > 0) client_->erase(key(round - 1, replica_id()));
       return all;
     });
   }
@@ -210,6 +222,32 @@ class MultiWorkerSession : public Session {
   }
 
  private:
+  // Variables that do not train are never exchanged between steps: what a model function writes
+  // into them from its own part of the data would make the replicas drift apart, unnoticed.
+  void note_versions() {
+    versions_.clear();
+    for (const auto& variable : table_.variables()) {
+      const VariableAggregation aggregation = variable->spec().aggregation;
+      if (variable->value().requires_grad() || aggregation == VariableAggregation::kNone ||
+          aggregation == VariableAggregation::kOnlyFirstReplica) {
+        continue;
+      }
+      versions_.emplace_back(variable.get(), variable->value()._version());
+    }
+  }
+
+  void check_versions() const {
+    for (const auto& [variable, version] : versions_) {
+      if (variable->value()._version() == version) continue;
+      throw invalid_argument(
+          fmt::format("not supported: the model function changed the variable {}, which does not "
+                      "train, and {} replicas would each have another value of it",
+                      variable->name(), num_replicas_in_sync()),
+          "change it in TrainOp::updates, by what is equal on every replica, or set its "
+          "aggregation to kOnlyFirstReplica: then each has its own value and the chief's is saved");
+    }
+  }
+
   void join(const StartOptions& start) {
     if (is_chief()) {
       control::ServerOptions server = control::server_options(cluster_);
@@ -219,6 +257,7 @@ class MultiWorkerSession : public Session {
     }
     control::JoinOptions join = control::join_options(cluster_);
     join.join_deadline = start.join_timeout;
+    join.cancelled = start.cancelled;
     join.heartbeat_interval = options_.heartbeat_seconds;
     join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
     client_ = control::CoordinatorClient::join(join);
@@ -258,6 +297,7 @@ class MultiWorkerSession : public Session {
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Reducer> reducer_;
   std::map<std::string, int64_t> rounds_;
+  std::vector<std::pair<const Variable*, int64_t>> versions_;  // after the last step
   bool finished_ = false;
 };
 

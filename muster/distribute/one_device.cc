@@ -33,14 +33,22 @@ class OneDeviceSession : public Session {
     StepResult result{
         .any_data = input.has_data, .rows = input.rows, .stop = input.stop, .save = input.save};
     if (!input.has_data) return result;
-    result.loss = input.loss.item<double>();
+    result.loss = input.rows > 0 ? input.loss.item<double>() : 0;
     if (!std::isfinite(result.loss)) {
       throw Error(ErrorKind::kNonFinite, fmt::format("the loss is {}", result.loss));
     }
     const auto start = std::chrono::steady_clock::now();
-    run_backward(*input.train_op, *parameters_, 1.0);
+    // Without weight there is nothing to average: a step of several replicas updates nothing then
+    // either.
+    const bool counts =
+        input.rows > 0 && (input.reduction == LossReduction::kSum || input.weight > 0);
+    if (counts) {
+      run_backward(*input.train_op, *parameters_, 1.0);
+    } else {
+      result.loss = 0;
+    }
     const auto backward_done = std::chrono::steady_clock::now();
-    parameters_->update_in_place(*input.train_op, 1.0);
+    if (counts) parameters_->update_in_place(*input.train_op, 1.0);
     for (const auto& update : input.train_op->updates) update();
     times_ = {.backward = std::chrono::duration<double>(backward_done - start).count(),
               .update = seconds_since(backward_done)};

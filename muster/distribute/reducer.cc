@@ -68,11 +68,20 @@ Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, i
   head_.assign(static_cast<size_t>(head), 0);
 }
 
-Reducer::~Reducer() = default;
+Reducer::~Reducer() {
+  // Whoever still holds a loss holds its accumulators too.
+  for (const auto& accumulator : accumulators_) {
+    std::erase_if(accumulator->post_hooks(), [this](const auto& hook) {
+      const auto* ours = dynamic_cast<const Hook*>(hook.get());
+      return ours != nullptr && ours->reducer == this;
+    });
+  }
+}
 
 void Reducer::begin() {
   progress_->reset();
   std::fill(ready_.begin(), ready_.end(), false);
+  observed_.clear();
   works_.clear();
 }
 

@@ -10,21 +10,28 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "muster/collectives/communicator.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/plan/buckets.h"
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace muster::distribute {
 
 class Reducer {
  public:
   // `head`: how many numbers of the step travel along. The communicator and the parameters must
-  // outlive the reducer.
+  // outlive the reducer; the graph of a loss need not.
   Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
           const plan::BucketOptions& options);
   ~Reducer();
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
 
   // Call before backward.
   void begin();
@@ -58,8 +65,8 @@ class Reducer {
   std::vector<Work> works_;
   std::vector<double> head_;
   std::vector<bool> used_;
-  std::vector<std::shared_ptr<void>>
-      accumulators_;  // kept: a hook lives as long as its accumulator
+  // Kept: a hook lives as long as its accumulator.
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
 };
 
 }  // namespace muster::distribute

@@ -35,8 +35,11 @@ void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters&
                            double seed) {
   // Entries with the same loss share one backward; a loss of its own only reaches its own
   // variables.
+  parameters.check_entries(train_op);
   std::vector<std::pair<Tensor, std::vector<Tensor>>> losses;
   for (size_t e = 0; e < train_op.entries.size(); ++e) {
+    // An entry that trains nothing has nothing to compute.
+    if (parameters.entry_parameters(e).empty()) continue;
     const Tensor& loss = train_op.entries[e].loss;
     auto found = std::find_if(losses.begin(), losses.end(),
                               [&](const auto& known) { return known.first.is_same(loss); });

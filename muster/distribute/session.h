@@ -37,7 +37,7 @@ struct StepInput {
   Tensor loss;  // scalar
   LossReduction reduction = LossReduction::kMean;
   double weight = 0;     // of the loss: by default the rows of the batch
-  bool has_data = true;  // false: zero rows, weight 0
+  bool has_data = true;  // false: the input of this replica is used up
   int64_t rows = 0;      // examples of this replica in this step
   bool stop = false;     // this task was asked to stop
   bool save = false;     // the chief wants a checkpoint after this step
@@ -94,8 +94,11 @@ class Session {
   std::unique_ptr<Iterator> distribute(const Dataset& dataset);
 
   // --- steps ---
-  // Backward, reduction over replicas, one update. Throws NonFinite before anything is updated when
-  // the loss of the step is not finite.
+  // Backward, reduction over replicas, one update, then the updates of the train_op, which must
+  // compute the same on every replica. Throws NonFinite before anything is updated when the loss of
+  // the step is not finite; InvalidArgument when, with several replicas, a variable that does not
+  // train was changed since the last step, unless each may keep its own value (aggregation kNone or
+  // kOnlyFirstReplica; the chief's is saved).
   virtual StepResult train_step(const StepInput& input) = 0;
   const StepTimes& last_times() const { return times_; }
 

@@ -183,7 +183,8 @@ TrainResult Estimator::train(const InputFn& input_fn, const TrainOptions& option
   trainer.strategy = impl_->strategy();
   trainer.start = {.cluster = cluster,
                    .seed = impl_->seed(),
-                   .join_timeout = config.session_creation_timeout_secs};
+                   .join_timeout = config.session_creation_timeout_secs,
+                   .cancelled = [] { return stop_signal() != 0; }};
   trainer.params = &impl_->params;
   trainer.steps = options.steps;
   trainer.max_steps = options.max_steps;
@@ -317,9 +318,10 @@ Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& op
       std::make_unique<ModelRunner>(impl_->model_fn, Mode::kPredict, impl_->seed(), impl_->params);
   impl->options = options;
   Predictions::Impl* state = impl.get();
-  impl->open = [this, input_fn, state] {
-    impl_->load(*state->runner, state->options.checkpoint_path, "predicting");
-    return input_fn(InputContext{}).iterator({.seed = impl_->seed()});
+  // Not `this`: an Estimator may be moved.
+  impl->open = [estimator = impl_.get(), input_fn, state] {
+    estimator->load(*state->runner, state->options.checkpoint_path, "predicting");
+    return input_fn(InputContext{}).iterator({.seed = estimator->seed()});
   };
   return Predictions(std::move(impl));
 }

@@ -1,5 +1,7 @@
 #include "muster/train/estimator_spec.h"
 
+#include <cmath>
+
 #include "muster/base/error.h"
 
 namespace muster {
@@ -60,9 +62,9 @@ void EstimatorSpec::validate(Mode mode) {
         fmt::format("the loss must be of a floating type; the model function gave {}{}",
                     describe(loss), in_mode));
   }
-  if (loss_weight && !(*loss_weight >= 0)) {
+  if (loss_weight && !(*loss_weight >= 0 && std::isfinite(*loss_weight))) {
     throw invalid_argument(
-        fmt::format("loss_weight is {}{}; it must be 0 or more", *loss_weight, in_mode));
+        fmt::format("loss_weight is {}{}; it must be finite and 0 or more", *loss_weight, in_mode));
   }
   if (mode == Mode::kTrain && train_op.entries.empty()) {
     throw invalid_argument(

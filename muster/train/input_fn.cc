@@ -5,6 +5,13 @@
 namespace muster {
 
 Batch to_batch(const Element& element) {
+  for (const Value& value : element.values()) {
+    if (value.is_tensor() ? value.tensor().dim() > 0 : !value.strings().shape().empty()) continue;
+    throw invalid_argument(
+        "an input function must give batches; its elements are single examples: " +
+            element.describe(),
+        "end the data set with batch(n), n examples for each replica, or global_batch(n)");
+  }
   if (element.structure().kind != Structure::Kind::kTuple) return {Features(element), Labels()};
   switch (element.size()) {
     case 1:

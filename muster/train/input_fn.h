@@ -50,7 +50,7 @@ struct Batch {
 };
 
 // An element as a model function sees it. Throws InvalidArgument when it is a tuple of more than
-// two parts.
+// two parts, or no batch: every value has the examples along axis 0.
 Batch to_batch(const Element& element);
 
 }  // namespace muster

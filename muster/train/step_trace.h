@@ -13,7 +13,17 @@ namespace muster {
 
 class StepTrace {
  public:
-  enum Part { kInput, kForward, kBackward, kReduction, kUpdate, kHooks, kSaving, kEvaluating, kParts };
+  enum Part {
+    kInput,
+    kForward,
+    kBackward,
+    kReduction,
+    kUpdate,
+    kHooks,
+    kSaving,
+    kEvaluating,
+    kParts
+  };
 
   // The clock runs from here for the next lap().
   void start() { last_ = std::chrono::steady_clock::now(); }

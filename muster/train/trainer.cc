@@ -34,7 +34,10 @@ class Feed {
 
   // The batch the model is built with: the first, or zero rows of another replica's.
   Element first() {
+    start_ = iterator_->save();
+    start_position_ = iterator_->position();
     has_pending_ = iterator_->next(&pending_);
+    if (has_pending_) (void)to_batch(pending_);  // refuses what is no batch
     std::string spec = has_pending_ ? encode_batch_spec(pending_) : "";
     // Only a pipeline that shards itself can leave a replica without any data; the others get zero
     // rows by themselves.
@@ -66,12 +69,14 @@ class Feed {
     return false;
   }
 
-  // All replicas call it together. The position behind the last batch next() gave.
+  // All replicas call it together. The position behind the last batch next() gave: the batch the
+  // model was built with is still to come.
   json save() {
-    if (!per_worker_) return {{"dealt_by", "muster"}, {"position", iterator_->save()}};
+    const json position = has_pending_ ? start_ : iterator_->save();
+    if (!per_worker_) return {{"dealt_by", "muster"}, {"position", position}};
     json positions = json::array();
     for (const std::string& text :
-         session_.gather_text("input_position", iterator_->save().dump())) {
+         session_.gather_text("input_position", position.dump())) {
       positions.push_back(json::parse(text));
     }
     return {{"dealt_by", "input_fn"}, {"positions", std::move(positions)}};
@@ -103,13 +108,15 @@ class Feed {
     has_pending_ = false;
   }
 
-  Position position() const { return iterator_->position(); }
+  Position position() const { return has_pending_ ? start_position_ : iterator_->position(); }
 
  private:
   Session& session_;
   bool per_worker_;
   std::string description_;
   std::unique_ptr<Iterator> iterator_;
+  json start_;  // before the pending batch
+  Position start_position_;
   Element pending_;
   bool has_pending_ = false;
   bool exhausted_ = false;
@@ -177,19 +184,14 @@ class Run {
     loop(feed, &result);
     result.global_step = step_;
     result.steps = step_ - start_step;
-    if (result.steps == 0) log::warning("no step was made: the input gave no data");
+    if (result.steps == 0) {
+      log::warning(fmt::format("no step was made: at step {} the input is used up", step_));
+    }
     for (const auto& hook : hooks_) hook->end(step_);
     if (options_.trace && session_.is_chief()) log::info(trace_.report());
     if (options_.at_end) options_.at_end(step_, result.steps > 0, session_);
     session_.finish();
     return result;
-  }
-
-  int64_t step() const { return step_; }
-  std::string explain(const Error& error) const {
-    return fmt::format(
-        "{} at step {}: {}", error.message(), step_ + 1,
-        explain_non_finite(batch_.features, batch_.labels, session_.variables(), spec_.loss));
   }
 
  private:
@@ -270,15 +272,14 @@ class Run {
       spec_.validate(Mode::kTrain);
       trace_.lap(StepTrace::kForward);
       const int64_t rows = has_data ? batch_.rows() : 0;
-      const auto step =
-          session_.train_step({.train_op = &spec_.train_op,
-                               .loss = spec_.loss,
-                               .reduction = spec_.loss_reduction,
-                               .weight = spec_.loss_weight.value_or(static_cast<double>(rows)),
-                               .has_data = rows > 0,
-                               .rows = rows,
-                               .stop = stop_wanted || stop_signal() != 0,
-                               .save = timer.wanted_by_clock(session_.is_chief())});
+      const auto step = train_step({.train_op = &spec_.train_op,
+                                    .loss = spec_.loss,
+                                    .reduction = spec_.loss_reduction,
+                                    .weight = spec_.loss_weight.value_or(static_cast<double>(rows)),
+                                    .has_data = has_data,
+                                    .rows = rows,
+                                    .stop = stop_wanted || stop_signal() != 0,
+                                    .save = timer.wanted_by_clock(session_.is_chief())});
       if (!step.any_data) {
         result->end_of_input = true;
         break;
@@ -298,6 +299,22 @@ class Run {
       }
     }
     if (timer.enabled() && timer.saved_step() != step_) save(feed, timer, /*notify=*/true);
+  }
+
+  // A loss that is no number is told with where it comes from.
+  distribute::StepResult train_step(const distribute::StepInput& input) {
+    try {
+      return session_.train_step(input);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNonFinite) throw;
+      throw Error(
+          ErrorKind::kNonFinite,
+          fmt::format(
+              "{} at step {}: {}", error.message(), step_ + 1,
+              explain_non_finite(batch_.features, batch_.labels, session_.variables(), spec_.loss)),
+          "lower the learning rate or check the input; the last checkpoint is from before this "
+          "step");
+    }
   }
 
   // A hook's wish ends the run normally; a signal ends it with Cancelled, or, in the tasks that got
@@ -378,16 +395,6 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
   try {
     return run(input_fn);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kNonFinite) {
-      const Error detailed(
-          ErrorKind::kNonFinite, run.explain(error),
-          error.hint().empty()
-              ? "lower the learning rate or check the input; the last checkpoint is "
-                "from before this step"
-              : error.hint());
-      session->fail(detailed);
-      throw detailed;
-    }
     session->fail(error);
     throw;
   } catch (const c10::Error& error) {
@@ -396,6 +403,9 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
     throw converted;
   } catch (const std::exception& error) {
     session->fail(internal_error(error.what()));
+    throw;
+  } catch (...) {
+    session->fail(internal_error("an exception of an unknown type was thrown"));
     throw;
   }
 }

@@ -1,0 +1,592 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <nlohmann/json.hpp>
+
+#include "muster/base/environment.h"
+#include "muster/base/error.h"
+#include "muster/collectives/thread_communicator.h"
+#include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/reducer.h"
+#include "muster/distribute/strategy.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/net/port.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster::distribute {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::run_ranks;
+
+template <typename Fn>
+Error error_of(Fn fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return Error(ErrorKind::kInternal, "none");
+}
+
+VariableSpec spec_of(const std::string& name, Shape shape, DType dtype = kFloat32) {
+  return {.name = name,
+          .shape = std::move(shape),
+          .dtype = dtype,
+          .initializer = [](const Shape& shape, DType dtype, RandomKey key) {
+            Random random(key);
+            Tensor value = torch::empty(shape, torch::kFloat64);
+            double* numbers = value.data_ptr<double>();
+            for (int64_t i = 0; i < value.numel(); ++i) numbers[i] = random.normal();
+            return value.to(dtype);
+          }};
+}
+
+Tensor heap(int64_t bytes) { return torch::zeros({bytes}, torch::kUInt8); }
+
+auto only(const std::string& part) {
+  return [part](const VariableSpec& spec) { return spec.name.find(part) != std::string::npos; };
+}
+
+// A loss without a graph, as the build pass gives it.
+Tensor no_loss() { return torch::zeros({}); }
+
+// --- variables -----------------------------------------------------------------------------------
+
+TEST(VariableTableTest, ValuesDependOnSeedAndNameOnly) {
+  VariableTable forward(7), backward(7), other(8);
+  for (const char* name : {"a", "b"}) forward.get_or_create(spec_of(name, {4}));
+  for (const char* name : {"b", "a"}) backward.get_or_create(spec_of(name, {4}));
+  for (const char* name : {"a", "b"}) other.get_or_create(spec_of(name, {4}));
+  EXPECT_TRUE(forward.find("a")->value().equal(backward.find("a")->value()));
+  EXPECT_FALSE(forward.find("a")->value().equal(forward.find("b")->value()));
+  EXPECT_FALSE(forward.find("a")->value().equal(other.find("a")->value()));
+  EXPECT_THAT(forward.signature(), ElementsAre("a float32[4]", "b float32[4]"));
+  EXPECT_EQ(forward.find("c"), nullptr);
+}
+
+TEST(VariableTableTest, TheSecondCallReturnsTheFirstOnesVariable) {
+  VariableTable table(0);
+  Variable& first = table.get_or_create(spec_of("a", {4}));
+  table.seal();
+  EXPECT_EQ(&table.get_or_create(spec_of("a", {4})), &first);
+  EXPECT_TRUE(first.value().requires_grad());
+}
+
+TEST(VariableTableTest, WhatDoesNotTrainRequiresNoGradient) {
+  VariableTable table(0);
+  VariableSpec constant = spec_of("constant", {2});
+  constant.trainable = false;
+  EXPECT_FALSE(table.get_or_create(constant).value().requires_grad());
+  EXPECT_FALSE(table.get_or_create(spec_of("count", {}, kInt64)).value().requires_grad());
+}
+
+TEST(VariableTableTest, RefusesWhatDoesNotFit) {
+  VariableTable table(0);
+  table.get_or_create(spec_of("a", {4}));
+  const auto message = [&](VariableSpec spec) {
+    const Error error = error_of([&] { table.get_or_create(spec); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    return error.message();
+  };
+  EXPECT_THAT(message(spec_of("a", {5})), HasSubstr("a float32[5] already exists as a float32[4]"));
+  EXPECT_THAT(message(spec_of("a", {4}, kFloat64)), HasSubstr("float64[4]"));
+  EXPECT_THAT(message(spec_of("", {4})), HasSubstr("needs a name"));
+  EXPECT_THAT(message({.name = "b", .shape = {1}}), HasSubstr("no initializer"));
+  VariableSpec wrong = spec_of("b", {2});
+  wrong.initializer = [](const Shape&, DType, RandomKey) { return torch::zeros({3}); };
+  EXPECT_THAT(message(wrong), HasSubstr("gave float32[3]"));
+  EXPECT_EQ(table.variables().size(), 1u);
+  table.seal();
+  EXPECT_THAT(message(spec_of("late", {1})), HasSubstr("after the model was built"));
+}
+
+// --- flat parameters -----------------------------------------------------------------------------
+
+TEST(FlatParametersTest, WeightsLieAlignedInOneBufferAndKeepTheirValues) {
+  VariableTable table(1);
+  for (const auto& [name, shape] :
+       {std::pair{"a", Shape{3}}, std::pair{"b", Shape{4, 5}}, std::pair{"c", Shape{}}}) {
+    table.get_or_create(spec_of(name, shape));
+  }
+  std::vector<Tensor> before;
+  for (const auto& variable : table.variables()) before.push_back(variable->value().clone());
+  const FlatParameters flat(table, optim::sgd().minimize(no_loss()), heap);
+  ASSERT_EQ(flat.buffers().size(), 1u);
+  EXPECT_EQ(flat.buffers()[0].elements, 16 + 32 + 16);
+  const float* memory = flat.buffers()[0].weights.data_ptr<float>();
+  ASSERT_EQ(flat.parameters().size(), 3u);
+  for (size_t p = 0; p < 3; ++p) {
+    const auto& parameter = flat.parameters()[p];
+    const Tensor& value = parameter.variable->value();
+    EXPECT_EQ(value.data_ptr<float>(), memory + parameter.offset);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(value.data_ptr()) % 64, 0u);
+    EXPECT_TRUE(value.is_leaf() && value.requires_grad());
+    EXPECT_TRUE(value.equal(before[p]));
+    EXPECT_EQ(value.sizes(), before[p].sizes());
+  }
+}
+
+TEST(FlatParametersTest, FiltersGiveEachVariableItsOptimizerAndFreezeTheRest) {
+  VariableTable table(1);
+  for (const char* name : {"x/kernel", "x/bias", "y/kernel", "fixed"})
+    table.get_or_create(spec_of(name, {5}));
+  const auto op = optim::group({optim::adam().minimize(no_loss(), only("bias")),
+                                optim::sgd({.momentum = 0.9}).minimize(no_loss(), only("kernel"))});
+  const FlatParameters flat(table, op, heap);
+  std::vector<std::string> order;
+  for (const auto& parameter : flat.parameters()) order.push_back(parameter.variable->name());
+  EXPECT_THAT(order, ElementsAre("x/bias", "x/kernel", "y/kernel"));
+  EXPECT_THAT(flat.entry_parameters(0), ElementsAre(0));
+  EXPECT_THAT(flat.entry_parameters(1), ElementsAre(1, 2));
+  EXPECT_FALSE(table.find("fixed")->value().requires_grad());
+  std::vector<std::string> slots;
+  for (const auto& [name, tensor] : flat.slots()) slots.push_back(name);
+  EXPECT_THAT(slots,
+              ElementsAre("Adam/iterations", "Adam/m/x/bias", "Adam/v/x/bias", "SGD/iterations",
+                          "SGD/momentum/x/kernel", "SGD/momentum/y/kernel"));
+}
+
+TEST(FlatParametersTest, RefusesWhatCannotTrain) {
+  const auto message = [](const std::vector<VariableSpec>& specs, const optim::TrainOp& op) {
+    VariableTable table(1);
+    for (const auto& spec : specs) table.get_or_create(spec);
+    const Error error = error_of([&] { FlatParameters flat(table, op, heap); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    return error.message();
+  };
+  const auto sgd = optim::sgd();
+  EXPECT_THAT(message({spec_of("a", {1})},
+                      optim::group({sgd.minimize(no_loss()), optim::adam().minimize(no_loss())})),
+              HasSubstr("a is claimed by two entries of the train_op (SGD and Adam)"));
+  EXPECT_THAT(message({spec_of("a", {1}), spec_of("b", {1})},
+                      optim::group({sgd.minimize(no_loss(), only("a")),
+                                    optim::sgd().minimize(no_loss(), only("b"))})),
+              HasSubstr("two optimizers of the train_op are called \"SGD\""));
+  EXPECT_THAT(message({spec_of("a", {1})}, sgd.minimize(no_loss(), only("nothing"))),
+              HasSubstr("no variable to train"));
+  EXPECT_THAT(message({spec_of("a", {1}, torch::kFloat16)}, sgd.minimize(no_loss())),
+              HasSubstr("not supported: training the variable a float16[1]"));
+}
+
+// One optimizer in two entries (two losses) is one optimizer.
+TEST(FlatParametersTest, OneOptimizerMayTrainTwoLosses) {
+  VariableTable table(1);
+  table.get_or_create(spec_of("a", {1}));
+  table.get_or_create(spec_of("b", {1}));
+  const auto sgd = optim::sgd();
+  const FlatParameters flat(
+      table, optim::group({sgd.minimize(no_loss(), only("a")), sgd.minimize(no_loss(), only("b"))}),
+      heap);
+  EXPECT_EQ(flat.slots().size(), 1u);  // SGD/iterations
+}
+
+class UpdateTest : public ::testing::Test {
+ protected:
+  UpdateTest() : table_(3) {
+    table_.get_or_create(spec_of("a", {3}));
+    table_.get_or_create(spec_of("b", {20}));
+    table_.get_or_create(spec_of("wide", {2, 2}, kFloat64));
+    table_.get_or_create(spec_of("c", {7}));
+  }
+
+  std::map<std::string, Tensor> state(const FlatParameters& flat) const {
+    std::map<std::string, Tensor> state;
+    for (const auto& [name, tensor] : flat.slots()) state[name] = tensor.clone();
+    for (const auto& variable : table_.variables())
+      state[variable->name()] = variable->value().detach().clone();
+    return state;
+  }
+
+  // Gradient of a parameter: 1, 2, 3, ...
+  static Tensor gradient(const FlatParameters::Parameter& parameter) {
+    const auto& value = parameter.variable->value();
+    return torch::arange(1, value.numel() + 1, value.options().requires_grad(false))
+        .view(value.sizes());
+  }
+
+  VariableTable table_;
+};
+
+TEST_F(UpdateTest, UnusedParametersAndTheirSlotsStay) {
+  const auto op = optim::adam({.learning_rate = 0.1}).minimize(no_loss());
+  FlatParameters flat(table_, op, heap);
+  ASSERT_EQ(flat.buffers().size(), 2u);
+  std::vector<Tensor> gradients;
+  for (const auto& buffer : flat.buffers()) gradients.push_back(torch::zeros_like(buffer.weights));
+  std::vector<bool> used;
+  for (const auto& parameter : flat.parameters()) {
+    gradients[size_t(parameter.buffer)]
+        .slice(0, parameter.offset, parameter.offset + parameter.elements)
+        .copy_(gradient(parameter).view({-1}));
+    used.push_back(parameter.variable->name() != "b");
+  }
+  const auto before = state(flat);
+  flat.update_flat(op, gradients, used, 0.5);
+  const auto after = state(flat);
+  for (const char* name : {"b", "Adam/m/b", "Adam/v/b"})
+    EXPECT_TRUE(after.at(name).equal(before.at(name))) << name;
+  for (const char* name : {"a", "c", "wide", "Adam/m/a", "Adam/v/wide"})
+    EXPECT_FALSE(after.at(name).equal(before.at(name))) << name;
+  EXPECT_EQ(after.at("Adam/iterations").item<int64_t>(), 1);
+  // m = (1 - beta_1) * gradient * scale
+  EXPECT_TRUE(torch::allclose(after.at("Adam/m/wide"),
+                              0.1 * 0.5 * torch::arange(1.0, 5.0, kFloat64).view({2, 2})));
+}
+
+TEST_F(UpdateTest, FlatAndInPlaceUpdatesAreTheSameBits) {
+  const auto op = optim::sgd({.learning_rate = 0.1, .momentum = 0.9}).minimize(no_loss());
+  VariableTable other(3);
+  for (const auto& variable : table_.variables()) other.get_or_create(variable->spec());
+  FlatParameters flat(table_, op, heap), in_place(other, op, heap);
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Tensor> gradients;
+    for (const auto& buffer : flat.buffers())
+      gradients.push_back(torch::zeros_like(buffer.weights));
+    std::vector<bool> used;
+    for (size_t p = 0; p < flat.parameters().size(); ++p) {
+      const auto& parameter = flat.parameters()[p];
+      used.push_back((static_cast<size_t>(step) + p) % 3 != 0);
+      if (!used.back()) continue;
+      gradients[size_t(parameter.buffer)]
+          .slice(0, parameter.offset, parameter.offset + parameter.elements)
+          .copy_(gradient(parameter).view({-1}));
+      in_place.parameters()[p].variable->value().mutable_grad() = gradient(parameter);
+    }
+    flat.update_flat(op, gradients, used, 0.25);
+    in_place.update_in_place(op, 0.25);
+  }
+  for (const auto& variable : table_.variables()) {
+    EXPECT_TRUE(variable->value().equal(other.find(variable->name())->value())) << variable->name();
+    EXPECT_FALSE(other.find(variable->name())->value().grad().defined());
+  }
+  const auto slots = flat.slots(), others = in_place.slots();
+  for (const auto& [name, tensor] : slots) EXPECT_TRUE(tensor.equal(others.at(name))) << name;
+}
+
+TEST_F(UpdateTest, PiecesCoverAllState) {
+  const auto op = optim::adam().minimize(no_loss());
+  FlatParameters flat(table_, op, heap);
+  torch::NoGradGuard no_grad;
+  for (const Tensor& piece : flat.pieces()) piece.fill_(42);
+  for (const auto& [name, tensor] : state(flat))
+    EXPECT_TRUE(tensor.eq(42).all().item<bool>()) << name;
+}
+
+// --- one device ----------------------------------------------------------------------------------
+
+struct OneDeviceTest : ::testing::Test {
+  std::unique_ptr<Session> session = one_device()->start({.seed = 5});
+
+  const Tensor& variable(const std::string& name) {
+    return session->variables().get_or_create(spec_of(name, {3})).value();
+  }
+  StepResult step(const Tensor& loss, const optim::TrainOp& op, double weight = 1) {
+    return session->train_step({.train_op = &op, .loss = loss, .weight = weight, .rows = 1});
+  }
+};
+
+TEST_F(OneDeviceTest, LossesOnlyReachTheVariablesOfTheirEntries) {
+  variable("a"), variable("b");
+  const auto sgd = optim::sgd({.learning_rate = 1});
+  session->finish_build(
+      optim::group({sgd.minimize(no_loss(), only("a")), sgd.minimize(no_loss(), only("b")),
+                    sgd.minimize(no_loss(), only("none"))}));
+  const Tensor a = variable("a").detach().clone(), b = variable("b").detach().clone();
+  const Tensor both = (variable("a") * variable("b")).sum();
+  const Tensor first = 2 * both, second = 3 * both, third = 100 * both;
+  step(first, optim::group({sgd.minimize(first, only("a")), sgd.minimize(second, only("b")),
+                            sgd.minimize(third, only("none"))}));
+  EXPECT_TRUE(torch::allclose(variable("a").detach(), a - 2 * b));
+  EXPECT_TRUE(torch::allclose(variable("b").detach(), b - 3 * a));
+}
+
+TEST_F(OneDeviceTest, ATrainOpKeepsItsEntries) {
+  variable("a"), variable("b");
+  const auto sgd = optim::sgd();
+  const auto adam = optim::adam();
+  session->finish_build(
+      optim::group({sgd.minimize(no_loss(), only("a")), adam.minimize(no_loss(), only("b"))}));
+  const Tensor loss = variable("a").sum();
+  const Error error = error_of([&] { step(loss, sgd.minimize(loss, only("a"))); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("now: SGD; when the model was built: SGD, Adam"));
+}
+
+TEST_F(OneDeviceTest, AStepWithoutWeightUpdatesNothing) {
+  variable("a");
+  const auto sgd = optim::sgd();
+  session->finish_build(sgd.minimize(no_loss()));
+  const auto before = session->state();
+  std::map<std::string, Tensor> copies;
+  for (const auto& [name, tensor] : before) copies[name] = tensor.clone();
+  const Tensor loss = variable("a").sum();
+  EXPECT_EQ(step(loss, sgd.minimize(loss), 0).loss, 0);
+  for (const auto& [name, tensor] : session->state())
+    EXPECT_TRUE(tensor.equal(copies.at(name))) << name;
+}
+
+TEST_F(OneDeviceTest, ALossThatIsNoNumberOrReachesNothingIsAnError) {
+  variable("a");
+  const auto sgd = optim::sgd();
+  session->finish_build(sgd.minimize(no_loss()));
+  const Tensor a = variable("a").detach().clone();
+  const Tensor bad = variable("a").sum() * std::numeric_limits<double>::infinity();
+  EXPECT_EQ(error_of([&] { step(bad, sgd.minimize(bad)); }).kind(), ErrorKind::kNonFinite);
+  const Tensor detached = variable("a").detach().sum();
+  EXPECT_THAT(error_of([&] { step(detached, sgd.minimize(detached)); }).message(),
+              HasSubstr("does not depend on any variable"));
+  EXPECT_TRUE(variable("a").equal(a));
+}
+
+// --- the reducer ---------------------------------------------------------------------------------
+
+// A model of four weights in two dtypes, one a rank.
+struct Replica {
+  explicit Replica(Communicator& communicator, const plan::BucketOptions& buckets) : table(1) {
+    table.get_or_create(spec_of("a", {5}));
+    table.get_or_create(spec_of("b", {3, 11}));
+    table.get_or_create(spec_of("c", {7}));
+    table.get_or_create(spec_of("wide", {9}, kFloat64));
+    flat = std::make_unique<FlatParameters>(
+        table, optim::sgd().minimize(no_loss()),
+        [&](int64_t bytes) { return communicator.allocate(bytes); });
+    reducer = std::make_unique<Reducer>(communicator, *flat, 2, buckets);
+  }
+  Tensor sum(const std::string& name, double factor) {
+    return (table.find(name)->value() * factor).sum().to(kFloat64);
+  }
+  Tensor reduced(const std::string& name) {
+    for (const auto& parameter : flat->parameters()) {
+      if (parameter.variable->name() != name) continue;
+      return reducer->gradients()[size_t(parameter.buffer)].slice(
+          0, parameter.offset, parameter.offset + parameter.elements);
+    }
+    throw std::logic_error("no parameter " + name);
+  }
+
+  VariableTable table;
+  std::unique_ptr<FlatParameters> flat;
+  std::unique_ptr<Reducer> reducer;
+};
+
+class ReducerTest : public ::testing::TestWithParam<plan::BucketOptions> {};
+
+TEST_P(ReducerTest, SumsGradientsAndHeadAndKnowsWhatWasUsed) {
+  constexpr int kRanks = 3;
+  auto communicators =
+      make_thread_communicators({.size = kRanks, .timeout = std::chrono::seconds(30)});
+  run_ranks(kRanks, [&](int rank) {
+    Replica replica(*communicators[size_t(rank)], GetParam());
+    for (int step = 0; step < 4; ++step) {
+      // "b" is used by one rank, another one each step; "c" from the second step on. In the first
+      // step a rank that is not the chief sees its gradients in another order.
+      Tensor loss = rank == 1 ? replica.sum("wide", 4) + replica.sum("a", 2)
+                              : replica.sum("a", 1 + rank) + replica.sum("wide", 4);
+      if (step % kRanks == rank) loss = loss + replica.sum("b", 10 + step);
+      if (step > 0) loss = replica.sum("c", rank) + loss;
+      replica.reducer->begin();
+      loss.backward();
+      replica.reducer->finish({1.0 * rank, 0.5});
+      EXPECT_THAT(replica.reducer->head(), ElementsAre(0 + 1 + 2, 1.5));
+      EXPECT_TRUE(replica.reduced("a").eq(1 + 2 + 3).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("wide").eq(12).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("b").eq(10 + step).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("c").eq(step > 0 ? 3 : 0).all().item<bool>());
+      EXPECT_THAT(replica.reducer->used(), ElementsAre(true, true, step > 0, true));
+      for (const auto& variable : replica.table.variables())
+        EXPECT_FALSE(variable->value().grad().defined());
+    }
+  });
+}
+
+TEST_P(ReducerTest, ARankThatUsesNothingTakesPart) {
+  auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
+  run_ranks(2, [&](int rank) {
+    Replica replica(*communicators[size_t(rank)], GetParam());
+    for (int step = 0; step < 3; ++step) {
+      replica.reducer->begin();
+      // The chief sees no gradient in the first step, when the order is found.
+      if (rank == (step == 0 ? 1 : 0)) replica.sum("b", 3).backward();
+      replica.reducer->finish({1, 1});
+      EXPECT_TRUE(replica.reduced("b").eq(3).all().item<bool>());
+      EXPECT_THAT(replica.reducer->used(), ElementsAre(false, true, false, false));
+    }
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Buckets, ReducerTest,
+                         ::testing::Values(plan::BucketOptions{1, 1}, plan::BucketOptions{100, 300},
+                                           plan::BucketOptions{}));
+
+TEST(ReducerTest, ALossMayOutliveIt) {
+  auto communicators = make_thread_communicators({.size = 1});
+  Replica replica(*communicators[0], {});
+  const Tensor loss = replica.sum("a", 2);
+  replica.reducer.reset();
+  loss.backward();
+  EXPECT_TRUE(replica.table.find("a")->value().grad().eq(2).all().item<bool>());
+}
+
+// --- several workers -----------------------------------------------------------------------------
+
+void on_workers(int workers, const std::function<void(Session&, int rank)>& body) {
+  nlohmann::json addresses = nlohmann::json::array();
+  for (int port : net::free_ports(workers)) addresses.push_back(fmt::format("127.0.0.1:{}", port));
+  const StrategyPtr strategy = multi_worker_mirrored({.bytes_per_pack = 64});
+  run_ranks(workers, [&](int rank) {
+    const nlohmann::json config{{"cluster", {{"worker", addresses}}},
+                                {"task", {{"type", "worker"}, {"index", rank}}}};
+    const auto session = strategy->start(
+        {.cluster = cluster::resolve_cluster(Environment({{"TF_CONFIG", config.dump()}}),
+                                             {.worker_zero_may_be_chief = true}),
+         .seed = 5,
+         .join_timeout = 30});
+    try {
+      body(*session, rank);
+    } catch (const Error& error) {
+      session->fail(error);
+      throw;
+    }
+  });
+}
+
+const Tensor& variable(Session& session, const VariableSpec& spec) {
+  return session.variables().get_or_create(spec).value();
+}
+
+// A two-player game: each loss trains its own side, with an optimizer of its own.
+std::map<std::string, Tensor> play(Session& session, const Tensor& rows) {
+  const auto descent = optim::sgd({.learning_rate = 0.1, .momentum = 0.5});
+  const auto adam = optim::adam({.learning_rate = 0.01});
+  const auto op = [&](const Tensor& left, const Tensor& right) {
+    return optim::group(
+        {descent.minimize(left, only("left")), adam.minimize(right, only("right"))});
+  };
+  const auto left = [&] { return variable(session, spec_of("left/w", {4})); };
+  const auto right = [&] { return variable(session, spec_of("right/w", {4})); };
+  left(), right();
+  session.finish_build(op(no_loss(), no_loss()));
+  session.share_state("");
+  for (int step = 0; step < 5; ++step) {
+    const Tensor game = (rows * left() * right()).sum(-1).mean();
+    const Tensor first = game + left().square().sum(), second = -game + right().square().sum();
+    const optim::TrainOp both = op(first, second);
+    session.train_step({.train_op = &both,
+                        .loss = first,
+                        .weight = static_cast<double>(rows.size(0)),
+                        .rows = rows.size(0)});
+  }
+  std::map<std::string, Tensor> state;
+  for (const auto& [name, tensor] : session.state()) state[name] = tensor.clone();
+  session.finish();
+  return state;
+}
+
+TEST(MultiWorkerSessionTest, SeveralLossesAreOneLawToo) {
+  const Tensor rows = torch::arange(0, 24, kFloat32).view({6, 4}) / 24;
+  const auto alone = play(*one_device()->start({.seed = 5}), rows);
+  on_workers(2, [&](Session& session, int rank) {
+    const auto state = play(session, rank == 0 ? rows.slice(0, 0, 4) : rows.slice(0, 4, 6));
+    ASSERT_EQ(state.size(), alone.size());
+    for (const auto& [name, tensor] : state)
+      EXPECT_TRUE(torch::allclose(tensor, alone.at(name), 1e-5, 1e-7)) << name;
+  });
+}
+
+StepResult one_step(Session& session, const optim::Optimizer& sgd) {
+  const Tensor loss = variable(session, spec_of("a", {3})).sum();
+  const auto op = sgd.minimize(loss);
+  return session.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
+}
+
+TEST(MultiWorkerSessionTest, StateThatDoesNotTrainMayNotDriftApartUnnoticed) {
+  for (const auto aggregation : {VariableAggregation::kMean, VariableAggregation::kSum,
+                                 VariableAggregation::kOnlyFirstReplica}) {
+    std::atomic<int> refused{0};
+    const auto body = [&](Session& session, int rank) {
+      const auto sgd = optim::sgd();
+      VariableSpec moving = spec_of("moving", {2});
+      moving.trainable = false;
+      moving.aggregation = aggregation;
+      variable(session, spec_of("a", {3})), variable(session, moving);
+      session.finish_build(sgd.minimize(no_loss()));
+      session.share_state("");
+      // Changed after the reduction, by what is equal everywhere: fine.
+      const Tensor loss = variable(session, spec_of("a", {3})).sum();
+      auto op = sgd.minimize(loss);
+      op.updates.push_back([&] { Tensor(variable(session, moving)).add_(1); });
+      session.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
+      one_step(session, sgd);
+      // Changed by the model function: each replica would have another value.
+      Tensor(variable(session, moving)).add_(rank);
+      try {
+        one_step(session, sgd);
+        session.finish();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+        EXPECT_THAT(error.message(), HasSubstr("not supported"));
+        EXPECT_THAT(error.message(), HasSubstr("moving"));
+        ++refused;
+        throw;
+      }
+    };
+    if (aggregation == VariableAggregation::kOnlyFirstReplica) {
+      on_workers(2, body);
+    } else {
+      EXPECT_THROW(on_workers(2, body), Error);
+      EXPECT_EQ(refused, 2);
+    }
+  }
+}
+
+// What ends one worker is known to the others at once, with its cause, wherever they wait.
+TEST(MultiWorkerSessionTest, AFailureIsToldToThoseWhoWaitInACollective) {
+  std::atomic<int> told{0};
+  on_workers(3, [&](Session& session, int rank) {
+    const auto sgd = optim::sgd();
+    variable(session, spec_of("a", {3}));
+    session.finish_build(sgd.minimize(no_loss()));
+    session.share_state("");
+    one_step(session, sgd);
+    if (rank == 1) {
+      session.fail(corrupt("the shard is damaged"));
+      return;
+    }
+    const Error error = error_of([&] {
+      if (rank == 0) one_step(session, sgd);
+      if (rank == 2) session.gather_text("note", "here");
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kPeerLost) << error.what();
+    EXPECT_THAT(error.message(), HasSubstr("the shard is damaged"));
+    EXPECT_THAT(error.message(), HasSubstr("worker 1"));
+    ++told;
+  });
+  EXPECT_EQ(told, 2);
+}
+
+TEST(MultiWorkerSessionTest, TextsAreGatheredRoundByRound) {
+  on_workers(2, [&](Session& session, int rank) {
+    for (int round = 0; round < 5; ++round) {
+      EXPECT_THAT(session.gather_text("t", fmt::format("{}/{}", round, rank)),
+                  ElementsAre(fmt::format("{}/0", round), fmt::format("{}/1", round)));
+    }
+    session.finish();
+  });
+}
+
+TEST(MultiWorkerSessionTest, OptionsAreChecked) {
+  EXPECT_THAT(error_of([] { multi_worker_mirrored({.bytes_per_pack = -1}); }).message(),
+              HasSubstr("bytes_per_pack is -1"));
+  EXPECT_THAT(error_of([] { multi_worker_mirrored({.timeout_seconds = 0}); }).message(),
+              HasSubstr("timeout_seconds is 0"));
+  EXPECT_THAT(error_of([] {
+                multi_worker_mirrored({.heartbeat_seconds = 4, .heartbeat_timeout_seconds = 6});
+              }).message(),
+              HasSubstr("heartbeat_timeout_seconds is 6"));
+}
+
+}  // namespace
+}  // namespace muster::distribute
