@@ -34,7 +34,8 @@ int main(int argc, char** argv) {
     Estimator classifier(model_fn, {.model_dir = flags.model_dir,
                                     .random_seed = flags.seed,
                                     .save_checkpoints_steps = flags.save_checkpoints_steps,
-                                    .train_distribute = distribute::multi_worker_mirrored()});
+                                    .train_distribute = distribute::multi_worker_mirrored(),
+                                    .trace = flags.trace});
     const auto result =
         train_and_evaluate(classifier, {.input_fn = train_input, .max_steps = flags.max_steps},
                            {.input_fn = test_input, .steps = std::nullopt});

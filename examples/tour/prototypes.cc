@@ -28,26 +28,26 @@ Element named(const Element& batch) {
   return Element::tuple({Element::dict({{"image", images}}), batch.part(1)});
 }
 
-// A little noise for training; the same key gives the same noise.
-Element noisy(const Element& batch, RandomKey key) {
+// Makes a batch a little lighter or darker; the same key does the same.
+Element relit(const Element& batch, RandomKey key) {
   Random random(key);
   const Tensor images = batch.part(0).at("image").value().tensor();
-  const Tensor noisy = images + 0.05 * random.normal();
-  return Element::tuple({Element::dict({{"image", noisy}}), batch.part(1)});
+  const Tensor changed = images + 0.05 * random.normal();
+  return Element::tuple({Element::dict({{"image", changed}}), batch.part(1)});
 }
 
-// Ends training when the loss has been small for 20 steps in a row.
+// Ends training when the loss, averaged over some 50 steps, has become small.
 class StopWhenGood : public Hook {
  public:
   explicit StopWhenGood(double bound) : bound_(bound) {}
   void after_step(const StepInfo& step) override {
-    good_steps_ = step.loss < bound_ ? good_steps_ + 1 : 0;
-    if (good_steps_ == 20) *step.stop = true;
+    average_ = 0.98 * average_ + 0.02 * step.loss;
+    if (average_ < bound_) *step.stop = true;
   }
 
  private:
   double bound_;
-  int good_steps_ = 0;
+  double average_ = 1;
 };
 
 int main(int argc, char** argv) {
@@ -59,14 +59,14 @@ int main(int argc, char** argv) {
           .repeat(flags.epochs)
           .global_batch(flags.batch_size)
           .map(named)
-          .map(noisy);
+          .map(relit);
     };
     Estimator classifier(
         model_fn,
         {.model_dir = flags.model_dir, .train_distribute = distribute::multi_worker_mirrored()},
         {{"learning_rate", flags.learning_rate}});
     const auto result = train_and_evaluate(
-        classifier, {.input_fn = train_input, .hooks = {std::make_shared<StopWhenGood>(0.35)}},
+        classifier, {.input_fn = train_input, .hooks = {std::make_shared<StopWhenGood>(0.4)}},
         {.input_fn = [&] { return test.batch(1000).map(named); }, .steps = std::nullopt});
     if (result) print_result(*result);
   });
