@@ -1,0 +1,198 @@
+// Tasks that never appear, die, stand still or are told to stop: who is named, the exit codes, and
+// that the others do not wait for ever.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "muster/net/port.h"
+#include "tests/end_to_end/program.h"
+
+namespace muster::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Far more steps than any test waits for.
+const Words kLong = {"--max_steps=1000000", "--save_checkpoints_steps=1000000"};
+
+std::string local(int port) { return "127.0.0.1:" + std::to_string(port); }
+
+// How often `text` stands in `whole`.
+int count(const std::string& whole, const std::string& text) {
+  int found = 0;
+  for (size_t at = 0; (at = whole.find(text, at)) != std::string::npos; at += text.size()) ++found;
+  return found;
+}
+
+// Nothing of gRPC, glog or the runtime between our lines.
+void expect_no_noise(const std::string& output) {
+  EXPECT_THAT(output, AllOf(Not(HasSubstr(".cc:")), Not(HasSubstr("terminate called")),
+                            Not(HasSubstr("GRPC")), Not(HasSubstr("gloo/"))));
+}
+
+// A port nobody else gets while this lives.
+class BusyPort {
+ public:
+  BusyPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    if (::bind(socket_, generic, size) != 0 || ::listen(socket_, 1) != 0 ||
+        ::getsockname(socket_, generic, &size) != 0) {
+      ADD_FAILURE() << "cannot hold a port";
+    }
+    port_ = ntohs(address.sin_port);
+  }
+  ~BusyPort() { ::close(socket_); }
+  int port() const { return port_; }
+
+ private:
+  int socket_;
+  int port_ = 0;
+};
+
+TEST(MissingWorker, IsNamedSoonAndTheWaitCanBeStopped) {
+  const TempDirectory directory;
+  const std::vector<int> ports = net::free_ports(2);
+  const std::vector<std::string> addresses = {local(ports[0]), local(ports[1])};
+  for (int index : {0, 1}) {
+    Program program(mnist(directory / "model", kLong), worker_of(addresses, index));
+    // Said within 10 s of its start; a loaded machine gets more.
+    program.wait_for("is waiting for worker " + std::to_string(1 - index) + " at " +
+                         addresses[static_cast<size_t>(1 - index)],
+                     25s);
+    program.signal(index == 0 ? SIGINT : SIGTERM);
+    EXPECT_EQ(program.wait(25s), index == 0 ? 130 : 143) << program.output();
+    EXPECT_THAT(program.output(), HasSubstr("stopped"));
+    expect_no_noise(program.output());
+  }
+}
+
+TEST(PortInUse, IsSaidWithTheAddressAndAsksForARestart) {
+  const TempDirectory directory;
+  const BusyPort busy;
+  const Ran ran = run(mnist(directory / "model", kLong),
+                      worker_of({local(busy.port()), local(net::free_port())}, 0));
+  EXPECT_EQ(ran.code, 138) << ran.output;
+  EXPECT_THAT(ran.output, AllOf(HasSubstr(local(busy.port())), HasSubstr("ddress already in use"),
+                                HasSubstr("hint: ")));
+  expect_no_noise(ran.output);
+}
+
+TEST(PortInUse, MusterRunTakesNewPortsOnce) {
+  const TempDirectory directory;
+  const BusyPort busy;
+  // The first start of worker 0 finds its port taken.
+  const std::string script =
+      "sed_() { echo \"$TF_CONFIG\" | sed -E 's/(\"worker\":\\[\"127.0.0.1:)[0-9]+/\\1" +
+      std::to_string(busy.port()) +
+      "/'; }\n"
+      "case \"$TF_CONFIG\" in *'\"index\":0'*) task=0 ;; *) task=1 ;; esac\n"
+      "if mkdir '" +
+      directory / "started" +
+      "'.$task 2>/dev/null; then TF_CONFIG=$(sed_); fi\n"
+      "exec \"$@\"\n";
+  Words program = {"/bin/sh", "-c", script, "sh"};
+  for (const std::string& word : mnist(directory / "model", {"--max_steps=2"})) {
+    program.push_back(word);
+  }
+  const Ran ran = run(muster_run({"--workers=2"}, program));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_EQ(count(ran.output, "starting all tasks again on new ports"), 1) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("result: {\"global_step\":2"));
+}
+
+struct Loss {
+  int signal;
+  int victim;
+};
+
+class LossTest : public ::testing::TestWithParam<Loss> {};
+
+// What is seen of a task that was killed, or that stands still, while it trains.
+TEST_P(LossTest, IsNamedByTheSurvivorAndByMusterRun) {
+  const auto [signal, victim] = GetParam();
+  const std::string lost = "worker " + std::to_string(victim);
+  const std::string other = "worker " + std::to_string(1 - victim);
+  const TempDirectory directory;
+  Program program(
+      muster_run({"--workers=2", "--survivor-time=1"}, mnist(directory / "model", kLong)));
+  program.wait_for("step 100/");
+  ASSERT_EQ(::kill(program.task("worker", victim), signal), 0);
+  program.wait_for("[" + other + "] E ", 30s);
+  // The root cause is a task that died by itself; one that stands still did not.
+  const int code = program.wait(40s);
+  const std::string output = program.output();
+  if (signal == SIGKILL) {
+    EXPECT_EQ(code, 137) << output;
+    EXPECT_THAT(output, HasSubstr("stopped because " + lost + " failed: killed by SIGKILL"));
+  } else {
+    EXPECT_EQ(code, 138) << output;
+  }
+  EXPECT_THAT(output,
+              AllOf(HasSubstr("] E "), HasSubstr("PeerLost: " + lost + " was lost at step"),
+                    HasSubstr("(training)"), HasSubstr("[muster] " + other + ": exit code 138")));
+  EXPECT_EQ(count(output, "[" + other + "] E "), 1) << output;
+  expect_no_noise(output);
+  // Nothing was lost: the same directory goes on.
+  const Ran again = run(mnist(directory / "model", {"--max_steps=2"}));
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("continuing after step 0"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, LossTest,
+                         ::testing::Values(Loss{SIGKILL, 1}, Loss{SIGKILL, 0}, Loss{SIGSTOP, 1},
+                                           Loss{SIGSTOP, 0}),
+                         [](const auto& info) {
+                           return std::string(info.param.signal == SIGKILL ? "Kill" : "Stop") +
+                                  "Worker" + std::to_string(info.param.victim);
+                         });
+
+TEST(NonFinite, EndsAllWorkersWithOneReason) {
+  const TempDirectory directory;
+  const Ran ran = run(muster_run(
+      {"--workers=2"}, mnist(directory / "model", {"--max_steps=20", "--learning_rate=1e30"})));
+  EXPECT_EQ(ran.code, 1) << ran.output;
+  EXPECT_THAT(ran.output,
+              AllOf(HasSubstr("NonFinite: the loss over all workers is"), HasSubstr("at step 2")));
+  expect_no_noise(ran.output);
+}
+
+TEST(MissingData, OfOneWorkerEndsTheOthersWithItsReason) {
+  const TempDirectory directory;
+  // Worker 1 looks for its data in the wrong place.
+  const std::string script =
+      "case \"$TF_CONFIG\" in *'\"index\":1'*) data=/nowhere ;; *) data=" + digits() +
+      " ;; esac\nexec \"$@\" --data_dir=$data --max_steps=1000000\n";
+  const Words program = {
+      "/bin/sh", "-c", script, "sh", binary("mnist"), "--model_dir=" + directory / "model"};
+  const Ran ran = run(muster_run({"--workers=2", "--survivor-time=1"}, program));
+  EXPECT_EQ(ran.code, 2) << ran.output;
+  EXPECT_THAT(ran.output, AllOf(HasSubstr("the data directory /nowhere has no"),
+                                HasSubstr("stopped because worker 1 failed: exit code 2")));
+  expect_no_noise(ran.output);
+}
+
+TEST(KillingMusterRun, LeavesNoTaskBehind) {
+  const TempDirectory directory;
+  Program program(muster_run({"--workers=2"}, mnist(directory / "model", kLong)));
+  program.wait_for("step 1/");
+  const std::vector<pid_t> tasks = program.children();
+  EXPECT_EQ(tasks.size(), 2u);
+  program.signal(SIGKILL);
+  EXPECT_EQ(program.wait(), -SIGKILL);
+  wait_until_gone(tasks);
+}
+
+}  // namespace
+}  // namespace muster::testing

@@ -1,0 +1,239 @@
+#include "tests/end_to_end/program.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+
+namespace muster::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kLook = std::chrono::milliseconds(5);
+
+// "TF_CONFIG=..." of a running process; empty when it is gone.
+std::string variable_of(pid_t pid, const std::string& name) {
+  const std::string environment = read_file("/proc/" + std::to_string(pid) + "/environ");
+  std::istringstream stream(environment);
+  for (std::string entry; std::getline(stream, entry, '\0');) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+std::vector<std::string> merged(const Variables& environment) {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string variable = *entry;
+    const std::string name = variable.substr(0, variable.find('='));
+    if (name == "TF_CONFIG" || name == "MUSTER_THREADS" || name == "OMP_NUM_THREADS" ||
+        name.starts_with("GTEST_") || environment.contains(name)) {
+      continue;
+    }
+    variables.push_back(variable);
+  }
+  // One thread for each task, so that bits do not depend on the machine's cores.
+  if (!environment.contains("MUSTER_THREADS")) variables.push_back("MUSTER_THREADS=1");
+  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
+  return variables;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (std::string& text : texts) list.push_back(text.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+}  // namespace
+
+std::string binary(const std::string& name) {
+  const char* folder = std::getenv("MUSTER_BIN_DIR");
+  if (folder == nullptr) {
+    throw not_found("MUSTER_BIN_DIR is not set", "run this test through ctest");
+  }
+  return join_path(folder, name);
+}
+
+Program::Program(const Words& command, const Variables& environment) {
+  // All memory is taken before fork().
+  std::vector<std::string> words = command;
+  std::vector<std::string> variables = merged(environment);
+  const std::vector<char*> argv = pointers(words);
+  const std::vector<char*> envp = pointers(variables);
+  const int out =
+      ::open((directory_ / "output").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+  if (out < 0) throw from_errno(errno, "cannot open " + directory_ / "output");
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
+    ::dup2(out, STDOUT_FILENO);
+    ::dup2(out, STDERR_FILENO);
+    ::execvpe(argv[0], argv.data(), envp.data());
+    ::_exit(127);
+  }
+  ::close(out);
+  if (pid_ < 0) throw from_errno(errno, "cannot start " + command[0]);
+}
+
+Program::~Program() {
+  if (ended_) return;
+  // Tasks of `muster run` lead groups of their own, and die with it.
+  ::kill(-pid_, SIGKILL);
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+bool Program::reap() {
+  if (ended_) return true;
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
+  ended_ = true;
+  code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return true;
+}
+
+bool Program::running() { return !reap(); }
+
+int Program::wait(std::chrono::milliseconds deadline) {
+  const auto end = Clock::now() + deadline;
+  while (!reap()) {
+    if (Clock::now() >= end) {
+      throw Error(ErrorKind::kTimeout, "the program still runs after " +
+                                           std::to_string(deadline.count()) + " ms; it printed:\n" +
+                                           output());
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  return code_;
+}
+
+void Program::wait_for(const std::string& text, std::chrono::milliseconds deadline) {
+  const auto end = Clock::now() + deadline;
+  for (;;) {
+    const bool over = reap();
+    if (output().find(text) != std::string::npos) return;
+    if (over || Clock::now() >= end) {
+      throw Error(
+          ErrorKind::kTimeout,
+          (over ? "the program ended (" + std::to_string(code_) + ")" : "the time is over") +
+              " without the text '" + text + "'; it printed:\n" + output());
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+void Program::signal(int number) {
+  if (!reap()) ::kill(pid_, number);
+}
+
+std::string Program::output() const { return read_file(directory_ / "output"); }
+
+std::vector<pid_t> Program::children() const {
+  const std::string id = std::to_string(pid_);
+  std::istringstream stream(read_file("/proc/" + id + "/task/" + id + "/children"));
+  return {std::istream_iterator<pid_t>(stream), {}};
+}
+
+pid_t Program::task(const std::string& type, int index) const {
+  for (const pid_t child : children()) {
+    const auto config = nlohmann::json::parse(variable_of(child, "TF_CONFIG"), nullptr, false);
+    if (config.is_discarded()) continue;
+    if (config["task"]["type"] == type && config["task"]["index"] == index) return child;
+  }
+  throw not_found("there is no task " + type + " " + std::to_string(index) + "; printed:\n" +
+                  output());
+}
+
+Ran run(const Words& command, const Variables& environment) {
+  Program program(command, environment);
+  const int code = program.wait();
+  return {code, program.output()};
+}
+
+bool alive(pid_t pid) {
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/stat");
+  // "123 (name) S ...": the name may hold anything but what follows the last parenthesis.
+  const size_t state = status.rfind(") ");
+  return state != std::string::npos && status[state + 2] != 'Z' && status[state + 2] != 'X';
+}
+
+void wait_until_gone(const std::vector<pid_t>& processes) {
+  const auto end = Clock::now() + std::chrono::seconds(20);
+  while (std::any_of(processes.begin(), processes.end(), alive)) {
+    if (Clock::now() >= end) throw Error(ErrorKind::kTimeout, "a process is still alive");
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+const std::string& digits() {
+  static const TempDirectory directory;
+  static const std::string path = [] {
+    const Ran made = run({binary("muster"), "data", "digits", "--out", directory / "digits",
+                          "--train", "2000", "--test", "500"});
+    if (made.code != 0) throw internal_error("muster data digits failed: " + made.output);
+    return directory / "digits";
+  }();
+  return path;
+}
+
+Words mnist(const std::string& model_dir, const Words& flags) {
+  Words words = {binary("mnist"), "--data_dir=" + digits(), "--model_dir=" + model_dir};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return words;
+}
+
+Words muster_run(const Words& options, const Words& program) {
+  Words words = {binary("muster"), "run"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back("--");
+  words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
+
+Variables worker_of(const std::vector<std::string>& addresses, int index) {
+  const nlohmann::json config = {{"cluster", {{"worker", addresses}}},
+                                 {"task", {{"type", "worker"}, {"index", index}}}};
+  return {{"TF_CONFIG", config.dump()}};
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << bytes;
+  if (!file.flush()) throw internal_error("cannot write " + path);
+}
+
+std::string checkpoint_path(const std::string& model_dir, int64_t step) {
+  return model_dir + "/model.ckpt-" + std::to_string(step) + ".safetensors";
+}
+
+std::string checkpoint_bytes(const std::string& model_dir, int64_t step) {
+  const std::string bytes = read_file(checkpoint_path(model_dir, step));
+  EXPECT_FALSE(bytes.empty()) << "there is no " << checkpoint_path(model_dir, step);
+  return bytes;
+}
+
+}  // namespace muster::testing

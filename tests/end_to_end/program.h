@@ -1,0 +1,87 @@
+// Programs of this project as a user starts them: real processes, with everything they print, real
+// signals and bounded waits. Thread safety: one thread, the test's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/base/temp_directory.h"
+
+namespace muster::testing {
+
+using Words = std::vector<std::string>;
+// Set on top of this process's environment, from which TF_CONFIG and thread counts are taken out.
+using Variables = std::map<std::string, std::string>;
+
+// The path of one of our binaries. Throws when MUSTER_BIN_DIR is not set.
+std::string binary(const std::string& name);
+
+class Program {
+ public:
+  // `command[0]` is a path, or a name in PATH.
+  explicit Program(const Words& command, const Variables& environment = {});
+  // Kills what still runs, with the tasks it has started.
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // The exit code, or minus the signal that ended it. Throws Timeout with what was printed.
+  int wait(std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  // Waits until `text` was printed. Throws Timeout, or when the program ended without it, with what
+  // was printed.
+  void wait_for(const std::string& text,
+                std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  void signal(int number);
+  bool running();
+
+  // Both streams, so far.
+  std::string output() const;
+  pid_t pid() const { return pid_; }
+  // The processes it has started itself.
+  std::vector<pid_t> children() const;
+  // The process of a task of `muster run`: task("worker", 1).
+  pid_t task(const std::string& type, int index) const;
+
+ private:
+  bool reap();
+
+  TempDirectory directory_;
+  pid_t pid_ = -1;
+  bool ended_ = false;
+  int code_ = 0;
+};
+
+// A program that was run to its end.
+struct Ran {
+  int code = 0;
+  std::string output;
+};
+Ran run(const Words& command, const Variables& environment = {});
+
+// Whether the process is there and no zombie.
+bool alive(pid_t pid);
+// Waits until none of them is alive. Throws Timeout.
+void wait_until_gone(const std::vector<pid_t>& processes);
+
+// --- what the tests of this folder run ---
+
+// 2000 training and 500 test images, made once by `muster data digits`.
+const std::string& digits();
+// mnist on digits(), with `flags` behind.
+Words mnist(const std::string& model_dir, const Words& flags = {});
+// muster run OPTIONS -- PROGRAM
+Words muster_run(const Words& options, const Words& program);
+// TF_CONFIG for a worker of a cluster of workers.
+Variables worker_of(const std::vector<std::string>& addresses, int index);
+
+std::string read_file(const std::string& path);
+void write_file(const std::string& path, const std::string& bytes);
+// The bytes of the checkpoint a model directory holds of a step. Fails the test when there is none.
+std::string checkpoint_bytes(const std::string& model_dir, int64_t step);
+std::string checkpoint_path(const std::string& model_dir, int64_t step);
+
+}  // namespace muster::testing
