@@ -1,0 +1,26 @@
+"""The tuned model of mnist_torch.py on several workers: DistributedDataParallel over Gloo, or, with
+--barrier, workers that exchange nothing and only meet after every step."""
+import os
+
+import torch
+import torch.distributed
+from torch.nn.parallel import DistributedDataParallel
+
+from mnist_torch import Barrier, Batches, Tuned, make_step, parse, take_turns
+
+
+def main():
+    torch.set_num_threads(1)
+    options = parse()
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    batches = Batches(options.data_dir, options.batch, rank, size)
+    if options.barrier:
+        take_turns(make_step(Tuned(), options, batches, Barrier(rank, size).wait))
+        return
+    torch.distributed.init_process_group("gloo")
+    model = DistributedDataParallel(Tuned(), gradient_as_bucket_view=True, broadcast_buffers=False)
+    take_turns(make_step(model, options, batches))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs all benchmarks, or the named ones, on what is built in build/release; ./dev bench builds first.
+# The report (Markdown, as docs/performance.md holds it) goes to the terminal and build/bench/report.md,
+# the figures to build/bench/figures.jsonl.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+bin=build/release/bin
+out=build/bench
+names=() quick=()
+for word in "$@"; do
+  case $word in
+    --quick) quick=(--quick) ;;
+    tax | mnist | workers | layers) names+=("$word") ;;
+    *) printf 'error: there is no benchmark "%s"\nhint: take some of: tax mnist workers layers, and --quick\n' "$word" >&2 && exit 2 ;;
+  esac
+done
+[ ${#names[@]} -gt 0 ] || names=(tax mnist workers layers)
+
+mkdir -p "$out"
+"$bin/muster" data digits --out "$out/digits" >"$out/digits.log"
+figures=$out/figures.jsonl
+: >"$figures"
+
+model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+[ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit, with changes"
+{
+  printf '    machine   %s, %s cores, Linux %s\n' "$model" "$(nproc)" "$(uname -r)"
+  printf '    date      %s\n' "$(date -u '+%Y-%m-%d %H:%M UTC')"
+  printf '    commit    %s\n' "$commit"
+  printf '    command   ./dev bench%s\n' "${*:+ $*}"
+  printf '    load      %s before\n' "$(cut -d' ' -f1-3 /proc/loadavg)"
+  for name in "${names[@]}"; do
+    if [ "$name" = layers ]; then
+      printf '\n### One step of the layers alone\n\n'
+      OMP_NUM_THREADS=1 taskset -c "$(($(nproc) - 1))" "$bin/layers_benchmark" | sed 's/^/    /'
+    else
+      "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"
+    fi
+  done
+} | tee "$out/report.md"
+printf '\nreport: %s   figures: %s\n' "$out/report.md" "$figures"

@@ -1,0 +1,62 @@
+// Starts contestants, lets them take turns, and says how fast they were, as a table and as JSON.
+// Thread safety: one call at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster::bench {
+
+struct Contestant {
+  std::string name;               // of the row
+  std::vector<std::string> argv;  // argv[0] is a path
+  std::vector<std::pair<std::string, std::string>> environment;
+  int workers = 1;    // processes, one core and one thread each
+  int64_t rows = 64;  // examples a step, over all workers
+  // Contestants with the same mark compute the same: their losses must agree after warming up.
+  std::string same;
+};
+
+struct Plan {
+  int launches = 3;  // every contestant is started anew so often: memory lies elsewhere each time
+  int pairs = 10;    // samples of each launch
+  int turns = 4;     // of which a sample consists
+  int steps = 50;    // of a turn
+  int warm_up = 60;  // steps before the first sample
+
+  int64_t samples() const { return static_cast<int64_t>(launches) * pairs; }
+  int64_t steps_per_sample() const { return static_cast<int64_t>(turns) * steps; }
+};
+
+struct Result {
+  Contestant contestant;
+  std::vector<double> seconds;  // a step, one for each sample; the slowest worker's
+  std::vector<double> cpu;      // seconds a step, over all workers and all threads
+  std::vector<double> steps;    // seconds of every single step of the first worker
+};
+
+// Sample i of all contestants was taken in the same moment: ratios of them are paired. Throws
+// Error when a contestant dies or does not answer.
+std::vector<Result> compare(const std::vector<Contestant>& contestants, const Plan& plan);
+
+// The middle value and the interval that holds the true one with 95 %, by order statistics (signs
+// of the pairs; no assumption about how they are distributed).
+struct Estimate {
+  double median = 0;
+  double low = 0;
+  double high = 0;
+};
+Estimate estimate(std::vector<double> values);
+// Of a[i] / b[i].
+Estimate estimate_ratio(const std::vector<double>& a, const std::vector<double>& b);
+double quantile(std::vector<double> values, double q);
+
+// A Markdown table on standard output, a row for each result; "speed" is against result
+// `reference`. The same as lines of JSON, appended to `json_path` unless it is empty.
+void print_table(const std::string& benchmark, const std::string& title,
+                 const std::vector<Result>& results, size_t reference,
+                 const std::string& json_path);
+
+}  // namespace muster::bench

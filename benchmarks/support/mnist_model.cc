@@ -1,0 +1,271 @@
+#include "benchmarks/support/mnist_model.h"
+
+#include <muster/muster.h>
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "benchmarks/support/turns.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/tensor/threads.h"
+
+namespace muster::bench {
+namespace {
+
+constexpr double kLearningRate = 0.02;
+constexpr uint64_t kSeed = 1;
+
+int from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+Layer make_model() {
+  return Sequential({Conv2D(32, 3, {.activation = relu}), MaxPooling2D(), Flatten(),
+                     Dense(64, {.activation = relu}), Dense(10)});
+}
+
+Element to_features(const Element& batch) {
+  return Element::tuple(
+      {Element::dict({{"image", batch.part(0).value().tensor().to(kFloat32).mul_(1.0f / 255)}}),
+       batch.part(1)});
+}
+
+Dataset make_data(const Settings& settings) {
+  const Dataset train = data::mnist(settings.data_dir, "train");
+  return train.shuffle(train.cardinality()).repeat().batch(settings.batch).map(to_features);
+}
+
+// ---- by an Estimator ----
+
+EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
+                       ModelContext& context) {
+  auto model = context.model("cnn", make_model);
+  Tensor logits = model(features["image"]);
+  Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+  auto optimizer = context.optimizer(optim::sgd({.learning_rate = context.params()["learning_rate"],
+                                                 .momentum = context.params()["momentum"]}));
+  return EstimatorSpec::train(loss, optimizer.minimize(loss));
+}
+
+class TurnsHook : public Hook {
+ public:
+  void begin(const RunInfo&) override { turns_.next(); }
+  void after_step(const StepInfo& info) override {
+    if (!turns_.next(info.loss)) *info.stop = true;
+  }
+
+ private:
+  Turns turns_;
+};
+
+void train_with_estimator(const Settings& settings) {
+  Estimator classifier(model_fn,
+                       {.model_dir = std::getenv("BENCH_MODEL_DIR"),
+                        .random_seed = kSeed,
+                        .save_checkpoints_steps = 0,
+                        .train_distribute = distribute::multi_worker_mirrored()},
+                       {{"learning_rate", kLearningRate}, {"momentum", settings.momentum}});
+  classifier.train([&] { return make_data(settings); }, {.hooks = {std::make_shared<TurnsHook>()}});
+}
+
+// ---- by hand ----
+
+struct Batch {
+  Tensor images, labels;
+};
+
+// What a loop of one's own has at hand: this worker's batches, and where the workers meet.
+class Loop {
+ public:
+  explicit Loop(const Settings& settings)
+      : size_(from_environment("WORLD_SIZE", 1)),
+        rank_(from_environment("RANK", 0)),
+        iterator_(make_data(settings).iterator(
+            {.seed = kSeed, .sharding = {.num_replicas = size_, .replica = rank_}})),
+        barrier_(from_environment("BENCH_BARRIER", -1), rank_, size_) {}
+
+  // The first batch, which a model is built with; next() gives it again.
+  Batch first() { return *(first_ = next()); }
+  Batch next() {
+    if (first_) return *std::exchange(first_, std::nullopt);
+    Element element;
+    if (!iterator_->next(&element)) throw internal_error("the data has an end");
+    return {element.part(0).at("image").value().tensor(), element.part(1).value().tensor()};
+  }
+
+  // `step` makes one step and returns the loss. Nobody reads the loss of every step; a loop that
+  // is written by hand prints it now and then.
+  void run(const std::function<Tensor(const Batch&)>& step) {
+    Turns turns;
+    double loss = 0;
+    for (int64_t made = 1; turns.next(loss); ++made) {
+      const Tensor result = step(next());
+      if (size_ > 1) barrier_.wait();
+      if (made % 10 == 0) loss = result.item<double>();
+    }
+  }
+
+ private:
+  int size_;
+  int rank_;
+  std::unique_ptr<Iterator> iterator_;
+  SharedBarrier barrier_;
+  std::optional<Batch> first_;
+};
+
+// The plain update of stochastic gradient descent, in place.
+class Updates {
+ public:
+  Updates(std::vector<Tensor> parameters, double momentum)
+      : parameters_(std::move(parameters)), momentum_(momentum) {
+    if (momentum_ == 0) return;
+    for (const Tensor& parameter : parameters_) velocities_.push_back(torch::zeros_like(parameter));
+  }
+  void operator()() {
+    torch::NoGradGuard no_grad;
+    for (size_t p = 0; p < parameters_.size(); ++p) {
+      Tensor& gradient = parameters_[p].mutable_grad();
+      if (momentum_ == 0) {
+        parameters_[p].add_(gradient, -kLearningRate);
+      } else {
+        velocities_[p].mul_(momentum_).add_(gradient, -kLearningRate);
+        parameters_[p].add_(velocities_[p]);
+      }
+      gradient.reset();
+    }
+  }
+
+ private:
+  std::vector<Tensor> parameters_, velocities_;
+  double momentum_;
+};
+
+// The layers of the Estimator's model without the Estimator.
+struct Layers {
+  distribute::VariableTable table{kSeed};
+  CallContext context{table, kSeed};
+  std::string name = "cnn";  // names decide initial values
+  Layer model = make_model();
+  std::vector<Tensor> parameters;
+
+  explicit Layers(const Tensor& images) {
+    {
+      torch::NoGradGuard no_grad;
+      CallContext::Scope scope(context, name);
+      model(images, context);
+    }
+    for (const auto& variable : table.variables()) parameters.push_back(variable->value());
+  }
+};
+
+void train_layers(const Settings& settings) {
+  Loop loop(settings);
+  Layers layers(loop.first().images);
+  Updates update(layers.parameters, settings.momentum);
+  int64_t steps = 0;
+  loop.run([&](const Batch& batch) {
+    layers.context.begin_step(true, steps++, 0);
+    const CallContext::Scope scope(layers.context, layers.name);
+    const Tensor loss = losses::sparse_categorical_crossentropy(
+        batch.labels, layers.model(batch.images, layers.context), {.from_logits = true});
+    loss.backward();
+    update();
+    return loss.detach();
+  });
+}
+
+// What one writes with LibTorch when one knows its layouts: channels-last input by strides, relu
+// after pooling, flatten without a copy, matrices as addmm wants them.
+void train_libtorch(const Settings& settings) {
+  Loop loop(settings);
+  const Layers layers(loop.first().images);
+  const auto copy = [&](const char* name) {
+    return layers.table.find(name)->value().detach().clone();
+  };
+  Tensor kernel = copy("cnn/conv2d/kernel").permute({3, 2, 0, 1}).contiguous().requires_grad_();
+  Tensor bias = copy("cnn/conv2d/bias").requires_grad_();
+  Tensor dense = copy("cnn/dense/kernel").requires_grad_();
+  Tensor dense_bias = copy("cnn/dense/bias").requires_grad_();
+  Tensor logits = copy("cnn/dense_1/kernel").requires_grad_();
+  Tensor logits_bias = copy("cnn/dense_1/bias").requires_grad_();
+  Updates update({kernel, bias, dense, dense_bias, logits, logits_bias}, settings.momentum);
+  loop.run([&](const Batch& batch) {
+    const Tensor images = batch.images.permute({0, 3, 1, 2});
+    Tensor x = torch::relu(torch::max_pool2d(torch::conv2d(images, kernel, bias), 2));
+    x = x.permute({0, 2, 3, 1}).view({images.size(0), -1});
+    x = torch::relu(torch::addmm(dense_bias, x, dense));
+    x = torch::addmm(logits_bias, x, logits);
+    const Tensor loss = torch::cross_entropy_loss(x, batch.labels.to(torch::kInt64));
+    loss.backward();
+    update();
+    return loss.detach();
+  });
+}
+
+}  // namespace
+
+Settings parse(int argc, char** argv) {
+  Settings settings;
+  CLI::App app("A benchmark; ./dev bench runs all of them.");
+  app.add_option("--data_dir", settings.data_dir, "Digits in MNIST's format")->required();
+  app.add_option("--json", settings.json, "Where to append the figures as lines of JSON");
+  app.add_flag("--quick", settings.quick, "Few samples, to see that it works");
+  app.add_option("--way", settings.way)->group("");
+  app.add_option("--batch", settings.batch)->group("");
+  app.add_option("--momentum", settings.momentum)->group("");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error) == 0 ? 0 : 2);
+  }
+  return settings;
+}
+
+Contestant contestant(const std::string& name, const Settings& settings) {
+  Contestant contestant{.name = name,
+                        .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir,
+                                 "--way=" + settings.way, fmt::format("--batch={}", settings.batch),
+                                 fmt::format("--momentum={}", settings.momentum)},
+                        .environment = {{"MUSTER_TRANSPORT", settings.transport}},
+                        .rows = settings.batch};
+  return contestant;
+}
+
+Contestant peer(const std::string& name, const std::vector<std::string>& arguments,
+                const Settings& settings) {
+  Contestant contestant{
+      .name = name,
+      .argv = {BENCH_PYTHON, BENCH_PEERS "/" + arguments.front(), "--data_dir=" + settings.data_dir,
+               fmt::format("--batch={}", settings.batch),
+               fmt::format("--momentum={}", settings.momentum)},
+      .environment = {{"LD_PRELOAD", BENCH_MIMALLOC},
+                      {"LD_LIBRARY_PATH", BENCH_OPENBLAS_DIR},
+                      {"PYTHONDONTWRITEBYTECODE", "1"}},
+      .rows = settings.batch};
+  contestant.argv.insert(contestant.argv.end(), arguments.begin() + 1, arguments.end());
+  return contestant;
+}
+
+bool has_pytorch() {
+  if (std::system(BENCH_PYTHON " -c 'import torch' >/dev/null 2>&1") == 0) return true;
+  fmt::print("PyTorch is not here (apt-get install python3-torch): its rows are left out.\n");
+  return false;
+}
+
+bool took_part(const Settings& settings) {
+  if (settings.way.empty()) return false;
+  set_threads(1);
+  if (settings.way == kEstimator) {
+    train_with_estimator(settings);
+  } else if (settings.way == kLayers) {
+    train_layers(settings);
+  } else {
+    train_libtorch(settings);
+  }
+  return true;
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,43 @@
+// The model of examples/mnist, trained in three ways, each as a contestant's process: by an
+// Estimator, by a loop over Muster's layers, and by a loop over LibTorch alone.
+// Thread safety: one call in a process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "benchmarks/support/compare.h"
+
+namespace muster::bench {
+
+// What every benchmark program and contestant is told on the command line.
+struct Settings {
+  std::string data_dir;
+  std::string json;    // where lines of JSON go
+  bool quick = false;  // few samples: to see that it works
+  std::string way;     // of a contestant: kEstimator, kLayers, kLibTorch; empty: the program
+  std::string
+      transport;       // of an Estimator on several workers: "gloo", "shm"; empty: its own choice
+  int64_t batch = 64;  // per worker
+  double momentum = 0;
+};
+Settings parse(int argc, char** argv);
+
+inline constexpr const char* kEstimator = "estimator";
+inline constexpr const char* kLayers = "layers";
+inline constexpr const char* kLibTorch = "libtorch";
+
+// This program as a contestant; `name` is the row's.
+Contestant contestant(const std::string& name, const Settings& settings);
+// PyTorch as a contestant (a program of benchmarks/peers with these arguments), with the allocator
+// and the BLAS Muster's programs have. `arguments` begin with the program's name.
+Contestant peer(const std::string& name, const std::vector<std::string>& arguments,
+                const Settings& settings);
+// Whether Debian's python3-torch is there; says so when it is not.
+bool has_pytorch();
+
+// When `settings` say that this process is a contestant: takes part until the end, and returns
+// true.
+bool took_part(const Settings& settings);
+
+}  // namespace muster::bench

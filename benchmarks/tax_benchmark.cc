@@ -1,0 +1,54 @@
+// What an Estimator costs on one worker: Estimator::train beside the loop it replaces, over the
+// same model and the same data set. Once with the same layers, which isolates the Estimator, and
+// once with LibTorch alone, which is what a user would write.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "benchmarks/support/mnist_model.h"
+#include "muster/base/error.h"
+
+namespace muster::bench {
+namespace {
+
+void run(Settings settings) {
+  const auto way = [&](const char* name, const char* which) {
+    settings.way = which;
+    Contestant made = contestant(name, settings);
+    made.same = "mnist";
+    return made;
+  };
+  const std::vector<Contestant> contestants{
+      way("loop by hand, Muster's layers", kLayers),
+      way("Estimator::train", kEstimator),
+      way("loop by hand, LibTorch alone", kLibTorch),
+  };
+  const Plan plan =
+      settings.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2} : Plan{.launches = 4};
+  const std::vector<Result> results = compare(contestants, plan);
+  print_table("tax", "One worker: what the Estimator costs (batch 64, plain SGD)", results, 0,
+              settings.json);
+  const auto tax = [&](const char* clock, const Estimate& e) {
+    fmt::print(
+        "Tax by {}: {:+.2f} % (95 % interval {:+.2f} to {:+.2f} %); promised: below 0.5 %.\n",
+        clock, 100 * (e.median - 1), 100 * (e.low - 1), 100 * (e.high - 1));
+  };
+  tax("wall clock", estimate_ratio(results[1].seconds, results[0].seconds));
+  tax("CPU time", estimate_ratio(results[1].cpu, results[0].cpu));
+  fmt::print("{} pairs of {} steps, plain SGD in all three.\n", plan.samples(),
+             plan.steps_per_sample());
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  try {
+    const auto settings = muster::bench::parse(argc, argv);
+    if (!muster::bench::took_part(settings)) muster::bench::run(settings);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}

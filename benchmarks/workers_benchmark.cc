@@ -1,0 +1,73 @@
+// Two workers of one thread each: an Estimator with MultiWorkerMirrored, against two processes that
+// train the same model and only meet at a barrier in shared memory after every step. They exchange
+// nothing, so nobody who does can be faster: the ratio is the efficiency.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "benchmarks/support/mnist_model.h"
+#include "muster/base/error.h"
+
+namespace muster::bench {
+namespace {
+
+constexpr int kWorkers = 2;
+
+void run(Settings settings, bool pytorch) {
+  settings.momentum = 0.9;
+  std::vector<Contestant> contestants;
+  std::vector<std::pair<size_t, size_t>> against;  // who and its bound
+  const auto add = [&](Contestant made) {
+    made.workers = kWorkers;
+    made.rows = kWorkers * settings.batch;
+    contestants.push_back(std::move(made));
+    return contestants.size() - 1;
+  };
+  settings.way = kLayers;
+  const size_t bound = add(contestant("Muster's layers, a barrier only", settings));
+  settings.way = kEstimator;
+  settings.transport = "gloo";
+  against.emplace_back(add(contestant("Estimator, over Gloo", settings)), bound);
+  settings.transport = "auto";
+  against.emplace_back(add(contestant("Estimator, its own choice", settings)), bound);
+  if (pytorch) {
+    const size_t peer_bound =
+        add(peer("PyTorch tuned, a barrier only", {"mnist_ddp.py", "--barrier"}, settings));
+    against.emplace_back(add(peer("PyTorch tuned, DDP over Gloo", {"mnist_ddp.py"}, settings)),
+                         peer_bound);
+  }
+  // Steps of larger batches take longer; the samples are to last as long.
+  const int steps = settings.batch > 64 ? 15 : 50;
+  const Plan plan = settings.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2, .steps = steps}
+                                   : Plan{.launches = 3, .pairs = 7, .steps = steps};
+  const std::vector<Result> results = compare(contestants, plan);
+  print_table(fmt::format("workers_{}", settings.batch),
+              fmt::format("Two workers of one thread, {} examples a step each", settings.batch),
+              results, bound, settings.json);
+  for (const auto& [who, limit] : against) {
+    const Estimate e = estimate_ratio(results[limit].seconds, results[who].seconds);
+    fmt::print("{}: {:.1f} % of \"{}\" (95 % interval {:.1f} to {:.1f} %){}.\n",
+               results[who].contestant.name, 100 * e.median, results[limit].contestant.name,
+               100 * e.low, 100 * e.high, limit == bound ? "; promised: 88 %" : "");
+  }
+  fmt::print("{} samples of {} steps.\n", plan.samples(), plan.steps_per_sample());
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  try {
+    auto settings = muster::bench::parse(argc, argv);
+    if (muster::bench::took_part(settings)) return 0;
+    const bool pytorch = muster::bench::has_pytorch();
+    for (const int64_t batch : {64, 256}) {
+      settings.batch = batch;
+      muster::bench::run(settings, pytorch);
+    }
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}
