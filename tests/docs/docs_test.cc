@@ -1,0 +1,170 @@
+// What the documents say is there: programs are quoted word for word from files that are built,
+// links lead somewhere, and a promise names a test that exists.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path root() {
+  const char* folder = std::getenv("MUSTER_SOURCE_DIR");
+  return folder != nullptr ? folder : "";
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Every document of the project, by its path from the root.
+std::vector<std::string> documents() {
+  std::vector<std::string> found;
+  for (const fs::path& folder : {fs::path("."), fs::path("docs")}) {
+    if (!fs::is_directory(root() / folder)) continue;
+    for (const auto& entry : fs::directory_iterator(root() / folder)) {
+      if (entry.path().extension() == ".md")
+        found.push_back((folder / entry.path().filename()).lexically_normal().string());
+    }
+  }
+  return found;
+}
+
+// Of each match, the whole and its groups.
+std::vector<std::vector<std::string>> matches(const std::string& text, const std::regex& pattern) {
+  std::vector<std::vector<std::string>> found;
+  for (std::sregex_iterator at(text.begin(), text.end(), pattern); at != std::sregex_iterator();
+       ++at) {
+    found.emplace_back(at->begin(), at->end());
+  }
+  return found;
+}
+
+// The text without ``` blocks, in which brackets are C++.
+std::string prose(const std::string& text) {
+  std::string kept;
+  bool inside = false;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    const std::string line = text.substr(begin, end - begin);
+    if (line.starts_with("```")) {
+      inside = !inside;
+    } else if (!inside) {
+      kept += line;
+    }
+    begin = end;
+  }
+  return kept;
+}
+
+// GitHub's name of a heading: "## How it runs" -> "how-it-runs".
+std::set<std::string> anchors(const std::string& text) {
+  std::set<std::string> found;
+  for (const auto& heading : matches(prose(text), std::regex("(^|\n)#+ ([^\n]+)"))) {
+    std::string name;
+    for (const unsigned char letter : heading[2]) {
+      if (std::isalnum(letter) || letter == '-' || letter == '_')
+        name += static_cast<char>(std::tolower(letter));
+      else if (letter == ' ')
+        name += '-';
+    }
+    found.insert(name);
+  }
+  return found;
+}
+
+TEST(DocsTest, TheDocumentsAreThere) {
+  ASSERT_FALSE(root().empty()) << "run this test through ctest";
+  for (const char* name : {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md",
+                           "docs/tour.md", "docs/estimators.md"}) {
+    EXPECT_TRUE(fs::is_regular_file(root() / name)) << name;
+  }
+}
+
+// A ```cpp block is a whole file, or a part of one, named in the line before it:
+// <!-- quoted: examples/tour/line.cc -->
+TEST(DocsTest, ProgramsAreQuotedWordForWord) {
+  const std::string marker = "<!-- quoted: ";
+  int quoted = 0;
+  for (const std::string& name : documents()) {
+    const std::string text = read(root() / name);
+    for (size_t at = text.find("```cpp\n"); at != std::string::npos;
+         at = text.find("```cpp\n", at + 1)) {
+      const size_t line = at < 2 ? 0 : text.rfind('\n', at - 2) + 1;
+      const std::string before = text.substr(line, at - line);
+      const size_t close = before.find(" -->");
+      if (!before.starts_with(marker) || close == std::string::npos) {
+        ADD_FAILURE() << name
+                      << ": a program is not marked as quoted from a file: " << text.substr(at, 80);
+        continue;
+      }
+      const std::string source = before.substr(marker.size(), close - marker.size());
+      const size_t begin = at + 7;
+      const std::string program = text.substr(begin, text.find("```", begin) - begin);
+      EXPECT_FALSE(program.empty()) << name;
+      EXPECT_NE(read(root() / source).find(program), std::string::npos)
+          << name << " does not quote " << source << " word for word:\n"
+          << program;
+      ++quoted;
+    }
+  }
+  EXPECT_GE(quoted, 3);
+}
+
+TEST(DocsTest, LinksLeadSomewhere) {
+  const std::regex link(R"(\[([^\]\n]+)\]\(([^)\s]+)\))");
+  for (const std::string& name : documents()) {
+    const std::string text = read(root() / name);
+    for (const auto& found : matches(prose(text), link)) {
+      const std::string target = found[2];
+      if (target.starts_with("http://") || target.starts_with("https://")) continue;
+      const size_t hash = target.find('#');
+      const fs::path path = hash == 0
+                                ? root() / name
+                                : root() / fs::path(name).parent_path() / target.substr(0, hash);
+      EXPECT_TRUE(fs::exists(path)) << name << " links " << target << ", which is not there";
+      if (hash != std::string::npos && path.extension() == ".md") {
+        EXPECT_TRUE(anchors(read(path)).contains(target.substr(hash + 1)))
+            << name << " links " << target << ": there is no such heading";
+      }
+    }
+  }
+}
+
+// [Suite.Test](file_test.cc): the file has that test.
+TEST(DocsTest, TestsThatAreNamedExist) {
+  const std::regex link(R"(\[`?(\w+)\.(\w+)`?\]\(([^)\s]+_test\.cc)\))");
+  int named = 0;
+  for (const std::string& name : documents()) {
+    const std::string text = read(root() / name);
+    for (const auto& found : matches(text, link)) {
+      const std::string source = read(root() / fs::path(name).parent_path() / found[3]);
+      const std::regex test("TEST(_[FP])?\\(" + found[1] + ",\\s*" + found[2] + "\\)");
+      EXPECT_TRUE(std::regex_search(source, test))
+          << name << ": " << found[3] << " has no test " << found[1] << "." << found[2];
+      ++named;
+    }
+  }
+  EXPECT_GE(named, 6);
+}
+
+TEST(DocsTest, NoPathOfAnyonesMachine) {
+  const std::regex absolute(R"((^|[\s"'`=(])/(home|work|root|tmp|Users)/\w)");
+  for (const std::string& name : documents()) {
+    for (const auto& found : matches(read(root() / name), absolute)) {
+      ADD_FAILURE() << name << ": " << found[0];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster
