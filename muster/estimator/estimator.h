@@ -1,9 +1,9 @@
 // An Estimator trains, evaluates and predicts with a model function. Where it runs is the
 // strategy's business. Thread safety: one thread.
 //
-//   Estimator classifier(model_fn, {.model_dir = "model", .train_distribute =
-//   distribute::multi_worker_mirrored()}); classifier.train(train_input, {.max_steps = 1000});
-//   EvalResult result = classifier.evaluate(eval_input);
+//   Estimator classifier(model_fn, {.model_dir = "model"});
+//   classifier.train(train_input, {.max_steps = 1000});
+//   EvalResult result = classifier.evaluate(eval_input);  // {"accuracy": …, "loss": …, …}
 #pragma once
 
 #include <functional>
@@ -45,7 +45,8 @@ class Predictions {
  public:
   ~Predictions();
   Predictions(Predictions&&) noexcept;
-  // Nothing is computed before the first call. False at the end.
+  // Nothing is computed before the first call. False at the end. Throws what evaluate() throws for
+  // checkpoints; InvalidArgument when no predict_key exists, or batch sizes of outputs differ.
   bool next(Prediction* out);
 
  private:
@@ -70,12 +71,15 @@ class Estimator {
   // InvalidArgument for an evaluator's or parameter server's task.
   TrainResult train(const InputFn& input_fn, const TrainOptions& options = {});
 
-  // Metrics over `steps` batches. Without a checkpoint the variables are freshly initialised (and
-  // the log says so). They are written for TensorBoard to eval_dir(name).
+  // Metrics over `steps` batches, in this process, on one replica. Without a checkpoint the
+  // variables are freshly initialised (and the log says so). Metrics are written for TensorBoard to
+  // eval_dir(name). Throws InvalidArgument for steps < 1, an input without data and a checkpoint
+  // that does not fit the model; NotFound and Corrupt for a checkpoint_path that is missing or
+  // damaged; Cancelled when this task is asked to stop.
   EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options = {});
 
-  // Without a checkpoint the variables are freshly initialised (and the log says so). Labels the
-  // input gives are dropped.
+  // The input is read once, from its beginning. Without a checkpoint the variables are freshly
+  // initialised (and the log says so). Labels the input gives are dropped.
   Predictions predict(const InputFn& input_fn, const PredictOptions& options = {});
 
   const RunConfig& config() const;

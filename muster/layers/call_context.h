@@ -57,8 +57,7 @@ class CallContext {
   void begin_step(bool training, int64_t step, int64_t replica);
   bool training() const { return training_; }
 
-  // ── for layers
-  // ──────────────────────────────────────────────────────────────────────────────────────────────
+  // --- for layers ---
   // The full name of the layer, given at its first call. Throws InvalidArgument when another layer
   // of the scope has taken it.
   const std::string& name_of(const LayerIdentity& layer);

@@ -2,8 +2,7 @@
 // Thread safety: call it once, from main.
 //
 //   int main(int argc, char** argv) {
-//     return muster::run_main(argc, argv, [](const muster::Flags& flags) { ... }, {.description =
-//     "..."});
+//     return muster::run_main(argc, argv, [](const muster::Flags& flags) { ... });
 //   }
 #pragma once
 
@@ -15,7 +14,8 @@
 
 namespace muster {
 
-// The flags all programs share; a program's own defaults stand in ProgramOptions.
+// The flags all programs share; a program's own defaults stand in ProgramOptions. Everything but
+// the seed must be more than 0.
 struct Flags {
   std::string data_dir;
   std::string model_dir;
@@ -41,8 +41,8 @@ struct ProgramOptions {
 int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
              const ProgramOptions& options = {});
 
-// One line on standard output for programs: result:
-// {"global_step":1406,"loss":0.0604,"accuracy":0.9812}
+// One line on standard output, for programs; "global_step" and "loss" come first:
+//   result: {"global_step":1406,"loss":0.0604,"accuracy":0.9812}
 void print_result(const std::map<std::string, double>& metrics);
 
 }  // namespace muster

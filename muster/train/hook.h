@@ -1,5 +1,5 @@
 // A Hook is told what a training run does, and may ask it to stop.
-// Thread safety: called from the training thread.
+// Thread safety: called from the training thread. What a hook throws ends the run, on all workers.
 #pragma once
 
 #include <cstdint>
