@@ -3,10 +3,11 @@
 // any time.
 //
 // Every rank of a group issues the same operations in the same order with the same sizes. Each call
-// returns at once; one communication thread per communicator executes them in submission order,
-// beside the caller's own work. Ranks compare what they were asked to do before they touch a
-// buffer: a difference is an InvalidArgument error that names both calls. When an operation fails,
-// so does every later one, with the first failure as the reason: the group is over.
+// returns at once; operations are executed in submission order, beside the caller's own work by a
+// communication thread, or by the thread that waits for one. Ranks compare what they were asked to
+// do before they touch a buffer: a difference is an InvalidArgument error that names both calls.
+// When an operation fails, so does every later one, with the first failure as the reason: the group
+// is over.
 //
 // Tensors are on the CPU, contiguous and one-dimensional, and belong to the communicator until the
 // returned Work is done (they are kept alive). A group of one costs nothing: no thread, no copies,
@@ -30,7 +31,7 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // "gloo", "threads".
+  // "gloo", "shared memory", "threads".
   virtual std::string_view name() const = 0;
 
   // Zeroed uint8 memory, 64-byte aligned, that this transport reduces in place at its best. Views

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -89,6 +90,31 @@ uint32_t payload_tag(const Operation& operation, int64_t segment, int phase) {
   return (static_cast<uint32_t>(hash & 0x0fffffff) + 1) * 2 + static_cast<uint32_t>(phase);
 }
 
+// A write to a dead peer's socket is an error to report, not a signal that ends the process.
+class SigpipeBlocked {
+ public:
+  SigpipeBlocked() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~SigpipeBlocked() {
+    if (sigismember(&before_, SIGPIPE) == 1) return;
+    sigset_t pending;
+    const timespec now{};
+    if (sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1) {
+      sigtimedwait(&pipe_, nullptr, &now);
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SigpipeBlocked(const SigpipeBlocked&) = delete;
+  SigpipeBlocked& operator=(const SigpipeBlocked&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+};
+
 class GlooCommunicator final : public internal::TensorCommunicator {
  public:
   explicit GlooCommunicator(const GlooOptions& options);
@@ -172,6 +198,7 @@ GlooCommunicator::GlooCommunicator(const GlooOptions& options)
   if (options.rendezvous == nullptr) {
     throw invalid_argument(fmt::format("a group of {} ranks needs a rendezvous store", size()));
   }
+  const SigpipeBlocked no_sigpipe;  // threads inherit it
   link_ = std::make_unique<internal::PointToPoint>(
       internal::PointToPointOptions{.store = options.rendezvous,
                                     .rank = rank(),
@@ -185,11 +212,6 @@ GlooCommunicator::GlooCommunicator(const GlooOptions& options)
     peers_.back()->rank = r;
     peer_ranks_.push_back(r);
   }
-  // A write to a dead peer's socket is an error to report, not a signal.
-  sigset_t pipe, before;
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe, &before);
   for (const auto& peer : peers_) {
     try {
       ask_for_header(*peer, 1);
@@ -199,8 +221,7 @@ GlooCommunicator::GlooCommunicator(const GlooOptions& options)
     }
   }
   start({.execute = [this](const Operation& operation) { execute(operation); },
-         .finish = [this](const Error* error) { finish(error); }});  // its thread inherits the mask
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+         .finish = [this](const Error* error) { finish(error); }});
 }
 
 void GlooCommunicator::interrupt(const Error& error) {
@@ -375,6 +396,7 @@ void GlooCommunicator::run_guarded(const Operation& operation) {
 }
 
 void GlooCommunicator::execute(const Operation& operation) {
+  const SigpipeBlocked no_sigpipe;  // the caller's thread may be executing
   deadline_ = steady_clock::now() + options_.timeout;
   struct Clear {
     GlooCommunicator& self;

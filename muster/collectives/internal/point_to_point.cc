@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
@@ -96,7 +97,11 @@ class C10dTransfer : public Transfer {
 }  // namespace
 
 struct PointToPoint::Group {
-  c10::intrusive_ptr<::c10d::ProcessGroupGloo> gloo;
+  // One connection to each peer for messages to higher ranks, one for messages to lower ones. Gloo
+  // locks a connection while it writes, and its thread polls without pause when data come in for a
+  // locked one; with a connection for each direction it finds them unlocked.
+  std::array<c10::intrusive_ptr<::c10d::ProcessGroupGloo>, 2> gloo;
+  int rank = 0;
   std::vector<at::Tensor> message = std::vector<at::Tensor>(1);  // c10d wants a list
 
   std::vector<at::Tensor>& wrap(const std::byte* data, int64_t bytes) {
@@ -111,14 +116,18 @@ PointToPoint::PointToPoint(const PointToPointOptions& options) : group_(std::mak
                        options.size, options.address);
   };
   const SigpipeBlocked blocked;
+  group_->rank = options.rank;
   try {
     auto gloo = ::c10d::ProcessGroupGloo::Options::create(options.timeout);
     gloo->threads =
         0;  // messages are completed by Gloo's own thread; these would only run its collectives
     gloo->devices.push_back(::c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
-    auto store = c10::make_intrusive<StoreAdapter>(*options.store, options.prefix, options.timeout);
-    group_->gloo =
-        c10::make_intrusive<::c10d::ProcessGroupGloo>(store, options.rank, options.size, gloo);
+    for (size_t i = 0; i < 2; ++i) {
+      auto keys = c10::make_intrusive<StoreAdapter>(
+          *options.store, options.prefix + (i == 0 ? "up/" : "down/"), options.timeout);
+      group_->gloo[i] =
+          c10::make_intrusive<::c10d::ProcessGroupGloo>(keys, options.rank, options.size, gloo);
+    }
   } catch (const Error& error) {
     throw error.with_context(where());
   } catch (const std::exception& error) {
@@ -132,14 +141,14 @@ PointToPoint::~PointToPoint() = default;
 
 std::unique_ptr<Transfer> PointToPoint::send(int peer, const std::byte* data, int64_t bytes,
                                              uint32_t tag) {
-  return std::make_unique<C10dTransfer>(
-      group_->gloo->send(group_->wrap(data, bytes), peer, static_cast<int>(tag)));
+  return std::make_unique<C10dTransfer>(group_->gloo[group_->rank < peer ? 0 : 1]->send(
+      group_->wrap(data, bytes), peer, static_cast<int>(tag)));
 }
 
 std::unique_ptr<Transfer> PointToPoint::receive(int peer, std::byte* data, int64_t bytes,
                                                 uint32_t tag) {
-  return std::make_unique<C10dTransfer>(
-      group_->gloo->recv(group_->wrap(data, bytes), peer, static_cast<int>(tag)));
+  return std::make_unique<C10dTransfer>(group_->gloo[peer < group_->rank ? 0 : 1]->recv(
+      group_->wrap(data, bytes), peer, static_cast<int>(tag)));
 }
 
 }  // namespace muster::internal

@@ -1,5 +1,6 @@
 // Where ranks that are threads of one process meet: they read each other's buffers directly. No
-// LibTorch here. Thread safety: each rank calls execute() from one thread; the rest from any.
+// LibTorch here. Thread safety: each rank calls execute() from one thread at a time; the rest from
+// any.
 #pragma once
 
 #include <chrono>
