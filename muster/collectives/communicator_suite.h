@@ -1,6 +1,6 @@
 // The common suite every communicator passes. A test binary lists communicator_suite.cc among its
 // sources and says
-//   INSTANTIATE_TEST_SUITE_P(Gloo, CommunicatorSuite, ::testing::Values(Transport{"gloo",
+//   INSTANTIATE_TEST_SUITE_P(Gloo, CommunicatorSuite, ::testing::Values(TransportCase{"gloo",
 //   run_gloo}));
 #pragma once
 
@@ -24,15 +24,15 @@ struct GroupOptions {
 // What one rank does; it may end its communicator early.
 using RankBody = std::function<void(std::unique_ptr<Communicator>)>;
 
-struct Transport {
+struct TransportCase {
   std::string name;
   // Makes a group and runs `body` for every rank at the same time, bounded; throws what the first
   // failing rank threw.
   std::function<void(const GroupOptions&, const RankBody& body)> run;
 };
-inline void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.name; }
+inline void PrintTo(const TransportCase& transport, std::ostream* out) { *out << transport.name; }
 
-class CommunicatorSuite : public ::testing::TestWithParam<Transport> {
+class CommunicatorSuite : public ::testing::TestWithParam<TransportCase> {
  protected:
   void run(const GroupOptions& options, const RankBody& body) { GetParam().run(options, body); }
 };

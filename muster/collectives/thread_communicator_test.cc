@@ -14,7 +14,7 @@ void run_threads(const GroupOptions& options, const RankBody& body) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, CommunicatorSuite,
-                         ::testing::Values(Transport{"threads", run_threads}));
+                         ::testing::Values(TransportCase{"threads", run_threads}));
 
 TEST(ThreadCommunicator, RefusesAnEmptyGroup) {
   EXPECT_THROW(make_thread_communicators({.size = 0}), Error);

@@ -61,27 +61,31 @@ TensorCommunicator::TensorCommunicator(int rank, int size) : rank_(rank), size_(
   }
 }
 
+void TensorCommunicator::start(std::shared_ptr<Executor> executor) {
+  executor_ = std::move(executor);
+}
+
 void TensorCommunicator::start(OperationQueue::Hooks hooks) {
   hooks.start = [inner = std::move(hooks.start)] {
     enter_thread();
     if (inner) inner();
   };
-  queue_ = std::make_unique<OperationQueue>(std::move(hooks));
+  start(std::make_shared<OperationQueue>(std::move(hooks)));
 }
 
 void TensorCommunicator::stop() {
-  if (!queue_) return;
-  if (!queue_->idle()) abort("the communicator was closed with operations outstanding");
-  queue_.reset();
+  if (!executor_) return;
+  if (!executor_->idle()) abort("the communicator was closed with operations outstanding");
+  executor_.reset();
 }
 
 Work TensorCommunicator::submit(Operation operation, const Tensor& a, const Tensor& b) {
-  if (!queue_) {
+  if (!executor_) {
     const std::lock_guard lock(mutex_);
     return aborted_ ? failed_work(*aborted_) : Work();
   }
   operation.owner = std::make_shared<std::pair<Tensor, Tensor>>(a, b);
-  return queue_->submit(std::move(operation));
+  return executor_->submit(std::move(operation));
 }
 
 Work TensorCommunicator::all_reduce(const Tensor& buffer) {
@@ -124,12 +128,12 @@ Work TensorCommunicator::barrier() { return submit({.kind = OperationKind::kBarr
 
 void TensorCommunicator::abort(ErrorKind kind, const std::string& reason) {
   const Error error(kind, reason);
-  if (!queue_) {
+  if (!executor_) {
     const std::lock_guard lock(mutex_);
     if (!aborted_) aborted_ = error;
     return;
   }
-  if (queue_->fail(error)) interrupt(error);
+  if (executor_->fail(error)) interrupt(error);
 }
 
 }  // namespace internal

@@ -1,4 +1,4 @@
-// What every transport shares: checks of tensors, operations as data, the communication thread.
+// What every transport shares: checks of tensors, operations as data, and who executes them.
 #pragma once
 
 #include <memory>
@@ -26,22 +26,25 @@ class TensorCommunicator : public Communicator {
   // Throws InvalidArgument unless 0 <= rank < size.
   TensorCommunicator(int rank, int size);
 
-  // Starts the communication thread; to be called once by groups of two or more, when all is ready.
+  // Who carries operations out; to be called once by groups of two or more, when all is ready.
+  void start(std::shared_ptr<Executor> executor);
+  // A queue with a communication thread.
   void start(OperationQueue::Hooks hooks);
   // Ends it; to be called first in the destructor. Operations that are still outstanding are
   // aborted.
   void stop();
-  // Ends the operation that execute() is in, if there is one, and every later one. Any thread.
-  virtual void interrupt(const Error& error) = 0;
+  // Ends the operation that a queue's execute() is in, if there is one, and every later one. Any
+  // thread.
+  virtual void interrupt(const Error& /*error*/) {}
 
  private:
   Work submit(Operation operation, const Tensor& a, const Tensor& b = {});
 
   const int rank_;
   const int size_;
-  std::unique_ptr<OperationQueue> queue_;
+  std::shared_ptr<Executor> executor_;
   std::mutex mutex_;
-  std::optional<Error> aborted_;  // groups of one; others keep it in the queue
+  std::optional<Error> aborted_;  // groups of one; others keep it in the executor
 };
 
 }  // namespace muster::internal

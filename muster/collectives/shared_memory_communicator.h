@@ -1,0 +1,46 @@
+// Ranks that are processes (or threads) of one host and share memory. No thread, no copy of buffers
+// that allocate() made: each rank sums its chunk of everybody's buffer, in rank order, and writes
+// the sum to all.
+// Thread safety: as every communicator.
+//
+// An operation moves forward only while its rank issues, asks for or waits for operations. So wait
+// for every Work before doing anything else that another rank may depend on.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "muster/collectives/communicator.h"
+#include "muster/collectives/rendezvous.h"
+
+namespace muster {
+
+struct SharedMemoryOptions {
+  // Where the ranks leave each other the names of their sockets; needed only while connecting.
+  // Required for size > 1.
+  KeyValueStore* rendezvous = nullptr;
+  int rank = 0;
+  int size = 1;
+  // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew.
+  std::string group = "group";
+  // An operation fails with Timeout when a rank keeps this one waiting for longer.
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  // How long to wait for the other ranks when connecting.
+  std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
+  // Buffers that allocate() did not make travel in pieces of this size; a multiple of 64.
+  int64_t stage_bytes = 256 * 1024;
+};
+
+// Returns when all ranks have met. Throws Unavailable saying why when they cannot share memory,
+// Timeout naming a rank that did not appear, InvalidArgument for options that make no sense. All
+// ranks need the same options but rank.
+std::unique_ptr<Communicator> make_shared_memory_communicator(const SharedMemoryOptions& options);
+
+// The same, but nothing, with the reason in `why_not`, on every rank when some cannot share memory:
+// they are on several hosts, or locked away from each other.
+std::unique_ptr<Communicator> try_shared_memory_communicator(const SharedMemoryOptions& options,
+                                                             std::string* why_not);
+
+}  // namespace muster
