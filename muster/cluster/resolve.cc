@@ -105,14 +105,11 @@ ResolvedCluster resolve_cluster(const TfConfig& given, const ResolveOptions& opt
   const bool worker_leads = !config.cluster.has_job("chief") && !config.cluster.has_job("master") &&
                             config.cluster.num_tasks("worker") > 0;
   if (worker_leads && options.worker_zero_may_be_chief) {
-    // As if worker 0 were listed as the chief: every other rule stays, under the names the user
-    // wrote.
+    // Worker 0 in the chief's place: every other rule stays, under the names the user wrote.
     const ClusterSpec::Tasks& workers = config.cluster.tasks("worker");
     const bool is_first =
         config.task_type == "worker" && config.task_index == workers.begin()->first;
-    TfConfig as_chief = config;
-    as_chief.cluster.add({"chief", 0}, workers.begin()->second);
-    RunConfigCluster checked = read_run_config(as_chief, options.model_dir);
+    RunConfigCluster checked = read_run_config(config, options.model_dir, /*worker_leads=*/true);
     result.is_chief = is_first;
     result.model_dir = checked.model_dir;
   } else {

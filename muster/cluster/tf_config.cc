@@ -268,7 +268,7 @@ void check_addresses(const TfConfig& config) {
 }
 
 RunConfigCluster read_run_config(const TfConfig& config,
-                                 const std::optional<std::string>& model_dir) {
+                                 const std::optional<std::string>& model_dir, bool worker_leads) {
   RunConfigCluster result{.cluster = config.cluster, .service = config.service};
   // 1. model_dir, 2. service
   const std::string leave_out = "leave model_dir out of TF_CONFIG, or out of the program";
@@ -313,7 +313,7 @@ RunConfigCluster read_run_config(const TfConfig& config,
 
   // 4. the older name of the chief
   const bool legacy = config.cluster.has_job("master");
-  const std::string chief = legacy ? "master" : "chief";
+  const std::string chief = legacy ? "master" : worker_leads ? "worker" : "chief";
   if (legacy && config.cluster.has_job("chief")) {
     TfConfig fixed = config;
     fixed.cluster = ClusterSpec();
@@ -346,7 +346,7 @@ RunConfigCluster read_run_config(const TfConfig& config,
                                        quoted_cluster(config)),
                            hint_with(with_chief(config), "make one task the chief"));
   }
-  if (config.cluster.num_tasks(chief) > 1) {
+  if (!worker_leads && config.cluster.num_tasks(chief) > 1) {
     throw invalid_argument(fmt::format("TF_CONFIG: cluster.{} is {}: there must be exactly one",
                                        chief, quoted_cluster(config, chief)),
                            hint_with(with_one(config, chief), "let the others be workers"));
@@ -400,7 +400,8 @@ RunConfigCluster read_run_config(const TfConfig& config,
   } else if (!alone) {
     result.master = "grpc://" + config.cluster.address({type, index});
   }
-  result.is_chief = type == chief;
+  result.is_chief =
+      type == chief && (!worker_leads || index == config.cluster.tasks(chief).begin()->first);
   result.num_ps_replicas = num_ps(config.cluster);
   result.num_worker_replicas = num_workers(config.cluster);
   result.global_id_in_cluster = global_id(config.cluster, {type, index});

@@ -49,10 +49,12 @@ struct RunConfigCluster {
   std::string service;
 };
 
-// The rules of RunConfig, in its order, including those that training later loosens (a worker-only
-// cluster is an error here). `model_dir` is the one given in the program, when one is.
+// The rules of RunConfig, in its order, including those that training later loosens: a worker-only
+// cluster is an error here, unless `worker_leads`, where worker 0 takes the chief's place.
+// `model_dir` is the one given in the program, when one is.
 RunConfigCluster read_run_config(const TfConfig& config,
-                                 const std::optional<std::string>& model_dir = {});
+                                 const std::optional<std::string>& model_dir = {},
+                                 bool worker_leads = false);
 
 // The resolver of tf.distribute: says what is written, checks a task only when its address is asked
 // for.

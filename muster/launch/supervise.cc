@@ -26,6 +26,7 @@ constexpr milliseconds kTick{100};         // the longest sleep: the bound of a 
 constexpr milliseconds kPipeTime{1000};    // for what a task left behind to finish writing
 constexpr milliseconds kKillTime{10'000};  // for the kernel to end what got SIGKILL
 constexpr int kRecentLines = 100;
+constexpr int kOnScreen = 10;  // what so many lines followed is quoted at the end
 constexpr std::string_view kAddressInUse = "address already in use";
 
 bool contains_ignoring_case(std::string_view text, std::string_view lower) {
@@ -38,6 +39,12 @@ bool contains_ignoring_case(std::string_view text, std::string_view lower) {
 bool is_error_line(std::string_view text) {
   return text.starts_with("error:") ||
          (text.size() > 2 && text.starts_with("E ") && text[2] >= '0' && text[2] <= '9');
+}
+
+// What a line in between says; the last one explains.
+std::string short_text(const ExitStatus& status) {
+  return status.signal != 0 ? "killed by " + signal_name(status.signal)
+                            : fmt::format("exit code {}", status.code);
 }
 
 std::string seconds(milliseconds time) { return fmt::format("{:g} s", time.count() / 1000.0); }
@@ -104,6 +111,7 @@ struct Task {
   bool reaped = false;
   int line_count = 0;
   int in_use_line = -kRecentLines;  // when it last said so
+  int error_line = 0;               // of all lines, the one of its last error
 
   int& fd(int stream) { return stream == 0 ? process.out : process.err; }
   bool said_address_in_use() const { return line_count - in_use_line < kRecentLines; }
@@ -233,7 +241,11 @@ class Supervisor {
     }
     ++task.line_count;
     if (contains_ignoring_case(text, kAddressInUse)) task.in_use_line = task.line_count;
-    if (is_error_line(text)) task.exit.last_error = text;
+    ++all_lines_;
+    if (is_error_line(text)) {
+      task.exit.last_error = text;
+      task.error_line = all_lines_;
+    }
     output_.line(stream, task.spec->name, color, text);
   }
 
@@ -278,16 +290,13 @@ class Supervisor {
       return;
     }
     if (address_in_use_ || phase_ == Phase::kStopping || phase_ == Phase::kKilled) return;
-    const std::string what = fmt::format("{}: {}", task.spec->name, explain(task.exit.status));
+    const std::string what = fmt::format("{}: {}", task.spec->name, short_text(task.exit.status));
     if (phase_ == Phase::kSurvivors) {
       say(what);
       return;
     }
     const std::string others = names_of_running();
-    if (others.empty()) {
-      say(what);
-      return;
-    }
+    if (others.empty()) return;  // the report says it
     say(fmt::format("{}; waiting up to {} for {} to end", what, seconds(options_.survivor_time),
                     others));
     phase_ = Phase::kSurvivors;
@@ -399,7 +408,7 @@ class Supervisor {
     }
     const Task& task = tasks_[*outcome.root_cause];
     say(fmt::format("stopped because {} failed: {}", task.spec->name, explain(task.exit.status)));
-    if (!task.exit.last_error.empty()) {
+    if (!task.exit.last_error.empty() && all_lines_ - task.error_line > kOnScreen) {
       say(fmt::format("its words: {}", task.exit.last_error));
     }
   }
@@ -433,6 +442,7 @@ class Supervisor {
   Clock::time_point deadline_;
   int stop_signal_ = 0;
   int ended_ = 0;
+  int all_lines_ = 0;  // of tasks
   bool address_in_use_ = false;
 };
 

@@ -177,7 +177,7 @@ TEST_F(SuperviseTest, LinesArePrefixedAndWhole) {
 TEST_F(SuperviseTest, FailureStopsTheOthersAndIsTheRootCause) {
   const Outcome outcome = supervise_scripts(
       {"trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
-       "wait_for ready; echo 'E 12:03:45 NonFinite: loss is NaN' >&2; echo bye >&2; exit 1"},
+       "wait_for ready; echo 'E 12:03:45 NonFinite: loss is NaN' >&2; seq 20 >&2; exit 1"},
       {.survivor_time = milliseconds(50), .grace = seconds(20)});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.root_cause, 1u);

@@ -67,8 +67,8 @@ EvalResult evaluate(ModelRunner& runner, const Dataset& dataset, const EvaluateL
   int64_t batches = 0;
   while ((!loop.steps || batches < *loop.steps) && iterator->next(&element)) {
     if (loop.interrupted && loop.interrupted()) {
-      throw Error(ErrorKind::kCancelled,
-                  fmt::format("evaluation was stopped after {} batches", batches));
+      throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
+                                                     batches, batches == 1 ? "" : "es"));
     }
     const EstimatorSpec spec = runner.run(to_batch(element));
     loss += spec.loss.item<double>();

@@ -20,6 +20,8 @@ using distribute::Phase;
 using distribute::Session;
 using nlohmann::json;
 
+const char* name_of(int signal) { return signal == SIGINT ? "Ctrl-C" : "SIGTERM"; }
+
 // This replica's batches; when they are used up, batches of zero rows.
 class Feed {
  public:
@@ -75,8 +77,7 @@ class Feed {
     const json position = has_pending_ ? start_ : iterator_->save();
     if (!per_worker_) return {{"dealt_by", "muster"}, {"position", position}};
     json positions = json::array();
-    for (const std::string& text :
-         session_.gather_text("input_position", position.dump())) {
+    for (const std::string& text : session_.gather_text("input_position", position.dump())) {
       positions.push_back(json::parse(text));
     }
     return {{"dealt_by", "input_fn"}, {"positions", std::move(positions)}};
@@ -235,7 +236,8 @@ class Run {
     }
     note = json::parse(session_.share_state(note.dump()));
     step_ = note.at("step").get<int64_t>();
-    if (!note.contains("prefix")) return;
+    restored_ = note.contains("prefix");
+    if (!restored_) return;
     if (note.at("inputs").contains("train")) feed.restore(note.at("inputs").at("train"));
     if (session_.is_chief()) {
       const Position position = feed.position();
@@ -248,7 +250,7 @@ class Run {
   void loop(Feed& feed, TrainResult* result) {
     session_.report(Phase::kTraining, step_);
     SaveTimer timer(options_, clock_, step_);
-    if (timer.enabled() && step_ == 0) save(feed, timer, /*notify=*/false);
+    if (timer.enabled() && !restored_) save(feed, timer, /*notify=*/false);
     for (const auto& hook : hooks_) {
       hook->begin({.start_step = step_,
                    .last_step = last_step_,
@@ -331,8 +333,7 @@ class Run {
                                   : fmt::format("at step {}, without checkpoints", step_);
     session_.finish();
     if (signal != 0) {
-      throw Error(ErrorKind::kCancelled,
-                  fmt::format("stopped by {} {}", signal == SIGINT ? "Ctrl-C" : "SIGTERM", saved),
+      throw Error(ErrorKind::kCancelled, fmt::format("stopped by {} {}", name_of(signal), saved),
                   "run the same command again to continue");
     }
     throw Error(
@@ -374,11 +375,23 @@ class Run {
   ModelContext context_;
   std::vector<std::shared_ptr<Hook>> hooks_;
   StepTrace trace_;
+  bool restored_ = false;
   int64_t step_ = 0;
   int64_t last_step_ = -1;
   Batch batch_;         // of the step under way
   EstimatorSpec spec_;  // likewise
 };
+
+// Told to stop while it evaluates or waits for who does, a task has nothing to save; and when all
+// are told, the end of the others is no failure.
+Error as_stop(const Error& error) {
+  const int signal = stop_signal();
+  const bool evaluating = error.kind() == ErrorKind::kCancelled && error.hint().empty();
+  if (signal == 0 || !(evaluating || error.kind() == ErrorKind::kPeerLost)) return error;
+  return Error(ErrorKind::kCancelled,
+               fmt::format("stopped by {}: {}", name_of(signal), error.message()),
+               "run the same command again to continue from the last checkpoint");
+}
 
 }  // namespace
 
@@ -396,7 +409,7 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
     return run(input_fn);
   } catch (const Error& error) {
     session->fail(error);
-    throw;
+    throw as_stop(error);
   } catch (const c10::Error& error) {
     const Error converted = internal_error(error.what_without_backtrace());
     session->fail(converted);

@@ -47,7 +47,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{R"({"cluster":{"worker":["a:1","b:2"]},"task":{"type":"worker"}})",
                   "task.index is missing"},
         BadConfig{R"({"cluster":{"worker":["a:1","b:2"]},"task":{"type":"worker","index":2}})",
-                  R"(task.index is 2: cluster.worker is ["a:1","b:2"])"},
+                  R"(task.index is 2: cluster.worker is ["a:1","b:2"], which has no such index
+  hint: use the place of this task in the list, for example TF_CONFIG='{"cluster":{"worker":["a:1","b:2"]},"task":{"type":"worker","index":1}}')"},
+        BadConfig{R"({"cluster":{"worker":["a:1","b:2"]},"task":{"type":"chief","index":0}})",
+                  R"(task.type is "chief": cluster has only 'worker')"},
         BadConfig{R"({"cluster":{"chief":["a:1","b:2"]},"task":{"type":"chief","index":0}})",
                   "there must be exactly one"},
         BadConfig{R"({"cluster":{"chief":["a:1"]},"task":{"type":"worker","index":0}})",

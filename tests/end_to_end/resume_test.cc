@@ -30,11 +30,11 @@ nlohmann::json result_of(const std::string& output) {
   return nlohmann::json::parse(output.substr(at + 8, output.find('\n', at) - at - 8));
 }
 
-class StopTest : public ::testing::TestWithParam<int> {};
+class StoppedRunTest : public ::testing::TestWithParam<int> {};
 
 // Ctrl-C at some step in the middle of an epoch, then SIGTERM, then to the end; beside it a run
 // nobody disturbs.
-TEST_P(StopTest, TheSameCommandContinuesToTheSameBits) {
+TEST_P(StoppedRunTest, TheSameCommandContinuesToTheSameBits) {
   const int n = GetParam();
   const Words flags = {"--max_steps=600", "--save_checkpoints_steps=1000"};
   const TempDirectory directory;
@@ -61,7 +61,23 @@ TEST_P(StopTest, TheSameCommandContinuesToTheSameBits) {
   EXPECT_EQ(result_of(rest.output), result_of(whole.output));
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, StopTest, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Workers, StoppedRunTest, ::testing::Values(1, 2));
+
+// Nothing is left to save then, and the task that waits for the evaluation has no failure to tell.
+TEST(StopTest, WhileTheChiefEvaluatesIsNoFailureOfTheOthers) {
+  const TempDirectory directory;
+  const Ran data = run({binary("muster"), "data", "digits", "--out", directory / "data", "--train",
+                        "500", "--test", "20000"});
+  ASSERT_EQ(data.code, 0) << data.output;
+  Program program(muster_run(workers(2), {binary("mnist"), "--data_dir=" + directory / "data",
+                                          "--model_dir=" + directory / "model", "--max_steps=20",
+                                          "--save_checkpoints_steps=5"}));
+  program.wait_for("model.ckpt-5");
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait(), 130) << program.output();
+  EXPECT_THAT(program.output(), AllOf(HasSubstr("[worker 0] I "), HasSubstr("[worker 1] I "),
+                                      HasSubstr("stopped by Ctrl-C"), Not(HasSubstr("] E "))));
+}
 
 TEST(Bits, TheSameSeedTwiceAndAnotherSeed) {
   const TempDirectory directory;
