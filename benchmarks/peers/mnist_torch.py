@@ -94,7 +94,7 @@ def take_turns(step):
 
 
 class Barrier:
-    """SharedBarrier of benchmarks/support/turns.h, spinning only."""
+    """SharedBarrier of benchmarks/support/turns.h, without its sleep."""
 
     def __init__(self, rank, size):
         self.page = mmap.mmap(int(os.environ["BENCH_BARRIER"]), 4096)
@@ -106,7 +106,7 @@ class Barrier:
         self.rounds[16 * self.rank] = self.round
         for rank in range(self.size):
             while self.rounds[16 * rank] < self.round:
-                pass
+                os.sched_yield()
 
 
 def make_step(model, options, batches, after=lambda: None):
