@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -35,7 +36,8 @@ using std::chrono::steady_clock;
 constexpr uint32_t kMagic = 0x4d535452;
 constexpr int64_t kMaxInlineBytes = 16 * 1024;
 constexpr uint32_t kHeaderTag = 0;
-constexpr int64_t kWindow = 4;  // segments of one peer that may be on their way at once
+constexpr int64_t kWindow = 4;              // segments of one peer that may be on their way at once
+constexpr auto kWatch = milliseconds(500);  // how often a long wait is looked into
 constexpr auto kFarewell = milliseconds(1000);  // for peers to say goodbye as well
 constexpr auto kLastWords = milliseconds(200);  // for a failed rank's reason to get out
 
@@ -118,7 +120,7 @@ class SigpipeBlocked {
 class GlooCommunicator final : public internal::TensorCommunicator {
  public:
   explicit GlooCommunicator(const GlooOptions& options);
-  ~GlooCommunicator() override { stop(); }
+  ~GlooCommunicator() override;
 
   std::string_view name() const override { return "gloo"; }
   bool abortable() const override { return true; }
@@ -139,6 +141,7 @@ class GlooCommunicator final : public internal::TensorCommunicator {
   void say_goodbye(const std::string& reason);
   void finish(const Error* error);
   void interrupt(const Error& error) override;
+  void watch();
 
   void await(Transfer& transfer, int peer, const Operation& operation);
   void await_all(Transfers& transfers, const std::vector<int>& peers, const Operation& operation);
@@ -178,7 +181,13 @@ class GlooCommunicator final : public internal::TensorCommunicator {
   uint64_t sequence_ = 0;  // of the running operation, or the last one
 
   std::mutex mutex_;
-  Transfer* current_ = nullptr;  // what the communication thread waits for
+  Transfer* current_ = nullptr;  // what is waited for, and from whom
+  int current_peer_ = 0;
+  uint64_t waits_ = 0;  // so far
+  bool lost_ = false;   // the connection to current_peer_ is gone
+  bool closing_ = false;
+  std::condition_variable closed_;
+  std::thread watch_;
   std::optional<Error> interrupted_;
 };
 
@@ -222,6 +231,32 @@ GlooCommunicator::GlooCommunicator(const GlooOptions& options)
   }
   start({.execute = [this](const Operation& operation) { execute(operation); },
          .finish = [this](const Error* error) { finish(error); }});
+  watch_ = std::thread([this] { watch(); });
+}
+
+GlooCommunicator::~GlooCommunicator() {
+  stop();
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    closed_.notify_all();
+  }
+  if (watch_.joinable()) watch_.join();
+}
+
+// Gloo forgets a message whose very first write finds the connection broken, and would let us wait
+// for it until the time-out.
+void GlooCommunicator::watch() {
+  uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  while (!closed_.wait_for(lock, kWatch, [&] { return closing_; })) {
+    if (current_ != nullptr && waits_ == seen &&
+        !link_->connected(current_peer_, payload_tag({}, -1, 0))) {
+      lost_ = true;
+      current_->abort();
+    }
+    seen = waits_;
+  }
 }
 
 void GlooCommunicator::interrupt(const Error& error) {
@@ -242,6 +277,9 @@ void GlooCommunicator::await(Transfer& transfer, int peer, const Operation& oper
     const std::lock_guard lock(mutex_);
     check_interrupted();
     current_ = &transfer;
+    current_peer_ = peer;
+    ++waits_;
+    lost_ = false;
   }
   std::optional<std::string> what;
   bool complete = false;
@@ -254,6 +292,7 @@ void GlooCommunicator::await(Transfer& transfer, int peer, const Operation& oper
     const std::lock_guard lock(mutex_);
     current_ = nullptr;
     check_interrupted();
+    if (!complete && !what && lost_) what = "the connection is closed";
   }
   if (what) diagnose(peer, operation, *what);
   if (!complete) throw internal_error(place(operation) + ": a wait ended without a reason");

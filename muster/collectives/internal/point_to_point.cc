@@ -151,4 +151,15 @@ std::unique_ptr<Transfer> PointToPoint::receive(int peer, std::byte* data, int64
       group_->wrap(data, bytes), peer, static_cast<int>(tag)));
 }
 
+bool PointToPoint::connected(int peer, uint32_t tag) {
+  try {
+    std::byte probe{};
+    std::vector<at::Tensor> message = {at::from_blob(&probe, {1}, at::kByte)};
+    for (const auto& gloo : group_->gloo) gloo->recv(message, peer, static_cast<int>(tag));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace muster::internal

@@ -44,6 +44,9 @@ class PointToPoint {
   // when the connection is gone.
   std::unique_ptr<Transfer> send(int peer, const std::byte* data, int64_t bytes, uint32_t tag);
   std::unique_ptr<Transfer> receive(int peer, std::byte* data, int64_t bytes, uint32_t tag);
+  // Whether both connections to `peer` still stand, as far as this side knows; `tag` is used by no
+  // message. Any thread.
+  bool connected(int peer, uint32_t tag);
 
  private:
   struct Group;
