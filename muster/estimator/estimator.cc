@@ -69,19 +69,23 @@ struct Estimator::Impl {
     return CheckpointManager(directory(), {.fs = config.fs, .clock = config.clock});
   }
 
-  // Values for a runner: those of `path`, else of the latest checkpoint, else none.
-  void load(ModelRunner& runner, const std::optional<std::string>& path, const char* what) {
+  // Values for a runner: those of `path`, else of the latest checkpoint, else none. Returns the
+  // prefix they are from, for by now there may be a newer one.
+  std::string load(ModelRunner& runner, const std::optional<std::string>& path, const char* what) {
     const CheckpointManager manager(directory(), {.fs = config.fs, .clock = config.clock});
     if (path) {
       const Checkpoint checkpoint = manager.load(*path);
       runner.load(&checkpoint, *path);
-    } else if (const auto loaded = manager.load_latest()) {
-      runner.load(&loaded->checkpoint, loaded->prefix);
-    } else {
-      log::info(fmt::format("there is no checkpoint in {}: {} with freshly initialised variables",
-                            directory(), what));
-      runner.load(nullptr, "");
+      return *path;
     }
+    if (const auto loaded = manager.load_latest()) {
+      runner.load(&loaded->checkpoint, loaded->prefix);
+      return loaded->prefix;
+    }
+    log::info(fmt::format("there is no checkpoint in {}: {} with freshly initialised variables",
+                          directory(), what));
+    runner.load(nullptr, "");
+    return "";
   }
 
   void write_metrics(const std::string& eval_dir, const EvalResult& result,
@@ -227,7 +231,7 @@ EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& o
         std::make_unique<ModelRunner>(impl_->model_fn, Mode::kEval, impl_->seed(), impl_->params);
   }
   ModelRunner& runner = *impl_->eval_runner;
-  impl_->load(runner, options.checkpoint_path, "evaluating");
+  const std::string checkpoint = impl_->load(runner, options.checkpoint_path, "evaluating");
   EvalResult result =
       muster::evaluate(runner, input_fn(InputContext{}),
                        {.steps = options.steps, .seed = impl_->seed(), .interrupted = [] {
@@ -239,9 +243,7 @@ EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& o
   }
   log::info(fmt::format("evaluated step {}{}:{}", static_cast<int64_t>(result.at("global_step")),
                         options.name.empty() ? "" : " (" + options.name + ")", text));
-  impl_->write_metrics(
-      eval_dir(options.name), result,
-      options.checkpoint_path.value_or(impl_->checkpoints().latest().value_or("")));
+  impl_->write_metrics(eval_dir(options.name), result, checkpoint);
   return result;
 }
 

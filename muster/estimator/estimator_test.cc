@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <csignal>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
@@ -138,6 +140,23 @@ TEST(EstimatorTest, EachExampleOncePerEpochAcrossRestarts) {
   }
 }
 
+TEST(EstimatorTest, TheCheckpointBeforeTheFirstStepLosesNoBatch) {
+  TempDirectory directory;
+  class FailAtOnce : public Hook {
+   public:
+    void after_step(const StepInfo&) override { throw internal_error("the power went"); }
+  };
+  const Error error = error_of([&] {
+    Estimator(two_layers, quiet(directory / "m"))
+        .train(input(50, 7), {.max_steps = 12, .hooks = {std::make_shared<FailAtOnce>()}});
+  });
+  EXPECT_EQ(error.message(), "the power went");
+  EXPECT_EQ(latest(directory / "m").global_step, 0);
+  Estimator(two_layers, quiet(directory / "m")).train(input(50, 7), {.max_steps = 12});
+  Estimator(two_layers, quiet(directory / "whole")).train(input(50, 7), {.max_steps = 12});
+  EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "whole")));
+}
+
 TEST(EstimatorTest, TheSameSeedGivesTheSameBitsAnotherSeedOthers) {
   TempDirectory directory;
   for (const auto& [name, seed] : {std::pair{"a", 7u}, std::pair{"b", 7u}, std::pair{"c", 8u}}) {
@@ -147,6 +166,237 @@ TEST(EstimatorTest, TheSameSeedGivesTheSameBitsAnotherSeedOthers) {
   }
   EXPECT_TRUE(same_bits(latest(directory / "a"), latest(directory / "b")));
   EXPECT_FALSE(same_bits(latest(directory / "a"), latest(directory / "c")));
+}
+
+// --- numbers against a computation of its own: loops in double, no library ---
+
+struct PlainModel {
+  // [in][out], row-major; parameters and, of the same form, gradients and slots.
+  using Numbers = std::map<std::string, std::vector<double>>;
+  static constexpr int64_t kHidden = 16, kClasses = 2;
+
+  // Mean cross-entropy over the rows, with its gradients.
+  static double gradients(const Numbers& w, const std::vector<std::vector<double>>& x,
+                          const std::vector<int64_t>& labels, Numbers* g) {
+    for (const auto& [name, values] : w) (*g)[name].assign(values.size(), 0);
+    double loss = 0;
+    const double share = 1.0 / static_cast<double>(x.size());
+    for (size_t r = 0; r < x.size(); ++r) {
+      std::vector<double> hidden(kHidden), logits(kClasses), dlogits(kClasses);
+      for (int64_t h = 0; h < kHidden; ++h) {
+        double sum = w.at("net/dense/bias")[h];
+        for (int64_t i = 0; i < testing::kFeatures; ++i)
+          sum += x[r][i] * w.at("net/dense/kernel")[i * kHidden + h];
+        hidden[h] = std::max(sum, 0.0);
+      }
+      double total = 0;
+      for (int64_t c = 0; c < kClasses; ++c) {
+        logits[c] = w.at("net/dense_1/bias")[c];
+        for (int64_t h = 0; h < kHidden; ++h)
+          logits[c] += hidden[h] * w.at("net/dense_1/kernel")[h * kClasses + c];
+        total += std::exp(logits[c]);
+      }
+      loss += share * (std::log(total) - logits[labels[r]]);
+      for (int64_t c = 0; c < kClasses; ++c) {
+        dlogits[c] = share * (std::exp(logits[c]) / total - (c == labels[r] ? 1 : 0));
+        (*g)["net/dense_1/bias"][c] += dlogits[c];
+      }
+      for (int64_t h = 0; h < kHidden; ++h) {
+        double dhidden = 0;
+        for (int64_t c = 0; c < kClasses; ++c) {
+          (*g)["net/dense_1/kernel"][h * kClasses + c] += hidden[h] * dlogits[c];
+          dhidden += w.at("net/dense_1/kernel")[h * kClasses + c] * dlogits[c];
+        }
+        if (hidden[h] <= 0) continue;
+        (*g)["net/dense/bias"][h] += dhidden;
+        for (int64_t i = 0; i < testing::kFeatures; ++i)
+          (*g)["net/dense/kernel"][i * kHidden + h] += x[r][i] * dhidden;
+      }
+    }
+    return loss;
+  }
+};
+
+struct NumericsCase {
+  std::string optimizer;
+  DType dtype;
+  double tolerance;  // relative to the largest weight
+};
+
+class NumericsTest : public ::testing::TestWithParam<NumericsCase> {};
+
+TEST_P(NumericsTest, FiveStepsEqualAPlainComputationInDouble) {
+  TempDirectory directory;
+  constexpr int64_t kRows = 40, kBatch = 8, kSteps = 5;
+  class Losses : public Hook {
+   public:
+    void after_step(const StepInfo& info) override { all.push_back(info.loss); }
+    std::vector<double> all;
+  };
+  const auto losses = std::make_shared<Losses>();
+  RunConfig config = quiet(directory / "m");
+  config.keep_checkpoint_max = 0;
+  const auto& [optimizer, dtype, tolerance] = GetParam();
+  const ModelFn model = [dtype = dtype](const Features& features, const Labels& labels, Mode mode,
+                                        ModelContext& context) {
+    const Features converted(Element::dict({{"x", features["x"].to(dtype)}}));
+    return two_layers(converted, labels, mode, context);
+  };
+  Estimator estimator(model, config, {{"optimizer", optimizer}});
+  estimator.train([] { return examples(kRows).batch(kBatch); },
+                  {.max_steps = kSteps, .hooks = {losses}});
+  const Checkpoint start = CheckpointManager(directory / "m").load(directory / "m/model.ckpt-0");
+  const Checkpoint end = latest(directory / "m");
+
+  PlainModel::Numbers w, g, first, second;
+  for (const char* name :
+       {"net/dense/kernel", "net/dense/bias", "net/dense_1/kernel", "net/dense_1/bias"}) {
+    const Tensor flat = start.tensors.at(name).to(kFloat64).reshape({-1});
+    w[name].assign(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
+    first[name].assign(w[name].size(), 0);
+    second[name].assign(w[name].size(), 0);
+  }
+  const auto data = examples(kRows).batch(kRows).iterator();
+  Element all;
+  ASSERT_TRUE(data->next(&all));
+  const Batch batch = to_batch(all);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    std::vector<std::vector<double>> x;
+    std::vector<int64_t> labels;
+    for (int64_t r = step * kBatch; r < (step + 1) * kBatch; ++r) {
+      x.emplace_back();
+      for (int64_t i = 0; i < testing::kFeatures; ++i)
+        x.back().push_back(batch.features["x"][r][i].item<double>());
+      labels.push_back(batch.labels.tensor()[r].item<int64_t>());
+    }
+    const double loss = PlainModel::gradients(w, x, labels, &g);
+    EXPECT_NEAR(losses->all.at(size_t(step)), loss, tolerance * loss);
+    const double t = static_cast<double>(step + 1);
+    for (auto& [name, values] : w) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        double &m = first[name][i], &v = second[name][i];
+        const double gradient = g[name][i];
+        if (optimizer == "adam") {
+          m = 0.9 * m + 0.1 * gradient;
+          v = 0.999 * v + 0.001 * gradient * gradient;
+          const double rate = 0.01 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+          values[i] -= rate * m / (std::sqrt(v) + 1e-7);
+        } else if (optimizer == "momentum") {
+          m = 0.9 * m - 0.05 * gradient;
+          values[i] += m;
+        } else {
+          values[i] -= 0.1 * gradient;
+        }
+      }
+    }
+  }
+  double largest = 0;
+  for (const auto& [name, values] : w) {
+    for (double value : values) largest = std::max(largest, std::abs(value));
+  }
+  for (const auto& [name, values] : w) {
+    const Tensor expected = torch::tensor(values, kFloat64);
+    const Tensor trained = end.tensors.at(name).to(kFloat64).reshape({-1});
+    EXPECT_EQ(end.tensors.at(name).scalar_type(), dtype);
+    EXPECT_LT((trained - expected).abs().max().item<double>(), tolerance * largest) << name;
+    EXPECT_GT((trained - start.tensors.at(name).reshape({-1})).abs().max().item<double>(), 1e-3);
+  }
+}
+// In float32 Adam shows rounding most: it divides by the size of gradients that nearly cancel.
+INSTANTIATE_TEST_SUITE_P(Optimizers, NumericsTest,
+                         ::testing::Values(NumericsCase{"sgd", kFloat32, 1e-6},
+                                           NumericsCase{"momentum", kFloat32, 1e-6},
+                                           NumericsCase{"adam", kFloat32, 1e-5},
+                                           NumericsCase{"sgd", kFloat64, 1e-12},
+                                           NumericsCase{"momentum", kFloat64, 1e-12},
+                                           NumericsCase{"adam", kFloat64, 1e-12}));
+
+// Two Estimators in two threads do not disturb each other: each gets the bits it gets alone.
+TEST(EstimatorTest, TwoThreadsTwoEstimators) {
+  TempDirectory directory;
+  const auto run = [&](const std::string& model_dir, uint64_t seed) {
+    RunConfig config = quiet(directory / model_dir);
+    config.random_seed = seed;
+    Estimator estimator(two_layers, config, {{"optimizer", "adam"}, {"dropout", 0.2}});
+    train_and_evaluate(estimator, {.input_fn = input(50, 7), .max_steps = 40},
+                       {.input_fn = input(50, 25, 1)});
+  };
+  for (uint64_t seed : {1, 2}) run(fmt::format("alone{}", seed), seed);
+  std::thread other([&] { run("beside1", 1); });
+  run("beside2", 2);
+  other.join();
+  for (int seed : {1, 2}) {
+    EXPECT_TRUE(same_bits(latest(directory / fmt::format("alone{}", seed)),
+                          latest(directory / fmt::format("beside{}", seed))));
+  }
+}
+
+// Bytes the program holds on the heap; always 0 under the sanitizers, which look for leaks
+// themselves.
+size_t heap_in_use() { return mallinfo2().uordblks; }
+
+TEST(EstimatorTest, NothingPilesUpOverManyCalls) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"), {{"optimizer", "adam"}});
+  const auto round = [&] {
+    estimator.train(input(40, 8), {.steps = 1});
+    for (int i = 0; i < 20; ++i) estimator.evaluate(input(40, 8, 1));
+    Prediction prediction;
+    Predictions predictions = estimator.predict(input(40, 8, 1));
+    while (predictions.next(&prediction)) continue;
+  };
+  for (int i = 0; i < 3; ++i) round();  // what is made once
+  const size_t before = heap_in_use();
+  for (int i = 0; i < 10; ++i) round();
+  EXPECT_LT(heap_in_use(), before + 100'000);  // 500 bytes an evaluation would show
+}
+
+TEST(EstimatorTest, PredictionsSurviveAMoveOfTheEstimator) {
+  TempDirectory directory;
+  Estimator first(two_layers, quiet(directory / "m"));
+  Predictions predictions = first.predict([] { return examples(3).batch(2); });
+  const Estimator second = std::move(first);
+  Prediction prediction;
+  int64_t rows = 0;
+  while (predictions.next(&prediction)) ++rows;
+  EXPECT_EQ(rows, 3);
+}
+
+TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
+  const std::pair<std::function<void(RunConfig&)>, const char*> cases[] = {
+      {[](RunConfig& c) { c.save_summary_steps = -1; },
+       "RunConfig.save_summary_steps is -1; it must be 0 or more"},
+      {[](RunConfig& c) { c.save_checkpoints_steps = -5; },
+       "RunConfig.save_checkpoints_steps is -5; it must be 0 or more"},
+      {[](RunConfig& c) {
+         c.save_checkpoints_steps = std::nullopt;
+         c.save_checkpoints_secs = -0.5;
+       },
+       "RunConfig.save_checkpoints_secs is -0.5; it must be 0 or more"},
+      {[](RunConfig& c) { c.save_checkpoints_secs = 60; },
+       "RunConfig sets both save_checkpoints_steps (10) and save_checkpoints_secs (60)"},
+      {[](RunConfig& c) { c.keep_checkpoint_max = -1; },
+       "RunConfig.keep_checkpoint_max is -1; it must be 0 (keep all) or more"},
+      {[](RunConfig& c) { c.keep_checkpoint_every_n_hours = 0; },
+       "RunConfig.keep_checkpoint_every_n_hours is 0; it must be more than 0"},
+      {[](RunConfig& c) { c.log_step_count_steps = 0; },
+       "RunConfig.log_step_count_steps is 0; it must be more than 0"},
+      {[](RunConfig& c) { c.session_creation_timeout_secs = std::nan(""); },
+       "RunConfig.session_creation_timeout_secs is nan; it must be more than 0"},
+      {[](RunConfig& c) { c.eval_distribute = distribute::multi_worker_mirrored(); },
+       "not supported: RunConfig.eval_distribute = MultiWorkerMirrored"},
+  };
+  for (const auto& [change, message] : cases) {
+    RunConfig config = quiet("m");
+    change(config);
+    const Error error = error_of([&] { Estimator estimator(two_layers, config); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(), HasSubstr(message));
+  }
+  EXPECT_THAT(error_of([] { Estimator estimator(nullptr, {}); }).message(),
+              HasSubstr("needs a model function"));
+  EXPECT_THAT(error_of([] { Estimator estimator(two_layers, {}, json::array()); }).message(),
+              HasSubstr("JSON object"));
 }
 
 TEST(EstimatorTest, EvaluatingTouchesNoTrainingWeights) {
@@ -218,6 +468,29 @@ TEST(EstimatorTest, TensorBoardFindsLossRatesAndMetrics) {
   EXPECT_THAT(steps["m/examples/sec"], ::testing::ElementsAre(10, 20));
   EXPECT_THAT(steps["eval/accuracy"], ::testing::ElementsAre(10, 20));
   EXPECT_THAT(steps["eval/loss"], ::testing::ElementsAre(10, 20));
+}
+
+// Metrics are filed under the checkpoint they are of, also when a newer one appears meanwhile.
+TEST(EstimatorTest, AnEvaluationNamesTheCheckpointItRead) {
+  TempDirectory directory;
+  Estimator(two_layers, quiet(directory / "m")).train(input(50, 5), {.max_steps = 10});
+  {
+    Estimator estimator(two_layers, quiet(directory / "m"));
+    const EvalResult result = estimator.evaluate([&] {
+      Estimator(two_layers, quiet(directory / "m")).train(input(50, 5), {.max_steps = 20});
+      return examples(20).batch(10);
+    });
+    EXPECT_EQ(result.at("global_step"), 10);
+  }
+  const auto files = formats::list_event_files(local_file_system(), directory / "m/eval").value();
+  ASSERT_EQ(files.size(), 1u);
+  std::vector<std::string> named;
+  for (const auto& event : formats::read_events(local_file_system(), files[0]).value().events) {
+    for (const auto& value : event.values) {
+      if (value.tag == "checkpoint_path") named.push_back(std::get<std::string>(value.value));
+    }
+  }
+  EXPECT_THAT(named, ::testing::ElementsAre(::testing::EndsWith("model.ckpt-10")));
 }
 
 TEST(TrainAndEvaluateTest, EvaluatesEverySaveAndTheEnd) {

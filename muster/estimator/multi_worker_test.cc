@@ -1,14 +1,12 @@
 // Laws of training on several workers, each a thread with its own TF_CONFIG and its own Estimator.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <set>
 
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/test_model.h"
+#include "muster/net/port.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster {
@@ -21,24 +19,11 @@ using testing::largest_difference;
 using testing::same_bits;
 using testing::two_layers;
 
-// A port nobody listens on just now.
-int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) throw from_errno(errno, "bind");
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
 struct Cluster {
   explicit Cluster(int workers, bool chief = false) {
     std::vector<std::string> addresses;
-    for (int i = 0; i < workers; ++i)
-      addresses.push_back("127.0.0.1:" + std::to_string(free_port()));
+    for (int port : net::free_ports(workers))
+      addresses.push_back("127.0.0.1:" + std::to_string(port));
     if (chief) {
       spec["chief"] = {addresses.front()};
       addresses.erase(addresses.begin());
@@ -276,6 +261,80 @@ TEST(MultiWorkerTest, DifferentModelsAreNamedOnEveryWorker) {
     }
   });
   EXPECT_EQ(named, 2);
+}
+
+// What breaks on one worker, in its own code, is told to the others at once and with its cause.
+TEST(MultiWorkerTest, AnExceptionOnOneWorkerReachesTheOthers) {
+  class Throw : public Hook {
+   public:
+    explicit Throw(bool saving) : saving_(saving) {}
+    void after_step(const StepInfo& info) override {
+      if (!saving_ && info.global_step == 3) throw std::runtime_error("the hook broke");
+    }
+    void after_save(int64_t step, const std::string&) override {
+      if (saving_ && step == 10) throw std::runtime_error("the hook broke");
+    }
+
+   private:
+    bool saving_;
+  };
+  const InputFn input = [] { return examples(60).repeat().global_batch(12); };
+  const struct {
+    const char* where;
+    int rank;  // that fails
+    const char* message;
+  } cases[] = {{"model_fn", 1, "the model broke"}, {"model_fn", 0, "the model broke"},
+               {"hook", 1, "the hook broke"},      {"after_save", 0, "the hook broke"},
+               {"evaluation", 0, "no such data"},  {"input", 1, "no such data"}};
+  for (const auto& fault : cases) {
+    SCOPED_TRACE(fmt::format("{} on worker {}", fault.where, fault.rank));
+    const std::string where = fault.where;
+    TempDirectory directory;
+    const Cluster cluster(2);
+    std::atomic<int> told{0};
+    testing::run_ranks(2, [&](int rank) {
+      const bool here = rank == fault.rank;
+      const ModelFn model = [&](const Features& features, const Labels& labels, Mode mode,
+                                ModelContext& context) {
+        if (here && where == "model_fn" && context.global_step() == 2)
+          throw std::runtime_error("the model broke");
+        return two_layers(features, labels, mode, context);
+      };
+      const InputFn broken = []() -> Dataset { throw not_found("no such data"); };
+      std::vector<std::shared_ptr<Hook>> hooks;
+      if (here && (where == "hook" || where == "after_save"))
+        hooks.push_back(std::make_shared<Throw>(where == "after_save"));
+      Estimator estimator(model, config_of(directory / "m", cluster.environment(rank)));
+      try {
+        train_and_evaluate(estimator,
+                           {.input_fn = here && where == "input" ? broken : input,
+                            .max_steps = 25,
+                            .hooks = hooks},
+                           {.input_fn = where == "evaluation" ? broken : input, .steps = 1});
+        ADD_FAILURE() << "worker " << rank << " went on";
+      } catch (const std::exception& error) {
+        EXPECT_THAT(error.what(), HasSubstr(fault.message)) << "worker " << rank;
+        if (!here) {
+          EXPECT_THAT(error.what(), HasSubstr(fmt::format("worker {}", fault.rank)));
+        }
+        ++told;
+      }
+    });
+    EXPECT_EQ(told, 2);
+  }
+}
+
+// A process may train again and again: every call is a group of its own.
+TEST(MultiWorkerTest, TrainingManyTimesInOneProcess) {
+  TempDirectory directory;
+  on_workers(2, directory / "m", two_layers, json::object(), [&](Estimator& estimator, int) {
+    for (int64_t end = 1; end <= 6; ++end) {
+      const TrainResult result = estimator.train(
+          [] { return examples(24).repeat().global_batch(12); }, {.max_steps = end});
+      EXPECT_EQ(result.global_step, end);
+      EXPECT_EQ(result.steps, 1);
+    }
+  });
 }
 
 TEST(MultiWorkerTest, ANonFiniteLossOfOneWorkerEndsAll) {

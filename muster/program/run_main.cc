@@ -46,6 +46,7 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->default_str(text(flags.learning_rate));
   app.add_option("--seed", flags.seed,
                  "Decides initial values and order; the same seed gives the same bits")
+      ->check(CLI::NonNegativeNumber)
       ->default_str(text(flags.seed));
   app.add_option("--save_checkpoints_steps", flags.save_checkpoints_steps,
                  "Save (and evaluate) every so many steps");
