@@ -11,6 +11,11 @@
 #include "muster/base/error.h"
 
 namespace muster::plan {
+namespace {
+
+constexpr int64_t kNearlyEmpty = 8;  // a bucket filled less than 1 / 8
+
+}  // namespace
 
 std::vector<Bucket> plan_buckets(std::span<const FlatParameter> layout,
                                  const BucketOptions& options) {
@@ -41,7 +46,8 @@ std::vector<Bucket> plan_buckets(std::span<const FlatParameter> layout,
     bool fits = false;
     if (found != open.end()) {
       const int64_t limit = found->second == 0 ? options.first_bucket_bytes : options.bucket_bytes;
-      fits = buckets[found->second].bytes + entry.bytes <= limit;
+      const int64_t filled = buckets[found->second].bytes;
+      fits = filled + entry.bytes <= limit || filled < limit / kNearlyEmpty;
     }
     if (!fits) {
       open[entry.dtype] = buckets.size();

@@ -37,8 +37,9 @@ struct BucketOptions {
 
 // Cuts `layout` into buckets. Backward finishes the last layers first, so filling starts at the end
 // of the layout: bucket 0 holds the last parameters. A parameter is never split; a bucket passes
-// its limit only when it holds one parameter. Throws InvalidArgument for limits below 1 byte,
-// negative sizes and parameters listed twice.
+// its limit only when it holds one parameter, or was less than an eighth full before: a message of
+// its own for a few biases costs more than it hides. Throws InvalidArgument for limits below 1
+// byte, negative sizes and parameters listed twice.
 std::vector<Bucket> plan_buckets(std::span<const FlatParameter> layout,
                                  const BucketOptions& options = {});
 
