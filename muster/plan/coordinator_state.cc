@@ -442,8 +442,10 @@ bool CoordinatorState::all_done() const {
 }
 
 bool CoordinatorState::drained() const {
-  return joiners_.empty() && std::all_of(members_.begin(), members_.end(),
-                                         [](const auto& item) { return item.second.gone; });
+  // Who joins when all are done wants the next group, and may have to find it elsewhere.
+  return (joiners_.empty() || all_done()) &&
+         std::all_of(members_.begin(), members_.end(),
+                     [](const auto& item) { return item.second.gone; });
 }
 
 // --- key-value store ---

@@ -398,6 +398,19 @@ TEST(Model, ALongDifferenceIsCut) {
               AllOf(HasSubstr("[a; b; c; d] and 2 more"), HasSubstr("only chief has nothing")));
 }
 
+TEST(End, WhoComesForTheNextGroupHoldsNobodyUp) {
+  CoordinatorState state = group_of(2);
+  for (int rank : {0, 1}) {
+    state.done(caller(rank));
+    state.leave(caller(rank));
+  }
+  Caller again = caller(1);
+  again.incarnation += 100;
+  state.join(again, 1, 2, 1);
+  EXPECT_TRUE(state.drained());
+  EXPECT_FALSE(state.first_failure());
+}
+
 TEST(End, DoneThenGoodbyeIsNoLoss) {
   CoordinatorState state = group_of(2);
   state.done(caller(1));
