@@ -539,10 +539,30 @@ void SharedEngine::check_members(const Operation& operation) {
   if (messenger) throw left(*messenger, operation);
 }
 
+// An operation that every rank has been through is over, whatever happened to a rank afterwards.
+void SharedEngine::finish_what_is_complete() {
+  while (!idle()) {
+    const Operation* oldest = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      oldest = &pending_.front().operation;
+    }
+    const uint64_t sequence = oldest->sequence;
+    const bool barrier = step_ == Step::kPosted && oldest->kind == OperationKind::kBarrier &&
+                         sequence <= posted_ && all_at(Counter::kPosted, sequence);
+    const bool complete =
+        barrier || (step_ == Step::kCompleting && all_at(Counter::kCompleted, sequence));
+    if (!complete) return;
+    if (barrier) advance_own(Counter::kCompleted, sequence);
+    finish_oldest(std::nullopt);
+  }
+}
+
 // Ends everything that is outstanding when the group has failed.
 void SharedEngine::drain() {
   const std::optional<Error> why = failure();
   if (!why) return;
+  finish_what_is_complete();
   bool first = true;
   while (!idle()) {
     std::string what;

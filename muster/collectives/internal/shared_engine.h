@@ -83,6 +83,7 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   std::byte* peer_memory(int peer, const Operation& operation);
   bool declare(const Error& error);
   void finish_oldest(std::optional<Error> error);
+  void finish_what_is_complete();
   void drain();
   bool gone(int peer, const Operation& operation) const;
   std::optional<Error> failure() const;
