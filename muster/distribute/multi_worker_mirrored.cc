@@ -4,9 +4,10 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
-#include "muster/collectives/gloo_communicator.h"
+#include "muster/collectives/connect.h"
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
 #include "muster/control/group.h"
@@ -44,6 +45,20 @@ class CoordinatorStore : public KeyValueStore {
   control::CoordinatorClient& client_;
   std::string prefix_;
 };
+
+// What the options leave open, the environment may settle.
+Transport transport_of(const CommunicationOptions& options) {
+  const auto name = Environment::process().get("MUSTER_TRANSPORT");
+  if (options.implementation != Transport::kAuto || !name || name->empty()) {
+    return options.implementation;
+  }
+  const auto transport = parse_transport(*name);
+  if (!transport) {
+    throw invalid_argument(fmt::format("MUSTER_TRANSPORT is '{}'", *name),
+                           "use auto, gloo or shared_memory");
+  }
+  return *transport;
+}
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
@@ -264,8 +279,9 @@ class MultiWorkerSession : public Session {
   }
 
   void connect() {
-    store_ = std::make_unique<CoordinatorStore>(*client_, "gloo/");
-    communicator_ = make_gloo_communicator({
+    store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
+    communicator_ = make_communicator({
+        .transport = transport_of(options_),
         .rendezvous = store_.get(),
         .rank = cluster_.rank,
         .size = cluster_.num_workers,

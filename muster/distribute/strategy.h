@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "muster/cluster/resolve.h"
+#include "muster/collectives/connect.h"
 #include "muster/distribute/session.h"
 
 namespace muster::distribute {
@@ -39,6 +40,9 @@ using StrategyPtr = std::shared_ptr<const Strategy>;
 StrategyPtr one_device();
 
 struct CommunicationOptions {
+  // How workers exchange gradients. kAuto is also what MUSTER_TRANSPORT says (auto, gloo or
+  // shared_memory), when it is set.
+  Transport implementation = Transport::kAuto;
   int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
   double timeout_seconds =
       1800;  // after which one collective gives up; dead peers are noticed long before
