@@ -16,28 +16,39 @@ ThreadHub::ThreadHub(int size, std::chrono::milliseconds timeout)
     : size_(size),
       timeout_(timeout),
       operations_{std::vector<Operation>(size), std::vector<Operation>(size)},
-      arrived_(size, 0) {}
+      arrived_(size, 0),
+      reading_(size, false) {}
 
 void ThreadHub::meet(int rank, const Operation& operation) {
+  stop_reading(rank);
   std::unique_lock lock(mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
   const uint64_t target = ++arrived_[rank];
-  if (std::ranges::all_of(arrived_, [&](uint64_t at) { return at >= target; })) {
+  // Whoever left while others had yet to come took its buffers along.
+  if (!gone_ && std::ranges::all_of(arrived_, [&](uint64_t at) { return at >= target; })) {
     meeting_ = target;
+    reading_.assign(size_, true);
     changed_.notify_all();
   }
-  const bool ended =
-      changed_.wait_for(lock, timeout_, [&] { return meeting_ >= target || gone_.has_value(); });
+  changed_.wait_until(lock, deadline, [&] { return meeting_ >= target || gone_.has_value(); });
   if (meeting_ >= target) return;
-  if (!ended) {
+  const bool late = std::chrono::steady_clock::now() >= deadline;
+  std::optional<Error> timeout;
+  if (!gone_ || (late && gone_->kind == ErrorKind::kTimeout)) {
     std::vector<std::string> missing;
     for (int r = 0; r < size_; ++r) {
       if (arrived_[r] < target) missing.push_back(std::to_string(r));
     }
-    throw Error(
+    timeout.emplace(
         ErrorKind::kTimeout,
         fmt::format("{} on rank {} of {}: rank {} did not take part within {} ms",
                     operation.describe(), rank, size_, join(missing, ", "), timeout_.count()));
+    if (!gone_) gone_ = Gone{rank, timeout->kind(), timeout->message()};
+    changed_.notify_all();
   }
+  // The caller frees this rank's buffers next. Readers are busy copying, so this wait is short.
+  changed_.wait(lock, [&] { return std::ranges::none_of(reading_, [](bool r) { return r; }); });
+  if (timeout) throw *timeout;
   if (gone_->rank == rank) {
     throw Error(gone_->kind, fmt::format("{} on rank {} of {} was aborted: {}",
                                          operation.describe(), rank, size_, gone_->reason));
@@ -47,7 +58,19 @@ void ThreadHub::meet(int rank, const Operation& operation) {
                           rank, size_, gone_->rank, gone_->reason));
 }
 
+void ThreadHub::stop_reading(int rank) {
+  const std::lock_guard lock(mutex_);
+  if (!reading_[rank]) return;
+  reading_[rank] = false;
+  changed_.notify_all();
+}
+
 void ThreadHub::execute(int rank, const Operation& operation) {
+  const struct Reading {
+    ThreadHub& hub;
+    int rank;
+    ~Reading() { hub.stop_reading(rank); }
+  } reading{*this, rank};
   std::vector<Operation>& all = operations_[operation.sequence % 2];
   all[rank] = operation;  // read by others only after the next meeting
   all[rank].owner.reset();

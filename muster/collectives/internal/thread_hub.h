@@ -19,9 +19,9 @@ class ThreadHub {
   ThreadHub(int size, std::chrono::milliseconds timeout);
   int size() const { return size_; }
 
-  // Takes part in `operation` as `rank`; returns when the rank's buffers are complete and no other
-  // rank reads them. Throws PeerLost, Timeout, Cancelled or InvalidArgument, as communicator.h
-  // says.
+  // Takes part in `operation` as `rank`; returns when the rank's buffers are complete. No other
+  // rank reads them any more then, also when it throws. Throws PeerLost, Timeout, Cancelled or
+  // InvalidArgument, as communicator.h says.
   void execute(int rank, const Operation& operation);
   // Ends what `rank` and, because of it, the others are blocked in.
   void abort(int rank, ErrorKind kind, const std::string& reason);
@@ -29,8 +29,10 @@ class ThreadHub {
   void leave(int rank, const Error* error);
 
  private:
-  // Waits for all ranks; `operation` is what `rank` waits in.
+  // Waits for all ranks; `operation` is what `rank` waits in. From then on `rank` may read the
+  // others' buffers, until it comes to the next meeting or calls stop_reading().
   void meet(int rank, const Operation& operation);
+  void stop_reading(int rank);
 
   const int size_;
   const std::chrono::milliseconds timeout_;
@@ -41,6 +43,7 @@ class ThreadHub {
   std::vector<Operation> operations_[2];
   std::vector<uint64_t> arrived_;  // meetings each rank has come to
   uint64_t meeting_ = 0;           // meetings completed
+  std::vector<bool> reading_;      // ranks that may be in others' buffers now
   struct Gone {
     int rank;
     ErrorKind kind;
