@@ -88,7 +88,10 @@ struct CoordinatorClient::Impl {
         if (verdict.state == State::kFailed) throw to_error(*verdict.failure);
         missing = describe(verdict.missing);
       } else {
-        missing = fmt::format("{} ({:.0f} s)", chief, since(start));
+        // A name may appear in DNS together with its task; a wrong one never does.
+        const bool unknown = reply.error().message().find("DNS resolution") != std::string::npos;
+        missing = fmt::format("{} ({:.0f} s{})", chief, since(start),
+                              unknown ? ", its host name is not known here" : "");
         std::this_thread::sleep_for(seconds(kRetrySeconds));
         // A channel that was refused may sit out seconds before it tries again; a new one does not.
         channel = std::make_unique<net::CoordinatorChannel>(options.address);

@@ -40,6 +40,8 @@ std::string Failure::describe() const {
                                 : fmt::format("while {}", to_string(phase));
   if (kind == ErrorKind::kPeerLost)
     return fmt::format("{} was lost {}: {}", readable_task(task), where, reason);
+  if (kind == ErrorKind::kCancelled)
+    return fmt::format("{} was stopped {}: {}", readable_task(task), where, reason);
   return fmt::format("{} failed {}: {}: {}", readable_task(task), where, muster::to_string(kind),
                      reason);
 }

@@ -224,6 +224,14 @@ TEST(Liveness, OnlyTheFirstFailureIsKept) {
             "worker 1 failed at step 7 (training): NonFinite: loss is nan");
 }
 
+TEST(Liveness, AStopIsNotCalledAFailure) {
+  CoordinatorState state = group_of(2);
+  state.heartbeat(caller(0), Phase::kEvaluating, 20, 0);
+  state.fail(caller(0), ErrorKind::kCancelled, "evaluation was stopped after 3 batches");
+  EXPECT_EQ(state.first_failure()->describe(),
+            "chief was stopped at step 20 (evaluating): evaluation was stopped after 3 batches");
+}
+
 TEST(Liveness, TheCoordinatorsOwnPauseBlamesNobody) {
   CoordinatorState state = group_of(2);
   for (double now = 0; now < 3; now += 0.5) {

@@ -78,6 +78,16 @@ TEST(MissingWorker, IsNamedSoonAndTheWaitCanBeStopped) {
   }
 }
 
+TEST(MissingWorker, WithAHostNameThatIsNotKnownIsToldSo) {
+  const TempDirectory directory;
+  Program program(mnist(directory / "model", kLong),
+                  worker_of({"no-such-host.invalid:2222", local(net::free_port())}, 1));
+  program.wait_for("is waiting for worker 0 at no-such-host.invalid:2222", 25s);
+  EXPECT_THAT(program.output(), HasSubstr("its host name is not known here"));
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait(25s), 130) << program.output();
+}
+
 TEST(PortInUse, IsSaidWithTheAddressAndAsksForARestart) {
   const TempDirectory directory;
   const BusyPort busy;
