@@ -101,7 +101,8 @@ int main(int argc, char** argv) {
        .examples = "Examples:\n"
                    "  mnist --data_dir=data/mnist --model_dir=model --epochs=3\n"
                    "  muster run --workers=2 -- mnist --data_dir=data/mnist --model_dir=model\n"
-                   "The same command again continues; with all steps done it evaluates.\n",
+                   "The same command again continues; with all steps done it evaluates.\n"
+                   "A checkpoint is saved, and evaluated, after every epoch.\n",
        .defaults = {.data_dir = "data/mnist",
                     .model_dir = "mnist_model",
                     .epochs = 3,

@@ -154,9 +154,15 @@ class MultiWorkerSession : public Session {
                         .save = head[kSave] > 0};
       if (result.any_data) {
         if (!std::isfinite(head[kLoss]) || !std::isfinite(head[kWeight])) {
-          throw Error(ErrorKind::kNonFinite,
-                      fmt::format("the loss over all workers is {} (this worker's: {})",
-                                  head[kLoss], loss));
+          const Error error(ErrorKind::kNonFinite,
+                            fmt::format("the loss over all workers is {} (this worker's: {})",
+                                        head[kLoss], loss));
+          // The worker it comes from can say which number is to blame; the others wait for that.
+          if (std::isfinite(loss)) {
+            await_failure();
+            client_->check_failure();
+          }
+          throw error;
         }
         if (head[kWeight] > 0 || !mean) {
           const double scale = mean ? 1.0 / head[kWeight] : 1.0;
@@ -225,11 +231,7 @@ class MultiWorkerSession : public Session {
     }
     // A connection breaks at once when a peer dies; who died and why is known when the coordinator
     // has noticed.
-    const auto deadline =
-        Clock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
-    while (client_ && !client_->first_failure() && Clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
+    await_failure();
     if (client_) {
       if (const auto failure = client_->first_failure()) return control::to_error(*failure);
     }
@@ -237,6 +239,14 @@ class MultiWorkerSession : public Session {
   }
 
  private:
+  void await_failure() const {
+    const auto deadline =
+        Clock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
+    while (client_ && !client_->first_failure() && Clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
   // Variables that do not train are never exchanged between steps: what a model function writes
   // into them from its own part of the data would make the replicas drift apart, unnoticed.
   void note_versions() {

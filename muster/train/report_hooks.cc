@@ -82,8 +82,9 @@ void ProgressHook::after_save(int64_t, const std::string& prefix) {
 
 void ProgressHook::end(int64_t global_step) {
   clear_line();
-  log::info(fmt::format("training is over at step {}: loss of the last step {:.4f}", global_step,
-                        last_loss_));
+  const bool trained = global_step > first_step_;
+  log::info(fmt::format("training is over at step {}{}", global_step,
+                        trained ? fmt::format(": loss of the last step {:.4f}", last_loss_) : ""));
 }
 
 SummaryHook::SummaryHook(std::shared_ptr<summary::EventWriter> writer, int64_t summary_steps,
