@@ -164,8 +164,25 @@ struct Layers {
 void train_layers(const Settings& settings) {
   Loop loop(settings);
   Layers layers(loop.first().images);
-  Updates update(layers.parameters, settings.momentum);
+  // The Estimator's own update rule: what is compared is everything around it.
+  const optim::Optimizer sgd =
+      optim::sgd({.learning_rate = kLearningRate, .momentum = settings.momentum});
+  std::vector<std::vector<Tensor>> slots(layers.parameters.size());
+  for (size_t p = 0; p < slots.size() && settings.momentum != 0; ++p) {
+    slots[p] = {torch::zeros({layers.parameters[p].numel()})};
+  }
   int64_t steps = 0;
+  const auto update = [&] {
+    torch::NoGradGuard no_grad;
+    for (size_t p = 0; p < slots.size(); ++p) {
+      Tensor& gradient = layers.parameters[p].mutable_grad();
+      sgd.rule().update({.weights = layers.parameters[p].detach().view({-1}),
+                         .gradient = gradient.contiguous().view({-1}),
+                         .slots = slots[p]},
+                        steps - 1);
+      gradient.reset();
+    }
+  };
   loop.run([&](const Batch& batch) {
     layers.context.begin_step(true, steps++, 0);
     const CallContext::Scope scope(layers.context, layers.name);

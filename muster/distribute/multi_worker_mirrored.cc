@@ -100,7 +100,14 @@ class MultiWorkerSession : public Session {
   void finish_build(const optim::TrainOp& train_op) override {
     table_.seal();
     guarded([&] {
-      client_->declare_model(table_.signature());
+      // One line for each variable and each optimizer: all workers must agree on them.
+      std::vector<std::string> signature = table_.signature();
+      for (const auto& entry : train_op.entries) {
+        signature.push_back(fmt::format("optimizer {}: {}, learning rate {}",
+                                        entry.optimizer.name(), entry.optimizer.rule().name(),
+                                        entry.optimizer.rule().learning_rate()));
+      }
+      client_->declare_model(signature);
       parameters_ = std::make_unique<FlatParameters>(
           table_, train_op, [&](int64_t bytes) { return communicator_->allocate(bytes); });
       plan::BucketOptions buckets;

@@ -113,11 +113,11 @@ void Reducer::launch(std::span<const int> buckets) {
 void Reducer::finish(const std::vector<double>& head) {
   torch::NoGradGuard no_grad;
   const auto parameters = static_cast<int64_t>(ready_.size());
-  Tensor front = memory_[0].slice(0, 0, head_size_ + parameters);
-  for (int64_t i = 0; i < head_size_; ++i) front[i].fill_(head[static_cast<size_t>(i)]);
+  const Tensor front = memory_[0].slice(0, 0, head_size_ + parameters);
   AT_DISPATCH_FLOATING_TYPES(front.scalar_type(), "muster_head", [&] {
-    scalar_t* numbers = front.data_ptr<scalar_t>() + head_size_;
-    for (int64_t p = 0; p < parameters; ++p) numbers[p] = ready_[static_cast<size_t>(p)] ? 1 : 0;
+    auto* numbers = front.data_ptr<scalar_t>();
+    for (double number : head) *numbers++ = static_cast<scalar_t>(number);
+    for (bool ready : ready_) *numbers++ = ready ? 1 : 0;
   });
   for (int64_t p = 0; p < parameters; ++p) {
     if (!ready_[static_cast<size_t>(p)]) views_[static_cast<size_t>(p)].zero_();
