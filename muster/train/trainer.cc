@@ -294,6 +294,10 @@ class Run {
       for (const auto& hook : hooks_) hook->after_step(info);
       trace_.lap(StepTrace::kHooks);
       trace_.count_step();
+      // Let go before the next ones are made: they then get the same memory, still in the cache.
+      spec_ = {};
+      batch_ = {};
+      element = {};
       if (timer.due(step_, step.save)) save(feed, timer, /*notify=*/!step.stop);
       if (step.stop) {
         end_on_request(feed, timer);

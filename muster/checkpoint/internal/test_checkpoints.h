@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "muster/checkpoint/checkpoint.h"
