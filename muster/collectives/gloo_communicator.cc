@@ -38,8 +38,8 @@ constexpr int64_t kMaxInlineBytes = 16 * 1024;
 constexpr uint32_t kHeaderTag = 0;
 constexpr int64_t kWindow = 4;              // segments of one peer that may be on their way at once
 constexpr auto kWatch = milliseconds(500);  // how often a long wait is looked into
-constexpr auto kFarewell = milliseconds(1000);  // for peers to say goodbye as well
-constexpr auto kLastWords = milliseconds(200);  // for a failed rank's reason to get out
+constexpr auto kFarewell = milliseconds(1000);   // for peers to say goodbye as well
+constexpr auto kLastWords = milliseconds(1000);  // for a failed rank's reason to be read
 
 // Every operation starts with one of these to every peer; small operations carry their payload
 // behind it. It is what makes differing calls an error instead of a hang. A rank that leaves sends
@@ -635,7 +635,8 @@ void GlooCommunicator::finish(const Error* error) {
     for (const auto& send : goodbyes_) send->wait(remaining());
     for (const auto& peer : peers_) {
       const auto& header = peer->header[(sequence_ + 1) % 2];
-      if (error == nullptr && header) header->wait(remaining());
+      // A peer that has read our reason says goodbye too, or has left already.
+      if (header) header->wait(remaining());
     }
   } catch (const std::exception&) {
     // A peer that does not listen is not waited for any longer.
