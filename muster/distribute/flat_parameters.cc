@@ -142,22 +142,32 @@ void FlatParameters::lay_out(const Allocate& allocate) {
       }
     }
   }
+  for (const Parameter& parameter : parameters_) {
+    segments_.push_back(segment(optimizers_[static_cast<size_t>(parameter.optimizer)],
+                                parameter.buffer, parameter.offset,
+                                parameter.offset + parameter.elements));
+  }
 }
 
 void FlatParameters::check_entries(const optim::TrainOp& train_op) const {
-  const auto names = [](const auto& all, const auto& name_of) {
+  const auto optimizer_at = [&](size_t e) -> const std::string& {
+    return optimizers_[static_cast<size_t>(optimizer_of_entry_[e])].name;
+  };
+  bool same = train_op.entries.size() == optimizer_of_entry_.size();
+  for (size_t e = 0; same && e < optimizer_of_entry_.size(); ++e) {
+    same = train_op.entries[e].optimizer.name() == optimizer_at(e);
+  }
+  if (same) return;
+  const auto names = [](size_t count, const auto& name_of) {
     std::string text;
-    for (const auto& one : all) text += (text.empty() ? "" : ", ") + name_of(one);
+    for (size_t e = 0; e < count; ++e) text += (text.empty() ? "" : ", ") + name_of(e);
     return text;
   };
-  const std::string now =
-      names(train_op.entries, [](const auto& entry) { return entry.optimizer.name(); });
-  const std::string built = names(
-      optimizer_of_entry_, [&](int optimizer) { return optimizers_[size_t(optimizer)].name; });
-  if (now == built) return;
   throw invalid_argument(
-      fmt::format("the optimizers of the train_op are now: {}; when the model was built: {}", now,
-                  built),
+      fmt::format("the optimizers of the train_op are now: {}; when the model was built: {}",
+                  names(train_op.entries.size(),
+                        [&](size_t e) { return train_op.entries[e].optimizer.name(); }),
+                  names(optimizer_of_entry_.size(), optimizer_at)),
       "return the same minimize() entries in every step; a loss may be multiplied by 0 instead");
 }
 
@@ -169,17 +179,14 @@ const optim::Optimizer& FlatParameters::rule_of(const optim::TrainOp& train_op,
   throw internal_error("an optimizer without an entry");
 }
 
-void FlatParameters::update_run(const optim::Optimizer& optimizer, OptimizerState& state,
-                                int buffer, int64_t begin, int64_t end, const Tensor& gradient,
-                                double scale) {
+optim::Segment FlatParameters::segment(const OptimizerState& state, int buffer, int64_t begin,
+                                       int64_t end) const {
   const auto b = static_cast<size_t>(buffer);
-  optim::Segment segment{.weights = buffers_[b].weights.slice(0, begin, end),
-                         .gradient = gradient,
-                         .gradient_scale = scale};
+  optim::Segment segment{.weights = buffers_[b].weights.slice(0, begin, end)};
   const int64_t origin = state.ranges[b].first;
   for (const auto& slot : state.slots)
     segment.slots.push_back(slot[b].slice(0, begin - origin, end - origin));
-  optimizer.rule().update(segment, *state.iterations.data_ptr<int64_t>());
+  return segment;
 }
 
 void FlatParameters::update_flat(const optim::TrainOp& train_op,
@@ -203,8 +210,10 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
            ++p) {
         end = parameters_[p].offset + parameters_[p].padded;
       }
-      update_run(optimizer, state, first.buffer, first.offset, end,
-                 gradients[static_cast<size_t>(first.buffer)].slice(0, first.offset, end), scale);
+      optim::Segment run = segment(state, first.buffer, first.offset, end);
+      run.gradient = gradients[static_cast<size_t>(first.buffer)].slice(0, first.offset, end);
+      run.gradient_scale = scale;
+      optimizer.rule().update(run, *state.iterations.data_ptr<int64_t>());
     }
     ++*state.iterations.data_ptr<int64_t>();
   }
@@ -212,13 +221,19 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
 
 void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scale) {
   torch::NoGradGuard no_grad;
-  for (const Parameter& parameter : parameters_) {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const Parameter& parameter = parameters_[p];
     Tensor& gradient = parameter.variable->value().mutable_grad();
     if (!gradient.defined()) continue;
-    update_run(rule_of(train_op, parameter.optimizer),
-               optimizers_[static_cast<size_t>(parameter.optimizer)], parameter.buffer,
-               parameter.offset, parameter.offset + parameter.elements,
-               gradient.contiguous().view({-1}), scale);
+    optim::Segment& segment = segments_[p];
+    segment.gradient = gradient.contiguous().view({-1});
+    segment.gradient_scale = scale;
+    rule_of(train_op, parameter.optimizer)
+        .rule()
+        .update(
+            segment,
+            *optimizers_[static_cast<size_t>(parameter.optimizer)].iterations.data_ptr<int64_t>());
+    segment.gradient.reset();
     gradient.reset();
   }
   for (OptimizerState& state : optimizers_) ++*state.iterations.data_ptr<int64_t>();

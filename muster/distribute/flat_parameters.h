@@ -73,14 +73,15 @@ class FlatParameters {
   void assign(VariableTable& table, const optim::TrainOp& train_op);
   void lay_out(const Allocate& allocate);
   const optim::Optimizer& rule_of(const optim::TrainOp& train_op, int optimizer) const;
-  void update_run(const optim::Optimizer& optimizer, OptimizerState& state, int buffer,
-                  int64_t begin, int64_t end, const Tensor& gradient, double scale);
+  // The weights and slots of elements [begin, end) of a buffer, without a gradient.
+  optim::Segment segment(const OptimizerState& state, int buffer, int64_t begin, int64_t end) const;
 
   std::vector<Parameter> parameters_;
   std::vector<Buffer> buffers_;
   std::vector<OptimizerState> optimizers_;
   std::vector<int> optimizer_of_entry_;
   std::vector<std::vector<int>> entry_parameters_;
+  std::vector<optim::Segment> segments_;  // [parameter]
 };
 
 }  // namespace muster::distribute

@@ -16,6 +16,7 @@
 #include <tuple>
 
 #include "muster/base/error.h"
+#include "muster/base/library_settings.h"
 #include "muster/base/log.h"
 
 namespace muster::launch {
@@ -77,7 +78,7 @@ void check(const RunOptions& options) {
 
 }  // namespace
 
-Machine this_machine() {
+Machine this_machine(const Environment& environment) {
   cpu_set_t set;
   CPU_ZERO(&set);
   Machine machine;
@@ -98,6 +99,7 @@ Machine this_machine() {
   const int there = static_cast<int>(machine.cores.size());
   const int quota = quota_cores();
   machine.usable = quota > 0 ? std::min(there, quota) : there;
+  machine.openblas_core_type = openblas_core_type(environment);
   return machine;
 }
 
@@ -147,6 +149,12 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
     }
     spec.environment.emplace_back("OMP_NUM_THREADS", omp_threads);
     spec.environment.emplace_back("MUSTER_THREADS", threads);
+    if (machine.openblas_core_type) {
+      spec.environment.emplace_back("OPENBLAS_CORETYPE", *machine.openblas_core_type);
+    }
+    if (const auto spins = openmp_spin_count(environment); spins && omp_threads != "1") {
+      spec.environment.emplace_back("GOMP_SPINCOUNT", *spins);
+    }
     if (pin) {
       const auto first = machine.cores.begin() + i * share;
       spec.cores.assign(first, first + share);
@@ -220,9 +228,10 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
   check(options);
   SuperviseOptions supervision = options.supervise;
   supervision.stop_on_address_in_use = true;
+  const Environment environment = Environment::process();
   for (;;) {
     const RunPlan plan =
-        plan_run(options, this_machine(), ports(task_count(options)), Environment::process());
+        plan_run(options, this_machine(environment), ports(task_count(options)), environment);
     const Outcome outcome = supervise(plan.processes, supervision);
     if (!outcome.address_in_use || outcome.stop_signal != 0) return outcome.exit_code;
     log::warning(fmt::format(

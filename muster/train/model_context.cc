@@ -28,8 +28,10 @@ const Tensor& ModelContext::variable(const VariableSpec& spec) {
 
 optim::Optimizer ModelContext::optimizer(const optim::Optimizer& optimizer) {
   const std::string kind = optimizer.rule().name();
-  const auto [known, fresh] = optimizers_.emplace(optimizer.name(), kind);
-  if (!fresh && known->second != kind) {
+  const auto known = optimizers_.find(optimizer.name());
+  if (known == optimizers_.end()) {
+    optimizers_.emplace(optimizer.name(), kind);
+  } else if (known->second != kind) {
     throw invalid_argument(fmt::format("the optimizer \"{}\" is {}, but was {} before",
                                        optimizer.name(), kind, known->second),
                            "an optimizer keeps its kind for the whole run; give the other one a "
