@@ -24,6 +24,10 @@ int64_t nanoseconds(clockid_t clock) {
 }  // namespace
 
 bool Turns::next(double loss) {
+  if (lead_in_ > 0) {
+    if (--lead_in_ == 0) start_clocks();
+    return true;
+  }
   if (left_ > 0) {
     const int64_t now = nanoseconds(CLOCK_MONOTONIC);
     times_.push_back(now - last_);
@@ -38,11 +42,15 @@ bool Turns::next(double loss) {
   char line[32];
   if (std::fgets(line, sizeof line, stdin) == nullptr) return false;
   left_ = std::max(1L, std::atol(line));
+  lead_in_ = kLeadIn;
   times_.clear();
   times_.reserve(static_cast<size_t>(left_));
+  return true;
+}
+
+void Turns::start_clocks() {
   cpu_ = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
   last_ = nanoseconds(CLOCK_MONOTONIC);
-  return true;
 }
 
 void Turns::answer(double loss) {

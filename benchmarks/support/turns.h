@@ -2,8 +2,12 @@
 // that whatever the machine does in these minutes is done to all of them. This is the contestant's
 // side. Thread safety: one thread.
 //
+// While it slept, a contestant lost its caches, and its allocator gave memory back: each turn
+// begins with kLeadIn steps that do not count.
+//
 // On standard input comes a number of steps; on standard output goes "ready" once, then for every
-// turn one line: CPU nanoseconds of the process, the last loss, and the nanoseconds of every step.
+// turn one line: CPU nanoseconds of the process, the last loss, and the nanoseconds of every step
+// that counts.
 // The end of the input is the end of the benchmark.
 #pragma once
 
@@ -19,9 +23,13 @@ class Turns {
   bool next(double loss = 0);
 
  private:
+  void start_clocks();
   void answer(double loss);
 
   bool ready_ = false;
+  static constexpr int64_t kLeadIn = 5;
+
+  int64_t lead_in_ = 0;
   int64_t left_ = 0;
   int64_t last_ = 0;
   int64_t cpu_ = 0;
