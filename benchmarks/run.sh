@@ -16,6 +16,14 @@ for word in "$@"; do
 done
 [ ${#names[@]} -gt 0 ] || names=(tax mnist workers layers)
 
+# Which kernels OpenBLAS takes is a large part of every figure.
+blas() {
+  local library
+  library=$(ldd "$bin/tax_benchmark" | sed -n 's/.*=> \(.*libopenblas[^ ]*\).*/\1/p' | head -n 1)
+  [ -n "$library" ] || { echo "not OpenBLAS" && return; }
+  echo "$(basename "$(readlink -f "$library")")${OPENBLAS_CORETYPE:+, OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE}"
+}
+
 mkdir -p "$out"
 "$bin/muster" data digits --out "$out/digits" >"$out/digits.log"
 figures=$out/figures.jsonl
@@ -29,6 +37,7 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
   printf '    date      %s\n' "$(date -u '+%Y-%m-%d %H:%M UTC')"
   printf '    commit    %s\n' "$commit"
   printf '    command   ./dev bench%s\n' "${*:+ $*}"
+  printf '    BLAS      %s\n' "$(blas)"
   printf '    load      %s before\n' "$(cut -d' ' -f1-3 /proc/loadavg)"
   for name in "${names[@]}"; do
     if [ "$name" = layers ]; then

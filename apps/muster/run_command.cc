@@ -45,9 +45,8 @@ int run(Flags& flags, const std::string& own_folder) {
   }
   if (!flags.dry_run) return launch::run(flags.run);
   const int tasks = std::max(1, launch::task_count(flags.run));
-  const launch::RunPlan plan =
-      launch::plan_run(flags.run, launch::this_machine(Environment::process()),
-                       launch::free_ports(tasks), Environment::process());
+  const launch::RunPlan plan = launch::plan_run(flags.run, launch::this_machine(),
+                                                launch::free_ports(tasks), Environment::process());
   fputs(launch::describe(plan).c_str(), stdout);
   return 0;
 }

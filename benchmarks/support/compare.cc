@@ -158,7 +158,7 @@ class Team {
  public:
   Team(const Contestant& contestant, const std::string& directory, int index)
       : barrier_(SharedBarrier::create()) {
-    const launch::Machine machine = launch::this_machine(Environment::process());
+    const launch::Machine machine = launch::this_machine();
     const int n = contestant.workers;
     if (static_cast<int>(machine.cores.size()) < n) {
       throw invalid_argument(fmt::format("{} needs {} cores, and there are {}", contestant.name, n,

@@ -16,7 +16,6 @@
 #include <tuple>
 
 #include "muster/base/error.h"
-#include "muster/base/library_settings.h"
 #include "muster/base/log.h"
 
 namespace muster::launch {
@@ -78,7 +77,7 @@ void check(const RunOptions& options) {
 
 }  // namespace
 
-Machine this_machine(const Environment& environment) {
+Machine this_machine() {
   cpu_set_t set;
   CPU_ZERO(&set);
   Machine machine;
@@ -99,7 +98,6 @@ Machine this_machine(const Environment& environment) {
   const int there = static_cast<int>(machine.cores.size());
   const int quota = quota_cores();
   machine.usable = quota > 0 ? std::min(there, quota) : there;
-  machine.openblas_core_type = openblas_core_type(environment);
   return machine;
 }
 
@@ -149,12 +147,6 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
     }
     spec.environment.emplace_back("OMP_NUM_THREADS", omp_threads);
     spec.environment.emplace_back("MUSTER_THREADS", threads);
-    if (machine.openblas_core_type) {
-      spec.environment.emplace_back("OPENBLAS_CORETYPE", *machine.openblas_core_type);
-    }
-    if (const auto spins = openmp_spin_count(environment); spins && omp_threads != "1") {
-      spec.environment.emplace_back("GOMP_SPINCOUNT", *spins);
-    }
     if (pin) {
       const auto first = machine.cores.begin() + i * share;
       spec.cores.assign(first, first + share);
@@ -228,10 +220,9 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
   check(options);
   SuperviseOptions supervision = options.supervise;
   supervision.stop_on_address_in_use = true;
-  const Environment environment = Environment::process();
   for (;;) {
     const RunPlan plan =
-        plan_run(options, this_machine(environment), ports(task_count(options)), environment);
+        plan_run(options, this_machine(), ports(task_count(options)), Environment::process());
     const Outcome outcome = supervise(plan.processes, supervision);
     if (!outcome.address_in_use || outcome.stop_signal != 0) return outcome.exit_code;
     log::warning(fmt::format(

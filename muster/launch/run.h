@@ -8,7 +8,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,9 +32,8 @@ struct RunOptions {
 struct Machine {
   std::vector<int> cores;
   int usable = 1;  // fewer than cores where a container has a CPU quota; then nothing is pinned
-  std::optional<std::string> openblas_core_type;  // what tasks are given (library_settings.h)
 };
-Machine this_machine(const Environment& environment);
+Machine this_machine();
 
 struct RunPlan {
   std::vector<ProcessSpec> processes;
@@ -43,8 +41,7 @@ struct RunPlan {
 };
 
 // ports: one per task. OMP_NUM_THREADS and MUSTER_THREADS are the task's share of cores (at least
-// 1) unless `options.threads` or the environment says; libraries get what would make each task
-// start twice. Throws InvalidArgument.
+// 1) unless `options.threads` or the environment says. Throws InvalidArgument.
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment);
 

@@ -96,18 +96,6 @@ TEST(PlanRun, ThreadsComeFromTheFlagThenTheEnvironmentThenTheCores) {
             Pair("7", "7"));
 }
 
-TEST(PlanRun, LibrariesAreToldWhatTheyWouldGuessBadly) {
-  Machine machine = cores(4);
-  machine.openblas_core_type = "SKYLAKEX";
-  const auto settings = [&](int workers) {
-    const RunPlan plan =
-        plan_run({.workers = workers, .command = {"/bin/true"}}, machine, {1, 2, 3, 4}, {});
-    return std::pair(value(plan.processes[0], "OPENBLAS_CORETYPE"),
-                     value(plan.processes[0], "GOMP_SPINCOUNT"));
-  };
-  EXPECT_EQ(settings(4), std::pair(std::string("SKYLAKEX"), value({}, "GOMP_SPINCOUNT")));
-}
-
 TEST(PlanRun, PinsOnlyWhereEveryTaskCanHaveCoresOfItsOwn) {
   const auto pinned = [](RunOptions options, const Machine& machine) {
     options.workers = 3;
@@ -165,7 +153,7 @@ TEST(FreePorts, AreDifferentAndUsable) {
 }
 
 TEST(ThisMachine, HasCores) {
-  const Machine machine = this_machine(environment());
+  const Machine machine = this_machine();
   EXPECT_GE(machine.usable, 1);
   EXPECT_LE(machine.usable, static_cast<int>(machine.cores.size()));
 }

@@ -12,10 +12,8 @@
 #include <iterator>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "muster/base/error.h"
-#include "muster/base/library_settings.h"
 #include "muster/base/log.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/stop_signal.h"
@@ -77,27 +75,13 @@ void check(const Flags& flags) {
   }
 }
 
-bool openblas_uses_avx512() {
-  const auto core_name =
-      reinterpret_cast<char* (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
-  if (core_name == nullptr) return true;  // another BLAS
-  const std::string_view name = core_name();
-  return name != "Haswell" && name != "Zen";
-}
-
-// Libraries read these before main(): where one of them is missing, the program is started once
-// more with it.
-void start_with_library_settings() {
-  const Environment environment = Environment::process();
-  std::vector<std::pair<const char*, std::string>> missing;
-  if (const auto core = openblas_core_type(environment); core && !openblas_uses_avx512()) {
-    missing.emplace_back("OPENBLAS_CORETYPE", *core);
-  }
-  if (const auto spins = openmp_spin_count(environment);
-      spins && set_threads(0) > 1 && dlsym(RTLD_DEFAULT, "GOMP_parallel") != nullptr) {
-    missing.emplace_back("GOMP_SPINCOUNT", *spins);
-  }
-  if (missing.empty()) return;
+// GNU OpenMP reads its environment before main(), and by default a thread that waits for the others
+// spins for milliseconds. Beside a busy neighbour that makes a program of two threads twenty times
+// slower, so the program is started once more with a short spin. Whoever sets either variable knows
+// better.
+void spin_briefly() {
+  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  if (set_threads(0) <= 1 || dlsym(RTLD_DEFAULT, "GOMP_parallel") == nullptr) return;
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::vector<std::string> words;
@@ -108,12 +92,9 @@ void start_with_library_settings() {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  if (words.empty()) return;
-  for (const auto& [name, value] : missing) {
-    if (setenv(name, value.c_str(), 0) != 0) return;
-  }
+  if (words.empty() || setenv("GOMP_SPINCOUNT", "2000", 0) != 0) return;
   execv("/proc/self/exe", arguments.data());
-  log::debug("could not start again with other library settings: going on without");
+  log::debug("could not start again with GOMP_SPINCOUNT: going on without");
 }
 
 }  // namespace
@@ -129,7 +110,7 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  start_with_library_settings();
+  spin_briefly();
   install_stop_handlers();
   try {
     check(flags);

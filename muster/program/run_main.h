@@ -38,9 +38,8 @@ struct ProgramOptions {
 // calls `program`, prints what it throws. Returns the exit code: 0 done; 1 Corrupt, NonFinite,
 // Internal; 2 InvalidArgument, NotFound and wrong flags; 138 PeerLost, Timeout, Unavailable
 // ("please restart me"); 143 stopped by SIGTERM, 130 by Ctrl-C, after saving.
-// Do nothing before it: where OpenBLAS or OpenMP need a setting they only read when a program
-// starts (muster/base/library_settings.h), the program starts once more from here, the same process
-// number.
+// Do nothing before it: a process with several OpenMP threads starts once more from here (the same
+// process number), with GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set already.
 int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
              const ProgramOptions& options = {});
 
