@@ -450,7 +450,9 @@ void GlooCommunicator::execute(const Operation& operation) {
     run_guarded(operation);
   } catch (const Error& error) {
     // Before the operation's messages are withdrawn: what the peer then asks for would block the
-    // connection for good.
+    // connection for good. Headers still on their way stay: from them the peers learn what differs.
+    std::move(header_sends_.begin(), header_sends_.end(), std::back_inserter(goodbyes_));
+    header_sends_.clear();
     say_goodbye(error.message());
     throw;
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <torch/torch.h>
 
@@ -81,6 +82,25 @@ class SigpipeBlocked {
   sigset_t before_;
 };
 
+// Gloo's thread tries for a connection's lock without sleeping. Where it shares a core with the
+// thread that holds it, it must not push that one aside: as a batch task it waits for its turn.
+// Threads made while this lives inherit the policy.
+class MadeAsBatch {
+ public:
+  MadeAsBatch() : ordinary_(sched_getscheduler(0) == SCHED_OTHER) {
+    if (ordinary_) sched_setscheduler(0, SCHED_BATCH, &kNoPriority);
+  }
+  ~MadeAsBatch() {
+    if (ordinary_) sched_setscheduler(0, SCHED_OTHER, &kNoPriority);
+  }
+  MadeAsBatch(const MadeAsBatch&) = delete;
+  MadeAsBatch& operator=(const MadeAsBatch&) = delete;
+
+ private:
+  static constexpr sched_param kNoPriority{};
+  const bool ordinary_;
+};
+
 class C10dTransfer : public Transfer {
  public:
   explicit C10dTransfer(c10::intrusive_ptr<::c10d::Work> work) : work_(std::move(work)) {}
@@ -116,6 +136,7 @@ PointToPoint::PointToPoint(const PointToPointOptions& options) : group_(std::mak
                        options.size, options.address);
   };
   const SigpipeBlocked blocked;
+  const MadeAsBatch batch;
   group_->rank = options.rank;
   try {
     auto gloo = ::c10d::ProcessGroupGloo::Options::create(options.timeout);
