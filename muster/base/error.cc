@@ -56,6 +56,13 @@ Error Error::with_context(std::string message) const {
   return error;
 }
 
+Error Error::with_detail(const std::string& detail) const {
+  Error error = *this;
+  error.message_ += "; " + detail;
+  error.text_ = render(error.kind_, error.message_, error.causes_, error.hint_);
+  return error;
+}
+
 Error invalid_argument(std::string message, std::string hint) {
   return Error(ErrorKind::kInvalidArgument, std::move(message), std::move(hint));
 }

@@ -42,6 +42,8 @@ class Error : public std::exception {
   // This error with `message` put in front; the former message becomes the first cause. Kind and
   // hint stay.
   Error with_context(std::string message) const;
+  // This error with "; detail" behind its message. All else stays.
+  Error with_detail(const std::string& detail) const;
 
   // "Kind: message\n  caused by: ...\n  hint: ..."; the last lines only when there is something to
   // say.

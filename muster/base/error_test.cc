@@ -19,6 +19,8 @@ TEST(Error, TellsItsStory) {
   EXPECT_STREQ(outer.what(),
                "NotFound: cannot train\n  caused by: cannot restore\n  caused by: no file 'a'\n  "
                "hint: make it");
+  EXPECT_STREQ(root.with_detail("it was here").what(),
+               "NotFound: no file 'a'; it was here\n  hint: make it");
 }
 
 TEST(Error, ErrnoAndExitCodes) {

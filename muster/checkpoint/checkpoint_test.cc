@@ -14,7 +14,6 @@
 namespace muster {
 namespace {
 
-using testing::error_of;
 using ::testing::HasSubstr;
 using testing::make_checkpoint;
 using testing::same;

@@ -18,7 +18,6 @@ namespace muster {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::error_of;
 using ::testing::HasSubstr;
 using testing::make_checkpoint;
 using testing::same;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 
 namespace muster::cluster {
 namespace {
@@ -16,16 +17,6 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
-
-Error error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return internal_error("none");
-}
 
 // The hint of every error carries a TF_CONFIG in single quotes that the rules accept.
 void expect_example_works(const Error& error) {

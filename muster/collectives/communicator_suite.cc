@@ -11,6 +11,8 @@
 #include <random>
 #include <thread>
 
+#include "muster/base/error_of.h"
+
 namespace muster {
 
 using namespace std::chrono_literals;
@@ -42,17 +44,6 @@ Tensor sum_by_loop(int ranks, int64_t count, DType dtype) {
     sum.data_ptr<T>()[i] = total;
   }
   return sum;
-}
-
-// The error that `fn` throws; a failed expectation and an Internal error when it does not.
-Error error_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return internal_error("nothing was thrown");
 }
 
 // Threads named like communication threads. Pools that were first used on one inherit the name and

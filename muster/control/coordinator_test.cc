@@ -18,6 +18,7 @@
 #include <mutex>
 #include <thread>
 
+#include "muster/base/error_of.h"
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
 #include "muster/net/port.h"
@@ -107,16 +108,6 @@ class Heard {
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
-
-Error error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return internal_error("none");
-}
 
 void eventually(const std::function<bool()>& condition) {
   const auto until = std::chrono::steady_clock::now() + kForever;
@@ -363,7 +354,7 @@ TEST(Coordinator, ALostCoordinatorNamesTheChief) {
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->task, "chief:0");
   EXPECT_THAT(failure->describe(),
-              AllOf(HasSubstr("chief was lost at step 30"), HasSubstr("the coordinator at")));
+              AllOf(HasSubstr("chief was lost after step 30"), HasSubstr("the coordinator at")));
   waiting.join();
 }
 
@@ -451,7 +442,7 @@ TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
     EXPECT_EQ(failure->task, "worker:0");
     EXPECT_EQ(failure->rank, 1);
     EXPECT_THAT(failure->describe(),
-                AllOf(HasSubstr("worker 0 was lost at step 120 (training): "),
+                AllOf(HasSubstr("worker 0 was lost after step 120 (training): "),
                       HasSubstr(GetParam() == SIGSTOP ? "no heartbeat for" : "connection closed")));
   }
   waiting.join();
@@ -469,7 +460,7 @@ TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
   ASSERT_TRUE(failure);
   EXPECT_THAT(
       failure->describe(),
-      AllOf(HasSubstr("chief was lost at step 120 (training): the coordinator at " + address),
+      AllOf(HasSubstr("chief was lost after step 120 (training): the coordinator at " + address),
             HasSubstr(GetParam() == SIGSTOP ? "did not answer" : "closed its connections")));
   EXPECT_EQ(error_of([&] { worker->barrier("step"); }).kind(), ErrorKind::kPeerLost);
 }

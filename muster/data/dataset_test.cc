@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 
 namespace muster {
 namespace {
@@ -53,15 +54,6 @@ std::vector<int64_t> count_to(int64_t n) {
   std::vector<int64_t> values(static_cast<size_t>(n));
   std::iota(values.begin(), values.end(), int64_t{0});
   return values;
-}
-
-Error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return internal_error("nothing was thrown");
 }
 
 // Numbers 0 … n-1 that remember which of them were read.

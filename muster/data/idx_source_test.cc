@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/idx.h"
@@ -20,15 +21,6 @@ void write(const std::string& path, const std::vector<int64_t>& shape, bool gzip
   formats::IdxArray array{.shape = shape};
   for (int64_t i = 0; i < array.size(); ++i) array.data.push_back(static_cast<char>(i % 251));
   formats::write_idx(local_file_system(), path, array, {.gzip = gzip}).value();
-}
-
-Error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return internal_error("nothing was thrown");
 }
 
 TEST(Idx, GivesImagesWithAChannelAndInt64Labels) {

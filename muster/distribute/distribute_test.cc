@@ -6,6 +6,7 @@
 
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 #include "muster/collectives/thread_communicator.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/reducer.h"
@@ -20,17 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::run_ranks;
-
-template <typename Fn>
-Error error_of(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return Error(ErrorKind::kInternal, "none");
-}
 
 VariableSpec spec_of(const std::string& name, Shape shape, DType dtype = kFloat32) {
   return {.name = name,

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "muster/base/error_of.h"
 #include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/test_model.h"
@@ -39,17 +40,6 @@ InputFn input(int64_t rows, int64_t batch, int64_t epochs = -1) {
 
 Checkpoint latest(const std::string& model_dir) {
   return CheckpointManager(model_dir).load_latest()->checkpoint;
-}
-
-template <typename Fn>
-Error error_of(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return Error(ErrorKind::kInternal, "none");
 }
 
 TEST(EstimatorTest, TrainsAndTheLossFalls) {

@@ -36,7 +36,7 @@ std::string readable_task(std::string_view task) {
 }
 
 std::string Failure::describe() const {
-  std::string where = step >= 0 ? fmt::format("at step {} ({})", step, to_string(phase))
+  std::string where = step >= 0 ? fmt::format("after step {} ({})", step, to_string(phase))
                                 : fmt::format("while {}", to_string(phase));
   if (kind == ErrorKind::kPeerLost)
     return fmt::format("{} was lost {}: {}", readable_task(task), where, reason);

@@ -142,7 +142,7 @@ TEST(Join, ARestartWhileTheGroupRunsFailsItAndTheNextGroupHasAHigherEpoch) {
   ASSERT_TRUE(state.first_failure());
   EXPECT_EQ(
       state.first_failure()->describe(),
-      "worker 1 was lost at step 40 (training): the task restarted while the group was running");
+      "worker 1 was lost after step 40 (training): the task restarted while the group was running");
   EXPECT_EQ(state.heartbeat(caller(0), Phase::kTraining, 40, 2).failure->task, "worker:1");
 
   EXPECT_EQ(state.join(caller(0, 2), 0, 3, 3).state, State::kWaiting);
@@ -185,7 +185,7 @@ TEST(Liveness, SilenceIsNamedWithStepAndPhase) {
   HeartbeatReply reply = state.heartbeat(caller(0), Phase::kTraining, 120, 6.5);
   ASSERT_TRUE(reply.failure);
   EXPECT_EQ(reply.failure->describe(),
-            "worker 0 was lost at step 120 (training): no heartbeat for 6.5 s");
+            "worker 0 was lost after step 120 (training): no heartbeat for 6.5 s");
   EXPECT_EQ(reply.failure->rank, 1);
 }
 
@@ -451,7 +451,7 @@ TEST(End, LeavingEarlyFailsTheGroup) {
   state.heartbeat(caller(1), Phase::kTraining, 12, 0);
   state.leave(caller(1));
   EXPECT_EQ(state.first_failure()->describe(),
-            "worker 0 was lost at step 12 (training): it left before the run was done");
+            "worker 0 was lost after step 12 (training): it left before the run was done");
 }
 
 TEST(Store, Verbs) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "muster/base/error_of.h"
 #include "muster/tensor/element.h"
 #include "muster/tensor/features.h"
 #include "muster/tensor/input_context.h"
@@ -12,17 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <typename Fn>
-Error error_of(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return Error(ErrorKind::kInternal, "none");
-}
 
 TEST(StringsTest, HoldsBytesOfAnyLength) {
   const Strings strings({"ab", "", std::string("\0c", 2)});

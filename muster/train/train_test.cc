@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/event.h"
@@ -29,17 +30,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const json kNoParams = json::object();
-
-template <typename Fn>
-Error error_of(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return Error(ErrorKind::kInternal, "none");
-}
 
 VariableSpec scalar(const std::string& name, double value = 0) {
   return {.name = name,

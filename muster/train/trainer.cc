@@ -195,6 +195,8 @@ class Run {
     return result;
   }
 
+  int64_t step() const { return step_; }
+
  private:
   void build(const Element& element) {
     session_.report(Phase::kBuilding, 0);
@@ -413,7 +415,9 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
     return run(input_fn);
   } catch (const Error& error) {
     session->fail(error);
-    throw as_stop(error);
+    const Error end = as_stop(error);
+    if (end.kind() != ErrorKind::kPeerLost) throw end;
+    throw end.with_detail(fmt::format("this task is at step {}", run.step()));
   } catch (const c10::Error& error) {
     const Error converted = internal_error(error.what_without_backtrace());
     session->fail(converted);

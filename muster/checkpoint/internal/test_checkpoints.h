@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "muster/base/error_of.h"
 #include "muster/checkpoint/checkpoint.h"
 
 namespace muster::testing {
@@ -55,17 +56,6 @@ inline bool same(const Checkpoint& a, const Checkpoint& b) {
       return false;
   }
   return true;
-}
-
-// The Error that `call` throws; an Internal one saying so when it throws none.
-template <typename Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return internal_error("nothing was thrown");
 }
 
 }  // namespace muster::testing
