@@ -36,8 +36,10 @@ std::string readable_task(std::string_view task) {
 }
 
 std::string Failure::describe() const {
-  std::string where = step >= 0 ? fmt::format("after step {} ({})", step, to_string(phase))
-                                : fmt::format("while {}", to_string(phase));
+  // Of a lost task only the last sign of life is known.
+  const char* when = kind == ErrorKind::kPeerLost ? "after" : "at";
+  const std::string where = step >= 0 ? fmt::format("{} step {} ({})", when, step, to_string(phase))
+                                      : fmt::format("while {}", to_string(phase));
   if (kind == ErrorKind::kPeerLost)
     return fmt::format("{} was lost {}: {}", readable_task(task), where, reason);
   if (kind == ErrorKind::kCancelled)
