@@ -1,18 +1,22 @@
-# muster_library(NAME base SOURCES a.cc b.cc [DEPS muster::x ...] [PRIVATE_DEPS y ...] [TORCH])
+# muster_library(NAME base SOURCES a.cc b.cc [DEPS muster::x ...] [PRIVATE_DEPS y ...] [TORCH] [NOT_INSTALLED])
 #   One static library per folder of the house: target muster_<name>, alias muster::<name>.
+#   NOT_INSTALLED: no part of the library users get.
 #   TORCH: the folder belongs to the tensor storey (links LibTorch, shares the precompiled header).
 # muster_test(NAME base_test SOURCES a_test.cc [DEPS ...] [TORCH] [LABELS fast|slow] [TIMEOUT seconds])
 #   One GoogleTest binary, one CTest entry. Default label fast, default time limit 60 s.
 # muster_executable(NAME mnist SOURCES ... [DEPS ...] [TORCH])
 
 function(muster_library)
-  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;NOT_INSTALLED" "NAME" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   set(target muster_${arg_NAME})
   if(arg_TORCH AND MUSTER_GROUND_ONLY)
     return()
   endif()
   add_library(${target} STATIC ${arg_SOURCES})
   add_library(muster::${arg_NAME} ALIAS ${target})
+  if(NOT arg_NOT_INSTALLED)
+    set_property(GLOBAL APPEND PROPERTY MUSTER_FOLDER_LIBRARIES ${target})
+  endif()
   target_link_libraries(${target} PUBLIC muster_flags ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
   if(arg_TORCH)
     target_link_libraries(${target} PUBLIC muster_torch)

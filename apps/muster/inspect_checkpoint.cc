@@ -170,7 +170,7 @@ Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool j
                 "use an older checkpoint of this model_dir; training falls back to it by itself");
   }
   if (json) {
-    inspection.text = document.dump(2) + "\n";
+    inspection.text = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     return inspection;
   }
   for (const auto& file : document["files"]) inspection.text += plain(file) + "\n";

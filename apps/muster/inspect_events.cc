@@ -200,7 +200,8 @@ Inspection inspect_events(FileSystem& files, const std::string& path,
     }
   }
   for (const std::string& note : notes) inspection.text += "note: " + note + "\n";
-  if (json) inspection.text = document.dump(2) + "\n";
+  if (json)
+    inspection.text = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   return inspection;
 }
 

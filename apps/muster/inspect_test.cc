@@ -10,6 +10,7 @@
 #include "apps/muster/table.h"
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
+#include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/event.h"
 #include "muster/formats/safetensors.h"
@@ -69,16 +70,6 @@ class InspectTest : public ::testing::Test {
 
   formats::Event scalar(int64_t step, const std::string& tag, float value) {
     return {.wall_time = 1.7e9 + static_cast<double>(step), .step = step, .values = {{tag, value}}};
-  }
-
-  template <typename Call>
-  Error error_of(Call call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error;
-    }
-    return internal_error("no error was thrown");
   }
 
   TempDirectory folder_;
@@ -223,6 +214,13 @@ TEST_F(InspectTest, PointsOfOneTag) {
   const Error error = error_of([&] { inspect_events(files_, path("a.tfevents.1"), "los", false); });
   EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(error.hint(), HasSubstr("loss, other"));
+}
+
+TEST_F(InspectTest, BytesThatAreNoTextAreShownInJsonToo) {
+  write_events("a.tfevents.1",
+               {{.wall_time = 1, .step = 1, .values = {{"raw", std::string("\xff\xfe")}}}});
+  const json document = json::parse(inspect_events(files_, path("a.tfevents.1"), "raw", true).text);
+  EXPECT_EQ(document.at("folders")[0].at("tags")[0].at("points").size(), 1u);
 }
 
 TEST_F(InspectTest, DamagedAndGrowingEventFiles) {

@@ -6,6 +6,7 @@
 
 #include "apps/muster/commands.h"
 #include "muster/base/error.h"
+#include "muster/base/free_ports.h"
 #include "muster/launch/run.h"
 
 namespace muster::app {
@@ -46,7 +47,7 @@ int run(Flags& flags, const std::string& own_folder) {
   if (!flags.dry_run) return launch::run(flags.run);
   const int tasks = std::max(1, launch::task_count(flags.run));
   const launch::RunPlan plan = launch::plan_run(flags.run, launch::this_machine(),
-                                                launch::free_ports(tasks), Environment::process());
+                                                free_ports(tasks), Environment::process());
   fputs(launch::describe(plan).c_str(), stdout);
   return 0;
 }

@@ -19,6 +19,7 @@
 #include "benchmarks/support/turns.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
+#include "muster/base/free_ports.h"
 #include "muster/launch/run.h"
 
 extern char** environ;
@@ -164,7 +165,7 @@ class Team {
       throw invalid_argument(fmt::format("{} needs {} cores, and there are {}", contestant.name, n,
                                          machine.cores.size()));
     }
-    const std::vector<int> ports = launch::free_ports(n + 1);
+    const std::vector<int> ports = free_ports(n + 1);
     launch::RunPlan plan = launch::plan_run(
         {.workers = n, .cores_per_task = 1, .threads = 1, .command = contestant.argv}, machine,
         {ports.begin(), ports.begin() + n}, Environment::process());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -40,16 +41,19 @@ std::string hint_with(const TfConfig& corrected, std::string_view advice) {
 
 int parse_index(const std::string& path, const json& value) {
   std::optional<int64_t> number;
-  if (value.is_number_integer() || value.is_number_unsigned()) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  if (value.is_number_unsigned()) {
+    if (value.get<uint64_t>() <= kMost) number = value.get<int64_t>();
+  } else if (value.is_number_integer()) {
     number = value.get<int64_t>();
-  } else if (value.is_number_float() &&
-             value.get<double>() == static_cast<int>(value.get<double>())) {
-    number = static_cast<int64_t>(value.get<double>());
+  } else if (value.is_number_float()) {
+    const double given = value.get<double>();
+    if (std::abs(given) <= kMost && given == std::trunc(given))
+      number = static_cast<int64_t>(given);
   } else if (value.is_string()) {
     number = parse_int(trim(value.get_ref<const std::string&>()));
   }
-  if (!number || *number > std::numeric_limits<int>::max() ||
-      *number < std::numeric_limits<int>::min()) {
+  if (!number || *number > kMost || *number < std::numeric_limits<int>::min()) {
     fail(path, value, "must be a whole number", "write the index as a number");
   }
   return static_cast<int>(*number);

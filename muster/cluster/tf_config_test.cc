@@ -208,6 +208,8 @@ TEST(TfConfig, BadTextIsQuotedWithItsPlace) {
       {R"({"task": {"index": 1.5}})", {"task.index is 1.5"}},
       {R"({"task": {"index": true}})", {"task.index is true"}},
       {R"({"task": {"index": 99999999999}})", {"task.index is 99999999999"}},
+      {R"({"task": {"index": 18446744073709551615}})", {"task.index is 18446744073709551615"}},
+      {R"({"task": {"index": 1e300}})", {"task.index is 1e+300", "whole number"}},
       {R"({"model_dir": 1})", {"model_dir is 1"}},
   };
   for (const Case& c : cases) {

@@ -56,8 +56,6 @@ class Communicator {
   // changes nothing.
   virtual void abort(ErrorKind kind, const std::string& reason) = 0;
   void abort(const std::string& reason) { abort(ErrorKind::kCancelled, reason); }
-  // Whether abort() also ends an operation that is blocked on a stopped peer.
-  virtual bool abortable() const = 0;
 };
 
 }  // namespace muster

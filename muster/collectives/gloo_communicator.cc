@@ -123,7 +123,6 @@ class GlooCommunicator final : public internal::TensorCommunicator {
   ~GlooCommunicator() override;
 
   std::string_view name() const override { return "gloo"; }
-  bool abortable() const override { return true; }
 
  private:
   struct Peer {
@@ -351,6 +350,10 @@ void GlooCommunicator::diagnose(int peer, const Operation& operation, const std:
                 fmt::format("{}: nothing came from rank {} within {} ms", place(operation), peer,
                             options_.timeout.count()),
                 "see what that task was doing; a longer time-out only helps when it was busy");
+  }
+  // A failed post does not say whose connection it was.
+  if (!lost.empty() && std::ranges::find(lost, std::to_string(peer)) == lost.end()) {
+    peer = std::stoi(lost.front());
   }
   std::string message = fmt::format("{}: lost the connection to rank {}", place(operation), peer);
   std::erase(lost, std::to_string(peer));

@@ -32,7 +32,6 @@ class SharedMemoryCommunicator final : public internal::TensorCommunicator {
   }
 
   std::string_view name() const override { return "shared memory"; }
-  bool abortable() const override { return true; }
 
   Tensor allocate(int64_t bytes) override {
     if (!engine_ || bytes <= 0) return Communicator::allocate(bytes);
@@ -168,7 +167,11 @@ class Meeting {
     const auto own = static_cast<size_t>(options_.rank);
     for (int missing = options_.size - options_.rank - 1; missing > 0;) {
       auto socket = internal::accept_locally(listener, remaining());
-      if (!socket) throw lost(options_.rank + 1);
+      if (!socket) {
+        int absent = options_.rank + 1;
+        while ((*members)[static_cast<size_t>(absent)].socket.get() >= 0) ++absent;
+        throw lost(absent);
+      }
       auto parcel = internal::receive_parcel(*socket, remaining());
       if (!parcel || parcel->token != invitations[own].token) continue;  // a stranger
       const int rank = parcel->rank;

@@ -19,7 +19,6 @@ class ThreadCommunicator final : public internal::TensorCommunicator {
   ~ThreadCommunicator() override { stop(); }
 
   std::string_view name() const override { return "threads"; }
-  bool abortable() const override { return true; }
 
  private:
   void interrupt(const Error& error) override {

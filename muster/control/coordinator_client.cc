@@ -460,8 +460,7 @@ std::string CoordinatorClient::compare_set(const std::string& key, const std::st
 }
 
 bool CoordinatorClient::erase(const std::string& key) {
-  return impl_->store({.operation = net::StoreOperation::kErase, .keys = {key}}, /*again=*/false)
-             .number != 0;
+  return impl_->store({.operation = net::StoreOperation::kErase, .keys = {key}}).number != 0;
 }
 
 bool CoordinatorClient::check(const std::vector<std::string>& keys) {

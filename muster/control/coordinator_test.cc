@@ -19,9 +19,9 @@
 #include <thread>
 
 #include "muster/base/error_of.h"
+#include "muster/base/free_ports.h"
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
-#include "muster/net/port.h"
 
 extern char** environ;
 
@@ -214,7 +214,7 @@ TEST(Coordinator, AMissingWorkerIsNamedAndGivenUpAtTheDeadline) {
 }
 
 TEST(Coordinator, AMissingChiefIsNamed) {
-  JoinOptions options = join_options(fmt::format("127.0.0.1:{}", net::free_port()), 1, 2);
+  JoinOptions options = join_options(fmt::format("127.0.0.1:{}", free_port()), 1, 2);
   options.join_deadline = 0.5;
   Error error = error_of([&] { CoordinatorClient::join(options); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
@@ -222,7 +222,7 @@ TEST(Coordinator, AMissingChiefIsNamed) {
 }
 
 TEST(Coordinator, WorkersMayStartBeforeTheChief) {
-  const int port = net::free_port();
+  const int port = free_port();
   const std::string address = fmt::format("127.0.0.1:{}", port);
   auto early = std::async(std::launch::async,
                           [&] { return CoordinatorClient::join(join_options(address, 1, 2)); });
@@ -449,7 +449,7 @@ TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
 }
 
 TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
-  const std::string address = fmt::format("127.0.0.1:{}", net::free_port());
+  const std::string address = fmt::format("127.0.0.1:{}", free_port());
   Member chief(address, 0, 2);
   Client worker = CoordinatorClient::join(join_options(address, 1, 2));
   Heard heard(*worker);

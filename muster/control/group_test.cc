@@ -5,6 +5,7 @@
 #include <future>
 
 #include "muster/base/error.h"
+#include "muster/base/free_ports.h"
 #include "muster/net/port.h"
 
 namespace muster::control {
@@ -36,7 +37,7 @@ TEST(Group, RostersAndRanksFollowTheCluster) {
 }
 
 TEST(Group, TheTasksOfATfConfigMeet) {
-  std::string chief = net::join_address("127.0.0.1", net::free_port());
+  std::string chief = net::join_address("127.0.0.1", free_port());
   const cluster::ClusterSpec spec{{"chief", {chief}}, {"worker", {"127.0.0.1:1"}}};
   CoordinatorServer server(server_options(resolve(spec, "chief", 0)));
   auto join = [&](const std::string& type) {

@@ -7,12 +7,12 @@
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
+#include "muster/base/free_ports.h"
 #include "muster/collectives/thread_communicator.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/reducer.h"
 #include "muster/distribute/strategy.h"
 #include "muster/distribute/variable_table.h"
-#include "muster/net/port.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster::distribute {
@@ -424,7 +424,7 @@ TEST(ReducerTest, ALossMayOutliveIt) {
 
 void on_workers(int workers, const std::function<void(Session&, int rank)>& body) {
   nlohmann::json addresses = nlohmann::json::array();
-  for (int port : net::free_ports(workers)) addresses.push_back(fmt::format("127.0.0.1:{}", port));
+  for (int port : free_ports(workers)) addresses.push_back(fmt::format("127.0.0.1:{}", port));
   const StrategyPtr strategy = multi_worker_mirrored({.bytes_per_pack = 64});
   run_ranks(workers, [&](int rank) {
     const nlohmann::json config{{"cluster", {{"worker", addresses}}},

@@ -13,6 +13,7 @@
 #include "muster/control/group.h"
 #include "muster/distribute/reducer.h"
 #include "muster/distribute/strategy.h"
+#include "muster/net/port.h"
 
 namespace muster::distribute {
 namespace {
@@ -59,8 +60,6 @@ Transport transport_of(const CommunicationOptions& options) {
   }
   return *transport;
 }
-
-std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 // The numbers of a step that travel in front of the gradients.
 enum Head { kWeight, kLoss, kHasData, kRows, kStop, kSave, kHeadNumbers };
@@ -171,7 +170,7 @@ class MultiWorkerSession : public Session {
           }
           throw error;
         }
-        if (head[kWeight] > 0 || !mean) {
+        if (mean ? head[kWeight] > 0 : head[kRows] > 0) {
           const double scale = mean ? 1.0 / head[kWeight] : 1.0;
           result.loss = head[kLoss] * scale;
           parameters_->update_flat(*input.train_op, reducer_->gradients(), reducer_->used(), scale);
@@ -187,6 +186,7 @@ class MultiWorkerSession : public Session {
   }
 
   Tensor reduce(ReduceOp op, const Tensor& value) override {
+    check_reducible(op, value);
     return guarded([&] {
       Tensor flat = value.detach().clone().contiguous().view({-1});
       communicator_->all_reduce(flat).wait();
@@ -202,6 +202,8 @@ class MultiWorkerSession : public Session {
         return fmt::format("text/{}/{}/{}", name, round, rank);
       };
       client_->set(key(round, replica_id()), text);
+      // A task that makes no progress is found at a barrier, not while one waits for a key.
+      client_->barrier("text/" + name);
       std::vector<std::string> all;
       for (int rank = 0; rank < num_replicas_in_sync(); ++rank) {
         all.push_back(client_->get(key(round, rank)));
@@ -302,7 +304,7 @@ class MultiWorkerSession : public Session {
         .rendezvous = store_.get(),
         .rank = cluster_.rank,
         .size = cluster_.num_workers,
-        .address = host_of(cluster_.addresses[static_cast<size_t>(cluster_.rank)]),
+        .address = net::split_address(cluster_.addresses[static_cast<size_t>(cluster_.rank)]).host,
         .group = fmt::format("epoch{}", client_->epoch()),
         .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)),
     });

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "muster/base/error.h"
 #include "muster/base/log.h"
 
 namespace muster::distribute {
@@ -17,6 +18,12 @@ std::map<std::string, Tensor> Session::state() const {
   for (const auto& variable : table_.variables())
     named[variable->name()] = variable->value().detach();
   return named;
+}
+
+void Session::check_reducible(ReduceOp op, const Tensor& value) {
+  if (op != ReduceOp::kMean || value.is_floating_point()) return;
+  throw invalid_argument("reduce(kMean) got " + muster::describe(value),
+                         "convert it to float32 or float64 first");
 }
 
 std::unique_ptr<Iterator> Session::distribute(const Dataset& dataset) {

@@ -123,6 +123,8 @@ class Session {
   virtual Error explain(const Error& error) = 0;
 
  protected:
+  // Throws InvalidArgument for a mean of whole numbers.
+  static void check_reducible(ReduceOp op, const Tensor& value);
   // Backward of every distinct loss of the train_op, seeded with `seed`.
   static void run_backward(const optim::TrainOp& train_op, const FlatParameters& parameters,
                            double seed);

@@ -48,8 +48,9 @@ struct CommunicationOptions {
       1800;  // after which one collective gives up; dead peers are noticed long before
   double heartbeat_seconds = 1;          // how often a task says that it is alive
   double heartbeat_timeout_seconds = 6;  // silence after which a task counts as lost
-  double progress_timeout_seconds =
-      300;  // a live task without a new step for so long counts as stuck
+  // A live task that keeps the others at a barrier (of a save, an evaluation, the end) without a
+  // new step for so long counts as stuck; in a collective, timeout_seconds counts.
+  double progress_timeout_seconds = 300;
 };
 
 // One replica per worker process of the cluster, kept in step by all-reduce; worker 0, or the chief

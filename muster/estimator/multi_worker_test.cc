@@ -4,9 +4,9 @@
 
 #include <set>
 
+#include "muster/base/free_ports.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/test_model.h"
-#include "muster/net/port.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster {
@@ -22,8 +22,7 @@ using testing::two_layers;
 struct Cluster {
   explicit Cluster(int workers, bool chief = false) {
     std::vector<std::string> addresses;
-    for (int port : net::free_ports(workers))
-      addresses.push_back("127.0.0.1:" + std::to_string(port));
+    for (int port : free_ports(workers)) addresses.push_back("127.0.0.1:" + std::to_string(port));
     if (chief) {
       spec["chief"] = {addresses.front()};
       addresses.erase(addresses.begin());

@@ -1,10 +1,7 @@
 #include "muster/launch/run.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sched.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -117,7 +114,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
   const int share =
       options.cores_per_task > 0 ? options.cores_per_task : std::max(1, machine.usable / count);
   const bool whole = machine.usable == static_cast<int>(machine.cores.size());
-  const bool pin = options.pin && whole && share * count <= machine.usable;
+  const bool pin = options.pin && whole && share <= machine.usable / count;
   // A user who set one of the two means both.
   const std::string omp = environment.get_or("OMP_NUM_THREADS", "");
   const std::string own = environment.get_or("MUSTER_THREADS", "");
@@ -154,32 +151,6 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
     plan.processes.push_back(std::move(spec));
   }
   return plan;
-}
-
-std::vector<int> free_ports(int n) {
-  std::vector<int> sockets;
-  std::vector<int> ports;
-  int failed = 0;
-  // All are held until the last is known, so that none comes twice.
-  for (int i = 0; i < n && failed == 0; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-      failed = errno;
-      break;
-    }
-    sockets.push_back(fd);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    if (bind(fd, generic, size) != 0 || getsockname(fd, generic, &size) != 0) failed = errno;
-    ports.push_back(ntohs(address.sin_port));
-  }
-  for (const int fd : sockets) close(fd);
-  if (failed != 0)
-    throw from_errno(failed, fmt::format("cannot find {} free ports on 127.0.0.1", n));
-  return ports;
 }
 
 std::string find_program(const std::string& program, std::string_view path,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/base/free_ports.h"
 #include "muster/launch/supervise.h"
 
 namespace muster::launch {
@@ -46,9 +47,6 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
                  const Environment& environment);
 
 int task_count(const RunOptions& options);
-
-// n different TCP ports that were free on loopback a moment ago. Throws Error.
-std::vector<int> free_ports(int n);
 
 // The path of `program`: itself with a slash; else from `path` (as in PATH), else from the folder
 // `beside`. Throws NotFound.

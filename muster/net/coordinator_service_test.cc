@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "muster/base/error.h"
+#include "muster/base/free_ports.h"
 #include "muster/net/coordinator_channel.h"
 #include "muster/net/port.h"
 

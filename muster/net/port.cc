@@ -59,26 +59,6 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-std::vector<int> free_ports(int count) {
-  std::vector<Socket> held;  // until the end, so that no port comes twice
-  std::vector<int> ports;
-  for (int i = 0; i < count; ++i) {
-    Socket& socket = held.emplace_back(AF_INET);
-    sockaddr_in name{};
-    name.sin_family = AF_INET;
-    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(name);
-    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&name), size) != 0 ||
-        ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) {
-      throw from_errno(errno, fmt::format("cannot get {} free TCP ports", count));
-    }
-    ports.push_back(ntohs(name.sin_port));
-  }
-  return ports;
-}
-
-int free_port() { return free_ports(1).front(); }
-
 void check_port_is_free(const std::string& host, int port, const std::string& shown_as,
                         const std::string& hint) {
   if (port == 0) return;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace muster::net {
 
@@ -18,11 +17,6 @@ std::string join_address(const std::string& host, int port);
 
 // localhost, 127.x.y.z, ::1
 bool is_loopback(const std::string& host);
-
-// `count` different TCP ports of the loopback interface that nobody listens on now. Another process
-// may take one before you do: be ready to ask again. Throws Unavailable when the system has none.
-std::vector<int> free_ports(int count);
-int free_port();
 
 // Throws Unavailable, naming `shown_as` and giving `hint`, when `host` (a numeric address or
 // localhost) and `port` cannot be listened on. Port 0 is always free.

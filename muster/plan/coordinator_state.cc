@@ -154,7 +154,7 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
     return {.state = Verdict::State::kReady};
   }
   if (rank < 0) {
-    if (known && !member->second.gone && member->second.connected)
+    if (known && !member->second.gone && member->second.connections > 0)
       return wait_as_rival(caller, now);
     members_[caller.task] = {
         .incarnation = caller.incarnation, .last_heard = now, .last_progress = now};
@@ -163,7 +163,7 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
   if (running_ && !failure_ && known) {
     const Member& old = member->second;
     const bool alive =
-        !old.gone && old.connected && now - old.last_heard <= options_.heartbeat_timeout;
+        !old.gone && old.connections > 0 && now - old.last_heard <= options_.heartbeat_timeout;
     if (alive) return wait_as_rival(caller, now);
     // A group whose members are all done is over: a newcomer begins the next one, it breaks
     // nothing.
@@ -242,14 +242,14 @@ HeartbeatReply CoordinatorState::heartbeat(const Caller& caller, Phase phase, in
 
 void CoordinatorState::connected(const Caller& caller) {
   if (Member* member = find(caller)) {
-    member->connected = true;
+    ++member->connections;
     member->disconnected_since.reset();
   }
 }
 
 void CoordinatorState::disconnected(const Caller& caller, double now) {
   if (Member* member = find(caller)) {
-    member->connected = false;
+    if (member->connections > 0 && --member->connections > 0) return;
     if (!member->disconnected_since) member->disconnected_since = now;
   }
 }

@@ -161,7 +161,7 @@ class CoordinatorState {
     double last_heard = 0;
     double last_progress = 0;
     std::optional<double> disconnected_since;
-    bool connected = false;
+    int connections = 0;  // open watches: a new one may begin before the end of the old one shows
     Phase phase = Phase::kJoining;
     int64_t step = -1;
     bool done = false;

@@ -207,6 +207,9 @@ TEST(Liveness, AConnectionMayComeBack) {
   CoordinatorState state = group_of(2);
   state.disconnected(caller(1), 1);
   state.connected(caller(1));
+  // The end of an older connection, noticed late, is not the end of this one.
+  state.connected(caller(1));
+  state.disconnected(caller(1), 1);
   state.heartbeat(caller(0), Phase::kTraining, 1, 4);
   state.heartbeat(caller(1), Phase::kTraining, 1, 4);
   state.tick(1.5);

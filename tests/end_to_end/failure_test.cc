@@ -9,7 +9,7 @@
 
 #include <chrono>
 
-#include "muster/net/port.h"
+#include "muster/base/free_ports.h"
 #include "tests/end_to_end/program.h"
 
 namespace muster::testing {
@@ -63,7 +63,7 @@ class BusyPort {
 
 TEST(MissingWorker, IsNamedSoonAndTheWaitCanBeStopped) {
   const TempDirectory directory;
-  const std::vector<int> ports = net::free_ports(2);
+  const std::vector<int> ports = free_ports(2);
   const std::vector<std::string> addresses = {local(ports[0]), local(ports[1])};
   for (int index : {0, 1}) {
     Program program(mnist(directory / "model", kLong), worker_of(addresses, index));
@@ -81,7 +81,7 @@ TEST(MissingWorker, IsNamedSoonAndTheWaitCanBeStopped) {
 TEST(MissingWorker, WithAHostNameThatIsNotKnownIsToldSo) {
   const TempDirectory directory;
   Program program(mnist(directory / "model", kLong),
-                  worker_of({"no-such-host.invalid:2222", local(net::free_port())}, 1));
+                  worker_of({"no-such-host.invalid:2222", local(free_port())}, 1));
   program.wait_for("is waiting for worker 0 at no-such-host.invalid:2222", 25s);
   EXPECT_THAT(program.output(), HasSubstr("its host name is not known here"));
   program.signal(SIGINT);
@@ -92,7 +92,7 @@ TEST(PortInUse, IsSaidWithTheAddressAndAsksForARestart) {
   const TempDirectory directory;
   const BusyPort busy;
   const Ran ran = run(mnist(directory / "model", kLong),
-                      worker_of({local(busy.port()), local(net::free_port())}, 0));
+                      worker_of({local(busy.port()), local(free_port())}, 0));
   EXPECT_EQ(ran.code, 138) << ran.output;
   EXPECT_THAT(ran.output, AllOf(HasSubstr(local(busy.port())), HasSubstr("ddress already in use"),
                                 HasSubstr("hint: ")));

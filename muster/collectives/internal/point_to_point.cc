@@ -1,9 +1,7 @@
 #include "muster/collectives/internal/point_to_point.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <torch/torch.h>
 
 #include <array>
@@ -66,22 +64,6 @@ class StoreAdapter : public ::c10d::Store {
   const std::string prefix_;
 };
 
-// Gloo writes to sockets of dead peers: that must be an error code, not a signal that ends the
-// process. Threads made while this lives inherit the mask.
-class SigpipeBlocked {
- public:
-  SigpipeBlocked() {
-    sigset_t pipe;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before_);
-  }
-  ~SigpipeBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
 // Gloo's thread tries for a connection's lock without sleeping. Where it shares a core with the
 // thread that holds it, it must not push that one aside: as a batch task it waits for its turn.
 // Threads made while this lives inherit the policy.
@@ -135,7 +117,6 @@ PointToPoint::PointToPoint(const PointToPointOptions& options) : group_(std::mak
     return fmt::format("rank {} of {} could not connect to its peers from {}", options.rank,
                        options.size, options.address);
   };
-  const SigpipeBlocked blocked;
   const MadeAsBatch batch;
   group_->rank = options.rank;
   try {

@@ -35,7 +35,8 @@ struct PointToPointOptions {
 
 class PointToPoint {
  public:
-  // Connects to all peers. Throws Error.
+  // Connects to all peers. Throws Error. Call it, and everything else, with SIGPIPE blocked: Gloo
+  // writes to sockets of dead peers, and its threads inherit the mask.
   explicit PointToPoint(const PointToPointOptions& options);
   ~PointToPoint();
 

@@ -1,0 +1,13 @@
+// TCP ports that nobody uses. Thread-safe.
+#pragma once
+
+#include <vector>
+
+namespace muster {
+
+// `count` different TCP ports of the loopback interface that nobody listens on now. Another process
+// may take one before you do: be ready to ask again. Throws Unavailable when the system has none.
+std::vector<int> free_ports(int count);
+int free_port();
+
+}  // namespace muster
