@@ -40,6 +40,9 @@ Element to_features(const Element& batch) {
 
 void write_predictions(Estimator& classifier, const InputFn& input_fn, const std::string& path) {
   std::ofstream file(path);
+  if (!file) {
+    throw Error(ErrorKind::kUnavailable, "cannot write " + path, "check the rights of its folder");
+  }
   file << "index,class,probability\n";
   Predictions predictions = classifier.predict(input_fn, {.yield_single_examples = false});
   Prediction batch;

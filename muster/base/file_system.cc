@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 namespace muster {
@@ -245,6 +246,14 @@ class LocalFileSystem : public FileSystem {
                     .size = static_cast<uint64_t>(status.st_size),
                     .modified_seconds = static_cast<double>(status.st_mtim.tv_sec) +
                                         static_cast<double>(status.st_mtim.tv_nsec) * 1e-9};
+  }
+
+  Status remove_tree(const std::string& path) override {
+    Result<std::string> local = local_path(path);
+    if (!local.ok()) return local.error();
+    std::error_code error;
+    std::filesystem::remove_all(local.value(), error);
+    return error ? Status(failed(error.value(), "cannot remove", path)) : Status();
   }
 
   Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override {

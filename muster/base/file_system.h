@@ -99,8 +99,9 @@ class FileSystem {
   // Readers see the old content or the new, whatever crashes and whenever.
   Status write_atomically(const std::string& path, Bytes bytes);
   Status write_atomically(const std::string& path, std::string_view text);
-  // A file, or a directory with all it holds; nothing there is fine.
-  Status remove_tree(const std::string& path);
+  // A file, or a directory with all it holds; nothing there is fine. Of a symbolic link only the
+  // link goes.
+  virtual Status remove_tree(const std::string& path);
 };
 
 // The files of this machine: plain paths and file://; another scheme is an InvalidArgument naming

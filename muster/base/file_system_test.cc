@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,13 @@ TEST(FileSystem, DirectoriesAndRemoval) {
   files.remove_tree(temp / "a").value();
   EXPECT_FALSE(files.exists(temp / "a").value());
   files.remove_tree(temp / "a").value();
+  files.make_directories(temp / "kept").value();
+  files.write_atomically(temp / "kept/file", "1").value();
+  files.make_directories(temp / "tree").value();
+  std::filesystem::create_directory_symlink(temp / "kept", temp / "tree/link");
+  files.remove_tree(temp / "tree").value();
+  EXPECT_FALSE(files.exists(temp / "tree").value());
+  EXPECT_EQ(files.read_file(temp / "kept/file").value(), "1");
   files.write_atomically(temp / "file", "1").value();
   EXPECT_EQ(files.make_directories(temp / "file").error().kind(), ErrorKind::kInvalidArgument);
 }

@@ -59,7 +59,8 @@ Result<nlohmann::json> parse_json(std::string_view text, std::string_view what, 
     using Happened = nlohmann::json::parse_event_t;
     if (depth > kMaxDepth && fault.empty()) {
       fault = fmt::format("is nested deeper than {} levels", kMaxDepth);
-    } else if (event == Happened::object_start) {
+    }
+    if (event == Happened::object_start) {
       keys.emplace_back();
     } else if (event == Happened::object_end) {
       keys.pop_back();

@@ -40,6 +40,8 @@ TEST(Json, RefusesDeepNesting) {
   EXPECT_TRUE(parse_json(std::string(100, '[') + std::string(100, ']'), "x").ok());
   EXPECT_THAT(parse_json(std::string(5000, '[') + std::string(5000, ']'), "x").error().message(),
               HasSubstr("nested deeper"));
+  const std::string objects = std::string(300, '[') + R"({"a": {"b": 1}})" + std::string(300, ']');
+  EXPECT_THAT(parse_json(objects, "x").error().message(), HasSubstr("nested deeper"));
 }
 
 TEST(Json, AnyPrefixOfADocumentIsAnErrorNotACrash) {

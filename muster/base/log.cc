@@ -21,8 +21,17 @@ spdlog::logger& logger() {
     auto* made = new spdlog::logger("muster", std::move(sink));
     made->set_pattern("%^%L%$ %H:%M:%S %v");
     const char* level = std::getenv("MUSTER_LOG_LEVEL");
-    made->set_level(level != nullptr ? spdlog::level::from_str(level) : spdlog::level::info);
+    const std::string_view wanted = level != nullptr ? level : "";
+    const auto known = spdlog::level::from_str(std::string(wanted));
+    // Unknown words are "off" to spdlog, which would also silence the error that ends a run.
+    const bool understood = known != spdlog::level::off || wanted == "off";
+    made->set_level(understood ? known : spdlog::level::info);
     made->flush_on(spdlog::level::info);
+    if (!understood && !wanted.empty()) {
+      made->warn(
+          "MUSTER_LOG_LEVEL is '{}': going on with info; use debug, info, warning, error or off",
+          wanted);
+    }
     return made;
   }();
   return *instance;

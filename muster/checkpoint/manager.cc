@@ -65,7 +65,6 @@ struct CheckpointManager::Pins {
 struct CheckpointManager::Listing {
   CheckpointState state;        // only what exists
   std::set<std::string> names;  // of the directory
-  bool from_state_file = false;
 
   // Whether a file of this prefix is there, also in a form we cannot read: loading it says so.
   bool holds(const std::string& name) const {
@@ -153,7 +152,6 @@ CheckpointManager::Listing CheckpointManager::list() const {
         std::erase_if(state.all, [&](const auto& entry) { return !exists(entry.name); });
         if (!state.all.empty()) {
           if (!exists(state.latest)) state.latest = state.all.back().name;
-          listing.from_state_file = true;
           return listing;
         }
         why = "names no checkpoint that exists";
@@ -163,7 +161,6 @@ CheckpointManager::Listing CheckpointManager::list() const {
     }
   }
 
-  std::vector<std::string> retired = std::move(listing.state.retired);
   listing.state = {};
   std::map<int64_t, std::string> found;
   for (const std::string& name : listing.names) {

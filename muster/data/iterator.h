@@ -49,8 +49,9 @@ class Iterator {
   virtual nlohmann::json save() const = 0;
 
   // Continues at a saved position with the seed saved in it. Batch sizes, replicas, the counts of
-  // repeat() and take(), maps and prefetches may have changed since (a shuffle() behind batch()
-  // needs the same batch size and replicas: its elements are batches). Throws InvalidArgument, and
+  // repeat() and take(), maps and prefetches may have changed since; but what comes before a
+  // shuffle() must keep its size, and a shuffle() behind batch() needs the same batch size and
+  // replicas: its elements are batches. Throws InvalidArgument, and
   // changes nothing, when the position belongs to another pipeline; the message names the
   // difference.
   virtual void restore(const nlohmann::json& state) = 0;

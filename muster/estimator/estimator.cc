@@ -8,6 +8,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/summary/event_writer.h"
 #include "muster/tensor/threads.h"
@@ -56,7 +57,8 @@ struct Estimator::Impl {
       model_dir = *from_environment;
     } else {
       const char* base = std::getenv("TMPDIR");
-      std::string made = std::string(base != nullptr ? base : "/tmp") + "/muster-XXXXXX";
+      std::string made =
+          std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/muster-XXXXXX";
       if (mkdtemp(made.data()) == nullptr)
         throw from_errno(errno, "cannot make a temporary model_dir at " + made);
       log::warning("no model_dir was given: using the temporary directory " + made);
@@ -275,13 +277,16 @@ struct Predictions::Impl {
       std::string known;
       for (const auto& [name, tensor] : spec.predictions)
         known += (known.empty() ? "" : ", ") + name;
-      throw invalid_argument("none of the predict_keys is a prediction of this model",
-                             "it gives: " + known);
+      throw invalid_argument(
+          fmt::format("none of the predict_keys ({}) is a prediction of this model",
+                      muster::join(options.predict_keys, ", ")),
+          "it gives: " + known);
     }
     rows = batch.begin()->second.size(0);
     row = 0;
     for (const auto& [name, tensor] : batch) {
       if (options.yield_single_examples && tensor.size(0) != rows) {
+        rows = 0;
         throw invalid_argument(
             fmt::format("the predictions \"{}\" ({}) and \"{}\" ({}) have different batch sizes",
                         batch.begin()->first, describe(batch.begin()->second), name,

@@ -665,10 +665,67 @@ TEST(StopTest, ASignalSavesAndTheNextRunContinuesBitForBit) {
     stopped.train(input(50, 7), {.max_steps = 23, .hooks = {std::make_shared<Interrupt>()}});
   });
   EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
-  EXPECT_EQ(latest(directory / "m").global_step, 14);
+  EXPECT_EQ(latest(directory / "m").global_step, 13);
   clear_stop_signal();
   Estimator(two_layers, quiet(directory / "m")).train(input(50, 7), {.max_steps = 23});
   EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "whole")));
+}
+
+TEST(EvaluateTest, WithoutACheckpointAsOftenAsOneLikes) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet(directory / "m"));
+  const EvalResult first = estimator.evaluate(input(20, 5, 1));
+  EXPECT_EQ(estimator.evaluate(input(20, 5, 1)), first);
+}
+
+TEST(EvaluateTest, TheModelFunctionSeesTheStepOfTheCheckpoint) {
+  TempDirectory directory;
+  std::vector<int64_t> steps;
+  const ModelFn recording = [&](const Features& features, const Labels& labels, Mode mode,
+                                ModelContext& context) {
+    if (mode == Mode::kEval) steps.push_back(context.global_step());
+    return two_layers(features, labels, mode, context);
+  };
+  Estimator estimator(recording, quiet(directory / "m"));
+  estimator.train(input(20, 5), {.max_steps = 3});
+  for (int time = 0; time < 2; ++time) {
+    steps.clear();
+    estimator.evaluate(input(20, 5, 1));
+    ASSERT_GE(steps.size(), 4u);
+    for (const int64_t step : steps) EXPECT_EQ(step, 3);
+  }
+}
+
+TEST(TrainTest, ARunThatIsOverLooksAtNothing) {
+  TempDirectory directory;
+  Estimator(two_layers, quiet(directory / "m")).train(input(20, 5), {.max_steps = 3});
+  const ModelFn never = [](const Features&, const Labels&, Mode, ModelContext&) -> EstimatorSpec {
+    throw internal_error("the model function was called");
+  };
+  const TrainResult result =
+      Estimator(never, quiet(directory / "m"))
+          .train([] { return examples(20).take(0).batch(5); }, {.max_steps = 3});
+  EXPECT_EQ(result.global_step, 3);
+  EXPECT_EQ(result.steps, 0);
+}
+
+TEST(TrainTest, HooksBeginBeforeAnythingElse) {
+  TempDirectory directory;
+  std::vector<std::string> calls;
+  class Recorder : public Hook {
+   public:
+    explicit Recorder(std::vector<std::string>& calls) : calls_(calls) {}
+    void begin(const RunInfo&) override { calls_.push_back("begin"); }
+    void after_step(const StepInfo&) override { calls_.push_back("step"); }
+    void after_save(int64_t, const std::string&) override { calls_.push_back("save"); }
+    void end(int64_t) override { calls_.push_back("end"); }
+
+   private:
+    std::vector<std::string>& calls_;
+  };
+  Estimator(two_layers, quiet(directory / "m"))
+      .train(input(20, 5), {.max_steps = 2, .hooks = {std::make_shared<Recorder>(calls)}});
+  EXPECT_EQ(calls, (std::vector<std::string>{"begin", "save", "step", "step", "save", "end"}));
 }
 
 TEST(StopTest, AHookEndsTheRun) {
@@ -682,9 +739,8 @@ TEST(StopTest, AHookEndsTheRun) {
   Estimator estimator(two_layers, quiet(directory / "m"));
   const TrainResult result =
       estimator.train(input(50, 7), {.max_steps = 23, .hooks = {std::make_shared<StopAt>()}});
-  EXPECT_EQ(result.global_step,
-            7);  // the wish travels with the next step, so that all workers stop together
-  EXPECT_EQ(latest(directory / "m").global_step, 7);
+  EXPECT_EQ(result.global_step, 6);
+  EXPECT_EQ(latest(directory / "m").global_step, 6);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Histogram {
   double count = 0;
   double sum = 0;
   double sum_squares = 0;
-  // Bucket i holds counts[i] values in (limits[i - 1], limits[i]]; as many limits as counts.
+  // Bucket i holds counts[i] values in [limits[i - 1], limits[i]); as many limits as counts.
   std::vector<double> limits;
   std::vector<double> counts;
 };

@@ -30,8 +30,7 @@ namespace muster::optim {
 
 struct TrainOp;  // "muster/optim/train_op.h"
 
-// State an optimizer keeps for every weight, saved as "<variable>/<optimizer>/<slot>" or as the
-// saver sees fit.
+// State an optimizer keeps for every weight, saved as "<optimizer>/<slot>/<variable>".
 struct SlotSpec {
   std::string name;  // "momentum"; "m", "v"
   double initial_value = 0;

@@ -13,12 +13,16 @@ ModelRunner::ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohm
       context_(mode, variables_, seed, params) {}
 
 void ModelRunner::load(const Checkpoint* checkpoint, const std::string& name) {
+  batches_ = 0;
   if (checkpoint == nullptr) {
-    if (built_) {
+    if (restored_) {
       throw invalid_argument(
           "this model holds values of a checkpoint already; it cannot be made fresh again",
           "use a new Estimator");
     }
+    values_.clear();
+    pending_ = false;
+    global_step_ = 0;
     return;
   }
   values_ = checkpoint->tensors;
@@ -42,11 +46,13 @@ void ModelRunner::restore() {
     variable->value().copy_(relevant.tensors.at(variable->name()));
   values_.clear();
   pending_ = false;
+  restored_ = true;
 }
 
 EstimatorSpec ModelRunner::run(const Batch& batch) {
   torch::NoGradGuard no_grad;
-  context_.begin_step(batches_++, 0);
+  // The batch stands where training has the replica: each has its own random numbers.
+  context_.begin_step(global_step_, batches_++);
   if (!built_) {
     // The first call only creates the variables, so that they can be given their values.
     (void)model_fn_(batch.features, batch.labels, mode_, context_);

@@ -47,6 +47,7 @@ class ModelRunner {
   std::map<std::string, Tensor> values_;  // to be loaded once the variables exist
   std::string source_;
   bool pending_ = false;
+  bool restored_ = false;  // the variables hold values of some checkpoint
   int64_t global_step_ = 0;
   int64_t batches_ = 0;
 };

@@ -19,7 +19,7 @@ struct StepInfo {
   int64_t global_step = 0;  // after the update
   double loss = 0;          // of this step over all replicas
   int64_t rows = 0;         // examples of this step over all replicas
-  // Set it to end the run after this step, on all workers at the same step.
+  // Set it to end the run after this step; with several workers after the next one, on all of them.
   bool* stop = nullptr;
 };
 

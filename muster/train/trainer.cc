@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -27,8 +28,7 @@ class Feed {
  public:
   Feed(const InputFn& input_fn, Session& session) : session_(session), per_worker_(false) {
     const Dataset dataset = input_fn(session.input_context());
-    per_worker_ =
-        session.num_replicas_in_sync() > 1 && (input_fn.shards_itself() || dataset.hand_sharded());
+    per_worker_ = input_fn.shards_itself() || dataset.hand_sharded();
     description_ = dataset.describe();
     iterator_ =
         per_worker_ ? dataset.iterator({.seed = session.seed()}) : session.distribute(dataset);
@@ -85,26 +85,25 @@ class Feed {
 
   void restore(const json& state) {
     const bool was_per_worker = state.value("dealt_by", "muster") == "input_fn";
-    if (!was_per_worker && !per_worker_) {
+    if (was_per_worker != per_worker_) {
+      throw invalid_argument(
+          fmt::format("the checkpoint was written with an input function that {}, this one {}",
+                      was_per_worker ? "shards itself" : "Muster sharded",
+                      per_worker_ ? "shards itself" : "is sharded by Muster"),
+          "use the kind of input function the run was started with, or a new model_dir");
+    } else if (!per_worker_) {
       iterator_->restore(state.at("position"));
-    } else if (was_per_worker && state.at("positions").size() ==
-                                     static_cast<size_t>(session_.num_replicas_in_sync())) {
+    } else if (state.at("positions").size() ==
+               static_cast<size_t>(session_.num_replicas_in_sync())) {
       iterator_->restore(state.at("positions").at(static_cast<size_t>(session_.replica_id())));
-    } else if (was_per_worker) {
+    } else {
       throw invalid_argument(
           fmt::format("the checkpoint holds the positions of {} input pipelines that shard "
                       "themselves, and this run has "
                       "{} replicas: which examples are still unread cannot be told",
                       state.at("positions").size(), session_.num_replicas_in_sync()),
           "continue on the same number of workers, or let Muster shard: an input function without "
-          "InputContext "
-          "continues on any number");
-    } else if (session_.num_replicas_in_sync() == 1) {
-      iterator_->restore(state.at("position"));
-    } else {
-      throw invalid_argument(
-          "the checkpoint was written by an input function Muster sharded, this one shards itself",
-          "use the kind of input function the run was started with, or a new model_dir");
+          "InputContext continues on any number");
     }
     has_pending_ = false;
   }
@@ -166,6 +165,8 @@ class Run {
         context_(Mode::kTrain, session.variables(), session.seed(), *options.params) {}
 
   TrainResult operator()(const InputFn& input_fn) {
+    load();
+    if (options_.max_steps && step_ >= *options_.max_steps) return nothing_to_do();
     Feed feed(input_fn, session_);
     build(feed.first());
     restore(feed);
@@ -174,13 +175,6 @@ class Run {
     last_step_ = options_.max_steps.value_or(-1);
     if (options_.steps && (last_step_ < 0 || start_step + *options_.steps < last_step_)) {
       last_step_ = start_step + *options_.steps;
-    }
-    if (last_step_ >= 0 && start_step >= last_step_) {
-      log::info(fmt::format("the checkpoint is at step {}, max_steps is {}: nothing to train",
-                            start_step, last_step_));
-      if (options_.at_end) options_.at_end(step_, false, session_);
-      session_.finish();
-      return result;
     }
     loop(feed, &result);
     result.global_step = step_;
@@ -198,6 +192,27 @@ class Run {
   int64_t step() const { return step_; }
 
  private:
+  // The chief finds the newest good checkpoint; all learn its step.
+  void load() {
+    if (session_.is_chief()) {
+      loaded_ = checkpoints_.load_latest();
+      if (loaded_) step_ = loaded_->checkpoint.global_step;
+    }
+    const std::string mine = session_.is_chief() ? std::to_string(step_) : "";
+    for (const std::string& step : session_.gather_text("start_step", mine)) {
+      if (!step.empty()) step_ = std::stoll(step);
+    }
+  }
+
+  // max_steps is reached: neither the input nor the model is looked at.
+  TrainResult nothing_to_do() {
+    log::info(fmt::format("the checkpoint is at step {}, max_steps is {}: nothing to train", step_,
+                          *options_.max_steps));
+    if (options_.at_end) options_.at_end(step_, false, session_);
+    session_.finish();
+    return {.global_step = step_};
+  }
+
   void build(const Element& element) {
     session_.report(Phase::kBuilding, 0);
     batch_ = to_batch(element);
@@ -218,11 +233,11 @@ class Run {
     spec_ = {};
   }
 
-  // The chief reads the newest good checkpoint; everybody gets what it holds.
+  // Everybody gets what the chief has loaded.
   void restore(Feed& feed) {
     json note = {{"step", 0}};
     if (session_.is_chief()) {
-      if (auto loaded = checkpoints_.load_latest()) {
+      if (const auto loaded = std::exchange(loaded_, std::nullopt)) {
         const std::map<std::string, Tensor> state = session_.state();
         std::map<std::string, TensorSpec> needed;
         for (const auto& [name, tensor] : state)
@@ -252,7 +267,6 @@ class Run {
   void loop(Feed& feed, TrainResult* result) {
     session_.report(Phase::kTraining, step_);
     SaveTimer timer(options_, clock_, step_);
-    if (timer.enabled() && !restored_) save(feed, timer, /*notify=*/false);
     for (const auto& hook : hooks_) {
       hook->begin({.start_step = step_,
                    .last_step = last_step_,
@@ -260,6 +274,7 @@ class Run {
                    .is_chief = session_.is_chief(),
                    .model_dir = options_.model_dir});
     }
+    if (timer.enabled() && !restored_) save(feed, timer, /*notify=*/false);
     Element element;
     bool stop_wanted = false;
     while (last_step_ < 0 || step_ < last_step_) {
@@ -300,8 +315,11 @@ class Run {
       spec_ = {};
       batch_ = {};
       element = {};
-      if (timer.due(step_, step.save)) save(feed, timer, /*notify=*/!step.stop);
-      if (step.stop) {
+      // Several replicas agree on the end with their next step; one need not ask.
+      const bool stops = step.stop || (session_.num_replicas_in_sync() == 1 &&
+                                       (stop_wanted || stop_signal() != 0));
+      if (timer.due(step_, step.save)) save(feed, timer, /*notify=*/!stops);
+      if (stops) {
         end_on_request(feed, timer);
         break;
       }
@@ -381,6 +399,7 @@ class Run {
   ModelContext context_;
   std::vector<std::shared_ptr<Hook>> hooks_;
   StepTrace trace_;
+  std::optional<CheckpointManager::Loaded> loaded_;  // on the chief, until it is restored
   bool restored_ = false;
   int64_t step_ = 0;
   int64_t last_step_ = -1;
@@ -402,6 +421,10 @@ Error as_stop(const Error& error) {
 }  // namespace
 
 TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const TrainerOptions& options) {
+  if (!options.strategy || options.params == nullptr) {
+    throw invalid_argument("TrainerOptions has no strategy or no params",
+                           "set both; an Estimator does");
+  }
   CheckpointManager checkpoints(
       options.model_dir, {.fs = options.fs,
                           .clock = options.clock,

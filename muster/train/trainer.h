@@ -21,9 +21,9 @@ namespace muster {
 
 struct TrainerOptions {
   std::string model_dir;
-  distribute::StrategyPtr strategy;
+  distribute::StrategyPtr strategy;  // required
   distribute::StartOptions start;
-  const nlohmann::json* params = nullptr;         // must outlive the run
+  const nlohmann::json* params = nullptr;         // required; must outlive the run
   std::optional<int64_t> steps;                   // more steps from where the run starts
   std::optional<int64_t> max_steps;               // the global step to end at
   std::optional<int64_t> save_checkpoints_steps;  // exactly one of the two, or none: no checkpoints

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "muster/base/strings.h"
+
 namespace muster::internal {
 namespace {
 
@@ -66,14 +68,6 @@ std::optional<std::string> unquote(std::string_view& text) {
   if (i == text.size()) return std::nullopt;
   text.remove_prefix(i + 1);
   return out;
-}
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
-    text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
-    text.remove_suffix(1);
-  return text;
 }
 
 }  // namespace
