@@ -12,8 +12,7 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
     OUTPUT_NAME muster VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
-    LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/muster.map
-    EXCLUDE_FROM_ALL ON)
+    LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/muster.map)
   # Also when one archive of the house links another.
   list(JOIN muster_folder_libraries "," muster_whole)
   set_target_properties(muster_shared PROPERTIES LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${muster_whole}")
