@@ -264,6 +264,21 @@ TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
   EXPECT_THAT(values_of(element), ElementsAre(6));
 }
 
+TEST(Resume, ADroppedRemainderIsStillToCome) {
+  for (const int64_t prefetch : {0, 2}) {
+    const auto epochs = [&](int64_t n) {
+      const Dataset batches = Dataset::range(10).repeat(n).batch(4, {.drop_remainder = true});
+      return prefetch == 0 ? batches : batches.prefetch(prefetch);
+    };
+    const auto one = epochs(1).iterator({});
+    EXPECT_EQ(lists(*one), (Lists{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+    EXPECT_EQ(one->position().element_in_epoch, 8);
+    const auto two = epochs(2).iterator({});
+    two->restore(one->save());
+    EXPECT_EQ(lists(*two), (Lists{{8, 9, 0, 1}, {2, 3, 4, 5}, {6, 7, 8, 9}}));
+  }
+}
+
 TEST(Map, KeysNameTheElementNotItsPlace) {
   const auto drawn = [](const Dataset& before, uint64_t seed) {
     std::map<int64_t, std::set<uint64_t>> keys;

@@ -61,6 +61,7 @@ class BatchStream final : public Stream<Item> {
   void start(int64_t run) override {
     run_ = run;
     consumed_ = 0;
+    over_ = false;
     input_->start(run);
   }
   int64_t read(Item* out, int64_t count) override {
@@ -70,15 +71,20 @@ class BatchStream final : public Stream<Item> {
   }
   int64_t skip(int64_t count) override {
     int64_t got = 0;
-    for (; got < count; ++got) {
+    for (; got < count && !over_; ++got) {
+      remember();
       const int64_t passed = input_->skip(round_);
-      if (passed == 0 || (drop_remainder_ && passed < round_)) break;
+      if (ends(passed)) break;
       consumed_ += passed;
     }
     return got;
   }
   int64_t examples_per_element() const override { return round_ * input_->examples_per_element(); }
   void mark(Marks& marks) const override {
+    if (over_) {
+      marks.insert(marks.end(), before_remainder_.begin(), before_remainder_.end());
+      return;
+    }
     marks.push_back(consumed_);
     input_->mark(marks);
   }
@@ -100,6 +106,7 @@ class BatchStream final : public Stream<Item> {
   void restore(const json& state, int64_t run) override {
     run_ = run;
     consumed_ = saved_count(state, "consumed");
+    over_ = false;
     input_->restore(state.at("input"), run);
   }
 
@@ -107,7 +114,21 @@ class BatchStream final : public Stream<Item> {
   // Sizes are left out: a position is a count of examples, and any batch size continues from it.
   static json own_identity() { return {{"kind", "batch"}, {"version", 1}}; }
 
+  // A remainder that is dropped was not handed out: a run with more epochs continues before it.
+  void remember() {
+    if (!drop_remainder_) return;
+    before_remainder_.clear();
+    mark(before_remainder_);
+  }
+  bool ends(int64_t pulled) {
+    if (pulled == round_ || (pulled > 0 && !drop_remainder_)) return false;
+    over_ = pulled > 0;
+    return true;
+  }
+
   bool produce(Item* out) {
+    if (over_) return false;
+    remember();
     // The whole round is consumed before rows are read: an error in a row leaves all replicas at
     // the same place.
     int64_t total = begin_ == 0 ? 0 : input_->skip(begin_);
@@ -117,7 +138,7 @@ class BatchStream final : public Stream<Item> {
       total += mine;
       if (mine == size_ && total < round_) total += input_->skip(round_ - total);
     }
-    if (total == 0 || (drop_remainder_ && total < round_)) return false;
+    if (ends(total)) return false;
     out->tag = {consumed_ + begin_, run_};
     out->error = nullptr;
     try {
@@ -158,6 +179,8 @@ class BatchStream final : public Stream<Item> {
   std::vector<T> pulled_;
   std::optional<Element> empty_;
   int64_t run_ = 0, consumed_ = 0;
+  bool over_ = false;       // a remainder was pulled and dropped
+  Marks before_remainder_;  // of the place before the round under way
 };
 
 }  // namespace muster::data::internal
