@@ -194,6 +194,7 @@ class Run {
  private:
   // The chief finds the newest good checkpoint; all learn its step.
   void load() {
+    session_.report(Phase::kBuilding, 0);
     if (session_.is_chief()) {
       loaded_ = checkpoints_.load_latest();
       if (loaded_) step_ = loaded_->checkpoint.global_step;
@@ -214,7 +215,6 @@ class Run {
   }
 
   void build(const Element& element) {
-    session_.report(Phase::kBuilding, 0);
     batch_ = to_batch(element);
     context_.begin_step(0, session_.replica_id());
     {
