@@ -26,7 +26,9 @@ Element scale(const Element& batch) {
 
 int main(int argc, char** argv) {
   return run_main(argc, argv, [](const Flags& flags) {
-    const Dataset train = data::mnist(flags.data_dir, "train").shuffle(60000).repeat(flags.epochs);
+    const Dataset train = data::mnist(flags.data_dir, "train")
+                              .shuffle(60000)
+                              .repeat(flags.max_steps ? -1 : flags.epochs);
     const Dataset test = data::mnist(flags.data_dir, "test");
     const InputFn train_input = [&] { return train.global_batch(flags.batch_size).map(scale); };
     const InputFn test_input = [&] { return test.batch(1000).map(scale); };

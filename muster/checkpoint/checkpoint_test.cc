@@ -271,7 +271,6 @@ TEST(Compatibility, ListsEveryDifferenceInOneError) {
       "reshaped kernel: the model needs float32[784, 20], the checkpoint has float32[784, 10]\n"
       "other dtype count: the model needs int64[], the checkpoint has int32[]");
   EXPECT_THAT(error.hint(), HasSubstr("new model_dir"));
-  EXPECT_THAT(error.hint(), HasSubstr("warm-start"));
 }
 
 TEST(Compatibility, FittingModelPasses) {

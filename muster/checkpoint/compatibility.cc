@@ -45,8 +45,7 @@ void Compatibility::throw_if_incompatible() const {
                   "{} of another dtype\n{}",
                   checkpoint, missing.size(), extra.size(), reshaped.size(), other_dtype.size(),
                   describe()),
-      "train the changed model in a new model_dir, or warm-start it from this checkpoint to take "
-      "over the variables that fit");
+      "train the changed model in a new model_dir");
 }
 
 Compatibility compare(const std::map<std::string, TensorSpec>& needed, const Checkpoint& checkpoint,

@@ -81,6 +81,10 @@ Dataset mnist(const std::string& data_dir, const std::string& split) {
   };
   const std::string images = find(prefix + "-images-idx3-ubyte");
   const std::string labels = find(prefix + "-labels-idx1-ubyte");
+  if (!missing.empty() && data_dir.empty()) {
+    throw invalid_argument("no data directory was given",
+                           "pass --data_dir=DIR; muster data digits --out DIR makes one");
+  }
   if (!missing.empty()) {
     throw not_found(
         fmt::format("the data directory {} has no {}", data_dir, join(missing, " and no ")),

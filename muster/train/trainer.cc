@@ -181,6 +181,10 @@ class Run {
     result.steps = step_ - start_step;
     if (result.steps == 0) {
       log::warning(fmt::format("no step was made: at step {} the input is used up", step_));
+    } else if (result.end_of_input && last_step_ >= 0) {
+      log::warning(
+          fmt::format("the input was used up at step {}, before step {}: repeat() it to go on",
+                      step_, last_step_));
     }
     for (const auto& hook : hooks_) hook->end(step_);
     if (options_.trace && session_.is_chief()) log::info(trace_.report());
