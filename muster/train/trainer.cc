@@ -435,10 +435,11 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
                           .keep_checkpoint_max = options.keep_checkpoint_max,
                           .keep_checkpoint_every_n_hours = options.keep_checkpoint_every_n_hours});
   const bool saves = options.save_checkpoints_steps || options.save_checkpoints_secs;
-  if (saves && options.start.cluster.is_chief) checkpoints.ensure_writable();
   const std::unique_ptr<Session> session = options.strategy->start(options.start);
   Run run(model_fn, options, *session, checkpoints);
   try {
+    // In the group already, so that the others learn why it ends.
+    if (saves && options.start.cluster.is_chief) checkpoints.ensure_writable();
     return run(input_fn);
   } catch (const Error& error) {
     session->fail(error);
