@@ -18,12 +18,9 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   set_target_properties(muster_shared PROPERTIES LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${muster_whole}")
   target_link_libraries(muster_shared PRIVATE ${muster_folder_libraries})
   target_link_options(muster_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/muster.map -Wl,--no-undefined)
-endif()
 
-if(TARGET muster_shared)
   install(TARGETS muster_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
   install(TARGETS muster RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
-  file(STRINGS ${CMAKE_SOURCE_DIR}/FLOORS muster_floors REGEX "^[0-9]")
   foreach(row IN LISTS muster_floors)
     string(REGEX REPLACE "^[0-9]+ +([a-z]+).*$" "\\1" folder "${row}")
     # What a folder keeps to itself, and what is for tests, stays here.

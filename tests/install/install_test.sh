@@ -19,7 +19,7 @@ fi
 
 mkdir "$work/project"
 cp "$source/tests/install/outside/CMakeLists.txt" "$source/examples/tour/digits.cc" "$work/project"
-cmake -S "$work/project" -B "$work/project/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
+cmake -S "$work/project" -B "$work/project/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
 cmake --build "$work/project/build"
 
 export PATH=$prefix/bin:$PATH OMP_NUM_THREADS=1
