@@ -6,28 +6,32 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(Protobuf REQUIRED)
-find_package(gRPC CONFIG REQUIRED)
+# Headers alone.
+find_path(MUSTER_PROTOZERO_DIR protozero/pbf_builder.hpp)
+if(NOT MUSTER_PROTOZERO_DIR)
+  message(FATAL_ERROR "protozero's headers are not here.\n"
+    "hint: Debian: apt-get install libprotozero-dev; elsewhere: -DMUSTER_PROTOZERO_DIR=FOLDER_WITH_protozero")
+endif()
+add_library(muster_protozero INTERFACE)
+target_include_directories(muster_protozero SYSTEM INTERFACE ${MUSTER_PROTOZERO_DIR})
 
-add_library(muster_torch INTERFACE)
-target_link_libraries(muster_torch INTERFACE fmt::fmt nlohmann_json::nlohmann_json)
+# Before LibTorch: one that carries its own protobuf puts an empty target where none is.
+if(MUSTER_CONTROL_PLANE)
+  find_package(Protobuf QUIET)
+  find_package(gRPC CONFIG QUIET)
+  if(NOT Protobuf_FOUND OR NOT gRPC_FOUND)
+    message(FATAL_ERROR "the control plane needs gRPC and protobuf, and they are not both here.\n"
+      "hint: Debian: apt-get install libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev; or build without "
+      "training on several workers: -DMUSTER_CONTROL_PLANE=OFF")
+  endif()
+endif()
+
 if(MUSTER_SANITIZE STREQUAL "thread")
   # LibTorch under libgomp floods the thread sanitizer: that preset builds the ground storey alone.
   set(MUSTER_GROUND_ONLY ON)
 else()
   set(MUSTER_GROUND_ONLY OFF)
-  find_package(Torch QUIET REQUIRED)
-  target_link_libraries(muster_torch INTERFACE ${TORCH_LIBRARIES})
-  target_include_directories(muster_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-  target_compile_definitions(muster_torch INTERFACE USE_C10D_GLOO)
-endif()
-
-# RPATH, not RUNPATH: the BLAS is loaded by LibTorch, and only RPATH reaches a library's own
-# dependencies. The OpenMP build is five times faster than the reference BLAS.
-find_path(MUSTER_OPENBLAS_DIR libblas.so.3
-          PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
-if(MUSTER_OPENBLAS_DIR)
-  target_link_options(muster_torch INTERFACE -Wl,--disable-new-dtags,-rpath,${MUSTER_OPENBLAS_DIR})
+  include(MusterTorch)
 endif()
 
 # Linked into executables only; the sanitizers bring their own allocator.

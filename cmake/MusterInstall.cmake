@@ -21,14 +21,22 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
 
   install(TARGETS muster_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
   install(TARGETS muster RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
+  install(FILES ${CMAKE_BINARY_DIR}/muster.bash RENAME muster
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT library)
+  # No command of its own: `muster doctor` starts it.
+  install(TARGETS muster-probe RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT library)
   foreach(row IN LISTS muster_floors)
     string(REGEX REPLACE "^[0-9]+ +([a-z]+).*$" "\\1" folder "${row}")
     # What a folder keeps to itself, and what is for tests, stays here.
     file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/muster/${folder}/*.h)
     list(FILTER headers EXCLUDE REGEX "/(error_of|fault_file_system|temp_directory|communicator_suite)\\.h$")
+    if(NOT MUSTER_CONTROL_PLANE)
+      list(FILTER headers EXCLUDE REGEX "/coordinator_store\\.h$")
+    endif()
     install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster/${folder} COMPONENT library)
   endforeach()
-  install(FILES ${CMAKE_SOURCE_DIR}/muster/muster.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster
+  install(FILES ${CMAKE_SOURCE_DIR}/muster/muster.h ${CMAKE_SOURCE_DIR}/muster/torch.h
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster
           COMPONENT library)
   set(muster_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/muster)
   configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/musterConfig.cmake.in

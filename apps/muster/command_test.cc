@@ -1,13 +1,10 @@
 // The `muster` binary as a user meets it: words in, text and exit code out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
+#include "apps/muster/run_muster.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 
@@ -17,29 +14,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Ran {
-  int code = -1;
-  std::string text;  // both streams
-};
-
-Ran muster(const std::string& arguments) {
-  const char* folder = std::getenv("MUSTER_BIN_DIR");
-  if (folder == nullptr) return {-1, "MUSTER_BIN_DIR is not set: run this test through ctest"};
-  const std::string line = std::string(folder) + "/muster " + arguments + " 2>&1 </dev/null";
-  FILE* pipe = popen(line.c_str(), "r");
-  Ran ran;
-  std::array<char, 4096> bytes;
-  while (const std::size_t count = fread(bytes.data(), 1, bytes.size(), pipe)) {
-    ran.text.append(bytes.data(), count);
-  }
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ran;
-}
+Ran muster(const std::string& arguments) { return run_muster(arguments); }
 
 TEST(Command, HelpAndVersion) {
   for (const char* command : {"", "run ", "data ", "data digits ", "inspect ",
-                              "inspect checkpoint ", "inspect events "}) {
+                              "inspect checkpoint ", "inspect events ", "new ",
+                              "completion ", "completion bash ", "doctor "}) {
     const Ran ran = muster(std::string(command) + "--help");
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("Example")) << command;
@@ -52,12 +32,23 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
        {"", "fly", "run --workers=x -- true", "run --worker=2 -- true", "run true", "data digits",
         "run --workers=2", "run -- no_such_program_anywhere", "run --ps=1 -- true",
         "run --evaluator -- true", "run --workers=0 -- true", "inspect events /nowhere/at/all",
-        "run --grace=-1 -- true"}) {
+        "run --grace=-1 -- true", "new", "new a/9b", "completion", "run --workers=1 --workers=2"}) {
     const Ran ran = muster(arguments);
     EXPECT_EQ(ran.code, 2) << arguments << ": " << ran.text;
     EXPECT_TRUE(ran.text.starts_with("error: ")) << arguments << ": " << ran.text;
   }
-  EXPECT_THAT(muster("run --worker=2 -- true").text, HasSubstr("hint: muster run --help"));
+  // One line says what is wrong, one what to do.
+  EXPECT_EQ(muster("run --worker=2 -- true").text,
+            "error: --worker is not a flag of muster run\n"
+            "hint: did you mean --workers? muster run --help shows what there is\n");
+  EXPECT_EQ(muster("rnu").text,
+            "error: there is no command 'rnu' in muster\n"
+            "hint: did you mean muster run? muster --help shows what there is\n");
+  EXPECT_EQ(muster("run --workers=2 mnist --epochs=3").text,
+            "error: muster run has no use for 'mnist'\n"
+            "hint: write two dashes before the program: muster run --workers=2 -- mnist ...\n");
+  EXPECT_THAT(muster("run --survivor-time=86401 -- true").text,
+              HasSubstr("--survivor-time is 86401; it must be a number from 0 to 86400"));
   EXPECT_THAT(muster("run --ps=1 -- true").text, HasSubstr("not supported yet"));
 }
 
@@ -93,6 +84,19 @@ TEST(Command, DigitsOnceAndAgain) {
   const Ran other = muster(arguments + " --seed 2");
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.text, HasSubstr("hint: pass another --out, or --force"));
+}
+
+TEST(Command, NewMakesAProjectOnce) {
+  TempDirectory folder;
+  const std::string arguments = "new " + join_path(folder.path(), "shapes");
+  const Ran first = muster(arguments);
+  EXPECT_EQ(first.code, 0) << first.text;
+  EXPECT_THAT(first.text, HasSubstr("src/model.cc\n"));
+  EXPECT_THAT(first.text, HasSubstr("\nNext:\n"));
+  EXPECT_TRUE(std::filesystem::exists(join_path(folder.path(), "shapes/src/main.cc")));
+  const Ran again = muster(arguments);
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.text, HasSubstr("shapes is not empty"));
 }
 
 TEST(Command, DamageIsOne) {

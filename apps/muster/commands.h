@@ -19,6 +19,10 @@ using Action = std::function<int()>;
 void add_run(CLI::App& app, const std::vector<std::string>& program, const std::string& own_folder,
              Action& action);
 void add_data(CLI::App& app, Action& action);
+// `self`: the muster binary.
+void add_new(CLI::App& app, const std::string& self, Action& action);
+void add_completion(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
+void add_doctor(CLI::App& app, const std::string& own_folder, Action& action);
 
 }  // namespace muster::app

@@ -6,6 +6,7 @@
 
 #include "apps/muster/commands.h"
 #include "apps/muster/digits.h"
+#include "muster/command/command_line.h"
 
 namespace muster::app {
 
@@ -15,12 +16,13 @@ void add_data(CLI::App& app, Action& action) {
   data->footer("Example:\n  muster data digits --out digits");
   auto* digits = data->add_subcommand("digits", "Distorted digits in MNIST's files and format");
   auto options = std::make_shared<DigitOptions>();
-  digits->add_option("--out", options->out, "Folder to write to")->required();
-  digits->add_option("--train", options->train, "Training images")->capture_default_str();
-  digits->add_option("--test", options->test, "Test images")->capture_default_str();
-  digits->add_option("--seed", options->seed, "Other seeds give other images")
-      ->capture_default_str();
-  digits->add_flag("--force", options->force, "Replace data that is there");
+  const auto flag = [&](const Flag& it) { return command::add_flag(*digits, it); };
+  const FlagLimits count{.at_least = 1, .at_most = 4294967295};
+  flag({"out", &options->out, "Folder to write to", {}, "DIR"})->required();
+  flag({"train", &options->train, "Training images", count});
+  flag({"test", &options->test, "Test images", count});
+  flag({"seed", &options->seed, "Other seeds give other images"});
+  flag({"force", &options->force, "Replace data that is there"});
   digits->footer(
       "28x28 grey images of 0 to 9, each digit as often as the others. The same seed gives the "
       "same bytes on\n"

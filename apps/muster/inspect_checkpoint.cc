@@ -143,8 +143,8 @@ Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool j
     for (const formats::TensorEntry& entry : reader.tensors()) {
       std::string state = "none";
       if (digests.contains(entry.name)) {
-        state =
-            digest_of(reader.read(entry.name).value()) == digests[entry.name] ? "ok" : "DAMAGED";
+        const nlohmann::json digest = digest_of(reader.read(entry.name).value());
+        state = digests[entry.name] == digest ? "ok" : "DAMAGED";
       }
       if (state == "DAMAGED") damaged.push_back(entry.name);
       table.add(

@@ -4,6 +4,7 @@
 
 #include "apps/muster/commands.h"
 #include "apps/muster/inspect.h"
+#include "muster/command/command_line.h"
 
 namespace muster::app {
 namespace {
@@ -30,12 +31,14 @@ void add_inspect(CLI::App& app, Action& action) {
       "Examples:\n  muster inspect checkpoint model\n  muster inspect events model --tag loss\n"
       "\nExit codes: 0 all is well, 1 something is damaged, 2 not found.");
   auto flags = std::make_shared<Flags>();
+  const Flag json{"json", &flags->json, "One JSON document, for programs"};
 
   auto* checkpoint = inspect->add_subcommand(
       "checkpoint", "Variables, global step and input position; checks digests");
-  checkpoint->add_option("path", flags->path, "A model_dir, a prefix, or a .safetensors file")
+  command::add_argument(*checkpoint,
+                        {"PATH", &flags->path, "A model_dir, a prefix, or a .safetensors file"})
       ->required();
-  checkpoint->add_flag("--json", flags->json, "One JSON document, for programs");
+  command::add_flag(*checkpoint, json);
   checkpoint->footer(
       "Examples:\n"
       "  muster inspect checkpoint model\n"
@@ -49,10 +52,11 @@ void add_inspect(CLI::App& app, Action& action) {
 
   auto* events =
       inspect->add_subcommand("events", "Tags of TensorBoard event files, or all points of one");
-  events->add_option("path", flags->path, "An event file, or a folder such as a model_dir")
+  command::add_argument(*events,
+                        {"PATH", &flags->path, "An event file, or a folder such as a model_dir"})
       ->required();
-  events->add_option("--tag", flags->tag, "Print every point of this tag");
-  events->add_flag("--json", flags->json, "One JSON document, for programs");
+  command::add_flag(*events, {"tag", &flags->tag, "Print every point of this tag"});
+  command::add_flag(*events, json);
   events->footer(
       "Examples:\n"
       "  muster inspect events model\n"

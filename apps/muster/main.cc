@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 
 #include "apps/muster/commands.h"
 #include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/command/command_line.h"
 
 namespace {
 
@@ -27,8 +30,6 @@ int run(int argc, char** argv) {
   std::vector<std::string> program;
   if (dashes != words.end()) program.assign(dashes + 1, words.end());
   words.erase(dashes, words.end());
-  std::reverse(words.begin(), words.end());  // as CLI11 takes them
-
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
 
@@ -37,6 +38,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "muster " MUSTER_VERSION);
   app.footer(
       "Examples:\n"
+      "  muster new shapes\n"
       "  muster data digits --out digits\n"
       "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
       "  muster inspect checkpoint model\n"
@@ -47,19 +49,18 @@ int run(int argc, char** argv) {
   muster::app::add_run(app, program, self.parent_path().string(), action);
   muster::app::add_data(app, action);
   muster::app::add_inspect(app, action);
-  try {
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    const CLI::App* where = &app;
-    for (auto chosen = where->get_subcommands(); !chosen.empty();
-         chosen = where->get_subcommands()) {
-      where = chosen.front();
-    }
-    const std::string name = where == &app ? "muster" : fmt::format("muster {}", where->get_name());
-    throw muster::invalid_argument(error.what(),
-                                   fmt::format("{} --help shows what there is", name));
-  }
+  muster::app::add_new(app, self, action);
+  muster::app::add_completion(app, action);
+  muster::app::add_doctor(app, self.parent_path().string(), action);
+  // The line up to the program again, with the dashes where they belong.
+  const auto surplus = [&](const std::string& command, const std::string& word) -> std::string {
+    if (command != "muster run") return "";
+    const std::vector<std::string> before(words.begin(),
+                                          std::find(words.begin(), words.end(), word));
+    return fmt::format("write two dashes before the program: muster {} -- {} ...",
+                       muster::join(before, " "), word);
+  };
+  if (!muster::command::parse(app, words, surplus)) return 0;
   return action();
 }
 

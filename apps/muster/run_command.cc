@@ -7,6 +7,8 @@
 #include "apps/muster/commands.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
+#include "muster/base/log.h"
+#include "muster/command/command_line.h"
 #include "muster/launch/run.h"
 
 namespace muster::app {
@@ -18,6 +20,7 @@ struct Flags {
   bool evaluator = false;
   bool no_pin = false;
   bool dry_run = false;
+  std::string log_format = "text";
   double survivor_time = 15;
   double grace = 10;
   double stop_time = 60;
@@ -37,6 +40,7 @@ int run(Flags& flags, const std::string& own_folder) {
                            "leave it out: the chief evaluates between training steps");
   }
   flags.run.pin = !flags.no_pin;
+  flags.run.json = log::parse_format(flags.log_format) == log::Format::kJson;
   flags.run.supervise.survivor_time = milliseconds(flags.survivor_time);
   flags.run.supervise.grace = milliseconds(flags.grace);
   flags.run.supervise.stop_time = milliseconds(flags.stop_time);
@@ -59,29 +63,26 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
   auto* command =
       app.add_subcommand("run", "Start a program as the tasks of a cluster on this machine");
   auto flags = std::make_shared<Flags>();
-  command->add_option("--workers", flags->run.workers, "Worker tasks")->capture_default_str();
-  command->add_flag("--chief", flags->run.chief,
-                    "One task more, of type chief; without it worker 0 is the chief");
-  command->add_option("--ps", flags->ps, "Parameter servers (not supported yet)");
-  command->add_flag("--evaluator", flags->evaluator,
-                    "A task that only evaluates (not supported yet)");
-  command->add_option("--cores-per-task", flags->run.cores_per_task,
-                      "Cores of each task; default: a fair share of those there are");
-  command->add_option(
-      "--threads", flags->run.threads,
-      "Threads of each task; default: MUSTER_THREADS, OMP_NUM_THREADS, or its cores");
-  command->add_flag("--no-pin", flags->no_pin, "Let tasks run on any core");
-  command->add_flag("--dry-run", flags->dry_run, "Print what would be started, and stop there");
+  const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
+  const FlagLimits count{.at_least = 0, .at_most = 4096};
+  flag({"workers", &flags->run.workers, "Worker tasks", count});
+  flag({"chief", &flags->run.chief,
+        "One task more, of type chief; without it worker 0 is the chief"});
+  flag({"ps", &flags->ps, "Parameter servers (not supported yet)", count});
+  flag({"evaluator", &flags->evaluator, "A task that only evaluates (not supported yet)"});
+  flag({"cores-per-task", &flags->run.cores_per_task,
+        "Cores of each task; 0: a fair share of those there are", count});
+  flag({"threads", &flags->run.threads,
+        "Threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its cores", count});
+  flag({"no-pin", &flags->no_pin, "Let tasks run on any core"});
+  flag({"dry-run", &flags->dry_run, "Print what would be started, and stop there"});
   const auto time = [&](const char* name, double& value, const char* help) {
-    command->add_option(name, value, help)
-        ->capture_default_str()
-        ->type_name("SECONDS")
-        ->check(CLI::Range(0.0, 86400.0).description(""));
+    flag({name, &value, help, {.at_least = 0, .at_most = 86400}, "SECONDS"});
   };
-  time("--survivor-time", flags->survivor_time,
+  time("survivor-time", flags->survivor_time,
        "Seconds the others get to end by themselves when a task has failed");
-  time("--grace", flags->grace, "Seconds from SIGTERM to SIGKILL after that");
-  time("--stop-time", flags->stop_time, "Seconds tasks get to save after Ctrl-C or SIGTERM");
+  time("grace", flags->grace, "Seconds from SIGTERM to SIGKILL after that");
+  time("stop-time", flags->stop_time, "Seconds tasks get to save after Ctrl-C or SIGTERM");
   command->footer(
       "The program and its arguments stand after two dashes: muster run [OPTIONS] -- PROGRAM "
       "ARGUMENTS...\n"

@@ -23,12 +23,11 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
         {{"class", logits.argmax(-1)}, {"probability", std::get<0>(logits.softmax(-1).max(-1))}});
   }
   Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
-  if (mode == Mode::kEval) {
-    return EstimatorSpec::eval(loss, {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
-  }
+  const Metric accuracy = metrics::accuracy(labels, logits.argmax(-1));
+  if (mode == Mode::kEval) return EstimatorSpec::eval(loss, {{"accuracy", accuracy}});
   auto optimizer = context.optimizer(
       optim::sgd({.learning_rate = context.params()["learning_rate"], .momentum = 0.9}));
-  return EstimatorSpec::train(loss, optimizer.minimize(loss));
+  return EstimatorSpec::train(loss, optimizer.minimize(loss), {{"accuracy", accuracy}});
 }
 
 // Bytes to numbers in [0, 1], a batch at a time.

@@ -20,17 +20,17 @@ Dataset points() {
   return Dataset::from_tensor_slices(Element::tuple({x, 2 * x + 1}));
 }
 
-int main(int argc, char** argv) {
-  return run_main(argc, argv, [](const Flags& flags) {
-    Estimator line(model_fn, {.model_dir = flags.model_dir});
-    line.train([] { return points().shuffle(1000).repeat().batch(100); }, {.max_steps = 200});
+void program(const Flags& flags) {
+  Estimator line(model_fn, {.model_dir = flags.model_dir});
+  line.train([] { return points().shuffle(1000).repeat().batch(100); }, {.max_steps = 200});
 
-    const Dataset question = Dataset::from_tensors(torch::tensor({{3.0f}}));
-    Predictions predictions = line.predict([&] { return question; });
-    Prediction answer;
-    predictions.next(&answer);
-    print_result({{"slope", line.get_variable_value("line/dense/kernel").item<double>()},
-                  {"intercept", line.get_variable_value("line/dense/bias").item<double>()},
-                  {"y(3)", answer["y"].item<double>()}});
-  });
+  const Dataset question = Dataset::from_tensors(torch::tensor({{3.0f}}));
+  Predictions predictions = line.predict([&] { return question; });
+  Prediction answer;
+  predictions.next(&answer);
+  print_result({{"slope", line.get_variable_value("line/dense/kernel").item<double>()},
+                {"intercept", line.get_variable_value("line/dense/bias").item<double>()},
+                {"y(3)", answer["y"].item<double>()}});
 }
+
+int main(int argc, char** argv) { return run_main(argc, argv, program, {.uses = {"model_dir"}}); }

@@ -50,24 +50,27 @@ class StopWhenGood : public Hook {
   double average_ = 1;
 };
 
+void program(const Flags& flags) {
+  const Dataset train = data::mnist(flags.data_dir, "train");
+  const Dataset test = data::mnist(flags.data_dir, "test");
+  const InputFn train_input = [&] {
+    return train.shuffle(60000)
+        .repeat(flags.epochs)
+        .global_batch(flags.batch_size)
+        .map(named)
+        .map(relit);
+  };
+  Estimator classifier(
+      model_fn,
+      {.model_dir = flags.model_dir, .train_distribute = distribute::multi_worker_mirrored()},
+      {{"learning_rate", flags.learning_rate}});
+  const auto result = train_and_evaluate(
+      classifier, {.input_fn = train_input, .hooks = {std::make_shared<StopWhenGood>(0.4)}},
+      {.input_fn = [&] { return test.batch(1000).map(named); }, .steps = std::nullopt});
+  if (result) print_result(*result);
+}
+
 int main(int argc, char** argv) {
-  return run_main(argc, argv, [](const Flags& flags) {
-    const Dataset train = data::mnist(flags.data_dir, "train");
-    const Dataset test = data::mnist(flags.data_dir, "test");
-    const InputFn train_input = [&] {
-      return train.shuffle(60000)
-          .repeat(flags.epochs)
-          .global_batch(flags.batch_size)
-          .map(named)
-          .map(relit);
-    };
-    Estimator classifier(
-        model_fn,
-        {.model_dir = flags.model_dir, .train_distribute = distribute::multi_worker_mirrored()},
-        {{"learning_rate", flags.learning_rate}});
-    const auto result = train_and_evaluate(
-        classifier, {.input_fn = train_input, .hooks = {std::make_shared<StopWhenGood>(0.4)}},
-        {.input_fn = [&] { return test.batch(1000).map(named); }, .steps = std::nullopt});
-    if (result) print_result(*result);
-  });
+  return run_main(argc, argv, program,
+                  {.uses = {"data_dir", "model_dir", "epochs", "batch_size", "learning_rate"}});
 }

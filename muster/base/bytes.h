@@ -10,18 +10,21 @@
 #include <string>
 #include <string_view>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// Bytes somebody else owns: to read, and to write into.
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
 static_assert(std::endian::native == std::endian::little,
               "Muster's file formats are written for little-endian machines");
 
+// The same memory as bytes, and as text; nothing is copied.
 inline Bytes bytes_of(std::string_view text) {
   return std::as_bytes(std::span<const char>(text.data(), text.size()));
 }
 
+// The same memory as text; nothing is copied.
 inline std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -34,9 +37,10 @@ Number load_little_endian(const void* from) {
   return number;
 }
 
+// Adds the little-endian bytes of `number` to `out`.
 template <typename Number>
 void append_little_endian(std::string& out, Number number) {
   out.append(reinterpret_cast<const char*>(&number), sizeof(Number));
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

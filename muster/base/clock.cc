@@ -3,7 +3,7 @@
 #include <cmath>
 #include <thread>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 class SystemClock : public Clock {
@@ -68,4 +68,4 @@ bool ManualClock::wait_until(std::unique_lock<std::mutex>& lock, std::condition_
   return held || done();
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -9,12 +9,14 @@
 #include <functional>
 #include <mutex>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// A length of time.
 using Duration = std::chrono::nanoseconds;
 // A point on a clock that only moves forward and has no relation to the date.
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
+// In seconds.
 inline double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -24,14 +26,17 @@ Duration from_seconds(double seconds);
 class Clock {
  public:
   virtual ~Clock() = default;
+  // Never goes back.
   virtual TimePoint now() = 0;
   // Unix time in seconds; it may jump when the machine's date is set.
   virtual double wall_seconds() = 0;
+  // Blocks the calling thread for so long.
   virtual void sleep_for(Duration duration) = 0;
   // Waits on `changed`, with `lock` held as std::condition_variable wants it, until `done()` holds
   // or `deadline` has come on this clock. Returns done().
   virtual bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                           TimePoint deadline, const std::function<bool()>& done) = 0;
+  // wait_until() the time `timeout` from now.
   bool wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                 Duration timeout, const std::function<bool()>& done);
 };
@@ -43,6 +48,7 @@ Clock& system_clock();
 // moves it to the end of the wait at once (for tests of one thread).
 class ManualClock : public Clock {
  public:
+  // How the clock begins and moves.
   struct Options {
     double wall_seconds = 1'700'000'000;  // Unix time at the start
     bool sleep_advances = false;
@@ -50,6 +56,7 @@ class ManualClock : public Clock {
   ManualClock() : ManualClock(Options()) {}
   explicit ManualClock(Options options) : options_(options) {}
 
+  // Moves the clock forward; whoever waits for the new time sees it.
   void advance(Duration duration) { elapsed_.fetch_add(duration.count()); }
   // Threads that sleep or wait on this clock now; lets a test advance only when all have arrived.
   int sleepers() const { return sleepers_.load(); }
@@ -66,4 +73,4 @@ class ManualClock : public Clock {
   std::atomic<int> sleepers_{0};
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -86,4 +86,4 @@ TEST(ManualClock, SleepCanAdvance) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

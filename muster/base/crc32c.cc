@@ -6,7 +6,7 @@
 #include <nmmintrin.h>
 #endif
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78u;  // reflected
@@ -67,4 +67,4 @@ uint32_t extend_crc32c(uint32_t crc, Bytes bytes) {
 
 uint32_t crc32c(Bytes bytes) { return extend_crc32c(0, bytes); }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

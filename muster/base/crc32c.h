@@ -6,7 +6,7 @@
 
 #include "muster/base/bytes.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // The checksum of `bytes`; uses the processor's instruction where it has one.
 uint32_t crc32c(Bytes bytes);
@@ -23,4 +23,4 @@ constexpr uint32_t unmask_crc32c(uint32_t masked) {
 }
 inline uint32_t masked_crc32c(Bytes bytes) { return mask_crc32c(crc32c(bytes)); }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -6,7 +6,7 @@
 
 #include "muster/base/random.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 // RFC 3720, appendix B.4, and the check value of the Castagnoli polynomial.
@@ -49,4 +49,4 @@ TEST(Crc32c, MaskGoesBothWays) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 Environment Environment::process() {
   std::map<std::string, std::string> variables;
@@ -35,4 +35,4 @@ Environment Environment::with(const std::string& name, std::string value) const 
   return changed;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 class Environment {
  public:
@@ -24,7 +24,9 @@ class Environment {
 
   // Nothing when it is not set; an empty text when it is set to nothing.
   std::optional<std::string> get(const std::string& name) const;
+  // The same, with `fallback` when it is not set.
   std::string get_or(const std::string& name, std::string fallback) const;
+  // Whether it is set, be it to nothing.
   bool has(const std::string& name) const { return variables_.count(name) != 0; }
   // A copy with `name` set.
   Environment with(const std::string& name, std::string value) const;
@@ -35,4 +37,4 @@ class Environment {
   std::map<std::string, std::string> variables_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

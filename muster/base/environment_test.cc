@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 TEST(Environment, ReadsTheProcess) {
@@ -27,4 +27,4 @@ TEST(Environment, UnsetAndEmptyDiffer) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

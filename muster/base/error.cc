@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 std::string render(ErrorKind kind, const std::string& message,
@@ -126,4 +126,4 @@ int exit_code(ErrorKind kind) {
   return 1;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -11,8 +11,9 @@
 #include <string_view>
 #include <vector>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// What sort of failure it is; decides the exit code.
 enum class ErrorKind {
   kInvalidArgument,  // the caller asked for something that cannot be
   kNotFound,         // a file, key, variable or task that should exist does not
@@ -73,4 +74,4 @@ Error from_errno(int error_number, std::string message, std::string hint = {});
 // ("please restart me"); 143 Cancelled.
 int exit_code(ErrorKind kind);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -5,7 +5,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // The Error that `call` throws. Throws std::logic_error, which fails the test, when it throws none.
 template <typename Call>
@@ -18,4 +18,4 @@ Error error_of(Call&& call) {
   throw std::logic_error("no error was thrown");
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -8,7 +8,7 @@
 
 #include "muster/base/result.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 TEST(Error, TellsItsStory) {
@@ -48,4 +48,4 @@ TEST(Result, HoldsAValueOrThrowsItsError) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 class FaultFileSystem::Reader : public FileReader {
  public:
@@ -249,4 +249,4 @@ Status FaultFileSystem::rename(const std::string& from, const std::string& to) {
   return renamed;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

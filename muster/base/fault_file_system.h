@@ -17,7 +17,7 @@
 
 #include "muster/base/file_system.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 struct FaultPlan {
   int64_t crash_at = -1;       // index of the change that does not happen any more; -1: never
@@ -73,4 +73,4 @@ class FaultFileSystem : public FileSystem {
       leftovers_;  // kept open so that nothing cleans up after a crash
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

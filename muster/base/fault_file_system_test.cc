@@ -8,7 +8,7 @@
 
 #include "muster/base/temp_directory.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::HasSubstr;
@@ -90,4 +90,4 @@ TEST(FaultFileSystem, FullDiskIsUnavailableAndTheOldFileStays) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <utility>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 constexpr std::string_view kStagingMark = ".staging-";
@@ -483,4 +483,4 @@ bool is_staging_name(std::string_view name) {
          name.find(kStagingMark) != std::string_view::npos;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

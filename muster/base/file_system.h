@@ -16,7 +16,7 @@
 #include "muster/base/bytes.h"
 #include "muster/base/result.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // Something bytes are written to, in order.
 class ByteSink {
@@ -42,10 +42,12 @@ class FileWriter : public ByteSink {
 // A file nobody sees under its name until commit(). The destructor discards what was not committed.
 class StagedWriter : public ByteSink {
  public:
+  // What was appended survives a crash of the machine, still under no name.
   virtual Status sync() = 0;
   // Syncs, then puts the file under its name, replacing what was there, in one step that survives a
   // crash.
   virtual Status commit() = 0;
+  // Removes what was written; nothing appears under the name.
   virtual Status discard() = 0;
 };
 
@@ -64,6 +66,7 @@ class FileReader {
   Status read_exactly_at(uint64_t offset, MutableBytes out);
 };
 
+// What is known of a file or directory without opening it.
 struct FileInfo {
   bool is_directory = false;
   uint64_t size = 0;
@@ -76,6 +79,7 @@ class FileSystem {
 
   // NotFound when there is nothing at `path`.
   virtual Result<FileInfo> info(const std::string& path) = 0;
+  // NotFound when there is no such file.
   virtual Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) = 0;
   // Creates the file, or continues at the end of an existing one.
   virtual Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) = 0;
@@ -91,8 +95,11 @@ class FileSystem {
   // Replaces `to`. For bookkeeping only: what must be atomic everywhere uses commit().
   virtual Status rename(const std::string& from, const std::string& to) = 0;
 
+  // Whether a file or directory is there.
   Result<bool> exists(const std::string& path);
+  // In bytes. NotFound when there is no such file.
   Result<uint64_t> file_size(const std::string& path);
+  // All bytes of the file. NotFound when there is no such file.
   Result<std::string> read_file(const std::string& path);
   // The bytes [offset, offset + length); Corrupt when the file ends before.
   Result<std::string> read_range(const std::string& path, uint64_t offset, uint64_t length);
@@ -120,4 +127,4 @@ std::string directory_of(std::string_view path);
 // Whether `name` is that of a file a StagedWriter had not committed (".<name>.staging-<pid>-<n>").
 bool is_staging_name(std::string_view name);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

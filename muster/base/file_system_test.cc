@@ -9,7 +9,7 @@
 
 #include "muster/base/temp_directory.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST(FileSystem, MemoryReader) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -10,7 +10,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 std::vector<int> free_ports(int count) {
   std::vector<int> sockets;  // held until the last is known, so that no port comes twice
@@ -40,4 +40,4 @@ std::vector<int> free_ports(int count) {
 
 int free_port() { return free_ports(1).front(); }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

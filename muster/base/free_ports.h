@@ -3,11 +3,12 @@
 
 #include <vector>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // `count` different TCP ports of the loopback interface that nobody listens on now. Another process
 // may take one before you do: be ready to ask again. Throws Unavailable when the system has none.
 std::vector<int> free_ports(int count);
+// One of them.
 int free_port();
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

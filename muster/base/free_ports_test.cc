@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 TEST(FreePorts, AreDifferent) {
@@ -14,4 +14,4 @@ TEST(FreePorts, AreDifferent) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

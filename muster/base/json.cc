@@ -10,7 +10,7 @@
 
 #include "muster/base/strings.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 constexpr int kMaxDepth = 200;
@@ -89,4 +89,4 @@ Result<nlohmann::json> parse_json(std::string_view text, std::string_view what, 
   }
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

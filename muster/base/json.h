@@ -6,7 +6,7 @@
 
 #include "muster/base/result.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // Parses `text`; `what` is how errors call it ("TF_CONFIG", a path). Stricter than most readers: a
 // key that occurs twice in one object, and nesting deeper than 200, are errors. The error has kind
@@ -14,4 +14,4 @@ namespace muster {
 Result<nlohmann::json> parse_json(std::string_view text, std::string_view what,
                                   ErrorKind kind = ErrorKind::kInvalidArgument);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::HasSubstr;
@@ -52,4 +52,4 @@ TEST(Json, AnyPrefixOfADocumentIsAnErrorNotACrash) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

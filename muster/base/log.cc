@@ -1,48 +1,191 @@
 #include "muster/base/log.h"
 
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
-namespace muster::log {
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::log {
 namespace {
 
-spdlog::logger& logger() {
-  // Never destroyed: threads that end late may still want to say why.
-  static spdlog::logger* const instance = [] {
-    auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
-        std::getenv("NO_COLOR") != nullptr ? spdlog::color_mode::never
-                                           : spdlog::color_mode::automatic);
-    auto* made = new spdlog::logger("muster", std::move(sink));
-    made->set_pattern("%^%L%$ %H:%M:%S %v");
-    const char* level = std::getenv("MUSTER_LOG_LEVEL");
-    const std::string_view wanted = level != nullptr ? level : "";
-    const auto known = spdlog::level::from_str(std::string(wanted));
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// At most `columns` characters of UTF-8 text.
+std::string_view cut(std::string_view text, int columns) {
+  size_t end = 0;
+  for (int count = 0; end < text.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
+    if (begins && count++ == columns) break;
+  }
+  return text.substr(0, end);
+}
+
+std::string utc(std::chrono::system_clock::time_point time) {
+  const auto ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  const auto seconds = static_cast<std::time_t>(ms / 1000);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     ms % 1000);
+}
+
+class Sink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  Sink()
+      : terminal_(isatty(STDERR_FILENO) == 1),
+        color_(terminal_ && variable("NO_COLOR").empty()),
+        json_(variable("MUSTER_LOG_FORMAT") == "json"),
+        progress_(variable("MUSTER_PROGRESS")) {
+    formatter_ = std::make_unique<spdlog::pattern_formatter>("%^%L%$ %H:%M:%S %v");
+  }
+
+  void set_format(Format format) { json_ = format == Format::kJson; }
+  bool json() const { return json_; }
+  bool shows_status() const {
+    return !json_ && progress_ != "none" && (terminal_ || progress_ == "bar");
+  }
+
+  int width() const {
+    winsize size{};
+    if (terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+      return size.ws_col;
+    const int columns = std::atoi(std::string(variable("COLUMNS")).c_str());
+    return columns > 0 ? columns : 80;
+  }
+
+  void status(std::string_view text) {
+    if (!shows_status()) return;
+    std::lock_guard lock(mutex_);
+    if (text.empty()) {
+      clear_status();
+      return;
+    }
+    const std::string_view shown = cut(text, width() - 1);
+    // A supervisor takes a line that ends in a carriage return as one that will be replaced.
+    write(terminal_ ? fmt::format("\r\033[K{}", shown) : fmt::format("{}\r", shown));
+    open_ = true;
+  }
+
+  void write_object(const nlohmann::ordered_json& object) {
+    std::lock_guard lock(mutex_);
+    // Text that is not UTF-8 must not cost the line.
+    write(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string text(message.payload.data(), message.payload.size());
+    if (json_) {
+      const auto level = spdlog::level::to_string_view(message.level);
+      write(nlohmann::ordered_json{{"time", utc(message.time)},
+                                   {"level", std::string(level.data(), level.size())},
+                                   {"message", text}}
+                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+            "\n");
+      return;
+    }
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    clear_status();
+    if (color_ && message.color_range_end > message.color_range_start) {
+      const char* start = message.level >= spdlog::level::err    ? "\033[31m\033[1m"
+                          : message.level == spdlog::level::warn ? "\033[33m\033[1m"
+                          : message.level == spdlog::level::info ? "\033[32m"
+                                                                 : "\033[36m";
+      const std::string_view all(line.data(), line.size());
+      write(fmt::format("{}{}{}\033[m{}", all.substr(0, message.color_range_start), start,
+                        all.substr(message.color_range_start,
+                                   message.color_range_end - message.color_range_start),
+                        all.substr(message.color_range_end)));
+    } else {
+      write(std::string_view(line.data(), line.size()));
+    }
+  }
+
+  void flush_() override { std::fflush(stderr); }
+
+ private:
+  void clear_status() {
+    if (!open_) return;
+    write(terminal_ ? "\r\033[K" : " \r");
+    open_ = false;
+  }
+
+  void write(std::string_view bytes) {
+    std::fwrite(bytes.data(), 1, bytes.size(), stderr);
+    std::fflush(stderr);
+  }
+
+  const bool terminal_;
+  const bool color_;
+  std::atomic<bool> json_;
+  const std::string progress_;
+  bool open_ = false;  // a status stands there
+};
+
+// Never destroyed: threads that end late may still want to say why.
+struct Log {
+  std::shared_ptr<Sink> sink = std::make_shared<Sink>();
+  spdlog::logger logger{"muster", sink};
+
+  Log() {
+    std::string wanted(variable("MUSTER_LOG_LEVEL"));
+    std::transform(wanted.begin(), wanted.end(), wanted.begin(),
+                   [](unsigned char letter) { return std::tolower(letter); });
+    const auto known = spdlog::level::from_str(wanted);
     // Unknown words are "off" to spdlog, which would also silence the error that ends a run.
     const bool understood = known != spdlog::level::off || wanted == "off";
-    made->set_level(understood ? known : spdlog::level::info);
-    made->flush_on(spdlog::level::info);
+    logger.set_level(understood ? known : spdlog::level::info);
     if (!understood && !wanted.empty()) {
-      made->warn(
+      logger.warn(
           "MUSTER_LOG_LEVEL is '{}': going on with info; use debug, info, warning, error or off",
           wanted);
     }
-    return made;
-  }();
-  return *instance;
+    const std::string_view format = variable("MUSTER_LOG_FORMAT");
+    if (!format.empty() && format != "json" && format != "text") {
+      logger.warn("MUSTER_LOG_FORMAT is '{}': going on with text; use text or json", format);
+    }
+    const std::string_view progress = variable("MUSTER_PROGRESS");
+    if (!progress.empty() && progress != "bar" && progress != "none") {
+      logger.warn(
+          "MUSTER_PROGRESS is '{}': going on as if it were unset; use bar, none, or leave it out",
+          progress);
+    }
+  }
+};
+
+Log& instance() {
+  static Log* const log = new Log;
+  return *log;
 }
 
 }  // namespace
 
-void debug(std::string_view message) { logger().debug("{}", message); }
-void info(std::string_view message) { logger().info("{}", message); }
-void warning(std::string_view message) { logger().warn("{}", message); }
-void error(std::string_view message) { logger().error("{}", message); }
+void debug(std::string_view message) { instance().logger.debug("{}", message); }
+void info(std::string_view message) { instance().logger.info("{}", message); }
+void warning(std::string_view message) { instance().logger.warn("{}", message); }
+void error(std::string_view message) { instance().logger.error("{}", message); }
 
 void warning_once(std::string_view message) {
   static std::mutex mutex;
@@ -54,6 +197,32 @@ void warning_once(std::string_view message) {
   warning(message);
 }
 
-void flush() { logger().flush(); }
+void event(std::string_view name, const nlohmann::json& fields, std::string_view message) {
+  Log& log = instance();
+  if (!log.sink->json()) {
+    info(message);
+    return;
+  }
+  if (!log.logger.should_log(spdlog::level::info)) return;
+  nlohmann::ordered_json object{
+      {"time", utc(std::chrono::system_clock::now())}, {"level", "info"}, {"event", name}};
+  for (const auto& [key, value] : fields.items()) object[key] = value;
+  object["message"] = message;
+  log.sink->write_object(object);
+}
 
-}  // namespace muster::log
+void set_format(Format format) { instance().sink->set_format(format); }
+
+Format parse_format(std::string_view word) {
+  if (word == "text") return Format::kText;
+  if (word == "json") return Format::kJson;
+  throw invalid_argument(fmt::format("the log format is '{}'", word), "use text or json");
+}
+
+void status(std::string_view text) { instance().sink->status(text); }
+bool shows_status() { return instance().sink->shows_status(); }
+int status_width() { return instance().sink->width() - 1; }
+
+void flush() { instance().logger.flush(); }
+
+}  // namespace muster::inline v0_1::log

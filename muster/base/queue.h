@@ -12,8 +12,9 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// The queue; T is moved in and out.
 template <typename T>
 class BlockingQueue {
  public:
@@ -114,4 +115,4 @@ class BlockingQueue {
   bool closed_ = false;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

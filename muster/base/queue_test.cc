@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -84,4 +84,4 @@ TEST(BlockingQueue, ManyThreadsLoseNothing) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 double Random::normal() {
   if (has_spare_) {
@@ -18,4 +18,4 @@ double Random::normal() {
   return radius * std::cos(angle);
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -12,8 +12,9 @@
 #include <initializer_list>
 #include <string_view>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// Four random words: what Philox gives for one counter.
 using PhiloxBlock = std::array<uint32_t, 4>;
 
 // The ten-round Philox4x32 function of a 128-bit counter and a 64-bit key.
@@ -61,16 +62,19 @@ constexpr uint64_t id_of(std::string_view name) {
   return hash;
 }
 
+// A generator: draws the numbers of one key in order.
 class Random {
  public:
   // Draws the stream of `key` from number `position` on (counted in blocks of four 32-bit words).
   explicit constexpr Random(RandomKey key, uint64_t position = 0)
       : key_(key), position_(position) {}
 
+  // The next 32 random bits.
   constexpr uint32_t next_u32() {
     if (used_ == 4) refill();
     return block_[used_++];
   }
+  // The next 64 random bits: two words, the low one first.
   constexpr uint64_t next_u64() {
     const uint64_t low = next_u32();
     return low | (uint64_t{next_u32()} << 32);
@@ -124,4 +128,4 @@ constexpr RandomKey RandomKey::derive(uint64_t id) const {
   return {block[0] | (uint64_t{block[1]} << 32), block[2] | (uint64_t{block[3]} << 32)};
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 // kat_vectors of the Random123 library, the lines "philox4x32 10": counter, key, result.
@@ -95,4 +95,4 @@ TEST(Random, UniformAndNormalHaveTheirMoments) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -8,8 +8,9 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// A T, or an Error.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -33,6 +34,7 @@ class [[nodiscard]] Result {
     if (!ok()) throw error();
     return std::get<T>(std::move(state_));
   }
+  // The value, or `fallback`.
   T value_or(T fallback) const { return ok() ? std::get<T>(state_) : std::move(fallback); }
 
   // REQUIRES: !ok().
@@ -61,6 +63,7 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
+// Done, or an Error.
 using Status = Result<void>;
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

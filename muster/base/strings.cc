@@ -7,7 +7,7 @@
 #include <cmath>
 #include <iterator>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 template <typename Number>
@@ -102,4 +102,4 @@ std::string hex_bytes(Bytes bytes) {
   return text;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

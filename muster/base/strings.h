@@ -9,13 +9,14 @@
 
 #include "muster/base/bytes.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // "a,b," at ',' -> {"a", "b", ""}; the empty text -> {""}.
 std::vector<std::string> split(std::string_view text, char separator);
 // Without blanks, tabs and line ends around it.
 std::string_view trim(std::string_view text);
 
+// {"a", "b"} with ", " -> "a, b".
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 // "'a', 'b'" for lists in messages; past `most` entries "... and 7 more"; "(none)" when empty.
 std::string join_quoted(const std::vector<std::string>& parts, size_t most = 20);
@@ -33,4 +34,4 @@ bool is_utf8(std::string_view text);
 // "1f 8b 08".
 std::string hex_bytes(Bytes bytes);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 TEST(Strings, SplitTrimJoin) {
@@ -57,4 +57,4 @@ TEST(Strings, ForPeople) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

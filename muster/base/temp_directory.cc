@@ -5,7 +5,7 @@
 
 #include "muster/base/file_system.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 TempDirectory::TempDirectory() {
   const char* root = std::getenv("TMPDIR");
@@ -18,4 +18,4 @@ TempDirectory::~TempDirectory() { (void)local_file_system().remove_tree(path_); 
 
 std::string TempDirectory::operator/(std::string_view name) const { return join_path(path_, name); }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

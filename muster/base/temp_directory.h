@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 class TempDirectory {
  public:
@@ -23,4 +23,4 @@ class TempDirectory {
   std::string path_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

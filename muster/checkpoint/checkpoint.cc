@@ -12,7 +12,7 @@
 #include "muster/base/strings.h"
 #include "muster/formats/safetensors.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 constexpr int64_t kFormatVersion = 1;
@@ -234,4 +234,4 @@ Checkpoint read_checkpoint(FileSystem& fs, const std::string& prefix_or_path) {
   });
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -17,8 +17,9 @@
 #include "muster/base/file_system.h"
 #include "muster/tensor/tensor.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// What one checkpoint file holds.
 struct Checkpoint {
   // Variables and optimizer slots by name. Saving takes dense tensors of any device and strides
   // (what is not contiguous on the CPU is copied for as long as the save lasts); loading gives
@@ -45,6 +46,7 @@ struct TensorSpec {
 // How the variables a model needs and those a checkpoint holds differ. Every list is sorted by
 // name.
 struct Compatibility {
+  // One variable on which model and checkpoint disagree.
   struct Difference {
     std::string name;
     TensorSpec needed;
@@ -65,6 +67,7 @@ struct Compatibility {
   void throw_if_incompatible() const;
 };
 
+// `checkpoint_name` is how messages call the checkpoint.
 Compatibility compare(const std::map<std::string, TensorSpec>& needed, const Checkpoint& checkpoint,
                       std::string checkpoint_name);
 
@@ -85,4 +88,4 @@ void write_checkpoint(FileSystem& fs, const std::string& path, const Checkpoint&
 // InvalidArgument for a sharded checkpoint or a newer format.
 Checkpoint read_checkpoint(FileSystem& fs, const std::string& prefix_or_path);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -11,7 +11,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::HasSubstr;
@@ -283,4 +283,4 @@ TEST(Compatibility, FittingModelPasses) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -3,7 +3,7 @@
 #include "muster/base/error.h"
 #include "muster/checkpoint/checkpoint.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 // A line of "a, b and 3 more" would hide what the user needs; models have at most some hundreds of
@@ -74,4 +74,4 @@ Compatibility compare(const std::map<std::string, TensorSpec>& needed, const Che
   return result;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

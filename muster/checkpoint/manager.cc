@@ -14,7 +14,7 @@
 #include "muster/base/strings.h"
 #include "muster/checkpoint/internal/state_file.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 using internal::CheckpointState;
 
@@ -381,4 +381,4 @@ CheckpointManager::Pin CheckpointManager::pin(const std::string& prefix) const {
   });
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -16,8 +16,9 @@
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// Which checkpoints are kept.
 struct CheckpointManagerOptions {
   FileSystem* fs = nullptr;  // nullptr: the local one; otherwise it must outlive the manager
   Clock* clock = nullptr;    // nullptr: the system's; otherwise it must outlive the manager
@@ -28,8 +29,10 @@ struct CheckpointManagerOptions {
   double keep_checkpoint_every_n_hours = 10000;
 };
 
+// Saves, keeps and finds the checkpoints of one directory.
 class CheckpointManager {
  public:
+  // A checkpoint and where it was found.
   struct Loaded {
     std::string prefix;
     Checkpoint checkpoint;
@@ -93,4 +96,4 @@ class CheckpointManager {
   std::shared_ptr<Pins> pins_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

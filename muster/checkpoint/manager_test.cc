@@ -14,7 +14,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::ElementsAre;
@@ -456,4 +456,4 @@ TEST(CheckpointManager, KilledProcessLeavesALoadableDirectory) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 namespace {
 
 TEST(CheckpointState, WritesTensorFlowsText) {
@@ -74,4 +74,4 @@ TEST(CheckpointState, DamageNamesTheLine) {
 }
 
 }  // namespace
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -8,7 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 
-namespace muster::cluster {
+namespace muster::inline v0_1::cluster {
 
 std::string Task::name() const { return fmt::format("{}:{}", type, index); }
 
@@ -169,4 +169,4 @@ std::optional<Task> collective_leader(const ClusterSpec& cluster, const Task& ta
   throw invalid_argument("the cluster has neither a chief nor a worker to lead collectives");
 }
 
-}  // namespace muster::cluster
+}  // namespace muster::inline v0_1::cluster

@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
-namespace muster::cluster {
+namespace muster::inline v0_1::cluster {
 
+// The name of one task: its job and its index there.
 struct Task {
   std::string type;  // "chief", "worker", "ps", "evaluator", or a type of one's own
   int index = 0;
@@ -18,6 +19,7 @@ struct Task {
   std::string name() const;  // "worker:1"
 };
 
+// Jobs, their tasks and the addresses of those, by job and index.
 class ClusterSpec {
  public:
   using Tasks = std::map<int, std::string>;  // index -> address; indices may have gaps (sparse)
@@ -31,10 +33,12 @@ class ClusterSpec {
   void add_job(const std::string& job) { jobs_.try_emplace(job); }
 
   bool empty() const { return jobs_.empty(); }
+  // Whether the job is named, be it without tasks.
   bool has_job(const std::string& job) const { return jobs_.contains(job); }
   std::vector<std::string> jobs() const;        // sorted
   int num_tasks(const std::string& job) const;  // 0 for an unknown job
   int num_tasks() const;
+  // Whether the task has an address.
   bool has_task(const Task& task) const;
   // Throws InvalidArgument naming the job or index that is not there.
   const Tasks& tasks(const std::string& job) const;
@@ -49,6 +53,7 @@ class ClusterSpec {
 // --- the numbering of Estimator's RunConfig: any job type, "master" as another name for "chief"
 // ---
 
+// Parameter servers.
 int num_ps(const ClusterSpec& cluster);
 int num_workers(const ClusterSpec& cluster);  // chief or master, and workers
 // Chief (or master) 0, then the other types alphabetically, ps last; inside a type by index.
@@ -72,4 +77,4 @@ int id_in_cluster(const ClusterSpec& cluster, const Task& task);
 // Who leads the collectives of this task; nothing for an empty cluster and for the evaluator.
 std::optional<Task> collective_leader(const ClusterSpec& cluster, const Task& task);
 
-}  // namespace muster::cluster
+}  // namespace muster::inline v0_1::cluster

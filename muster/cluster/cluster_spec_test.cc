@@ -5,7 +5,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::cluster {
+namespace muster::inline v0_1::cluster {
 namespace {
 
 using testing::ElementsAre;
@@ -105,4 +105,4 @@ TEST(MultiWorker, Leader) {
 }
 
 }  // namespace
-}  // namespace muster::cluster
+}  // namespace muster::inline v0_1::cluster

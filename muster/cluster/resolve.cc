@@ -8,7 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 
-namespace muster::cluster {
+namespace muster::inline v0_1::cluster {
 namespace {
 
 // The same cluster with `job` under another name, or without it when `name` is empty.
@@ -164,4 +164,4 @@ ResolvedCluster resolve_cluster(const TfConfig& given, const ResolveOptions& opt
   return result;
 }
 
-}  // namespace muster::cluster
+}  // namespace muster::inline v0_1::cluster

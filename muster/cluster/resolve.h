@@ -10,8 +10,9 @@
 #include "muster/cluster/cluster_spec.h"
 #include "muster/cluster/tf_config.h"
 
-namespace muster::cluster {
+namespace muster::inline v0_1::cluster {
 
+// This process and its cluster, as training uses them.
 struct ResolvedCluster {
   Task task{"worker", 0};  // a "master" is called "chief" here
   bool is_chief = true;    // saves, logs, serves the coordinator
@@ -32,6 +33,7 @@ struct ResolvedCluster {
   std::string describe() const;
 };
 
+// What the program knows and TF_CONFIG does not say.
 struct ResolveOptions {
   // A strategy for several workers is set: a cluster of workers alone is valid, and its first
   // worker the chief.
@@ -46,4 +48,4 @@ struct ResolveOptions {
 ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options = {});
 ResolvedCluster resolve_cluster(const TfConfig& config, const ResolveOptions& options = {});
 
-}  // namespace muster::cluster
+}  // namespace muster::inline v0_1::cluster

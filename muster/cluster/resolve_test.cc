@@ -5,7 +5,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::cluster {
+namespace muster::inline v0_1::cluster {
 namespace {
 
 using testing::ElementsAre;
@@ -149,4 +149,4 @@ TEST(Resolve, ModelDirTravels) {
 }
 
 }  // namespace
-}  // namespace muster::cluster
+}  // namespace muster::inline v0_1::cluster

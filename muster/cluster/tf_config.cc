@@ -12,7 +12,7 @@
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
 
-namespace muster::cluster {
+namespace muster::inline v0_1::cluster {
 namespace {
 
 using nlohmann::json;
@@ -446,4 +446,4 @@ std::string TfConfigResolver::master(const Overrides& of) const {
   return layer.empty() ? address : layer + "://" + address;
 }
 
-}  // namespace muster::cluster
+}  // namespace muster::inline v0_1::cluster

@@ -12,7 +12,7 @@
 
 #include "muster/cluster/cluster_spec.h"
 
-namespace muster::cluster {
+namespace muster::inline v0_1::cluster {
 
 struct TfConfig {
   ClusterSpec cluster;  // of "cluster", or of Kubeflow's "sparseCluster"
@@ -60,6 +60,7 @@ RunConfigCluster read_run_config(const TfConfig& config,
 // for.
 class TfConfigResolver {
  public:
+  // What the program says instead of TF_CONFIG; unset fields are read from there.
   struct Overrides {
     std::optional<std::string> task_type;
     std::optional<int> task_id;
@@ -84,4 +85,4 @@ class TfConfigResolver {
   Overrides overrides_;
 };
 
-}  // namespace muster::cluster
+}  // namespace muster::inline v0_1::cluster

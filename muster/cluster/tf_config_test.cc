@@ -11,7 +11,7 @@
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 
-namespace muster::cluster {
+namespace muster::inline v0_1::cluster {
 namespace {
 
 using nlohmann::json;
@@ -73,10 +73,10 @@ TEST(Golden, RunConfig) {
     const json& expected = c["result"];
     RunConfigCluster got = read();
     EXPECT_EQ(got.cluster, spec_of(expected["cluster_spec"]));
-    EXPECT_EQ(got.task_type, expected["task_type"]);
+    EXPECT_EQ(json(got.task_type), expected["task_type"]);
     EXPECT_EQ(got.task_id, expected["task_id"]);
-    EXPECT_EQ(got.master, expected["master"]);
-    EXPECT_EQ(got.evaluation_master, expected["evaluation_master"]);
+    EXPECT_EQ(json(got.master), expected["master"]);
+    EXPECT_EQ(json(got.evaluation_master), expected["evaluation_master"]);
     EXPECT_EQ(got.is_chief, expected["is_chief"]);
     EXPECT_EQ(got.num_worker_replicas, expected["num_worker_replicas"]);
     EXPECT_EQ(got.num_ps_replicas, expected["num_ps_replicas"]);
@@ -115,7 +115,7 @@ TEST(Golden, Resolver) {
       EXPECT_EQ(error_of([&] { resolver.master(overrides_of(asked)); }).kind(),
                 ErrorKind::kInvalidArgument);
     } else {
-      EXPECT_EQ(resolver.master(overrides_of(asked)), expected["master"]);
+      EXPECT_EQ(json(resolver.master(overrides_of(asked))), expected["master"]);
     }
   }
 }
@@ -318,4 +318,4 @@ TEST(RunConfig, LocalMasters) {
 }
 
 }  // namespace
-}  // namespace muster::cluster
+}  // namespace muster::inline v0_1::cluster

@@ -16,7 +16,7 @@
 #include "muster/collectives/rendezvous.h"
 #include "tests/support/run_ranks.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -158,4 +158,4 @@ TEST(ThreadHub, ReducesManyTimesWithoutARace) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -23,7 +23,7 @@
 #include "muster/collectives/work.h"
 #include "muster/tensor/tensor.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 class Communicator {
  public:
@@ -55,7 +55,8 @@ class Communicator {
   // `reason`; the other ranks get PeerLost with the same reason. Returns at once; a second call
   // changes nothing.
   virtual void abort(ErrorKind kind, const std::string& reason) = 0;
+  // The same as Cancelled.
   void abort(const std::string& reason) { abort(ErrorKind::kCancelled, reason); }
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -9,7 +9,7 @@
 #include "muster/collectives/connect.h"
 #include "tests/support/process_tasks.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -136,4 +136,4 @@ TEST_P(CommunicatorProcesses, AStoppedRankIsATimeout) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -13,7 +13,7 @@
 
 #include "muster/base/error_of.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 using namespace std::chrono_literals;
 using ::testing::AnyOf;
@@ -360,4 +360,4 @@ TEST_P(CommunicatorSuite, RefusesTensorsItCannotReduce) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

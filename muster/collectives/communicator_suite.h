@@ -14,7 +14,7 @@
 
 #include "muster/collectives/communicator.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 struct GroupOptions {
   int size = 1;
@@ -45,4 +45,4 @@ Tensor expected_sum(int ranks, int64_t count, DType dtype);
 // Equal to the last bit.
 bool same_bits(const Tensor& a, const Tensor& b);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

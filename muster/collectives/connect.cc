@@ -6,7 +6,7 @@
 #include "muster/collectives/gloo_communicator.h"
 #include "muster/collectives/shared_memory_communicator.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 std::optional<Transport> parse_transport(std::string_view name) {
   if (name == "auto") return Transport::kAuto;
@@ -48,4 +48,4 @@ std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options) {
   return communicator;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -10,8 +10,9 @@
 #include "muster/collectives/communicator.h"
 #include "muster/collectives/rendezvous.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// How buffers travel between ranks.
 enum class Transport {
   kAuto,  // shared memory when all ranks are on one host and can reach each other; else Gloo
   kGloo,  // TCP
@@ -20,6 +21,7 @@ enum class Transport {
 // "auto", "gloo", "shared_memory"; nothing for another word.
 std::optional<Transport> parse_transport(std::string_view name);
 
+// Who meets whom, and how.
 struct ConnectOptions {
   Transport transport = Transport::kAuto;
   // Where the ranks leave each other their addresses; needed only while connecting. Required for
@@ -41,4 +43,4 @@ struct ConnectOptions {
 // make_shared_memory_communicator() do.
 std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -23,7 +23,7 @@
 #include "muster/collectives/internal/tensor_communicator.h"
 #include "muster/plan/exchange.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using internal::Operation;
@@ -152,9 +152,9 @@ class GlooCommunicator final : public internal::TensorCommunicator {
   void send_headers(const Operation& operation, bool inlined, int64_t payload_bytes);
   void receive_headers(const Operation& operation, bool inlined);
   void inline_operation(const Operation& operation);
-  void all_reduce(const Operation& operation);
-  void broadcast(const Operation& operation);
-  void all_gather(const Operation& operation);
+  void run_all_reduce(const Operation& operation);
+  void run_broadcast(const Operation& operation);
+  void run_all_gather(const Operation& operation);
 
   std::string place(const Operation& operation) const {
     return fmt::format("{} on rank {} of {}", operation.describe(), rank(), size());
@@ -421,11 +421,11 @@ void GlooCommunicator::run_guarded(const Operation& operation) {
     if (operation.bytes() <= options_.inline_bytes) {
       inline_operation(operation);
     } else if (operation.kind == OperationKind::kAllReduce) {
-      all_reduce(operation);
+      run_all_reduce(operation);
     } else if (operation.kind == OperationKind::kBroadcast) {
-      broadcast(operation);
+      run_broadcast(operation);
     } else {
-      all_gather(operation);
+      run_all_gather(operation);
     }
     for (size_t i = 0; i < header_sends_.size(); ++i) {
       await(*header_sends_[i], peer_ranks_[i], operation);
@@ -502,7 +502,7 @@ void GlooCommunicator::inline_operation(const Operation& operation) {
   }
 }
 
-void GlooCommunicator::all_reduce(const Operation& operation) {
+void GlooCommunicator::run_all_reduce(const Operation& operation) {
   const int64_t width = internal::size_of(operation.type);
   const int64_t segment = std::max<int64_t>(1, options_.segment_bytes / width);
   const uint32_t reduce_tag = payload_tag(operation, options_.segment_bytes, 0);
@@ -579,7 +579,7 @@ void GlooCommunicator::all_reduce(const Operation& operation) {
   }
 }
 
-void GlooCommunicator::broadcast(const Operation& operation) {
+void GlooCommunicator::run_broadcast(const Operation& operation) {
   const uint32_t tag = payload_tag(operation, options_.segment_bytes, 0);
   if (rank() != operation.root) {
     receives_.push_back(link_->receive(operation.root, operation.data, operation.bytes(), tag));
@@ -595,7 +595,7 @@ void GlooCommunicator::broadcast(const Operation& operation) {
   await_all(sends_, peer_ranks_, operation);
 }
 
-void GlooCommunicator::all_gather(const Operation& operation) {
+void GlooCommunicator::run_all_gather(const Operation& operation) {
   const uint32_t tag = payload_tag(operation, options_.segment_bytes, 0);
   const int64_t bytes = operation.bytes();
   for (const auto& peer : peers_) {
@@ -659,4 +659,4 @@ std::unique_ptr<Communicator> make_gloo_communicator(const GlooOptions& options)
   return std::make_unique<GlooCommunicator>(options);
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -9,8 +9,9 @@
 #include "muster/collectives/communicator.h"
 #include "muster/collectives/rendezvous.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// Who meets whom over TCP.
 struct GlooOptions {
   // Where the ranks leave each other their addresses; needed only while connecting. Required for
   // size > 1.
@@ -41,4 +42,4 @@ struct GlooOptions {
 // ranks need the same options but rank and address.
 std::unique_ptr<Communicator> make_gloo_communicator(const GlooOptions& options);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

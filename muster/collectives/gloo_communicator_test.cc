@@ -7,7 +7,7 @@
 #include "muster/collectives/communicator_suite.h"
 #include "tests/support/run_ranks.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -92,4 +92,4 @@ TEST(GlooCommunicator, ARankThatNeverAppearsIsNamed) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -5,7 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 void MemoryStore::set(const std::string& key, const std::string& value) {
   const std::lock_guard lock(mutex_);
@@ -44,4 +44,4 @@ bool MemoryStore::erase(const std::string& key) {
   return values_.erase(key) > 0;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -9,8 +9,9 @@
 #include <mutex>
 #include <string>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// Texts by key, seen by all members of a group.
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
@@ -22,6 +23,7 @@ class KeyValueStore {
   // Adds to a decimal counter (absent counts as 0) in one step and returns the new value. Throws
   // InvalidArgument when the key holds something else.
   virtual int64_t add(const std::string& key, int64_t amount) = 0;
+  // Whether the key is there now.
   virtual bool check(const std::string& key) = 0;
   // True when there was something to erase.
   virtual bool erase(const std::string& key) = 0;
@@ -42,4 +44,4 @@ class MemoryStore : public KeyValueStore {
   std::map<std::string, std::string> values_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

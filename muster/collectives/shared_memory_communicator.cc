@@ -10,7 +10,7 @@
 #include "muster/collectives/internal/shared_engine.h"
 #include "muster/collectives/internal/tensor_communicator.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using internal::FileDescriptor;
@@ -263,4 +263,4 @@ std::unique_ptr<Communicator> make_shared_memory_communicator(const SharedMemory
   return communicator;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -15,8 +15,9 @@
 #include "muster/collectives/communicator.h"
 #include "muster/collectives/rendezvous.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// Who meets whom on one host.
 struct SharedMemoryOptions {
   // Where the ranks leave each other the names of their sockets; needed only while connecting.
   // Required for size > 1.
@@ -43,4 +44,4 @@ std::unique_ptr<Communicator> make_shared_memory_communicator(const SharedMemory
 std::unique_ptr<Communicator> try_shared_memory_communicator(const SharedMemoryOptions& options,
                                                              std::string* why_not);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

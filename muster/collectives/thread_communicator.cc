@@ -5,7 +5,7 @@
 #include "muster/collectives/internal/tensor_communicator.h"
 #include "muster/collectives/internal/thread_hub.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 class ThreadCommunicator final : public internal::TensorCommunicator {
@@ -43,4 +43,4 @@ std::vector<std::unique_ptr<Communicator>> make_thread_communicators(
   return group;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

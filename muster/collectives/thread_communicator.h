@@ -8,8 +8,9 @@
 
 #include "muster/collectives/communicator.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// A group of threads.
 struct ThreadGroupOptions {
   int size = 1;
   // An operation fails with Timeout when a rank has not come to it for this long.
@@ -21,4 +22,4 @@ struct ThreadGroupOptions {
 std::vector<std::unique_ptr<Communicator>> make_thread_communicators(
     const ThreadGroupOptions& options);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -5,7 +5,7 @@
 #include "muster/collectives/communicator_suite.h"
 #include "tests/support/run_ranks.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 void run_threads(const GroupOptions& options, const RankBody& body) {
@@ -21,4 +21,4 @@ TEST(ThreadCommunicator, RefusesAnEmptyGroup) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 class Error;
 
@@ -28,4 +28,4 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

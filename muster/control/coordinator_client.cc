@@ -15,7 +15,7 @@
 #include "muster/control/internal/messages.h"
 #include "muster/net/coordinator_channel.h"
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -524,4 +524,4 @@ bool CoordinatorClient::all_done() const {
 
 void CoordinatorClient::close() { impl_->close(); }
 
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control

@@ -13,7 +13,7 @@
 
 #include "muster/plan/coordinator_state.h"
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 
 using plan::Failure;
 using plan::Phase;
@@ -23,6 +23,7 @@ using plan::Phase;
 // help.
 Error to_error(const Failure& failure);
 
+// Who this task is, where the coordinator is, and how long to be patient.
 struct JoinOptions {
   std::string address;  // the coordinator's
   std::string task;     // "worker:1"
@@ -69,16 +70,22 @@ class CoordinatorClient {
                int count = 0);
 
   // --- keys of the group; values are bytes ---
+  // Replaces what was there. Throws PeerLost when the group has failed, as all of these do.
   void set(const std::string& key, const std::string& value);
   // Waits for the key. Throws Timeout naming it.
   std::string get(const std::string& key, std::optional<double> timeout_seconds = std::nullopt);
+  // Waits for all keys. Throws Timeout naming one that is missing.
   void wait(const std::vector<std::string>& keys,
             std::optional<double> timeout_seconds = std::nullopt);
+  // Adds to a decimal counter (absent counts as 0) and returns the sum.
   int64_t add(const std::string& key, int64_t amount);
+  // Sets when the value is `expected` (an absent key is ""); returns what the key holds then.
   std::string compare_set(const std::string& key, const std::string& expected,
                           const std::string& desired);
+  // True when there was something to erase.
   bool erase(const std::string& key);
   bool check(const std::vector<std::string>& keys);  // whether all are there now
+  // Keys there are.
   int64_t num_keys();
 
   // --- failure and end ---
@@ -106,4 +113,4 @@ class CoordinatorClient {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control

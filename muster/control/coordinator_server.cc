@@ -11,7 +11,7 @@
 #include "muster/net/coordinator_service.h"
 #include "muster/net/port.h"
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -276,4 +276,4 @@ bool CoordinatorServer::stop(double grace_seconds) {
   return drained;
 }
 
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control

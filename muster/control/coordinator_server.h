@@ -8,8 +8,9 @@
 
 #include "muster/plan/coordinator_state.h"
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 
+// Where the coordinator listens, and whom it waits for.
 struct ServerOptions {
   std::string address;             // the chief's "host:port" in TF_CONFIG; port 0 takes a free one
   plan::CoordinatorOptions group;  // roster and time limits; first_epoch 0 means: from the date, so
@@ -43,4 +44,4 @@ class CoordinatorServer {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control

@@ -25,7 +25,7 @@
 
 extern char** environ;
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 namespace {
 
 using testing::AllOf;
@@ -489,7 +489,7 @@ int run_member(const std::string& text) {
 }
 
 }  // namespace
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control
 
 int main(int argc, char** argv) {
   if (const char* member = std::getenv("MUSTER_TEST_MEMBER")) {

@@ -2,7 +2,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 namespace {
 
 void check_cluster(const cluster::ResolvedCluster& cluster) {
@@ -33,4 +33,4 @@ JoinOptions join_options(const cluster::ResolvedCluster& cluster) {
           .coordinator_task = cluster.workers.front().name()};
 }
 
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control

@@ -5,7 +5,7 @@
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 
 // For the chief: serves at its own address, the roster is the cluster's workers in rank order.
 // Throws InvalidArgument without a cluster.
@@ -15,4 +15,4 @@ ServerOptions server_options(const cluster::ResolvedCluster& cluster);
 // without a cluster.
 JoinOptions join_options(const cluster::ResolvedCluster& cluster);
 
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control

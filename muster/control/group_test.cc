@@ -8,7 +8,7 @@
 #include "muster/base/free_ports.h"
 #include "muster/net/port.h"
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 namespace {
 
 cluster::ResolvedCluster resolve(const cluster::ClusterSpec& spec, const std::string& type,
@@ -54,4 +54,4 @@ TEST(Group, TheTasksOfATfConfigMeet) {
 }
 
 }  // namespace
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control

@@ -2,10 +2,12 @@
 
 #include <torch/torch.h>
 
+#include <limits>
+
 #include "muster/data/internal/elements.h"
 #include "muster/data/internal/node.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 using data::internal::json;
 using data::internal::make_node;
@@ -16,6 +18,14 @@ namespace {
 
 std::string plural(int64_t n, std::string_view one) {
   return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
+}
+
+// Bounded so that sizes can be multiplied by replicas; no batch of that many rows fits anywhere.
+void check_batch(std::string_view call, int64_t size) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (size >= 1 && size <= kMost) return;
+  throw invalid_argument(
+      fmt::format("{}({}): size must be at least 1 and at most {}", call, size, kMost));
 }
 
 class RunningIterator final : public Iterator {
@@ -130,14 +140,12 @@ Dataset Dataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) con
 }
 
 Dataset Dataset::batch(int64_t size, const BatchOptions& options) const {
-  if (size < 1) throw invalid_argument(fmt::format("batch({}): size must be at least 1", size));
+  check_batch("batch", size);
   return Dataset(make_node(in::Batch{size, false, options.drop_remainder}, node_));
 }
 
 Dataset Dataset::global_batch(int64_t size, const BatchOptions& options) const {
-  if (size < 1) {
-    throw invalid_argument(fmt::format("global_batch({}): size must be at least 1", size));
-  }
+  check_batch("global_batch", size);
   return Dataset(make_node(in::Batch{size, true, options.drop_remainder}, node_));
 }
 
@@ -182,9 +190,9 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
   return std::make_unique<RunningIterator>(node_, options, last_batch);
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1
 
-namespace muster::data::internal {
+namespace muster::inline v0_1::data::internal {
 namespace {
 
 struct Facts {
@@ -225,12 +233,14 @@ Facts facts_of(const Spec& spec, int64_t before) {
   }
   if (const auto* repeat = std::get_if<Repeat>(&spec)) {
     if (repeat->count < 0) return {before == 0 ? 0 : kInfinite, "repeat"};
-    const int64_t after = repeat->count == 0 ? 0 : known ? before * repeat->count : before;
+    int64_t after = repeat->count == 0 ? 0 : before;
+    // More passes than can be counted are without end.
+    if (known && __builtin_mul_overflow(before, repeat->count, &after)) after = kInfinite;
     return {after, call("repeat", repeat->count)};
   }
   if (const auto* batch = std::get_if<Batch>(&spec)) {
-    const int64_t extra = batch->drop_remainder ? 0 : batch->size - 1;
-    return {known ? (before + extra) / batch->size : before,
+    const bool part = !batch->drop_remainder && known && before % batch->size != 0;
+    return {known ? before / batch->size + (part ? 1 : 0) : before,
             call(batch->global ? "global_batch" : "batch", batch->size)};
   }
   if (const auto* map = std::get_if<Map>(&spec)) {
@@ -304,4 +314,4 @@ void check_identity(const json& saved, const json& here) {
   }
 }
 
-}  // namespace muster::data::internal
+}  // namespace muster::inline v0_1::data::internal

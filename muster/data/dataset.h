@@ -22,31 +22,37 @@
 #include "muster/data/source.h"
 #include "muster/tensor/element.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 namespace data::internal {
 struct Node;
 }
 
+// What cardinality() gives for data without end, and where it cannot be told.
 inline constexpr int64_t kInfinite = -1;
 inline constexpr int64_t kUnknown = -2;
 
+// Options of Dataset::shuffle().
 struct ShuffleOptions {
   std::optional<uint64_t> seed;  // the iterator's when unset
   bool reshuffle_each_iteration = true;
 };
 
+// Options of Dataset::batch() and global_batch().
 struct BatchOptions {
   bool drop_remainder = false;  // drops the last round unless it is full on every replica
 };
 
+// Options of Dataset::map().
 struct MapOptions {
   std::string name;  // how errors call this map
 };
 
 class Dataset {
  public:
+  // What map() calls for each element.
   using MapFunction = std::function<Element(const Element&)>;
+  // The same, with a key for random numbers of its own.
   using KeyedMapFunction = std::function<Element(const Element&, RandomKey)>;
 
   // One element per row of axis 0. Throws InvalidArgument for scalars, for an element without
@@ -57,6 +63,7 @@ class Dataset {
   static Dataset from_tensors(Element element);
   // int64 scalars 0 … n-1.
   static Dataset range(int64_t n);
+  // The elements of a Source, by index.
   static Dataset from_source(std::shared_ptr<const Source> source);
 
   // The first n elements; -1: all. After a batch() that deals to several replicas, n rounds.
@@ -73,7 +80,8 @@ class Dataset {
   // behind it has another order.
   Dataset shuffle(int64_t buffer_size, const ShuffleOptions& options = {}) const;
   // `size` elements joined along a new axis 0; the last batch may be smaller. Under sharding `size`
-  // is per replica.
+  // is per replica. Throws InvalidArgument for a size below 1 or above 2^31 - 1; iterator() does for
+  // rows that do not fit into the memory of this machine.
   Dataset batch(int64_t size, const BatchOptions& options = {}) const;
   // `size` elements over all replicas in sync: each gets the floor or ceiling of its share, the
   // first ones more. The same as batch(size) for one replica.
@@ -105,4 +113,4 @@ class Dataset {
   std::shared_ptr<const data::internal::Node> node_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

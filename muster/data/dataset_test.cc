@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,7 +15,7 @@
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using nlohmann::json;
@@ -108,6 +109,8 @@ TEST(Dataset, BadArgumentsAreNamed) {
       [&] { range.shard(0, 0); },
       [&] { range.batch(0); },
       [&] { range.global_batch(-1); },
+      [&] { range.batch(int64_t{1} << 31); },
+      [&] { range.global_batch(std::numeric_limits<int64_t>::max()); },
       [&] { range.shuffle(0); },
       [&] { range.repeat(-2); },
       [&] { range.take(-2); },
@@ -133,6 +136,34 @@ TEST(Dataset, BadArgumentsAreNamed) {
   EXPECT_THAT(unbatched.what(), AllOf(HasSubstr("range(4) > shuffle(2)"), HasSubstr("batch(")));
 }
 
+TEST(Dataset, ABatchMustFitIntoMemory) {
+  // A million floats a row: 2^31 - 1 of them are 8 PiB.
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const Dataset wide = Dataset::from_tensor_slices(Element(torch::zeros({2, 1 << 20})));
+  for (const Dataset& batches : {wide.repeat().batch(kMost), wide.repeat().global_batch(kMost)}) {
+    const Error error = error_of([&] { batches.iterator(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(), AllOf(HasSubstr("a batch of 2147483647 rows needs 8.0 PiB"),
+                                       HasSubstr("slices(2) > repeat > ")));
+    EXPECT_THAT(error.hint(), HasSubstr("smaller batch"));
+  }
+  // A batch of all there is, however large it is called.
+  Element batch;
+  const auto all = wide.batch(kMost).iterator();
+  ASSERT_TRUE(all->next(&batch));
+  EXPECT_EQ(batch.values()[0].tensor().size(0), 2);
+  EXPECT_FALSE(all->next(&batch));
+  EXPECT_EQ(lists(Dataset::range(5).repeat(2).batch(kMost)),
+            (Lists{{0, 1, 2, 3, 4, 0, 1, 2, 3, 4}}));
+  EXPECT_EQ(lists(Dataset::range(4).batch(2).batch(kMost)), (Lists{{0, 1, 2, 3}}));
+  for (int64_t replica = 0; replica < 2; ++replica) {
+    const auto share = Dataset::range(5).global_batch(kMost).iterator(
+        {.sharding = {.num_replicas = 2, .replica = replica}});
+    ASSERT_TRUE(share->next(&batch));
+    EXPECT_EQ(batch.values()[0].tensor().size(0), replica == 0 ? 5 : 0);
+  }
+}
+
 TEST(Dataset, KnowsItsCardinality) {
   const Dataset ten = Dataset::range(10);
   EXPECT_EQ(ten.repeat().cardinality(), kInfinite);
@@ -143,6 +174,7 @@ TEST(Dataset, KnowsItsCardinality) {
   EXPECT_EQ(ten.batch(4, {.drop_remainder = true}).cardinality(), 2);
   EXPECT_EQ(ten.shard(3, 0).cardinality(), 4);
   EXPECT_EQ(Dataset::range(0).repeat().cardinality(), 0);
+  EXPECT_EQ(ten.repeat(std::numeric_limits<int64_t>::max()).batch(4).cardinality(), kInfinite);
   EXPECT_EQ(Dataset::from_tensors(Element(torch::zeros({5}))).cardinality(), 1);
   EXPECT_FALSE(ten.batch(2).hand_sharded());
   EXPECT_TRUE(ten.shard(2, 0).shuffle(4).batch(2).hand_sharded());
@@ -477,4 +509,4 @@ TEST(Restore, AHandShardedPositionStaysWithItsShard) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

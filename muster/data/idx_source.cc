@@ -7,7 +7,7 @@
 #include "muster/base/strings.h"
 #include "muster/formats/idx.h"
 
-namespace muster::data {
+namespace muster::inline v0_1::data {
 namespace {
 
 using formats::IdxArray;
@@ -86,11 +86,18 @@ Dataset mnist(const std::string& data_dir, const std::string& split) {
                            "pass --data_dir=DIR; muster data digits --out DIR makes one");
   }
   if (!missing.empty()) {
+    const std::string hint = "make a data set with: muster data digits --out " + data_dir;
+    if (!local_file_system().exists(data_dir).value()) {
+      throw not_found(fmt::format("the data directory {} does not exist", data_dir), hint);
+    }
+    if (!local_file_system().info(data_dir).value().is_directory) {
+      throw invalid_argument(fmt::format("the data directory {} is a file", data_dir),
+                             "pass the folder that holds " + join(missing, " and "));
+    }
     throw not_found(
-        fmt::format("the data directory {} has no {}", data_dir, join(missing, " and no ")),
-        "make a data set with: muster data digits --out " + data_dir);
+        fmt::format("the data directory {} has no {}", data_dir, join(missing, " and no ")), hint);
   }
   return from_idx(images, labels);
 }
 
-}  // namespace muster::data
+}  // namespace muster::inline v0_1::data

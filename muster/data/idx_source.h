@@ -6,7 +6,7 @@
 
 #include "muster/data/dataset.h"
 
-namespace muster::data {
+namespace muster::inline v0_1::data {
 
 // Tuples (uint8[height, width, 1], int64 scalar): an image and its label. Throws NotFound for a
 // missing file, Corrupt for a broken one and when the numbers of images and labels differ,
@@ -18,4 +18,4 @@ Dataset from_idx(const std::string& images_path, const std::string& labels_path)
 // the files that are missing, InvalidArgument for another split.
 Dataset mnist(const std::string& data_dir, const std::string& split);
 
-}  // namespace muster::data
+}  // namespace muster::inline v0_1::data

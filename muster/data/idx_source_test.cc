@@ -11,7 +11,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/idx.h"
 
-namespace muster::data {
+namespace muster::inline v0_1::data {
 namespace {
 
 using ::testing::AllOf;
@@ -57,6 +57,15 @@ TEST(Idx, ErrorsNameTheFiles) {
                                        HasSubstr("train-labels-idx1-ubyte[.gz]")));
   EXPECT_THAT(missing.hint(), HasSubstr("muster data digits --out " + dir.path()));
   EXPECT_EQ(error_of([&] { mnist(dir.path(), "validation"); }).kind(), ErrorKind::kInvalidArgument);
+
+  const Error nowhere = error_of([&] { mnist(dir / "gone", "train"); });
+  EXPECT_EQ(nowhere.kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(nowhere.message(), "the data directory " + dir / "gone" + " does not exist");
+  EXPECT_THAT(nowhere.hint(), HasSubstr("muster data digits --out " + dir / "gone"));
+  const Error file = error_of([&] { mnist(dir / "images", "train"); });
+  EXPECT_EQ(file.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(file.message(), "the data directory " + dir / "images" + " is a file");
+  EXPECT_THAT(file.hint(), HasSubstr("the folder that holds train-images-idx3-ubyte[.gz] and"));
 }
 
 TEST(Idx, MnistFindsPlainAndCompressedFiles) {
@@ -81,4 +90,4 @@ TEST(Idx, ReadsFashionMnist) {
 }
 
 }  // namespace
-}  // namespace muster::data
+}  // namespace muster::inline v0_1::data

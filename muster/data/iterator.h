@@ -8,7 +8,7 @@
 
 #include "muster/tensor/element.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // The replica an iterator reads for. With more than one, the last batch() or global_batch() of the
 // pipeline deals: round k covers elements [k·n·b, (k+1)·n·b) of its input's order, replica r gets
@@ -19,6 +19,7 @@ struct Sharding {
   int64_t replica = 0;
 };
 
+// What an order depends on besides the data set.
 struct IteratorOptions {
   uint64_t seed = 0;  // of shuffles without a seed of their own and of keyed maps
   Sharding sharding;
@@ -59,4 +60,4 @@ class Iterator {
   virtual Position position() const = 0;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -10,7 +10,7 @@
 #include "muster/data/dataset.h"
 #include "muster/tensor/threads.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using nlohmann::json;
@@ -362,4 +362,4 @@ TEST_F(Laws, ARunContinuesOnAnotherNumberOfReplicasAndBatchSize) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -5,7 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/data/dataset.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 // Row i of a contiguous CPU tensor, or rows: whole rows are copied, which is several times quicker
@@ -170,4 +170,4 @@ Dataset Dataset::range(int64_t n) {
   return from_source(std::make_shared<const Range>(n));
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

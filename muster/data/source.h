@@ -9,7 +9,7 @@
 
 #include "muster/tensor/element.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 class Source {
  public:
@@ -26,4 +26,4 @@ class Source {
   virtual Element gather(std::span<const int64_t> indices) const;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

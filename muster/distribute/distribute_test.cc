@@ -15,7 +15,7 @@
 #include "muster/distribute/variable_table.h"
 #include "tests/support/run_ranks.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 namespace {
 
 using ::testing::ElementsAre;
@@ -579,4 +579,4 @@ TEST(MultiWorkerSessionTest, OptionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

@@ -6,7 +6,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 namespace {
 
 constexpr int64_t kAlignment = 64;  // bytes: a cache line, and what vector loads like best
@@ -119,15 +119,14 @@ void FlatParameters::lay_out(const Allocate& allocate) {
   }
   for (OptimizerState& state : optimizers_) state.ranges.assign(buffers_.size(), {0, 0});
   for (Parameter& parameter : parameters_) {
-    // A fresh leaf over the flat memory: nothing holds the old tensor any more, for the build pass
-    // records no graph.
+    // The leaf stays the same object, so that a module which holds it sees the flat memory too. No
+    // graph refers to its old memory, for the build pass records none.
     Tensor view = buffers_[static_cast<size_t>(parameter.buffer)]
                       .weights.slice(0, parameter.offset, parameter.offset + parameter.elements)
                       .view(parameter.variable->spec().shape)
                       .detach();
     view.copy_(parameter.variable->value());
-    view.set_requires_grad(true);
-    parameter.variable->value() = view;
+    parameter.variable->value().set_data(view);
     auto& range = optimizers_[static_cast<size_t>(parameter.optimizer)]
                       .ranges[static_cast<size_t>(parameter.buffer)];
     if (range.second == 0) range.first = parameter.offset;
@@ -271,4 +270,4 @@ std::vector<Tensor> FlatParameters::pieces() const {
   return pieces;
 }
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

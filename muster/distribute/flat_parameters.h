@@ -14,10 +14,11 @@
 #include "muster/distribute/variable_table.h"
 #include "muster/optim/train_op.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 
 class FlatParameters {
  public:
+  // Where one weight lies.
   struct Parameter {
     Variable* variable = nullptr;
     int optimizer = 0;   // index into optimizers()
@@ -26,6 +27,7 @@ class FlatParameters {
     int64_t elements = 0;
     int64_t padded = 0;  // elements with the padding behind it
   };
+  // All weights of one dtype.
   struct Buffer {
     DType dtype = kFloat32;
     int64_t elements = 0;
@@ -84,4 +86,4 @@ class FlatParameters {
   std::vector<optim::Segment> segments_;  // [parameter]
 };
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

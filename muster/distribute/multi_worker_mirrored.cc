@@ -11,11 +11,14 @@
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
 #include "muster/control/group.h"
+#include "muster/distribute/coordinator_store.h"
+#include "muster/distribute/internal/start_multi_worker.h"
 #include "muster/distribute/reducer.h"
+#include "muster/distribute/replica_values.h"
 #include "muster/distribute/strategy.h"
 #include "muster/net/port.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -23,29 +26,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
-
-// The group's keys as the collectives' rendezvous.
-class CoordinatorStore : public KeyValueStore {
- public:
-  CoordinatorStore(control::CoordinatorClient& client, std::string prefix)
-      : client_(client), prefix_(std::move(prefix)) {}
-
-  void set(const std::string& key, const std::string& value) override {
-    client_.set(prefix_ + key, value);
-  }
-  std::string get(const std::string& key, std::chrono::milliseconds timeout) override {
-    return client_.get(prefix_ + key, std::chrono::duration<double>(timeout).count());
-  }
-  int64_t add(const std::string& key, int64_t amount) override {
-    return client_.add(prefix_ + key, amount);
-  }
-  bool check(const std::string& key) override { return client_.check({prefix_ + key}); }
-  bool erase(const std::string& key) override { return client_.erase(prefix_ + key); }
-
- private:
-  control::CoordinatorClient& client_;
-  std::string prefix_;
-};
 
 // What the options leave open, the environment may settle.
 Transport transport_of(const CommunicationOptions& options) {
@@ -129,11 +109,35 @@ class MultiWorkerSession : public Session {
         works.push_back(communicator_->broadcast(piece, 0));
       for (const auto& variable : table_.variables()) {
         if (variable->value().requires_grad()) continue;  // in the pieces
+        if (variable->spec().synchronization == VariableSynchronization::kOnRead) continue;
         works.push_back(communicator_->broadcast(variable->value().detach().view({-1}), 0));
       }
       for (const Work& work : works) work.wait();
+      share_replica_values();
       note_versions();
       return shared;
+    });
+  }
+
+  std::map<std::string, Tensor> checkpoint_state() override {
+    std::map<std::string, Tensor> named = state();
+    if (num_replicas_in_sync() == 1 || table_.on_read().empty()) return named;
+    return guarded([&] {
+      std::vector<Tensor> gathered;
+      std::vector<Work> works;
+      for (const Variable* variable : table_.on_read()) {
+        const Tensor mine = variable->value().detach().view({-1});
+        gathered.push_back(torch::empty({num_replicas_in_sync() * mine.numel()}, mine.options()));
+        works.push_back(communicator_->all_gather(mine, gathered.back()));
+      }
+      for (const Work& work : works) work.wait();
+      for (size_t v = 0; v < gathered.size(); ++v) {
+        const VariableSpec& spec = table_.on_read()[v]->spec();
+        const Tensor values = gathered[v].view(replicas_shape(spec, num_replicas_in_sync()));
+        named[spec.name] = aggregate(spec, values);
+        named[replicas_name(spec.name)] = values;
+      }
+      return std::move(named);
     });
   }
 
@@ -256,6 +260,23 @@ class MultiWorkerSession : public Session {
     }
   }
 
+  // Each replica gets its own values of the variables of kOnRead.
+  void share_replica_values() {
+    if (num_replicas_in_sync() == 1) return;
+    torch::NoGradGuard no_grad;
+    for (Variable* variable : table_.on_read()) {
+      const auto known = replica_values_.find(variable->name());
+      const Tensor values =
+          (known != replica_values_.end()
+               ? known->second
+               : spread(variable->spec(), variable->value(), num_replicas_in_sync()))
+              .contiguous();
+      communicator_->broadcast(values.view({-1}), 0).wait();
+      variable->value().copy_(values[replica_id()]);
+    }
+    replica_values_.clear();
+  }
+
   // Variables that do not train are never exchanged between steps: what a model function writes
   // into them from its own part of the data would make the replicas drift apart, unnoticed.
   void note_versions() {
@@ -263,7 +284,8 @@ class MultiWorkerSession : public Session {
     for (const auto& variable : table_.variables()) {
       const VariableAggregation aggregation = variable->spec().aggregation;
       if (variable->value().requires_grad() || aggregation == VariableAggregation::kNone ||
-          aggregation == VariableAggregation::kOnlyFirstReplica) {
+          aggregation == VariableAggregation::kOnlyFirstReplica ||
+          variable->spec().synchronization == VariableSynchronization::kOnRead) {
         continue;
       }
       versions_.emplace_back(variable.get(), variable->value()._version());
@@ -278,7 +300,8 @@ class MultiWorkerSession : public Session {
                       "train, and {} replicas would each have another value of it",
                       variable->name(), num_replicas_in_sync()),
           "change it in TrainOp::updates, by what is equal on every replica, or set its "
-          "aggregation to kOnlyFirstReplica: then each has its own value and the chief's is saved");
+          "synchronization to kOnRead: then each has its own value, and a checkpoint holds them "
+          "and what its aggregation makes of them");
     }
   }
 
@@ -336,53 +359,11 @@ class MultiWorkerSession : public Session {
   bool finished_ = false;
 };
 
-void check_positive(double value, const char* name) {
-  if (!(value > 0)) {
-    throw invalid_argument(
-        fmt::format("CommunicationOptions.{} is {}; it must be more than 0", name, value));
-  }
-}
-
-class MultiWorkerMirrored : public Strategy {
- public:
-  explicit MultiWorkerMirrored(const CommunicationOptions& options) : options_(options) {
-    if (options.bytes_per_pack < 0) {
-      throw invalid_argument(
-          fmt::format("CommunicationOptions.bytes_per_pack is {}", options.bytes_per_pack),
-          "use 0 for one bucket, or a size in bytes");
-    }
-    check_positive(options.timeout_seconds, "timeout_seconds");
-    check_positive(options.heartbeat_seconds, "heartbeat_seconds");
-    check_positive(options.progress_timeout_seconds, "progress_timeout_seconds");
-    if (options.heartbeat_timeout_seconds < 2 * options.heartbeat_seconds) {
-      throw invalid_argument(
-          fmt::format("CommunicationOptions.heartbeat_timeout_seconds is {}, heartbeat_seconds {}",
-                      options.heartbeat_timeout_seconds, options.heartbeat_seconds),
-          "allow for at least two missed heartbeats");
-    }
-  }
-
-  std::string_view name() const override { return "MultiWorkerMirrored"; }
-  bool multi_worker() const override { return true; }
-
-  std::unique_ptr<Session> start(const StartOptions& options) const override {
-    if (!options.cluster.distributed()) return one_device()->start(options);
-    if (options.cluster.num_ps > 0) {
-      throw invalid_argument(
-          "TF_CONFIG lists parameter servers, which MultiWorkerMirrored does not use",
-          "remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
-    }
-    return std::make_unique<MultiWorkerSession>(options, options_);
-  }
-
- private:
-  CommunicationOptions options_;
-};
-
 }  // namespace
 
-StrategyPtr multi_worker_mirrored(const CommunicationOptions& options) {
-  return std::make_shared<MultiWorkerMirrored>(options);
+std::unique_ptr<Session> start_multi_worker(const StartOptions& start,
+                                            const CommunicationOptions& options) {
+  return std::make_unique<MultiWorkerSession>(start, options);
 }
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

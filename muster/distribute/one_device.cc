@@ -5,7 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/distribute/strategy.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -89,4 +89,4 @@ class OneDevice : public Strategy {
 
 StrategyPtr one_device() { return std::make_shared<OneDevice>(); }
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

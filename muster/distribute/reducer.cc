@@ -6,7 +6,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 namespace {
 
 constexpr int64_t kHeadAlignment = 16;  // elements: one cache line of float32
@@ -146,4 +146,4 @@ void Reducer::adopt_observed_order() {
   order_is_shared_ = true;
 }
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

@@ -21,7 +21,7 @@ namespace torch::autograd {
 struct Node;
 }
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 
 class Reducer {
  public:
@@ -69,4 +69,4 @@ class Reducer {
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
 };
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

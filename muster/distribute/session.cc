@@ -4,8 +4,9 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/distribute/replica_values.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 
 InputContext Session::input_context() const {
   return {.num_input_pipelines = num_replicas_in_sync(),
@@ -18,6 +19,21 @@ std::map<std::string, Tensor> Session::state() const {
   for (const auto& variable : table_.variables())
     named[variable->name()] = variable->value().detach();
   return named;
+}
+
+void Session::take_replica_values(std::map<std::string, Tensor>& tensors) {
+  replica_values_.clear();
+  for (const Variable* variable : table_.on_read()) {
+    const auto found = tensors.find(replicas_name(variable->name()));
+    if (found == tensors.end() || found->second.dim() == 0 ||
+        found->second.scalar_type() != variable->spec().dtype ||
+        found->second.sizes().slice(1) != at::IntArrayRef(variable->spec().shape)) {
+      continue;
+    }
+    if (found->second.size(0) == num_replicas_in_sync())
+      replica_values_[variable->name()] = found->second;
+    tensors.erase(found);
+  }
 }
 
 void Session::check_reducible(ReduceOp op, const Tensor& value) {
@@ -70,4 +86,4 @@ void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters&
   }
 }
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

@@ -21,10 +21,11 @@
 #include "muster/plan/coordinator_state.h"
 #include "muster/tensor/input_context.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 
 using plan::Phase;
 
+// How the values of replicas become one.
 enum class ReduceOp { kSum, kMean };
 
 // How per-example losses of several replicas become one: kMean divides by the sum of weights, kSum
@@ -76,6 +77,7 @@ class Session {
   InputContext input_context() const;
 
   // --- variables ---
+  // The variables of this replica.
   VariableTable& variables() { return table_; }
   const VariableTable& variables() const { return table_; }
   uint64_t seed() const { return seed_; }
@@ -85,7 +87,16 @@ class Session {
   // Variables, optimizer slots and counters by checkpoint name. Views: writing them (on the chief,
   // before share_state) sets the state. REQUIRES: finish_build() was called.
   std::map<std::string, Tensor> state() const;
+  // What a checkpoint holds on the chief: state(), in which variables of kOnRead are aggregated
+  // over the replicas, and with several replicas their own values as "<name>/replicas" [replicas,
+  // ...]. All replicas call it together.
+  virtual std::map<std::string, Tensor> checkpoint_state() { return state(); }
+  // Takes those "<name>/replicas" out of a checkpoint's `tensors`: each replica gets its own back
+  // from share_state() when there are as many as now. On the chief, before share_state().
+  void take_replica_values(std::map<std::string, Tensor>& tensors);
   // Gives every replica the chief's state, and returns the chief's `note` (any text) to all.
+  // Variables of kOnRead get what take_replica_values() took, else the chief's value, of which a
+  // sum stays the chief's alone.
   virtual std::string share_state(const std::string& note) = 0;
 
   // --- data ---
@@ -97,12 +108,14 @@ class Session {
   // Backward, reduction over replicas, one update, then the updates of the train_op, which must
   // compute the same on every replica. Throws NonFinite before anything is updated when the loss of
   // the step is not finite; InvalidArgument when, with several replicas, a variable that does not
-  // train was changed since the last step, unless each may keep its own value (aggregation kNone or
-  // kOnlyFirstReplica; the chief's is saved).
+  // train was changed since the last step, unless each may keep its own value (synchronization
+  // kOnRead; or aggregation kNone or kOnlyFirstReplica: the chief's is saved).
   virtual StepResult train_step(const StepInput& input) = 0;
   const StepTimes& last_times() const { return times_; }
 
   // --- values ---
+  // The sum or mean of `value` over all replicas, in rank order, given to each. All must bring the
+  // same shape and dtype.
   virtual Tensor reduce(ReduceOp op, const Tensor& value) = 0;
   // The text of every replica by rank, given to all.
   virtual std::vector<std::string> gather_text(const std::string& name,
@@ -132,7 +145,8 @@ class Session {
   VariableTable table_;
   uint64_t seed_;
   std::unique_ptr<FlatParameters> parameters_;
+  std::map<std::string, Tensor> replica_values_;  // [replicas, ...], by name of the variable
   StepTimes times_;
 };
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

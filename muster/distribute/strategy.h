@@ -12,8 +12,9 @@
 #include "muster/collectives/connect.h"
 #include "muster/distribute/session.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 
+// What a strategy needs to bring the replicas together.
 struct StartOptions {
   cluster::ResolvedCluster cluster;  // of this task; local when there is none
   uint64_t seed = 0;                 // of initial values and shuffles
@@ -34,11 +35,13 @@ class Strategy {
   virtual std::unique_ptr<Session> start(const StartOptions& options) const = 0;
 };
 
+// How RunConfig holds a strategy.
 using StrategyPtr = std::shared_ptr<const Strategy>;
 
 // One replica in this process.
 StrategyPtr one_device();
 
+// Options of multi_worker_mirrored(): transport, buckets and patience.
 struct CommunicationOptions {
   // How workers exchange gradients. kAuto is also what MUSTER_TRANSPORT says (auto, gloo or
   // shared_memory), when it is set.
@@ -57,4 +60,4 @@ struct CommunicationOptions {
 // where there is one, saves. Alone (no cluster) it is one replica.
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

@@ -2,7 +2,28 @@
 
 #include "muster/base/error.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
+
+namespace {
+
+void check_synchronization(const VariableSpec& spec) {
+  if (spec.synchronization != VariableSynchronization::kOnRead) return;
+  if (spec.trainable) {
+    throw invalid_argument(
+        fmt::format("the variable {} trains, and its synchronization is kOnRead", spec.describe()),
+        "set trainable = false, or leave the synchronization at kOnWrite: replicas keep in step "
+        "only in what is brought together at every update");
+  }
+  if (spec.aggregation == VariableAggregation::kMean && !at::isFloatingType(spec.dtype)) {
+    throw invalid_argument(
+        fmt::format("the variable {} holds whole numbers, and is to be read as their mean over "
+                    "the replicas",
+                    spec.describe()),
+        "set its aggregation to kSum or kOnlyFirstReplica, or use float32");
+  }
+}
+
+}  // namespace
 
 Variable* VariableTable::find(const std::string& name) const {
   const auto found = by_name_.find(name);
@@ -27,6 +48,7 @@ Variable& VariableTable::get_or_create(const VariableSpec& spec) {
         "data; a branch that "
         "is not always taken must still create its variables");
   }
+  check_synchronization(spec);
   if (!spec.initializer)
     throw invalid_argument("the variable " + spec.describe() + " has no initializer");
   torch::NoGradGuard no_grad;
@@ -39,8 +61,32 @@ Variable& VariableTable::get_or_create(const VariableSpec& spec) {
   value = value.detach().contiguous();
   value.set_requires_grad(spec.trainable && at::isFloatingType(spec.dtype));
   variables_.push_back(std::make_unique<Variable>(spec, std::move(value)));
-  by_name_[spec.name] = variables_.back().get();
-  return *variables_.back();
+  Variable& created = *variables_.back();
+  by_name_[spec.name] = &created;
+  if (spec.synchronization == VariableSynchronization::kOnRead) {
+    on_read_.push_back(&created);
+    initial_.push_back(created.value().clone());
+  }
+  return created;
+}
+
+void VariableTable::seal() {
+  if (sealed_) return;
+  sealed_ = true;
+  put_back_on_read(initial_);
+  initial_.clear();
+}
+
+std::vector<Tensor> VariableTable::copy_on_read() const {
+  std::vector<Tensor> values;
+  values.reserve(on_read_.size());
+  for (const Variable* variable : on_read_) values.push_back(variable->value().clone());
+  return values;
+}
+
+void VariableTable::put_back_on_read(const std::vector<Tensor>& values) {
+  torch::NoGradGuard no_grad;
+  for (size_t v = 0; v < values.size(); ++v) on_read_[v]->value().copy_(values[v]);
 }
 
 std::vector<std::string> VariableTable::signature() const {
@@ -50,4 +96,4 @@ std::vector<std::string> VariableTable::signature() const {
   return lines;
 }
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

@@ -9,7 +9,7 @@
 
 #include "muster/tensor/variable.h"
 
-namespace muster::distribute {
+namespace muster::inline v0_1::distribute {
 
 class VariableTable : public VariableStore {
  public:
@@ -20,8 +20,15 @@ class VariableTable : public VariableStore {
   const std::vector<std::unique_ptr<Variable>>& variables() const override { return variables_; }
   Variable* find(const std::string& name) const override;
 
-  // From now on a new name is an InvalidArgument that says so.
-  void seal() { sealed_ = true; }
+  // The build pass is over: from now on a new name is an InvalidArgument that says so. Variables of
+  // kOnRead get their initial value back, whatever the pass wrote into them.
+  void seal();
+  // Those whose synchronization is kOnRead, in creation order.
+  const std::vector<Variable*>& on_read() const { return on_read_; }
+  // Copies of their values, and the way back. For what a model function computes from no examples:
+  // statistics of nothing are not numbers.
+  std::vector<Tensor> copy_on_read() const;
+  void put_back_on_read(const std::vector<Tensor>& values);
   // One line per variable in creation order: what all workers must agree on.
   std::vector<std::string> signature() const;
 
@@ -29,7 +36,9 @@ class VariableTable : public VariableStore {
   uint64_t seed_;
   bool sealed_ = false;
   std::vector<std::unique_ptr<Variable>> variables_;
+  std::vector<Variable*> on_read_;
+  std::vector<Tensor> initial_;  // of on_read_, until seal()
   std::unordered_map<std::string, Variable*> by_name_;
 };
 
-}  // namespace muster::distribute
+}  // namespace muster::inline v0_1::distribute

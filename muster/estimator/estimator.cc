@@ -1,7 +1,6 @@
 #include "muster/estimator/estimator.h"
 
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -15,7 +14,7 @@
 #include "muster/train/report_hooks.h"
 #include "muster/train/stop_signal.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 using nlohmann::json;
 
@@ -203,19 +202,21 @@ TrainResult Estimator::train(const InputFn& input_fn, const TrainOptions& option
   trainer.keep_checkpoint_max = config.keep_checkpoint_max;
   trainer.keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours;
   trainer.hooks = options.hooks;
+  trainer.metrics_every_steps = config.log_step_count_steps;
   trainer.trace = config.trace;
   trainer.fs = config.fs;
   trainer.clock = config.clock;
   trainer.after_save = listener.after_save;
   trainer.at_end = listener.at_end;
+  const bool live = config.progress_line && log::shows_status();
   if (cluster.is_chief) {
     trainer.chief_hooks.push_back(std::make_shared<ProgressHook>(
-        ProgressOptions{.every_steps = config.log_step_count_steps,
-                        .terminal = config.progress_line.value_or(isatty(STDERR_FILENO) == 1)},
-        impl_->clock()));
+        ProgressOptions{.every_steps = config.log_step_count_steps, .live = live}, impl_->clock()));
     trainer.chief_hooks.push_back(std::make_shared<SummaryHook>(
         std::make_shared<summary::EventWriter>(impl_->directory(), impl_->fs(), impl_->clock()),
         config.save_summary_steps, config.log_step_count_steps, impl_->clock()));
+  } else if (live) {
+    trainer.hooks.push_back(std::make_shared<WorkerStatusHook>(impl_->clock()));
   }
   return muster::train(impl_->model_fn, input_fn, trainer);
 }
@@ -234,16 +235,31 @@ EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& o
   }
   ModelRunner& runner = *impl_->eval_runner;
   const std::string checkpoint = impl_->load(runner, options.checkpoint_path, "evaluating");
-  EvalResult result =
-      muster::evaluate(runner, input_fn(InputContext{}),
-                       {.steps = options.steps, .seed = impl_->seed(), .interrupted = [] {
-                          return stop_signal() != 0;
-                        }});
-  std::string text;
-  for (const auto& [name, value] : result) {
-    if (name != "global_step") text += fmt::format("  {} {:.4f}", name, value);
+  EvaluateLoop loop{.steps = options.steps, .seed = impl_->seed(), .interrupted = [] {
+                      return stop_signal() != 0;
+                    }};
+  TimePoint shown = impl_->clock().now();
+  if (impl_->config.progress_line && log::shows_status()) {
+    loop.after_batch = [&](int64_t batch) {
+      const TimePoint now = impl_->clock().now();
+      if (to_seconds(now - shown) < 0.2) return;
+      log::status(fmt::format("evaluating: batch {}{}", batch,
+                              options.steps ? fmt::format("/{}", *options.steps) : ""));
+      shown = now;
+    };
   }
-  log::info(fmt::format("evaluated step {}{}:{}", static_cast<int64_t>(result.at("global_step")),
+  EvalResult result = muster::evaluate(runner, input_fn(InputContext{}), loop);
+  log::status("");
+  std::string text;
+  json fields = json::object();
+  for (const auto& [name, value] : result) {
+    if (name == "global_step") continue;
+    text += fmt::format("  {} {:.4f}", name, value);
+    fields[name] = value;
+  }
+  const auto evaluated_step = static_cast<int64_t>(result.at("global_step"));
+  fields = {{"global_step", evaluated_step}, {"name", options.name}, {"metrics", fields}};
+  log::event("evaluated", fields, fmt::format("evaluated step {}{}:{}", evaluated_step,
                         options.name.empty() ? "" : " (" + options.name + ")", text));
   impl_->write_metrics(eval_dir(options.name), result, checkpoint);
   return result;
@@ -333,4 +349,4 @@ Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& op
   return Predictions(std::move(impl));
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

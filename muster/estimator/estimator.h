@@ -20,20 +20,23 @@
 #include "muster/train/input_fn.h"
 #include "muster/train/trainer.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// Options of Estimator::train(): when to end, and who is told.
 struct TrainOptions {
   std::optional<int64_t> steps;              // more steps from the latest checkpoint
   std::optional<int64_t> max_steps;          // the global step to end at; at most one of the two
   std::vector<std::shared_ptr<Hook>> hooks;  // on every worker
 };
 
+// Options of Estimator::evaluate().
 struct EvaluateOptions {
   std::optional<int64_t> steps;                // batches; all of the data when unset
   std::string name;                            // events go to eval/ or eval_<name>/
   std::optional<std::string> checkpoint_path;  // the latest when unset
 };
 
+// Options of Estimator::predict().
 struct PredictOptions {
   std::vector<std::string> predict_keys;       // empty: all
   std::optional<std::string> checkpoint_path;  // the latest when unset
@@ -86,6 +89,7 @@ class Estimator {
   const nlohmann::json& params() const;
   // The directory in force; the temporary one when none was given.
   const std::string& model_dir() const;
+  // Where metrics of an evaluation of that name go: eval/, or eval_<name>/, in model_dir().
   std::string eval_dir(const std::string& name = {}) const;
   // Who this process is. Resolved once, from the environment. Throws InvalidArgument for a bad
   // TF_CONFIG.
@@ -104,6 +108,7 @@ class Estimator {
         after_save;
     std::function<void(int64_t global_step, bool trained, distribute::Session&)> at_end;
   };
+  // train() that calls back after each save and at the end.
   TrainResult train(const InputFn& input_fn, const TrainOptions& options, const Listener& listener);
 
  private:
@@ -111,4 +116,4 @@ class Estimator {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

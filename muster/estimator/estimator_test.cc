@@ -16,7 +16,7 @@
 #include "muster/formats/event.h"
 #include "muster/train/stop_signal.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using nlohmann::json;
@@ -744,4 +744,4 @@ TEST(StopTest, AHookEndsTheRun) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

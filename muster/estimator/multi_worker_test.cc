@@ -9,7 +9,7 @@
 #include "muster/estimator/internal/test_model.h"
 #include "tests/support/run_ranks.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using nlohmann::json;
@@ -365,4 +365,4 @@ TEST(MultiWorkerTest, ANonFiniteLossOfOneWorkerEndsAll) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

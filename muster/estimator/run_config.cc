@@ -2,7 +2,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 template <typename T>
@@ -44,4 +44,4 @@ void RunConfig::validate() const {
   }
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

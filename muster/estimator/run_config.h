@@ -11,7 +11,7 @@
 #include "muster/base/file_system.h"
 #include "muster/distribute/strategy.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 struct RunConfig {
   // Checkpoints, events and exports. Empty: a fresh temporary directory, with a warning.
@@ -35,8 +35,8 @@ struct RunConfig {
       600;  // how long to wait for all tasks to appear; more than 0
 
   bool trace = false;  // print where a step's time goes when training ends
-  // Progress on a line that is rewritten. Unset: when standard error is a terminal.
-  std::optional<bool> progress_line;
+  // A progress bar on a line that is rewritten, where log::shows_status(); false: plain lines only.
+  bool progress_line = true;
 
   // For tests; nullptr and unset are the real ones.
   FileSystem* fs = nullptr;
@@ -47,4 +47,4 @@ struct RunConfig {
   void validate() const;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -3,7 +3,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 void validate(const Estimator& estimator, const TrainSpec& train_spec, const EvalSpec& eval_spec) {
@@ -78,4 +78,4 @@ std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSp
   return result;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -7,14 +7,16 @@
 
 #include "muster/estimator/estimator.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// What to train on, until which step.
 struct TrainSpec {
   InputFn input_fn;
   std::optional<int64_t> max_steps;  // until the input ends when unset
   std::vector<std::shared_ptr<Hook>> hooks;
 };
 
+// What to evaluate on, and how often.
 struct EvalSpec {
   InputFn input_fn;
   std::optional<int64_t> steps = 100;  // batches; all of the data when set to std::nullopt
@@ -34,4 +36,4 @@ struct EvalSpec {
 std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
                                              const EvalSpec& eval_spec);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -12,11 +12,12 @@
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 
 // The file_version of the first event of every file.
 inline constexpr std::string_view kEventFileVersion = "brain.Event:2";
 
+// A distribution of values in buckets.
 struct Histogram {
   double min = 0;
   double max = 0;
@@ -28,6 +29,7 @@ struct Histogram {
   std::vector<double> counts;
 };
 
+// One value under a tag: a point of a curve.
 struct SummaryValue {
   std::string tag;
   // A scalar, a histogram, or text; nothing for kinds this reader does not know (images, audio,
@@ -35,8 +37,10 @@ struct SummaryValue {
   std::variant<std::monostate, float, Histogram, std::string> value;
 };
 
+// What happened to the run at this step.
 enum class SessionStatus { kUnspecified = 0, kStart = 1, kStop = 2, kCheckpoint = 3 };
 
+// A note on the run itself; a start makes TensorBoard hide later steps of earlier runs.
 struct SessionLog {
   SessionStatus status = SessionStatus::kUnspecified;
   std::string checkpoint_path;
@@ -60,6 +64,7 @@ Result<std::string> encode_event(const Event& event);
 // are read too.
 Result<Event> decode_event(Bytes bytes);
 
+// What could be read of an event file.
 struct EventFile {
   std::vector<Event> events;
   bool partial_tail = false;        // the file ends inside a record: it may still be written
@@ -73,4 +78,4 @@ Result<EventFile> read_events(FileSystem& files, const std::string& path);
 // none when the directory does not exist.
 Result<std::vector<std::string>> list_event_files(FileSystem& files, const std::string& directory);
 
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

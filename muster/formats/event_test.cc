@@ -10,7 +10,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/tfrecord.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 namespace {
 
 using ::testing::HasSubstr;
@@ -26,6 +26,39 @@ TEST(Event, ScalarHasTheBytesOfTheFormat) {
       "\x3e",
       26);
   EXPECT_EQ(encode_event(scalar_event()).value(), expected);
+}
+
+// The bytes protobuf 3.21 writes for the same messages.
+TEST(Event, EveryKindHasTheBytesOfTheFormat) {
+  const auto bytes_in_hex = [](const Event& event) {
+    std::string hex;
+    for (const unsigned char byte : encode_event(event).value()) {
+      hex += "0123456789abcdef"[byte / 16];
+      hex += "0123456789abcdef"[byte % 16];
+    }
+    return hex;
+  };
+  EXPECT_EQ(bytes_in_hex({}), "");
+  EXPECT_EQ(bytes_in_hex({.wall_time = 1, .file_version = std::string(kEventFileVersion)}),
+            "09000000000000f03f1a0d627261696e2e4576656e743a32");
+  // Zero is a value of a scalar; -0 is not the 0 that is left out.
+  EXPECT_EQ(bytes_in_hex({.values = {{"z", 0.0f}, {"h", Histogram{.min = -0.0}}}}),
+            "2a1a0a080a017a15000000000a0e0a01682a09090000000000000080");
+  EXPECT_EQ(bytes_in_hex(
+                {.step = -3,
+                 .values = {{"h", Histogram{-1, 2, 3, 1, 5, {0, 2}, {1, 2}}}, {"e", Histogram{}}}}),
+            "10fdffffffffffffffff012a5f0a560a01682a5109000000000000f0bf1100000000000000401900000000"
+            "0000084021000000000000f03f"
+            "2900000000000014403210000000000000000000000000000000403a10000000000000f03f000000000000"
+            "00400a050a01652a00");
+  EXPECT_EQ(
+      bytes_in_hex({.values = {{"t", std::string("é")}, {"", std::string()}}}),
+      "2a350a1b0a0174420c08071204120208014202c3a94a080a060a04746578740a16420a08071204120208014200"
+      "4a080a060a0474657874");
+  EXPECT_EQ(bytes_in_hex({.step = 7,
+                          .session_log = SessionLog{SessionStatus::kCheckpoint, "model", "saved"}}),
+            "10073a10080312056d6f64656c1a057361766564");
+  EXPECT_EQ(bytes_in_hex({.step = 7, .session_log = SessionLog{}}), "10073a00");
 }
 
 TEST(Event, EveryKindComesBack) {
@@ -161,4 +194,4 @@ TEST(RealFiles, EventsOfOthers) {
 }
 
 }  // namespace
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <new>
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 namespace {
 
 constexpr int kGzipWindow = 15 + 16;        // the largest window, gzip framing
@@ -96,4 +96,4 @@ std::string gzip(Bytes bytes, int level) {
   return content;
 }
 
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

@@ -7,7 +7,7 @@
 #include "muster/base/bytes.h"
 #include "muster/base/result.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 
 // Whether `bytes` start as a gzip stream does.
 bool is_gzip(Bytes bytes);
@@ -19,4 +19,4 @@ Result<std::string> gunzip(Bytes bytes, std::string_view what);
 // The same content gives the same bytes: no name, no time. Level 1 (fast) to 9 (small).
 std::string gzip(Bytes bytes, int level = 6);
 
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

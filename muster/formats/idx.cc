@@ -5,7 +5,7 @@
 #include "muster/base/strings.h"
 #include "muster/formats/gzip.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 namespace {
 
 bool is_known(uint8_t type) {
@@ -176,4 +176,4 @@ Status write_idx(FileSystem& files, const std::string& path, const IdxArray& arr
                                 options.gzip ? gzip(bytes_of(encoded.value())) : encoded.value());
 }
 
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

@@ -12,8 +12,9 @@
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 
+// The type of an element, by its code in the file.
 enum class IdxType : uint8_t {
   kUint8 = 0x08,
   kInt8 = 0x09,
@@ -28,6 +29,7 @@ std::string_view to_string(IdxType type);
 // Bytes of one element.
 size_t size_of(IdxType type);
 
+// One dense array: what an IDX file holds.
 struct IdxArray {
   IdxType type = IdxType::kUint8;
   std::vector<int64_t> shape;
@@ -48,6 +50,7 @@ Result<IdxArray> parse_idx(Bytes bytes, std::string_view what);
 // over 255 dimensions.
 Result<std::string> encode_idx(const IdxArray& array);
 
+// Options of write_idx().
 struct IdxWriteOptions {
   bool gzip = false;
 };
@@ -55,4 +58,4 @@ struct IdxWriteOptions {
 Status write_idx(FileSystem& files, const std::string& path, const IdxArray& array,
                  IdxWriteOptions options = {});
 
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

@@ -11,7 +11,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/gzip.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 namespace {
 
 using ::testing::AllOf;
@@ -140,4 +140,4 @@ TEST(RealFiles, Mnist) {
 }
 
 }  // namespace
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

@@ -9,7 +9,7 @@
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 namespace {
 
 constexpr std::string_view kMetadataKey = "__metadata__";
@@ -248,4 +248,4 @@ Result<std::string> SafetensorsReader::read(std::string_view name) const {
   return data;
 }
 
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

@@ -16,7 +16,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 
 // Longest header accepted, as other readers do.
 inline constexpr uint64_t kSafetensorsHeaderLimit = 100'000'000;
@@ -42,6 +42,7 @@ struct TensorEntry {
   uint64_t bytes = 0;
 };
 
+// Texts by key in the header of the file.
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
 // Writes header and data to `sink` piece by piece, without a copy of the data. Wider dtypes come
@@ -52,6 +53,7 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
                          const SafetensorsMetadata& metadata = {});
 
+// An open file: its header is in memory, tensors are read when asked for.
 class SafetensorsReader {
  public:
   // Reads and checks the whole header. Corrupt when anything in it cannot be: too long, no JSON,
@@ -80,4 +82,4 @@ class SafetensorsReader {
   SafetensorsMetadata metadata_;
 };
 
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

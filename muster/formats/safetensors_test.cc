@@ -11,7 +11,7 @@
 #include "muster/base/random.h"
 #include "muster/base/temp_directory.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 namespace {
 
 using ::testing::HasSubstr;
@@ -218,4 +218,4 @@ TEST(RealFiles, SafetensorsOfOthers) {
 }
 
 }  // namespace
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

@@ -4,7 +4,7 @@
 
 #include "muster/base/crc32c.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 namespace {
 
 constexpr uint64_t kHeader = 12;
@@ -90,4 +90,4 @@ Result<bool> TfrecordReader::read(std::string* payload) {
   return state.value() == RecordState::kRecord;
 }
 
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

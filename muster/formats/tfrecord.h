@@ -11,7 +11,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 
 // Bytes a record takes beside its payload.
 inline constexpr uint64_t kTfrecordOverhead = 16;
@@ -21,12 +21,14 @@ void append_tfrecord(std::string& out, Bytes payload);
 // Writes the framed record to `sink` in one append.
 Status write_tfrecord(ByteSink& sink, Bytes payload);
 
+// How reading a record ended.
 enum class RecordState {
   kRecord,   // a whole record was read
   kEnd,      // the file ends at the border of a record
   kPartial,  // the file ends inside a record: cut short, or still being written
 };
 
+// Reads the records of one file in order.
 class TfrecordReader {
  public:
   // `file` must not be null.
@@ -54,4 +56,4 @@ class TfrecordReader {
   uint64_t buffer_offset_ = 0;
 };
 
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

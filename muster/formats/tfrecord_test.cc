@@ -14,7 +14,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/event.h"
 
-namespace muster::formats {
+namespace muster::inline v0_1::formats {
 namespace {
 
 using ::testing::HasSubstr;
@@ -187,4 +187,4 @@ TEST(RealFiles, RecordsOfOthers) {
 }
 
 }  // namespace
-}  // namespace muster::formats
+}  // namespace muster::inline v0_1::formats

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace muster::launch {
+namespace muster::inline v0_1::launch {
 namespace {
 
 // The codes of run_main, then what shells and schedulers agree on.
@@ -79,4 +79,4 @@ std::string explain(const ExitStatus& status) {
   return meaning.empty() ? what : fmt::format("{} ({})", what, meaning);
 }
 
-}  // namespace muster::launch
+}  // namespace muster::inline v0_1::launch

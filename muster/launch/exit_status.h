@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace muster::launch {
+namespace muster::inline v0_1::launch {
 
 struct ExitStatus {
   int code = 0;    // what it returned; 0 when a signal ended it
@@ -26,4 +26,4 @@ std::string signal_name(int signal);
 // restarted)", "killed by SIGKILL (kill -9, or the machine ran out of memory)".
 std::string explain(const ExitStatus& status);
 
-}  // namespace muster::launch
+}  // namespace muster::inline v0_1::launch

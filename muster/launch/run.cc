@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 
-namespace muster::launch {
+namespace muster::inline v0_1::launch {
 namespace {
 
 int read_int(const std::string& path, int otherwise) {
@@ -38,14 +39,16 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-// For a POSIX shell.
-std::string quoted(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
+// On a terminal each task keeps one line up to date; a user who set MUSTER_PROGRESS knows better.
+void ask_for_status_lines(std::vector<ProcessSpec>& tasks, int fd) {
+  winsize size{};
+  if (std::getenv("MUSTER_PROGRESS") != nullptr || ioctl(fd, TIOCGWINSZ, &size) != 0) return;
+  for (ProcessSpec& task : tasks) {
+    const int prefix = static_cast<int>(task.name.size()) + 3;  // "[worker 0] "
+    const int columns = size.ws_col > 0 ? size.ws_col : 80;
+    task.environment.emplace_back("MUSTER_PROGRESS", "bar");
+    task.environment.emplace_back("COLUMNS", std::to_string(std::max(20, columns - prefix)));
+  }
 }
 
 struct Role {
@@ -73,6 +76,15 @@ void check(const RunOptions& options) {
 }
 
 }  // namespace
+
+std::string shell_quoted(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
 
 Machine this_machine() {
   cpu_set_t set;
@@ -144,6 +156,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
     }
     spec.environment.emplace_back("OMP_NUM_THREADS", omp_threads);
     spec.environment.emplace_back("MUSTER_THREADS", threads);
+    if (options.json) spec.environment.emplace_back("MUSTER_LOG_FORMAT", "json");
     if (pin) {
       const auto first = machine.cores.begin() + i * share;
       spec.cores.assign(first, first + share);
@@ -179,9 +192,10 @@ std::string describe(const RunPlan& plan) {
     text += fmt::format("# {}\n", spec.name);
     std::string line = "env";
     for (const std::string& name : spec.without) line += " -u " + name;
-    for (const auto& [name, value] : spec.environment) line += " " + name + "=" + quoted(value);
+    for (const auto& [name, value] : spec.environment)
+      line += " " + name + "=" + shell_quoted(value);
     if (!spec.cores.empty()) line += fmt::format(" taskset -c {}", fmt::join(spec.cores, ","));
-    for (const std::string& word : spec.argv) line += " " + quoted(word);
+    for (const std::string& word : spec.argv) line += " " + shell_quoted(word);
     text += line + "\n";
   }
   return text;
@@ -191,9 +205,11 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
   check(options);
   SuperviseOptions supervision = options.supervise;
   supervision.stop_on_address_in_use = true;
+  supervision.json = options.json;
   for (;;) {
-    const RunPlan plan =
+    RunPlan plan =
         plan_run(options, this_machine(), ports(task_count(options)), Environment::process());
+    if (!options.json) ask_for_status_lines(plan.processes, supervision.err_fd);
     const Outcome outcome = supervise(plan.processes, supervision);
     if (!outcome.address_in_use || outcome.stop_signal != 0) return outcome.exit_code;
     log::warning(fmt::format(
@@ -203,4 +219,4 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
   }
 }
 
-}  // namespace muster::launch
+}  // namespace muster::inline v0_1::launch

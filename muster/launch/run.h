@@ -16,14 +16,16 @@
 #include "muster/base/free_ports.h"
 #include "muster/launch/supervise.h"
 
-namespace muster::launch {
+namespace muster::inline v0_1::launch {
 
+// What the flags of `muster run` say.
 struct RunOptions {
   int workers = 1;
   bool chief = false;      // one more task, of type chief
   int cores_per_task = 0;  // 0: the cores there are, divided by the tasks
   int threads = 0;         // per task; 0: its cores, unless the environment says
   bool pin = true;         // each task to cores of its own, when there are enough
+  bool json = false;       // the tasks log as JSON, and so do we
   std::vector<std::string> command;
   SuperviseOptions supervise;
 };
@@ -34,8 +36,10 @@ struct Machine {
   std::vector<int> cores;
   int usable = 1;  // fewer than cores where a container has a CPU quota; then nothing is pinned
 };
+// The machine this process runs on, by its affinity mask and CPU quota.
 Machine this_machine();
 
+// What will be started, and where it listens.
 struct RunPlan {
   std::vector<ProcessSpec> processes;
   std::vector<std::string> addresses;  // "127.0.0.1:40123", as in processes
@@ -46,12 +50,16 @@ struct RunPlan {
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment);
 
+// Workers, and the chief where there is one.
 int task_count(const RunOptions& options);
 
 // The path of `program`: itself with a slash; else from `path` (as in PATH), else from the folder
 // `beside`. Throws NotFound.
 std::string find_program(const std::string& program, std::string_view path,
                          const std::string& beside = {});
+
+// `text` as one word of a POSIX shell: itself where that is enough, else in quotes.
+std::string shell_quoted(const std::string& text);
 
 // One shell command a task, ready to be pasted, for --dry-run.
 std::string describe(const RunPlan& plan);
@@ -61,4 +69,4 @@ std::string describe(const RunPlan& plan);
 // code.
 int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports = free_ports);
 
-}  // namespace muster::launch
+}  // namespace muster::inline v0_1::launch

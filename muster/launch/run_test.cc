@@ -14,7 +14,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::launch {
+namespace muster::inline v0_1::launch {
 namespace {
 
 using ::testing::ElementsAre;
@@ -260,4 +260,4 @@ TEST_F(RunTest, ProgramIsFoundInPathThenBeside) {
 }
 
 }  // namespace
-}  // namespace muster::launch
+}  // namespace muster::inline v0_1::launch

@@ -16,7 +16,7 @@
 #include "muster/launch/internal/output.h"
 #include "muster/launch/internal/process.h"
 
-namespace muster::launch {
+namespace muster::inline v0_1::launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -136,7 +136,7 @@ int rank(const TaskExit& exit) {
 class Supervisor {
  public:
   Supervisor(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options)
-      : options_(options), output_(options.out_fd, options.err_fd), tasks_(processes.size()) {
+      : options_(options), output_(options.out_fd, options.err_fd, options.json), tasks_(processes.size()) {
     for (std::size_t i = 0; i < processes.size(); ++i) tasks_[i].spec = &processes[i];
   }
 
@@ -275,6 +275,7 @@ class Supervisor {
       }
       task.lines[stream].finish(
           [&](std::string_view text, bool passing) { take_line(task, stream, text, passing); });
+      output_.passing(stream, task.spec->name, 0, "");
     }
     close_pipes(task);
     waitpid(task.process.pid, nullptr, 0);
@@ -452,4 +453,4 @@ Outcome supervise(const std::vector<ProcessSpec>& processes, const SuperviseOpti
   return Supervisor(processes, options).run();
 }
 
-}  // namespace muster::launch
+}  // namespace muster::inline v0_1::launch

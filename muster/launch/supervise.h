@@ -28,8 +28,9 @@
 
 #include "muster/launch/exit_status.h"
 
-namespace muster::launch {
+namespace muster::inline v0_1::launch {
 
+// One process to start.
 struct ProcessSpec {
   std::string name;               // "worker 0": the prefix of its lines
   std::vector<std::string> argv;  // argv[0] is a path; PATH is not searched
@@ -38,17 +39,20 @@ struct ProcessSpec {
   std::vector<int> cores;            // pinned to these; empty: not pinned
 };
 
+// How patient to be, and where output goes.
 struct SuperviseOptions {
   std::chrono::milliseconds survivor_time = std::chrono::seconds(15);
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   std::chrono::milliseconds stop_time = std::chrono::seconds(60);
   int out_fd = 1;  // where the tasks' standard output goes
   int err_fd = 2;  // where their standard error and our own lines go
+  bool json = false;  // each line a JSON object: "task", and what it said
   // A task that exits with 138 and printed "address already in use" ends the group at once and
   // quietly; the outcome says so, and the caller may try again with other ports.
   bool stop_on_address_in_use = false;
 };
 
+// How one process ended.
 struct TaskExit {
   ExitStatus status;
   bool ended = false;  // false: it could not be killed
@@ -57,6 +61,7 @@ struct TaskExit {
   std::string last_error;  // its last line "error: ..." or, of the log, "E 12:03:45 ..."
 };
 
+// How the group ended.
 struct Outcome {
   int exit_code = 0;
   std::optional<std::size_t> root_cause;  // index of the task whose failure ended the group
@@ -69,4 +74,4 @@ struct Outcome {
 // stopped first).
 Outcome supervise(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options = {});
 
-}  // namespace muster::launch
+}  // namespace muster::inline v0_1::launch

@@ -13,13 +13,14 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <thread>
 
 #include "muster/base/error.h"
 #include "muster/launch/internal/output.h"
 
-namespace muster::launch {
+namespace muster::inline v0_1::launch {
 namespace {
 
 using std::chrono::milliseconds;
@@ -55,17 +56,18 @@ TEST(LineSplitter, CutsAtNewlinesWhereverBytesBreak) {
 TEST(LineSplitter, KeepsOnlyTheLastOfPassingLines) {
   EXPECT_THAT(split({"10%\r20%\r30%\ndone\n"}), ElementsAre("~10%", "~20%", "30%", "done"));
   EXPECT_THAT(split({"10%\r20%\r"}), ElementsAre("~10%", "~20%", "20%"));
+  EXPECT_THAT(split({"10%\r \r"}), ElementsAre("~10%", "~"));  // taken away
 }
 
-// What a terminal is sent for a passing line and a line after it.
-std::string on_terminal() {
+// What a terminal is sent.
+std::string on_terminal(const std::function<void(internal::Output&)>& speak) {
   const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return "no terminal";
   const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
   {
     internal::Output output(slave, slave);
-    output.passing(1, "worker 0", 0, "step 1");
-    output.line(0, "worker 1", 1, "hello");
+    speak(output);
+    output.line(0, "end", 0, "");
     while (output.waiting_fd(0) >= 0) output.write_some(0);
   }
   std::string text;
@@ -75,20 +77,43 @@ std::string on_terminal() {
     const ssize_t count = read(master, bytes, sizeof bytes);
     if (count <= 0) break;
     text.append(bytes, static_cast<std::size_t>(count));
-    if (text.find("hello") != std::string::npos) break;
+    if (text.find("end]") != std::string::npos) break;
   }
   close(slave);
   close(master);
   return text;
 }
 
+void step_and_hello(internal::Output& output) {
+  output.passing(1, "worker 0", 0, "step 1");
+  output.line(0, "worker 1", 1, "hello");
+}
+
 TEST(Output, TerminalShowsPassingLinesAndColour) {
   unsetenv("NO_COLOR");
-  EXPECT_THAT(on_terminal(), HasSubstr("\r\x1b[K\x1b[36m[worker 0]\x1b[0m step 1"
-                                       "\r\x1b[K\x1b[33m[worker 1]\x1b[0m hello"));
+  EXPECT_THAT(on_terminal(step_and_hello), HasSubstr("\x1b[36m[worker 0]\x1b[0m step 1"
+                                                     "\r\x1b[J\x1b[33m[worker 1]\x1b[0m hello\r\n"
+                                                     "\x1b[36m[worker 0]\x1b[0m step 1"));
   setenv("NO_COLOR", "1", 1);
-  EXPECT_THAT(on_terminal(), HasSubstr("\r\x1b[K[worker 0] step 1\r\x1b[K[worker 1] hello"));
+  EXPECT_THAT(on_terminal(step_and_hello),
+              HasSubstr("[worker 0] step 1\r\x1b[J[worker 1] hello\r\n[worker 0] step 1"));
   unsetenv("NO_COLOR");
+}
+
+TEST(Output, EachTaskHasALineThatIsKeptUpToDate) {
+  setenv("NO_COLOR", "1", 1);
+  const std::string text = on_terminal([](internal::Output& output) {
+    output.passing(1, "worker 0", 0, "step 1");
+    output.passing(1, "worker 1", 1, "step 1");
+    output.passing(1, "worker 0", 0, "step 2");
+    output.passing(1, "worker 0", 0, "");
+  });
+  unsetenv("NO_COLOR");
+  EXPECT_THAT(text,
+              HasSubstr("[worker 0] step 1"
+                        "\r\x1b[J[worker 0] step 1\r\r\n[worker 1] step 1"
+                        "\x1b[1A\r\x1b[J[worker 0] step 2\r\r\n[worker 1] step 1"
+                        "\x1b[1A\r\x1b[J[worker 1] step 1\r\x1b[J[end] \r\n[worker 1] step 1"));
 }
 
 class SuperviseTest : public ::testing::Test {
@@ -172,6 +197,19 @@ TEST_F(SuperviseTest, LinesArePrefixedAndWhole) {
   EXPECT_EQ(count, 400);
   EXPECT_EQ(unended, 2);
   EXPECT_EQ(read("err"), "[worker 1] oops\n");
+}
+
+TEST_F(SuperviseTest, AsJsonALineIsAnObjectWithItsTask) {
+  SuperviseOptions options;
+  options.json = true;
+  EXPECT_EQ(supervise_scripts({"echo plain; printf 'gone\\r'; echo '{\"level\":\"info\",\"n\":1}' >&2"},
+                              options)
+                .exit_code,
+            0);
+  EXPECT_EQ(read("out"),
+            "{\"task\":\"worker 0\",\"stream\":\"stdout\",\"message\":\"plain\"}\n"
+            "{\"task\":\"worker 0\",\"stream\":\"stdout\",\"message\":\"gone\"}\n");
+  EXPECT_EQ(read("err"), "{\"task\":\"worker 0\",\"level\":\"info\",\"n\":1}\n");
 }
 
 TEST_F(SuperviseTest, FailureStopsTheOthersAndIsTheRootCause) {
@@ -333,4 +371,4 @@ TEST_F(SuperviseTest, AReaderThatLeftDoesNotEndTheRun) {
 }
 
 }  // namespace
-}  // namespace muster::launch
+}  // namespace muster::inline v0_1::launch

@@ -4,7 +4,7 @@
 
 #include "muster/tensor/tensor.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // kSoftmax is taken over the last axis.
 enum class Activation { kLinear, kRelu, kTanh, kSigmoid, kSoftmax };
@@ -26,4 +26,4 @@ using activations::relu;
 using activations::sigmoid;
 using activations::softmax;
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -6,7 +6,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 uint64_t next_layer_id() {
@@ -103,4 +103,4 @@ RandomKey CallContext::random_key(const LayerIdentity& layer) {
       .derive(state.draws++);
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

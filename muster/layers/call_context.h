@@ -18,7 +18,7 @@
 #include "muster/tensor/tensor.h"
 #include "muster/tensor/variable.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // Who asks. Every layer object has its own id, never used again, so a context cannot take a new
 // layer for an old one.
@@ -93,4 +93,4 @@ class CallContext {
   std::unordered_set<std::string> taken_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

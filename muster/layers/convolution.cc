@@ -9,7 +9,7 @@
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/image_bodies.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace internal {
 namespace {
 
@@ -164,4 +164,4 @@ Layer MaxPooling2D(MaxPooling2DOptions options) {
   return Layer(std::make_shared<internal::MaxPooling2DBody>(std::move(options)));
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -10,7 +10,7 @@
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // kValid: only whole windows. kSame: as many outputs as ceil(size / stride); where the padding is
 // odd, the extra row or column lies at the bottom or right, as in TensorFlow.
@@ -25,6 +25,7 @@ struct Size2D {
   int64_t width;
 };
 
+// Options of Conv2D().
 struct Conv2DOptions {
   Size2D strides = 1;
   Padding padding = Padding::kValid;
@@ -39,6 +40,7 @@ struct Conv2DOptions {
 // dtype (float32 or float64). Throws InvalidArgument for sizes below 1.
 Layer Conv2D(int64_t filters, Size2D kernel_size, Conv2DOptions options = {});
 
+// Options of MaxPooling2D().
 struct MaxPooling2DOptions {
   Size2D pool_size = 2;
   std::optional<Size2D> strides;  // pool_size when unset
@@ -49,4 +51,4 @@ struct MaxPooling2DOptions {
 // The largest value of each window; padding never wins. Throws InvalidArgument for sizes below 1.
 Layer MaxPooling2D(MaxPooling2DOptions options = {});
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

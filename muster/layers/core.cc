@@ -9,7 +9,7 @@
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/image_bodies.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 class DenseBody final : public LayerBody {
@@ -162,4 +162,4 @@ Layer Sequential(std::vector<Layer> layers) {
   return Layer(std::make_shared<SequentialBody>(std::move(layers)));
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -10,8 +10,9 @@
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// Options of Dense().
 struct DenseOptions {
   Activation activation = Activation::kLinear;
   bool use_bias = true;
@@ -38,4 +39,4 @@ Layer Dropout(double rate, std::string name = {});
 // and gradients for a fraction of the work.
 Layer Sequential(std::vector<Layer> layers);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -7,7 +7,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::initializers {
+namespace muster::inline v0_1::initializers {
 namespace {
 
 // The standard deviation of a standard normal cut at two: what truncation takes away is given back.
@@ -133,4 +133,4 @@ Initializer he_normal() {
   };
 }
 
-}  // namespace muster::initializers
+}  // namespace muster::inline v0_1::initializers

@@ -8,13 +8,15 @@
 
 #include "muster/tensor/variable.h"
 
-namespace muster::initializers {
+namespace muster::inline v0_1::initializers {
 
+// All elements the same: 0, 1, `value`.
 Initializer zeros();
 Initializer ones();
 Initializer constant(double value);
 // In [minimum, maximum). Throws InvalidArgument when the interval is empty.
 Initializer random_uniform(double minimum = -0.05, double maximum = 0.05);
+// Normal. Throws InvalidArgument for a negative stddev.
 Initializer random_normal(double mean = 0.0, double stddev = 0.05);
 // Normal, drawn again when further than two stddev from the mean.
 Initializer truncated_normal(double mean = 0.0, double stddev = 0.05);
@@ -27,4 +29,4 @@ Initializer he_uniform();
 // Truncated normal of variance 2 / fan_in.
 Initializer he_normal();
 
-}  // namespace muster::initializers
+}  // namespace muster::inline v0_1::initializers

@@ -7,7 +7,7 @@
 #include "muster/layers/activations.h"
 #include "muster/layers/internal/checks.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 Layer::Layer(std::shared_ptr<const LayerBody> body) : body_(std::move(body)) {
   if (!body_) throw invalid_argument("a Layer was made without a body");
@@ -68,4 +68,4 @@ void check_positive(const char* layer, const char* field, int64_t value) {
 }
 
 }  // namespace internal
-}  // namespace muster
+}  // namespace muster::inline v0_1

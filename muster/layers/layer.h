@@ -10,7 +10,7 @@
 #include "muster/layers/call_context.h"
 #include "muster/tensor/tensor.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // What a kind of layer does. Implement it to make a layer of your own.
 class LayerBody {
@@ -45,4 +45,4 @@ class Layer {
   std::shared_ptr<const LayerBody> body_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

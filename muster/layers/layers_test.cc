@@ -8,7 +8,7 @@
 #include "muster/layers/convolution.h"
 #include "muster/layers/core.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 // Variables in a plain list; a key is (seed, name).
@@ -576,4 +576,4 @@ TEST(Errors, NameTheLayerAndBothShapes) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

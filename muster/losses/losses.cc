@@ -5,7 +5,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::losses {
+namespace muster::inline v0_1::losses {
 namespace {
 
 constexpr double kEpsilon = 1e-7;  // Keras's backend epsilon
@@ -110,4 +110,4 @@ Tensor mean_squared_error(const Tensor& labels, const Tensor& predictions,
   return reduce(squares.size(-1) == 1 ? squares.squeeze(-1) : squares.mean(-1), options.reduction);
 }
 
-}  // namespace muster::losses
+}  // namespace muster::inline v0_1::losses

@@ -4,12 +4,13 @@
 
 #include "muster/tensor/tensor.h"
 
-namespace muster::losses {
+namespace muster::inline v0_1::losses {
 
 // kMean and kSum give a scalar, kNone one loss for each example. The mean over no examples is 0,
 // with gradients of exactly 0: a replica out of data adds nothing.
 enum class Reduction { kMean, kSum, kNone };
 
+// Options of sparse_categorical_crossentropy().
 struct SparseCategoricalCrossentropyOptions {
   // False, as in Keras: predictions are probabilities; they are clipped to [1e-7, 1 - 1e-7] and
   // scaled to sum 1.
@@ -24,6 +25,7 @@ struct SparseCategoricalCrossentropyOptions {
 Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
                                        const SparseCategoricalCrossentropyOptions& options = {});
 
+// Options of mean_squared_error().
 struct MeanSquaredErrorOptions {
   Reduction reduction = Reduction::kMean;
 };
@@ -34,4 +36,4 @@ struct MeanSquaredErrorOptions {
 Tensor mean_squared_error(const Tensor& labels, const Tensor& predictions,
                           const MeanSquaredErrorOptions& options = {});
 
-}  // namespace muster::losses
+}  // namespace muster::inline v0_1::losses

@@ -7,7 +7,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::losses {
+namespace muster::inline v0_1::losses {
 namespace {
 
 // Numbers without a pattern, the same everywhere.
@@ -196,4 +196,4 @@ TEST(Losses, NoRowsLoseNothingAndMoveNothing) {
 }
 
 }  // namespace
-}  // namespace muster::losses
+}  // namespace muster::inline v0_1::losses

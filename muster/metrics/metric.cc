@@ -3,30 +3,58 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <mutex>
+
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 constexpr const char* kMean = "mean";
 constexpr const char* kAccuracy = "accuracy";
 constexpr size_t kStateSize = 2;  // total, weight
 
+void check_kind(const std::string& kind) {
+  if (kind == kMean || kind == kAccuracy) return;
+  throw invalid_argument(fmt::format("there is no metric of kind \"{}\"", kind),
+                         fmt::format("the kinds are {}, {}", kAccuracy, kMean));
+}
+
 }  // namespace
+
+struct Metric::Pending {
+  std::once_flag once;
+  std::function<std::vector<double>()> compute;
+  std::vector<double> state;
+};
 
 Metric::Metric(std::string kind, std::vector<double> state)
     : kind_(std::move(kind)), state_(std::move(state)) {}
 
 Metric Metric::make(const std::string& kind, std::vector<double> state) {
-  if (kind != kMean && kind != kAccuracy) {
-    throw invalid_argument(fmt::format("there is no metric of kind \"{}\"", kind),
-                           fmt::format("the kinds are {}, {}", kAccuracy, kMean));
-  }
+  check_kind(kind);
   if (state.size() != kStateSize) {
     throw invalid_argument(fmt::format("the state of a {} metric has {} numbers, not {}", kind,
                                        kStateSize, state.size()));
   }
   return Metric(kind, std::move(state));
+}
+
+Metric Metric::deferred(const std::string& kind, std::function<std::vector<double>()> compute) {
+  check_kind(kind);
+  Metric metric(kind, {});
+  metric.pending_ = std::make_shared<Pending>();
+  metric.pending_->compute = std::move(compute);
+  return metric;
+}
+
+const std::vector<double>& Metric::state() const {
+  if (!pending_) return state_;
+  std::call_once(pending_->once, [&pending = *pending_] {
+    pending.state = pending.compute();
+    pending.compute = nullptr;  // lets the tensors go
+  });
+  return pending_->state;
 }
 
 void Metric::merge(const Metric& other) {
@@ -35,10 +63,18 @@ void Metric::merge(const Metric& other) {
         fmt::format("cannot merge a metric of kind {} into one of kind {}", other.kind_, kind_),
         "every replica must return the same metrics under the same names");
   }
-  for (size_t i = 0; i < state_.size(); ++i) state_[i] += other.state_[i];
+  if (pending_) {
+    state_ = state();
+    pending_.reset();
+  }
+  const std::vector<double>& more = other.state();
+  for (size_t i = 0; i < state_.size(); ++i) state_[i] += more[i];
 }
 
-double Metric::result() const { return state_[1] == 0 ? 0.0 : state_[0] / state_[1]; }
+double Metric::result() const {
+  const std::vector<double>& sums = state();
+  return sums[1] == 0 ? 0.0 : sums[0] / sums[1];
+}
 
 namespace metrics {
 namespace {
@@ -50,34 +86,41 @@ void check_defined(const char* metric, const char* what, const Tensor& tensor) {
 
 Tensor squeeze_last(const Tensor& tensor) { return tensor.squeeze(-1); }
 
-Metric weighted(const char* kind, Tensor values, Tensor weights) {
-  values = values.detach().to(at::kDouble);
+// `values` makes the values when they are needed; their shape is that of `form`.
+Metric weighted(const char* kind, const Tensor& form, std::function<Tensor()> values,
+                Tensor weights) {
   if (!weights.defined()) {
-    return Metric::make(kind, {values.sum().item<double>(), static_cast<double>(values.numel())});
+    return Metric::deferred(kind, [values = std::move(values)] {
+      const Tensor all = values().to(at::kDouble);
+      return std::vector<double>{all.sum().item<double>(), static_cast<double>(all.numel())};
+    });
   }
   const Tensor given = weights;
-  weights = weights.detach().to(at::kDouble);
-  if (weights.dim() == values.dim() + 1 && weights.size(-1) == 1) weights = squeeze_last(weights);
-  if (weights.dim() > 0 && weights.dim() <= values.dim() &&
-      weights.sizes() != values.sizes().slice(0, weights.dim()) && weights.size(-1) == 1) {
+  weights = weights.detach();
+  if (weights.dim() == form.dim() + 1 && weights.size(-1) == 1) weights = squeeze_last(weights);
+  if (weights.dim() > 0 && weights.dim() <= form.dim() &&
+      weights.sizes() != form.sizes().slice(0, weights.dim()) && weights.size(-1) == 1) {
     weights = squeeze_last(weights);
   }
-  if (weights.dim() == 0) weights = weights.expand(values.sizes());
-  if (weights.dim() > values.dim() || weights.sizes() != values.sizes().slice(0, weights.dim())) {
+  if (weights.dim() == 0) weights = weights.expand(form.sizes());
+  if (weights.dim() > form.dim() || weights.sizes() != form.sizes().slice(0, weights.dim())) {
     throw invalid_argument(fmt::format("metrics::{}: weights {} do not fit values {}", kind,
-                                       describe(given), describe(values)),
+                                       describe(given), describe(form)),
                            "give one weight, or one for each example");
   }
-  if (weights.dim() < values.dim()) values = values.flatten(weights.dim()).mean(-1);
-  return Metric::make(kind,
-                      {(values * weights).sum().item<double>(), weights.sum().item<double>()});
+  return Metric::deferred(kind, [values = std::move(values), weights] {
+    Tensor all = values().to(at::kDouble);
+    const Tensor each = weights.to(at::kDouble);
+    if (each.dim() < all.dim()) all = all.flatten(each.dim()).mean(-1);
+    return std::vector<double>{(all * each).sum().item<double>(), each.sum().item<double>()};
+  });
 }
 
 }  // namespace
 
 Metric mean(const Tensor& values, const Tensor& weights) {
   check_defined(kMean, "values", values);
-  return weighted(kMean, values, weights);
+  return weighted(kMean, values, [values = values.detach()] { return values; }, weights);
 }
 
 Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& weights) {
@@ -93,8 +136,10 @@ Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& w
                                        describe(labels), describe(predictions)),
                            "predictions are class numbers: logits.argmax(-1)");
   }
-  return weighted(kAccuracy, expected.eq(given), weights);
+  return weighted(
+      kAccuracy, expected,
+      [expected = expected.detach(), given = given.detach()] { return expected.eq(given); }, weights);
 }
 
 }  // namespace metrics
-}  // namespace muster
+}  // namespace muster::inline v0_1

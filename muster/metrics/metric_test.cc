@@ -5,7 +5,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 std::string message_of(const std::function<void()>& fn) {
@@ -119,4 +119,4 @@ TEST(Metric, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

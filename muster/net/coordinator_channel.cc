@@ -10,7 +10,7 @@
 #include "muster/net/coordinator.grpc.pb.h"
 #include "muster/net/internal/coordinator_wire.h"
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 namespace {
 
 constexpr int kMaxMessageBytes = 256 << 20;
@@ -142,4 +142,4 @@ void CoordinatorChannel::close() {
   for (grpc::ClientContext* context : impl_->running) context->TryCancel();
 }
 
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

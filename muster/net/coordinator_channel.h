@@ -10,7 +10,7 @@
 #include "muster/base/result.h"
 #include "muster/net/coordinator_messages.h"
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 
 class CoordinatorChannel {
  public:
@@ -20,6 +20,7 @@ class CoordinatorChannel {
   CoordinatorChannel(const CoordinatorChannel&) = delete;
   CoordinatorChannel& operator=(const CoordinatorChannel&) = delete;
 
+  // One request each: what CoordinatorHandler's method of that name answers.
   Result<Reply> join(const JoinRequest& request, double timeout_seconds);
   Result<Reply> beat(const BeatRequest& request, double timeout_seconds);
   Result<Reply> declare_model(const ModelRequest& request, double timeout_seconds);
@@ -41,4 +42,4 @@ class CoordinatorChannel {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

@@ -8,13 +8,15 @@
 #include <string>
 #include <vector>
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 
+// Who speaks: a task, and which of its lives.
 struct MemberId {
   std::string task;  // "worker:1"
   uint64_t incarnation = 0;
 };
 
+// A task is here and wants to be in the group.
 struct JoinRequest {
   MemberId who;
   int rank = -1;
@@ -22,17 +24,20 @@ struct JoinRequest {
   double wait_seconds = 0;  // hold the call for at most so long
 };
 
+// A heartbeat: where the task is.
 struct BeatRequest {
   MemberId who;
   int phase = 0;
   int64_t step = -1;
 };
 
+// The variables a task has built.
 struct ModelRequest {
   MemberId who;
   std::vector<std::string> signature;  // one line per variable
 };
 
+// A task has come to a barrier.
 struct BarrierRequest {
   MemberId who;
   std::string name;
@@ -41,8 +46,10 @@ struct BarrierRequest {
   double wait_seconds = 0;
 };
 
+// What a StoreRequest asks for.
 enum class StoreOperation { kSet, kAdd, kCompareSet, kErase, kCheck, kNumKeys, kWait };
 
+// One operation on the key-value store.
 struct StoreRequest {
   MemberId who;
   StoreOperation operation = StoreOperation::kSet;
@@ -53,17 +60,20 @@ struct StoreRequest {
   double wait_seconds = 0;  // of kWait
 };
 
+// A task ends the group: something of its own went wrong.
 struct FailRequest {
   MemberId who;
   int kind = 0;
   std::string reason;
 };
 
+// A task has no more to do.
 struct GoodbyeRequest {
   MemberId who;
   bool leaving = false;  // false: done, but still there
 };
 
+// Who ended the group, and why.
 struct FailureNote {
   std::string task;
   int rank = -1;
@@ -73,12 +83,14 @@ struct FailureNote {
   int phase = 0;
 };
 
+// Whom a call waits for, for how long.
 struct MissingNote {
   std::string task;
   std::string address;
   double seconds = 0;
 };
 
+// How a call was answered.
 enum class Answer { kReady, kWaiting, kFailed, kRefused };
 
 // What every call answers; only the fields its answer needs are filled.
@@ -95,4 +107,4 @@ struct Reply {
   int64_t number = 0;
 };
 
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

@@ -11,7 +11,7 @@
 #include "muster/net/internal/coordinator_wire.h"
 #include "muster/net/port.h"
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 namespace {
 
 constexpr int kMaxMessageBytes = 256 << 20;
@@ -133,4 +133,4 @@ void CoordinatorService::stop() {
   });
 }
 
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

@@ -8,7 +8,7 @@
 
 #include "muster/net/coordinator_messages.h"
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 
 // What a handler may ask about the call it serves. Valid during the call.
 struct Call {
@@ -21,6 +21,7 @@ struct Call {
 class CoordinatorHandler {
  public:
   virtual ~CoordinatorHandler() = default;
+  // One method for each request; it returns the reply the peer gets.
   virtual Reply join(const JoinRequest& request, const Call& call) = 0;
   virtual Reply beat(const BeatRequest& request) = 0;
   virtual Reply declare_model(const ModelRequest& request) = 0;
@@ -53,4 +54,4 @@ class CoordinatorService {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

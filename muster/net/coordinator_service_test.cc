@@ -12,7 +12,7 @@
 #include "muster/net/coordinator_channel.h"
 #include "muster/net/port.h"
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 namespace {
 
 using testing::HasSubstr;
@@ -160,4 +160,4 @@ TEST(CoordinatorChannel, NobodyThereIsUnavailable) {
 }
 
 }  // namespace
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 namespace {
 
 const MemberId kWho{.task = "worker:3", .incarnation = 0xfedcba9876543210u};
@@ -93,4 +93,4 @@ TEST(CoordinatorWire, ReplyKeepsEveryField) {
 }
 
 }  // namespace
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

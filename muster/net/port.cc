@@ -12,7 +12,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 namespace {
 
 class Socket {
@@ -85,4 +85,4 @@ void check_port_is_free(const std::string& host, int port, const std::string& sh
   if (failed) throw from_errno(failed, fmt::format("cannot listen on {}", shown_as), hint);
 }
 
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

@@ -4,8 +4,9 @@
 
 #include <string>
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 
+// The two parts of an address.
 struct HostPort {
   std::string host;  // without the brackets of IPv6
   int port = 0;
@@ -13,6 +14,7 @@ struct HostPort {
 
 // "host:port" or "[v6]:port". Throws InvalidArgument quoting the address.
 HostPort split_address(const std::string& address);
+// The inverse of split_address(): brackets around an IPv6 host.
 std::string join_address(const std::string& host, int port);
 
 // localhost, 127.x.y.z, ::1
@@ -23,4 +25,4 @@ bool is_loopback(const std::string& host);
 void check_port_is_free(const std::string& host, int port, const std::string& shown_as,
                         const std::string& hint);
 
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

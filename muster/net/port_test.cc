@@ -8,7 +8,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 namespace {
 
 TEST(Port, SplitsAndJoinsAddresses) {
@@ -65,4 +65,4 @@ TEST(Port, KnowsLoopback) {
 }
 
 }  // namespace
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

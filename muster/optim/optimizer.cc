@@ -9,7 +9,7 @@
 #include "muster/optim/internal/kernels.h"
 #include "muster/optim/train_op.h"
 
-namespace muster::optim {
+namespace muster::inline v0_1::optim {
 namespace {
 
 Error bad_option(const char* optimizer, const char* field, double value, const char* range) {
@@ -224,4 +224,4 @@ Optimizer adam(const AdamOptions& options) {
   return Optimizer(std::make_shared<Adam>(options), options.name);
 }
 
-}  // namespace muster::optim
+}  // namespace muster::inline v0_1::optim

@@ -22,11 +22,11 @@
 
 #include "muster/tensor/tensor.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 struct VariableSpec;
 }
 
-namespace muster::optim {
+namespace muster::inline v0_1::optim {
 
 struct TrainOp;  // "muster/optim/train_op.h"
 
@@ -45,6 +45,7 @@ struct Segment {
   double gradient_scale = 1.0;
 };
 
+// The formula of an optimizer. Implement it to make one of your own.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -57,6 +58,7 @@ class UpdateRule {
   virtual void update(const Segment& segment, int64_t iterations) const = 0;
 };
 
+// An update rule under a name; what ModelContext::optimizer() gives a model function.
 class Optimizer {
  public:
   // `name` prefixes the slots; empty means the rule's name.
@@ -77,6 +79,7 @@ class Optimizer {
   std::string name_;
 };
 
+// Options of sgd().
 struct SgdOptions {
   double learning_rate = 0.01;  // >= 0
   double momentum = 0.0;        // in [0, 1]; 0 keeps no slot
@@ -86,6 +89,7 @@ struct SgdOptions {
 // Throws InvalidArgument naming the field, its value and the range.
 Optimizer sgd(const SgdOptions& options = {});
 
+// Options of adam().
 struct AdamOptions {
   double learning_rate = 0.001;  // >= 0
   double beta_1 = 0.9;           // in [0, 1)
@@ -96,4 +100,4 @@ struct AdamOptions {
 // Throws InvalidArgument naming the field, its value and the range.
 Optimizer adam(const AdamOptions& options = {});
 
-}  // namespace muster::optim
+}  // namespace muster::inline v0_1::optim

@@ -10,7 +10,7 @@
 #include "muster/optim/train_op.h"
 #include "muster/tensor/variable.h"
 
-namespace muster::optim {
+namespace muster::inline v0_1::optim {
 namespace {
 
 constexpr int64_t kLength = 1003;  // not a multiple of any vector width
@@ -256,4 +256,4 @@ TEST(TrainOp, RefusesALossThatIsNotOneNumber) {
 }
 
 }  // namespace
-}  // namespace muster::optim
+}  // namespace muster::inline v0_1::optim

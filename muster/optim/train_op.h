@@ -7,7 +7,7 @@
 
 #include "muster/optim/optimizer.h"
 
-namespace muster::optim {
+namespace muster::inline v0_1::optim {
 
 struct TrainOp {
   // Entries with the same loss share one backward.
@@ -26,4 +26,4 @@ struct TrainOp {
 // Everything the parts do, in their order. Undefined parts are allowed.
 TrainOp group(std::vector<TrainOp> parts);
 
-}  // namespace muster::optim
+}  // namespace muster::inline v0_1::optim

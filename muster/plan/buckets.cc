@@ -10,7 +10,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::plan {
+namespace muster::inline v0_1::plan {
 namespace {
 
 constexpr int64_t kNearlyEmpty = 8;  // a bucket filled less than 1 / 8
@@ -150,4 +150,4 @@ std::span<const int> BucketProgress::advance() {
   return std::span(order_).subspan(begin, next_ - begin);
 }
 
-}  // namespace muster::plan
+}  // namespace muster::inline v0_1::plan

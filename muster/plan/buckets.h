@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace muster::plan {
+namespace muster::inline v0_1::plan {
 
 // One parameter of the flat layout. There is one flat buffer per dtype; a parameter's place in it
 // follows from the sizes of the parameters of that dtype listed before it.
@@ -17,6 +17,7 @@ struct FlatParameter {
   int dtype = 0;          // which flat buffer; the caller's numbering
 };
 
+// One piece of a flat buffer, reduced as a whole.
 struct Bucket {
   int dtype = 0;
   int64_t offset = 0;  // bytes, in the flat buffer of `dtype`
@@ -24,6 +25,7 @@ struct Bucket {
   std::vector<int64_t> parameters;  // in layout order
 };
 
+// How large buckets become.
 struct BucketOptions {
   // The bucket that is ready first is small: reduction then starts as soon as the last layers are
   // done, and what it could not hide costs little. DDP uses 1 MB for the same reason on faster
@@ -81,4 +83,4 @@ class BucketProgress {
   size_t next_ = 0;             // index into order_
 };
 
-}  // namespace muster::plan
+}  // namespace muster::inline v0_1::plan

@@ -11,7 +11,7 @@
 #include "muster/base/error.h"
 #include "muster/plan/exchange.h"
 
-namespace muster::plan {
+namespace muster::inline v0_1::plan {
 namespace {
 
 using ::testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST(Exchange, ChunksAndSegmentsTileTheBuffer) {
 }
 
 }  // namespace
-}  // namespace muster::plan
+}  // namespace muster::inline v0_1::plan

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace muster::plan {
+namespace muster::inline v0_1::plan {
 
 std::string_view to_string(Phase phase) {
   switch (phase) {
@@ -492,4 +492,4 @@ Verdict CoordinatorState::wait(const Caller& caller, const std::vector<std::stri
   return {.state = ready ? Verdict::State::kReady : Verdict::State::kWaiting};
 }
 
-}  // namespace muster::plan
+}  // namespace muster::inline v0_1::plan

@@ -20,8 +20,9 @@
 
 #include "muster/base/error.h"
 
-namespace muster::plan {
+namespace muster::inline v0_1::plan {
 
+// What a task is doing.
 enum class Phase {
   kJoining,
   kBuilding,  // first call of model_fn, restore, warm start
@@ -31,16 +32,19 @@ enum class Phase {
   kWaiting,  // at a barrier or for a key
   kDone,
 };
+// "joining", "building", "training", ...
 std::string_view to_string(Phase phase);
 
 // "worker:1" -> "worker 1", "chief:0" -> "chief": as messages name a task.
 std::string readable_task(std::string_view task);
 
+// A task that belongs to the group.
 struct RosterEntry {
   std::string task;     // "worker:1"
   std::string address;  // "host:port", for messages
 };
 
+// The group, and how patient it is.
 struct CoordinatorOptions {
   std::vector<RosterEntry> roster;  // the group, in rank order
   double heartbeat_timeout = 6;     // seconds of silence after which a member is lost
@@ -69,6 +73,7 @@ struct Caller {
   uint64_t incarnation = 0;
 };
 
+// A task others wait for.
 struct MissingTask {
   std::string task;
   std::string address;
@@ -79,6 +84,7 @@ struct MissingTask {
 
 // What a call that may have to wait answers. kWaiting: ask again later.
 struct Verdict {
+  // Which of the fields counts.
   enum class State { kReady, kWaiting, kFailed, kRefused };
   State state = State::kWaiting;
   std::optional<Failure> failure;    // kFailed
@@ -86,6 +92,7 @@ struct Verdict {
   std::vector<MissingTask> missing;  // kWaiting: for whom
 };
 
+// What a task learns from its heartbeat.
 struct HeartbeatReply {
   std::optional<Failure> failure;
   bool all_done = false;  // every member reported done
@@ -111,6 +118,7 @@ class CoordinatorState {
   int64_t epoch() const { return epoch_; }
 
   // --- liveness ---
+  // Notes that the caller lives and where it is.
   HeartbeatReply heartbeat(const Caller& caller, Phase phase, int64_t step, double now);
   // The long-lived connection of a member came up or broke.
   void connected(const Caller& caller);
@@ -130,7 +138,9 @@ class CoordinatorState {
   // The `generation`-th use of `name` by this caller. `count` 0 means all members of the group.
   Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, int count,
                   double now);
+  // The caller ends the group, for this reason.
   void fail(const Caller& caller, ErrorKind kind, const std::string& reason);
+  // The caller has made its last step.
   void done(const Caller& caller);
   // Goodbye. Before the caller is done, and without an earlier failure, this fails the group.
   void leave(const Caller& caller);
@@ -139,7 +149,9 @@ class CoordinatorState {
   bool drained() const;
 
   // --- key-value store of the running group; cleared when the next one forms ---
+  // Replaces what was there.
   void set(const std::string& key, std::string value) { store_[key] = std::move(value); }
+  // Nothing when the key is not there.
   std::optional<std::string> get(const std::string& key) const;
   // A missing key counts as 0; the sum is stored as decimal text. Throws InvalidArgument when the
   // value is no number.
@@ -149,6 +161,7 @@ class CoordinatorState {
   // (`expected` when it does not exist).
   std::string compare_set(const std::string& key, const std::string& expected,
                           const std::string& desired);
+  // True when there was something to erase.
   bool erase(const std::string& key) { return store_.erase(key) > 0; }
   int64_t num_keys() const { return static_cast<int64_t>(store_.size()); }
   // kReady when all keys are there, kFailed when the group failed.
@@ -206,4 +219,4 @@ class CoordinatorState {
   std::map<std::string, std::string> store_;
 };
 
-}  // namespace muster::plan
+}  // namespace muster::inline v0_1::plan

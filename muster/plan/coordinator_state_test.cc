@@ -6,7 +6,7 @@
 
 #include <random>
 
-namespace muster::plan {
+namespace muster::inline v0_1::plan {
 namespace {
 
 using testing::AllOf;
@@ -607,4 +607,4 @@ TEST(Simulation, ShortPausesAreForgiven) {
 }
 
 }  // namespace
-}  // namespace muster::plan
+}  // namespace muster::inline v0_1::plan

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace muster::plan {
+namespace muster::inline v0_1::plan {
 
 // Elements [begin, end).
 struct Range {
@@ -40,4 +40,4 @@ inline Range segment_of(Range range, int64_t segment, int64_t i) {
   return {begin, std::min(begin + segment, range.end)};
 }
 
-}  // namespace muster::plan
+}  // namespace muster::inline v0_1::plan

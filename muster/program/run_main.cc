@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,13 +13,16 @@
 #include <iterator>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/command/command_line.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/stop_signal.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 int code_of(const Error& error) {
@@ -37,42 +41,44 @@ int report(const Error& error) {
   return code_of(error);
 }
 
-void add_flags(CLI::App& app, Flags& flags) {
-  const auto text = [](auto value) { return fmt::format("{}", value); };
-  app.add_option("--data_dir", flags.data_dir, "Where the data is")->default_str(flags.data_dir);
-  app.add_option("--model_dir", flags.model_dir,
-                 "Where checkpoints and events go; a run continues what it finds there")
-      ->default_str(flags.model_dir);
-  app.add_option("--epochs", flags.epochs, "Passes over the training data")
-      ->default_str(text(flags.epochs));
-  app.add_option("--max_steps", flags.max_steps, "The step to end at, instead of --epochs");
-  app.add_option("--batch_size", flags.batch_size, "Examples a step, over all workers")
-      ->default_str(text(flags.batch_size));
-  app.add_option("--learning_rate", flags.learning_rate, "Of the optimizer")
-      ->default_str(text(flags.learning_rate));
-  app.add_option("--seed", flags.seed,
-                 "Decides initial values and order; the same seed gives the same bits")
-      ->check(CLI::NonNegativeNumber)
-      ->default_str(text(flags.seed));
-  app.add_option("--save_checkpoints_steps", flags.save_checkpoints_steps,
-                 "Save (and evaluate) every so many steps");
-  app.add_flag("--trace", flags.trace, "Print where a step's time went when training ends");
+// The flags of Flags; what else is shared, run_main reads itself.
+std::vector<Flag> shared_flags(Flags& flags) {
+  const FlagLimits positive{.more_than = 0};
+  return {
+      {"data_dir", &flags.data_dir, "Where the data is", {}, "DIR"},
+      {"model_dir",
+       &flags.model_dir,
+       "Where checkpoints and events go; a run continues what it finds there",
+       {},
+       "DIR"},
+      // Bounded so that programs may multiply them.
+      {"epochs", &flags.epochs, "Passes over the training data", {.more_than = 0, .at_most = 1e9}},
+      {"max_steps", &flags.max_steps, "The step to end at, instead of --epochs", positive},
+      {"batch_size",
+       &flags.batch_size,
+       "Examples a step, over all workers",
+       {.more_than = 0, .at_most = 2147483647}},
+      {"learning_rate", &flags.learning_rate, "Of the optimizer", positive},
+      {"seed", &flags.seed, "Decides initial values and order; the same seed gives the same bits"},
+      {"save_checkpoints_steps", &flags.save_checkpoints_steps,
+       "Save (and evaluate) every so many steps", positive},
+      {"trace", &flags.trace, "Print where a step's time went when training ends"},
+  };
 }
 
-void check(const Flags& flags) {
-  const auto require = [](bool holds, const char* flag, auto value) {
-    if (!holds) {
-      throw invalid_argument(fmt::format("--{} is {}; it must be more than 0", flag, value));
-    }
-  };
-  require(flags.epochs > 0, "epochs", flags.epochs);
-  require(flags.batch_size > 0, "batch_size", flags.batch_size);
-  require(flags.learning_rate > 0, "learning_rate", flags.learning_rate);
-  if (flags.max_steps) require(*flags.max_steps > 0, "max_steps", *flags.max_steps);
-  if (flags.save_checkpoints_steps) {
-    require(*flags.save_checkpoints_steps > 0, "save_checkpoints_steps",
-            *flags.save_checkpoints_steps);
+void add_flags(CLI::App& app, Flags& flags, const ProgramOptions& options) {
+  std::set<std::string> uses(options.uses.begin(), options.uses.end());
+  std::vector<std::string> known;
+  for (const Flag& flag : shared_flags(flags)) {
+    known.push_back(flag.name);
+    if (options.uses.empty() || uses.erase(flag.name) > 0) command::add_flag(app, flag);
   }
+  if (!uses.empty()) {
+    throw invalid_argument(
+        fmt::format("ProgramOptions::uses names {}, which is no shared flag", *uses.begin()),
+        "the shared flags are " + join(known, ", ") + "; flags of the program's own go into flags");
+  }
+  for (const Flag& flag : options.flags) command::add_flag(app, flag);
 }
 
 // GNU OpenMP reads its environment before main(), and by default a thread that waits for the others
@@ -101,19 +107,15 @@ void spin_briefly() {
 
 int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
              const ProgramOptions& options) {
-  Flags flags = options.defaults;
-  CLI::App app(options.description);
-  if (!options.examples.empty()) app.footer(options.examples);
-  add_flags(app, flags);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  spin_briefly();
-  install_stop_handlers();
-  try {
-    check(flags);
+    Flags flags = options.defaults;
+    const std::string path = argc > 0 ? argv[0] : "";
+    CLI::App app(options.description, path.substr(path.rfind('/') + 1));
+    if (!options.examples.empty()) app.footer(options.examples);
+    add_flags(app, flags, options);
+    if (!command::parse(app, {argv + std::min(argc, 1), argv + argc})) return 0;
+    spin_briefly();
+    install_stop_handlers();
     program(flags);
     return 0;
   } catch (const Error& error) {
@@ -142,4 +144,4 @@ void print_result(const std::map<std::string, double>& metrics) {
   std::fflush(stdout);
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

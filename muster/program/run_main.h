@@ -11,33 +11,44 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
-namespace muster {
+#include "muster/command/flag.h"
 
-// The flags all programs share; a program's own defaults stand in ProgramOptions. Everything but
-// the seed must be more than 0.
+namespace muster::inline v0_1 {
+
+// The flags programs share; a program's own defaults stand in ProgramOptions. Numbers but the seed
+// must be more than 0.
 struct Flags {
   std::string data_dir;
   std::string model_dir;
-  int64_t epochs = 1;                // passes over the training data
+  int64_t epochs = 1;                // passes over the training data; at most 1e9
   std::optional<int64_t> max_steps;  // instead of epochs
-  int64_t batch_size = 64;           // examples a step over all workers
+  int64_t batch_size = 64;           // examples a step over all workers; at most 2^31 - 1
   double learning_rate = 0.01;
   uint64_t seed = 0;
   std::optional<int64_t> save_checkpoints_steps;
   bool trace = false;  // print where a step's time goes
 };
 
+// What --help says besides the flags, and their defaults.
 struct ProgramOptions {
   std::string description;  // first lines of --help
   std::string examples;     // last lines of --help
   Flags defaults;
+  // Names of the shared flags the program reads ("epochs"); the others are no flags of it. Empty:
+  // all.
+  std::vector<std::string> uses;
+  // Flags of the program's own, for example {{"hidden_units", &hidden_units, "Width of the
+  // layer"}}. Their variables are set before the program is called.
+  std::vector<Flag> flags;
 };
 
 // Parses the flags, installs the handlers of SIGINT and SIGTERM (training then saves and ends),
 // calls `program`, prints what it throws. Returns the exit code: 0 done; 1 Corrupt, NonFinite,
 // Internal; 2 InvalidArgument, NotFound and wrong flags; 138 PeerLost, Timeout, Unavailable
-// ("please restart me"); 143 stopped by SIGTERM, 130 by Ctrl-C, after saving.
+// ("please restart me"); 143 stopped by SIGTERM, 130 by Ctrl-C, after saving. What is wrong in
+// `options` (a name twice, or one that is no shared flag) is an InvalidArgument too.
 // Do nothing before it: a process with several OpenMP threads starts once more from here (the same
 // process number), with GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set already.
 int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
@@ -47,4 +58,4 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
 //   result: {"global_step":1406,"loss":0.0604,"accuracy":0.9812}
 void print_result(const std::map<std::string, double>& metrics);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

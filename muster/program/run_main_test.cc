@@ -11,7 +11,7 @@
 #include "muster/base/log.h"
 #include "muster/train/stop_signal.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::HasSubstr;
@@ -116,14 +116,20 @@ TEST(RunMainTest, FlagsAreReadOverTheProgramsDefaults) {
 
 TEST(RunMainTest, WrongFlagsEndWithTwoBeforeTheProgramRuns) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"--no_such_flag", "no_such_flag"},
-      {"--epochs=many", "epochs"},
-      {"--seed=-1", "seed"},
-      {"stray", "stray"},
-      {"--epochs=0", "--epochs is 0; it must be more than 0"},
+      {"--no_such_flag", "--no_such_flag is not a flag of program"},
+      {"--bach_size=8", "hint: did you mean --batch_size?"},
+      {"--epochs=many", "--epochs is 'many'; it must be a whole number more than 0"},
+      {"--epochs", "--epochs needs a value"},
+      {"--seed=-1", "--seed is -1; it must be a whole number from 0 to"},
+      {"stray", "program has no use for 'stray'"},
+      {"--epochs=0", "--epochs is 0; it must be a whole number more than 0"},
+      {"--epochs=1000000001", "and at most 1000000000"},
       {"--batch_size=-4", "--batch_size is -4"},
-      {"--learning_rate=0", "--learning_rate is 0"},
-      {"--learning_rate=nan", "--learning_rate is nan"},
+      {"--batch_size=9223372036854775807",
+       "--batch_size is 9223372036854775807; it must be a whole number more than 0 and at most "
+       "2147483647"},
+      {"--learning_rate=0", "--learning_rate is 0; it must be a number more than 0"},
+      {"--learning_rate=nan", "--learning_rate is 'nan'"},
       {"--max_steps=0", "--max_steps is 0"},
       {"--save_checkpoints_steps=0", "--save_checkpoints_steps is 0"},
   };
@@ -132,7 +138,60 @@ TEST(RunMainTest, WrongFlagsEndWithTwoBeforeTheProgramRuns) {
     EXPECT_EQ(outcome.code, 2) << flag;
     EXPECT_FALSE(outcome.called) << flag;
     EXPECT_THAT(outcome.err, HasSubstr(message));
+    // One line for the error and one for the hint.
+    EXPECT_THAT(outcome.err, ::testing::MatchesRegex("[^\n]*InvalidArgument: [^\n]+\n"
+                                                     "  hint: [^\n]+\n"));
+    EXPECT_EQ(outcome.out, "") << flag;
   }
+}
+
+TEST(RunMainTest, OnlyTheSharedFlagsAProgramUsesAreItsFlags) {
+  const ProgramOptions options{.uses = {"model_dir", "seed"}};
+  const auto nothing = [](const Flags&) {};
+  EXPECT_EQ(run({"--model_dir=m", "--seed=3"}, nothing, options).flags.seed, 3u);
+  const Outcome unused = run({"--learning_rate=0.1"}, nothing, options);
+  EXPECT_EQ(unused.code, 2);
+  EXPECT_THAT(unused.err, HasSubstr("--learning_rate is not a flag of program"));
+  const std::string help = run({"--help"}, nothing, options).out;
+  EXPECT_THAT(help, HasSubstr("--model_dir"));
+  EXPECT_THAT(help, ::testing::Not(HasSubstr("--learning_rate")));
+  const Outcome wrong = run({}, nothing, {.uses = {"model_dir", "modeldir"}});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_FALSE(wrong.called);
+  EXPECT_THAT(wrong.err, HasSubstr("names modeldir, which is no shared flag"));
+}
+
+TEST(RunMainTest, AProgramAddsFlagsOfItsOwn) {
+  int64_t hidden_units = 64;
+  double dropout = 0.5;
+  std::string activation = "relu";
+  bool wide = false;
+  const ProgramOptions options{
+      .flags = {{"hidden_units", &hidden_units, "Width of the layer", {.more_than = 0}},
+                {"dropout", &dropout, "Share that is dropped"},
+                {"activation", &activation, "Of the layer"},
+                {"wide", &wide, "Wider"}}};
+  // The program finds them set.
+  const auto program = [&](const Flags& flags) {
+    EXPECT_EQ(flags.epochs, 2);
+    EXPECT_EQ(hidden_units, 128);
+  };
+  const Outcome given =
+      run({"--hidden_units=128", "--dropout", "0.1", "--activation=tanh", "--wide", "--epochs=2"},
+          program, options);
+  EXPECT_EQ(given.code, 0) << given.err;
+  EXPECT_TRUE(given.called);
+  EXPECT_EQ(dropout, 0.1);
+  EXPECT_EQ(activation, "tanh");
+  EXPECT_TRUE(wide);
+  const Outcome wrong = run({"--hidden_units=none"}, program, options);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--hidden_units is 'none'; it must be a whole number"));
+  EXPECT_THAT(run({"--help"}, program, options).out, HasSubstr("Width of the layer"));
+
+  const Outcome twice = run({}, program, {.flags = {{"seed", &hidden_units, "Mine"}}});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("two flags of the name --seed"));
 }
 
 TEST(RunMainTest, HelpShowsDescriptionDefaultsAndExamples) {
@@ -156,4 +215,4 @@ TEST(PrintResultTest, IsOneLineOfJsonWithStepAndLossFirst) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

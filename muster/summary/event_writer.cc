@@ -9,7 +9,7 @@
 #include "muster/formats/tfrecord.h"
 #include "muster/summary/histogram.h"
 
-namespace muster::summary {
+namespace muster::inline v0_1::summary {
 namespace {
 
 std::string host_name() {
@@ -142,4 +142,4 @@ std::string EventWriter::path() const {
   return path_;
 }
 
-}  // namespace muster::summary
+}  // namespace muster::inline v0_1::summary

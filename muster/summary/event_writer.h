@@ -17,8 +17,9 @@
 #include "muster/base/file_system.h"
 #include "muster/formats/event.h"
 
-namespace muster::summary {
+namespace muster::inline v0_1::summary {
 
+// When to write, and under which name.
 struct EventWriterOptions {
   size_t buffer_bytes = 64 * 1024;
   double flush_seconds = 120;
@@ -43,6 +44,7 @@ class EventWriter {
   void add_scalars(const std::vector<std::pair<std::string, double>>& scalars, int64_t step);
   // Throws NonFinite, naming the tag, when a value is.
   void add_histogram(const std::string& tag, std::span<const float> values, int64_t step);
+  // Text TensorBoard shows as Markdown.
   void add_text(const std::string& tag, const std::string& text, int64_t step);
   // kStart at `step` makes TensorBoard hide what an earlier run wrote for later steps.
   void add_session_log(formats::SessionStatus status, int64_t step,
@@ -79,4 +81,4 @@ class EventWriter {
   bool closed_ = false;
 };
 
-}  // namespace muster::summary
+}  // namespace muster::inline v0_1::summary

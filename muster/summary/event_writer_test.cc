@@ -11,7 +11,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/tfrecord.h"
 
-namespace muster::summary {
+namespace muster::inline v0_1::summary {
 namespace {
 
 using formats::Event;
@@ -181,4 +181,4 @@ TEST(EventWriter, NonFiniteHistogramNamesItsTag) {
 }
 
 }  // namespace
-}  // namespace muster::summary
+}  // namespace muster::inline v0_1::summary

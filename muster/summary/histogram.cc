@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace muster::summary {
+namespace muster::inline v0_1::summary {
 namespace {
 
 constexpr double kLargest = std::numeric_limits<double>::max();
@@ -65,4 +65,4 @@ formats::Histogram count(std::span<const Number> values) {
 formats::Histogram make_histogram(std::span<const float> values) { return count(values); }
 formats::Histogram make_histogram(std::span<const double> values) { return count(values); }
 
-}  // namespace muster::summary
+}  // namespace muster::inline v0_1::summary

@@ -8,7 +8,7 @@
 
 #include "muster/base/random.h"
 
-namespace muster::summary {
+namespace muster::inline v0_1::summary {
 namespace {
 
 TEST(Histogram, MomentsAndTotalsHold) {
@@ -58,4 +58,4 @@ TEST(Histogram, EmptyAndExtremes) {
 }
 
 }  // namespace
-}  // namespace muster::summary
+}  // namespace muster::inline v0_1::summary

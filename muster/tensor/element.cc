@@ -3,7 +3,7 @@
 #include "muster/base/error.h"
 #include "muster/tensor/features.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 // Writes `structure` with each leaf replaced by the next of `leaves`.
@@ -239,4 +239,4 @@ std::vector<std::string> ElementView::keys() const { return element_.structure()
 
 int64_t ElementView::rows() const { return defined() ? element_.rows() : 0; }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -10,11 +10,12 @@
 
 #include "muster/tensor/value.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // The shape of the nest. Dict entries are kept sorted by key, so that two dicts with the same keys
 // are the same structure.
 struct Structure {
+  // What a node of the nest is.
   enum class Kind { kLeaf, kTuple, kDict };
   Kind kind = Kind::kLeaf;
   std::vector<std::string> keys;    // kDict: one per child, sorted
@@ -32,7 +33,9 @@ class Element {
   Element(Value value);  // NOLINT(google-explicit-constructor)
   Element(Tensor tensor)
       : Element(Value(std::move(tensor))) {}  // NOLINT(google-explicit-constructor)
+  // Parts in order.
   static Element tuple(std::vector<Element> parts);
+  // Parts by key. Throws InvalidArgument for a key given twice.
   static Element dict(std::vector<std::pair<std::string, Element>> entries);
   // REQUIRES: values.size() == structure.leaves(); throws InvalidArgument otherwise.
   static Element make(std::shared_ptr<const Structure> structure, std::vector<Value> values);
@@ -55,6 +58,7 @@ class Element {
   int64_t rows() const;
   // The same structure with every value replaced by fn(value).
   Element transform(const std::function<Value(const Value&)>& fn) const;
+  // Rows [begin, end) of every value.
   Element slice(int64_t begin, int64_t end) const;
   // Elements of one structure joined along a new axis 0.
   static Element stack(const std::vector<Element>& elements);
@@ -68,4 +72,4 @@ class Element {
   static std::shared_ptr<const Structure> empty_tuple();
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

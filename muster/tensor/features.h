@@ -7,7 +7,7 @@
 
 #include "muster/tensor/element.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // A single value, or a dict of values. Shared by Features and Labels, which differ only in name.
 class ElementView {
@@ -25,6 +25,7 @@ class ElementView {
   const Tensor& tensor() const;
   operator const Tensor&() const { return tensor(); }  // NOLINT(google-explicit-constructor)
 
+  // Whether there is an entry of that name; false when it is no dict.
   bool contains(const std::string& key) const;
   std::vector<std::string> keys() const;
   // False when the input function gave none (labels in prediction).
@@ -37,14 +38,16 @@ class ElementView {
   Element element_;
 };
 
+// What a model function predicts from.
 class Features : public ElementView {
  public:
   using ElementView::ElementView;
 };
 
+// What it should have predicted.
 class Labels : public ElementView {
  public:
   using ElementView::ElementView;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -6,7 +6,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 struct InputContext {
   int64_t num_input_pipelines = 1;
@@ -25,4 +25,4 @@ struct InputContext {
   }
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

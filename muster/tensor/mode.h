@@ -3,8 +3,9 @@
 
 #include <string_view>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// What a model function is called for.
 enum class Mode { kTrain, kEval, kPredict };
 
 // "train", "eval", "infer": the words of tf.estimator.ModeKeys.
@@ -12,4 +13,4 @@ constexpr std::string_view to_string(Mode mode) {
   return mode == Mode::kTrain ? "train" : mode == Mode::kEval ? "eval" : "infer";
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

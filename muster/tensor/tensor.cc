@@ -2,7 +2,7 @@
 
 #include "muster/tensor/variable.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 std::string dtype_name(DType dtype) {
   switch (dtype) {
@@ -42,4 +42,4 @@ std::string VariableSpec::describe() const {
   return name + " " + dtype_name(dtype) + muster::describe(shape);
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

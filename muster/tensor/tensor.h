@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// LibTorch's tensor, dtype, and the sizes of the axes.
 using Tensor = at::Tensor;
+// LibTorch's scalar type; the names below are those models use.
 using DType = at::ScalarType;
+// The size of each axis; empty for a scalar.
 using Shape = std::vector<int64_t>;
 
 inline constexpr DType kFloat32 = at::ScalarType::Float;
@@ -26,4 +29,4 @@ std::string describe(const Shape& shape);
 // "float32", "int64", ...: numpy's names.
 std::string dtype_name(DType dtype);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -8,7 +8,7 @@
 #include "muster/tensor/input_context.h"
 #include "muster/tensor/threads.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST(ThreadsTest, TheCountReachesTheCallingThread) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 std::atomic<int> configured{0};
@@ -52,4 +52,4 @@ void enter_thread() {
   if (set_blas != nullptr) set_blas(threads);
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

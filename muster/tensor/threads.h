@@ -2,7 +2,7 @@
 // first.
 #pragma once
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // Sets the intra-op thread count of this process; `threads` <= 0 means MUSTER_THREADS, else
 // OMP_NUM_THREADS, else the cores this process may run on. Returns the count in force.
@@ -14,4 +14,4 @@ int num_threads();
 // otherwise.
 void enter_thread();
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

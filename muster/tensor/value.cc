@@ -6,7 +6,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 int64_t elements_of(const Shape& shape) {
@@ -202,4 +202,4 @@ std::string Value::describe() const {
   return "string" + muster::describe(std::get<Strings>(data_).shape());
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -12,7 +12,7 @@
 
 #include "muster/tensor/tensor.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // A dense array of byte strings: element i is bytes[offsets[i], offsets[i + 1]).
 class Strings {
@@ -66,4 +66,4 @@ class Value {
   std::variant<Tensor, Strings> data_;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -11,18 +11,20 @@
 #include "muster/base/random.h"
 #include "muster/tensor/tensor.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
-// When copies of a variable are brought together: at every write, or only when it is read (metrics,
-// moving statistics).
+// When copies of a variable are brought together. kOnWrite: at every write. kOnRead: a model
+// function may write it, each replica its own copy, and they become one value only when a
+// checkpoint is saved; so for moving statistics and counts. Such a variable does not train.
 enum class VariableSynchronization { kOnWrite, kOnRead };
-// How values of several replicas become one.
+// How values of several replicas become one. kNone and kOnlyFirstReplica: the chief's is taken.
 enum class VariableAggregation { kNone, kSum, kMean, kOnlyFirstReplica };
 
 // Makes a fresh value. Depends on nothing but its arguments: the key is derived from (seed,
 // variable name), so values do not depend on creation order, threads or replicas.
 using Initializer = std::function<Tensor(const Shape& shape, DType dtype, RandomKey key)>;
 
+// All there is to say of a variable but its value.
 struct VariableSpec {
   std::string name;  // Keras's: "cnn/conv2d/kernel"
   Shape shape;
@@ -44,6 +46,7 @@ class Variable {
   const std::string& name() const { return spec_.name; }
   // The leaf tensor; it requires a gradient when the variable is trainable.
   const Tensor& value() const { return value_; }
+  // The same, for whoever replaces it.
   Tensor& value() { return value_; }
 
  private:
@@ -51,6 +54,7 @@ class Variable {
   Tensor value_;
 };
 
+// Variables by name. The strategy brings one to each replica.
 class VariableStore {
  public:
   virtual ~VariableStore() = default;
@@ -65,4 +69,4 @@ class VariableStore {
   virtual Variable* find(const std::string& name) const = 0;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -6,7 +6,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using nlohmann::json;
@@ -65,4 +65,4 @@ Element zero_rows(const std::string& spec) {
   }
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

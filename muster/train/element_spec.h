@@ -6,7 +6,7 @@
 
 #include "muster/tensor/element.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // JSON: structure, and kind, dtype and trailing shape of every value of a batch.
 std::string encode_batch_spec(const Element& batch);
@@ -14,4 +14,4 @@ std::string encode_batch_spec(const Element& batch);
 // encode_batch_spec's.
 Element zero_rows(const std::string& spec);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

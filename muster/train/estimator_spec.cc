@@ -4,12 +4,14 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
-EstimatorSpec EstimatorSpec::train(Tensor loss, optim::TrainOp train_op) {
+EstimatorSpec EstimatorSpec::train(Tensor loss, optim::TrainOp train_op,
+                                   std::map<std::string, Metric> metrics) {
   EstimatorSpec spec;
   spec.loss = std::move(loss);
   spec.train_op = std::move(train_op);
+  spec.train_metrics = std::move(metrics);
   return spec;
 }
 
@@ -84,4 +86,4 @@ void EstimatorSpec::validate(Mode mode) {
   }
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -15,17 +15,21 @@
 #include "muster/tensor/features.h"
 #include "muster/tensor/mode.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 class Hook;
 class ModelContext;
 using distribute::LossReduction;
 
+// What a model function returns: all that training, evaluation or prediction needs of one batch.
 struct EstimatorSpec {
   Tensor loss;              // scalar (one element is reshaped to it); train and eval need it
   optim::TrainOp train_op;  // train needs it
   std::map<std::string, Metric>
       eval_metrics;  // of this batch; names "loss" and "global_step" are taken
+  // Of this batch, for progress lines and TensorBoard: read every log_step_count_steps, merged over
+  // replicas, which must all return the same names.
+  std::map<std::string, Metric> train_metrics;
   std::map<std::string, Tensor> predictions;  // axis 0 is the batch; predict needs it
   // How losses of batches and replicas become one: kMean weighs them by `loss_weight`, kSum adds.
   LossReduction loss_reduction = LossReduction::kMean;
@@ -33,8 +37,12 @@ struct EstimatorSpec {
   std::vector<std::shared_ptr<Hook>> training_hooks;        // on every worker
   std::vector<std::shared_ptr<Hook>> training_chief_hooks;  // on the chief only
 
-  static EstimatorSpec train(Tensor loss, optim::TrainOp train_op);
+  // The record for one mode, with the fields it needs.
+  static EstimatorSpec train(Tensor loss, optim::TrainOp train_op,
+                             std::map<std::string, Metric> metrics = {});
+  // For Mode::kEval; `metrics` are eval_metrics.
   static EstimatorSpec eval(Tensor loss, std::map<std::string, Metric> metrics = {});
+  // For Mode::kPredict.
   static EstimatorSpec predict(std::map<std::string, Tensor> predictions);
   // One tensor, called "output".
   static EstimatorSpec predict(Tensor output);
@@ -48,4 +56,4 @@ struct EstimatorSpec {
 // Called for every batch on every replica. See ModelContext.
 using ModelFn = std::function<EstimatorSpec(const Features&, const Labels&, Mode, ModelContext&)>;
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -3,8 +3,9 @@
 #include <torch/torch.h>
 
 #include "muster/base/error.h"
+#include "muster/train/model_call.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 ModelRunner::ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohmann::json& params)
     : model_fn_(std::move(model_fn)),
@@ -55,14 +56,14 @@ EstimatorSpec ModelRunner::run(const Batch& batch) {
   context_.begin_step(global_step_, batches_++);
   if (!built_) {
     // The first call only creates the variables, so that they can be given their values.
-    (void)model_fn_(batch.features, batch.labels, mode_, context_);
+    (void)call_model(model_fn_, batch, mode_, context_, "while the model was built");
     variables_.seal();
     built_ = true;
+    // What is drawn for the first batch does not depend on whether it was also built with.
+    context_.begin_step(global_step_, batches_ - 1);
   }
   if (pending_) restore();
-  EstimatorSpec spec = model_fn_(batch.features, batch.labels, mode_, context_);
-  spec.validate(mode_);
-  return spec;
+  return call_model(model_fn_, batch, mode_, context_, "on batch", batches_);
 }
 
 EvalResult evaluate(ModelRunner& runner, const Dataset& dataset, const EvaluateLoop& loop) {
@@ -96,4 +97,4 @@ EvalResult evaluate(ModelRunner& runner, const Dataset& dataset, const EvaluateL
   return result;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -15,10 +15,11 @@
 #include "muster/train/input_fn.h"
 #include "muster/train/model_context.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // Metrics by name. "loss" (the mean over batches) and "global_step" are always there.
 using EvalResult = std::map<std::string, double>;
+// The outputs of one example (or batch) by name.
 using Prediction = std::map<std::string, Tensor>;
 
 // A model in one mode with variables of its own. It is built once; loading another checkpoint only
@@ -52,6 +53,7 @@ class ModelRunner {
   int64_t batches_ = 0;
 };
 
+// How long to evaluate, and who may end it.
 struct EvaluateLoop {
   std::optional<int64_t> steps;                    // batches; all of the data when unset
   uint64_t seed = 0;                               // of the data set's shuffles
@@ -62,4 +64,4 @@ struct EvaluateLoop {
 // Throws InvalidArgument when the input gives no data, Cancelled when interrupted.
 EvalResult evaluate(ModelRunner& runner, const Dataset& dataset, const EvaluateLoop& loop);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor) {
   if (!tensor.defined() || !at::isFloatingType(tensor.scalar_type())) return std::nullopt;
@@ -23,6 +23,16 @@ std::optional<std::string> find_non_finite(const VariableStore& variables) {
   for (const auto& variable : variables.variables()) {
     if (auto found = find_non_finite("variable " + variable->name(), variable->value()))
       return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_non_finite(const VariableStore& variables,
+                                           const std::map<std::string, Tensor>& values) {
+  for (const auto& variable : variables.variables()) {
+    const auto value = values.find(variable->name());
+    if (value == values.end()) continue;
+    if (auto found = find_non_finite("variable " + variable->name(), value->second)) return found;
   }
   return std::nullopt;
 }
@@ -54,4 +64,4 @@ std::string explain_non_finite(const Features& features, const Labels& labels,
          "worker";
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

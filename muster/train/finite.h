@@ -2,21 +2,25 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
 #include "muster/tensor/features.h"
 #include "muster/tensor/variable.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // "variable cnn/dense/kernel holds nan (element 17 of float32[10, 2])"; nothing when all numbers
 // are finite.
 std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor);
 // The first variable, in creation order, that is not finite.
 std::optional<std::string> find_non_finite(const VariableStore& variables);
+// The same of the values the variables have in `values`, by name; those not in it are passed over.
+std::optional<std::string> find_non_finite(const VariableStore& variables,
+                                           const std::map<std::string, Tensor>& values);
 // The first of: features, labels, variables, the loss; what a non-finite loss comes from.
 std::string explain_non_finite(const Features& features, const Labels& labels,
                                const VariableStore& variables, const Tensor& loss);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

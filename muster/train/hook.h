@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// What is known when a run begins.
 struct RunInfo {
   int64_t start_step = 0;
   int64_t last_step = -1;  // where the run will end; -1: unknown
@@ -15,18 +17,26 @@ struct RunInfo {
   std::string model_dir;
 };
 
+// What is known after a step.
 struct StepInfo {
   int64_t global_step = 0;  // after the update
   double loss = 0;          // of this step over all replicas
   int64_t rows = 0;         // examples of this step over all replicas
+  double reduction_seconds = 0;  // this task waited for gradients of the others
+  // EstimatorSpec::train_metrics of this step over all replicas; nullptr but in the first step and
+  // every log_step_count_steps.
+  const std::map<std::string, double>* metrics = nullptr;
   // Set it to end the run after this step; with several workers after the next one, on all of them.
   bool* stop = nullptr;
 };
 
+// Override what you want to hear; the defaults do nothing.
 class Hook {
  public:
   virtual ~Hook() = default;
+  // Once, before the first step, when the state is restored.
   virtual void begin(const RunInfo&) {}
+  // After every step, on every worker the hook is given to.
   virtual void after_step(const StepInfo&) {}
   // A checkpoint was written. Only on the chief.
   virtual void after_save(int64_t /*global_step*/, const std::string& /*prefix*/) {}
@@ -34,4 +44,4 @@ class Hook {
   virtual void end(int64_t /*global_step*/) {}
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

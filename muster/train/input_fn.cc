@@ -2,7 +2,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 Batch to_batch(const Element& element) {
   for (const Value& value : element.values()) {
@@ -27,4 +27,4 @@ Batch to_batch(const Element& element) {
   }
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

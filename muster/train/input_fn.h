@@ -11,7 +11,7 @@
 #include "muster/tensor/features.h"
 #include "muster/tensor/input_context.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // Two kinds. A function without arguments describes the whole data set, and Muster deals it to the
 // replicas: batch(b) gives each replica b examples a step, global_batch(g) gives all of them g
@@ -42,6 +42,7 @@ class InputFn {
   std::function<Dataset(const InputContext&)> by_context_;
 };
 
+// One batch as a model function gets it.
 struct Batch {
   Features features;
   Labels labels;
@@ -53,4 +54,4 @@ struct Batch {
 // two parts, or no batch: every value has the examples along axis 0.
 Batch to_batch(const Element& element);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -2,7 +2,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 Tensor Model::operator()(const Tensor& input) const {
   CallContext::Scope scope(*context_, *name_);
@@ -45,10 +45,15 @@ RandomKey ModelContext::random_key(const std::string& name) const {
                             static_cast<uint64_t>(replica_), id_of(name)});
 }
 
+RandomKey ModelContext::next_random_key(const std::string& name) {
+  return random_key(name).derive(draws_[name]++);
+}
+
 void ModelContext::begin_step(int64_t global_step, int64_t replica) {
   global_step_ = global_step;
   replica_ = replica;
+  draws_.clear();
   calls_.begin_step(mode_ == Mode::kTrain, global_step, replica);
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -14,7 +14,7 @@
 #include "muster/tensor/mode.h"
 #include "muster/tensor/variable.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // A layer together with the context it runs in.
 class Model {
@@ -53,6 +53,15 @@ class ModelContext {
   // A key for drawing random numbers: another one for each name, step and replica.
   RandomKey random_key(const std::string& name) const;
 
+  // --- for adapters of modules that are not layers, as <muster/torch.h> is ---
+  // All variables of this context.
+  VariableStore& variables() { return variables_; }
+  uint64_t seed() const { return seed_; }
+  // As random_key, but another one at each call within a step.
+  RandomKey next_random_key(const std::string& name);
+  // What the adapter keeps under that name as long as the context lives; empty at first.
+  std::shared_ptr<void>& kept(const std::string& name) { return kept_[name]; }
+
   // Before every call of the model function.
   void begin_step(int64_t global_step, int64_t replica);
 
@@ -66,6 +75,8 @@ class ModelContext {
   int64_t replica_ = 0;
   std::unordered_map<std::string, Layer> models_;
   std::unordered_map<std::string, std::string> optimizers_;  // name -> kind of rule
+  std::unordered_map<std::string, std::shared_ptr<void>> kept_;
+  std::unordered_map<std::string, uint64_t> draws_;  // of next_random_key, in this step
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -1,91 +1,99 @@
 #include "muster/train/report_hooks.h"
 
-#include <unistd.h>
-
-#include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "muster/base/log.h"
+#include "muster/train/progress_line.h"
 
-namespace muster {
-namespace {
-
-// "0:07", "1:02:03"
-std::string clock_text(double seconds) {
-  const auto total = static_cast<int64_t>(seconds + 0.5);
-  if (total >= 3600)
-    return fmt::format("{}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
-  return fmt::format("{}:{:02}", total / 60, total % 60);
-}
-
-}  // namespace
+namespace muster::inline v0_1 {
 
 ProgressHook::ProgressHook(const ProgressOptions& options, Clock& clock)
-    : options_(options), clock_(clock) {}
+    : options_(options), clock_(clock), unicode_(terminal_reads_unicode()) {}
 
 void ProgressHook::begin(const RunInfo& info) {
   run_ = info;
-  first_step_ = info.start_step;
-  last_line_ = last_refresh_ = clock_.now();
-}
-
-std::string ProgressHook::line(const StepInfo& info, double seconds) const {
-  const double steps_per_second = seconds > 0 ? static_cast<double>(steps_) / seconds : 0;
-  std::string text = run_.last_step > 0
-                         ? fmt::format("step {}/{} ({}%)", info.global_step, run_.last_step,
-                                       info.global_step * 100 / run_.last_step)
-                         : fmt::format("step {}", info.global_step);
-  text += fmt::format("  loss {:.4f}", info.loss);
-  if (steps_per_second > 0) {
-    text += fmt::format("  {:.0f} examples/s  {:.1f} steps/s", static_cast<double>(rows_) / seconds,
-                        steps_per_second);
-    if (run_.last_step > info.global_step) {
-      text += fmt::format(
-          "  {} left",
-          clock_text(static_cast<double>(run_.last_step - info.global_step) / steps_per_second));
-    }
-  }
-  return text;
-}
-
-void ProgressHook::clear_line() {
-  if (!line_open_) return;
-  std::fputs("\r\033[K", stderr);
-  line_open_ = false;
+  last_due_ = last_line_ = last_refresh_ = clock_.now();
 }
 
 void ProgressHook::after_step(const StepInfo& info) {
   ++steps_;
   rows_ += info.rows;
   last_loss_ = info.loss;
-  const bool first = info.global_step == first_step_ + 1;
-  const bool line_due =
+  if (info.metrics != nullptr) metrics_ = *info.metrics;
+  const bool first = info.global_step == run_.start_step + 1;
+  const bool due =
       options_.every_steps > 0 && (first || info.global_step % options_.every_steps == 0);
-  if (!line_due && !options_.terminal) return;
+  if (!due && !options_.live) return;
   const TimePoint now = clock_.now();
-  if (line_due) {
-    clear_line();
-    log::info(line(info, first ? 0 : to_seconds(now - last_line_)));
+  ProgressFacts facts{.step = info.global_step,
+                      .last_step = run_.last_step,
+                      .loss = info.loss,
+                      .metrics = metrics_};
+  // A rate of a few milliseconds says nothing: a moment after a line, that line's is shown.
+  const double seconds = to_seconds(now - last_due_);
+  if (!first && seconds > 0 && (due || examples_per_second_ == 0 || seconds >= options_.refresh_seconds)) {
+    examples_per_second_ = static_cast<double>(rows_) / seconds;
+    steps_per_second_ = static_cast<double>(steps_) / seconds;
+  }
+  facts.examples_per_second = examples_per_second_;
+  facts.steps_per_second = steps_per_second_;
+  const bool line = due && (first || !options_.live ||
+                            to_seconds(now - last_line_) >= options_.line_seconds);
+  if (line) {
+    nlohmann::json fields{{"global_step", facts.step}, {"loss", facts.loss}};
+    if (facts.last_step > 0) fields["last_step"] = facts.last_step;
+    if (!facts.metrics.empty()) fields["metrics"] = facts.metrics;
+    if (facts.steps_per_second > 0) {
+      fields["examples_per_second"] = facts.examples_per_second;
+      fields["steps_per_second"] = facts.steps_per_second;
+    }
+    if (facts.seconds_left() >= 0) fields["seconds_left"] = facts.seconds_left();
+    log::event("progress", fields, progress_line(facts));
     last_line_ = last_refresh_ = now;
-    steps_ = rows_ = 0;
-  } else if (to_seconds(now - last_refresh_) >= options_.refresh_seconds) {
-    std::fprintf(stderr, "\r\033[K%s", line(info, to_seconds(now - last_line_)).c_str());
-    std::fflush(stderr);
-    line_open_ = true;
+  } else if (options_.live && to_seconds(now - last_refresh_) >= options_.refresh_seconds) {
+    log::status(progress_bar(facts, log::status_width(), unicode_));
     last_refresh_ = now;
+  }
+  if (due) {
+    last_due_ = now;
+    steps_ = rows_ = 0;
   }
 }
 
-void ProgressHook::after_save(int64_t, const std::string& prefix) {
-  clear_line();
-  log::info("saved " + prefix);
+void ProgressHook::after_save(int64_t global_step, const std::string& prefix) {
+  log::event("saved", {{"global_step", global_step}, {"checkpoint", prefix}}, "saved " + prefix);
 }
 
 void ProgressHook::end(int64_t global_step) {
-  clear_line();
-  const bool trained = global_step > first_step_;
-  log::info(fmt::format("training is over at step {}{}", global_step,
-                        trained ? fmt::format(": loss of the last step {:.4f}", last_loss_) : ""));
+  log::status("");
+  const bool trained = global_step > run_.start_step;
+  nlohmann::json fields{{"global_step", global_step}};
+  if (trained) fields["loss"] = last_loss_;
+  log::event("training_is_over", fields,
+             fmt::format("training is over at step {}{}", global_step,
+                         trained ? fmt::format(": loss of the last step {:.4f}", last_loss_) : ""));
 }
+
+WorkerStatusHook::WorkerStatusHook(Clock& clock, double refresh_seconds)
+    : clock_(clock), refresh_seconds_(refresh_seconds) {}
+
+void WorkerStatusHook::begin(const RunInfo&) { last_refresh_ = clock_.now(); }
+
+void WorkerStatusHook::after_step(const StepInfo& info) {
+  ++steps_;
+  reduction_ += info.reduction_seconds;
+  const TimePoint now = clock_.now();
+  const double seconds = to_seconds(now - last_refresh_);
+  if (seconds < refresh_seconds_) return;
+  log::status(fmt::format("step {}  {:.2f} ms a step, {:.0f}% in reduction", info.global_step,
+                          seconds * 1000 / static_cast<double>(steps_),
+                          reduction_ * 100 / seconds));
+  last_refresh_ = now;
+  steps_ = 0;
+  reduction_ = 0;
+}
+
+void WorkerStatusHook::end(int64_t) { log::status(""); }
 
 SummaryHook::SummaryHook(std::shared_ptr<summary::EventWriter> writer, int64_t summary_steps,
                          int64_t rate_steps, Clock& clock)
@@ -106,6 +114,9 @@ void SummaryHook::after_step(const StepInfo& info) {
     writer_->add_scalar("loss", info.loss, info.global_step);
     last_summary_ = info.global_step;
     first_ = false;
+  }
+  if (summary_steps_ > 0 && info.metrics != nullptr && !info.metrics->empty()) {
+    writer_->add_scalars({info.metrics->begin(), info.metrics->end()}, info.global_step);
   }
   if (rate_steps_ > 0 && info.global_step >= last_rate_ + rate_steps_) {
     const TimePoint now = clock_.now();
@@ -129,4 +140,4 @@ void SummaryHook::after_save(int64_t global_step, const std::string& prefix) {
 
 void SummaryHook::end(int64_t) { writer_->flush(); }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

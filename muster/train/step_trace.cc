@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 double StepTrace::since_last() {
   const auto now = std::chrono::steady_clock::now();
@@ -36,4 +36,4 @@ std::string StepTrace::report() const {
   return text;
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

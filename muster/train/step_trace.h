@@ -9,10 +9,11 @@
 
 #include "muster/distribute/session.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 class StepTrace {
  public:
+  // Where time goes.
   enum Part {
     kInput,
     kForward,
@@ -31,6 +32,7 @@ class StepTrace {
   void lap(Part part);
   // The same for a train_step(), whose parts the session measured; what is left counts as update.
   void lap(const distribute::StepTimes& times);
+  // Once a step: report() divides by it.
   void count_step() { ++steps_; }
 
   // A table: milliseconds a step and the share, by part. "reduction" is what backward did not hide.
@@ -44,4 +46,4 @@ class StepTrace {
   int64_t steps_ = 0;
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -4,20 +4,32 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 // A signal handler can reach nothing but globals.
 std::atomic<int> requested{0};
 
+bool on_terminal = false;
+
 void on_signal(int number) {
-  if (requested.exchange(number) != 0 && number == SIGINT) _exit(128 + SIGINT);
+  if (requested.exchange(number) != 0) {
+    if (number == SIGINT) _exit(128 + SIGINT);
+    return;
+  }
+  if (number != SIGINT || !on_terminal) return;
+  constexpr char kSaid[] = "\nstopping after this step; Ctrl-C again stops at once, without saving\n";
+  const int before = errno;
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kSaid, sizeof kSaid - 1);
+  errno = before;
 }
 
 }  // namespace
 
 void install_stop_handlers() {
+  on_terminal = isatty(STDERR_FILENO) == 1;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -30,4 +42,4 @@ int stop_signal() { return requested.load(); }
 
 void clear_stop_signal() { requested.store(0); }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

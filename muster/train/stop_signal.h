@@ -2,7 +2,7 @@
 // Thread safety: any thread may ask.
 #pragma once
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 // From now on SIGINT and SIGTERM set stop_signal(); a second SIGINT ends the process at once with
 // exit code 130.
@@ -12,4 +12,4 @@ int stop_signal();
 // Forgets the wish; for programs that train again, and tests.
 void clear_stop_signal();
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -15,12 +15,13 @@
 #include "muster/train/evaluator.h"
 #include "muster/train/finite.h"
 #include "muster/train/model_context.h"
+#include "muster/train/progress_line.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/step_trace.h"
 #include "muster/train/stop_signal.h"
 #include "muster/train/trainer.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using distribute::VariableTable;
@@ -254,20 +255,73 @@ TEST(ProgressHookTest, SpeaksInLinesWithRatesAndTimeLeft) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
 }
 
-TEST(ProgressHookTest, RewritesOneLineOnATerminal) {
-  ManualClock clock;
-  ProgressHook hook({.every_steps = 100, .terminal = true, .refresh_seconds = 1}, clock);
-  const std::string text = stderr_of([&] {
-    hook.begin({.start_step = 50});
-    for (int64_t step = 51; step <= 60; ++step) {
-      clock.advance(from_seconds(0.5));
-      hook.after_step({.global_step = step, .loss = 2, .rows = 1});
-    }
-    hook.end(60);
-  });
-  EXPECT_THAT(text, HasSubstr("step 51  loss 2.0000\n"));
-  EXPECT_THAT(text, HasSubstr("\r\033[Kstep 53  loss 2.0000  2 examples/s  2.0 steps/s\r\033[K"));
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+// A process of its own: whether a status is shown is decided once.
+TEST(ProgressHookDeathTest, KeepsALineUpToDateWhereItIsSeen) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("MUSTER_PROGRESS", "bar", 1);
+        setenv("COLUMNS", "90", 1);
+        setenv("LC_ALL", "C", 1);
+        ManualClock clock;
+        ProgressHook hook({.every_steps = 5, .live = true, .refresh_seconds = 1}, clock);
+        hook.begin({.start_step = 50, .last_step = 100});
+        const std::map<std::string, double> metrics{{"accuracy", 0.75}};
+        for (int64_t step = 51; step <= 60; ++step) {
+          clock.advance(from_seconds(0.5));
+          hook.after_step({.global_step = step,
+                           .loss = 2,
+                           .rows = 1,
+                           .metrics = step == 51 ? &metrics : nullptr});
+        }
+        hook.end(60);
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0),
+      // The first line stays; lines that are due sooner than line_seconds only set the rates.
+      "step 51/100 \\(51%\\)  loss 2.0000  accuracy 0.7500\n"
+      "step 53/100 #+-+ 53%  loss 2.0000  accuracy 0.7500  2 examples/s  0:24 left\r"
+      "step 55/100 #+-+ 55%  loss 2.0000  accuracy 0.7500  2 examples/s  0:23 left\r"
+      "(step [^\r]*\r)+ \rI [0-9:]+ training is over at step 60: loss of the last step 2.0000\n$");
+}
+
+TEST(WorkerStatusHookDeathTest, TellsWhoWaits) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("MUSTER_PROGRESS", "bar", 1);
+        ManualClock clock;
+        WorkerStatusHook hook(clock, 1);
+        hook.begin({});
+        for (int64_t step = 1; step <= 4; ++step) {
+          clock.advance(from_seconds(0.25));
+          hook.after_step({.global_step = step, .reduction_seconds = 0.1});
+        }
+        hook.end(4);
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "^step 4  250.00 ms a step, 40% in reduction\r \r$");
+}
+
+TEST(ProgressBarTest, FitsTheTerminal) {
+  const ProgressFacts facts{.step = 250,
+                            .last_step = 1000,
+                            .loss = 0.5,
+                            .metrics = {{"accuracy", 0.91}},
+                            .examples_per_second = 6400,
+                            .steps_per_second = 100};
+  EXPECT_EQ(progress_line(facts),
+            "step 250/1000 (25%)  loss 0.5000  accuracy 0.9100  6400 examples/s  100.0 steps/s  "
+            "0:08 left");
+  EXPECT_EQ(progress_bar(facts, 200, false),
+            "step 250/1000 #######----------------------- 25%  loss 0.5000  accuracy 0.9100  6400 "
+            "examples/s  0:08 left");
+  EXPECT_EQ(progress_bar(facts, 60, true), "step 250/1000 ━━━━─────────── 25%  loss 0.5000  0:08 left");
+  EXPECT_EQ(progress_bar(facts, 60, true).size() -
+                2 * (progress_bar(facts, 60, true).size() - 60) / 2,
+            60u);
+  EXPECT_EQ(progress_bar({.step = 7, .loss = 1}, 60, false), "step 7  loss 1.0000");
+  EXPECT_EQ(progress_bar(facts, 10, false), "step 250/1000 25%  0:08 left");  // cut by log::status
 }
 
 TEST(SummaryHookTest, WritesLossAndRatesByStep) {
@@ -490,4 +544,4 @@ TEST(TrainerTest, ForeignExceptionsPass) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

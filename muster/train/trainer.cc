@@ -8,13 +8,15 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/checkpoint/directory_lock.h"
 #include "muster/train/element_spec.h"
 #include "muster/train/finite.h"
+#include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
 #include "muster/train/step_trace.h"
 #include "muster/train/stop_signal.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using distribute::Phase;
@@ -223,9 +225,8 @@ class Run {
     context_.begin_step(0, session_.replica_id());
     {
       torch::NoGradGuard no_grad;
-      spec_ = model_fn_(batch_.features, batch_.labels, Mode::kTrain, context_);
+      spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_, "while the model was built");
     }
-    spec_.validate(Mode::kTrain);
     session_.finish_build(spec_.train_op);
     hooks_ = options_.hooks;
     hooks_.insert(hooks_.end(), spec_.training_hooks.begin(), spec_.training_hooks.end());
@@ -241,7 +242,8 @@ class Run {
   void restore(Feed& feed) {
     json note = {{"step", 0}};
     if (session_.is_chief()) {
-      if (const auto loaded = std::exchange(loaded_, std::nullopt)) {
+      if (auto loaded = std::exchange(loaded_, std::nullopt)) {
+        session_.take_replica_values(loaded->checkpoint.tensors);
         const std::map<std::string, Tensor> state = session_.state();
         std::map<std::string, TensorSpec> needed;
         for (const auto& [name, tensor] : state)
@@ -262,9 +264,14 @@ class Run {
     if (note.at("inputs").contains("train")) feed.restore(note.at("inputs").at("train"));
     if (session_.is_chief()) {
       const Position position = feed.position();
-      log::info(fmt::format("restored {}: continuing after step {}, at epoch {}, sample {}",
-                            note.at("prefix").get<std::string>(), step_, position.epoch,
-                            position.element_in_epoch));
+      const std::string prefix = note.at("prefix");
+      log::event("restored",
+                 {{"checkpoint", prefix},
+                  {"global_step", step_},
+                  {"epoch", position.epoch},
+                  {"sample", position.element_in_epoch}},
+                 fmt::format("restored {}: continuing after step {}, at epoch {}, sample {}",
+                             prefix, step_, position.epoch, position.element_in_epoch));
     }
   }
 
@@ -291,8 +298,10 @@ class Run {
       batch_ = to_batch(element);
       trace_.lap(StepTrace::kInput);
       context_.begin_step(step_, session_.replica_id());
-      spec_ = model_fn_(batch_.features, batch_.labels, Mode::kTrain, context_);
-      spec_.validate(Mode::kTrain);
+      const bool empty = batch_.rows() == 0;
+      std::vector<Tensor> statistics;
+      if (empty) statistics = session_.variables().copy_on_read();
+      spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_, "at step", step_ + 1);
       trace_.lap(StepTrace::kForward);
       const int64_t rows = has_data ? batch_.rows() : 0;
       const auto step = train_step({.train_op = &spec_.train_op,
@@ -303,6 +312,7 @@ class Run {
                                     .rows = rows,
                                     .stop = stop_wanted || stop_signal() != 0,
                                     .save = timer.wanted_by_clock(session_.is_chief())});
+      if (empty) session_.variables().put_back_on_read(statistics);
       if (!step.any_data) {
         result->end_of_input = true;
         break;
@@ -310,8 +320,16 @@ class Run {
       ++step_;
       session_.report(Phase::kTraining, step_);
       trace_.lap(session_.last_times());
-      const StepInfo info{
-          .global_step = step_, .loss = step.loss, .rows = step.rows, .stop = &stop_wanted};
+      const bool measured =
+          options_.metrics_every_steps > 0 &&
+          (step_ == result->global_step + 1 || step_ % options_.metrics_every_steps == 0);
+      if (measured) measure();
+      const StepInfo info{.global_step = step_,
+                          .loss = step.loss,
+                          .rows = step.rows,
+                          .reduction_seconds = session_.last_times().reduction,
+                          .metrics = measured ? &metrics_ : nullptr,
+                          .stop = &stop_wanted};
       for (const auto& hook : hooks_) hook->after_step(info);
       trace_.lap(StepTrace::kHooks);
       trace_.count_step();
@@ -329,6 +347,22 @@ class Run {
       }
     }
     if (timer.enabled() && timer.saved_step() != step_) save(feed, timer, /*notify=*/true);
+  }
+
+  // train_metrics of this step over all replicas: sums, so one reduction of a few numbers.
+  void measure() {
+    metrics_.clear();
+    if (spec_.train_metrics.empty()) return;
+    std::vector<double> sums;
+    for (const auto& [name, metric] : spec_.train_metrics)
+      sums.insert(sums.end(), metric.state().begin(), metric.state().end());
+    const Tensor all = session_.reduce(distribute::ReduceOp::kSum, torch::tensor(sums, torch::kDouble));
+    const double* next = all.data_ptr<double>();
+    for (const auto& [name, metric] : spec_.train_metrics) {
+      const size_t size = metric.state().size();
+      metrics_[name] = Metric::make(metric.kind(), {next, next + size}).result();
+      next += size;
+    }
   }
 
   // A loss that is no number is told with where it comes from.
@@ -376,14 +410,14 @@ class Run {
     Checkpoint checkpoint{.global_step = step_};
     checkpoint.inputs = json{{"train", feed.save()}}.dump();
     std::string prefix;
+    checkpoint.tensors = session_.checkpoint_state();
     if (session_.is_chief()) {
-      if (auto bad = find_non_finite(session_.variables())) {
+      if (auto bad = find_non_finite(session_.variables(), checkpoint.tensors)) {
         throw Error(
             ErrorKind::kNonFinite,
             fmt::format("after step {} the {}; nothing was saved", step_, *bad),
             "lower the learning rate or clip gradients, and continue from the last checkpoint");
       }
-      checkpoint.tensors = session_.state();
       checkpoint.epoch = feed.position().epoch;
       prefix = checkpoints_.save(checkpoint);
       for (const auto& hook : hooks_) hook->after_save(step_, prefix);
@@ -407,6 +441,7 @@ class Run {
   bool restored_ = false;
   int64_t step_ = 0;
   int64_t last_step_ = -1;
+  std::map<std::string, double> metrics_;  // of the last step that was measured
   Batch batch_;         // of the step under way
   EstimatorSpec spec_;  // likewise
 };
@@ -439,7 +474,17 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
   Run run(model_fn, options, *session, checkpoints);
   try {
     // In the group already, so that the others learn why it ends.
-    if (saves && options.start.cluster.is_chief) checkpoints.ensure_writable();
+    std::optional<DirectoryLock> lock;
+    if (saves && options.start.cluster.is_chief) {
+      checkpoints.ensure_writable();
+      // A file system of another kind locks in its own way, or not.
+      if (options.fs == nullptr) {
+        const std::string_view directory = options.model_dir;
+        const bool uri = directory.starts_with("file://");
+        lock.emplace(std::string(directory.substr(uri ? 7 : 0)), std::chrono::seconds(10),
+                     [] { return stop_signal() != 0; });
+      }
+    }
     return run(input_fn);
   } catch (const Error& error) {
     session->fail(error);
@@ -459,4 +504,4 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
   }
 }
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

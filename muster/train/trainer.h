@@ -17,8 +17,9 @@
 #include "muster/train/hook.h"
 #include "muster/train/input_fn.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
+// All a training run needs besides its two functions; what an Estimator fills from its RunConfig.
 struct TrainerOptions {
   std::string model_dir;
   distribute::StrategyPtr strategy;  // required
@@ -32,6 +33,8 @@ struct TrainerOptions {
   double keep_checkpoint_every_n_hours = 10000;
   std::vector<std::shared_ptr<Hook>> hooks;        // on every worker
   std::vector<std::shared_ptr<Hook>> chief_hooks;  // on the chief only
+  // train_metrics of the first step and of every so many are read; 0: never. The same on all workers.
+  int64_t metrics_every_steps = 100;
   bool trace = false;                              // print where a step's time went
   FileSystem* fs = nullptr;                        // nullptr: the local one
   Clock* clock = nullptr;                          // nullptr: the system's
@@ -45,6 +48,7 @@ struct TrainerOptions {
   std::function<void(int64_t global_step, bool trained, distribute::Session&)> at_end;
 };
 
+// What a training run did.
 struct TrainResult {
   int64_t global_step = 0;
   int64_t steps = 0;          // made by this call
@@ -56,4 +60,4 @@ struct TrainResult {
 // this task was asked to stop.
 TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const TrainerOptions& options);
 
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -85,7 +85,7 @@ std::set<std::string> anchors(const std::string& text) {
 TEST(DocsTest, TheDocumentsAreThere) {
   ASSERT_FALSE(root().empty()) << "run this test through ctest";
   for (const char* name : {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md",
-                           "docs/tour.md", "docs/estimators.md"}) {
+                           "docs/tour.md", "docs/estimators.md", "docs/faq.md"}) {
     EXPECT_TRUE(fs::is_regular_file(root() / name)) << name;
   }
 }
@@ -155,6 +155,42 @@ TEST(DocsTest, TestsThatAreNamedExist) {
     }
   }
   EXPECT_GE(named, 6);
+}
+
+// docs/estimators.md has a row for each variable that programs read, and none for others.
+TEST(DocsTest, EveryVariableOfTheEnvironmentIsListed) {
+  const std::regex reads(
+      R"re((?:getenv|variable|from_environment|get|get_or|has)\("([A-Z][A-Z_]+)"|"(MUSTER_[A-Z_]+|LC_[A-Z]+|LANG)")re");
+  std::set<std::string> read_somewhere;
+  for (const char* folder : {"muster", "apps", "examples"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root() / folder)) {
+      const std::string name = entry.path().filename();
+      const bool source = name.ends_with(".cc") || name.ends_with(".h");
+      const std::string text = source && !name.ends_with("_test.cc") ? read(entry.path()) : "";
+      // What tests are told does not concern users.
+      if (text.find("MUSTER_BIN_DIR") != std::string::npos) continue;
+      for (const auto& found : matches(text, reads)) read_somewhere.insert(found[1] + found[2]);
+    }
+  }
+  EXPECT_GE(read_somewhere.size(), 10u) << "the pattern finds nothing";
+
+  const std::string guide = read(root() / "docs/estimators.md");
+  const size_t begin = guide.find("\n## Environment variables\n");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string section = guide.substr(begin, guide.find("\n## ", begin + 1) - begin);
+  std::set<std::string> listed;
+  for (const auto& row : matches(section, std::regex("\n\\| (`[^|]+`) \\|"))) {
+    for (const auto& name : matches(row[1], std::regex("`([A-Z_]+)`"))) listed.insert(name[1]);
+  }
+  listed.insert("TF_CONFIG");  // has a section of its own
+  for (const std::string& name : read_somewhere) {
+    EXPECT_TRUE(listed.contains(name))
+        << "docs/estimators.md, Environment variables: no row for " << name;
+  }
+  for (const std::string& name : listed) {
+    EXPECT_TRUE(read_somewhere.contains(name))
+        << "docs/estimators.md lists " << name << ", which nothing reads";
+  }
 }
 
 TEST(DocsTest, NoPathOfAnyonesMachine) {

@@ -31,6 +31,7 @@ class PlantedTest : public ::testing::Test {
     write("FLOORS",
           "# a comment\n0 base ground\n1 plan ground\n1 net ground\n3 tensor tensor\n4 data "
           "tensor\n");
+    write("CMakeLists.txt", "project(muster VERSION 1.2.3)\n");
     write("muster/base/error.h", "// An error.\n#pragma once\n#include <string>\n");
     write("muster/plan/plan.h", "// A plan.\n#pragma once\n#include \"muster/base/error.h\"\n");
     write("muster/net/net.cc", "#include <grpcpp/grpcpp.h>\n#include \"muster/base/error.h\"\n");
@@ -112,10 +113,21 @@ TEST_F(PlantedTest, HeadersStayLight) {
               HasSubstr("json_fwd"));
 }
 
+TEST_F(PlantedTest, OneFileKnowsVersionsOfLibTorch) {
+  const std::string store = "#include <torch/csrc/distributed/c10d/Store.hpp>\n";
+  EXPECT_THAT(planted("muster/data/a.cc", store), HasSubstr("c10d moves between versions"));
+  EXPECT_THAT(planted("apps/b.cc", store), HasSubstr("c10d moves between versions"));
+  const std::string version = "#  if TORCH_VERSION_MAJOR >= 2\n";
+  EXPECT_THAT(planted("muster/data/a.cc", version), HasSubstr("point_to_point.cc"));
+  EXPECT_EQ(planted("muster/data/a.cc", "const char* version = TORCH_VERSION;\n"), "");
+}
+
 TEST_F(PlantedTest, FormIsKept) {
   EXPECT_THAT(planted("muster/plan/a.h", "// A.\nint a();\n"), HasSubstr("no #pragma once"));
   EXPECT_THAT(planted("muster/plan/a.h", "#pragma once\n"), HasSubstr("begins with a comment"));
   EXPECT_THAT(planted("muster/plan/a.cc", "#include \"plan.h\"\n"), HasSubstr("full path"));
+  EXPECT_THAT(planted("apps/muster/a.cc", "#include \"plan.h\"\n"), HasSubstr("full path"));
+  EXPECT_EQ(planted("apps/muster/new_project/src/a.cc", "#include \"plan.h\"\n"), "");
   EXPECT_THAT(planted("muster/plan/a.cc", "#include \"muster/data/internal/own.h\"\n"),
               HasSubstr("private to its folder"));
   EXPECT_THAT(planted("apps/b.cc", "#include \"muster/data/internal/own.h\"\n"),
@@ -128,6 +140,18 @@ TEST_F(PlantedTest, FormIsKept) {
                       "# FIX"
                       "ME\n"),
               HasSubstr("unfinished"));
+}
+
+TEST_F(PlantedTest, SymbolsCarryTheVersion) {
+  EXPECT_EQ(planted("muster/plan/a.cc", "namespace muster::inline v1_2::plan {\n"), "");
+  EXPECT_EQ(planted("muster/plan/a.cc", "namespace muster::inline v1_2 {\n"), "");
+  EXPECT_EQ(planted("apps/b.cc", "namespace muster::app {\n"), "");
+  EXPECT_EQ(
+      planted("muster/plan/a.cc", "\nnamespace muster::plan {\n"),
+      "muster/plan/a.cc:2: open it as namespace muster::inline v1_2, so that symbols carry the "
+      "version\n");
+  EXPECT_THAT(planted("muster/plan/a.cc", "namespace muster::inline v1_20 {\n"),
+              HasSubstr("v1_2, so"));
 }
 
 TEST_F(PlantedTest, LongFilesAreOnlyWarnedOf) {

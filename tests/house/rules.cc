@@ -19,6 +19,10 @@ namespace fs = std::filesystem;
 constexpr int kLongFile = 600;
 // The opt-in header that adapts a user's torch::nn modules.
 constexpr std::string_view kTorchAdapter = "muster/torch.h";
+// What differs between versions of LibTorch: c10d.
+constexpr std::string_view kVersionAdapter = "muster/collectives/internal/point_to_point.cc";
+// What `muster new` writes: a root of its own.
+constexpr std::string_view kNewProject = "apps/muster/new_project/";
 constexpr std::array<std::string_view, 6> kRooms = {"muster",     "apps",  "examples",
                                                     "benchmarks", "tests", "tools"};
 
@@ -49,6 +53,17 @@ std::map<std::string, Floor> read_floors(const std::string& root) {
   return floors;
 }
 
+// "namespace muster::inline v0_1" for a project of version 0.1.x.
+std::string versioned_namespace(const std::string& root) {
+  std::ifstream file(root + "/CMakeLists.txt");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::smatch version;
+  if (!std::regex_search(text, version, std::regex("project\\(muster VERSION (\\d+)\\.(\\d+)"))) {
+    throw std::runtime_error("no project(muster VERSION ...) in " + root + "/CMakeLists.txt");
+  }
+  return "namespace muster::inline v" + version[1].str() + "_" + version[2].str();
+}
+
 bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> starts) {
   return std::any_of(starts.begin(), starts.end(),
                      [&](std::string_view start) { return text.starts_with(start); });
@@ -73,7 +88,8 @@ std::string folder_of(const std::string& path) {
 
 class Checker {
  public:
-  explicit Checker(const std::string& root) : root_(root), floors_(read_floors(root)) {}
+  explicit Checker(const std::string& root)
+      : root_(root), floors_(read_floors(root)), namespace_(versioned_namespace(root)) {}
 
   Report check() {
     check_folders();
@@ -124,6 +140,7 @@ class Checker {
         "CK)\\b");
     static const std::regex kInclude("^\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"]");
     static const std::regex kOnce("^#pragma once");
+    static const std::regex kVersionSwitch("^\\s*#\\s*(el)?if.*TORCH_VERSION");
     std::string line;
     int number = 0;
     bool once = false;
@@ -135,9 +152,17 @@ class Checker {
         violate(file, 1, "a header begins with a comment that says what it is");
       }
       once = once || std::regex_search(line, kOnce);
+      if (file != kVersionAdapter && std::regex_search(line, kVersionSwitch)) {
+        violate(file, number, std::string("what differs between versions of LibTorch is in ") +
+                                  std::string(kVersionAdapter));
+      }
       std::smatch match;
       if (std::regex_search(line, match, kInclude))
         check_include(file, number, match[1] == "\"", match[2]);
+      if (file.starts_with("muster/") && line.starts_with("namespace muster") &&
+          !line.starts_with(namespace_ + "::") && !line.starts_with(namespace_ + " ")) {
+        violate(file, number, "open it as " + namespace_ + ", so that symbols carry the version");
+      }
     }
     if (header && !once) violate(file, 0, "no #pragma once");
     if (number > kLongFile) {
@@ -150,7 +175,7 @@ class Checker {
     const bool ours = std::any_of(kRooms.begin(), kRooms.end(), [&](std::string_view room) {
       return included.starts_with(std::string(room) + "/");
     });
-    if (quoted && !ours) {
+    if (quoted && !ours && !file.starts_with(kNewProject)) {
       violate(file, line, "\"" + included + "\": include by the full path from the root");
     }
     const std::string folder = folder_of(file);
@@ -167,6 +192,11 @@ class Checker {
       check_floors(file, line, folder, target);
     if (!folder.empty() && included.starts_with("muster/") && target.empty()) {
       violate(file, line, included + ": folders of muster/ do not include the headers above them");
+    }
+    if (included.starts_with("torch/csrc/distributed/") && file != kVersionAdapter) {
+      violate(file, line,
+              included + ": c10d moves between versions of LibTorch; only " +
+                  std::string(kVersionAdapter) + " includes it");
     }
     check_weight(file, line, folder, included);
   }
@@ -213,6 +243,7 @@ class Checker {
 
   const std::string root_;
   const std::map<std::string, Floor> floors_;
+  const std::string namespace_;
   std::vector<std::string> files_;
   Report report_;
 };

@@ -7,7 +7,7 @@
 
 #include "muster/base/strings.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 namespace {
 
 constexpr std::string_view kRetired = "# retired: ";
@@ -145,4 +145,4 @@ Result<CheckpointState> CheckpointState::parse(std::string_view text) {
   return state;
 }
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -9,7 +9,7 @@
 
 #include "muster/base/result.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 struct CheckpointState {
   struct Entry {
@@ -32,4 +32,4 @@ struct CheckpointState {
   static Result<CheckpointState> parse(std::string_view text);
 };
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -11,7 +11,7 @@
 #include "muster/base/error_of.h"
 #include "muster/checkpoint/checkpoint.h"
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 
 // One of every dtype and of the awkward shapes; every value depends on `seed`.
 inline Checkpoint make_checkpoint(int64_t step, int64_t seed = 0) {
@@ -58,4 +58,4 @@ inline bool same(const Checkpoint& a, const Checkpoint& b) {
   return true;
 }
 
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing

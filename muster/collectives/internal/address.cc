@@ -14,7 +14,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 namespace {
 
 std::string numeric(const sockaddr* address) {
@@ -90,4 +90,4 @@ std::string local_address(const std::string& host) {
   return chosen;
 }
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

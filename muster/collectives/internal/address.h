@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 // The numeric address, owned by an interface of this machine, for `host`: a name or number as the
 // cluster description gives it for this task. A number that an interface owns is taken as it is,
@@ -13,4 +13,4 @@ namespace muster::internal {
 // NotFound for a name that cannot be resolved.
 std::string local_address(const std::string& host);
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

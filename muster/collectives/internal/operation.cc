@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 void Work::wait() const {
   if (!state_) return;
@@ -208,4 +208,4 @@ void OperationQueue::Core::run() {
 }
 
 }  // namespace internal
-}  // namespace muster
+}  // namespace muster::inline v0_1

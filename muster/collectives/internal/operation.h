@@ -14,7 +14,7 @@
 #include "muster/base/error.h"
 #include "muster/collectives/work.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 struct Work::State {
   virtual ~State() = default;
@@ -33,9 +33,9 @@ struct Work::State {
   std::optional<Error> error;  // written before `finished`
 };
 
-}  // namespace muster
+}  // namespace muster::inline v0_1
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 enum class OperationKind : uint8_t { kAllReduce = 1, kBroadcast, kAllGather, kBarrier };
 enum class ElementType : uint8_t { kByte = 1, kFloat32, kFloat64, kInt64 };
@@ -106,4 +106,4 @@ class OperationQueue final : public Executor {
   std::thread thread_;
 };
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

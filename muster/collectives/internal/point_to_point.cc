@@ -11,7 +11,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 namespace {
 
 // c10d's store over ours.
@@ -164,4 +164,4 @@ bool PointToPoint::connected(int peer, uint32_t tag) {
   }
 }
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -11,7 +11,7 @@
 
 #include "muster/collectives/rendezvous.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 // A message on its way. Destroying it makes sure that nothing touches its memory any more.
 class Transfer {
@@ -54,4 +54,4 @@ class PointToPoint {
   std::unique_ptr<Group> group_;
 };
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -15,7 +15,7 @@
 #include "muster/collectives/internal/sum.h"
 #include "muster/plan/exchange.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
@@ -589,4 +589,4 @@ std::string SharedEngine::place(const Operation& operation) const {
   return fmt::format("{} on rank {} of {}", operation.describe(), rank_, size_);
 }
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -21,7 +21,7 @@
 #include "muster/collectives/internal/operation.h"
 #include "muster/collectives/internal/shared_memory.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 struct ControlPage;
 
@@ -114,4 +114,4 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   std::map<std::pair<int, uint64_t>, SharedMemory> mapped_;  // by rank and segment
 };
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

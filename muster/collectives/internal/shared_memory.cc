@@ -15,7 +15,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 namespace {
 
 Error unavailable(const std::string& what) {
@@ -198,4 +198,4 @@ bool hung_up(const FileDescriptor& socket) {
   return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 class FileDescriptor {
  public:
@@ -79,4 +79,4 @@ std::optional<Parcel> receive_parcel(const FileDescriptor& socket,
 // Whether the other side has closed the socket: its process has ended.
 bool hung_up(const FileDescriptor& socket);
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -5,7 +5,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 namespace {
 
 // Sums of signed integers wrap around, on every machine alike; plain int64_t would be undefined
@@ -53,4 +53,4 @@ void sum_in_rank_order(ElementType type, std::byte* out, std::span<const std::by
   throw invalid_argument("raw bytes cannot be summed");
 }
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -7,7 +7,7 @@
 
 #include "muster/collectives/internal/operation.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 // out[i] = ((inputs[0][i] + inputs[1][i]) + inputs[2][i]) + ... for `count` elements. `out` may be
 // one of the inputs, but must not overlap one otherwise. Throws InvalidArgument for bytes, which
@@ -15,4 +15,4 @@ namespace muster::internal {
 void sum_in_rank_order(ElementType type, std::byte* out, std::span<const std::byte* const> inputs,
                        int64_t count);
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -8,7 +8,7 @@
 
 #include "muster/tensor/threads.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 
 Tensor Communicator::allocate(int64_t bytes) {
   if (bytes < 0) throw invalid_argument(fmt::format("cannot allocate {} bytes", bytes));
@@ -137,4 +137,4 @@ void TensorCommunicator::abort(ErrorKind kind, const std::string& reason) {
 }
 
 }  // namespace internal
-}  // namespace muster
+}  // namespace muster::inline v0_1

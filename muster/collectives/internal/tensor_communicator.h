@@ -9,7 +9,7 @@
 #include "muster/collectives/communicator.h"
 #include "muster/collectives/internal/operation.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 class TensorCommunicator : public Communicator {
  public:
@@ -47,4 +47,4 @@ class TensorCommunicator : public Communicator {
   std::optional<Error> aborted_;  // groups of one; others keep it in the executor
 };
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

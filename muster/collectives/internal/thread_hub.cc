@@ -10,7 +10,7 @@
 #include "muster/collectives/internal/sum.h"
 #include "muster/plan/exchange.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 ThreadHub::ThreadHub(int size, std::chrono::milliseconds timeout)
     : size_(size),
@@ -126,4 +126,4 @@ void ThreadHub::leave(int rank, const Error* error) {
   changed_.notify_all();
 }
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -12,7 +12,7 @@
 
 #include "muster/collectives/internal/operation.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 class ThreadHub {
  public:
@@ -52,4 +52,4 @@ class ThreadHub {
   std::optional<Gone> gone_;  // the first who left
 };
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

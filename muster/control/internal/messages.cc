@@ -1,6 +1,6 @@
 #include "muster/control/internal/messages.h"
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 namespace {
 
 // Numbers from another process: anything unknown must not become an enumerator that does not exist.
@@ -99,4 +99,4 @@ plan::Caller from_id(const net::MemberId& who) {
   return {.task = who.task, .incarnation = who.incarnation};
 }
 
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control

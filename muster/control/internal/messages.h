@@ -4,7 +4,7 @@
 #include "muster/net/coordinator_messages.h"
 #include "muster/plan/coordinator_state.h"
 
-namespace muster::control {
+namespace muster::inline v0_1::control {
 
 net::FailureNote to_note(const plan::Failure& failure);
 plan::Failure from_note(const net::FailureNote& note);
@@ -12,4 +12,4 @@ net::Reply to_reply(const plan::Verdict& verdict);
 plan::Verdict from_reply(const net::Reply& reply);
 plan::Caller from_id(const net::MemberId& who);
 
-}  // namespace muster::control
+}  // namespace muster::inline v0_1::control

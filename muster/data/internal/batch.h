@@ -3,7 +3,7 @@
 
 #include "muster/data/internal/elements.h"
 
-namespace muster::data::internal {
+namespace muster::inline v0_1::data::internal {
 
 // Joins what a batch pulls from its input.
 template <typename T>
@@ -14,6 +14,8 @@ class Collector<Ref> {
  public:
   explicit Collector(Reader reader) : reader_(std::move(reader)) {}
   Element join(std::span<Ref> refs) { return reader_.gather(refs); }
+  // What a row takes while its batch is made, at least.
+  uint64_t row_bytes() const { return sizeof(Ref) + reader_.element_bytes(); }
   bool knows_empty() const { return reader_.knows_empty(); }
 
  private:
@@ -25,8 +27,13 @@ class Collector<Item> {
  public:
   // Throws the first error among the items.
   Element join(std::span<Item> items);
+  uint64_t row_bytes() const { return sizeof(Item); }
   bool knows_empty() const { return false; }
 };
+
+// Throws InvalidArgument when so many rows of this size are more than the machine's memory. A batch
+// may be larger than its data set, repeated, and gathering it would end only when memory does.
+void check_fits(const Node& batch, int64_t rows, uint64_t row_bytes);
 
 // The element with zero rows in place of what it has.
 Element without_rows(const Element& batch);
@@ -38,12 +45,13 @@ class BatchStream final : public Stream<Item> {
 
   // `open` makes the input; it is called again when a replica needs the shape of an element and has
   // none.
-  BatchStream(Open open, Collector<T> collector, const Batch& batch, const Sharding& sharding)
+  BatchStream(Open open, Collector<T> collector, const Node& node, const Sharding& sharding)
       : open_(std::move(open)),
         input_(open_()),
         collector_(std::move(collector)),
-        drop_remainder_(batch.drop_remainder),
+        drop_remainder_(std::get<Batch>(node.spec).drop_remainder),
         sharded_(sharding.num_replicas > 1) {
+    const Batch& batch = std::get<Batch>(node.spec);
     const int64_t n = sharding.num_replicas, r = sharding.replica;
     if (batch.global) {
       const int64_t share = batch.size / n, larger = batch.size % n;
@@ -55,7 +63,12 @@ class BatchStream final : public Stream<Item> {
       begin_ = batch.size * r;
       size_ = batch.size;
     }
-    pulled_.resize(static_cast<size_t>(size_));
+    // No more than there are, and one that is not there: batch(1 << 30) of a small data set is one
+    // small batch, and the input notices its end.
+    const int64_t there_are = node.input->cardinality;
+    const int64_t most = there_are < 0 || there_are >= size_ ? size_ : there_are + 1;
+    if (most > kManyRows) check_fits(node, most, collector_.row_bytes());
+    pulled_.resize(static_cast<size_t>(most));
   }
 
   void start(int64_t run) override {
@@ -134,7 +147,8 @@ class BatchStream final : public Stream<Item> {
     int64_t total = begin_ == 0 ? 0 : input_->skip(begin_);
     int64_t mine = 0;
     if (total == begin_) {
-      mine = size_ == 0 ? 0 : input_->read(pulled_.data(), size_);
+      const auto most = static_cast<int64_t>(pulled_.size());
+      mine = most == 0 ? 0 : input_->read(pulled_.data(), most);
       total += mine;
       if (mine == size_ && total < round_) total += input_->skip(round_ - total);
     }
@@ -170,6 +184,9 @@ class BatchStream final : public Stream<Item> {
     return *empty_;
   }
 
+  // So few need no look at the machine.
+  static constexpr int64_t kManyRows = 1 << 16;
+
   const Open open_;
   std::unique_ptr<Stream<T>> input_;
   Collector<T> collector_;
@@ -183,4 +200,4 @@ class BatchStream final : public Stream<Item> {
   Marks before_remainder_;  // of the place before the round under way
 };
 
-}  // namespace muster::data::internal
+}  // namespace muster::inline v0_1::data::internal

@@ -1,12 +1,14 @@
 #include "muster/data/internal/elements.h"
 
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include "muster/base/strings.h"
 #include "muster/data/internal/batch.h"
 #include "muster/data/internal/order.h"
 #include "muster/tensor/threads.h"
 
-namespace muster::data::internal {
+namespace muster::inline v0_1::data::internal {
 namespace {
 
 // The error being handled, as ours.
@@ -89,11 +91,11 @@ std::unique_ptr<Stream<Item>> open_items(const std::shared_ptr<const Node>& node
     const Sharding sharding = node.get() == run.dealing_node ? run.sharding : Sharding{};
     if (!input->addressable) {
       return std::make_unique<BatchStream<Item>>([input, &run] { return open_items(input, run); },
-                                                 Collector<Item>(), *batch, sharding);
+                                                 Collector<Item>(), *node, sharding);
     }
     return ahead(
         std::make_unique<BatchStream<Ref>>([input, &run] { return open_refs(*input, run); },
-                                           Collector<Ref>(Reader(input, run)), *batch, sharding),
+                                           Collector<Ref>(Reader(input, run)), *node, sharding),
         (prefetched(*input) + batch->size - 1) / batch->size);
   }
   std::unique_ptr<Stream<Item>> stream = open_items(input, run);
@@ -136,6 +138,16 @@ Element Reader::read(const Ref& ref) const {
   Element element = source_->element(ref.index);
   for (const MapStage& map : maps_) element = map(element, ref, run_);
   return element;
+}
+
+uint64_t Reader::element_bytes() const {
+  if (source_->size() == 0) return 0;
+  uint64_t bytes = 0;
+  const Element first = source_->element(0);
+  for (const Value& value : first.values()) {
+    if (value.is_tensor()) bytes += static_cast<uint64_t>(value.tensor().nbytes());
+  }
+  return bytes;
 }
 
 Element Reader::gather(std::span<const Ref> refs) {
@@ -194,6 +206,18 @@ Element Collector<Item>::join(std::span<Item> items) {
   }
   if (error != nullptr) std::rethrow_exception(error);
   return Element::stack(elements);
+}
+
+void check_fits(const Node& batch, int64_t rows, uint64_t row_bytes) {
+  const double needed = static_cast<double>(rows) * static_cast<double>(row_bytes);
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (needed <= memory) return;
+  throw invalid_argument(
+      fmt::format("a batch of {} rows needs {} or more, and this machine has {}: {}", rows,
+                  human_bytes(static_cast<uint64_t>(needed)),
+                  human_bytes(static_cast<uint64_t>(memory)), batch.description),
+      "use a smaller batch size");
 }
 
 Element without_rows(const Element& batch) {
@@ -275,4 +299,4 @@ void PrefetchStream::produce() {
   queue_->close();
 }
 
-}  // namespace muster::data::internal
+}  // namespace muster::inline v0_1::data::internal

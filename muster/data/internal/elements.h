@@ -12,7 +12,7 @@
 #include "muster/data/internal/node.h"
 #include "muster/data/internal/stream.h"
 
-namespace muster::data::internal {
+namespace muster::inline v0_1::data::internal {
 
 struct Item {
   Element element;
@@ -43,6 +43,8 @@ class Reader {
   Element gather(std::span<const Ref> refs);
   // Whether gather() of nothing gives zero rows: maps need an element to run on.
   bool knows_empty() const { return maps_.empty(); }
+  // What one element of the source takes; 0 without elements.
+  uint64_t element_bytes() const;
 
  private:
   const Run& run_;
@@ -131,4 +133,4 @@ class PrefetchStream final : public Stream<Item> {
   std::thread thread_;
 };
 
-}  // namespace muster::data::internal
+}  // namespace muster::inline v0_1::data::internal

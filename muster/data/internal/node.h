@@ -12,7 +12,7 @@
 #include "muster/data/internal/stream.h"
 #include "muster/data/source.h"
 
-namespace muster::data::internal {
+namespace muster::inline v0_1::data::internal {
 
 struct FromSource {
   std::shared_ptr<const Source> source;
@@ -66,4 +66,4 @@ std::shared_ptr<const Node> make_node(Spec spec, std::shared_ptr<const Node> inp
 // Streams that run the chain ending in `node`; `run` must outlive them.
 std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run);  // REQUIRES: addressable
 
-}  // namespace muster::data::internal
+}  // namespace muster::inline v0_1::data::internal

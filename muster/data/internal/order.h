@@ -12,7 +12,7 @@
 #include "muster/base/random.h"
 #include "muster/data/internal/stream.h"
 
-namespace muster::data::internal {
+namespace muster::inline v0_1::data::internal {
 
 class SourceStream final : public Stream<Ref> {
  public:
@@ -479,4 +479,4 @@ class RepeatStream final : public Transformation<T> {
   Counts here_;
 };
 
-}  // namespace muster::data::internal
+}  // namespace muster::inline v0_1::data::internal

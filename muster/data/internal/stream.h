@@ -18,7 +18,7 @@
 #include "muster/base/error.h"
 #include "muster/data/iterator.h"
 
-namespace muster::data::internal {
+namespace muster::inline v0_1::data::internal {
 
 using nlohmann::json;
 
@@ -80,4 +80,4 @@ int64_t saved_count(const json& state, const char* key);
 // `here` describes.
 void check_identity(const json& saved, const json& here);
 
-}  // namespace muster::data::internal
+}  // namespace muster::inline v0_1::data::internal

@@ -12,7 +12,7 @@
 #include "muster/losses/losses.h"
 #include "muster/train/model_context.h"
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 
 inline constexpr int64_t kFeatures = 10;
 
@@ -85,4 +85,4 @@ inline bool same_bits(const Checkpoint& a, const Checkpoint& b) {
   return true;
 }
 
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing

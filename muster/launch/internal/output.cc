@@ -7,16 +7,30 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
-namespace muster::launch::internal {
+namespace muster::inline v0_1::launch::internal {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 * 1024;
 constexpr std::size_t kFullQueue = 1024 * 1024;
 // What poll's POLLOUT promises for a pipe: this much never blocks.
 constexpr std::size_t kSafeWrite = 4096;
-constexpr std::string_view kClearLine = "\r\x1b[K";
 constexpr std::array kColors = {36, 33, 35, 32, 34, 96, 93, 95, 92, 94};
+
+std::string as_json(int stream, std::string_view task, std::string_view text) {
+  using nlohmann::ordered_json;
+  ordered_json object{{"task", task}};
+  const ordered_json said = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (said.is_object()) {
+    object.update(said);
+    object["task"] = task;
+  } else {
+    object["stream"] = stream == 0 ? "stdout" : "stderr";
+    object["message"] = text;
+  }
+  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
 
 }  // namespace
 
@@ -37,8 +51,9 @@ void LineSplitter::append(std::string_view bytes, const Emit& emit) {
       passing_.clear();
       current_.clear();
     } else if (!current_.empty()) {
-      emit(current_, true);
-      passing_ = std::move(current_);
+      const bool blank = current_.find_first_not_of(' ') == std::string::npos;
+      passing_ = blank ? "" : current_;
+      emit(passing_, true);
       current_.clear();
     }
     bytes.remove_prefix(end + 1);
@@ -52,7 +67,7 @@ void LineSplitter::finish(const Emit& emit) {
   passing_.clear();
 }
 
-Output::Output(int out_fd, int err_fd) {
+Output::Output(int out_fd, int err_fd, bool json) : json_(json) {
   streams_[0] = {.fd = out_fd, .terminal = isatty(out_fd) == 1};
   streams_[1] = {.fd = err_fd, .terminal = isatty(err_fd) == 1};
   both_terminals_ = streams_[0].terminal && streams_[1].terminal;
@@ -61,12 +76,10 @@ Output::Output(int out_fd, int err_fd) {
 }
 
 Output::~Output() {
-  if (!passing_shown_) return;
-  for (const Stream& target : streams_) {
-    if (!target.terminal || target.closed) continue;
-    [[maybe_unused]] const ssize_t ignored = write(target.fd, "\n", 1);
-    return;
-  }
+  if (shown_ == 0) return;
+  const Stream& target = streams_[block_on_];
+  if (target.closed) return;
+  [[maybe_unused]] const ssize_t ignored = write(target.fd, "\n", 1);
 }
 
 Output::Stream& Output::stream(int index) { return streams_[both_terminals_ ? 0 : index]; }
@@ -79,23 +92,49 @@ std::string Output::prefixed(const Stream& target, std::string_view prefix, int 
   return fmt::format("[{}] {}", prefix, text);
 }
 
+// The cursor stands behind the last line of the block.
+void Output::hide_block() {
+  if (shown_ == 0) return;
+  Stream& target = streams_[block_on_];
+  if (shown_ > 1) target.queue += fmt::format("\x1b[{}A", shown_ - 1);
+  target.queue += "\r\x1b[J";
+  shown_ = 0;
+}
+
+void Output::show_block(int index) {
+  if (block_.empty()) return;
+  Stream& target = streams_[index];
+  for (const auto& [prefix, text] : block_) {
+    if (shown_++ > 0) target.queue += "\r\n";
+    target.queue += text;
+  }
+  block_on_ = index;
+}
+
 void Output::line(int index, std::string_view prefix, int color, std::string_view text) {
   Stream& target = stream(index);
   if (target.closed) return;
-  if (target.terminal && passing_shown_) {
-    target.queue += kClearLine;
-    passing_shown_ = false;
+  if (json_) {
+    target.queue += as_json(index, prefix, text);
+    return;
   }
+  const bool beside = target.terminal && shown_ > 0;
+  if (beside) hide_block();
   target.queue += prefixed(target, prefix, color, text);
   target.queue += '\n';
+  if (beside) show_block(both_terminals_ ? 0 : index);
 }
 
 void Output::passing(int index, std::string_view prefix, int color, std::string_view text) {
   Stream& target = stream(index);
-  if (target.closed || !target.terminal) return;
-  target.queue += kClearLine;
-  target.queue += prefixed(target, prefix, color, text);
-  passing_shown_ = true;
+  if (target.closed || !target.terminal || json_) return;
+  hide_block();
+  if (text.empty()) {
+    block_.erase(std::string(prefix));
+  } else {
+    block_[std::string(prefix)] = prefixed(target, prefix, color, text);
+  }
+  show_block(both_terminals_ ? 0 : index);
 }
 
 int Output::waiting_fd(int index) const {
@@ -133,4 +172,4 @@ bool Output::full() const {
   });
 }
 
-}  // namespace muster::launch::internal
+}  // namespace muster::inline v0_1::launch::internal

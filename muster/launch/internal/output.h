@@ -2,15 +2,15 @@
 // interleaved. Not thread-safe: the supervisor's loop owns it.
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
-namespace muster::launch::internal {
+namespace muster::inline v0_1::launch::internal {
 
 // Cuts a task's bytes into lines. A carriage return ends a *passing* line (progress): the next one
-// replaces it, and only the last before a newline is kept as a line.
+// replaces it, and only the last before a newline is kept as a line. A blank one takes it away.
 class LineSplitter {
  public:
   // passing is true for text a carriage return ended.
@@ -29,7 +29,9 @@ class LineSplitter {
 // has stopped never keeps us from signals. When both are terminals all goes to the first, in order.
 class Output {
  public:
-  Output(int out_fd, int err_fd);
+  // As JSON, a line is an object with "task", "stream" and "message"; what is one already, as
+  // muster's own log lines are, only gets the task.
+  Output(int out_fd, int err_fd, bool json = false);
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
   // Takes a passing line off the terminal.
@@ -37,7 +39,8 @@ class Output {
 
   // stream: 0 standard output, 1 standard error. color picks the prefix's colour on a terminal.
   void line(int stream, std::string_view prefix, int color, std::string_view text);
-  // Shown on a terminal until the next line or passing line; dropped elsewhere.
+  // A terminal shows the last passing line of each prefix below all lines, until the next one of
+  // that prefix; empty text takes it away. Dropped elsewhere.
   void passing(int stream, std::string_view prefix, int color, std::string_view text);
 
   // The descriptor to wait on for POLLOUT, or -1 when nothing waits in this stream.
@@ -57,13 +60,19 @@ class Output {
   };
 
   Stream& stream(int index);
+  void hide_block();
+  void show_block(int index);
   std::string prefixed(const Stream& target, std::string_view prefix, int color,
                        std::string_view text) const;
 
   Stream streams_[2];
   bool both_terminals_ = false;
   bool color_ = true;
-  bool passing_shown_ = false;
+  bool json_ = false;
+  // The passing lines by prefix, and how many of them stand on the terminal `block_on_`.
+  std::map<std::string, std::string, std::less<>> block_;
+  int block_on_ = -1;
+  int shown_ = 0;
 };
 
-}  // namespace muster::launch::internal
+}  // namespace muster::inline v0_1::launch::internal

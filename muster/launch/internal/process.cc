@@ -18,7 +18,7 @@
 
 extern char** environ;
 
-namespace muster::launch::internal {
+namespace muster::inline v0_1::launch::internal {
 namespace {
 
 std::array<int, 2> make_pipe() {
@@ -132,4 +132,4 @@ void signal_group(pid_t pid, int signal) {
   if (kill(-pid, signal) == 0 && signal != SIGKILL) kill(-pid, SIGCONT);
 }
 
-}  // namespace muster::launch::internal
+}  // namespace muster::inline v0_1::launch::internal

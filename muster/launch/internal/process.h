@@ -9,7 +9,7 @@
 
 #include "muster/launch/supervise.h"
 
-namespace muster::launch::internal {
+namespace muster::inline v0_1::launch::internal {
 
 struct Started {
   pid_t pid = -1;
@@ -26,4 +26,4 @@ std::optional<ExitStatus> peek_exit(pid_t pid);
 // Sends to the whole group `pid` leads; a group that is gone is no error.
 void signal_group(pid_t pid, int signal);
 
-}  // namespace muster::launch::internal
+}  // namespace muster::inline v0_1::launch::internal

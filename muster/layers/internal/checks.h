@@ -5,7 +5,7 @@
 
 #include "muster/layers/layer.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 // "layer cnn/conv2d: expected images [batch, height, width, 3], was given float32[64, 28, 28, 1]".
 [[noreturn]] void refuse_input(CallContext& context, const LayerIdentity& layer,
@@ -20,4 +20,4 @@ void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Te
 // Throws InvalidArgument "Conv2D: filters is 0 | filters must be at least 1".
 void check_positive(const char* layer, const char* field, int64_t value);
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -4,7 +4,7 @@
 #include "muster/layers/internal/conv_pool_kernels.h"
 #include "muster/layers/internal/image_bodies.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 namespace {
 
 // Beyond this many taps a matrix product (oneDNN) is the faster way.
@@ -109,4 +109,4 @@ Tensor conv_relu_pool(const Conv2DBody& conv, const MaxPooling2DBody& pool, cons
   return ConvReluPool::apply(input, variables.kernel, variables.bias, trains);
 }
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 namespace {
 
 // A vector of filters. Accumulators stay in registers: eight in the forward, up to nine in the
@@ -245,4 +245,4 @@ void conv_pool_backward(const ConvPool& shape, int64_t n, const float* images,
               bias_gradient);
 }
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 // Stride 1 and valid padding for the convolution; windows of 2x2 and valid padding for the pooling.
 struct ConvPool {
@@ -36,4 +36,4 @@ void conv_pool_backward(const ConvPool& shape, int64_t n, const float* images,
                         const float* output_gradient, const int32_t* choice, float* kernel_gradient,
                         float* bias_gradient);
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -4,7 +4,7 @@
 #include "muster/layers/convolution.h"
 #include "muster/layers/layer.h"
 
-namespace muster::internal {
+namespace muster::inline v0_1::internal {
 
 class Conv2DBody final : public LayerBody {
  public:
@@ -46,4 +46,4 @@ class MaxPooling2DBody final : public LayerBody {
 Tensor conv_relu_pool(const Conv2DBody& conv, const MaxPooling2DBody& pool, const Tensor& input,
                       CallContext& context);
 
-}  // namespace muster::internal
+}  // namespace muster::inline v0_1::internal

@@ -6,7 +6,7 @@
 
 #include "muster/base/log.h"
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
 
 wire::MemberId to_wire(const MemberId& from) {
   wire::MemberId to;
@@ -182,4 +182,4 @@ void quiet_grpc() {
   });
 }
 
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

@@ -7,7 +7,9 @@
 #include "muster/net/coordinator.pb.h"
 #include "muster/net/coordinator_messages.h"
 
-namespace muster::net {
+namespace muster::inline v0_1::net {
+
+namespace wire = ::muster_wire::net;
 
 wire::JoinRequest to_wire(const JoinRequest& from);
 wire::BeatRequest to_wire(const BeatRequest& from);
@@ -32,4 +34,4 @@ Reply from_wire(const wire::Reply& from);
 // gRPC prints to standard error; this makes its lines debug lines of our log, once per process.
 void quiet_grpc();
 
-}  // namespace muster::net
+}  // namespace muster::inline v0_1::net

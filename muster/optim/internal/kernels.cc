@@ -12,7 +12,7 @@
 #define MUSTER_VECTOR_CLONES
 #endif
 
-namespace muster::optim::internal {
+namespace muster::inline v0_1::optim::internal {
 namespace {
 
 template <typename T>
@@ -121,4 +121,4 @@ void adam(double* w, const double* g, double* m, double* v, int64_t n, AdamStep<
   adam_double(w, g, m, v, n, s);
 }
 
-}  // namespace muster::optim::internal
+}  // namespace muster::inline v0_1::optim::internal

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace muster::optim::internal {
+namespace muster::inline v0_1::optim::internal {
 
 template <typename T>
 struct SgdStep {
@@ -31,4 +31,4 @@ struct AdamStep {
 template <typename T>
 void adam(T* weights, const T* gradient, T* m, T* v, int64_t n, AdamStep<T> step);
 
-}  // namespace muster::optim::internal
+}  // namespace muster::inline v0_1::optim::internal

@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "apps/muster/commands.h"
+#include "muster/base/strings.h"
+#include "muster/command/command_line.h"
+
+namespace muster::app {
+namespace {
+
+// What a word may be, as the script below knows it.
+std::string kind_of(const CLI::Option& option) {
+  const std::string& placeholder =
+      option.get_positional() ? option.get_name() : option.get_type_name();
+  if (placeholder == "DIR") return "directory";
+  if (placeholder == "PATH" || placeholder == "FILE") return "file";
+  return "nothing";
+}
+
+// One branch of the script's `case` for `app`, and those of its commands.
+std::string branches(const CLI::App& app) {
+  std::vector<std::string> commands, flags, values;
+  std::string word = "nothing";
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    commands.push_back(command->get_name());
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) word = kind_of(*option);
+    const bool valued = option->get_items_expected_max() > 0;
+    for (const std::string& name : option->get_lnames()) {
+      flags.push_back("--" + name + (valued ? "=" : ""));
+      if (valued) values.push_back(fmt::format("--{}:{}", name, kind_of(*option)));
+    }
+  }
+  std::string text = fmt::format("    '{}') commands='{}' flags='{}' values='{}' word={} ;;\n",
+                                 command::full_name(app), join(commands, " "), join(flags, " "),
+                                 join(values, " "), word);
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    text += branches(*command);
+  }
+  return text;
+}
+
+constexpr const char* kBefore = R"(# bash completion for muster, made by: muster completion bash
+_muster_reply() {
+  local IFS=$'\n'
+  COMPREPLY=($(compgen "$@"))
+}
+
+# What the command $1 takes: its commands, flags, the values of its flags, other words.
+_muster_takes() {
+  case $1 in
+)";
+
+constexpr const char* kAfter = R"(  esac
+}
+
+_muster() {
+  local commands flags values word i line=muster
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} flag=
+  COMPREPLY=()
+  _muster_takes "$line"
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    if [[ ${COMP_WORDS[i]} == -- ]]; then
+      [[ $line == 'muster run' ]] || return
+      # The program, then its own arguments.
+      if ((COMP_CWORD == i + 1)); then
+        compopt -o filenames 2>/dev/null
+        _muster_reply -c -A directory -- "$current"
+      elif declare -F _command_offset >/dev/null; then
+        _command_offset $((i + 1))
+      else
+        compopt -o filenames 2>/dev/null
+        _muster_reply -f -- "$current"
+      fi
+      return
+    fi
+    if [[ " $commands " == *" ${COMP_WORDS[i]} "* ]]; then
+      line+=" ${COMP_WORDS[i]}"
+      _muster_takes "$line"
+    fi
+  done
+  # Bash takes "=" for a word of its own.
+  if [[ $current == = ]]; then
+    flag=$before current=
+  elif [[ $before == = ]]; then
+    flag=${COMP_WORDS[COMP_CWORD-2]}
+  elif [[ $before == --* ]]; then
+    flag=$before
+  fi
+  if [[ -n $flag && " $values" == *" $flag:"* ]]; then
+    word=${values#*"$flag:"}
+    word=${word%% *}
+  elif [[ $current == -* ]]; then
+    [[ $line != 'muster run' ]] || flags+=' --'
+    COMPREPLY=($(compgen -W "$flags" -- "$current"))
+    [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
+    return
+  elif [[ -n $commands ]]; then
+    COMPREPLY=($(compgen -W "$commands" -- "$current"))
+    return
+  elif [[ $line == 'muster run' ]]; then
+    COMPREPLY=($(compgen -W '--' -- "$current"))
+    return
+  fi
+  case $word in
+    directory) compopt -o filenames 2>/dev/null; _muster_reply -d -- "$current" ;;
+    file) compopt -o filenames 2>/dev/null; _muster_reply -f -- "$current" ;;
+  esac
+}
+
+complete -F _muster muster
+)";
+
+}  // namespace
+
+void add_completion(CLI::App& app, Action& action) {
+  auto* command = app.add_subcommand("completion", "Print what a shell needs to complete words");
+  command->require_subcommand(1);
+  command->footer("Example:\n  source <(muster completion bash)");
+  auto* bash = command->add_subcommand("bash", "For bash");
+  bash->footer(
+      "An installed muster brings it along: bash loads it by itself where the package "
+      "bash-completion is\n"
+      "installed and the prefix is /usr, /usr/local or ~/.local.\n"
+      "\nExamples:\n"
+      "  source <(muster completion bash)\n"
+      "  echo 'source <(muster completion bash)' >> ~/.bashrc");
+  bash->callback([&app, &action] {
+    action = [&app] {
+      fputs((kBefore + branches(app) + kAfter).c_str(), stdout);
+      return 0;
+    };
+  });
+}
+
+}  // namespace muster::app

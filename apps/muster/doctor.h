@@ -1,0 +1,90 @@
+// `muster doctor`: what this installation can do. Facts are gathered first, by this process and by
+// muster-probe, which links LibTorch; then judged, which is a pure function of them.
+// Thread safety: values; gathering is for one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/muster/subprocess.h"
+#include "muster/base/environment.h"
+#include "muster/base/error.h"
+#include "muster/launch/run.h"
+
+namespace muster::app {
+
+struct NetworkInterface {
+  std::string name;
+  std::vector<std::string> addresses;  // numeric, without link-local ones; IPv4 first
+  bool loopback = false;
+  bool up = false;
+};
+
+struct MachineFacts {
+  launch::Machine cores;
+  uint64_t memory = 0;            // bytes
+  uint64_t memory_available = 0;  // bytes
+  uint64_t memory_limit = 0;      // bytes, of the container or service; 0 without one
+  uint64_t open_files = 0;        // the soft limit; 0 without one
+  std::vector<NetworkInterface> interfaces;
+  std::string host_name;
+  // Addresses of this host's name and of every host in TF_CONFIG; none for one that is not known.
+  std::map<std::string, std::vector<std::string>> hosts;
+};
+
+struct ProbeFacts {
+  std::vector<std::string> looked_in;  // folders, when there is no probe to start
+  std::string path;                    // empty: not found
+  std::optional<Error> not_started;
+  std::optional<Ran> ran;
+  double deadline = 0;        // seconds
+  std::string doing;          // what it was at when it ended; empty when it said nothing
+  nlohmann::json facts = {};  // an object; see apps/probe/probe.cc
+};
+
+struct DoctorFacts {
+  std::string version;  // of the muster command
+  Environment environment;
+  MachineFacts machine;
+  ProbeFacts probe;
+};
+
+enum class Level { kOk, kNote, kWarning, kProblem };
+// "ok", "note", "warning", "problem".
+std::string_view to_string(Level level);
+
+struct Finding {
+  Level level = Level::kOk;
+  std::string name;                  // "BLAS"
+  std::string text;                  // one line
+  std::string fix;                   // what to do; never empty for a warning or a problem
+  std::vector<std::string> details;  // lines, such as where a library lies
+};
+
+// Never blocks longer than about three seconds (for names of hosts).
+MachineFacts gather_machine(const Environment& environment);
+// Looks for muster-probe in `own_folder` and, as it is installed, in ../libexec/muster; runs it for
+// at most `deadline`.
+ProbeFacts gather_probe(const std::string& own_folder, std::chrono::milliseconds deadline);
+
+// "[::1]:2222" -> "::1".
+std::string host_of(const std::string& address);
+
+// Pure. In the order they are shown.
+std::vector<Finding> judge(const DoctorFacts& facts);
+std::vector<Finding> judge_probe(const DoctorFacts& facts);    // LibTorch and what programs link
+std::vector<Finding> judge_machine(const DoctorFacts& facts);  // cores, memory, network
+std::vector<Finding> judge_environment(const DoctorFacts& facts);
+
+// 1 with a problem, else 0.
+int doctor_exit_code(const std::vector<Finding>& findings);
+// A line for each finding, remedies and details below it, a summary at the end.
+std::string doctor_text(const std::vector<Finding>& findings, bool color);
+nlohmann::json doctor_json(const std::vector<Finding>& findings, const DoctorFacts& facts);
+
+}  // namespace muster::app

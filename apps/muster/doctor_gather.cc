@@ -1,0 +1,213 @@
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "apps/muster/doctor.h"
+#include "muster/base/error.h"
+#include "muster/base/json.h"
+#include "muster/base/strings.h"
+#include "muster/cluster/resolve.h"
+
+namespace muster::app {
+namespace {
+
+std::string numeric(const sockaddr* address) {
+  char text[NI_MAXHOST] = {};
+  const socklen_t length =
+      address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  if (getnameinfo(address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) return {};
+  return text;
+}
+
+std::vector<NetworkInterface> network_interfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> guard(list, &freeifaddrs);
+  std::vector<NetworkInterface> found;
+  for (const int family : {AF_PACKET, AF_INET, AF_INET6}) {
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != family) continue;
+      auto place = std::ranges::find(found, entry->ifa_name, &NetworkInterface::name);
+      if (place == found.end()) {
+        found.push_back({.name = entry->ifa_name,
+                         .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0,
+                         .up = (entry->ifa_flags & IFF_UP) != 0});
+        place = found.end() - 1;
+      }
+      if (family == AF_PACKET) continue;
+      const std::string address = numeric(entry->ifa_addr);
+      const bool link_local = address.find('%') != std::string::npos;
+      if (!address.empty() && !link_local) place->addresses.push_back(address);
+    }
+  }
+  return found;
+}
+
+// The number behind `key` in a file of lines "key number ..."; nothing when it is not there.
+std::optional<uint64_t> number_in(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  std::string word;
+  uint64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    if (words >> word && word == key && words >> number) return number;
+  }
+  return std::nullopt;
+}
+
+// The tightest limit on this process's memory by its control groups; 0 without one.
+uint64_t memory_limit() {
+  constexpr uint64_t kNone = std::numeric_limits<int64_t>::max();
+  uint64_t limit = kNone;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "0::/a/b" or "4:memory:/a/b"
+    const std::vector<std::string> parts = split(line, ':');
+    if (parts.size() < 3) continue;
+    const std::vector<std::string> controllers = split(parts[1], ',');
+    const bool second_version = parts[0] == "0" && parts[1].empty();
+    if (!second_version && std::ranges::find(controllers, "memory") == controllers.end()) continue;
+    const std::string root = second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    // Inside a container the path may be the host's, while only the root is mounted.
+    std::string group = parts[2];
+    for (;;) {
+      const std::string folder = root + (group == "/" ? "" : group);
+      const char* file = second_version ? "/memory.max" : "/memory.limit_in_bytes";
+      std::ifstream text(folder + file);
+      uint64_t bytes = 0;
+      if (text >> bytes) limit = std::min(limit, bytes);  // "max" is no number
+      if (group.empty() || group == "/") break;
+      group = group.substr(0, group.rfind('/'));
+    }
+  }
+  // Without a limit the first version shows the greatest multiple of a page.
+  return limit > kNone / 2 ? 0 : limit;
+}
+
+std::set<std::string> hosts_of(const Environment& environment) {
+  std::set<std::string> hosts;
+  try {
+    const auto cluster = cluster::resolve_cluster(environment, {.worker_zero_may_be_chief = true});
+    for (const std::string& address : cluster.addresses) hosts.insert(host_of(address));
+  } catch (const Error&) {
+    // judge_environment says it.
+  }
+  return hosts;
+}
+
+using Addresses = std::vector<std::string>;
+
+Addresses addresses_of(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> guard(list, &freeaddrinfo);
+  Addresses found;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    const std::string address = numeric(entry->ai_addr);
+    if (!address.empty()) found.push_back(address);
+  }
+  return found;
+}
+
+// All at once, for at most three seconds: a name server that does not answer takes much longer. A
+// look-up cannot be stopped, so each has a thread that may outlive this call.
+std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::string, Addresses> found;
+    size_t pending = 0;
+  };
+  const auto shared = std::make_shared<Shared>();
+  std::unique_lock lock(shared->mutex);
+  shared->pending = hosts.size();
+  for (const std::string& host : hosts) {
+    shared->found[host];
+    std::thread([shared, host] {
+      Addresses addresses = addresses_of(host);
+      const std::lock_guard inner(shared->mutex);
+      shared->found[host] = std::move(addresses);
+      --shared->pending;
+      shared->changed.notify_all();
+    }).detach();
+  }
+  shared->changed.wait_for(lock, std::chrono::seconds(3), [&] { return shared->pending == 0; });
+  return shared->found;
+}
+
+// Objects of its lines, joined; what is no JSON is left out.
+void read_facts(ProbeFacts& probe) {
+  probe.facts = nlohmann::json::object();
+  for (const std::string& line : split(probe.ran->out, '\n')) {
+    const auto object = parse_json(line, "muster-probe");
+    if (!object.ok() || !object.value().is_object()) continue;
+    if (const auto doing = object.value().find("doing"); doing != object.value().end()) {
+      if (doing->is_string()) probe.doing = doing->get<std::string>();
+    } else {
+      probe.facts.update(object.value());
+    }
+  }
+}
+
+}  // namespace
+
+MachineFacts gather_machine(const Environment& environment) {
+  MachineFacts facts;
+  facts.cores = launch::this_machine();
+  facts.memory = number_in("/proc/meminfo", "MemTotal:").value_or(0) * 1024;
+  facts.memory_available = number_in("/proc/meminfo", "MemAvailable:").value_or(0) * 1024;
+  facts.memory_limit = memory_limit();
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+    facts.open_files = files.rlim_cur;
+  }
+  facts.interfaces = network_interfaces();
+  char name[256] = {};
+  if (gethostname(name, sizeof name - 1) == 0) facts.host_name = name;
+  std::set<std::string> hosts = hosts_of(environment);
+  if (!facts.host_name.empty()) hosts.insert(facts.host_name);
+  facts.hosts = look_up(hosts);
+  return facts;
+}
+
+ProbeFacts gather_probe(const std::string& own_folder, std::chrono::milliseconds deadline) {
+  ProbeFacts probe;
+  probe.deadline = std::chrono::duration<double>(deadline).count();
+  for (const std::string& folder : {own_folder, own_folder + "/../libexec/muster"}) {
+    const std::string path =
+        std::filesystem::path(folder + "/muster-probe").lexically_normal().string();
+    if (access(path.c_str(), F_OK) == 0) {
+      probe.path = path;
+      break;
+    }
+    probe.looked_in.push_back(std::filesystem::path(folder).lexically_normal().string());
+  }
+  if (probe.path.empty()) return probe;
+  try {
+    probe.ran = run_to_end({probe.path}, deadline);
+    read_facts(probe);
+  } catch (const Error& error) {
+    probe.not_started = error;
+  }
+  return probe;
+}
+
+}  // namespace muster::app

@@ -1,0 +1,236 @@
+// The machine and the environment.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/muster/doctor.h"
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/cluster/resolve.h"
+
+namespace muster::app {
+namespace {
+
+// Five times what a task of the mnist example takes at most.
+constexpr uint64_t kLittleMemory = 1ull << 30;
+// Two sockets a peer and some for the coordinator, files and libraries.
+constexpr uint64_t kFewFiles = 256;
+
+Finding judge_cores(const launch::Machine& machine) {
+  const size_t there = machine.cores.size();
+  if (static_cast<size_t>(machine.usable) < there) {
+    return {Level::kOk, "Cores",
+            fmt::format("{} (a quota of the container; {} are there)", machine.usable, there)};
+  }
+  return {Level::kOk, "Cores", std::to_string(there)};
+}
+
+Finding judge_memory(const MachineFacts& machine) {
+  if (machine.memory == 0) return {Level::kNote, "Memory", "/proc/meminfo does not say"};
+  const bool limited = machine.memory_limit > 0 && machine.memory_limit < machine.memory;
+  Finding finding{.name = "Memory",
+                  .text = fmt::format("{} available of {}", human_bytes(machine.memory_available),
+                                      human_bytes(machine.memory))};
+  if (limited) {
+    finding.text += fmt::format(", limited to {} here", human_bytes(machine.memory_limit));
+  }
+  if (limited && machine.memory_limit < kLittleMemory) {
+    finding.level = Level::kWarning;
+    finding.fix = "give the container or service at least 1 GiB for each task";
+  } else if (machine.memory_available < kLittleMemory) {
+    finding.level = Level::kWarning;
+    finding.fix = "end other programs, or start fewer tasks: count on 1 GiB for each";
+  }
+  return finding;
+}
+
+Finding judge_files(uint64_t limit) {
+  if (limit == 0) return {Level::kOk, "Open files", "no limit"};
+  if (limit < kFewFiles) {
+    return {Level::kWarning, "Open files",
+            fmt::format("{} at most, too few for several workers", limit),
+            "ulimit -n 4096, or LimitNOFILE= of the service"};
+  }
+  return {Level::kOk, "Open files", fmt::format("{} at most", limit)};
+}
+
+Finding judge_interfaces(const std::vector<NetworkInterface>& interfaces) {
+  std::vector<std::string> texts;
+  bool loopback = false;
+  for (const NetworkInterface& interface : interfaces) {
+    if (!interface.up || interface.addresses.empty()) continue;
+    loopback |= interface.loopback;
+    texts.push_back(interface.name + " " + join(interface.addresses, " "));
+  }
+  const size_t more = texts.size() > 4 ? texts.size() - 4 : 0;
+  texts.resize(texts.size() - more);
+  Finding finding{.name = "Network", .text = join(texts, ", ")};
+  if (more > 0) finding.text += fmt::format(" and {} more", more);
+  if (!loopback) {
+    finding.level = Level::kProblem;
+    finding.text = texts.empty() ? "no interface is up"
+                                 : "the loopback interface is down; up: " + finding.text;
+    finding.fix = "ip link set lo up";
+  }
+  return finding;
+}
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+// An address of this machine that others can reach.
+std::string outside_address(const MachineFacts& machine) {
+  for (const NetworkInterface& interface : machine.interfaces) {
+    if (interface.up && !interface.loopback && !interface.addresses.empty()) {
+      return interface.addresses.front();
+    }
+  }
+  return {};
+}
+
+Finding judge_host_name(const MachineFacts& machine) {
+  const auto found = machine.hosts.find(machine.host_name);
+  if (found == machine.hosts.end() || found->second.empty()) {
+    return {
+        Level::kNote, "Host name",
+        fmt::format("'{}' has no address; only matters if TF_CONFIG names it", machine.host_name)};
+  }
+  const std::string& address = found->second.front();
+  const std::string outside = outside_address(machine);
+  std::string text = fmt::format("{} is {}", machine.host_name, address);
+  if (!is_loopback(address) || outside.empty()) return {Level::kOk, "Host name", text};
+  return {Level::kNote, "Host name",
+          fmt::format("{}, which reaches this machine only; in a TF_CONFIG of several machines "
+                      "write {}",
+                      text, outside)};
+}
+
+// Whether the addresses of the cluster can be what they are meant to be, seen from here.
+void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts& machine,
+                     std::vector<Finding>* findings) {
+  std::vector<std::string> own;
+  for (const NetworkInterface& interface : machine.interfaces) {
+    if (interface.up) own.insert(own.end(), interface.addresses.begin(), interface.addresses.end());
+  }
+  bool elsewhere = false;  // some task is on another machine
+  for (size_t rank = 0; rank < cluster.addresses.size(); ++rank) {
+    const std::string host = host_of(cluster.addresses[rank]);
+    const auto found = machine.hosts.find(host);
+    const bool ours = static_cast<int>(rank) == cluster.rank;
+    if (found == machine.hosts.end() || found->second.empty()) {
+      findings->push_back(
+          {ours ? Level::kProblem : Level::kWarning, "TF_CONFIG",
+           fmt::format("'{}', the host of {}, is not known here", host,
+                       cluster.workers[rank].name()),
+           "check the name, or write the number of the address; a name that appears only when the "
+           "task runs (Kubernetes) is fine"});
+      continue;
+    }
+    const bool here = std::ranges::any_of(found->second, [&](const std::string& address) {
+      return is_loopback(address) || std::ranges::find(own, address) != own.end();
+    });
+    elsewhere |= !here;
+    if (ours && !here) {
+      findings->push_back({Level::kWarning, "TF_CONFIG",
+                           fmt::format("this task is {} at '{}' ({}), which is no address of this "
+                                       "machine",
+                                       cluster.task.name(), host, found->second.front()),
+                           "run it on the machine that has the address, or correct \"task\""});
+    }
+  }
+  if (!elsewhere || cluster.rank < 0) return;
+  const std::string host = host_of(cluster.addresses[static_cast<size_t>(cluster.rank)]);
+  const auto found = machine.hosts.find(host);
+  if (found == machine.hosts.end() || found->second.empty()) return;
+  if (!std::ranges::all_of(found->second, is_loopback)) return;
+  const std::string outside = outside_address(machine);
+  findings->push_back(
+      {Level::kWarning, "TF_CONFIG",
+       fmt::format("'{}', the host of this task, is {} here, where other machines cannot reach it",
+                   host, found->second.front()),
+       outside.empty() ? "this machine needs a network interface besides loopback"
+                       : fmt::format("write {} in the TF_CONFIG of every task", outside)});
+}
+
+void judge_tf_config(const DoctorFacts& facts, std::vector<Finding>* findings) {
+  const std::string text = facts.environment.get_or("TF_CONFIG", "");
+  if (text.empty()) {
+    findings->push_back({Level::kOk, "TF_CONFIG", "not set: a program trains by itself"});
+    return;
+  }
+  cluster::ResolvedCluster cluster;
+  try {
+    cluster = cluster::resolve_cluster(facts.environment, {.worker_zero_may_be_chief = true});
+  } catch (const Error& error) {
+    findings->push_back(
+        {Level::kProblem, "TF_CONFIG", error.message(),
+         error.hint().empty() ? "see TF_CONFIG in docs/estimators.md" : error.hint()});
+    return;
+  }
+  for (const std::string& note : cluster.notes) {
+    findings->push_back({Level::kNote, "TF_CONFIG", note});
+  }
+  if (cluster.is_evaluator || cluster.num_ps > 0) {
+    findings->push_back(
+        {Level::kProblem, "TF_CONFIG",
+         fmt::format("{}: not supported yet",
+                     cluster.is_evaluator ? "a task of type evaluator" : "parameter servers"),
+         cluster.is_evaluator ? "start no evaluator: the chief evaluates between training steps"
+                              : "remove \"ps\" from \"cluster\" in TF_CONFIG of every task"});
+    return;
+  }
+  findings->push_back({Level::kOk, "TF_CONFIG", cluster.describe()});
+  judge_addresses(cluster, facts.machine, findings);
+}
+
+void judge_threads(const DoctorFacts& facts, std::vector<Finding>* findings) {
+  const int usable = facts.machine.cores.usable;
+  for (const char* name : {"MUSTER_THREADS", "OMP_NUM_THREADS"}) {
+    const auto text = facts.environment.get(name);
+    if (!text || text->empty()) continue;
+    const auto threads = parse_int(*text);
+    if (!threads || *threads < 1) {
+      findings->push_back({Level::kWarning, name,
+                           fmt::format("'{}' is no number of threads", *text),
+                           fmt::format("export {}={}, or unset it", name, usable)});
+    } else if (*threads > usable) {
+      findings->push_back(
+          {Level::kWarning, name,
+           fmt::format("{} threads on {} core(s): they wait for each other", *threads, usable),
+           fmt::format("export {}={}, or unset it", name, usable)});
+    } else {
+      findings->push_back({Level::kOk, name, *text});
+    }
+  }
+}
+
+}  // namespace
+
+std::string host_of(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
+std::vector<Finding> judge_machine(const DoctorFacts& facts) {
+  const MachineFacts& machine = facts.machine;
+  return {judge_cores(machine.cores), judge_memory(machine), judge_files(machine.open_files),
+          judge_interfaces(machine.interfaces), judge_host_name(machine)};
+}
+
+std::vector<Finding> judge_environment(const DoctorFacts& facts) {
+  std::vector<Finding> findings;
+  judge_tf_config(facts, &findings);
+  judge_threads(facts, &findings);
+  if (const std::string word = facts.environment.get_or("MUSTER_TRANSPORT", ""); !word.empty()) {
+    // The words of collectives/connect.h, which stands above what this command links.
+    const bool known = word == "auto" || word == "gloo" || word == "shared_memory";
+    findings.push_back(known ? Finding{Level::kOk, "MUSTER_TRANSPORT", word}
+                             : Finding{Level::kProblem, "MUSTER_TRANSPORT",
+                                       fmt::format("'{}' is no transport", word),
+                                       "use auto, gloo or shared_memory, or unset it"});
+  }
+  return findings;
+}
+
+}  // namespace muster::app

@@ -1,0 +1,118 @@
+#include "apps/muster/new_project.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/strings.h"
+#include "muster/launch/run.h"
+
+namespace muster::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPlaceholder = "my_project";
+
+std::string named(std::string text, const std::string& name) {
+  for (size_t at = text.find(kPlaceholder); at != std::string::npos;
+       at = text.find(kPlaceholder, at + name.size())) {
+    text.replace(at, kPlaceholder.size(), name);
+  }
+  return text;
+}
+
+// CMake and Ninja have targets of these names, or the libraries a project links have.
+const std::set<std::string> kTaken = {"all",           "clean",    "edit_cache", "help",
+                                      "install",       "mimalloc", "muster",     "package",
+                                      "rebuild_cache", "test",     "torch"};
+
+void check_name(const std::string& name) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  constexpr size_t kLongest = 64;
+  const std::string allowed = std::string(kLetters) + "0123456789_-";
+  const bool good = !name.empty() && name.size() <= kLongest &&
+                    kLetters.find(name.front()) != std::string_view::npos &&
+                    name.find_first_not_of(allowed) == std::string::npos;
+  if (!good) {
+    throw invalid_argument(
+        fmt::format("'{}' cannot name a project", name),
+        fmt::format("use letters, digits, '_' and '-', a letter first, {} at most", kLongest));
+  }
+  if (kTaken.contains(name)) {
+    throw invalid_argument(
+        fmt::format("a project cannot be named '{}': CMake or a library has that name", name),
+        fmt::format("take another, for example {}_model", name));
+  }
+}
+
+// The prefix `self` is installed under; "" when the library is not beside it.
+std::string prefix_of(const fs::path& self) {
+  const fs::path prefix = self.parent_path().parent_path();
+  std::error_code ignored;
+  if (self.parent_path().filename() != "bin" || !fs::is_directory(prefix, ignored)) return "";
+  // lib/cmake, lib64/cmake or lib/<architecture>/cmake.
+  for (const char* library : {"lib", "lib64"}) {
+    const fs::path folder = prefix / library;
+    if (fs::exists(folder / "cmake/muster/musterConfig.cmake", ignored)) return prefix.string();
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      if (fs::exists(entry.path() / "cmake/muster/musterConfig.cmake", ignored)) {
+        return prefix.string();
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+NewProject write_new_project(const std::string& folder) {
+  FileSystem& files = local_file_system();
+  const fs::path path = (fs::path(folder) / "").parent_path();  // without a slash at its end
+  NewProject made{.folder = path.string(), .name = path.filename().string()};
+  check_name(made.name);
+  if (files.exists(made.folder).value()) {
+    if (!files.info(made.folder).value().is_directory) {
+      throw invalid_argument(made.folder + " is a file", "name a folder that is not there yet");
+    }
+    const std::vector<std::string> there = files.list_directory(made.folder).value();
+    if (!there.empty()) {
+      throw invalid_argument(fmt::format("the folder {} is not empty: it holds {}", made.folder,
+                                         join_quoted(there, 3)),
+                             "name a folder that is not there yet");
+    }
+  }
+  for (const TemplateFile& file : new_project_template()) {
+    made.files.push_back(named(file.path, made.name));
+    const std::string target = join_path(made.folder, made.files.back());
+    files.make_directories(fs::path(target).parent_path().string()).value();
+    files.write_atomically(target, named(file.text, made.name)).value();
+  }
+  return made;
+}
+
+std::string describe(const NewProject& made, const std::string& self) {
+  std::string text = fmt::format("{}: a project to start from\n", made.folder);
+  for (const std::string& file : made.files) text += fmt::format("  {}\n", file);
+  const std::string prefix = prefix_of(self);
+  std::string found;  // where CMake finds it, when it does not by itself
+  text += "\nNext:\n";
+  if (prefix.empty()) {
+    // The binary lies in BUILD/bin, and BUILD knows how to install.
+    text += fmt::format("  cmake --install {} --prefix $HOME/.local --component library\n",
+                        launch::shell_quoted(fs::path(self).parent_path().parent_path().string()));
+    found = " -DCMAKE_PREFIX_PATH=$HOME/.local";
+  } else if (prefix != "/usr" && prefix != "/usr/local") {
+    found = " -DCMAKE_PREFIX_PATH=" + launch::shell_quoted(prefix);
+  }
+  text += fmt::format("  cd {}\n", launch::shell_quoted(made.folder));
+  text += fmt::format("  cmake -S . -B build -G Ninja{} && cmake --build build\n", found);
+  text += fmt::format("  build/{}\n", made.name);
+  text += "README.md in it says how to test it, train on several workers, and make it yours.\n";
+  return text;
+}
+
+}  // namespace muster::app

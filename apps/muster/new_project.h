@@ -1,0 +1,33 @@
+// A project to start from: the files of apps/muster/new_project/, under a name of the user's.
+// Thread safety: functions of their arguments and the files of this machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace muster::app {
+
+// One file of the project. In its path and text the name stands as "my_project".
+struct TemplateFile {
+  std::string path;
+  std::string text;
+};
+// What was built in, sorted by path.
+const std::vector<TemplateFile>& new_project_template();
+
+struct NewProject {
+  std::string folder;
+  std::string name;
+  std::vector<std::string> files;  // paths inside of the folder
+};
+
+// Makes `folder` and writes the project into it; its last part is the name. Throws InvalidArgument
+// for a name that is none, a file in the way, and a folder that holds anything: nothing is written
+// then.
+NewProject write_new_project(const std::string& folder);
+
+// What was made and the commands to go on with, as they are right for the muster binary `self`:
+// installed under a prefix, or still in its build folder.
+std::string describe(const NewProject& made, const std::string& self);
+
+}  // namespace muster::app

@@ -1,0 +1,10 @@
+// The data: what the program trains on and what it is measured with. Replace it with your own.
+#pragma once
+
+#include <muster/muster.h>
+
+constexpr int64_t kClasses = 3;
+
+// (features, label) pairs: {"point": float32[2]} and an int64 scalar in [0, kClasses).
+muster::Dataset training_data();
+muster::Dataset test_data();

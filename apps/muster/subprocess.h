@@ -1,0 +1,24 @@
+// Runs a program to its end, or to a deadline, and keeps what it printed.
+// Thread safety: any thread; each call is its own.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "muster/launch/exit_status.h"
+
+namespace muster::app {
+
+struct Ran {
+  launch::ExitStatus status;
+  bool timed_out = false;  // it was killed at the deadline
+  std::string out;
+  std::string err;
+};
+
+// argv[0] is a path. Its standard input is empty; of each output the first 4 MB are kept. Throws
+// Error when it cannot be started.
+Ran run_to_end(const std::vector<std::string>& argv, std::chrono::milliseconds deadline);
+
+}  // namespace muster::app

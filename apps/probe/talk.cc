@@ -1,0 +1,177 @@
+#include "apps/probe/talk.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/collectives/gloo_communicator.h"
+#include "muster/collectives/shared_memory_communicator.h"
+#include "muster/control/coordinator_client.h"
+#include "muster/control/coordinator_server.h"
+#include "muster/distribute/coordinator_store.h"
+
+namespace muster::probe {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Loading LibTorch from a cold disk takes longest: the second process does so while we wait to
+// meet.
+constexpr double kJoinSeconds = 20;
+constexpr milliseconds kStep = std::chrono::seconds(10);
+constexpr int64_t kNumbers = 100'000;
+
+json ok() { return {{"state", "ok"}}; }
+json failed(const Error& error) {
+  std::string text = error.message();
+  for (const std::string& cause : error.causes()) text += ": " + cause;
+  return {{"state", "failed"}, {"error", text}, {"hint", error.hint()}};
+}
+json skipped() { return {{"state", "skipped"}}; }
+
+// What `call` throws becomes the answer.
+template <typename Call>
+json attempt(Call&& call) {
+  try {
+    call();
+    return ok();
+  } catch (const Error& error) {
+    return failed(error);
+  } catch (const std::exception& error) {
+    return failed(internal_error(error.what()));
+  }
+}
+
+void check_sum(Communicator& group) {
+  const Tensor own = torch::arange(kNumbers, torch::kFloat32) * (group.rank() + 1);
+  Tensor buffer = group.allocate(kNumbers * 4).view(torch::kFloat32);
+  buffer.copy_(own);
+  group.all_reduce(buffer).wait();
+  if (!buffer.equal(torch::arange(kNumbers, torch::kFloat32) * 3)) {
+    throw internal_error(fmt::format("the sum over {} came out wrong", group.name()),
+                         "report it, with the output of muster doctor --json");
+  }
+  group.barrier().wait();
+}
+
+std::unique_ptr<control::CoordinatorClient> join(const std::string& address, int rank) {
+  return control::CoordinatorClient::join({.address = address,
+                                           .task = fmt::format("worker:{}", rank),
+                                           .rank = rank,
+                                           .world_size = 2,
+                                           .join_deadline = kJoinSeconds,
+                                           .coordinator_task = "worker:0"});
+}
+
+// Both ranks come here; each transport is tried whatever became of the other.
+json try_transports(control::CoordinatorClient& client, int rank) {
+  distribute::CoordinatorStore store(client, "doctor/");
+  json results;
+  results["gloo"] = attempt([&] {
+    check_sum(*make_gloo_communicator({.rendezvous = &store,
+                                       .rank = rank,
+                                       .size = 2,
+                                       .timeout = kStep,
+                                       .connect_timeout = kStep}));
+  });
+  results["shared_memory"] = attempt([&] {
+    check_sum(*make_shared_memory_communicator({.rendezvous = &store,
+                                                .rank = rank,
+                                                .size = 2,
+                                                .timeout = kStep,
+                                                // The other may still be waiting for Gloo.
+                                                .connect_timeout = 3 * kStep}));
+  });
+  return results;
+}
+
+// The process that is rank 1; killed when it has not ended by itself.
+class Second {
+ public:
+  explicit Second(const std::string& address) {
+    std::vector<std::string> words = {"/proc/self/exe", "--second", address};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    // Standard output carries our facts alone.
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    const int code = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (code != 0) {
+      pid_ = -1;
+      throw from_errno(code, "cannot start a second process", "raise the limit: ulimit -u");
+    }
+  }
+  ~Second() {
+    if (pid_ < 0) return;
+    const auto deadline = steady_clock::now() + std::chrono::seconds(3);
+    while (!ended() && steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    while (pid_ > 0 && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  Second(const Second&) = delete;
+  Second& operator=(const Second&) = delete;
+
+  bool ended() {
+    if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
+    return pid_ < 0;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+}  // namespace
+
+json talk() {
+  json results = {{"coordinator", skipped()}, {"gloo", skipped()}, {"shared_memory", skipped()}};
+  results["coordinator"] = attempt([&] {
+    control::ServerOptions options;
+    options.address = "127.0.0.1:0";
+    for (int rank = 0; rank < 2; ++rank) {
+      options.group.roster.push_back({fmt::format("worker:{}", rank), "127.0.0.1:0"});
+    }
+    control::CoordinatorServer server(options);
+    Second second(server.address());
+    const auto client = join(server.address(), 0);
+    json own = try_transports(*client, 0);
+    const json other = json::parse(client->get("doctor/results", kJoinSeconds));
+    for (const auto& [transport, result] : own.items()) {
+      // The side that failed first knows best; without knowing which, ours is as good.
+      results[transport] = result.at("state") == "ok" ? other.at(transport) : result;
+    }
+    client->done();
+    client->close();
+    server.stop(2);
+  });
+  return results;
+}
+
+int talk_as_second(const std::string& coordinator) {
+  const json result = attempt([&] {
+    const auto client = join(coordinator, 1);
+    client->set("doctor/results", try_transports(*client, 1).dump());
+    client->done();
+    client->close();
+  });
+  if (result.at("state") == "ok") return 0;
+  fmt::print(stderr, "second process: {}\n", result.at("error").get<std::string>());
+  return 1;
+}
+
+}  // namespace muster::probe

@@ -1,0 +1,53 @@
+# LibTorch: Debian's, or another one by CMAKE_PREFIX_PATH (an unpacked archive, or the folder of a Python package;
+# CPU or CUDA).
+#   muster_torch  what the tensor storey links
+#   muster_gloo   for the one source that talks to c10d's Gloo
+include(MusterTorchChecks)
+
+muster_check_torch_cuda(${Torch_ROOT} ${CMAKE_PREFIX_PATH} $ENV{CMAKE_PREFIX_PATH})
+find_package(Torch QUIET)
+if(NOT Torch_FOUND)
+  message(FATAL_ERROR "there is no LibTorch here.\n"
+    "hint: Debian: apt-get install libtorch-dev; elsewhere: unpack LibTorch and configure with "
+    "-DCMAKE_PREFIX_PATH=FOLDER_OF_LIBTORCH")
+endif()
+muster_check_torch_abi("${TORCH_CXX_FLAGS}" ${TORCH_INSTALL_PREFIX})
+if(MUSTER_CONTROL_PLANE)
+  get_target_property(muster_torch_cpu torch_cpu LOCATION)
+  muster_check_torch_protobuf(${muster_torch_cpu})
+endif()
+message(STATUS "LibTorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
+
+# Its targets, not TORCH_LIBRARIES: those name files, and may be another LibTorch's that is installed too.
+add_library(muster_torch INTERFACE)
+target_link_libraries(muster_torch INTERFACE fmt::fmt nlohmann_json::nlohmann_json torch torch_library)
+target_include_directories(muster_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+
+# Gloo itself is inside LibTorch, or Debian's library that LibTorch links; its headers are seldom beside LibTorch's.
+if(MUSTER_CONTROL_PLANE)
+  if(NOT EXISTS ${TORCH_INSTALL_PREFIX}/include/torch/csrc/distributed/c10d/ProcessGroupGloo.hpp)
+    message(FATAL_ERROR "the LibTorch in ${TORCH_INSTALL_PREFIX} was built without Gloo, through which workers on "
+      "several machines talk.\n"
+      "hint: take one built with USE_DISTRIBUTED and USE_GLOO, or build without it: -DMUSTER_CONTROL_PLANE=OFF")
+  endif()
+  find_path(MUSTER_GLOO_DIR gloo/algorithm.h HINTS ${TORCH_INSTALL_PREFIX}/include)
+  if(NOT MUSTER_GLOO_DIR)
+    message(FATAL_ERROR "Gloo's headers are not here, and the LibTorch in ${TORCH_INSTALL_PREFIX} does not bring them.\n"
+      "hint: install them (Debian: libgloo-dev) or name their folder, -DMUSTER_GLOO_DIR=FOLDER; or build without "
+      "messages between machines: -DMUSTER_CONTROL_PLANE=OFF")
+  endif()
+  add_library(muster_gloo INTERFACE)
+  target_include_directories(muster_gloo SYSTEM INTERFACE ${MUSTER_GLOO_DIR})
+  target_compile_definitions(muster_gloo INTERFACE USE_C10D_GLOO)
+endif()
+
+# Installed programs find a LibTorch that is not the system's.
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+
+# RPATH, not RUNPATH: the BLAS is loaded by LibTorch, and only RPATH reaches a library's own
+# dependencies. The OpenMP build is five times faster than the reference BLAS.
+find_path(MUSTER_OPENBLAS_DIR libblas.so.3
+          PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
+if(MUSTER_OPENBLAS_DIR)
+  target_link_options(muster_torch INTERFACE -Wl,--disable-new-dtags,-rpath,${MUSTER_OPENBLAS_DIR})
+endif()

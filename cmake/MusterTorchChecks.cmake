@@ -1,0 +1,48 @@
+# What is wrong with a LibTorch that programs would only notice later, said when it is configured.
+# tests/torch_checks asks the checks one by one.
+
+# muster_check_torch_abi(FLAGS WHERE): the C++ ABI of the standard library, by the flags LibTorch asks for.
+function(muster_check_torch_abi flags where)
+  if(flags MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
+    message(FATAL_ERROR "not supported: the LibTorch in ${where} was built with the old C++ ABI "
+      "(_GLIBCXX_USE_CXX11_ABI=0). The other libraries of this machine were not, and nothing would link.\n"
+      "hint: take the archive with cxx11-abi in its name, or a version whose builds all have the new ABI")
+  endif()
+endfunction()
+
+# muster_check_torch_protobuf(LIBRARY): two protobufs that see each other's names write over each other.
+function(muster_check_torch_protobuf library)
+  execute_process(COMMAND ${CMAKE_NM} -D --defined-only ${library}
+    OUTPUT_VARIABLE symbols ERROR_VARIABLE problem RESULT_VARIABLE code)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "cannot read the symbols of ${library}: ${problem}"
+      "hint: install binutils, or name the program that reads them: -DCMAKE_NM=PROGRAM")
+  endif()
+  # Templates of protobuf's headers are in everything that uses it; this function is in protobuf alone.
+  if(symbols MATCHES "T _ZN6google8protobuf8internal13VerifyVersion")
+    message(FATAL_ERROR "not supported: ${library} exports the protobuf it carries, which would clash with the one "
+      "that gRPC uses: programs would crash.\n"
+      "hint: take a LibTorch that hides its protobuf or shares the system's (as Debian's libtorch-dev does), or "
+      "build without gRPC and protobuf: -DMUSTER_CONTROL_PLANE=OFF")
+  endif()
+endfunction()
+
+# muster_check_torch_cuda(PREFIX...): LibTorch's own message, when its CUDA toolkit is not there, says little.
+function(muster_check_torch_cuda)
+  foreach(prefix IN LISTS ARGN)
+    # A Python package names the folder of its CMake files as its prefix.
+    foreach(folder IN ITEMS ${prefix} ${prefix}/../..)
+      if(EXISTS ${folder}/lib/libtorch_cuda.so)
+        if(NOT DEFINED CUDAToolkit_FOUND)
+          find_package(CUDAToolkit QUIET)
+        endif()
+        if(NOT CUDAToolkit_FOUND)
+          message(FATAL_ERROR "the LibTorch in ${prefix} is a CUDA build, and there is no CUDA toolkit (nvcc) here.\n"
+            "hint: install the toolkit of its version, or name its folder (-DCUDAToolkit_ROOT=FOLDER), or take a CPU "
+            "build of LibTorch")
+        endif()
+        return()
+      endif()
+    endforeach()
+  endforeach()
+endfunction()

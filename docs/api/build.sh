@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# build.sh: the API reference of the tree in the current folder, to build/docs/html. Ends with 1 and the places when a
+# public header lacks a contract or says what Doxygen cannot follow.
+set -euo pipefail
+out=build/docs
+# The headers cmake --install puts into place, by the same two lists.
+not_public=$(sed -n 's|.*EXCLUDE REGEX "/(\(.*\))\\\\.h\$".*|\1|p' cmake/MusterInstall.cmake)
+if [ -z "$not_public" ]; then
+  printf 'error: cmake/MusterInstall.cmake no longer says which headers are not public\n' >&2
+  printf 'hint: teach docs/api/build.sh how it says it now\n' >&2
+  exit 2
+fi
+headers=(muster/*.h)
+while read -r folder; do
+  for header in muster/"$folder"/*.h; do
+    [[ ! -f $header || $header =~ /($not_public)\.h$ ]] || headers+=("$header")
+  done
+done < <(awk '/^[0-9]/ { print $2 }' FLOORS)
+
+rm -rf "$out"
+mkdir -p "$out"
+{
+  cat docs/api/Doxyfile
+  printf 'STRIP_FROM_PATH = %s\nSTRIP_FROM_INC_PATH = %s\n' "$PWD" "$PWD"
+  printf 'OUTPUT_DIRECTORY = %s\nWARN_LOGFILE = %s/warnings\n' "$out" "$out"
+  printf 'INPUT = docs/api/index.md docs/api/namespaces.dox %s\n' "${headers[*]}"
+} | doxygen - >"$out/log" 2>&1 || {
+  cat "$out/log" "$out/warnings" >&2
+  exit 1
+}
+
+failed=0
+awk -f docs/api/undocumented.awk "$out/warnings" | sed "s|^$PWD/||" | sort -u >"$out/missing"
+[ ! -s "$out/missing" ] || failed=1
+# Doxygen leaves out what stands in a namespace nobody described.
+while read -r namespace; do
+  if ! grep -qx "/\*\* .namespace $namespace" docs/api/namespaces.dox; then
+    printf 'docs/api/namespaces.dox: warning: %s is not described\n' "$namespace" >>"$out/missing"
+    failed=1
+  fi
+done < <(sed -n 's/^namespace \(muster[a-z_0-9: ]*\) {$/\1/p' "${headers[@]}" | sed 's/::inline v[0-9_]*//' |
+  grep -v internal | sort -u)
+# Every name on the start page is a link.
+while read -r name; do
+  if ! grep -qF ">$name</a>" "$out/html/index.html"; then
+    printf 'docs/api/index.md: warning: there is no %s\n' "$name" >>"$out/missing"
+    failed=1
+  fi
+done < <(grep -oE 'muster::[A-Za-z0-9_:]*[A-Za-z0-9_]' docs/api/index.md | sort -u)
+if [ $failed = 1 ]; then
+  cat "$out/missing" >&2
+  printf 'docs: FAILED, %d places\n' "$(wc -l <"$out/missing")" >&2
+  exit 1
+fi
+printf 'docs: %d headers, %s/html/index.html\n' ${#headers[@]} "$out"

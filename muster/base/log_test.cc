@@ -1,0 +1,99 @@
+#include "muster/base/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "muster/base/error_of.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using ::testing::ExitedWithCode;
+
+// Formats and terminals are looked at once in a process: each case is a process of its own.
+class LogDeathTest : public ::testing::Test {
+ protected:
+  LogDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(LogDeathTest, ALineHasALevelAndATime) {
+  EXPECT_EXIT(
+      {
+        log::warning("one");
+        log::warning_once("two");
+        log::warning_once("two");
+        log::debug("not this");
+        std::exit(0);
+      },
+      ExitedWithCode(0), "^W [0-9:]{8} one\nW [0-9:]{8} two\n$");
+}
+
+TEST_F(LogDeathTest, AStatusIsForThoseWhoSeeIt) {
+  EXPECT_EXIT(
+      {
+        log::status("nobody");
+        log::info("line");
+        std::exit(log::shows_status() ? 1 : 0);
+      },
+      ExitedWithCode(0), "^I [0-9:]{8} line\n$");
+  EXPECT_EXIT(
+      {
+        setenv("MUSTER_PROGRESS", "bar", 1);
+        setenv("COLUMNS", "6", 1);
+        log::status("─────────");
+        log::status("b");
+        log::info("line");
+        log::status("");
+        std::exit(0);
+      },
+      ExitedWithCode(0), "^─────\rb\r \rI [0-9:]{8} line\n$");
+}
+
+TEST_F(LogDeathTest, JsonIsForMachines) {
+  EXPECT_EXIT(
+      {
+        setenv("MUSTER_LOG_FORMAT", "json", 1);
+        setenv("MUSTER_PROGRESS", "bar", 1);
+        log::warning("a \"quote\" and \xff");
+        log::event("saved", {{"global_step", 7}}, "saved it");
+        log::status("not this");
+        std::exit(0);
+      },
+      ExitedWithCode(0),
+      "^\\{\"time\":\"20[0-9-]{8}T[0-9:.]{12}Z\",\"level\":\"warning\",\"message\":\"a "
+      "\\\\\"quote\\\\\" and \xEF\xBF\xBD\"\\}\n"
+      "\\{\"time\":\"[^\"]+\",\"level\":\"info\",\"event\":\"saved\",\"global_step\":7,"
+      "\"message\":\"saved it\"\\}\n$");
+}
+
+TEST_F(LogDeathTest, UnknownSettingsAreSaidAndIgnored) {
+  EXPECT_EXIT(
+      {
+        setenv("MUSTER_LOG_LEVEL", "loud", 1);
+        setenv("MUSTER_LOG_FORMAT", "xml", 1);
+        log::info("line");
+        std::exit(0);
+      },
+      ExitedWithCode(0),
+      "MUSTER_LOG_LEVEL is 'loud'.*\n.*MUSTER_LOG_FORMAT is 'xml'.*\nI [0-9:]{8} line\n$");
+  EXPECT_EXIT(
+      {
+        setenv("MUSTER_LOG_LEVEL", "WARNING", 1);
+        log::info("not this");
+        log::error("this");
+        std::exit(0);
+      },
+      ExitedWithCode(0), "^E [0-9:]{8} this\n$");
+}
+
+TEST(LogTest, FormatsHaveNames) {
+  EXPECT_EQ(log::parse_format("json"), log::Format::kJson);
+  EXPECT_EQ(log::parse_format("text"), log::Format::kText);
+  EXPECT_EQ(error_of([] { log::parse_format("xml"); }).kind(), ErrorKind::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

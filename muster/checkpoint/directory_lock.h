@@ -1,0 +1,30 @@
+// The right to write a model_dir: one program at a time. Thread safety: a value of one thread.
+//
+// It is a lock of the operating system on the file ".lock" in the directory, so it ends with the
+// process that holds it, however that ends. File systems without locks (some network ones) give
+// none: then two programs are not told apart, and one debug line says so.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace muster::inline v0_1 {
+
+class DirectoryLock {
+ public:
+  // `directory` must be there and local. Waits up to `wait` for another program to leave (one that
+  // was just stopped may still be ending), while `cancelled` is false. Throws Unavailable naming the
+  // process and machine that hold it.
+  explicit DirectoryLock(const std::string& directory,
+                         std::chrono::milliseconds wait = std::chrono::seconds(10),
+                         const std::function<bool()>& cancelled = {});
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,58 @@
+#include "muster/checkpoint/directory_lock.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+TEST(DirectoryLockTest, OneAtATime) {
+  TempDirectory directory;
+  {
+    const DirectoryLock lock(directory.path());
+    const Error error = error_of([&] { DirectoryLock(directory.path(), milliseconds(0)); });
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(error.message(), HasSubstr("is in use by process " + std::to_string(getpid())));
+  }
+  const DirectoryLock again(directory.path(), milliseconds(0));
+}
+
+TEST(DirectoryLockTest, EndsWithTheProcessThatHoldsIt) {
+  TempDirectory directory;
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const DirectoryLock lock(directory.path());
+    (void)!write(pipe_fds[1], "x", 1);
+    for (;;) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(pipe_fds[0], &byte, 1), 1);
+  const Error error = error_of([&] { DirectoryLock(directory.path(), milliseconds(0)); });
+  EXPECT_THAT(error.message(), HasSubstr("process " + std::to_string(child)));
+  int asked = 0;
+  error_of([&] {
+    DirectoryLock(directory.path(), std::chrono::hours(1), [&] { return ++asked == 3; });
+  });
+  EXPECT_EQ(asked, 3);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  const DirectoryLock lock(directory.path(), std::chrono::minutes(1));
+  close(pipe_fds[0]);
+  close(pipe_fds[1]);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

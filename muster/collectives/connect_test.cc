@@ -1,0 +1,74 @@
+#include "muster/collectives/connect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "muster/base/strings.h"
+#include "muster/collectives/communicator_suite.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Changes one word of what rank 1 says about itself: its host (0) or its socket (1).
+class TamperingStore : public MemoryStore {
+ public:
+  TamperingStore(int word, std::string value) : word_(word), value_(std::move(value)) {}
+  void set(const std::string& key, const std::string& value) override {
+    if (!key.ends_with("shared_memory/at/0")) return MemoryStore::set(key, value);
+    std::vector<std::string> words = split(value, ' ');
+    words[static_cast<size_t>(word_)] = (word_ == 0 ? "=" : "") + value_;
+    MemoryStore::set(key, join(words, " "));
+  }
+
+ private:
+  const int word_;
+  const std::string value_;
+};
+
+TEST(MakeCommunicator, SharesMemoryOnOneHostAndElseTakesGloo) {
+  MemoryStore here;
+  TamperingStore elsewhere(0, "another-host");
+  TamperingStore locked_away(1, "muster-nobody-listens-here");
+  for (const auto& [store, expected] :
+       {std::pair<KeyValueStore*, std::string>(&here, "shared memory"),
+        std::pair<KeyValueStore*, std::string>(&elsewhere, "gloo"),
+        std::pair<KeyValueStore*, std::string>(&locked_away, "gloo")}) {
+    testing::run_ranks(3, [&](int rank) {
+      auto group = make_communicator({.rendezvous = store, .rank = rank, .size = 3});
+      EXPECT_EQ(group->name(), expected);
+      Tensor buffer = uneven_values(rank, 999, kFloat32);
+      group->all_reduce(buffer).wait();
+      EXPECT_TRUE(same_bits(buffer, expected_sum(3, 999, kFloat32)));
+    });
+  }
+}
+
+TEST(MakeCommunicator, InsistsOnSharedMemoryWhenToldSo) {
+  TamperingStore elsewhere(0, "another-host");
+  testing::run_ranks(2, [&](int rank) {
+    try {
+      make_communicator({.transport = Transport::kSharedMemory,
+                         .rendezvous = &elsewhere,
+                         .rank = rank,
+                         .size = 2});
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(error.what(), HasSubstr("not on the same host"));
+    }
+  });
+}
+
+TEST(MakeCommunicator, KnowsItsTransportsByName) {
+  EXPECT_EQ(parse_transport("auto"), Transport::kAuto);
+  EXPECT_EQ(parse_transport("gloo"), Transport::kGloo);
+  EXPECT_EQ(parse_transport("shared_memory"), Transport::kSharedMemory);
+  EXPECT_EQ(parse_transport("carrier pigeon"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

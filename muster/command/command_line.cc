@@ -1,0 +1,312 @@
+#include "muster/command/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/command/nearest.h"
+
+namespace muster::inline v0_1::command {
+namespace {
+
+template <typename T>
+struct Inside {
+  using Type = T;
+};
+template <typename T>
+struct Inside<std::optional<T>> {
+  using Type = T;
+};
+
+template <typename T>
+constexpr bool kNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+
+template <typename T>
+std::string default_placeholder() {
+  if constexpr (!kNumber<T>) return "TEXT";
+  return std::is_integral_v<T> ? "INT" : "NUMBER";
+}
+
+std::string text_of(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value)
+                                                              : fmt::format("{}", value);
+}
+std::string text_of(const std::string& value) { return value; }
+std::string text_of(const std::optional<int64_t>& value) {
+  return value ? fmt::format("{}", *value) : std::string();
+}
+template <typename T>
+requires std::is_integral_v<T> std::string text_of(T value) { return fmt::format("{}", value); }
+
+// "a whole number more than 0". `widest`: the type's own bounds are part of it.
+template <typename T>
+std::string allowed(FlagLimits limits, bool widest) {
+  if constexpr (!kNumber<T>) {
+    return "true or false";
+  } else {
+    std::string text = std::is_integral_v<T> ? "a whole number" : "a number";
+    const auto bound = [](const std::optional<double>& limit, T otherwise) {
+      return limit ? text_of(*limit) : text_of(otherwise);
+    };
+    const bool natural = std::is_unsigned_v<T>;
+    const std::string least = bound(limits.at_least, std::numeric_limits<T>::lowest());
+    const std::string most = bound(limits.at_most, std::numeric_limits<T>::max());
+    const bool below = limits.at_least.has_value() || natural || widest;
+    const bool above = limits.at_most.has_value() || widest;
+    if (limits.more_than) {
+      text += " more than " + text_of(*limits.more_than);
+      if (above) text += " and at most " + most;
+    } else if (below && above) {
+      text += fmt::format(" from {} to {}", least, most);
+    } else if (below) {
+      text += fmt::format(" of {} or more", least);
+    } else if (above) {
+      text += " of at most " + most;
+    }
+    return text;
+  }
+}
+
+bool within(double value, const FlagLimits& limits) {
+  return !(limits.more_than && value <= *limits.more_than) &&
+         !(limits.at_least && value < *limits.at_least) &&
+         !(limits.at_most && value > *limits.at_most);
+}
+
+// One word of a command line as the value of one variable.
+template <typename T>
+T convert(const std::string& shown, const std::string& text, const FlagLimits& limits,
+          const std::string& hint) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return text;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (text == "true" || text == "1") return true;
+    if (text == "false" || text == "0") return false;
+  } else {
+    T value{};
+    const char* end = text.data() + text.size();
+    const auto [stop, code] = std::from_chars(text.data(), end, value);
+    const bool read = code == std::errc() && stop == end && !text.empty();
+    if (read && std::isfinite(static_cast<double>(value))) {
+      if (within(static_cast<double>(value), limits)) return value;
+      throw invalid_argument(
+          fmt::format("{} is {}; it must be {}", shown, text, allowed<T>(limits, false)), hint);
+    }
+    // A number, but none this type can hold.
+    const std::optional<double> number = parse_double(text);
+    if (std::is_integral_v<T> && number && std::isfinite(*number) &&
+        text.find_first_not_of("-0123456789") == std::string::npos) {
+      throw invalid_argument(fmt::format("{} is {}; it must be {}", shown, text,
+                                         allowed<T>(limits, within(*number, limits))),
+                             hint);
+    }
+  }
+  throw invalid_argument(
+      fmt::format("{} is '{}'; it must be {}", shown, text, allowed<T>(limits, false)), hint);
+}
+
+std::string missing_value(const std::string& shown) { return shown + " needs a value"; }
+
+template <typename T>
+CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positional) {
+  using Value = typename Inside<T>::Type;
+  if (variable == nullptr) {
+    throw invalid_argument(fmt::format("the flag {} has no variable to set", flag.name),
+                           "give it the address of one");
+  }
+  const std::string placeholder =
+      flag.placeholder.empty() ? default_placeholder<Value>() : flag.placeholder;
+  const std::string shown = positional ? flag.name : "--" + flag.name;
+  const bool is_switch = std::is_same_v<T, bool>;
+  const std::string text = is_switch ? std::string() : text_of(*variable);
+  // What stands behind every mistake with this flag: what it means.
+  const std::string hint = fmt::format("{}: {}{}", shown, flag.help,
+                                       text.empty() ? "" : fmt::format("; default {}", text));
+  const auto set = [=, limits = flag.limits](const CLI::results_t& given) {
+    if (given.size() > 1) {
+      throw invalid_argument(is_switch
+                                 ? shown + " is given twice"
+                                 : fmt::format("{} is given twice: {}", shown, join_quoted(given)),
+                             "give it once");
+    }
+    // CLI11 takes the next word as the value, whatever it is.
+    if (given.front().empty() || given.front().starts_with("--")) {
+      const std::string next = given.front().empty() ? "" : ", and is followed by " + given.front();
+      throw invalid_argument(missing_value(shown) + next, hint);
+    }
+    *variable = convert<Value>(shown, given.front(), limits, hint);
+    return true;
+  };
+  CLI::Option* option = nullptr;
+  try {
+    option = app.add_option(shown, set, flag.help);
+  } catch (const CLI::OptionAlreadyAdded&) {
+    throw invalid_argument(fmt::format("{} has two flags of the name {}", full_name(app), shown),
+                           "give one of them another name");
+  }
+  option->type_name(positional || is_switch ? "" : placeholder)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  if (is_switch) option->expected(0);
+  if (!text.empty()) option->default_str(text);
+  return option;
+}
+
+CLI::Option* add(CLI::App& app, const Flag& flag, bool positional) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  if (flag.name.empty() || flag.name.front() == '-' ||
+      flag.name.find_first_not_of(kAllowed) != std::string::npos) {
+    throw invalid_argument(fmt::format("'{}' cannot be the name of a flag", flag.name),
+                           "use letters, digits, '_' and '-', and no dashes in front");
+  }
+  return std::visit([&](auto* variable) { return add_as(app, flag, variable, positional); },
+                    flag.value);
+}
+
+// The command that was chosen: the last one of "muster data digits".
+const CLI::App& chosen(const CLI::App& app) {
+  const CLI::App* at = &app;
+  for (auto next = at->get_subcommands(); !next.empty(); next = at->get_subcommands()) {
+    at = next.front();
+  }
+  return *at;
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<std::string> names_of(const std::vector<const CLI::App*>& apps) {
+  std::vector<std::string> names;
+  for (const CLI::App* app : apps) names.push_back(app->get_name());
+  return names;
+}
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back(name);
+  }
+  return flags;
+}
+
+// A command below `app` that has `flag`.
+const CLI::App* owner_of(const CLI::App& app, const std::string& flag) {
+  for (const CLI::App* command : commands_of(app)) {
+    if (command->get_option_no_throw("--" + flag) != nullptr) return command;
+    if (const CLI::App* owner = owner_of(*command, flag)) return owner;
+  }
+  return nullptr;
+}
+
+std::string more_help(const CLI::App& app) {
+  return full_name(app) + " --help shows what there is";
+}
+
+[[noreturn]] void throw_unknown_flag(const CLI::App& app, const std::string& word) {
+  const std::string flag = word.substr(0, word.find('='));
+  const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  const std::string message = fmt::format("{} is not a flag of {}", flag, full_name(app));
+  if (const CLI::App* owner = owner_of(app, name)) {
+    throw invalid_argument(message,
+                           fmt::format("it is one of {}: write it behind that", full_name(*owner)));
+  }
+  const std::optional<std::string> near = nearest(name, flags_of(app));
+  throw invalid_argument(
+      message, (near ? fmt::format("did you mean --{}? ", *near) : std::string()) + more_help(app));
+}
+
+[[noreturn]] void throw_surplus(const CLI::App& app, const std::string& word,
+                                const SurplusHint& surplus_hint) {
+  const std::vector<std::string> commands = names_of(commands_of(app));
+  if (commands.empty()) {
+    std::string hint = surplus_hint ? surplus_hint(full_name(app), word) : std::string();
+    if (hint.empty()) hint = "flags begin with two dashes; " + more_help(app);
+    throw invalid_argument(fmt::format("{} has no use for '{}'", full_name(app), word), hint);
+  }
+  const std::optional<std::string> near = nearest(word, commands);
+  throw invalid_argument(
+      fmt::format("there is no command '{}' in {}", word, full_name(app)),
+      near ? fmt::format("did you mean {} {}? {}", full_name(app), *near, more_help(app))
+           : "take one of: " + join(commands, ", "));
+}
+
+// The first word nobody knew, if any.
+void check_extras(const CLI::App& app, const SurplusHint& surplus_hint) {
+  for (const CLI::App* at = &app;; at = at->get_subcommands().front()) {
+    for (const std::string& word : at->remaining()) {
+      if (word.starts_with("-") && word.size() > 1 && word != "--") throw_unknown_flag(*at, word);
+      if (word != "--") throw_surplus(*at, word, surplus_hint);
+    }
+    if (at->get_subcommands().empty()) return;
+  }
+}
+
+// What is required of the command that was chosen, and missing.
+void check_required(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_required() || option->count() > 0) continue;
+    const std::string value = option->get_positional() ? "" : "=" + option->get_type_name();
+    throw invalid_argument(fmt::format("{} needs {}{}", full_name(app), option->get_name(), value),
+                           fmt::format("{}: {}", option->get_name(), option->get_description()));
+  }
+  if (app.get_require_subcommand_min() > 0 && app.get_subcommands().empty()) {
+    throw invalid_argument(full_name(app) + " needs a command",
+                           fmt::format("take one of: {}; {} --help says more",
+                                       join(names_of(commands_of(app)), ", "), full_name(app)));
+  }
+}
+
+void allow_extras(CLI::App& app) {
+  app.allow_extras();
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    allow_extras(*command);
+  }
+}
+
+}  // namespace
+
+CLI::Option* add_flag(CLI::App& app, const Flag& flag) { return add(app, flag, false); }
+CLI::Option* add_argument(CLI::App& app, const Flag& flag) { return add(app, flag, true); }
+
+std::string full_name(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
+}
+
+bool parse(CLI::App& app, std::vector<std::string> words, const SurplusHint& surplus_hint) {
+  // CLI11 would report them without saying what there is.
+  allow_extras(app);
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help, --version
+      app.exit(error);
+      return false;
+    }
+    check_extras(app, surplus_hint);
+    const CLI::App& command = chosen(app);
+    check_required(command);
+    // The flag whose value is missing begins the message of CLI11.
+    const std::string text = error.what();
+    const std::string name = text.substr(0, text.find(':'));
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option != nullptr && dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+      throw invalid_argument(missing_value(name),
+                             fmt::format("{}: {}", name, option->get_description()));
+    }
+    throw invalid_argument(text, more_help(command));
+  }
+  check_extras(app, surplus_hint);
+  return true;
+}
+
+}  // namespace muster::inline v0_1::command

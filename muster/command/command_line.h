@@ -1,0 +1,37 @@
+// Command lines: CLI11 reads the words and prints the help; what is wrong with them is said as an
+// Error that names the word, what is allowed, and what to write instead. Thread safety: one thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "muster/command/flag.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace muster::inline v0_1::command {
+
+// Adds --name to a program or one of its commands. Throws InvalidArgument for a name that cannot be
+// or is there already, and for a null variable. When words are parsed, it throws InvalidArgument
+// for a value that does not fit, a missing value, and a flag that is given twice.
+CLI::Option* add_flag(CLI::App& app, const Flag& flag);
+// The same for a word without a flag: PATH in `inspect checkpoint PATH`.
+CLI::Option* add_argument(CLI::App& app, const Flag& flag);
+
+// "muster data digits" for a command, "muster" for the program.
+std::string full_name(const CLI::App& app);
+
+// What to do about a word that `command` (its full name) has no use for; "" for the usual hint.
+using SurplusHint = std::function<std::string(const std::string& command, const std::string& word)>;
+
+// Reads `words`, which do not begin with the program's name. False: --help or --version was asked
+// for, and is printed. Throws InvalidArgument for an unknown flag or command, a word too many, and
+// what is required but missing; the hint names the nearest word there is.
+[[nodiscard]] bool parse(CLI::App& app, std::vector<std::string> words,
+                         const SurplusHint& surplus_hint = {});
+
+}  // namespace muster::inline v0_1::command

@@ -1,0 +1,60 @@
+#include "muster/command/nearest.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace muster::inline v0_1::command {
+namespace {
+
+std::string plain(std::string_view word) {
+  std::string text(word);
+  for (char& letter : text) {
+    letter =
+        letter == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return text;
+}
+
+// Letters to leave out, add, change or swap with a neighbour (optimal string alignment).
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        cost[i][j] = i + j;
+        continue;
+      }
+      const size_t change = cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return cost[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known) {
+  const std::string wanted = plain(word);
+  if (wanted.empty()) return std::nullopt;
+  const size_t most = std::max<size_t>(1, wanted.size() / 3);
+  std::optional<std::string> found;
+  size_t least = most + 1;
+  for (const std::string& candidate : known) {
+    const size_t apart = distance(wanted, plain(candidate));
+    if (apart >= least) continue;
+    least = apart;
+    found = candidate;
+  }
+  if (found) return found;
+  for (const std::string& candidate : known) {
+    if (!plain(candidate).starts_with(wanted)) continue;
+    if (found) return std::nullopt;
+    found = candidate;
+  }
+  return found;
+}
+
+}  // namespace muster::inline v0_1::command

@@ -1,0 +1,16 @@
+// Where MultiWorkerMirrored begins: multi_worker_mirrored.cc over the control plane, or
+// without_control_plane.cc, which says that there is none.
+#pragma once
+
+#include <memory>
+
+#include "muster/distribute/strategy.h"
+
+namespace muster::inline v0_1::distribute {
+
+// This task's session in a cluster of several workers. Throws as Strategy::start(); InvalidArgument
+// in a build without the control plane.
+std::unique_ptr<Session> start_multi_worker(const StartOptions& start,
+                                            const CommunicationOptions& options);
+
+}  // namespace muster::inline v0_1::distribute

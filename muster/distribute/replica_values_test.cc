@@ -1,0 +1,197 @@
+// Variables of which each replica keeps its own value until a checkpoint reads them.
+#include "muster/distribute/replica_values.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mutex>
+
+#include "muster/base/error.h"
+#include "muster/base/error_of.h"
+#include "muster/distribute/strategy.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::LocalCluster;
+using testing::run_ranks;
+
+VariableSpec on_read(const std::string& name, VariableAggregation aggregation,
+                     DType dtype = kFloat32) {
+  return {
+      .name = name,
+      .shape = {2},
+      .dtype = dtype,
+      .initializer = [](const Shape& shape, DType dtype,
+                        RandomKey) { return torch::full(shape, 3, torch::TensorOptions(dtype)); },
+      .trainable = false,
+      .synchronization = VariableSynchronization::kOnRead,
+      .aggregation = aggregation};
+}
+
+TEST(ReplicaValuesTest, AggregateAndSpreadFollowTheAggregation) {
+  const Tensor values = torch::tensor({{1.0f, 2.0f}, {3.0f, 6.0f}});
+  const struct {
+    VariableAggregation aggregation;
+    Tensor one, spread;
+  } cases[] = {
+      {VariableAggregation::kMean, torch::tensor({2.0f, 4.0f}),
+       torch::tensor({{2.0f, 4.0f}, {2.0f, 4.0f}})},
+      {VariableAggregation::kSum, torch::tensor({4.0f, 8.0f}),
+       torch::tensor({{4.0f, 8.0f}, {0.0f, 0.0f}})},
+      {VariableAggregation::kOnlyFirstReplica, torch::tensor({1.0f, 2.0f}),
+       torch::tensor({{1.0f, 2.0f}, {1.0f, 2.0f}})},
+      {VariableAggregation::kNone, torch::tensor({1.0f, 2.0f}),
+       torch::tensor({{1.0f, 2.0f}, {1.0f, 2.0f}})},
+  };
+  for (const auto& law : cases) {
+    const VariableSpec spec = on_read("v", law.aggregation);
+    const Tensor one = aggregate(spec, values);
+    EXPECT_TRUE(one.equal(law.one)) << one;
+    EXPECT_TRUE(spread(spec, one, 2).equal(law.spread));
+    EXPECT_TRUE(aggregate(spec, spread(spec, one, 2)).equal(one));
+  }
+}
+
+TEST(ReplicaValuesTest, WhatCannotBeReadIsRefused) {
+  VariableTable table(0);
+  const auto message = [&](const VariableSpec& spec) {
+    const Error error = error_of([&] { table.get_or_create(spec); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    return error.message();
+  };
+  VariableSpec trains = on_read("v", VariableAggregation::kMean);
+  trains.trainable = true;
+  EXPECT_THAT(message(trains),
+              HasSubstr("v float32[2] trains, and its synchronization is kOnRead"));
+  EXPECT_THAT(message(on_read("n", VariableAggregation::kMean, kInt64)),
+              HasSubstr("n int64[2] holds whole numbers"));
+  table.get_or_create(on_read("n", VariableAggregation::kSum, kInt64));
+}
+
+TEST(ReplicaValuesTest, TheBuildPassLeavesNoTrace) {
+  VariableTable table(0);
+  Variable& moving = table.get_or_create(on_read("moving", VariableAggregation::kMean));
+  moving.value().add_(1);
+  table.seal();
+  EXPECT_TRUE(moving.value().equal(torch::full({2}, 3.0f)));
+  moving.value().add_(1);
+  table.seal();
+  EXPECT_TRUE(moving.value().equal(torch::full({2}, 4.0f)));
+}
+
+// --- over replicas -------------------------------------------------------------------------------
+
+struct TwoSteps {
+  std::map<std::string, Tensor> checkpoint;              // to start from; empty: fresh
+  std::map<std::string, Tensor> saved;                   // the chief's
+  std::vector<std::map<std::string, Tensor>> kept = {};  // by replica
+};
+
+// Every replica adds its rank + 1 in each of two steps.
+TwoSteps two_steps(int replicas, std::map<std::string, Tensor> checkpoint = {}) {
+  TwoSteps run{.checkpoint = std::move(checkpoint)};
+  run.kept.resize(static_cast<size_t>(replicas));
+  const std::vector<VariableSpec> specs{
+      on_read("mean", VariableAggregation::kMean),
+      on_read("sum", VariableAggregation::kSum, kInt64),
+      on_read("first", VariableAggregation::kOnlyFirstReplica, kInt32)};
+  const auto body = [&](Session& session, int rank) {
+    const auto sgd = optim::sgd();
+    const Tensor& weight =
+        session.variables()
+            .get_or_create({.name = "w",
+                            .shape = {1},
+                            .initializer = [](const Shape& shape, DType,
+                                              RandomKey) { return torch::ones(shape); }})
+            .value();
+    for (const VariableSpec& spec : specs) session.variables().get_or_create(spec);
+    session.finish_build(sgd.minimize(torch::zeros({})));
+    if (session.is_chief() && !run.checkpoint.empty()) {
+      session.take_replica_values(run.checkpoint);
+      torch::NoGradGuard no_grad;
+      for (const auto& [name, tensor] : session.state())
+        Tensor(tensor).copy_(run.checkpoint.at(name));
+    }
+    session.share_state("");
+    for (int step = 0; step < 2; ++step) {
+      for (const VariableSpec& spec : specs)
+        session.variables().find(spec.name)->value().add_(rank + 1);
+      const Tensor loss = weight.sum();
+      const auto op = sgd.minimize(loss);
+      session.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
+    }
+    auto saved = session.checkpoint_state();
+    for (auto& [name, tensor] : saved) tensor = tensor.detach().clone();
+    for (const VariableSpec& spec : specs) {
+      run.kept[static_cast<size_t>(rank)][spec.name] =
+          session.variables().find(spec.name)->value().clone();
+    }
+    if (session.is_chief()) run.saved = std::move(saved);
+    session.finish();
+  };
+  const LocalCluster cluster(replicas);
+  const StrategyPtr strategy = replicas == 1 ? one_device() : multi_worker_mirrored();
+  run_ranks(replicas, [&](int rank) {
+    StartOptions start{.join_timeout = 30};
+    if (replicas > 1) {
+      start.cluster =
+          cluster::resolve_cluster(cluster.environment(rank), {.worker_zero_may_be_chief = true});
+    }
+    const auto session = strategy->start(start);
+    try {
+      body(*session, rank);
+    } catch (const Error& error) {
+      session->fail(error);
+      throw;
+    }
+  });
+  return run;
+}
+
+void expect_all(const Tensor& tensor, double value, const std::string& what) {
+  EXPECT_TRUE(tensor.to(kFloat64).eq(value).all().item<bool>()) << what << "\n" << tensor;
+}
+
+TEST(MultiWorkerReplicaValuesTest, ACheckpointHoldsOneValueAndEveryReplicas) {
+  const TwoSteps run = two_steps(2);
+  // 3 + 2 * 1 and 3 + 2 * 2; a sum starts on the chief.
+  expect_all(run.saved.at("mean"), 6, "mean");
+  expect_all(run.saved.at("sum"), 3 + 2 + 4, "sum");
+  expect_all(run.saved.at("first"), 5, "first");
+  expect_all(run.saved.at("mean/replicas")[0], 5, "mean of replica 0");
+  expect_all(run.saved.at("mean/replicas")[1], 7, "mean of replica 1");
+  expect_all(run.kept[1].at("first"), 7, "first of replica 1");
+  expect_all(run.kept[1].at("sum"), 4, "sum of replica 1");
+  EXPECT_EQ(run.saved.at("sum/replicas").scalar_type(), kInt64);
+}
+
+TEST(MultiWorkerReplicaValuesTest, AsManyReplicasContinueWithTheirOwn) {
+  const TwoSteps run = two_steps(2, two_steps(2).saved);
+  expect_all(run.kept[0].at("mean"), 3 + 4, "mean of replica 0");
+  expect_all(run.kept[1].at("mean"), 3 + 8, "mean of replica 1");
+  expect_all(run.kept[1].at("first"), 3 + 8, "first of replica 1");
+  expect_all(run.saved.at("sum"), 3 + 4 + 8, "sum");
+  EXPECT_EQ(run.checkpoint.count("mean/replicas"), 0u);
+}
+
+TEST(MultiWorkerReplicaValuesTest, AnotherNumberContinuesFromTheOneValue) {
+  const auto two = two_steps(2).saved;
+  const TwoSteps three = two_steps(3, two);
+  for (int rank = 0; rank < 3; ++rank) {
+    expect_all(three.kept[static_cast<size_t>(rank)].at("mean"), 6 + 2 * (rank + 1), "mean");
+    expect_all(three.kept[static_cast<size_t>(rank)].at("first"), 5 + 2 * (rank + 1), "first");
+  }
+  expect_all(three.saved.at("sum"), 9 + 2 * (1 + 2 + 3), "sum");
+  const TwoSteps one = two_steps(1, two);
+  expect_all(one.saved.at("mean"), 6 + 2, "mean");
+  expect_all(one.saved.at("sum"), 9 + 2, "sum");
+  EXPECT_EQ(one.saved.count("mean/replicas"), 0u);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::distribute

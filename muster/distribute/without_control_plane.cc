@@ -1,0 +1,19 @@
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/distribute/internal/start_multi_worker.h"
+
+namespace muster::inline v0_1::distribute {
+
+std::unique_ptr<Session> start_multi_worker(const StartOptions& start,
+                                            const CommunicationOptions& /*options*/) {
+  throw invalid_argument(
+      fmt::format(
+          "not supported: TF_CONFIG describes {} workers, and this Muster was built without "
+          "its control plane (MUSTER_CONTROL_PLANE=OFF), through which workers meet",
+          start.cluster.num_workers),
+      "build Muster with -DMUSTER_CONTROL_PLANE=ON, which needs gRPC; or unset TF_CONFIG to train "
+      "in one process");
+}
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,109 @@
+// Modules of LibTorch in model functions. Opt-in: this header includes LibTorch's modules, which
+// <muster/muster.h> does not. Thread safety: as ModelContext.
+//
+//   struct Net : torch::nn::Module { ... Tensor forward(Tensor x); };
+//
+//   auto net = torch_module<Net>(context, "net", /*hidden=*/64);  // made at the first call
+//   Tensor logits = net->forward(images);
+//
+// - Parameters and buffers are variables, "net/fc1/weight" for LibTorch's "fc1.weight": optimizers,
+//   filters, checkpoints and strategies treat them like all others. Initial values are those the
+//   module has when it is made; loading weights into it there works (torch::load). In evaluation
+//   and prediction they are the checkpoint's.
+// - Every torch_module() call puts the module into the context's mode, train() or eval(). What is
+// to
+//   stay in another one is set after it, or overrides train().
+// - What a module draws from LibTorch's default generator, when it is made and while it is used, is
+//   a function of (seed, name), then also of step, replica and call: the same seed gives the same
+//   bits. The generator is put back afterwards.
+// - Statistics (BatchNorm's running_mean and running_var) are each replica's own, of its part of
+//   the batch. A checkpoint holds their mean, for evaluation, and each replica's, to continue with.
+//   Counts (num_batches_tracked) are the chief's. Batches of zero rows leave both as they are.
+// - Parameters and buffers are registered by the time the module is made, and neither converted nor
+//   replaced later: InvalidArgument otherwise. Buffers are changed in place.
+// - Every replica and mode has a module of its own; a tensor belongs to one module and name.
+// - Not supported: CUDA, sparse, quantised and complex tensors, training in other types than
+//   float32 and float64.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "muster/train/adopted_module.h"
+
+namespace muster::inline v0_1 {
+
+// A module of one replica and mode; valid as long as the context.
+template <typename Net>
+class TorchModule {
+ public:
+  // One use of the module, until the end of the expression it stands in.
+  class Use {
+   public:
+    Use(Net* net, RandomKey key) : generator_(key), net_(net) {}
+    Net* operator->() const { return net_; }
+
+   private:
+    SeededGenerator generator_;
+    Net* net_;
+  };
+
+  explicit TorchModule(const AdoptedModule& module) : module_(&module) {}
+
+  // net->encode(x): any member.
+  Use operator->() const { return Use(get().get(), module_->next_random_key()); }
+  // net(x) is net->forward(x).
+  template <typename... Args>
+  auto operator()(Args&&... args) const {
+    return operator->()->forward(std::forward<Args>(args)...);
+  }
+  // The module itself. What it draws when it is used this way is LibTorch's affair.
+  std::shared_ptr<Net> get() const { return std::static_pointer_cast<Net>(module_->typed()); }
+
+ private:
+  const AdoptedModule* module_;
+};
+
+// What `make` returned at the first call with this name, a std::shared_ptr to a module or a module
+// holder (torch::nn::Sequential): for modules that are built in pieces or loaded.
+template <typename Make>
+requires(!torch::detail::is_module_holder<Make>::value) &&
+    std::invocable<const Make&> auto torch_module(ModelContext& context, const std::string& name,
+                                                  const Make& make) {
+  using Pointer = std::invoke_result_t<const Make&>;
+  using Net = std::remove_reference_t<decltype(*std::declval<Pointer&>())>;
+  static_assert(std::is_base_of_v<torch::nn::Module, Net>,
+                "torch_module() needs a function that returns a torch::nn::Module");
+  return TorchModule<Net>(AdoptedModule::get(context, name, typeid(Net), [&make] {
+    Pointer made = make();
+    std::shared_ptr<Net> net;
+    if constexpr (torch::detail::is_module_holder<Pointer>::value) {
+      if (!made.is_empty()) net = made.ptr();
+    } else {
+      net = std::move(made);
+    }
+    return AdoptedModule::Made{net, net, typeid(Net)};
+  }));
+}
+
+// The module of class Net (or of holder Net) that the first call with this name made of `args`.
+template <typename Net, typename... Args>
+requires std::is_base_of_v<torch::nn::Module, Net> ||
+    torch::detail::is_module_holder<Net>::value auto
+    torch_module(ModelContext& context, const std::string& name, const Args&... args) {
+  return torch_module(context, name, [&] {
+    if constexpr (torch::detail::is_module_holder<Net>::value) {
+      return Net(args...);
+    } else {
+      return std::make_shared<Net>(args...);
+    }
+  });
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,48 @@
+#include "muster/train/model_call.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/train/model_context.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+// The first paragraph: what follows is for LibTorch's own developers.
+std::string first_lines(const std::string& text) {
+  return text.substr(0, text.find("\nException raised from"));
+}
+
+std::string place(std::string_view where, int64_t number, Mode mode) {
+  return number < 0 ? fmt::format("{} (mode {})", where, to_string(mode))
+                    : fmt::format("{} {} (mode {})", where, number, to_string(mode));
+}
+
+Error converted(const c10::Error& error, const Batch& batch, const std::string& place) {
+  const std::string said = first_lines(error.what_without_backtrace());
+  const std::string message = fmt::format("the model function failed {}: {}", place, said);
+  if (said.find("DefaultCPUAllocator") != std::string::npos) {
+    return internal_error(message, "use a smaller batch or a machine with more memory");
+  }
+  std::string form = "it was given features " + batch.features.element().describe();
+  if (batch.labels.defined()) form += ", labels " + batch.labels.element().describe();
+  return invalid_argument(message, form);
+}
+
+}  // namespace
+
+EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
+                         ModelContext& context, std::string_view where, int64_t number) {
+  try {
+    EstimatorSpec spec = model_fn(batch.features, batch.labels, mode, context);
+    spec.validate(mode);
+    return spec;
+  } catch (const Error& error) {
+    throw error.with_detail(place(where, number, mode));
+  } catch (const c10::Error& error) {
+    throw converted(error, batch, place(where, number, mode));
+  }
+}
+
+}  // namespace muster::inline v0_1

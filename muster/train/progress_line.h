@@ -1,0 +1,33 @@
+// How far a run is, as one line. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace muster::inline v0_1 {
+
+// What a progress line tells.
+struct ProgressFacts {
+  int64_t step = 0;
+  int64_t last_step = -1;  // where the run will end; -1: unknown
+  double loss = 0;
+  std::map<std::string, double> metrics;
+  double examples_per_second = 0;  // 0: not known yet; then steps_per_second is not either
+  double steps_per_second = 0;
+
+  // -1 when it cannot be told.
+  double seconds_left() const;
+};
+
+// "step 200/1406 (14%)  loss 0.3121  accuracy 0.91  24310 examples/s  190.0 steps/s  0:06 left".
+std::string progress_line(const ProgressFacts& facts);
+
+// The same with a bar, for a terminal of that many columns: "step 200/1406 ━━╸───── 14%  loss ...".
+// Without `unicode`, of # and -. What has no room is left out from the right, the time left last.
+std::string progress_bar(const ProgressFacts& facts, int columns, bool unicode);
+
+// Whether the locale of this process says that its terminal reads UTF-8 (LC_ALL, LC_CTYPE, LANG).
+bool terminal_reads_unicode();
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,386 @@
+#include "tests/docs/shown.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <regex>
+#include <stdexcept>
+
+namespace muster::docs {
+namespace {
+
+constexpr std::string_view kDots = "…";
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::string trimmed(const std::string& line) {
+  const size_t begin = line.find_first_not_of(" \t");
+  return begin == std::string::npos ? ""
+                                    : line.substr(begin, line.find_last_not_of(" \t") - begin + 1);
+}
+
+bool is_gap(const std::string& line) { return trimmed(line) == kDots; }
+
+// A line without what is another each time.
+std::string settled(const std::string& line) {
+  static const std::vector<std::pair<std::regex, std::string>> kVolatile = {
+      {std::regex(R"([\d.]+ examples/s +[\d.]+ steps/s)"), ""},
+      {std::regex(R"(\d+:\d\d left)"), ""},
+      {std::regex(R"(\d\d:\d\d:\d\d)"), "TIME"},
+      {std::regex(R"(\d{4}-\d\d-\d\d)"), "DATE"},
+      {std::regex(R"(, [\d.]+ s\))"), ", SECONDS)"},
+      {std::regex(R"((127\.0\.0\.1|localhost):\d+)"), "ADDRESS"},
+      {std::regex(R"(crc32c:[0-9a-f]+)"), "DIGEST"},
+      {std::regex(R"(taskset -c [\d,-]+)"), "CORES"},
+      {std::regex(R"(\s+)"), " "},
+  };
+  std::string text = line;
+  for (const auto& [pattern, word] : kVolatile) text = std::regex_replace(text, pattern, word);
+  return trimmed(text);
+}
+
+// Rows of tables of times and rates: only their names are compared.
+bool is_timing(const std::string& settled_line) {
+  static const std::regex kTiming(
+      R"(^(examples/sec|global_step/sec) .*|^(input|forward|backward|reduction|update|hooks|saving|evaluating|total) [\d.]+( [\d.]+%)?$)");
+  return std::regex_match(settled_line, kTiming);
+}
+
+struct Piece {
+  enum Kind { kText, kNumber, kAnything } kind = kText;
+  std::string text;
+};
+
+std::vector<Piece> pieces_of(const std::string& line) {
+  static const std::regex kNumber(R"(\d+(\.\d+)?([eE][-+]?\d+)?)");
+  std::vector<Piece> pieces;
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    if (rest.starts_with(kDots)) {
+      pieces.push_back({Piece::kAnything, std::string(kDots)});
+      rest.remove_prefix(kDots.size());
+      continue;
+    }
+    std::cmatch found;
+    if (std::regex_search(rest.data(), rest.data() + rest.size(), found, kNumber,
+                          std::regex_constants::match_continuous)) {
+      pieces.push_back({Piece::kNumber, found.str()});
+      rest.remove_prefix(found.length());
+      continue;
+    }
+    pieces.push_back({Piece::kText, std::string(rest.substr(0, 1))});
+    rest.remove_prefix(1);
+  }
+  return pieces;
+}
+
+bool is_whole(const std::string& number) {
+  return number.find_first_of(".eE") == std::string::npos;
+}
+
+bool near(const std::string& shown, const std::string& printed) {
+  if (is_whole(shown) && is_whole(printed)) return shown == printed;
+  const double a = std::strtod(shown.c_str(), nullptr);
+  const double b = std::strtod(printed.c_str(), nullptr);
+  return std::abs(a - b) <= std::max(0.01, 0.02 * std::max(std::abs(a), std::abs(b)));
+}
+
+// Whether the number at `index` says which task or how it ended; that holds wherever a run was
+// interrupted.
+bool is_name(const std::vector<Piece>& pieces, size_t index) {
+  std::string before;
+  for (size_t i = 0; i < index; ++i) before += pieces[i].text;
+  for (const char* word : {"worker ", "[worker ", "rank ", "code "}) {
+    if (before.ends_with(word)) return true;
+  }
+  return false;
+}
+
+class LineMatcher {
+ public:
+  LineMatcher(const std::string& shown, const std::string& printed, bool loose)
+      : loose_(loose || is_timing(settled(shown))),
+        shown_(pieces_of(settled(shown))),
+        printed_(pieces_of(settled(printed))) {}
+
+  bool matches(size_t i = 0, size_t j = 0) const {
+    for (; i < shown_.size(); ++i, ++j) {
+      if (shown_[i].kind == Piece::kAnything) {
+        for (size_t k = j; k <= printed_.size(); ++k) {
+          if (matches(i + 1, k)) return true;
+        }
+        return false;
+      }
+      if (j == printed_.size() || shown_[i].kind != printed_[j].kind) return false;
+      const bool any_number = loose_ && shown_[i].kind == Piece::kNumber && !is_name(shown_, i);
+      if (any_number) continue;
+      if (shown_[i].kind == Piece::kNumber ? !near(shown_[i].text, printed_[j].text)
+                                           : shown_[i].text != printed_[j].text) {
+        return false;
+      }
+    }
+    return j == printed_.size();
+  }
+
+ private:
+  bool loose_;
+  std::vector<Piece> shown_;
+  std::vector<Piece> printed_;
+};
+
+bool says_where(const std::string& line) {
+  static const std::regex kWhere("restored |stopped by |stopping |PeerLost|killed by | saved ");
+  return std::regex_search(line, kWhere);
+}
+
+// Line i of `shown` depends on where the run was interrupted.
+bool is_loose(const std::vector<std::string>& shown, size_t i, const CompareOptions& options) {
+  if (!options.interrupted) return false;
+  if (says_where(shown[i])) return true;
+  // The first step after going on.
+  return i > 0 && shown[i - 1].find("restored ") != std::string::npos &&
+         shown[i].find(" step ") != std::string::npos;
+}
+
+// Whose line it is: lines of one task, of one stream, keep their order.
+std::string source_of(const std::string& line) {
+  std::smatch found;
+  static const std::regex kTask(R"(^\[([^\]]+)\] )");
+  std::string source = std::regex_search(line, found, kTask) ? found[1].str() : "";
+  if (line.find("result: ") != std::string::npos) source += " result";
+  return source;
+}
+
+struct ShownLine {
+  std::string text;
+  bool gap = false;
+  bool loose = false;
+};
+
+// How far the shown lines of one source are found among the printed ones; all of them when it is
+// their number.
+size_t reach(const std::vector<ShownLine>& shown, const std::vector<std::string>& printed) {
+  std::vector<bool> here(printed.size() + 1, false);
+  here[0] = true;
+  size_t reached = 0;
+  for (size_t i = 0; i < shown.size(); ++i) {
+    std::vector<bool> next(printed.size() + 1, false);
+    for (size_t j = 0; j <= printed.size(); ++j) {
+      if (!here[j]) continue;
+      if (shown[i].gap) {
+        for (size_t k = j; k <= printed.size(); ++k) next[k] = true;
+        break;
+      }
+      if (j < printed.size() && LineMatcher(shown[i].text, printed[j], shown[i].loose).matches())
+        next[j + 1] = true;
+    }
+    here = next;
+    if (std::none_of(here.begin(), here.end(), [](bool x) { return x; })) return reached;
+    reached = i + 1;
+  }
+  return here.back() ? reached : reached - 1;
+}
+
+}  // namespace
+
+std::vector<Block> blocks(std::string_view document) {
+  std::vector<Block> found;
+  std::string before;
+  size_t at = 0;
+  int number = 0;
+  const std::vector<std::string> lines = lines_of(document);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    ++number;
+    at += line.size() + 1;
+    if (!line.starts_with("```")) {
+      before = line;
+      continue;
+    }
+    const std::string language = line.substr(3);
+    const std::string place = "line " + std::to_string(number);
+    if (language.empty())
+      throw std::invalid_argument(place + ": say what the block is: ```sh, ```text, ```cpp ...");
+    Block block{.commands = language == "sh", .line = number, .begin = at};
+    if (before.starts_with("<!-- ") && before.ends_with(" -->"))
+      block.directive = before.substr(5, before.size() - 9);
+    while (++i < lines.size() && lines[i] != "```") {
+      block.text += lines[i] + "\n";
+      at += lines[i].size() + 1;
+      ++number;
+    }
+    if (i == lines.size()) throw std::invalid_argument(place + ": the block does not end");
+    at += lines[i].size() + 1;
+    ++number;
+    before.clear();
+    if (language == "sh" || language == "text") found.push_back(block);
+  }
+  return found;
+}
+
+std::string argument(const Block& block, std::string_view key) {
+  std::string_view rest = block.directive;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find("; "), rest.size());
+    if (rest.starts_with(key)) return std::string(rest.substr(key.size(), end - key.size()));
+    rest.remove_prefix(std::min(end + 2, rest.size()));
+  }
+  return "";
+}
+
+std::string differences(std::string_view shown, std::string_view printed,
+                        const CompareOptions& options) {
+  const std::vector<std::string> shown_lines = lines_of(shown);
+  std::map<std::string, std::vector<ShownLine>> by_source;
+  std::map<std::string, std::vector<std::string>> printed_by_source;
+  bool gaps = false;
+  for (const std::string& line : lines_of(printed)) {
+    printed_by_source[source_of(line)].push_back(line);
+  }
+  for (const std::string& line : shown_lines) {
+    if (is_gap(line))
+      gaps = true;
+    else
+      by_source[source_of(line)];
+  }
+  for (size_t i = 0; i < shown_lines.size(); ++i) {
+    const bool gap = is_gap(shown_lines[i]);
+    for (auto& [source, lines] : by_source) {
+      if (gap || source == source_of(shown_lines[i]))
+        lines.push_back({shown_lines[i], gap, is_loose(shown_lines, i, options)});
+    }
+  }
+  const std::string both =
+      "\n--- shown:\n" + std::string(shown) + "--- printed:\n" + std::string(printed);
+  for (const auto& [source, lines] : by_source) {
+    const std::vector<std::string>& there = printed_by_source[source];
+    const size_t reached = reach(lines, there);
+    if (reached < lines.size()) return "not printed, or not there: " + lines[reached].text + both;
+  }
+  for (const auto& [source, lines] : printed_by_source) {
+    if (!gaps && !by_source.contains(source) && !lines.empty())
+      return "not shown: " + lines[0] + both;
+  }
+  return "";
+}
+
+namespace {
+
+// From 0 to 1: how much two lines say the same. Words count; numbers where there are no words, and
+// a little.
+double likeness(const std::string& shown, const std::string& printed, bool loose) {
+  if (LineMatcher(shown, printed, loose).matches()) return 1;
+  const auto parts = [](const std::string& line, const char* pattern) {
+    const std::regex part(pattern);
+    const std::string text = settled(line);
+    return std::vector<std::string>(std::sregex_token_iterator(text.begin(), text.end(), part), {});
+  };
+  const auto common = [&](const char* pattern) -> std::optional<double> {
+    const std::vector<std::string> a = parts(shown, pattern), b = parts(printed, pattern);
+    if (a.empty() && b.empty()) return std::nullopt;
+    std::vector<std::vector<int>> longest(a.size() + 1, std::vector<int>(b.size() + 1, 0));
+    for (size_t i = 0; i < a.size(); ++i) {
+      for (size_t j = 0; j < b.size(); ++j) {
+        longest[i + 1][j + 1] =
+            a[i] == b[j] ? longest[i][j] + 1 : std::max(longest[i][j + 1], longest[i + 1][j]);
+      }
+    }
+    return 2.0 * longest[a.size()][b.size()] / static_cast<double>(a.size() + b.size());
+  };
+  const std::optional<double> words = common("[A-Za-z_/:]+"), numbers = common("[0-9.]+");
+  if (!words || !numbers) return 0.99 * words.value_or(numbers.value_or(1));
+  return 0.94 * *words + 0.05 * *numbers;
+}
+
+// Where in `printed` the shown lines are now: in order, as alike as can be, and side by side where
+// they were.
+std::vector<size_t> placed(const std::vector<std::string>& shown, const std::vector<size_t>& kept,
+                           const std::vector<std::string>& printed, const CompareOptions& options) {
+  constexpr double kNever = -1e9;
+  const size_t lines = printed.size();
+  const auto apart = [](size_t skipped) {
+    return std::min(0.3, 0.05 * static_cast<double>(skipped));
+  };
+  std::vector<std::vector<double>> best(kept.size(), std::vector<double>(lines, kNever));
+  std::vector<std::vector<double>> like = best;
+  std::vector<std::vector<size_t>> from(kept.size(), std::vector<size_t>(lines, 0));
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const bool beside = i == 0 ? kept[i] == 0 : kept[i] == kept[i - 1] + 1;
+    for (size_t j = 0; j < lines; ++j) {
+      like[i][j] = likeness(shown[kept[i]], printed[j], is_loose(shown, kept[i], options));
+      if (i == 0) best[i][j] = like[i][j] - (beside ? apart(j) : 0);
+      for (size_t k = 0; i > 0 && k < j; ++k) {
+        const double sum = best[i - 1][k] + like[i][j] - (beside ? apart(j - k - 1) : 0);
+        if (sum > best[i][j]) {
+          best[i][j] = sum;
+          from[i][j] = k;
+        }
+      }
+    }
+  }
+  std::vector<size_t> place(kept.size());
+  if (kept.empty()) return place;
+  const bool to_the_end = kept.back() + 1 == shown.size();
+  double most = kNever;
+  for (size_t j = 0; j < lines; ++j) {
+    const double sum = best.back()[j] - (to_the_end ? apart(lines - 1 - j) : 0);
+    if (sum > most) {
+      most = sum;
+      place.back() = j;
+    }
+  }
+  for (size_t i = kept.size(); i-- > 0;) {
+    if (lines == 0 || like[i][place[i]] < 0.5)
+      throw std::invalid_argument("nothing that is printed resembles the line shown: " +
+                                  shown[kept[i]]);
+    if (i > 0) place[i - 1] = from[i][place[i]];
+  }
+  return place;
+}
+
+}  // namespace
+
+std::string refreshed(std::string_view shown, std::string_view printed,
+                      const CompareOptions& options) {
+  const std::vector<std::string> old = lines_of(shown), now = lines_of(printed);
+  std::vector<size_t> kept;  // lines of `old` that are no gap
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (!is_gap(old[i])) kept.push_back(i);
+  }
+  if (kept.size() == old.size()) return std::string(printed);
+  const std::vector<size_t> place = placed(old, kept, now, options);
+  std::string text;
+  size_t next = 0;  // the first line of `now` not yet dealt with
+  const auto dots = [&](size_t i) {
+    text += old[i].substr(0, old[i].find(kDots)) + std::string(kDots) + "\n";
+  };
+  for (size_t i = 0, k = 0; i < old.size(); ++i) {
+    if (is_gap(old[i])) {
+      const size_t until = k < kept.size() ? place[k] : now.size();
+      if (until > next) dots(i);
+      next = until;
+      continue;
+    }
+    for (; next < place[k]; ++next)
+      text += now[next] + "\n";  // new lines between two that are shown
+    const bool inner = old[i].find(kDots) != std::string::npos &&
+                       LineMatcher(old[i], now[next], is_loose(old, i, options)).matches();
+    text += (inner ? old[i] : now[next]) + "\n";
+    ++next;
+    ++k;
+  }
+  for (; !is_gap(old.back()) && next < now.size(); ++next) text += now[next] + "\n";
+  return text;
+}
+
+}  // namespace muster::docs

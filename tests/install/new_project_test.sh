@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# new_project_test.sh BUILD WORKERS [PREFIX_PATH]: does with `muster new` of an installed BUILD what a user does, by
+# the commands it prints: builds the project without a warning, tests it, trains it on one process and on WORKERS,
+# and goes on with it.
+set -euo pipefail
+build=$1 workers=$2 prefix_path=${3:-}
+source "$(dirname "${BASH_SOURCE[0]}")/prefix.sh" "$build"
+cd "$work"
+# Where LibTorch is, when it is not the system's; the commands name where Muster is.
+export CMAKE_PREFIX_PATH=${prefix_path//;/:}
+
+muster new spirals | tee new.log
+# The printed commands, up to the run of the program.
+sed -n '/^Next:/,$p' new.log | sed -n 's/^  //p' >commands.sh
+grep -q '^cd spirals$' commands.sh
+grep -q "^cmake .*-DCMAKE_PREFIX_PATH=$prefix .*&& cmake --build build\$" commands.sh
+bash -euo pipefail commands.sh 2>&1 | tee first.log
+if grep -E 'warning:|CMake Warning' first.log; then
+  echo 'error: the project builds with warnings' >&2
+  exit 1
+fi
+
+cd spirals
+ctest --test-dir build --output-on-failure
+# accuracy FILE: what the last result line says, in ten thousandths.
+accuracy() { sed -n 's/.*result: .*"accuracy":0*\([01]\)\.\?\([0-9]*\).*/\1\20000/p' "$1" | tail -1 | cut -c1-5; }
+at_least() {  # FILE, ten thousandths
+  local reached
+  reached=$(accuracy "$1")
+  [ "$((10#$reached))" -ge "$2" ] || { echo "error: the accuracy of $1 is $reached, below $2" >&2 && exit 1; }
+}
+at_least ../first.log 9500
+grep -q 'the first test point is of class [012] (probability [01]\.[0-9]*)' ../first.log
+
+muster run --workers="$workers" -- build/spirals --model_dir=several --max_steps=600 | tee ../several.log
+grep -q 'result: {"global_step":600,' ../several.log
+at_least ../several.log 9000
+# The same command again, further.
+muster run --workers="$workers" -- build/spirals --model_dir=several --max_steps=700 2>&1 | tee ../further.log
+grep -q 'continuing after step 600' ../further.log
+grep -q 'result: {"global_step":700,' ../further.log
+muster inspect checkpoint several | grep -q 'global_step: 700'
+
+build/spirals --help | grep -q -- '--hidden_units INT=64'
+code=0
+build/spirals --hidden_unit=8 2>../wrong.log || code=$?
+[ $code = 2 ]
+grep -q 'did you mean --hidden_units?' ../wrong.log
