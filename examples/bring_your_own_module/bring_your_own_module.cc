@@ -46,9 +46,9 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   return EstimatorSpec::train(loss, adam.minimize(loss), {{"accuracy", accuracy}});
 }
 
-// Bytes [batch, 28, 28] to numbers [batch, 1, 28, 28] from 0 to 1.
+// Bytes [batch, 28, 28, 1] to numbers [batch, 1, 28, 28] from 0 to 1.
 Element to_nchw(const Element& batch) {
-  Tensor images = batch.part(0).value().tensor().to(kFloat32).div(255).unsqueeze(1);
+  Tensor images = batch.part(0).value().tensor().permute({0, 3, 1, 2}).to(kFloat32).div(255);
   return Element::tuple({images, batch.part(1)});
 }
 

@@ -34,8 +34,8 @@ Format parse_format(std::string_view word);
 
 // A line that stands below the others until the next status replaces it; empty text takes it away.
 // Seen on a terminal, or where MUSTER_PROGRESS=bar asks for it (as `muster run` does, which shows
-// one for each task); elsewhere, with MUSTER_PROGRESS=none and as JSON it is dropped. One line: text
-// beyond the terminal's width is cut.
+// one for each task); elsewhere, with MUSTER_PROGRESS=none and as JSON it is dropped. One line:
+// text beyond the terminal's width is cut.
 void status(std::string_view text);
 bool shows_status();
 // Columns a status may have; 80 when that cannot be told.

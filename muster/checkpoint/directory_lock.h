@@ -14,8 +14,8 @@ namespace muster::inline v0_1 {
 class DirectoryLock {
  public:
   // `directory` must be there and local. Waits up to `wait` for another program to leave (one that
-  // was just stopped may still be ending), while `cancelled` is false. Throws Unavailable naming the
-  // process and machine that hold it.
+  // was just stopped may still be ending), while `cancelled` is false. Throws Unavailable naming
+  // the process and machine that hold it.
   explicit DirectoryLock(const std::string& directory,
                          std::chrono::milliseconds wait = std::chrono::seconds(10),
                          const std::function<bool()>& cancelled = {});

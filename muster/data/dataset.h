@@ -80,8 +80,8 @@ class Dataset {
   // behind it has another order.
   Dataset shuffle(int64_t buffer_size, const ShuffleOptions& options = {}) const;
   // `size` elements joined along a new axis 0; the last batch may be smaller. Under sharding `size`
-  // is per replica. Throws InvalidArgument for a size below 1 or above 2^31 - 1; iterator() does for
-  // rows that do not fit into the memory of this machine.
+  // is per replica. Throws InvalidArgument for a size below 1 or above 2^31 - 1; iterator() throws
+  // it for rows that do not fit into the memory of this machine.
   Dataset batch(int64_t size, const BatchOptions& options = {}) const;
   // `size` elements over all replicas in sync: each gets the floor or ceiling of its share, the
   // first ones more. The same as batch(size) for one replica.

@@ -259,8 +259,9 @@ EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& o
   }
   const auto evaluated_step = static_cast<int64_t>(result.at("global_step"));
   fields = {{"global_step", evaluated_step}, {"name", options.name}, {"metrics", fields}};
-  log::event("evaluated", fields, fmt::format("evaluated step {}{}:{}", evaluated_step,
-                        options.name.empty() ? "" : " (" + options.name + ")", text));
+  log::event("evaluated", fields,
+             fmt::format("evaluated step {}{}:{}", evaluated_step,
+                         options.name.empty() ? "" : " (" + options.name + ")", text));
   impl_->write_metrics(eval_dir(options.name), result, checkpoint);
   return result;
 }

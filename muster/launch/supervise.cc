@@ -136,7 +136,9 @@ int rank(const TaskExit& exit) {
 class Supervisor {
  public:
   Supervisor(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options)
-      : options_(options), output_(options.out_fd, options.err_fd, options.json), tasks_(processes.size()) {
+      : options_(options),
+        output_(options.out_fd, options.err_fd, options.json),
+        tasks_(processes.size()) {
     for (std::size_t i = 0; i < processes.size(); ++i) tasks_[i].spec = &processes[i];
   }
 

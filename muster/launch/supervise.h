@@ -44,8 +44,8 @@ struct SuperviseOptions {
   std::chrono::milliseconds survivor_time = std::chrono::seconds(15);
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   std::chrono::milliseconds stop_time = std::chrono::seconds(60);
-  int out_fd = 1;  // where the tasks' standard output goes
-  int err_fd = 2;  // where their standard error and our own lines go
+  int out_fd = 1;     // where the tasks' standard output goes
+  int err_fd = 2;     // where their standard error and our own lines go
   bool json = false;  // each line a JSON object: "task", and what it said
   // A task that exits with 138 and printed "address already in use" ends the group at once and
   // quietly; the outcome says so, and the caller may try again with other ports.

@@ -202,8 +202,8 @@ TEST_F(SuperviseTest, LinesArePrefixedAndWhole) {
 TEST_F(SuperviseTest, AsJsonALineIsAnObjectWithItsTask) {
   SuperviseOptions options;
   options.json = true;
-  EXPECT_EQ(supervise_scripts({"echo plain; printf 'gone\\r'; echo '{\"level\":\"info\",\"n\":1}' >&2"},
-                              options)
+  EXPECT_EQ(supervise_scripts(
+                {"echo plain; printf 'gone\\r'; echo '{\"level\":\"info\",\"n\":1}' >&2"}, options)
                 .exit_code,
             0);
   EXPECT_EQ(read("out"),

@@ -120,7 +120,8 @@ Metric weighted(const char* kind, const Tensor& form, std::function<Tensor()> va
 
 Metric mean(const Tensor& values, const Tensor& weights) {
   check_defined(kMean, "values", values);
-  return weighted(kMean, values, [values = values.detach()] { return values; }, weights);
+  return weighted(
+      kMean, values, [values = values.detach()] { return values; }, weights);
 }
 
 Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& weights) {
@@ -138,7 +139,8 @@ Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& w
   }
   return weighted(
       kAccuracy, expected,
-      [expected = expected.detach(), given = given.detach()] { return expected.eq(given); }, weights);
+      [expected = expected.detach(), given = given.detach()] { return expected.eq(given); },
+      weights);
 }
 
 }  // namespace metrics

@@ -19,9 +19,9 @@ struct RunInfo {
 
 // What is known after a step.
 struct StepInfo {
-  int64_t global_step = 0;  // after the update
-  double loss = 0;          // of this step over all replicas
-  int64_t rows = 0;         // examples of this step over all replicas
+  int64_t global_step = 0;       // after the update
+  double loss = 0;               // of this step over all replicas
+  int64_t rows = 0;              // examples of this step over all replicas
   double reduction_seconds = 0;  // this task waited for gradients of the others
   // EstimatorSpec::train_metrics of this step over all replicas; nullptr but in the first step and
   // every log_step_count_steps.

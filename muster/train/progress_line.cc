@@ -54,25 +54,23 @@ double ProgressFacts::seconds_left() const {
 }
 
 std::string progress_line(const ProgressFacts& facts) {
-  std::string text =
-      facts.last_step > 0
-          ? fmt::format("step {}/{} ({}%)", facts.step, facts.last_step, percent(facts))
-          : fmt::format("step {}", facts.step);
+  std::string text = facts.last_step > 0 ? fmt::format("step {}/{} ({}%)", facts.step,
+                                                       facts.last_step, percent(facts))
+                                         : fmt::format("step {}", facts.step);
   text += values(facts);
   if (facts.steps_per_second > 0) {
     text += fmt::format("  {:.0f} examples/s  {:.1f} steps/s", facts.examples_per_second,
                         facts.steps_per_second);
   }
-  if (facts.seconds_left() >= 0)
-    text += fmt::format("  {} left", clock_text(facts.seconds_left()));
+  if (facts.seconds_left() >= 0) text += fmt::format("  {} left", clock_text(facts.seconds_left()));
   return text;
 }
 
 std::string progress_bar(const ProgressFacts& facts, int columns, bool unicode) {
   const auto width = [](const std::string& text) { return static_cast<int>(text.size()); };
   const bool known = facts.last_step > 0;
-  std::string text =
-      known ? fmt::format("step {}/{}", facts.step, facts.last_step) : fmt::format("step {}", facts.step);
+  std::string text = known ? fmt::format("step {}/{}", facts.step, facts.last_step)
+                           : fmt::format("step {}", facts.step);
   const std::string left =
       facts.seconds_left() >= 0 ? fmt::format("  {} left", clock_text(facts.seconds_left())) : "";
   const std::string share = known ? fmt::format(" {}%", percent(facts)) : "";

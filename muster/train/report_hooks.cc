@@ -31,14 +31,15 @@ void ProgressHook::after_step(const StepInfo& info) {
                       .metrics = metrics_};
   // A rate of a few milliseconds says nothing: a moment after a line, that line's is shown.
   const double seconds = to_seconds(now - last_due_);
-  if (!first && seconds > 0 && (due || examples_per_second_ == 0 || seconds >= options_.refresh_seconds)) {
+  if (!first && seconds > 0 &&
+      (due || examples_per_second_ == 0 || seconds >= options_.refresh_seconds)) {
     examples_per_second_ = static_cast<double>(rows_) / seconds;
     steps_per_second_ = static_cast<double>(steps_) / seconds;
   }
   facts.examples_per_second = examples_per_second_;
   facts.steps_per_second = steps_per_second_;
-  const bool line = due && (first || !options_.live ||
-                            to_seconds(now - last_line_) >= options_.line_seconds);
+  const bool line =
+      due && (first || !options_.live || to_seconds(now - last_line_) >= options_.line_seconds);
   if (line) {
     nlohmann::json fields{{"global_step", facts.step}, {"loss", facts.loss}};
     if (facts.last_step > 0) fields["last_step"] = facts.last_step;

@@ -67,8 +67,8 @@ class WorkerStatusHook : public Hook {
   double reduction_ = 0;
 };
 
-// "loss" every `summary_steps`, the model's own metrics where a step has some, "global_step/sec" and "examples/sec" every `rate_steps`; 0 writes
-// none.
+// "loss" every `summary_steps`, the model's own metrics where a step has some, "global_step/sec"
+// and "examples/sec" every `rate_steps`; 0 writes none.
 class SummaryHook : public Hook {
  public:
   SummaryHook(std::shared_ptr<summary::EventWriter> writer, int64_t summary_steps,

@@ -20,7 +20,8 @@ void on_signal(int number) {
     return;
   }
   if (number != SIGINT || !on_terminal) return;
-  constexpr char kSaid[] = "\nstopping after this step; Ctrl-C again stops at once, without saving\n";
+  constexpr char kSaid[] =
+      "\nstopping after this step; Ctrl-C again stops at once, without saving\n";
   const int before = errno;
   [[maybe_unused]] const auto written = write(STDERR_FILENO, kSaid, sizeof kSaid - 1);
   errno = before;

@@ -356,7 +356,8 @@ class Run {
     std::vector<double> sums;
     for (const auto& [name, metric] : spec_.train_metrics)
       sums.insert(sums.end(), metric.state().begin(), metric.state().end());
-    const Tensor all = session_.reduce(distribute::ReduceOp::kSum, torch::tensor(sums, torch::kDouble));
+    const Tensor all =
+        session_.reduce(distribute::ReduceOp::kSum, torch::tensor(sums, torch::kDouble));
     const double* next = all.data_ptr<double>();
     for (const auto& [name, metric] : spec_.train_metrics) {
       const size_t size = metric.state().size();
@@ -442,8 +443,8 @@ class Run {
   int64_t step_ = 0;
   int64_t last_step_ = -1;
   std::map<std::string, double> metrics_;  // of the last step that was measured
-  Batch batch_;         // of the step under way
-  EstimatorSpec spec_;  // likewise
+  Batch batch_;                            // of the step under way
+  EstimatorSpec spec_;                     // likewise
 };
 
 // Told to stop while it evaluates or waits for who does, a task has nothing to save; and when all

@@ -33,11 +33,12 @@ struct TrainerOptions {
   double keep_checkpoint_every_n_hours = 10000;
   std::vector<std::shared_ptr<Hook>> hooks;        // on every worker
   std::vector<std::shared_ptr<Hook>> chief_hooks;  // on the chief only
-  // train_metrics of the first step and of every so many are read; 0: never. The same on all workers.
+  // train_metrics of the first step and of every so many are read; 0: never. The same on all
+  // workers.
   int64_t metrics_every_steps = 100;
-  bool trace = false;                              // print where a step's time went
-  FileSystem* fs = nullptr;                        // nullptr: the local one
-  Clock* clock = nullptr;                          // nullptr: the system's
+  bool trace = false;        // print where a step's time went
+  FileSystem* fs = nullptr;  // nullptr: the local one
+  Clock* clock = nullptr;    // nullptr: the system's
   // Called on every worker after a checkpoint was written (prefix empty but on the chief); the
   // others wait for the chief at a barrier while it is busy here. Not called for the checkpoint a
   // run starts with.

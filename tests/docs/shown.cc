@@ -7,6 +7,7 @@
 #include <optional>
 #include <regex>
 #include <stdexcept>
+#include <variant>
 
 namespace muster::docs {
 namespace {
@@ -88,11 +89,17 @@ bool is_whole(const std::string& number) {
   return number.find_first_of(".eE") == std::string::npos;
 }
 
-bool near(const std::string& shown, const std::string& printed) {
+bool near(const std::string& shown, const std::string& printed, double tolerance) {
   if (is_whole(shown) && is_whole(printed)) return shown == printed;
   const double a = std::strtod(shown.c_str(), nullptr);
   const double b = std::strtod(printed.c_str(), nullptr);
-  return std::abs(a - b) <= std::max(0.01, 0.02 * std::max(std::abs(a), std::abs(b)));
+  return std::abs(a - b) <= tolerance * std::max(1.0, 2 * std::max(std::abs(a), std::abs(b)));
+}
+
+// What one batch gave: on another processor one example more may be right.
+bool is_one_batch(const std::string& settled_line) {
+  static const std::regex kOneBatch(R"( step \d+.* loss |loss of the last step)");
+  return std::regex_search(settled_line, kOneBatch);
 }
 
 // Whether the number at `index` says which task or how it ended; that holds wherever a run was
@@ -110,6 +117,7 @@ class LineMatcher {
  public:
   LineMatcher(const std::string& shown, const std::string& printed, bool loose)
       : loose_(loose || is_timing(settled(shown))),
+        tolerance_(is_one_batch(settled(shown)) ? 0.05 : 0.01),
         shown_(pieces_of(settled(shown))),
         printed_(pieces_of(settled(printed))) {}
 
@@ -124,7 +132,7 @@ class LineMatcher {
       if (j == printed_.size() || shown_[i].kind != printed_[j].kind) return false;
       const bool any_number = loose_ && shown_[i].kind == Piece::kNumber && !is_name(shown_, i);
       if (any_number) continue;
-      if (shown_[i].kind == Piece::kNumber ? !near(shown_[i].text, printed_[j].text)
+      if (shown_[i].kind == Piece::kNumber ? !near(shown_[i].text, printed_[j].text, tolerance_)
                                            : shown_[i].text != printed_[j].text) {
         return false;
       }
@@ -134,6 +142,7 @@ class LineMatcher {
 
  private:
   bool loose_;
+  double tolerance_;
   std::vector<Piece> shown_;
   std::vector<Piece> printed_;
 };
@@ -303,9 +312,11 @@ double likeness(const std::string& shown, const std::string& printed, bool loose
 }
 
 // Where in `printed` the shown lines are now: in order, as alike as can be, and side by side where
-// they were.
-std::vector<size_t> placed(const std::vector<std::string>& shown, const std::vector<size_t>& kept,
-                           const std::vector<std::string>& printed, const CompareOptions& options) {
+// they were. A line that nothing resembles ends it: its index in `kept`.
+std::variant<std::vector<size_t>, size_t> placed(const std::vector<std::string>& shown,
+                                                 const std::vector<size_t>& kept,
+                                                 const std::vector<std::string>& printed,
+                                                 const CompareOptions& options) {
   constexpr double kNever = -1e9;
   const size_t lines = printed.size();
   const auto apart = [](size_t skipped) {
@@ -340,25 +351,57 @@ std::vector<size_t> placed(const std::vector<std::string>& shown, const std::vec
     }
   }
   for (size_t i = kept.size(); i-- > 0;) {
-    if (lines == 0 || like[i][place[i]] < 0.5)
-      throw std::invalid_argument("nothing that is printed resembles the line shown: " +
-                                  shown[kept[i]]);
+    if (lines == 0 || like[i][place[i]] < 0.5) return i;
     if (i > 0) place[i - 1] = from[i][place[i]];
   }
   return place;
+}
+
+std::optional<size_t> most_alike(const std::string& line, const std::vector<std::string>& printed) {
+  std::optional<size_t> best;
+  double most = 0.5;
+  for (size_t i = 0; i < printed.size(); ++i) {
+    if (source_of(printed[i]) != source_of(line)) continue;
+    const double like = likeness(line, printed[i], false);
+    if (like > most) {
+      most = like;
+      best = i;
+    }
+  }
+  return best;
 }
 
 }  // namespace
 
 std::string refreshed(std::string_view shown, std::string_view printed,
                       const CompareOptions& options) {
-  const std::vector<std::string> old = lines_of(shown), now = lines_of(printed);
+  const std::vector<std::string> old = lines_of(shown);
+  std::vector<std::string> now = lines_of(printed);
   std::vector<size_t> kept;  // lines of `old` that are no gap
   for (size_t i = 0; i < old.size(); ++i) {
     if (!is_gap(old[i])) kept.push_back(i);
   }
   if (kept.size() == old.size()) return std::string(printed);
-  const std::vector<size_t> place = placed(old, kept, now, options);
+  // Another task, or another stream, may be ahead of where it was: its line goes behind the one it
+  // is shown behind.
+  std::vector<size_t> place;
+  for (size_t tries = 0;; ++tries) {
+    auto found = placed(old, kept, now, options);
+    if (std::holds_alternative<std::vector<size_t>>(found)) {
+      place = std::get<std::vector<size_t>>(found);
+      break;
+    }
+    const size_t lost = std::get<size_t>(found);
+    const auto at = most_alike(old[kept[lost]], now);
+    const auto before = lost > 0 ? most_alike(old[kept[lost - 1]], now) : std::nullopt;
+    if (!at || !before || tries == kept.size()) {
+      throw std::invalid_argument("nothing that is printed resembles the line shown: " +
+                                  old[kept[lost]]);
+    }
+    const std::string line = now[*at];
+    now.erase(now.begin() + static_cast<std::ptrdiff_t>(*at));
+    now.insert(now.begin() + static_cast<std::ptrdiff_t>(*before + (*at > *before ? 1 : 0)), line);
+  }
   std::string text;
   size_t next = 0;  // the first line of `now` not yet dealt with
   const auto dots = [&](size_t i) {

@@ -61,13 +61,14 @@ TEST(ShownTest, FindsEachKindOfDifference) {
     std::string text = kRun;
     return differences(kRun, text.replace(text.find(from), from.size(), to));
   };
-  EXPECT_THAT(changed("0.5179", "0.5379"), Not(IsEmpty()));
+  EXPECT_THAT(changed("0.5179", "0.5779"), Not(IsEmpty()));
   EXPECT_THAT(changed("ckpt-200", "ckpt-201"), HasSubstr("saved m/model.ckpt-200"));
   EXPECT_THAT(changed("step 100/", "step 101/"), Not(IsEmpty()));
   EXPECT_THAT(changed("shared memory", "gloo"), Not(IsEmpty()));
   EXPECT_THAT(changed("[worker 1] I 12:00:00 hello\n", ""), HasSubstr("hello"));
   EXPECT_THAT(changed("hello\n", "hello\n[worker 1] I 12:00:00 more\n"), Not(IsEmpty()));
   EXPECT_THAT(changed("hello\n", "hello\n[worker 2] I 12:00:00 more\n"), HasSubstr("not shown"));
+  EXPECT_EQ(changed("0.5179", "0.5579"), "");  // of one batch
   EXPECT_THAT(changed("0.9932", "0.95"), Not(IsEmpty()));
 }
 
@@ -112,6 +113,10 @@ TEST(ShownTest, RefreshingKeepsWhatIsLeftOut) {
   EXPECT_EQ(refreshed("…\nstep 9 loss 0.5\nsaved 9\n",
                       "step 1 loss 0.5\nstep 2 loss 0.4\nstep 3 loss 0.3\nsaved 3\n"),
             "…\nstep 3 loss 0.3\nsaved 3\n");
+  // The streams of a task are not in step.
+  EXPECT_EQ(refreshed("…\n[w] saved 1\nresult: {1}\n[w] files\n",
+                      "[w] a\n[w] saved 2\n[w] files\nresult: {2}\n"),
+            "…\n[w] saved 2\nresult: {2}\n[w] files\n");
   EXPECT_EQ(refreshed("epoch: 1\n…\n", "epoch: 9\nb\n"), "epoch: 9\n…\n");
   EXPECT_THROW(refreshed("…\nquite another story\n", kRun), std::invalid_argument);
 }

@@ -191,7 +191,7 @@ TEST(MissingData, OfOneWorkerEndsTheOthersWithItsReason) {
       "/bin/sh", "-c", script, "sh", binary("mnist"), "--model_dir=" + directory / "model"};
   const Ran ran = run(muster_run({"--workers=2", "--survivor-time=1"}, program));
   EXPECT_EQ(ran.code, 2) << ran.output;
-  EXPECT_THAT(ran.output, AllOf(HasSubstr("the data directory /nowhere has no"),
+  EXPECT_THAT(ran.output, AllOf(HasSubstr("the data directory /nowhere does not exist"),
                                 HasSubstr("stopped because worker 1 failed: exit code 2")));
   expect_no_noise(ran.output);
 }

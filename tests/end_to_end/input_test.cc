@@ -65,8 +65,8 @@ TEST(Flags, AreCheckedBeforeAnythingIsRead) {
   for (const auto& [flag, message] : std::vector<std::pair<std::string, std::string>>{
            {"--no_such_flag=1", "--no_such_flag"},
            {"--epochs=many", "--epochs"},
-           {"--batch_size=0", "--batch_size is 0; it must be more than 0"},
-           {"--learning_rate=-1", "--learning_rate is -1; it must be more than 0"}}) {
+           {"--batch_size=0", "--batch_size is 0; it must be a whole number more than 0"},
+           {"--learning_rate=-1", "--learning_rate is -1; it must be a number more than 0"}}) {
     const Ran ran = run(mnist(model, {flag}));
     EXPECT_EQ(ran.code, 2) << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(message));

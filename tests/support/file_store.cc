@@ -13,7 +13,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 namespace {
 
 // Held by one thread of one process at a time.
@@ -96,4 +96,4 @@ bool FileStore::check(const std::string& key) { return ::access(path(key).c_str(
 
 bool FileStore::erase(const std::string& key) { return ::unlink(path(key).c_str()) == 0; }
 
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing

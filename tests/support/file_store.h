@@ -6,7 +6,7 @@
 
 #include "muster/collectives/rendezvous.h"
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 
 class FileStore : public KeyValueStore {
  public:
@@ -25,4 +25,4 @@ class FileStore : public KeyValueStore {
   const std::string directory_;
 };
 
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing

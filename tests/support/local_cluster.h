@@ -8,7 +8,7 @@
 #include "muster/base/environment.h"
 #include "muster/base/free_ports.h"
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 
 class LocalCluster {
  public:
@@ -35,4 +35,4 @@ class LocalCluster {
   bool has_chief_;
 };
 
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing

@@ -20,7 +20,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 namespace {
 
 constexpr const char* kTaskVariable = "MUSTER_TEST_TASK";
@@ -185,4 +185,4 @@ void ProcessTasks::resume(int rank) {
 }
 bool ProcessTasks::running(int rank) { return !reap(rank); }
 
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing

@@ -26,7 +26,7 @@
 #include "muster/base/temp_directory.h"
 #include "tests/support/file_store.h"
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 
 using Settings = std::map<std::string, std::string>;
 
@@ -101,4 +101,4 @@ class ProcessTasks {
   std::vector<Child> children_;
 };
 
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing

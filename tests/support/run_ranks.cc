@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 
 void run_ranks(int n, const std::function<void(int)>& fn, std::chrono::milliseconds deadline) {
   std::mutex mutex;
@@ -49,4 +49,4 @@ void run_ranks(int n, const std::function<void(int)>& fn, std::chrono::milliseco
   if (first) std::rethrow_exception(first);
 }
 
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing

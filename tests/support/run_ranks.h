@@ -4,7 +4,7 @@
 #include <chrono>
 #include <functional>
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 
 // Calls fn(0), ..., fn(n - 1), each on a thread of its own, and returns when all have. Throws what
 // the first failing rank (in time) threw. Ranks that are still running at the deadline are named on
@@ -12,4 +12,4 @@ namespace muster::testing {
 void run_ranks(int n, const std::function<void(int rank)>& fn,
                std::chrono::milliseconds deadline = std::chrono::seconds(40));
 
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing

@@ -11,7 +11,7 @@
 #include "tests/support/process_tasks.h"
 #include "tests/support/run_ranks.h"
 
-namespace muster::testing {
+namespace muster::inline v0_1::testing {
 namespace {
 
 using namespace std::chrono_literals;
@@ -115,4 +115,4 @@ TEST(ProcessTasks, KillsStopsAndContinues) {
 }
 
 }  // namespace
-}  // namespace muster::testing
+}  // namespace muster::inline v0_1::testing
