@@ -38,12 +38,12 @@ class MultiWorkerMirrored : public Strategy {
   bool multi_worker() const override { return true; }
 
   std::unique_ptr<Session> start(const StartOptions& options) const override {
-    if (!options.cluster.distributed()) return one_device()->start(options);
     if (options.cluster.num_ps > 0) {
       throw invalid_argument(
           "TF_CONFIG lists parameter servers, which MultiWorkerMirrored does not use",
           "remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
     }
+    if (!options.cluster.distributed()) return one_device()->start(options);
     return start_multi_worker(options, options_);
   }
 

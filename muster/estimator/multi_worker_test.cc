@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "muster/base/free_ports.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/test_model.h"
+#include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster::inline v0_1 {
@@ -16,29 +16,9 @@ using nlohmann::json;
 using testing::examples;
 using ::testing::HasSubstr;
 using testing::largest_difference;
+using testing::LocalCluster;
 using testing::same_bits;
 using testing::two_layers;
-
-struct Cluster {
-  explicit Cluster(int workers, bool chief = false) {
-    std::vector<std::string> addresses;
-    for (int port : free_ports(workers)) addresses.push_back("127.0.0.1:" + std::to_string(port));
-    if (chief) {
-      spec["chief"] = {addresses.front()};
-      addresses.erase(addresses.begin());
-    }
-    spec["worker"] = addresses;
-    has_chief = chief;
-  }
-  Environment environment(int rank) const {
-    const json task = has_chief ? json{{"type", rank == 0 ? "chief" : "worker"},
-                                       {"index", rank == 0 ? 0 : rank - 1}}
-                                : json{{"type", "worker"}, {"index", rank}};
-    return Environment({{"TF_CONFIG", json{{"cluster", spec}, {"task", task}}.dump()}});
-  }
-  json spec = json::object();
-  bool has_chief = false;
-};
 
 RunConfig config_of(const std::string& model_dir, std::optional<Environment> environment) {
   return {.model_dir = model_dir,
@@ -53,7 +33,7 @@ RunConfig config_of(const std::string& model_dir, std::optional<Environment> env
 // Runs `body` on n workers that share a model_dir; one worker is a run without TF_CONFIG.
 void on_workers(int n, const std::string& model_dir, const ModelFn& model_fn, const json& params,
                 const std::function<void(Estimator&, int)>& body, bool chief = false) {
-  const Cluster cluster(n, chief);
+  const LocalCluster cluster(n, chief);
   testing::run_ranks(n, [&](int rank) {
     Estimator estimator(
         model_fn,
@@ -240,7 +220,7 @@ TEST(MultiWorkerTest, TheChiefEvaluatesAndTheOthersWait) {
 
 TEST(MultiWorkerTest, DifferentModelsAreNamedOnEveryWorker) {
   TempDirectory directory;
-  const Cluster cluster(2);
+  const LocalCluster cluster(2);
   std::atomic<int> named{0};
   testing::run_ranks(2, [&](int rank) {
     const ModelFn wider = [rank](const Features& features, const Labels& labels, Mode,
@@ -289,7 +269,7 @@ TEST(MultiWorkerTest, AnExceptionOnOneWorkerReachesTheOthers) {
     SCOPED_TRACE(fmt::format("{} on worker {}", fault.where, fault.rank));
     const std::string where = fault.where;
     TempDirectory directory;
-    const Cluster cluster(2);
+    const LocalCluster cluster(2);
     std::atomic<int> told{0};
     testing::run_ranks(2, [&](int rank) {
       const bool here = rank == fault.rank;
@@ -338,7 +318,7 @@ TEST(MultiWorkerTest, TrainingManyTimesInOneProcess) {
 
 TEST(MultiWorkerTest, ANonFiniteLossOfOneWorkerEndsAll) {
   TempDirectory directory;
-  const Cluster cluster(2);
+  const LocalCluster cluster(2);
   std::atomic<int> ended{0};
   testing::run_ranks(2, [&](int rank) {
     const ModelFn poisoned = [rank](const Features& features, const Labels& labels, Mode mode,

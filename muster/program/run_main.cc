@@ -113,7 +113,11 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     CLI::App app(options.description, path.substr(path.rfind('/') + 1));
     if (!options.examples.empty()) app.footer(options.examples);
     add_flags(app, flags, options);
+    std::string log_format;
+    command::add_flag(app, {"log_format", &log_format,
+                            "text, or json: each line of the log an object, for machines"});
     if (!command::parse(app, {argv + std::min(argc, 1), argv + argc})) return 0;
+    if (!log_format.empty()) log::set_format(log::parse_format(log_format));
     spin_briefly();
     install_stop_handlers();
     program(flags);

@@ -44,9 +44,10 @@ struct ProgramOptions {
   std::vector<Flag> flags;
 };
 
-// Parses the flags, installs the handlers of SIGINT and SIGTERM (training then saves and ends),
-// calls `program`, prints what it throws. Returns the exit code: 0 done; 1 Corrupt, NonFinite,
-// Internal; 2 InvalidArgument, NotFound and wrong flags; 138 PeerLost, Timeout, Unavailable
+// Parses the flags (all programs have --log_format besides), installs the handlers of SIGINT and
+// SIGTERM (training then saves and ends), calls `program`, prints what it throws. Returns the exit
+// code: 0 done; 1 Corrupt, NonFinite, Internal; 2 InvalidArgument, NotFound and wrong flags; 138
+// PeerLost, Timeout, Unavailable
 // ("please restart me"); 143 stopped by SIGTERM, 130 by Ctrl-C, after saving. What is wrong in
 // `options` (a name twice, or one that is no shared flag) is an InvalidArgument too.
 // Do nothing before it: a process with several OpenMP threads starts once more from here (the same

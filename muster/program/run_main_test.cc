@@ -194,6 +194,18 @@ TEST(RunMainTest, AProgramAddsFlagsOfItsOwn) {
   EXPECT_THAT(twice.err, HasSubstr("two flags of the name --seed"));
 }
 
+TEST(RunMainTest, TheLogSpeaksJsonWhereAsked) {
+  const Outcome outcome =
+      run({"--log_format=json"}, [](const Flags&) { log::warning("take care"); });
+  log::set_format(log::Format::kText);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("\"level\":\"warning\",\"message\":\"take care\"}\n"));
+  const Outcome wrong = run({"--log_format=xml"}, [](const Flags&) {}, {.uses = {"seed"}});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_FALSE(wrong.called);
+  EXPECT_THAT(wrong.err, HasSubstr("the log format is 'xml'"));
+}
+
 TEST(RunMainTest, HelpShowsDescriptionDefaultsAndExamples) {
   const Outcome help = run({"--help"}, [](const Flags&) {},
                            {.description = "Counts sheep.",

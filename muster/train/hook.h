@@ -40,6 +40,8 @@ class Hook {
   virtual void after_step(const StepInfo&) {}
   // A checkpoint was written. Only on the chief.
   virtual void after_save(int64_t /*global_step*/, const std::string& /*prefix*/) {}
+  // A save, and the evaluation behind it, is over: so many seconds were no training.
+  virtual void after_pause(double /*seconds*/) {}
   // Only on a clean end: steps done, end of input, or stopped on request.
   virtual void end(int64_t /*global_step*/) {}
 };

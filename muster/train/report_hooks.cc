@@ -65,6 +65,8 @@ void ProgressHook::after_save(int64_t global_step, const std::string& prefix) {
   log::event("saved", {{"global_step", global_step}, {"checkpoint", prefix}}, "saved " + prefix);
 }
 
+void ProgressHook::after_pause(double seconds) { last_due_ += from_seconds(seconds); }
+
 void ProgressHook::end(int64_t global_step) {
   log::status("");
   const bool trained = global_step > run_.start_step;
@@ -138,6 +140,8 @@ void SummaryHook::after_save(int64_t global_step, const std::string& prefix) {
   writer_->add_session_log(formats::SessionStatus::kCheckpoint, global_step, prefix);
   writer_->flush();
 }
+
+void SummaryHook::after_pause(double seconds) { last_rate_at_ += from_seconds(seconds); }
 
 void SummaryHook::end(int64_t) { writer_->flush(); }
 

@@ -23,18 +23,17 @@ struct ProgressOptions {
 };
 
 // "step 200/1406 (14%)  loss 0.3121  24310 examples/s  190.0 steps/s  0:06 left" as event
-// "progress". Rates are of the time since the last line was due.
+// "progress". Rates are of the training time since the last line was due.
 class ProgressHook : public Hook {
  public:
   ProgressHook(const ProgressOptions& options, Clock& clock);
   void begin(const RunInfo& info) override;
   void after_step(const StepInfo& info) override;
   void after_save(int64_t global_step, const std::string& prefix) override;
+  void after_pause(double seconds) override;
   void end(int64_t global_step) override;
 
  private:
-  void show(const StepInfo& info, TimePoint now);
-
   ProgressOptions options_;
   Clock& clock_;
   RunInfo run_;
@@ -76,6 +75,7 @@ class SummaryHook : public Hook {
   void begin(const RunInfo& info) override;
   void after_step(const StepInfo& info) override;
   void after_save(int64_t global_step, const std::string& prefix) override;
+  void after_pause(double seconds) override;
   void end(int64_t global_step) override;
 
  private:

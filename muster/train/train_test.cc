@@ -242,7 +242,13 @@ TEST(ProgressHookTest, SpeaksInLinesWithRatesAndTimeLeft) {
       hook.after_step({.global_step = step, .loss = 1.0 / static_cast<double>(step), .rows = 32});
     }
     hook.after_save(20, "m/model.ckpt-20");
-    hook.end(20);
+    clock.advance(from_seconds(100));
+    hook.after_pause(100);
+    for (int64_t step = 21; step <= 30; ++step) {
+      clock.advance(from_seconds(0.5));
+      hook.after_step({.global_step = step, .loss = 1.0 / static_cast<double>(step), .rows = 32});
+    }
+    hook.end(30);
   });
   EXPECT_THAT(text, HasSubstr("step 1/40 (2%)  loss 1.0000\n"));
   EXPECT_THAT(text,
@@ -250,9 +256,11 @@ TEST(ProgressHookTest, SpeaksInLinesWithRatesAndTimeLeft) {
   EXPECT_THAT(text,
               HasSubstr("step 20/40 (50%)  loss 0.0500  64 examples/s  2.0 steps/s  0:10 left"));
   EXPECT_THAT(text, HasSubstr("saved m/model.ckpt-20\n"));
-  EXPECT_THAT(text, HasSubstr("training is over at step 20: loss of the last step 0.0500"));
+  EXPECT_THAT(text,  // what a save and an evaluation took does not count
+              HasSubstr("step 30/40 (75%)  loss 0.0333  64 examples/s  2.0 steps/s  0:05 left"));
+  EXPECT_THAT(text, HasSubstr("training is over at step 30: loss of the last step 0.0333"));
   EXPECT_THAT(text, Not(HasSubstr("\r")));
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
 }
 
 // What follows runs in a process of its own: whether a status is shown is decided once.

@@ -407,6 +407,7 @@ class Run {
 
   void save(Feed& feed, SaveTimer& timer, bool notify) {
     trace_.start();
+    const TimePoint begun = clock_.now();
     session_.report(Phase::kSaving, step_);
     Checkpoint checkpoint{.global_step = step_};
     checkpoint.inputs = json{{"train", feed.save()}}.dump();
@@ -428,6 +429,8 @@ class Run {
     if (notify && options_.after_save) options_.after_save(step_, prefix, session_);
     session_.report(Phase::kTraining, step_);
     trace_.lap(StepTrace::kEvaluating);
+    const double seconds = to_seconds(clock_.now() - begun);
+    for (const auto& hook : hooks_) hook->after_pause(seconds);
   }
 
   const ModelFn& model_fn_;
