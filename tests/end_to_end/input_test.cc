@@ -82,7 +82,7 @@ TEST(DataDir, MissingTruncatedAndForeignFilesAreNamed) {
   const std::string images = directory / "data/train-images-idx3-ubyte";
   const std::string model = directory / "model";
   Words command = {binary("mnist"), "--data_dir=" + directory / "data", "--model_dir=" + model};
-  expect_error(run(command), 2, "the data directory " + directory / "data" + " has no");
+  expect_error(run(command), 2, "the data directory " + directory / "data" + " does not exist");
 
   std::filesystem::copy(digits(), directory / "data");
   const std::string good = read_file(images);
