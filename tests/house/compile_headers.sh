@@ -2,6 +2,7 @@
 # compile_headers.sh MODE ROOT COMPILER [FLAG...]: what only a compiler can tell of the headers below ROOT/muster.
 #   ground  all headers of the ground storey together reach no file of LibTorch
 #   tensor  all public headers of the tensor storey together reach no operator header of LibTorch
+#   weight  muster/muster.h brings hardly more text than the one header of LibTorch it needs: 3 s of a compiler
 #   alone   each header compiles by itself (KIND=ground: only those of the ground storey)
 # WITHOUT="net control" leaves these folders out, as a build with MUSTER_CONTROL_PLANE=OFF does.
 set -euo pipefail
@@ -46,6 +47,17 @@ case $mode in
       find muster -maxdepth 1 -name '*.h' ! -name torch.h
     } | as_includes |
       "$compiler" "${flags[@]}" -DAT_PER_OPERATOR_HEADERS -DTORCH_ASSERT_ONLY_METHOD_OPERATORS -
+    ;;
+  weight)
+    lines() { printf '#include <%s>\n' "$1" | "$compiler" "${preprocess[@]}" -E - | grep -vc '^#'; }
+    preprocess=()
+    for flag in "${flags[@]}"; do [ "$flag" = -fsyntax-only ] || preprocess+=("$flag"); done
+    ours=$(lines muster/muster.h) theirs=$(lines ATen/core/Tensor.h)
+    printf 'muster/muster.h: %s lines; ATen/core/Tensor.h alone: %s\n' "$ours" "$theirs"
+    if [ "$ours" -gt $((theirs * 115 / 100)) ]; then
+      echo 'that is over 115 %: what heavy header came in? see -H of the compiler'
+      exit 1
+    fi
     ;;
   alone)
     export compiler

@@ -21,14 +21,20 @@ expect() {  # ok|break, mode, what
 }
 
 flags=("$@")
-printf '#include <string>\ninline std::string a() { return {}; }\n' >"$root/muster/base/a.h"
+printf '#pragma once\n#include <string>\ninline std::string a() { return {}; }\n' >"$root/muster/base/a.h"
 # Stands for LibTorch, so that the test is quick and needs none: with this header's guard, as the real one has.
 mkdir -p "$root/fake/ATen/core"
 printf '#ifdef TORCH_ASSERT_ONLY_METHOD_OPERATORS\n#error operators\n#endif\n' >"$root/fake/ATen/Functions.h"
-printf 'struct Tensor {};\n' >"$root/fake/ATen/core/Tensor.h"
+{ printf '#pragma once\nstruct Tensor {};\n' && seq -f 'extern int x%.0f;' 300000; } >"$root/fake/ATen/core/Tensor.h"
 flags+=(-I "$root/fake")
-printf '#include <ATen/core/Tensor.h>\ninline Tensor t() { return {}; }\n' >"$root/muster/tensor/t.h"
-for mode in ground tensor alone; do expect ok $mode "a good tree"; done
+printf '#pragma once\n#include <ATen/core/Tensor.h>\ninline Tensor t() { return {}; }\n' >"$root/muster/tensor/t.h"
+printf '#include "muster/base/a.h"\n#include "muster/tensor/t.h"\n' >"$root/muster/muster.h"
+for mode in ground tensor weight alone; do expect ok $mode "a good tree"; done
+
+seq -f 'extern int y%.0f;' 100000 >"$root/fake/heavy.h"
+printf '#include <heavy.h>\n' >>"$root/muster/muster.h"
+expect break weight "a heavy header in muster.h"
+printf '#include "muster/base/a.h"\n' >"$root/muster/muster.h"
 
 printf '#include "muster/tensor/t.h"\n' >"$root/muster/base/b.h"
 expect break ground "LibTorch reached through another header"
