@@ -19,6 +19,9 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   target_link_libraries(muster_shared PRIVATE ${muster_folder_libraries})
   target_link_options(muster_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/muster.map -Wl,--no-undefined)
 
+  # All that is installed, without the examples and the tests.
+  add_custom_target(library DEPENDS muster_shared muster muster-probe)
+
   install(TARGETS muster_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
   install(TARGETS muster RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
   install(FILES ${CMAKE_BINARY_DIR}/muster.bash RENAME muster

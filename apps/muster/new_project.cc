@@ -102,8 +102,10 @@ std::string describe(const NewProject& made, const std::string& self) {
   text += "\nNext:\n";
   if (prefix.empty()) {
     // The binary lies in BUILD/bin, and BUILD knows how to install.
-    text += fmt::format("  cmake --install {} --prefix $HOME/.local --component library\n",
-                        launch::shell_quoted(fs::path(self).parent_path().parent_path().string()));
+    const std::string build =
+        launch::shell_quoted(fs::path(self).parent_path().parent_path().string());
+    text += fmt::format("  cmake --build {} --target library\n", build);
+    text += fmt::format("  cmake --install {} --prefix $HOME/.local --component library\n", build);
     found = " -DCMAKE_PREFIX_PATH=$HOME/.local";
   } else if (prefix != "/usr" && prefix != "/usr/local") {
     found = " -DCMAKE_PREFIX_PATH=" + launch::shell_quoted(prefix);
