@@ -4,7 +4,8 @@
 #   muster_gloo   for the one source that talks to c10d's Gloo
 include(MusterTorchChecks)
 
-muster_check_torch_cuda(${Torch_ROOT} ${CMAKE_PREFIX_PATH} $ENV{CMAKE_PREFIX_PATH})
+file(TO_CMAKE_PATH "$ENV{CMAKE_PREFIX_PATH}" muster_prefixes)
+muster_check_torch_cuda(${Torch_ROOT} ${CMAKE_PREFIX_PATH} ${muster_prefixes})
 find_package(Torch QUIET)
 if(NOT Torch_FOUND)
   message(FATAL_ERROR "there is no LibTorch here.\n"

@@ -10,9 +10,8 @@
 //   filters, checkpoints and strategies treat them like all others. Initial values are those the
 //   module has when it is made; loading weights into it there works (torch::load). In evaluation
 //   and prediction they are the checkpoint's.
-// - Every torch_module() call puts the module into the context's mode, train() or eval(). What is
-// to
-//   stay in another one is set after it, or overrides train().
+// - Every torch_module() call puts the module into the context's mode, train() or eval(). What
+//   stays in another one is set after it, or overrides train().
 // - What a module draws from LibTorch's default generator, when it is made and while it is used, is
 //   a function of (seed, name), then also of step, replica and call: the same seed gives the same
 //   bits. The generator is put back afterwards.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # debian.sh NUMBER [arguments of ./dev test]: `./dev test` on another Debian, in a folder that holds one.
 # build/debian-NUMBER/root is the system, made once by debootstrap; build/debian-NUMBER/build is what is built there.
-# Mounts and processes live in name spaces of their own: both are gone when this ends, however it ends.
+# Mounts and processes live in name spaces of their own: both are gone when this ends.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 number=$1
@@ -81,6 +81,7 @@ unshare --mount --propagation private --pid --fork --kill-child bash -euc '
 ' bash "$root" "$source" "$home/build" "$data" "${inside[@]}" /muster/dev test "$@" </dev/null &
 everything=$!
 end() {
+  exec 2>/dev/null  # the shell would print the whole command as "Killed"
   kill -KILL "$everything" || true
   wait "$everything" || true
   exit "$1"

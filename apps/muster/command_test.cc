@@ -47,6 +47,11 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   EXPECT_EQ(muster("run --workers=2 mnist --epochs=3").text,
             "error: muster run has no use for 'mnist'\n"
             "hint: write two dashes before the program: muster run --workers=2 -- mnist ...\n");
+  // The program, not a value or the command that is the same word; ready to be pasted.
+  EXPECT_THAT(muster("run --workers 2 2").text, HasSubstr(": muster run --workers 2 -- 2 ...\n"));
+  EXPECT_THAT(muster("run run").text, HasSubstr(": muster run -- run ...\n"));
+  EXPECT_THAT(muster("run --workers=2 'my train'").text,
+              HasSubstr(": muster run --workers=2 -- 'my train' ...\n"));
   EXPECT_THAT(muster("run --survivor-time=86401 -- true").text,
               HasSubstr("--survivor-time is 86401; it must be a number from 0 to 86400"));
   EXPECT_THAT(muster("run --ps=1 -- true").text, HasSubstr("not supported yet"));
@@ -61,6 +66,13 @@ TEST(Command, RunPassesOutputAndCodesOn) {
   EXPECT_EQ(killed.code, 137);
   EXPECT_THAT(killed.text, HasSubstr("worker 0 failed: killed by SIGKILL"));
   EXPECT_EQ(muster("run --workers=2 -- sh -c 'exit 138'").code, 138);
+}
+
+TEST(Command, RunSpeaksJsonWhereAsked) {
+  const Ran ran = muster("run --log-format=json -- /bin/sh -c 'echo hello'");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.text, "{\"task\":\"worker 0\",\"stream\":\"stdout\",\"message\":\"hello\"}\n");
+  EXPECT_EQ(muster("run --log-format=xml -- /bin/true").code, 2);
 }
 
 TEST(Command, DryRunStartsNothing) {
@@ -97,6 +109,19 @@ TEST(Command, NewMakesAProjectOnce) {
   const Ran again = muster(arguments);
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.text, HasSubstr("shapes is not empty"));
+}
+
+TEST(Command, OutputThatDoesNotArriveIsOne) {
+  TempDirectory folder;
+  for (const std::string& arguments :
+       {std::string("--help"), std::string("--version"), std::string("completion bash"),
+        std::string("run --workers=2 --dry-run -- true"),
+        std::string("run --workers=500 --dry-run -- true"),  // more than a buffer holds
+        "new " + join_path(folder.path(), "shapes")}) {
+    const Ran ran = muster(arguments + " >/dev/full");
+    EXPECT_EQ(ran.code, 1) << arguments << ": " << ran.text;
+    EXPECT_THAT(ran.text, HasSubstr("error: cannot write to standard output")) << arguments;
+  }
 }
 
 TEST(Command, DamageIsOne) {

@@ -44,9 +44,9 @@ std::string branches(const CLI::App& app) {
 }
 
 constexpr const char* kBefore = R"(# bash completion for muster, made by: muster completion bash
+# A reply is a line, whatever it holds: names of files are no patterns.
 _muster_reply() {
-  local IFS=$'\n'
-  COMPREPLY=($(compgen "$@"))
+  mapfile -t COMPREPLY < <(compgen "$@")
 }
 
 # What the command $1 takes: its commands, flags, the values of its flags, other words.
@@ -95,14 +95,14 @@ _muster() {
     word=${word%% *}
   elif [[ $current == -* ]]; then
     [[ $line != 'muster run' ]] || flags+=' --'
-    COMPREPLY=($(compgen -W "$flags" -- "$current"))
+    _muster_reply -W "$flags" -- "$current"
     [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
     return
   elif [[ -n $commands ]]; then
-    COMPREPLY=($(compgen -W "$commands" -- "$current"))
+    _muster_reply -W "$commands" -- "$current"
     return
   elif [[ $line == 'muster run' ]]; then
-    COMPREPLY=($(compgen -W '--' -- "$current"))
+    _muster_reply -W '--' -- "$current"
     return
   fi
   case $word in

@@ -124,6 +124,19 @@ TEST(Completion, FilesAndFoldersStandWhereTheyBelong) {
   EXPECT_THAT(offered({"inspect", "events", "--tag", ""}, dir.path()), IsEmpty());
 }
 
+TEST(Completion, NamesOfFilesAreNoPatterns) {
+  const TempDirectory dir;
+  for (const char* name : {"dir[ab]", "dira", "dir*"}) {
+    local_file_system().make_directories(dir / name).value();
+  }
+  for (const char* command : {"checkpoint", "events"}) {
+    EXPECT_THAT(offered({"inspect", command, "di"}, dir.path()),
+                UnorderedElementsAre("dir[ab]", "dira", "dir*"));
+  }
+  EXPECT_THAT(offered({"data", "digits", "--out", "=", "di"}, dir.path()),
+              UnorderedElementsAre("dir[ab]", "dira", "dir*"));
+}
+
 TEST(Completion, TheProgramComesAfterTwoDashes) {
   const TempDirectory dir;
   FileSystem& files = local_file_system();

@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,9 +20,11 @@
 
 namespace muster::app {
 
+using Addresses = std::vector<std::string>;
+
 struct NetworkInterface {
   std::string name;
-  std::vector<std::string> addresses;  // numeric, without link-local ones; IPv4 first
+  Addresses addresses;  // numeric, without link-local ones; IPv4 first
   bool loopback = false;
   bool up = false;
 };
@@ -33,8 +37,9 @@ struct MachineFacts {
   uint64_t open_files = 0;        // the soft limit; 0 without one
   std::vector<NetworkInterface> interfaces;
   std::string host_name;
-  // Addresses of this host's name and of every host in TF_CONFIG; none for one that is not known.
-  std::map<std::string, std::vector<std::string>> hosts;
+  // Addresses of this host's name and of every host in TF_CONFIG: none for one that is not known,
+  // no entry for one that could not be looked up in time.
+  std::map<std::string, Addresses> hosts;
 };
 
 struct ProbeFacts {
@@ -68,6 +73,12 @@ struct Finding {
 
 // Never blocks longer than about three seconds (for names of hosts).
 MachineFacts gather_machine(const Environment& environment);
+// What `resolve` says of each host, without those it did not answer for within `deadline`. Asks for
+// at most sixteen at a time, each in a thread of its own, which may outlive this call: a look-up
+// cannot be stopped.
+std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts,
+                                         std::function<Addresses(const std::string&)> resolve,
+                                         std::chrono::milliseconds deadline);
 // Looks for muster-probe in `own_folder` and, as it is installed, in ../libexec/muster; runs it for
 // at most `deadline`.
 ProbeFacts gather_probe(const std::string& own_folder, std::chrono::milliseconds deadline);

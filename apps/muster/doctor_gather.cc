@@ -16,6 +16,7 @@
 #include <mutex>
 #include <set>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "apps/muster/doctor.h"
@@ -110,8 +111,6 @@ std::set<std::string> hosts_of(const Environment& environment) {
   return hosts;
 }
 
-using Addresses = std::vector<std::string>;
-
 Addresses addresses_of(const std::string& host) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -125,32 +124,6 @@ Addresses addresses_of(const std::string& host) {
     if (!address.empty()) found.push_back(address);
   }
   return found;
-}
-
-// All at once, for at most three seconds: a name server that does not answer takes much longer. A
-// look-up cannot be stopped, so each has a thread that may outlive this call.
-std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts) {
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::map<std::string, Addresses> found;
-    size_t pending = 0;
-  };
-  const auto shared = std::make_shared<Shared>();
-  std::unique_lock lock(shared->mutex);
-  shared->pending = hosts.size();
-  for (const std::string& host : hosts) {
-    shared->found[host];
-    std::thread([shared, host] {
-      Addresses addresses = addresses_of(host);
-      const std::lock_guard inner(shared->mutex);
-      shared->found[host] = std::move(addresses);
-      --shared->pending;
-      shared->changed.notify_all();
-    }).detach();
-  }
-  shared->changed.wait_for(lock, std::chrono::seconds(3), [&] { return shared->pending == 0; });
-  return shared->found;
 }
 
 // Objects of its lines, joined; what is no JSON is left out.
@@ -169,6 +142,46 @@ void read_facts(ProbeFacts& probe) {
 
 }  // namespace
 
+std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts,
+                                         std::function<Addresses(const std::string&)> resolve,
+                                         std::chrono::milliseconds deadline) {
+  constexpr size_t kMostThreads = 16;
+  struct Shared {
+    std::function<Addresses(const std::string&)> resolve;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<std::string> waiting;
+    std::map<std::string, Addresses> found;
+  };
+  const auto shared = std::make_shared<Shared>();
+  shared->resolve = std::move(resolve);
+  shared->waiting.assign(hosts.rbegin(), hosts.rend());
+  const auto work = [shared] {
+    std::unique_lock lock(shared->mutex);
+    while (!shared->waiting.empty()) {
+      const std::string host = std::move(shared->waiting.back());
+      shared->waiting.pop_back();
+      lock.unlock();
+      Addresses addresses = shared->resolve(host);
+      lock.lock();
+      shared->found[host] = std::move(addresses);
+      shared->changed.notify_all();
+    }
+  };
+  size_t threads = 0;
+  try {
+    for (; threads < std::min(hosts.size(), kMostThreads); ++threads) std::thread(work).detach();
+  } catch (const std::system_error&) {
+    // Those there are do the work; without any, no host is looked up.
+  }
+  std::unique_lock lock(shared->mutex);
+  if (threads > 0) {
+    shared->changed.wait_for(lock, deadline, [&] { return shared->found.size() == hosts.size(); });
+  }
+  shared->waiting.clear();  // nobody waits for the rest
+  return shared->found;
+}
+
 MachineFacts gather_machine(const Environment& environment) {
   MachineFacts facts;
   facts.cores = launch::this_machine();
@@ -184,7 +197,8 @@ MachineFacts gather_machine(const Environment& environment) {
   if (gethostname(name, sizeof name - 1) == 0) facts.host_name = name;
   std::set<std::string> hosts = hosts_of(environment);
   if (!facts.host_name.empty()) hosts.insert(facts.host_name);
-  facts.hosts = look_up(hosts);
+  // A name server that does not answer takes much longer.
+  facts.hosts = look_up(hosts, addresses_of, std::chrono::seconds(3));
   return facts;
 }
 

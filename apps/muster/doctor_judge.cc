@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "apps/muster/doctor.h"
 #include "muster/base/error.h"
@@ -91,7 +92,12 @@ std::string outside_address(const MachineFacts& machine) {
 
 Finding judge_host_name(const MachineFacts& machine) {
   const auto found = machine.hosts.find(machine.host_name);
-  if (found == machine.hosts.end() || found->second.empty()) {
+  if (found == machine.hosts.end()) {
+    return {Level::kNote, "Host name",
+            fmt::format("'{}' could not be looked up in time; only matters if TF_CONFIG names it",
+                        machine.host_name)};
+  }
+  if (found->second.empty()) {
     return {
         Level::kNote, "Host name",
         fmt::format("'{}' has no address; only matters if TF_CONFIG names it", machine.host_name)};
@@ -106,6 +112,38 @@ Finding judge_host_name(const MachineFacts& machine) {
                       text, outside)};
 }
 
+// Hosts of TF_CONFIG, each with the task that is to be reached there.
+using TaskOfHost = std::map<std::string, std::string>;
+
+// "'a', the host of worker:1, <one>"; for several "3 hosts <many>: 'a', 'b', 'c'".
+std::string about_hosts(const TaskOfHost& tasks, const char* one, const char* many) {
+  if (tasks.size() == 1) {
+    return fmt::format("'{}', the host of {}, {}", tasks.begin()->first, tasks.begin()->second,
+                       one);
+  }
+  std::vector<std::string> hosts;
+  for (const auto& [host, task] : tasks) hosts.push_back(host);
+  return fmt::format("{} hosts {}: {}", hosts.size(), many, join_quoted(hosts, 5));
+}
+
+// What is said of hosts without an address: once for all that are alike.
+void judge_unreached(Level level, const TaskOfHost& unknown, const TaskOfHost& late,
+                     std::vector<Finding>* findings) {
+  if (!unknown.empty()) {
+    findings->push_back(
+        {level, "TF_CONFIG", about_hosts(unknown, "is not known here", "are not known here"),
+         "check the name, or write the number of the address; a name that appears only when the "
+         "task runs (Kubernetes) is fine"});
+  }
+  if (!late.empty()) {
+    findings->push_back(
+        {Level::kWarning, "TF_CONFIG",
+         about_hosts(late, "could not be looked up in time", "could not be looked up in time"),
+         "check that the name servers in /etc/resolv.conf answer, or write the "
+         "number of the address"});
+  }
+}
+
 // Whether the addresses of the cluster can be what they are meant to be, seen from here.
 void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts& machine,
                      std::vector<Finding>* findings) {
@@ -113,18 +151,18 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
   for (const NetworkInterface& interface : machine.interfaces) {
     if (interface.up) own.insert(own.end(), interface.addresses.begin(), interface.addresses.end());
   }
+  TaskOfHost unknown, late, own_unknown, own_late;
   bool elsewhere = false;  // some task is on another machine
   for (size_t rank = 0; rank < cluster.addresses.size(); ++rank) {
     const std::string host = host_of(cluster.addresses[rank]);
     const auto found = machine.hosts.find(host);
     const bool ours = static_cast<int>(rank) == cluster.rank;
-    if (found == machine.hosts.end() || found->second.empty()) {
-      findings->push_back(
-          {ours ? Level::kProblem : Level::kWarning, "TF_CONFIG",
-           fmt::format("'{}', the host of {}, is not known here", host,
-                       cluster.workers[rank].name()),
-           "check the name, or write the number of the address; a name that appears only when the "
-           "task runs (Kubernetes) is fine"});
+    if (found == machine.hosts.end()) {
+      (ours ? own_late : late).emplace(host, cluster.workers[rank].name());
+      continue;
+    }
+    if (found->second.empty()) {
+      (ours ? own_unknown : unknown).emplace(host, cluster.workers[rank].name());
       continue;
     }
     const bool here = std::ranges::any_of(found->second, [&](const std::string& address) {
@@ -139,6 +177,8 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
                            "run it on the machine that has the address, or correct \"task\""});
     }
   }
+  judge_unreached(Level::kProblem, own_unknown, own_late, findings);
+  judge_unreached(Level::kWarning, unknown, late, findings);
   if (!elsewhere || cluster.rank < 0) return;
   const std::string host = host_of(cluster.addresses[static_cast<size_t>(cluster.rank)]);
   const auto found = machine.hosts.find(host);

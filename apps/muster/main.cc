@@ -3,14 +3,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 
 #include "apps/muster/commands.h"
 #include "muster/base/error.h"
-#include "muster/base/strings.h"
+#include "muster/base/terminal.h"
 #include "muster/command/command_line.h"
+#include "muster/launch/run.h"
 
 namespace {
 
@@ -21,6 +23,36 @@ int report(const muster::Error& error) {
   if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
   fputs(text.c_str(), stderr);
   return muster::exit_code(error.kind());
+}
+
+// The exit code, unless what was printed did not arrive: then no script may take it for done.
+int flushed(int code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  // An earlier write may have failed, and its reason is gone.
+  const int reason = errno != 0 ? errno : EIO;
+  report(muster::from_errno(reason, "cannot write to standard output",
+                            "what was printed is not complete; free space where it goes, or send "
+                            "it elsewhere"));
+  return code != 0 ? code : 1;
+}
+
+// What the user writes instead of a line without dashes: `words` again, with them before the word
+// of `muster run` that is no flag and no value of one.
+std::string with_dashes(const CLI::App& app, const std::vector<std::string>& words,
+                        const std::string& word) {
+  const CLI::App* command = app.get_subcommand("run");
+  auto at = std::ranges::find(words, command->get_name());
+  for (bool value = false; at != words.end(); ++at) {
+    if (*at == word && !value && at != std::ranges::find(words, command->get_name())) break;
+    const CLI::Option* option = command->get_option_no_throw(*at);
+    value = !value && option != nullptr && option->get_items_expected_max() > 0;
+  }
+  std::string line = "muster";
+  for (auto before = words.begin(); before != at; ++before) {
+    line += " " + muster::launch::shell_quoted(*before);
+  }
+  return fmt::format("{} -- {} ...", line, muster::launch::shell_quoted(word));
 }
 
 int run(int argc, char** argv) {
@@ -42,9 +74,9 @@ int run(int argc, char** argv) {
       "  muster data digits --out digits\n"
       "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
       "  muster inspect checkpoint model\n"
-      "\nmuster COMMAND --help says more. Exit codes: 0 done, 1 corrupt data or an internal "
-      "error,\n"
-      "2 a wrong argument or something not found.");
+      "\nmuster COMMAND --help says more. Exit codes: 0 done, 1 corrupt data, output that "
+      "cannot be\n"
+      "written or an internal error, 2 a wrong argument or something not found.");
   muster::app::Action action;
   muster::app::add_run(app, program, self.parent_path().string(), action);
   muster::app::add_data(app, action);
@@ -52,13 +84,9 @@ int run(int argc, char** argv) {
   muster::app::add_new(app, self, action);
   muster::app::add_completion(app, action);
   muster::app::add_doctor(app, self.parent_path().string(), action);
-  // The line up to the program again, with the dashes where they belong.
   const auto surplus = [&](const std::string& command, const std::string& word) -> std::string {
     if (command != "muster run") return "";
-    const std::vector<std::string> before(words.begin(),
-                                          std::find(words.begin(), words.end(), word));
-    return fmt::format("write two dashes before the program: muster {} -- {} ...",
-                       muster::join(before, " "), word);
+    return "write two dashes before the program: " + with_dashes(app, words, word);
   };
   if (!muster::command::parse(app, words, surplus)) return 0;
   return action();
@@ -67,11 +95,14 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  muster::open_standard_streams();
   try {
-    return run(argc, argv);
+    return flushed(run(argc, argv));
   } catch (const muster::Error& error) {
     return report(error);
   } catch (const std::exception& error) {
+    // fmt throws where stdio returns an error.
+    if (std::ferror(stdout) != 0) return flushed(1);
     return report(muster::internal_error(error.what()));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -25,10 +26,21 @@ std::string named(std::string text, const std::string& name) {
   return text;
 }
 
-// CMake and Ninja have targets of these names, or the libraries a project links have.
-const std::set<std::string> kTaken = {"all",           "clean",    "edit_cache", "help",
-                                      "install",       "mimalloc", "muster",     "package",
-                                      "rebuild_cache", "test",     "torch"};
+// CMake and its generators have targets, files or variables of these names, or the libraries a
+// project links have. Compared in lower case: Xcode's and Visual Studio's are in capitals.
+const std::set<std::string> kTaken = {
+    "all",       "all_build",  "clean",   "cmake",          "cmakefiles", "cuda_target",
+    "dummy",     "edit_cache", "gflags",  "help",           "install",    "makefile",
+    "mimalloc",  "muster",     "package", "package_source", "preinstall", "rebuild_cache",
+    "run_tests", "test",       "testing", "zero_check"};
+// LibTorch's targets, which differ from version to version: torch_cpu, c10_cuda, caffe2_nvrtc.
+constexpr std::string_view kTakenBeginnings[] = {"torch", "c10", "caffe2"};
+
+bool is_taken(std::string name) {
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return kTaken.contains(name) ||
+         std::ranges::any_of(kTakenBeginnings, [&](auto it) { return name.starts_with(it); });
+}
 
 void check_name(const std::string& name) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -42,10 +54,10 @@ void check_name(const std::string& name) {
         fmt::format("'{}' cannot name a project", name),
         fmt::format("use letters, digits, '_' and '-', a letter first, {} at most", kLongest));
   }
-  if (kTaken.contains(name)) {
+  if (is_taken(name)) {
     throw invalid_argument(
         fmt::format("a project cannot be named '{}': CMake or a library has that name", name),
-        fmt::format("take another, for example {}_model", name));
+        fmt::format("take another, for example my_{}", name));
   }
 }
 
@@ -67,6 +79,34 @@ std::string prefix_of(const fs::path& self) {
   return "";
 }
 
+// Writes files and remembers what was not there before, to take it back.
+class Writing {
+ public:
+  explicit Writing(FileSystem& files) : files_(files) {}
+
+  void write(const fs::path& path, const std::string& text) {
+    make_folder(path.parent_path());
+    files_.write_atomically(path.string(), text).value();
+    made_.push_back(path.string());
+  }
+
+  // What cannot be removed, because others use it by now, stays.
+  void take_back() {
+    for (auto path = made_.rbegin(); path != made_.rend(); ++path) (void)files_.remove(*path).ok();
+  }
+
+ private:
+  void make_folder(const fs::path& path) {
+    if (path.empty() || files_.exists(path.string()).value()) return;
+    make_folder(path.parent_path());
+    files_.make_directories(path.string()).value();
+    made_.push_back(path.string());
+  }
+
+  FileSystem& files_;
+  std::vector<std::string> made_;  // in the order they appeared
+};
+
 }  // namespace
 
 NewProject write_new_project(const std::string& folder) {
@@ -85,11 +125,15 @@ NewProject write_new_project(const std::string& folder) {
                              "name a folder that is not there yet");
     }
   }
-  for (const TemplateFile& file : new_project_template()) {
-    made.files.push_back(named(file.path, made.name));
-    const std::string target = join_path(made.folder, made.files.back());
-    files.make_directories(fs::path(target).parent_path().string()).value();
-    files.write_atomically(target, named(file.text, made.name)).value();
+  Writing writing(files);
+  try {
+    for (const TemplateFile& file : new_project_template()) {
+      made.files.push_back(named(file.path, made.name));
+      writing.write(join_path(made.folder, made.files.back()), named(file.text, made.name));
+    }
+  } catch (...) {
+    writing.take_back();  // half a project would keep the next try from starting
+    throw;
   }
   return made;
 }

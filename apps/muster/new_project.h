@@ -23,7 +23,8 @@ struct NewProject {
 
 // Makes `folder` and writes the project into it; its last part is the name. Throws InvalidArgument
 // for a name that is none, a file in the way, and a folder that holds anything: nothing is written
-// then.
+// then. When a write fails, what was written before is removed, and what the file system said is
+// thrown.
 NewProject write_new_project(const std::string& folder);
 
 // What was made and the commands to go on with, as they are right for the muster binary `self`:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "apps/muster/run_muster.h"
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
@@ -81,10 +82,38 @@ TEST(NewProject, ANameMustBeOne) {
     EXPECT_THAT(error.message(), HasSubstr(std::string("'") + name + "'"));
     EXPECT_NE(error.hint(), "") << name;
   }
+  // CMake's and LibTorch's targets, in any case.
+  for (const char* name :
+       {"ALL_BUILD", "INSTALL", "preinstall", "RUN_TESTS", "Zero_Check", "CMakeFiles", "Testing",
+        "c10", "C10_cuda", "torch_cpu", "torch_library", "TorchVision", "caffe2_nvrtc", "Muster"}) {
+    const Error error = error_of([&] { write_new_project(dir / name); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << name;
+    EXPECT_THAT(error.message(), HasSubstr("CMake or a library has that name")) << name;
+    // What the hint proposes can be had.
+    EXPECT_EQ(error.hint(), std::string("take another, for example my_") + name);
+  }
   EXPECT_EQ(error_of([&] { write_new_project(""); }).kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(error_of([&] { write_new_project(dir / std::string(65, 'a')); }).kind(),
             ErrorKind::kInvalidArgument);
   EXPECT_TRUE(local_file_system().list_directory(dir.path()).value().empty());
+}
+
+// As on a full disk: no file may grow past 1024 bytes. CMakeLists.txt does not, README.md does.
+TEST(NewProject, AFailedWriteLeavesNothingBehind) {
+  const TempDirectory dir;
+  FileSystem& files = local_file_system();
+  files.make_directories(dir / "empty").value();
+  ASSERT_LE(new_project_template().front().text.size(), 1024u) << "written before the failure";
+  for (const char* folder : {"deep/shapes", "empty"}) {
+    const std::string limited = "trap '' XFSZ; ulimit -f 2; " + muster_line("new " + dir / folder);
+    const Ran ran = run_shell(limited);
+    EXPECT_NE(ran.code, 0) << ran.text;
+    EXPECT_THAT(ran.text, HasSubstr("error: ")) << folder;
+    EXPECT_THAT(files.list_directory(dir.path()).value(), testing::ElementsAre("empty"));
+    EXPECT_THAT(files.list_directory(dir / "empty").value(), testing::IsEmpty());
+    EXPECT_EQ(run_muster("new " + dir / folder).code, 0);
+    files.remove_tree(dir / "deep").value();
+  }
 }
 
 TEST(NewProject, TheNextCommandsFitTheInstallation) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "apps/muster/commands.h"
+#include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/log.h"
@@ -20,7 +21,7 @@ struct Flags {
   bool evaluator = false;
   bool no_pin = false;
   bool dry_run = false;
-  std::string log_format = "text";
+  std::string log_format = Environment::process().get_or("MUSTER_LOG_FORMAT", "text");
   double survivor_time = 15;
   double grace = 10;
   double stop_time = 60;
@@ -40,7 +41,9 @@ int run(Flags& flags, const std::string& own_folder) {
                            "leave it out: the chief evaluates between training steps");
   }
   flags.run.pin = !flags.no_pin;
-  flags.run.json = log::parse_format(flags.log_format) == log::Format::kJson;
+  const log::Format format = log::parse_format(flags.log_format);
+  log::set_format(format);
+  flags.run.json = format == log::Format::kJson;
   flags.run.supervise.survivor_time = milliseconds(flags.survivor_time);
   flags.run.supervise.grace = milliseconds(flags.grace);
   flags.run.supervise.stop_time = milliseconds(flags.stop_time);
@@ -75,6 +78,8 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
   flag({"threads", &flags->run.threads,
         "Threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its cores", count});
   flag({"no-pin", &flags->no_pin, "Let tasks run on any core"});
+  flag({"log-format", &flags->log_format,
+        "text, or json: each line an object with its task, the tasks' own log included"});
   flag({"dry-run", &flags->dry_run, "Print what would be started, and stop there"});
   const auto time = [&](const char* name, double& value, const char* help) {
     flag({name, &value, help, {.at_least = 0, .at_most = 86400}, "SECONDS"});

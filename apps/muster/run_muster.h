@@ -28,10 +28,14 @@ inline Ran run_shell(const std::string& line) {
   return ran;
 }
 
-inline Ran run_muster(const std::string& arguments) {
+// The line a shell runs for `muster arguments`.
+inline std::string muster_line(const std::string& arguments) {
   const char* folder = std::getenv("MUSTER_BIN_DIR");
-  if (folder == nullptr) return {-1, "MUSTER_BIN_DIR is not set: run this test through ctest"};
-  return run_shell(std::string(folder) + "/muster " + arguments);
+  if (folder == nullptr)
+    return "echo 'MUSTER_BIN_DIR is not set: run this test through ctest'; false";
+  return std::string(folder) + "/muster " + arguments;
 }
+
+inline Ran run_muster(const std::string& arguments) { return run_shell(muster_line(arguments)); }
 
 }  // namespace muster::app

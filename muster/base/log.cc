@@ -3,7 +3,6 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include <string>
 
 #include "muster/base/error.h"
+#include "muster/base/terminal.h"
 
 namespace muster::inline v0_1::log {
 namespace {
@@ -27,16 +27,6 @@ namespace {
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
-}
-
-// At most `columns` characters of UTF-8 text.
-std::string_view cut(std::string_view text, int columns) {
-  size_t end = 0;
-  for (int count = 0; end < text.size(); ++end) {
-    const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
-    if (begins && count++ == columns) break;
-  }
-  return text.substr(0, end);
 }
 
 std::string utc(std::chrono::system_clock::time_point time) {
@@ -53,8 +43,8 @@ std::string utc(std::chrono::system_clock::time_point time) {
 class Sink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   Sink()
-      : terminal_(isatty(STDERR_FILENO) == 1),
-        color_(terminal_ && variable("NO_COLOR").empty()),
+      : terminal_(takes_escapes(STDERR_FILENO)),
+        color_(takes_color(STDERR_FILENO)),
         json_(variable("MUSTER_LOG_FORMAT") == "json"),
         progress_(variable("MUSTER_PROGRESS")) {
     formatter_ = std::make_unique<spdlog::pattern_formatter>("%^%L%$ %H:%M:%S %v");
@@ -67,9 +57,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   int width() const {
-    winsize size{};
-    if (terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-      return size.ws_col;
+    if (const auto size = terminal_size(STDERR_FILENO)) return size->columns;
     const int columns = std::atoi(std::string(variable("COLUMNS")).c_str());
     return columns > 0 ? columns : 80;
   }
@@ -81,7 +69,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
       clear_status();
       return;
     }
-    const std::string_view shown = cut(text, width() - 1);
+    const std::string shown = cut_to_columns(text, width() - 1);
     // A supervisor takes a line that ends in a carriage return as one that will be replaced.
     write(terminal_ ? fmt::format("\r\033[K{}", shown) : fmt::format("{}\r", shown));
     open_ = true;

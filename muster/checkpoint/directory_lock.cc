@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,10 +27,21 @@ std::string holder(int fd) {
 }  // namespace
 
 DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::milliseconds wait,
-                             const std::function<bool()>& cancelled) {
+                             const std::function<bool()>& cancelled)
+    : directory_(directory) {
   const std::string path = directory + "/.lock";
-  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const auto refuse = [&](const char* why) {
+    if (fd_ >= 0) close(fd_);
+    throw invalid_argument(fmt::format("cannot lock {}: it is {}", path, why),
+                           "remove it, or pass another model_dir");
+  };
+  // Through a link, somebody else's file would be written.
+  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd_ < 0 && errno == ELOOP) refuse("a symbolic link");
+  if (fd_ < 0 && errno == EISDIR) refuse("a directory");
   if (fd_ < 0) throw from_errno(errno, "cannot open " + path);
+  struct stat info {};
+  if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) refuse("no plain file");
   const auto deadline = Clock::now() + wait;
   bool told = false;
   while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
@@ -39,9 +51,14 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
       log::debug(fmt::format("{} cannot be locked: two programs in it are not told apart", path));
       return;
     }
-    if (Clock::now() >= deadline || (cancelled && cancelled())) {
+    const bool stop = cancelled && cancelled();
+    if (stop || Clock::now() >= deadline) {
       const std::string who = holder(fd_);
       close(fd_);
+      if (stop) {
+        throw Error(ErrorKind::kCancelled,
+                    fmt::format("waiting for {} to leave model_dir '{}'", who, directory));
+      }
       throw Error(ErrorKind::kUnavailable,
                   fmt::format("model_dir '{}' is in use by {}", directory, who),
                   "wait for it to end, or give this run a model_dir of its own");
@@ -57,6 +74,18 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
   if (ftruncate(fd_, 0) == 0) {
     [[maybe_unused]] const ssize_t written = pwrite(fd_, who.data(), who.size(), 0);
   }
+}
+
+void DirectoryLock::check() const {
+  struct stat ours {};
+  struct stat there {};
+  if (fstat(fd_, &ours) == 0 && stat((directory_ + "/.lock").c_str(), &there) == 0 &&
+      ours.st_dev == there.st_dev && ours.st_ino == there.st_ino) {
+    return;
+  }
+  throw Error(ErrorKind::kUnavailable,
+              fmt::format("model_dir '{}' was removed or replaced while it was in use", directory_),
+              "another program may be writing there now: start again, in a model_dir that stays");
 }
 
 DirectoryLock::~DirectoryLock() {

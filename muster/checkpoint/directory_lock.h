@@ -14,8 +14,9 @@ namespace muster::inline v0_1 {
 class DirectoryLock {
  public:
   // `directory` must be there and local. Waits up to `wait` for another program to leave (one that
-  // was just stopped may still be ending), while `cancelled` is false. Throws Unavailable naming
-  // the process and machine that hold it.
+  // was just stopped may still be ending). Throws Unavailable naming the process and machine that
+  // hold it, Cancelled when `cancelled` becomes true, InvalidArgument when ".lock" is no plain
+  // file.
   explicit DirectoryLock(const std::string& directory,
                          std::chrono::milliseconds wait = std::chrono::seconds(10),
                          const std::function<bool()>& cancelled = {});
@@ -23,7 +24,12 @@ class DirectoryLock {
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
+  // Throws Unavailable when the directory was removed or replaced since: somebody else may have
+  // locked the one that is there now.
+  void check() const;
+
  private:
+  std::string directory_;
   int fd_ = -1;
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <string>
 
 #include "muster/base/error_of.h"
@@ -43,15 +44,44 @@ TEST(DirectoryLockTest, EndsWithTheProcessThatHoldsIt) {
   const Error error = error_of([&] { DirectoryLock(directory.path(), milliseconds(0)); });
   EXPECT_THAT(error.message(), HasSubstr("process " + std::to_string(child)));
   int asked = 0;
-  error_of([&] {
+  const Error stopped = error_of([&] {
     DirectoryLock(directory.path(), std::chrono::hours(1), [&] { return ++asked == 3; });
   });
   EXPECT_EQ(asked, 3);
+  EXPECT_EQ(stopped.kind(), ErrorKind::kCancelled);
+  EXPECT_EQ(stopped.hint(), "");
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   const DirectoryLock lock(directory.path(), std::chrono::minutes(1));
   close(pipe_fds[0]);
   close(pipe_fds[1]);
+}
+
+TEST(DirectoryLockTest, NoticesThatItsDirectoryIsGone) {
+  TempDirectory directory;
+  const std::string path = directory / "model";
+  std::filesystem::create_directory(path);
+  const DirectoryLock lock(path);
+  lock.check();
+  std::filesystem::rename(path, directory / "moved");
+  EXPECT_EQ(error_of([&] { lock.check(); }).kind(), ErrorKind::kUnavailable);
+  std::filesystem::create_directory(path);
+  const DirectoryLock other(path, milliseconds(0));
+  EXPECT_THAT(error_of([&] { lock.check(); }).message(), HasSubstr("removed or replaced"));
+  other.check();
+}
+
+TEST(DirectoryLockTest, WritesNobodyElsesFile) {
+  TempDirectory directory;
+  std::filesystem::create_symlink("victim", directory / ".lock");
+  const Error link = error_of([&] { DirectoryLock(directory.path(), milliseconds(0)); });
+  EXPECT_EQ(link.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(link.message(), HasSubstr("a symbolic link"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "victim"));
+  std::filesystem::remove(directory / ".lock");
+  std::filesystem::create_directory(directory / ".lock");
+  EXPECT_THAT(error_of([&] { DirectoryLock(directory.path(), milliseconds(0)); }).message(),
+              HasSubstr("a directory"));
 }
 
 }  // namespace

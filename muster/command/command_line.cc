@@ -114,6 +114,15 @@ T convert(const std::string& shown, const std::string& text, const FlagLimits& l
 
 std::string missing_value(const std::string& shown) { return shown + " needs a value"; }
 
+// What stands behind every mistake with a flag: what it means.
+std::string hint_of(const std::string& shown, const std::string& help, const std::string& text) {
+  return fmt::format("{}: {}{}", shown, help,
+                     text.empty() ? "" : fmt::format("; default {}", text));
+}
+std::string hint_of(const CLI::Option& option) {
+  return hint_of(option.get_name(), option.get_description(), option.get_default_str());
+}
+
 template <typename T>
 CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positional) {
   using Value = typename Inside<T>::Type;
@@ -126,9 +135,7 @@ CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positiona
   const std::string shown = positional ? flag.name : "--" + flag.name;
   const bool is_switch = std::is_same_v<T, bool>;
   const std::string text = is_switch ? std::string() : text_of(*variable);
-  // What stands behind every mistake with this flag: what it means.
-  const std::string hint = fmt::format("{}: {}{}", shown, flag.help,
-                                       text.empty() ? "" : fmt::format("; default {}", text));
+  const std::string hint = hint_of(shown, flag.help, text);
   const auto set = [=, limits = flag.limits](const CLI::results_t& given) {
     if (given.size() > 1) {
       throw invalid_argument(is_switch
@@ -136,11 +143,7 @@ CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positiona
                                  : fmt::format("{} is given twice: {}", shown, join_quoted(given)),
                              "give it once");
     }
-    // CLI11 takes the next word as the value, whatever it is.
-    if (given.front().empty() || given.front().starts_with("--")) {
-      const std::string next = given.front().empty() ? "" : ", and is followed by " + given.front();
-      throw invalid_argument(missing_value(shown) + next, hint);
-    }
+    if (given.front().empty()) throw invalid_argument(missing_value(shown), hint);
     *variable = convert<Value>(shown, given.front(), limits, hint);
     return true;
   };
@@ -249,6 +252,31 @@ void check_extras(const CLI::App& app, const SurplusHint& surplus_hint) {
   }
 }
 
+// CLI11 takes the word behind a flag as its value, whatever it is, and does not tell it from one
+// given with "=": "--name --seed=3" is a mistake, "--name=--seed=3" is not.
+void check_followed(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const std::string flag = words[i].substr(0, words[i].find('='));
+    if (!flag.starts_with("--")) {
+      const auto commands = commands_of(*at);
+      const auto command = std::ranges::find(commands, words[i], &CLI::App::get_name);
+      if (command != commands.end()) at = *command;
+      continue;
+    }
+    const CLI::Option* option = at->get_option_no_throw(flag);
+    if (option == nullptr || option->get_items_expected_max() == 0) continue;
+    if (words[i].size() == flag.size() + 1) {  // "--name="
+      throw invalid_argument(missing_value(flag), hint_of(*option));
+    }
+    if (words[i] != flag || i + 1 == words.size()) continue;
+    if (words[++i].starts_with("--")) {
+      throw invalid_argument(missing_value(flag) + ", and is followed by " + words[i],
+                             hint_of(*option));
+    }
+  }
+}
+
 // What is required of the command that was chosen, and missing.
 void check_required(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
@@ -284,6 +312,7 @@ std::string full_name(const CLI::App& app) {
 bool parse(CLI::App& app, std::vector<std::string> words, const SurplusHint& surplus_hint) {
   // CLI11 would report them without saying what there is.
   allow_extras(app);
+  check_followed(app, words);
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
     app.parse(std::move(words));
@@ -300,8 +329,7 @@ bool parse(CLI::App& app, std::vector<std::string> words, const SurplusHint& sur
     const std::string name = text.substr(0, text.find(':'));
     const CLI::Option* option = command.get_option_no_throw(name);
     if (option != nullptr && dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-      throw invalid_argument(missing_value(name),
-                             fmt::format("{}: {}", name, option->get_description()));
+      throw invalid_argument(missing_value(name), hint_of(*option));
     }
     throw invalid_argument(text, more_help(command));
   }

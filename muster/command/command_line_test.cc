@@ -110,6 +110,18 @@ TEST(CommandLineTest, AMissingValueIsSaid) {
   EXPECT_THAT(complaint({"--rows"}), HasSubstr("--rows needs a value | --rows: Rows of a batch"));
   EXPECT_THAT(complaint({"--name", "--seed=3"}),
               HasSubstr("--name needs a value, and is followed by --seed=3"));
+  EXPECT_THAT(complaint({"--rows=1", "--name=", "--fast"}), HasSubstr("--name needs a value | "));
+  EXPECT_THAT(complaint({"--name", "--rows", "--help"}),
+              HasSubstr("--name needs a value, and is followed by --rows"));
+}
+
+TEST(CommandLineTest, AValueGivenWithAnEqualSignMayBeginWithDashes) {
+  Program program;
+  ASSERT_TRUE(parse(program.app, {"--name=--seed=3", "--rows=7"}));
+  EXPECT_EQ(program.name, "--seed=3");
+  EXPECT_EQ(program.seed, 0u);
+  EXPECT_EQ(program.rows, 7);
+  EXPECT_THAT(complaint({"--rows=--7"}), HasSubstr("--rows is '--7'; it must be a whole number"));
 }
 
 TEST(CommandLineTest, AFlagGivenTwiceIsRefused) {

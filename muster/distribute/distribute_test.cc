@@ -120,6 +120,19 @@ TEST(FlatParametersTest, WeightsLieAlignedInOneBufferAndKeepTheirValues) {
   }
 }
 
+TEST(FlatParametersTest, ABackwardThroughChangedWeightsThrows) {
+  VariableTable table(1);
+  table.get_or_create(spec_of("a", {3}));
+  const FlatParameters flat(table, optim::sgd().minimize(no_loss()), heap);
+  const Tensor& value = table.find("a")->value();
+  const Tensor loss = (value * value).sum();
+  {
+    torch::NoGradGuard no_grad;
+    Tensor(flat.buffers()[0].weights).add_(1);
+  }
+  EXPECT_THROW(loss.backward(), c10::Error);
+}
+
 TEST(FlatParametersTest, FiltersGiveEachVariableItsOptimizerAndFreezeTheRest) {
   VariableTable table(1);
   for (const char* name : {"x/kernel", "x/bias", "y/kernel", "fixed"})

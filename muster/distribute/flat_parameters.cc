@@ -127,6 +127,10 @@ void FlatParameters::lay_out(const Allocate& allocate) {
                       .detach();
     view.copy_(parameter.variable->value());
     parameter.variable->value().set_data(view);
+    // With the buffer's counter of changes, a backward through weights that were updated meanwhile
+    // throws, as it does for a parameter of its own memory.
+    torch::autograd::impl::set_version_counter(parameter.variable->value(),
+                                               torch::autograd::impl::version_counter(view));
     auto& range = optimizers_[static_cast<size_t>(parameter.optimizer)]
                       .ranges[static_cast<size_t>(parameter.buffer)];
     if (range.second == 0) range.first = parameter.offset;

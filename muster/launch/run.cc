@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/terminal.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -41,13 +41,12 @@ bool is_program(const std::string& path) {
 
 // On a terminal each task keeps one line up to date; a user who set MUSTER_PROGRESS knows better.
 void ask_for_status_lines(std::vector<ProcessSpec>& tasks, int fd) {
-  winsize size{};
-  if (std::getenv("MUSTER_PROGRESS") != nullptr || ioctl(fd, TIOCGWINSZ, &size) != 0) return;
+  const auto size = terminal_size(fd);
+  if (std::getenv("MUSTER_PROGRESS") != nullptr || !size || !takes_escapes(fd)) return;
   for (ProcessSpec& task : tasks) {
     const int prefix = static_cast<int>(task.name.size()) + 3;  // "[worker 0] "
-    const int columns = size.ws_col > 0 ? size.ws_col : 80;
     task.environment.emplace_back("MUSTER_PROGRESS", "bar");
-    task.environment.emplace_back("COLUMNS", std::to_string(std::max(20, columns - prefix)));
+    task.environment.emplace_back("COLUMNS", std::to_string(std::max(1, size->columns - prefix)));
   }
 }
 

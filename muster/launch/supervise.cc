@@ -120,11 +120,11 @@ struct Task {
 // The ranks of supervise.h, 1 first; 0 for success.
 int rank(const TaskExit& exit) {
   if (exit.status.ok()) return 0;
-  if (exit.after_our_signal) return 4;
+  if (exit.after_our_signal) return 5;
   if (exit.status.signal != 0) return 1;
   switch (exit.status.code) {
     case 138:
-      return 3;
+      return exit.last_error.find("PeerLost: ") != std::string::npos ? 4 : 3;
     case 130:
     case 143:
       return 2;
@@ -277,7 +277,7 @@ class Supervisor {
       }
       task.lines[stream].finish(
           [&](std::string_view text, bool passing) { take_line(task, stream, text, passing); });
-      output_.passing(stream, task.spec->name, 0, "");
+      output_.passing(stream, task.spec->name, static_cast<int>(&task - tasks_.data()), "");
     }
     close_pipes(task);
     waitpid(task.process.pid, nullptr, 0);

@@ -13,8 +13,9 @@
 // The root cause is the failure of the highest rank, and of those the earliest:
 //   1. a death by a signal we did not send, or an exit code other than those below;
 //   2. exit codes 130 and 143: someone stopped that task alone;
-//   3. exit code 138: a survivor reporting its loss;
-//   4. whatever a task did after we signalled it.
+//   3. exit code 138 for a reason of its own;
+//   4. exit code 138 of a survivor whose last words are that a peer was lost;
+//   5. whatever a task did after we signalled it.
 // The group's exit code is the root cause's, 128 + n for signal n. After a stop request the
 // failures of rank 1 still win; otherwise it is 0 if every task returned 0, else 130 for SIGINT and
 // 143 for SIGTERM.

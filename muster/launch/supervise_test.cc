@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,10 +61,12 @@ TEST(LineSplitter, KeepsOnlyTheLastOfPassingLines) {
 }
 
 // What a terminal is sent.
-std::string on_terminal(const std::function<void(internal::Output&)>& speak) {
+std::string on_terminal(const std::function<void(internal::Output&)>& speak,
+                        const winsize& size = {.ws_row = 24, .ws_col = 80}) {
   const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return "no terminal";
   const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+  ioctl(slave, TIOCSWINSZ, &size);
   {
     internal::Output output(slave, slave);
     speak(output);
@@ -114,6 +117,20 @@ TEST(Output, EachTaskHasALineThatIsKeptUpToDate) {
                         "\r\x1b[J[worker 0] step 1\r\r\n[worker 1] step 1"
                         "\x1b[1A\r\x1b[J[worker 0] step 2\r\r\n[worker 1] step 1"
                         "\x1b[1A\r\x1b[J[worker 1] step 1\r\x1b[J[end] \r\n[worker 1] step 1"));
+}
+
+// What wraps, or has no place on the screen, could not be taken away again.
+TEST(Output, TheBlockFitsTheTerminal) {
+  setenv("NO_COLOR", "1", 1);
+  const std::string text = on_terminal(
+      [](internal::Output& output) {
+        for (const int task : {2, 0, 10, 1}) {
+          output.passing(1, "worker " + std::to_string(task), task, "a long\tline of progress");
+        }
+      },
+      {.ws_row = 4, .ws_col = 20});
+  unsetenv("NO_COLOR");
+  EXPECT_THAT(text, HasSubstr("[worker 0] a longli\r\r\n[worker 1] a longli\r\r\nand 2 more"));
 }
 
 class SuperviseTest : public ::testing::Test {

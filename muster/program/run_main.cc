@@ -18,6 +18,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/base/terminal.h"
 #include "muster/command/command_line.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/stop_signal.h"
@@ -107,6 +108,9 @@ void spin_briefly() {
 
 int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
              const ProgramOptions& options) {
+  open_standard_streams();
+  // A log nobody reads any more is not worth the run.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     Flags flags = options.defaults;
     const std::string path = argc > 0 ? argv[0] : "";

@@ -73,6 +73,16 @@ void EstimatorSpec::validate(Mode mode) {
         "Missing train_op: the model function gave none" + in_mode,
         "return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss))");
   }
+  if (mode == Mode::kTrain && !train_metrics.empty()) {
+    // Tags of what training itself reports.
+    for (const char* taken : {"loss", "global_step", "global_step/sec", "examples/sec"}) {
+      if (train_metrics.count(taken) != 0) {
+        throw invalid_argument(
+            fmt::format("training reports \"{}\" itself; a metric may not have that name", taken),
+            "call it by another name");
+      }
+    }
+  }
   if (mode == Mode::kEval) {
     for (const char* taken : {"loss", "global_step"}) {
       if (eval_metrics.count(taken) != 0) {

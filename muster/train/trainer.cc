@@ -196,6 +196,8 @@ class Run {
   }
 
   int64_t step() const { return step_; }
+  // Checked before every save.
+  void hold(const DirectoryLock& lock) { lock_ = &lock; }
 
  private:
   // The chief finds the newest good checkpoint; all learn its step.
@@ -421,6 +423,7 @@ class Run {
             "lower the learning rate or clip gradients, and continue from the last checkpoint");
       }
       checkpoint.epoch = feed.position().epoch;
+      if (lock_ != nullptr) lock_->check();
       prefix = checkpoints_.save(checkpoint);
       for (const auto& hook : hooks_) hook->after_save(step_, prefix);
     }
@@ -442,6 +445,7 @@ class Run {
   std::vector<std::shared_ptr<Hook>> hooks_;
   StepTrace trace_;
   std::optional<CheckpointManager::Loaded> loaded_;  // on the chief, until it is restored
+  const DirectoryLock* lock_ = nullptr;
   bool restored_ = false;
   int64_t step_ = 0;
   int64_t last_step_ = -1;
@@ -487,6 +491,7 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
         const bool uri = directory.starts_with("file://");
         lock.emplace(std::string(directory.substr(uri ? 7 : 0)), std::chrono::seconds(10),
                      [] { return stop_signal() != 0; });
+        run.hold(*lock);
       }
     }
     return run(input_fn);

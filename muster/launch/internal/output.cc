@@ -9,6 +9,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/json.h"
+#include "muster/base/terminal.h"
+
 namespace muster::inline v0_1::launch::internal {
 namespace {
 
@@ -21,9 +24,10 @@ constexpr std::array kColors = {36, 33, 35, 32, 34, 96, 93, 95, 92, 94};
 std::string as_json(int stream, std::string_view task, std::string_view text) {
   using nlohmann::ordered_json;
   ordered_json object{{"task", task}};
-  const ordered_json said = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (said.is_object()) {
-    object.update(said);
+  // parse_json refuses what is nested so deeply that writing it again would end us.
+  const auto said = parse_json(text, "a line");
+  if (said.ok() && said.value().is_object()) {
+    object.update(ordered_json::parse(text));
     object["task"] = task;
   } else {
     object["stream"] = stream == 0 ? "stdout" : "stderr";
@@ -68,11 +72,9 @@ void LineSplitter::finish(const Emit& emit) {
 }
 
 Output::Output(int out_fd, int err_fd, bool json) : json_(json) {
-  streams_[0] = {.fd = out_fd, .terminal = isatty(out_fd) == 1};
-  streams_[1] = {.fd = err_fd, .terminal = isatty(err_fd) == 1};
+  streams_[0] = {.fd = out_fd, .terminal = takes_escapes(out_fd), .color = takes_color(out_fd)};
+  streams_[1] = {.fd = err_fd, .terminal = takes_escapes(err_fd), .color = takes_color(err_fd)};
   both_terminals_ = streams_[0].terminal && streams_[1].terminal;
-  const char* no_color = std::getenv("NO_COLOR");
-  color_ = no_color == nullptr || *no_color == '\0';
 }
 
 Output::~Output() {
@@ -86,7 +88,7 @@ Output::Stream& Output::stream(int index) { return streams_[both_terminals_ ? 0 
 
 std::string Output::prefixed(const Stream& target, std::string_view prefix, int color,
                              std::string_view text) const {
-  if (target.terminal && color_) {
+  if (target.color) {
     return fmt::format("\x1b[{}m[{}]\x1b[0m {}", kColors[color % kColors.size()], prefix, text);
   }
   return fmt::format("[{}] {}", prefix, text);
@@ -104,9 +106,24 @@ void Output::hide_block() {
 void Output::show_block(int index) {
   if (block_.empty()) return;
   Stream& target = streams_[index];
-  for (const auto& [prefix, text] : block_) {
+  // A line that wraps, or a block taller than the screen, could not be taken away again.
+  const TerminalSize size = terminal_size(target.fd).value_or(TerminalSize{});
+  const int room = std::max(1, size.rows - 1);
+  const int all = static_cast<int>(block_.size());
+  const int full = all <= room ? all : room - 1;
+  for (const auto& [task, line] : block_) {
+    if (shown_ == full) break;
+    const int columns = size.columns - 1 - static_cast<int>(line.prefix.size()) - 3;
     if (shown_++ > 0) target.queue += "\r\n";
-    target.queue += text;
+    if (columns > 0) {
+      target.queue += prefixed(target, line.prefix, task, cut_to_columns(line.text, columns));
+    } else {
+      target.queue += cut_to_columns(line.prefix, size.columns - 1);
+    }
+  }
+  if (full < all) {
+    if (shown_++ > 0) target.queue += "\r\n";
+    target.queue += cut_to_columns(fmt::format("and {} more", all - full), size.columns - 1);
   }
   block_on_ = index;
 }
@@ -130,9 +147,9 @@ void Output::passing(int index, std::string_view prefix, int color, std::string_
   if (target.closed || !target.terminal || json_) return;
   hide_block();
   if (text.empty()) {
-    block_.erase(std::string(prefix));
+    block_.erase(color);
   } else {
-    block_[std::string(prefix)] = prefixed(target, prefix, color, text);
+    block_[color] = {std::string(prefix), std::string(text)};
   }
   show_block(both_terminals_ ? 0 : index);
 }

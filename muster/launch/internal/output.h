@@ -39,8 +39,9 @@ class Output {
 
   // stream: 0 standard output, 1 standard error. color picks the prefix's colour on a terminal.
   void line(int stream, std::string_view prefix, int color, std::string_view text);
-  // A terminal shows the last passing line of each prefix below all lines, until the next one of
-  // that prefix; empty text takes it away. Dropped elsewhere.
+  // A terminal shows the last passing line of each task (color is its number) below all lines,
+  // until its next one; empty text takes it away. Cut to the terminal's width; those its height has
+  // no room for are only counted. Dropped elsewhere.
   void passing(int stream, std::string_view prefix, int color, std::string_view text);
 
   // The descriptor to wait on for POLLOUT, or -1 when nothing waits in this stream.
@@ -54,6 +55,7 @@ class Output {
   struct Stream {
     int fd = -1;
     bool terminal = false;
+    bool color = false;
     bool closed = false;  // the reader is gone; what comes is dropped
     std::string queue;
     std::size_t written = 0;
@@ -67,10 +69,14 @@ class Output {
 
   Stream streams_[2];
   bool both_terminals_ = false;
-  bool color_ = true;
   bool json_ = false;
-  // The passing lines by prefix, and how many of them stand on the terminal `block_on_`.
-  std::map<std::string, std::string, std::less<>> block_;
+  struct Passing {
+    std::string prefix;
+    std::string text;
+  };
+  // The passing lines by colour, which numbers the tasks, and how many lines of them stand on the
+  // terminal of stream `block_on_`.
+  std::map<int, Passing> block_;
   int block_on_ = -1;
   int shown_ = 0;
 };
