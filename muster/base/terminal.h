@@ -13,6 +13,7 @@ namespace muster::inline v0_1 {
 // nowhere from now on.
 void open_standard_streams();
 
+// In characters.
 struct TerminalSize {
   int columns = 80;
   int rows = 24;
