@@ -67,6 +67,7 @@ std::string on_terminal(const std::function<void(internal::Output&)>& speak,
   if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return "no terminal";
   const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
   ioctl(slave, TIOCSWINSZ, &size);
+  setenv("TERM", "xterm", 1);
   {
     internal::Output output(slave, slave);
     speak(output);

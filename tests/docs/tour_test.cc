@@ -34,6 +34,7 @@ constexpr auto kPatience = std::chrono::seconds(180);
 constexpr const char* kNinja = R"sh(#!/bin/sh
 if [ "$1 $2" != "-C build/release" ]; then exec "$REAL_NINJA" "$@"; fi
 shift 2
+[ "$1" != -j ] || shift 2
 echo "ninja: Entering directory \`build/release'"
 for target; do
   [ -x "build/release/bin/$target" ] || { echo "ninja: error: unknown target '$target'"; exit 1; }

@@ -49,11 +49,12 @@ case $mode in
       "$compiler" "${flags[@]}" -DAT_PER_OPERATOR_HEADERS -DTORCH_ASSERT_ONLY_METHOD_OPERATORS -
     ;;
   weight)
-    lines() { printf '#include <%s>\n' "$1" | "$compiler" "${preprocess[@]}" -E - | grep -vc '^#'; }
+    lines() { printf '#include <%s>\n' "$@" | "$compiler" "${preprocess[@]}" -E - | grep -vc '^#'; }
     preprocess=()
     for flag in "${flags[@]}"; do [ "$flag" = -fsyntax-only ] || preprocess+=("$flag"); done
-    ours=$(lines muster/muster.h) theirs=$(lines ATen/core/Tensor.h)
-    printf 'muster/muster.h: %s lines; ATen/core/Tensor.h alone: %s\n' "$ours" "$theirs"
+    ours=$(lines muster/muster.h) theirs=$(lines ATen/core/Tensor.h chrono)
+    # <chrono> is all of <format> in newer standard libraries, so it is counted on both sides.
+    printf 'muster/muster.h: %s lines; ATen/core/Tensor.h and chrono alone: %s\n' "$ours" "$theirs"
     if [ "$ours" -gt $((theirs * 115 / 100)) ]; then
       echo 'that is over 115 %: what heavy header came in? see -H of the compiler'
       exit 1

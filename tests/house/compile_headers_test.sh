@@ -31,7 +31,7 @@ printf '#pragma once\n#include <ATen/core/Tensor.h>\ninline Tensor t() { return 
 printf '#include "muster/base/a.h"\n#include "muster/tensor/t.h"\n' >"$root/muster/muster.h"
 for mode in ground tensor weight alone; do expect ok $mode "a good tree"; done
 
-seq -f 'extern int y%.0f;' 100000 >"$root/fake/heavy.h"
+seq -f 'extern int y%.0f;' 500000 >"$root/fake/heavy.h"
 printf '#include <heavy.h>\n' >>"$root/muster/muster.h"
 expect break weight "a heavy header in muster.h"
 printf '#include "muster/base/a.h"\n' >"$root/muster/muster.h"

@@ -15,7 +15,8 @@ sed -n '/^Next:/,$p' new.log | sed -n 's/^  //p' >commands.sh
 grep -q '^cd spirals$' commands.sh
 grep -q "^cmake .*-DCMAKE_PREFIX_PATH=$prefix .*&& cmake --build build\$" commands.sh
 bash -euo pipefail commands.sh 2>&1 | tee first.log
-if grep -E 'warning:|CMake Warning' first.log; then
+# LibTorch 2.6's own CMake files warn of a library nobody needs.
+if grep -E 'warning:|CMake Warning' first.log | grep -v '/TorchConfig.cmake:'; then
   echo 'error: the project builds with warnings' >&2
   exit 1
 fi
