@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # debian.sh NUMBER [arguments of ./dev test]: `./dev test` on another Debian, in a folder that holds one.
 # build/debian-NUMBER/root is the system, made once by debootstrap; build/debian-NUMBER/build is what is built there.
-# Mounts and processes live in name spaces of their own: both are gone when this ends.
+# Mounts and processes live in name spaces of their own: both are gone when this ends, be it by kill -9.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 number=$1
@@ -21,11 +21,16 @@ case $number in
 esac
 [ "$(id -u)" = 0 ] || fail "a folder with another Debian needs root: debootstrap, chroot and mounts do" \
   "run as root, for example: sudo ./dev test --debian=$number"
-for tool in debootstrap unshare chroot apt-get; do
-  command -v $tool >/dev/null || fail "'$tool' is not here" "on Debian: apt-get install debootstrap util-linux coreutils"
-done
-[ -e "/usr/share/debootstrap/scripts/$codename" ] ||
-  fail "this debootstrap does not know $codename" "install a newer debootstrap"
+need() {  # tools
+  local tool
+  for tool; do
+    command -v "$tool" >/dev/null ||
+      fail "'$tool' is not here" "on Debian: apt-get install debootstrap util-linux coreutils"
+  done
+}
+need setpriv unshare chroot
+# Ends with us: nobody else would stop it when we get no chance to.
+dies_with_us=(setpriv --pdeathsig KILL)
 
 # The mirror this machine's own packages come from.
 mirror_of_apt() {
@@ -35,6 +40,9 @@ mirror_of_apt() {
 
 make_root() {
   local mirror
+  need debootstrap apt-get apt-config
+  [ -e "/usr/share/debootstrap/scripts/$codename" ] ||
+    fail "this debootstrap does not know $codename" "install a newer debootstrap"
   mirror=$(mirror_of_apt)
   [ -n "$mirror" ] || fail "apt's sources name no Debian mirror that was ever read" \
     "run on a Debian machine, after apt-get update"
@@ -42,7 +50,7 @@ make_root() {
   mkdir -p "$home"
   # What an interrupted run left; debootstrap's own mounts never leave its name space.
   rm -rf --one-file-system "$root.partial"
-  unshare --mount debootstrap --variant=minbase --include=ca-certificates "$codename" "$root.partial" \
+  "${dies_with_us[@]}" unshare --mount debootstrap --variant=minbase --include=ca-certificates "$codename" "$root.partial" \
     "$mirror" >"$home/debootstrap.log" 2>&1 || {
     tail -n 20 "$home/debootstrap.log" >&2
     fail "debootstrap failed, see $home/debootstrap.log" "mend what it says and run again"
@@ -68,7 +76,7 @@ done
 # The source is read-only in there; only what it builds has a place to write. A process group of its own, so that
 # Ctrl-C reaches us alone: with the first process of the name space all others end.
 set -m
-unshare --mount --propagation private --pid --fork --kill-child bash -euc '
+"${dies_with_us[@]}" unshare --mount --propagation private --pid --fork --kill-child bash -euc '
   root=$1 source=$2 build=$3 data=$4
   shift 4
   mount -t proc proc "$root/proc"

@@ -24,6 +24,8 @@ TEST(Command, HelpAndVersion) {
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("Example")) << command;
   }
+  EXPECT_THAT(muster("run --help").text,
+              HasSubstr("Usage: muster run [OPTIONS] -- PROGRAM [ARGUMENTS]\n"));
   EXPECT_THAT(muster("--version").text, ::testing::MatchesRegex("muster [0-9.]+\n"));
 }
 
@@ -37,6 +39,10 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
     EXPECT_EQ(ran.code, 2) << arguments << ": " << ran.text;
     EXPECT_TRUE(ran.text.starts_with("error: ")) << arguments << ": " << ran.text;
   }
+  EXPECT_EQ(muster("run --log-format=jsn -- true").text,
+            "error: --log-format is 'jsn'; it must be one of: text, json\n"
+            "hint: --log-format: text, or json: each line an object with its task, the tasks' own "
+            "log included; default text\n");
   // One line says what is wrong, one what to do.
   EXPECT_EQ(muster("run --worker=2 -- true").text,
             "error: --worker is not a flag of muster run\n"
@@ -55,6 +61,22 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   EXPECT_THAT(muster("run --survivor-time=86401 -- true").text,
               HasSubstr("--survivor-time is 86401; it must be a number from 0 to 86400"));
   EXPECT_THAT(muster("run --ps=1 -- true").text, HasSubstr("not supported yet"));
+}
+
+TEST(Command, VariablesThatAreWrongAreNamedBeforeAnythingStarts) {
+  const TempDirectory folder;
+  const std::string run = muster_line("run -- touch " + folder / "started");
+  const Ran threads = run_shell("MUSTER_THREADS=x " + run);
+  EXPECT_EQ(threads.code, 2);
+  EXPECT_THAT(
+      threads.text,
+      ::testing::StartsWith("error: MUSTER_THREADS is 'x', not a positive whole number\nhint: "));
+  const Ran format = run_shell("MUSTER_LOG_FORMAT=jsn " + run);
+  EXPECT_EQ(format.code, 2);
+  EXPECT_THAT(format.text, HasSubstr("MUSTER_LOG_FORMAT is 'jsn'"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "started"));
+  EXPECT_EQ(run_shell("MUSTER_LOG_FORMAT= " + run).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder / "started"));
 }
 
 TEST(Command, RunPassesOutputAndCodesOn) {

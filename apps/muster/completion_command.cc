@@ -6,6 +6,7 @@
 #include "apps/muster/commands.h"
 #include "muster/base/strings.h"
 #include "muster/command/command_line.h"
+#include "muster/command/shared_flags.h"
 
 namespace muster::app {
 namespace {
@@ -43,6 +44,16 @@ std::string branches(const CLI::App& app) {
   return text;
 }
 
+// The branch of what follows a program: the flags Muster's programs share.
+std::string branch_of_programs() {
+  CLI::App program("", "muster run --");
+  Flags flags;
+  std::string log_format;
+  for (const Flag& flag : command::shared_flags(flags)) command::add_flag(program, flag);
+  command::add_flag(program, command::log_format_flag(log_format));
+  return branches(program);
+}
+
 constexpr const char* kBefore = R"(# bash completion for muster, made by: muster completion bash
 # A reply is a line, whatever it holds: names of files are no patterns.
 _muster_reply() {
@@ -61,27 +72,6 @@ _muster() {
   local commands flags values word i line=muster
   local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} flag=
   COMPREPLY=()
-  _muster_takes "$line"
-  for ((i = 1; i < COMP_CWORD; ++i)); do
-    if [[ ${COMP_WORDS[i]} == -- ]]; then
-      [[ $line == 'muster run' ]] || return
-      # The program, then its own arguments.
-      if ((COMP_CWORD == i + 1)); then
-        compopt -o filenames 2>/dev/null
-        _muster_reply -c -A directory -- "$current"
-      elif declare -F _command_offset >/dev/null; then
-        _command_offset $((i + 1))
-      else
-        compopt -o filenames 2>/dev/null
-        _muster_reply -f -- "$current"
-      fi
-      return
-    fi
-    if [[ " $commands " == *" ${COMP_WORDS[i]} "* ]]; then
-      line+=" ${COMP_WORDS[i]}"
-      _muster_takes "$line"
-    fi
-  done
   # Bash takes "=" for a word of its own.
   if [[ $current == = ]]; then
     flag=$before current=
@@ -90,6 +80,31 @@ _muster() {
   elif [[ $before == --* ]]; then
     flag=$before
   fi
+  _muster_takes "$line"
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    if [[ ${COMP_WORDS[i]} == -- ]]; then
+      [[ $line == 'muster run' ]] || return
+      # The program, then its own arguments.
+      if ((COMP_CWORD == i + 1)); then
+        compopt -o filenames 2>/dev/null
+        _muster_reply -c -A directory -- "$current"
+        return
+      fi
+      # A program that has a completion knows best. It is not run to be asked.
+      if declare -F _command_offset >/dev/null; then
+        _command_offset $((i + 1))
+        [[ ${#COMPREPLY[@]} == 0 ]] || return
+      fi
+      line+=' --'
+      _muster_takes "$line"
+      word=file
+      break
+    fi
+    if [[ " $commands " == *" ${COMP_WORDS[i]} "* ]]; then
+      line+=" ${COMP_WORDS[i]}"
+      _muster_takes "$line"
+    fi
+  done
   if [[ -n $flag && " $values" == *" $flag:"* ]]; then
     word=${values#*"$flag:"}
     word=${word%% *}
@@ -130,7 +145,7 @@ void add_completion(CLI::App& app, Action& action) {
       "  echo 'source <(muster completion bash)' >> ~/.bashrc");
   bash->callback([&app, &action] {
     action = [&app] {
-      fputs((kBefore + branches(app) + kAfter).c_str(), stdout);
+      fputs((kBefore + branches(app) + branch_of_programs() + kAfter).c_str(), stdout);
       return 0;
     };
   });

@@ -16,18 +16,20 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-// What bash offers in `folder` for the last of the words it made of a line.
+// What bash offers in `folder` for the last of the words it made of a line, when it was told
+// `before` before.
 std::vector<std::string> offered(const std::vector<std::string>& words,
-                                 const std::string& folder = "/") {
+                                 const std::string& folder = "/", const std::string& before = "") {
   const char* bin = std::getenv("MUSTER_BIN_DIR");
   if (bin == nullptr) return {"MUSTER_BIN_DIR is not set: run this test through ctest"};
   std::string line = "COMP_WORDS=(muster";
   for (const std::string& word : words) line += " '" + word + "'";
-  line = "cd '" + folder + "'; source <(" + bin + "/muster completion bash); " + line +
-         "); COMP_CWORD=" + std::to_string(words.size()) +
+  line = "cd '" + folder + "'; source <(" + bin + "/muster completion bash)\n" + before + "\n" +
+         line + "); COMP_CWORD=" + std::to_string(words.size()) +
          "; _muster; printf \"%s\\n\" \"${COMPREPLY[@]}\"";
   const TempDirectory dir;
   local_file_system().write_atomically(dir / "line", line).value();
@@ -147,9 +149,37 @@ TEST(Completion, TheProgramComesAfterTwoDashes) {
   EXPECT_THAT(offered({"run", "--", "chmo"}, dir.path()), Contains("chmod"));
   EXPECT_THAT(offered({"run", "--workers", "=", "2", "--", "bui"}, dir.path()), Contains("build"));
   EXPECT_THAT(offered({"run", "--", "build/tr"}, dir.path()), Contains("build/train"));
-  // Its arguments are its own: files, and no flags of muster.
+  // Its arguments are its own: files, and no flags of `muster run`.
   EXPECT_THAT(offered({"run", "--", "build/train", "row"}, dir.path()), ElementsAre("rows.csv"));
   EXPECT_THAT(offered({"run", "--", "build/train", "--wor"}, dir.path()), IsEmpty());
+}
+
+TEST(Completion, TheProgramHasTheFlagsThatProgramsShare) {
+  const TempDirectory dir;
+  FileSystem& files = local_file_system();
+  files.make_directories(dir / "model").value();
+  files.write_atomically(dir / "model.safetensors", std::string_view("x")).value();
+  // It would leave a file behind, were it run.
+  files.write_atomically(dir / "train", std::string_view("#!/bin/sh\ntouch ran\n")).value();
+  ASSERT_EQ(run_shell("chmod +x " + dir / "train").code, 0);
+  const auto behind = [&](std::vector<std::string> words, const std::string& before = "") {
+    words.insert(words.begin(), {"run", "--workers", "=", "2", "--", "./train"});
+    return offered(words, dir.path(), before);
+  };
+  EXPECT_THAT(behind({"--"}),
+              IsSupersetOf({"--data_dir=", "--model_dir=", "--log_format=", "--trace", "--help"}));
+  EXPECT_THAT(behind({"--ep"}), ElementsAre("--epochs="));
+  EXPECT_THAT(behind({"--trace", "--seed", "=", "1", "--mo"}), ElementsAre("--model_dir="));
+  EXPECT_THAT(behind({"--model_dir", "=", "mo"}), ElementsAre("model"));
+  EXPECT_THAT(behind({"--model_dir", "mo"}), ElementsAre("model"));
+  EXPECT_THAT(behind({"--epochs", "="}), IsEmpty());
+  EXPECT_FALSE(files.exists(dir / "ran").value());
+  // Where bash-completion is loaded, a completion of the program's own goes first.
+  const std::string own =
+      "_command_offset() { COMPREPLY=(${own:-}); COMP_WORDS=() COMP_CWORD=0; };";
+  EXPECT_THAT(behind({"--ep"}, own + "own=--epsilon"), ElementsAre("--epsilon"));
+  EXPECT_THAT(behind({"--ep"}, own), ElementsAre("--epochs="));
+  EXPECT_THAT(behind({"--model_dir", "=", "mo"}, own), ElementsAre("model"));
 }
 
 }  // namespace

@@ -362,6 +362,15 @@ bool write_digits(const DigitOptions& options) {
                            "each takes at least one image, and fewer than 2^32");
   }
   FileSystem& files = local_file_system();
+  // Not ours to replace, and beside them nobody could tell which of the two is read.
+  for (const char* name : kFiles) {
+    const std::string packed = join_path(options.out, std::string(name) + ".gz");
+    if (files.exists(packed).value()) {
+      throw invalid_argument(
+          fmt::format("{} is there already: a data set in files of these names", packed),
+          "pass another folder with --out");
+    }
+  }
   const std::string manifest_path = join_path(options.out, "digits.json");
   nlohmann::json manifest = {{"generator", "muster data digits"},
                              {"version", kGeneratorVersion},

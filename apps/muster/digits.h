@@ -37,8 +37,8 @@ struct DigitOptions {
 
 // The four files, named as MNIST's, in IDX format, each written whole or not at all; digits.json
 // beside them says what they are. Uses all cores. Returns false, having done nothing, when they are
-// there already. Throws InvalidArgument when other files of these names are there, and Error when
-// the disk fails.
+// there already. Throws InvalidArgument when other files of these names are there, with ".gz" or
+// without, and Error when the disk fails.
 bool write_digits(const DigitOptions& options);
 
 }  // namespace muster::app

@@ -9,6 +9,7 @@
 
 #include "muster/base/crc32c.h"
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/idx.h"
@@ -147,6 +148,23 @@ TEST_F(WriteDigitsTest, OtherDataIsReplacedOnlyByForce) {
   local_file_system().remove(path("digits.json")).value();
   options_.force = false;
   EXPECT_THROW(write_digits(options_), Error);  // somebody else's MNIST, for all we know
+}
+
+// --force replaces files of these names, not others beside which they would be read.
+TEST_F(WriteDigitsTest, CompressedFilesOfTheSameNamesAreInTheWay) {
+  local_file_system().make_directories(options_.out).value();
+  local_file_system()
+      .write_atomically(path("t10k-labels-idx1-ubyte.gz"), std::string_view("mine"))
+      .value();
+  for (const bool force : {false, true}) {
+    options_.force = force;
+    const Error error = error_of([&] { write_digits(options_); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(), HasSubstr("t10k-labels-idx1-ubyte.gz is there already"));
+    EXPECT_THAT(error.hint(), HasSubstr("another folder"));
+    EXPECT_THAT(local_file_system().list_directory(options_.out).value(),
+                ElementsAre("t10k-labels-idx1-ubyte.gz"));
+  }
 }
 
 TEST_F(WriteDigitsTest, RefusesEmptySets) {

@@ -1,6 +1,7 @@
 // The hosts of a large cluster: how they are looked up, and what is said of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <condition_variable>
 #include <memory>
@@ -75,6 +76,28 @@ TEST(LookUp, HasABoundOnThreadsAndTime) {
   // Nobody waits for the others, so they are not asked for any more.
   server->answer_and_wait();
   EXPECT_LE(server->asked(), 16);
+}
+
+// Stacks that no memory holds: a thread cannot be had.
+TEST(LookUp, WithoutThreadsFindsNothingAndDoesNotWait) {
+  pthread_attr_t before, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 50), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  int asked = 0;
+  const auto found = look_up(
+      many_hosts(),
+      [&asked](const std::string&) {
+        ++asked;
+        return Addresses{};
+      },
+      std::chrono::hours(1));
+  EXPECT_EQ(pthread_setattr_default_np(&before), 0);
+  pthread_attr_destroy(&before);
+  pthread_attr_destroy(&huge);
+  EXPECT_THAT(found, IsEmpty());
+  EXPECT_EQ(asked, 0);
 }
 
 // Worker 0 of many; what is said of TF_CONFIG.

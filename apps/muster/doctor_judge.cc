@@ -231,7 +231,9 @@ void judge_threads(const DoctorFacts& facts, std::vector<Finding>* findings) {
     if (!text || text->empty()) continue;
     const auto threads = parse_int(*text);
     if (!threads || *threads < 1) {
-      findings->push_back({Level::kWarning, name,
+      // Ours ends every program at its start; OpenMP goes on with another number.
+      const bool ours = std::string_view(name) == "MUSTER_THREADS";
+      findings->push_back({ours ? Level::kProblem : Level::kWarning, name,
                            fmt::format("'{}' is no number of threads", *text),
                            fmt::format("export {}={}, or unset it", name, usable)});
     } else if (*threads > usable) {

@@ -303,7 +303,7 @@ TEST(Doctor, TfConfig) {
 
 TEST(Doctor, Variables) {
   EXPECT_THAT(
-      only(with_environment({{"MUSTER_THREADS", "many"}}), "MUSTER_THREADS", Level::kWarning).fix,
+      only(with_environment({{"MUSTER_THREADS", "many"}}), "MUSTER_THREADS", Level::kProblem).fix,
       HasSubstr("export MUSTER_THREADS=4"));
   EXPECT_THAT(
       only(with_environment({{"OMP_NUM_THREADS", "9"}}), "OMP_NUM_THREADS", Level::kWarning).text,

@@ -117,6 +117,17 @@ std::string plain(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+// For a line of text: a long one is cut.
+std::string brief(const nlohmann::json& value) {
+  constexpr size_t kWhole = 64, kKept = 40;
+  std::string text = plain(value);
+  const size_t bytes = text.size();
+  if (bytes <= kWhole) return text;
+  size_t kept = kKept;
+  while (kept > 0 && (static_cast<unsigned char>(text[kept]) & 0xC0) == 0x80) --kept;  // UTF-8
+  return fmt::format("{}… ({} bytes; whole with --json)", text.substr(0, kept), with_commas(bytes));
+}
+
 }  // namespace
 
 Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool json) {
@@ -181,7 +192,7 @@ Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool j
   }
   for (const nlohmann::json* rest : {&about, &foreign}) {
     for (const auto& [key, value] : rest->items()) {
-      inspection.text += fmt::format("  {}: {}\n", key, plain(value));
+      inspection.text += fmt::format("  {}: {}\n", key, brief(value));
     }
   }
   inspection.text +=

@@ -114,6 +114,22 @@ TEST_F(InspectTest, CheckpointByPrefixAsJson) {
   EXPECT_TRUE(found);
 }
 
+TEST_F(InspectTest, LongValuesAreCutInTextAndWholeInJson) {
+  std::string letters = "/";  // of two bytes each: the cut would fall into the middle of one
+  for (int i = 0; i < 40; ++i) letters += "ä";
+  write_checkpoint("model.ckpt-1.safetensors", {{"order", json::array({std::string(2000, '7')})},
+                                                {"letters", letters},
+                                                {"short", std::string(64, 's')}});
+  const std::string text = inspect_checkpoint(files_, path("model.ckpt-1"), false).text;
+  EXPECT_THAT(text, HasSubstr("  order: [\"" + std::string(38, '7') +
+                              "… (2,004 bytes; whole with --json)\n"));
+  EXPECT_THAT(text, HasSubstr("  letters: " + letters.substr(0, 39) + "… (81 bytes; "));
+  EXPECT_THAT(text, HasSubstr("  short: " + std::string(64, 's') + "\n"));
+  const json whole = json::parse(inspect_checkpoint(files_, path("model.ckpt-1"), true).text);
+  EXPECT_EQ(whole.at("order").at(0), std::string(2000, '7'));
+  EXPECT_EQ(whole.at("letters"), letters);
+}
+
 TEST_F(InspectTest, ShardsAreOneCheckpoint) {
   write_checkpoint("model.ckpt-7-00000-of-00002.safetensors");
   const Error error = error_of([&] { inspect_checkpoint(files_, path("model.ckpt-7"), false); });

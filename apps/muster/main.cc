@@ -17,6 +17,7 @@
 namespace {
 
 // The hint and causes each on a line of their own, no kind: the exit code says it to programs.
+// Returns the code.
 int report(const muster::Error& error) {
   std::string text = fmt::format("error: {}\n", error.message());
   for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
@@ -89,7 +90,13 @@ int run(int argc, char** argv) {
     return "write two dashes before the program: " + with_dashes(app, words, word);
   };
   if (!muster::command::parse(app, words, surplus)) return 0;
-  return action();
+  if (app.got_subcommand("run")) return action();
+  try {
+    return action();
+  } catch (const muster::Error& error) {
+    // 138 asks a scheduler for a restart, and only a run has one.
+    return report(error) == 2 ? 2 : 1;
+  }
 }
 
 }  // namespace

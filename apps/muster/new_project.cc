@@ -86,8 +86,8 @@ class Writing {
 
   void write(const fs::path& path, const std::string& text) {
     make_folder(path.parent_path());
+    made_.push_back(path.string());  // before: what fails may have made it still
     files_.write_atomically(path.string(), text).value();
-    made_.push_back(path.string());
   }
 
   // What cannot be removed, because others use it by now, stays.
@@ -99,8 +99,8 @@ class Writing {
   void make_folder(const fs::path& path) {
     if (path.empty() || files_.exists(path.string()).value()) return;
     make_folder(path.parent_path());
-    files_.make_directories(path.string()).value();
     made_.push_back(path.string());
+    files_.make_directories(path.string()).value();
   }
 
   FileSystem& files_;

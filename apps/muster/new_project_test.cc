@@ -37,6 +37,10 @@ TEST(NewProject, BearsItsName) {
   }
   EXPECT_THAT(read(made.folder + "/CMakeLists.txt"),
               AllOf(HasSubstr("project(shapes-2 "), HasSubstr("find_package(muster 0.")));
+  // The program is nowhere but in the build folder: its --help says how to call it there.
+  EXPECT_THAT(read(made.folder + "/src/main.cc"),
+              AllOf(HasSubstr("\"  build/shapes-2 --epochs"), HasSubstr(" -- build/shapes-2 --"),
+                    Not(HasSubstr("  shapes-2 ")), Not(HasSubstr(" -- shapes-2"))));
 }
 
 // Semicolons, brackets and backslashes survive on their way into the binary.
@@ -107,12 +111,34 @@ TEST(NewProject, AFailedWriteLeavesNothingBehind) {
   for (const char* folder : {"deep/shapes", "empty"}) {
     const std::string limited = "trap '' XFSZ; ulimit -f 2; " + muster_line("new " + dir / folder);
     const Ran ran = run_shell(limited);
-    EXPECT_NE(ran.code, 0) << ran.text;
-    EXPECT_THAT(ran.text, HasSubstr("error: ")) << folder;
+    EXPECT_EQ(ran.code, 1) << ran.text;
+    EXPECT_THAT(ran.text, HasSubstr("error: cannot write ")) << folder;
     EXPECT_THAT(files.list_directory(dir.path()).value(), testing::ElementsAre("empty"));
     EXPECT_THAT(files.list_directory(dir / "empty").value(), testing::IsEmpty());
     EXPECT_EQ(run_muster("new " + dir / folder).code, 0);
     files.remove_tree(dir / "deep").value();
+  }
+}
+
+// A disk of 16 KiB that is really full.
+TEST(NewProject, AFullDiskIsNamedAndLeftEmpty) {
+  const TempDirectory dir;
+  const std::string disk = dir / "disk";
+  local_file_system().make_directories(disk).value();
+  const std::string mounted = "mount -t tmpfs -o size=16k none " + disk;
+  const auto on_the_disk = [&](const std::string& line) {
+    return run_shell("unshare --mount sh -c '" + mounted + " && { " + line + "; }'");
+  };
+  if (on_the_disk("true").code != 0) GTEST_SKIP() << "needs the right to mount: run it as root";
+  // First in its own folder, then in one that is there.
+  for (const char* folder : {"/deep/shapes", "/shapes"}) {
+    const Ran ran =
+        on_the_disk("mkdir " + disk + "/shapes; " + muster_line("new " + disk + folder) +
+                    "; echo code $?; find " + disk + " -mindepth 1");
+    EXPECT_THAT(ran.text, ::testing::ContainsRegex("error: cannot write [0-9]+ bytes to '" + disk +
+                                                   folder + "/.*': No space left on device\n"));
+    EXPECT_THAT(ran.text, HasSubstr("hint: free space on the disk"));
+    EXPECT_TRUE(ran.text.ends_with("\ncode 1\n" + disk + "/shapes\n")) << ran.text;
   }
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -15,13 +17,28 @@
 namespace muster::app {
 namespace {
 
+std::string default_log_format() {
+  const std::string given = Environment::process().get_or("MUSTER_LOG_FORMAT", "");
+  return given.empty() ? "text" : given;
+}
+
+// CLI11 does not know of what stands behind the dashes.
+class WithProgram final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    usage.insert(usage.find_last_not_of('\n') + 1, " -- PROGRAM [ARGUMENTS]");
+    return usage;
+  }
+};
+
 struct Flags {
   launch::RunOptions run;
   int ps = 0;
   bool evaluator = false;
   bool no_pin = false;
   bool dry_run = false;
-  std::string log_format = Environment::process().get_or("MUSTER_LOG_FORMAT", "text");
+  std::string log_format = default_log_format();
   double survivor_time = 15;
   double grace = 10;
   double stop_time = 60;
@@ -41,6 +58,10 @@ int run(Flags& flags, const std::string& own_folder) {
                            "leave it out: the chief evaluates between training steps");
   }
   flags.run.pin = !flags.no_pin;
+  if (flags.log_format != "text" && flags.log_format != "json") {  // flags are checked
+    throw invalid_argument(fmt::format("MUSTER_LOG_FORMAT is '{}'", flags.log_format),
+                           "use text or json");
+  }
   const log::Format format = log::parse_format(flags.log_format);
   log::set_format(format);
   flags.run.json = format == log::Format::kJson;
@@ -66,6 +87,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
   auto* command =
       app.add_subcommand("run", "Start a program as the tasks of a cluster on this machine");
   auto flags = std::make_shared<Flags>();
+  command->formatter(std::make_shared<WithProgram>());
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
   const FlagLimits count{.at_least = 0, .at_most = 4096};
   flag({"workers", &flags->run.workers, "Worker tasks", count});
@@ -78,8 +100,12 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
   flag({"threads", &flags->run.threads,
         "Threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its cores", count});
   flag({"no-pin", &flags->no_pin, "Let tasks run on any core"});
-  flag({"log-format", &flags->log_format,
-        "text, or json: each line an object with its task, the tasks' own log included"});
+  flag({"log-format",
+        &flags->log_format,
+        "text, or json: each line an object with its task, the tasks' own log included",
+        {},
+        {},
+        {"text", "json"}});
   flag({"dry-run", &flags->dry_run, "Print what would be started, and stop there"});
   const auto time = [&](const char* name, double& value, const char* help) {
     flag({name, &value, help, {.at_least = 0, .at_most = 86400}, "SECONDS"});

@@ -15,6 +15,7 @@
 
 #include "apps/probe/libraries.h"
 #include "apps/probe/talk.h"
+#include "muster/base/terminal.h"
 #include "muster/tensor/tensor.h"
 #include "muster/tensor/threads.h"
 
@@ -98,6 +99,7 @@ int run() {
 }  // namespace muster::probe
 
 int main(int argc, char** argv) {
+  muster::open_standard_streams();
   // Whoever started us is the only one who reads what we say.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {

@@ -6,19 +6,31 @@
 #     none (up to the next comment or empty line); accessors say enough by their names;
 #   - "// text" behind a field or an enumerator belongs to it, with the lines that continue it;
 #   - lines indented by two more blanks are code; a line "--- text ---" only divides a class;
+#   - a parameter /*name*/ nobody uses is shown with its name;
 #   - comments in bodies stay comments, and the inline namespace of the version is not shown.
 { line[NR] = $0 }
 
-# Everything Doxygen and Markdown would take for a command, but not inside of `code`.
+# Everything Doxygen and Markdown would take for a command, but not inside of `code`, nor inside of "quotes", which
+# Doxygen shows as they are. A quote may go on in the next line: `quoted` says so.
 function escaped(text,    parts, count, i, out) {
   count = split(text, parts, "`")
   for (i = 1; i <= count; ++i) {
-    if (i % 2 == 1 || (i == count)) {
+    if (i % 2 == 1 || (i == count)) parts[i] = escaped_outside_quotes(parts[i])
+    out = out (i > 1 ? "`" : "") parts[i]
+  }
+  return out
+}
+
+function escaped_outside_quotes(text,    parts, count, i, out) {
+  count = split(text, parts, "\"")
+  for (i = 1; i <= count; ++i) {
+    if (i > 1) quoted = !quoted
+    if (!quoted) {
       gsub(/\\/, "\\\\\\\\", parts[i])
       gsub(/[<>#@%&*]/, "\\\\&", parts[i])
       gsub(/--+/, "\\\\&", parts[i])
     }
-    out = out (i > 1 ? "`" : "") parts[i]
+    out = out (i > 1 ? "\"" : "") parts[i]
   }
   return out
 }
@@ -31,6 +43,7 @@ function is_code(text, before) { return text ~ /^  / && text !~ /^ *([0-9]+\.|-)
 # Lines from..to as documentation; leaves the text on one line in `shared`.
 function document(from, to,    i, text, inside, item, indent, next_text, out) {
   shared = ""
+  quoted = 0
   for (i = from; i <= to; ++i) {
     indent = line[i]
     sub(/\/\/.*/, "", indent)
@@ -46,6 +59,7 @@ function document(from, to,    i, text, inside, item, indent, next_text, out) {
       continue
     }
     if (inside) { print indent "///"; continue }
+    if (text == "") quoted = 0
     out = escaped(text)
     shared = shared (text == "" ? " <br>" : " " out)
     if (i < to && is_code(comment_of(line[i + 1]), item)) { out = out " \\code{.cpp}"; inside = 1 }
@@ -165,6 +179,7 @@ END {
     trailing = 0
     if (text ~ /^[ \t]*$/ && !inside_body()) shared = ""
     if (text ~ /^#/) { print text; continue }
+    if (!inside_body()) text = with_parameter_names(text)
     column = comment_column(text)
     code = column ? substr(text, 1, column - 1) : text
     was_inside = inside_body()
@@ -179,10 +194,18 @@ END {
     if (column && !was_inside && code ~ /[;,}A-Za-z0-9_)=][ \t]*$/ && code !~ /^[ \t]*(}|(class|struct) [A-Za-z]+;)/ &&
         substr(text, column) !~ /NOLINT/) {
       trailing = column
+      quoted = 0
       text = code "//!< " escaped(comment_of(substr(text, column)))
     }
     print prefix text
   }
+}
+
+# "int /*step*/" is "int step".
+function with_parameter_names(text) {
+  while (match(text, / \/\*[a-z_]+\*\/[,)]/))
+    text = substr(text, 1, RSTART) substr(text, RSTART + 3, RLENGTH - 6) substr(text, RSTART + RLENGTH - 1)
+  return text
 }
 
 # Whether the line stands right under its own comment.

@@ -4,8 +4,11 @@
 
 #include <cerrno>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 
+#include "muster/base/foreign_error.h"
 #include "muster/base/result.h"
 
 namespace muster::inline v0_1 {
@@ -32,6 +35,13 @@ TEST(Error, ErrnoAndExitCodes) {
   EXPECT_EQ(exit_code(ErrorKind::kInvalidArgument), 2);
   EXPECT_EQ(exit_code(ErrorKind::kPeerLost), 138);
   EXPECT_EQ(exit_code(ErrorKind::kCancelled), 143);
+}
+
+TEST(Error, OfOtherTypesTellsTheType) {
+  EXPECT_STREQ(foreign_error(std::out_of_range("no column 7")).what(),
+               "Internal: std::out_of_range was thrown: no column 7");
+  EXPECT_FALSE(foreign_error(std::bad_alloc()).hint().empty());
+  EXPECT_EQ(unknown_error().kind(), ErrorKind::kInternal);
 }
 
 TEST(Result, HoldsAValueOrThrowsItsError) {

@@ -191,13 +191,13 @@ class LocalStagedWriter : public StagedWriter {
   Status append(Bytes bytes) override {
     if (!fd_.open()) return finished();
     if (const int code = write_all(fd_.get(), bytes))
-      return failed_write(code, bytes.size(), aside_);
+      return failed_write(code, bytes.size(), path_);
     return {};
   }
 
   Status sync() override {
     if (!fd_.open()) return finished();
-    if (::fsync(fd_.get()) != 0) return failed(errno, "cannot sync", aside_);
+    if (::fsync(fd_.get()) != 0) return failed(errno, "cannot sync", path_);
     return {};
   }
 
@@ -205,7 +205,7 @@ class LocalStagedWriter : public StagedWriter {
     if (Status synced = sync(); !synced.ok()) return synced;
     if (const int code = fd_.close()) {
       (void)discard();
-      return failed(code, "cannot close", aside_);
+      return failed(code, "cannot close", path_);
     }
     if (std::rename(aside_.c_str(), path_.c_str()) != 0) {
       const int code = errno;

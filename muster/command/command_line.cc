@@ -134,9 +134,13 @@ CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positiona
       flag.placeholder.empty() ? default_placeholder<Value>() : flag.placeholder;
   const std::string shown = positional ? flag.name : "--" + flag.name;
   const bool is_switch = std::is_same_v<T, bool>;
+  if (!std::is_same_v<T, std::string> && !flag.choices.empty()) {
+    throw invalid_argument(fmt::format("the flag {} has choices and is no text", flag.name),
+                           "bound numbers with limits");
+  }
   const std::string text = is_switch ? std::string() : text_of(*variable);
   const std::string hint = hint_of(shown, flag.help, text);
-  const auto set = [=, limits = flag.limits](const CLI::results_t& given) {
+  const auto set = [=, limits = flag.limits, choices = flag.choices](const CLI::results_t& given) {
     if (given.size() > 1) {
       throw invalid_argument(is_switch
                                  ? shown + " is given twice"
@@ -144,6 +148,11 @@ CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positiona
                              "give it once");
     }
     if (given.front().empty()) throw invalid_argument(missing_value(shown), hint);
+    if (!choices.empty() && std::ranges::find(choices, given.front()) == choices.end()) {
+      throw invalid_argument(fmt::format("{} is '{}'; it must be one of: {}", shown, given.front(),
+                                         join(choices, ", ")),
+                             hint);
+    }
     *variable = convert<Value>(shown, given.front(), limits, hint);
     return true;
   };

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace muster::inline v0_1 {
 
@@ -29,6 +30,7 @@ struct Flag {
   std::string help;
   FlagLimits limits = {};
   std::string placeholder = {};  // how --help calls the value; "INT", "NUMBER" or "TEXT" when empty
+  std::vector<std::string> choices = {};  // the only texts that are allowed; empty: any
 };
 
 }  // namespace muster::inline v0_1

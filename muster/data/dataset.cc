@@ -83,7 +83,37 @@ class RunningIterator final : public Iterator {
     return stream_->position(reader);
   }
 
+  int64_t remaining() const override {
+    const Node* node = &skip_one_to_one(*node_);
+    const auto* batch = std::get_if<in::Batch>(&node->spec);
+    if (batch != nullptr) node = node->input.get();
+    const int64_t total = node->cardinality;
+    // position() counts what these hand on.
+    while (!std::holds_alternative<in::FromSource>(node->spec)) {
+      const Node& inner = skip_one_to_one(*node);
+      const bool counted = std::holds_alternative<in::Shuffle>(inner.spec) ||
+                           std::holds_alternative<in::Repeat>(inner.spec) ||
+                           std::holds_alternative<in::FromSource>(inner.spec);
+      if (!counted) return kUnknown;
+      node = inner.input != nullptr ? inner.input.get() : &inner;
+    }
+    if (total < 0) return total;
+    const int64_t left = std::max<int64_t>(0, total - position().elements_total);
+    if (batch == nullptr) return left;
+    const int64_t round = batch->size * (batch->global ? 1 : run_.sharding.num_replicas);
+    return left / round + (!batch->drop_remainder && left % round != 0 ? 1 : 0);
+  }
+
  private:
+  static const Node& skip_one_to_one(const Node& last) {
+    const Node* node = &last;
+    while (std::holds_alternative<in::Map>(node->spec) ||
+           std::holds_alternative<in::Prefetch>(node->spec)) {
+      node = node->input.get();
+    }
+    return *node;
+  }
+
   static constexpr const char* kFormat = "muster.input.1";
 
   const std::shared_ptr<const Node> node_;
@@ -132,6 +162,12 @@ Dataset Dataset::repeat(int64_t count) const {
 
 Dataset Dataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) const {
   if (buffer_size < 1) {
+    // shuffle(cardinality()): not the size is wrong.
+    if (buffer_size == 0 && cardinality() == 0) {
+      throw invalid_argument(fmt::format("the data set {} is empty (0 rows)", describe()),
+                             "check its files and what is taken of them: take(0), skip() and "
+                             "shard() may have left nothing");
+    }
     throw invalid_argument(fmt::format("shuffle({}): buffer_size must be at least 1", buffer_size),
                            "a buffer of the data set's size shuffles it completely");
   }

@@ -112,6 +112,7 @@ TEST(Dataset, BadArgumentsAreNamed) {
       [&] { range.batch(int64_t{1} << 31); },
       [&] { range.global_batch(std::numeric_limits<int64_t>::max()); },
       [&] { range.shuffle(0); },
+      [&] { Dataset::range(0).shuffle(0); },
       [&] { range.repeat(-2); },
       [&] { range.take(-2); },
       [&] { range.skip(-2); },
@@ -130,38 +131,15 @@ TEST(Dataset, BadArgumentsAreNamed) {
   });
   EXPECT_THAT(unequal.message(), AllOf(HasSubstr("float32[3, 2]"), HasSubstr("float32[4]")));
 
+  // shuffle(cardinality()) of nothing.
+  const Error empty = error_of([&] { range.take(0).shuffle(0); });
+  EXPECT_EQ(empty.message(), "the data set range(4) > take(0) is empty (0 rows)");
+  EXPECT_THAT(empty.hint(), HasSubstr("its files"));
+
   const Error unbatched =
       error_of([&] { range.shuffle(2).iterator({.sharding = {.num_replicas = 2}}); });
   EXPECT_EQ(unbatched.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(unbatched.what(), AllOf(HasSubstr("range(4) > shuffle(2)"), HasSubstr("batch(")));
-}
-
-TEST(Dataset, ABatchMustFitIntoMemory) {
-  // A million floats a row: 2^31 - 1 of them are 8 PiB.
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  const Dataset wide = Dataset::from_tensor_slices(Element(torch::zeros({2, 1 << 20})));
-  for (const Dataset& batches : {wide.repeat().batch(kMost), wide.repeat().global_batch(kMost)}) {
-    const Error error = error_of([&] { batches.iterator(); });
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    EXPECT_THAT(error.message(), AllOf(HasSubstr("a batch of 2147483647 rows needs 8.0 PiB"),
-                                       HasSubstr("slices(2) > repeat > ")));
-    EXPECT_THAT(error.hint(), HasSubstr("smaller batch"));
-  }
-  // A batch of all there is, however large it is called.
-  Element batch;
-  const auto all = wide.batch(kMost).iterator();
-  ASSERT_TRUE(all->next(&batch));
-  EXPECT_EQ(batch.values()[0].tensor().size(0), 2);
-  EXPECT_FALSE(all->next(&batch));
-  EXPECT_EQ(lists(Dataset::range(5).repeat(2).batch(kMost)),
-            (Lists{{0, 1, 2, 3, 4, 0, 1, 2, 3, 4}}));
-  EXPECT_EQ(lists(Dataset::range(4).batch(2).batch(kMost)), (Lists{{0, 1, 2, 3}}));
-  for (int64_t replica = 0; replica < 2; ++replica) {
-    const auto share = Dataset::range(5).global_batch(kMost).iterator(
-        {.sharding = {.num_replicas = 2, .replica = replica}});
-    ASSERT_TRUE(share->next(&batch));
-    EXPECT_EQ(batch.values()[0].tensor().size(0), replica == 0 ? 5 : 0);
-  }
 }
 
 TEST(Dataset, KnowsItsCardinality) {
@@ -455,6 +433,43 @@ TEST(Restore, EpochsBatchSizeMapsAndPrefetchMayChange) {
   for (const auto& list : lists(*second)) rest.insert(rest.end(), list.begin(), list.end());
   const auto both = flat(shuffled.repeat(2), 6);
   EXPECT_EQ(rest, std::vector(both.begin() + 10, both.end()));
+}
+
+TEST(Restore, WhatRemainsIsKnownAtEveryPosition) {
+  const Dataset ten = Dataset::range(10);
+  const auto same = [](const Element& element) { return element; };
+  const Dataset known[] = {
+      ten,
+      ten.repeat(2).shuffle(3),
+      ten.batch(4),
+      ten.shuffle(10).repeat(3).batch(4).map(same).prefetch(2),
+      ten.map(same).repeat(2).batch(3, {.drop_remainder = true}),
+      ten.prefetch(2).global_batch(5).prefetch(1),
+      ten.repeat(0).batch(4),
+  };
+  for (const Dataset& dataset : known) {
+    SCOPED_TRACE(dataset.describe());
+    for (int64_t replicas = 1; replicas <= 2; ++replicas) {
+      const IteratorOptions options{
+          .sharding = {.num_replicas = replicas, .replica = replicas - 1}};
+      if (replicas > 1 && dataset.describe().find("batch") == std::string::npos) continue;
+      const auto iterator = dataset.iterator(options), restored = dataset.iterator(options);
+      Element element;
+      do {
+        restored->restore(iterator->save());
+        const auto rest = static_cast<int64_t>(lists(*restored).size());
+        restored->restore(iterator->save());
+        const int64_t remaining = restored->remaining();
+        EXPECT_EQ(remaining, rest);
+        EXPECT_EQ(iterator->remaining(), remaining);
+      } while (iterator->next(&element));
+    }
+  }
+  EXPECT_EQ(ten.repeat().batch(2).iterator()->remaining(), kInfinite);
+  for (const Dataset& dataset : {ten.take(5), ten.skip(2).batch(2), ten.batch(2).repeat(2),
+                                 ten.shard(2, 0), ten.batch(2).batch(2)}) {
+    EXPECT_EQ(dataset.iterator()->remaining(), kUnknown) << dataset.describe();
+  }
 }
 
 TEST(Restore, APositionOfAnotherPipelineIsRefused) {

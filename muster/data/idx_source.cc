@@ -57,6 +57,10 @@ Dataset from_idx(const std::string& images_path, const std::string& labels_path)
                               images.shape[0], labels_path, labels.shape[0]),
                   "take both files from the same data set, of the same split");
   }
+  if (images.shape[0] == 0) {
+    throw invalid_argument(fmt::format("the data set {} is empty (0 rows)", images_path),
+                           "take files with images in them; muster data digits makes some");
+  }
   Tensor pixels =
       torch::empty({images.shape[0], images.shape[1], images.shape[2], 1}, torch::kUInt8);
   std::memcpy(pixels.data_ptr(), images.data.data(), images.data.size());
@@ -72,12 +76,17 @@ Dataset mnist(const std::string& data_dir, const std::string& split) {
   const std::string prefix = split == "train" ? "train" : "t10k";
   std::vector<std::string> missing;
   const auto find = [&](const std::string& name) {
-    for (const char* ending : {"", ".gz"}) {
-      const std::string path = join_path(data_dir, name + ending);
-      if (local_file_system().exists(path).value()) return path;
+    const std::string plain = join_path(data_dir, name);
+    const bool has_plain = local_file_system().exists(plain).value();
+    if (!local_file_system().exists(plain + ".gz").value()) {
+      if (!has_plain) missing.push_back(name + "[.gz]");
+      return plain;
     }
-    missing.push_back(name + "[.gz]");
-    return std::string();
+    if (has_plain) {
+      throw invalid_argument(fmt::format("{}: both {} and {}.gz are there", data_dir, name, name),
+                             "remove one; they need not be the same data");
+    }
+    return plain + ".gz";
   };
   const std::string images = find(prefix + "-images-idx3-ubyte");
   const std::string labels = find(prefix + "-labels-idx1-ubyte");
@@ -86,16 +95,22 @@ Dataset mnist(const std::string& data_dir, const std::string& split) {
                            "pass --data_dir=DIR; muster data digits --out DIR makes one");
   }
   if (!missing.empty()) {
-    const std::string hint = "make a data set with: muster data digits --out " + data_dir;
-    if (!local_file_system().exists(data_dir).value()) {
-      throw not_found(fmt::format("the data directory {} does not exist", data_dir), hint);
+    FileSystem& files = local_file_system();
+    const auto make_in = [](const std::string& folder) {
+      return "make a data set with: muster data digits --out " + folder;
+    };
+    if (!files.exists(data_dir).value()) {
+      throw not_found(fmt::format("the data directory {} does not exist", data_dir),
+                      make_in(data_dir));
     }
-    if (!local_file_system().info(data_dir).value().is_directory) {
+    if (!files.info(data_dir).value().is_directory) {
       throw invalid_argument(fmt::format("the data directory {} is a file", data_dir),
                              "pass the folder that holds " + join(missing, " and "));
     }
+    // Between files of the user's ours would look like theirs.
     throw not_found(
-        fmt::format("the data directory {} has no {}", data_dir, join(missing, " and no ")), hint);
+        fmt::format("the data directory {} has no {}", data_dir, join(missing, " and no ")),
+        make_in(files.list_directory(data_dir).value().empty() ? data_dir : "digits"));
   }
   return from_idx(images, labels);
 }

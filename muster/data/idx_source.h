@@ -10,12 +10,14 @@ namespace muster::inline v0_1::data {
 
 // Tuples (uint8[height, width, 1], int64 scalar): an image and its label. Throws NotFound for a
 // missing file, Corrupt for a broken one and when the numbers of images and labels differ,
-// InvalidArgument when the images are not uint8[n, height, width] or the labels no integers [n].
+// InvalidArgument when the images are not uint8[n, height, width] or the labels no integers [n],
+// and when n is 0.
 Dataset from_idx(const std::string& images_path, const std::string& labels_path);
 
 // from_idx of MNIST's own file names in `data_dir`: train-images-idx3-ubyte,
 // train-labels-idx1-ubyte, t10k-… for "test", each with or without ".gz". Throws NotFound listing
-// the files that are missing, InvalidArgument for another split.
+// the files that are missing, InvalidArgument for another split, and for a file that is there both
+// with and without ".gz".
 Dataset mnist(const std::string& data_dir, const std::string& split);
 
 }  // namespace muster::inline v0_1::data

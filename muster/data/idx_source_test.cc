@@ -55,7 +55,10 @@ TEST(Idx, ErrorsNameTheFiles) {
   EXPECT_EQ(missing.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(missing.message(), AllOf(HasSubstr("train-images-idx3-ubyte[.gz]"),
                                        HasSubstr("train-labels-idx1-ubyte[.gz]")));
-  EXPECT_THAT(missing.hint(), HasSubstr("muster data digits --out " + dir.path()));
+  EXPECT_EQ(missing.hint(), "make a data set with: muster data digits --out digits");
+  local_file_system().make_directories(dir / "empty").value();
+  EXPECT_EQ(error_of([&] { mnist(dir / "empty", "train"); }).hint(),
+            "make a data set with: muster data digits --out " + dir / "empty");
   EXPECT_EQ(error_of([&] { mnist(dir.path(), "validation"); }).kind(), ErrorKind::kInvalidArgument);
 
   const Error nowhere = error_of([&] { mnist(dir / "gone", "train"); });
@@ -66,6 +69,27 @@ TEST(Idx, ErrorsNameTheFiles) {
   EXPECT_EQ(file.kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(file.message(), "the data directory " + dir / "images" + " is a file");
   EXPECT_THAT(file.hint(), HasSubstr("the folder that holds train-images-idx3-ubyte[.gz] and"));
+}
+
+TEST(Idx, WithoutRowsIsNoDataSet) {
+  const TempDirectory dir;
+  write(dir / "images", {0, 2, 2});
+  write(dir / "labels", {0});
+  EXPECT_EQ(error_of([&] { from_idx(dir / "images", dir / "labels"); }).message(),
+            "the data set " + dir / "images" + " is empty (0 rows)");
+}
+
+TEST(Idx, MnistDoesNotChooseBetweenTwoFilesOfOneName) {
+  const TempDirectory dir;
+  write(dir / "t10k-images-idx3-ubyte", {5, 3, 3});
+  write(dir / "t10k-labels-idx1-ubyte", {5});
+  write(dir / "t10k-labels-idx1-ubyte.gz", {5}, true);
+  const Error both = error_of([&] { mnist(dir.path(), "test"); });
+  EXPECT_EQ(both.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(both.message(), dir.path() +
+                                ": both t10k-labels-idx1-ubyte and t10k-labels-idx1-ubyte.gz are "
+                                "there");
+  EXPECT_THAT(both.hint(), HasSubstr("remove one"));
 }
 
 TEST(Idx, MnistFindsPlainAndCompressedFiles) {

@@ -58,6 +58,10 @@ class Iterator {
   virtual void restore(const nlohmann::json& state) = 0;
 
   virtual Position position() const = 0;
+
+  // How many more elements next() gives; kInfinite, or kUnknown where it cannot be told: with a
+  // take(), a skip() or a shard(), and where batches are shuffled, repeated or batched again.
+  virtual int64_t remaining() const = 0;
 };
 
 }  // namespace muster::inline v0_1

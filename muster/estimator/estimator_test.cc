@@ -584,7 +584,8 @@ TEST(BadInputTest, ANonFiniteLossStopsBeforeSaving) {
   const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 100}); });
   EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
   EXPECT_THAT(error.message(), HasSubstr("at step 15"));
-  EXPECT_THAT(error.message(), HasSubstr("feature \"x\""));
+  EXPECT_THAT(error.message(), HasSubstr("the batch's feature \"x\" holds nan in row 0"));
+  EXPECT_THAT(error.hint(), HasSubstr("mend the data"));
   EXPECT_EQ(latest(directory / "m").global_step, 10);
 }
 

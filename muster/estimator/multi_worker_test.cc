@@ -333,7 +333,7 @@ TEST(MultiWorkerTest, ANonFiniteLossOfOneWorkerEndsAll) {
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), rank == 1 ? ErrorKind::kNonFinite : ErrorKind::kPeerLost)
           << error.what();
-      EXPECT_THAT(error.what(), HasSubstr("at step 13: feature \"x\" holds nan"));
+      EXPECT_THAT(error.what(), HasSubstr("at step 13: the batch's feature \"x\" holds nan"));
       if (rank == 0) {
         EXPECT_THAT(error.what(), HasSubstr("worker 1 failed"));
       }

@@ -14,18 +14,18 @@
 namespace muster::inline v0_1 {
 
 struct RunConfig {
-  // Checkpoints, events and exports. Empty: a fresh temporary directory, with a warning.
+  // Checkpoints and events. Empty: that of TF_CONFIG, else a fresh temporary one, with a warning.
   std::string model_dir;
   // Decides initial values, shuffles and dropout; unset is 0. The same seed gives the same bits.
   std::optional<uint64_t> random_seed;
 
-  int64_t save_summary_steps = 100;  // "loss" for TensorBoard; 0: never
+  int64_t save_summary_steps = 100;  // "loss" for TensorBoard; 0: never, and no train_metrics
   // How often to save; at most one of the two. Both unset: every 600 s. 0: no checkpoints.
   std::optional<int64_t> save_checkpoints_steps;
   std::optional<double> save_checkpoints_secs;
   int keep_checkpoint_max = 5;                   // newest ones; 0 keeps all
   double keep_checkpoint_every_n_hours = 10000;  // and one for good every so often
-  int64_t log_step_count_steps = 100;  // progress lines and "global_step/sec"; more than 0
+  int64_t log_step_count_steps = 100;  // progress lines, train_metrics, rates; more than 0
 
   distribute::StrategyPtr train_distribute;  // one device when unset
   // Evaluation runs on one replica of the chief in this version: only one_device() (or nothing) is

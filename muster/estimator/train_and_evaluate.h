@@ -12,8 +12,8 @@ namespace muster::inline v0_1 {
 // What to train on, until which step.
 struct TrainSpec {
   InputFn input_fn;
-  std::optional<int64_t> max_steps;  // until the input ends when unset
-  std::vector<std::shared_ptr<Hook>> hooks;
+  std::optional<int64_t> max_steps;          // until the input ends when unset
+  std::vector<std::shared_ptr<Hook>> hooks;  // on every worker
 };
 
 // What to evaluate on, and how often.

@@ -10,11 +10,14 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/base/terminal.h"
+#include "muster/base/thread_count.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -128,11 +131,16 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
   const bool pin = options.pin && whole && share <= machine.usable / count;
   // A user who set one of the two means both.
   const std::string omp = environment.get_or("OMP_NUM_THREADS", "");
-  const std::string own = environment.get_or("MUSTER_THREADS", "");
   std::string threads = std::to_string(options.threads > 0 ? options.threads : share);
   std::string omp_threads = threads;
   if (options.threads == 0) {
-    if (!own.empty() || !omp.empty()) threads = own.empty() ? omp : own;
+    // OpenMP's may be a list, of which the first is ours.
+    const auto first = parse_int(omp.substr(0, omp.find(',')));
+    if (const std::optional<int> own = threads_asked_for(environment)) {
+      threads = std::to_string(*own);
+    } else if (first && *first > 0) {
+      threads = std::to_string(*first);
+    }
     omp_threads = omp.empty() ? threads : omp;
   }
 

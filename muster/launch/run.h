@@ -46,7 +46,8 @@ struct RunPlan {
 };
 
 // ports: one per task. OMP_NUM_THREADS and MUSTER_THREADS are the task's share of cores (at least
-// 1) unless `options.threads` or the environment says. Throws InvalidArgument.
+// 1) unless `options.threads` or the environment says. Throws InvalidArgument, also for a
+// MUSTER_THREADS that is no positive number.
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment);
 

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -94,6 +95,11 @@ TEST(PlanRun, ThreadsComeFromTheFlagThenTheEnvironmentThenTheCores) {
   EXPECT_EQ(threads({}, {{"MUSTER_THREADS", "4"}, {"OMP_NUM_THREADS", "5"}}), Pair("5", "4"));
   EXPECT_EQ(threads({.threads = 7}, {{"MUSTER_THREADS", "4"}, {"OMP_NUM_THREADS", "5"}}),
             Pair("7", "7"));
+  EXPECT_EQ(threads({}, {{"OMP_NUM_THREADS", "5,2"}}), Pair("5,2", "5"));
+  EXPECT_EQ(threads({}, {{"OMP_NUM_THREADS", "x"}}), Pair("x", "3"));  // OpenMP's to complain of
+  const Error wrong = error_of([&] { threads({}, {{"MUSTER_THREADS", "x"}}); });
+  EXPECT_EQ(wrong.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(wrong.message(), "MUSTER_THREADS is 'x', not a positive whole number");
 }
 
 TEST(PlanRun, PinsOnlyWhereEveryTaskCanHaveCoresOfItsOwn) {

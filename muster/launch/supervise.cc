@@ -120,11 +120,12 @@ struct Task {
 // The ranks of supervise.h, 1 first; 0 for success.
 int rank(const TaskExit& exit) {
   if (exit.status.ok()) return 0;
-  if (exit.after_our_signal) return 5;
+  if (exit.stuck) return 4;
+  if (exit.after_our_signal) return 6;
   if (exit.status.signal != 0) return 1;
   switch (exit.status.code) {
     case 138:
-      return exit.last_error.find("PeerLost: ") != std::string::npos ? 4 : 3;
+      return exit.last_error.find("PeerLost: ") != std::string::npos ? 5 : 3;
     case 130:
     case 143:
       return 2;
@@ -327,6 +328,7 @@ class Supervisor {
     if (phase_ == Phase::kSurvivors) {
       say(fmt::format("{} still running after {}: sending SIGTERM", who,
                       seconds(options_.survivor_time)));
+      for (Task& task : tasks_) task.exit.stuck = !task.exit.ended;
       stop_all(SIGTERM, options_.grace);
     } else if (phase_ == Phase::kStopping) {
       say(fmt::format("{} still running after {}: sending SIGKILL", who,
@@ -377,7 +379,10 @@ class Supervisor {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       TaskExit& exit = tasks_[i].exit;
       if (!exit.ended)
-        exit = {.status = {.signal = SIGKILL}, .after_our_signal = true, .order = ended_++};
+        exit = {.status = {.signal = SIGKILL},
+                .after_our_signal = true,
+                .stuck = exit.stuck,
+                .order = ended_++};
       outcome.tasks.push_back(exit);
       const int mine = rank(exit);
       if (mine == 0) continue;
@@ -392,7 +397,9 @@ class Supervisor {
       outcome.root_cause.reset();
       outcome.exit_code = all_ok ? 0 : 128 + stop_signal_;
     } else if (outcome.root_cause) {
-      outcome.exit_code = tasks_[*outcome.root_cause].exit.status.shell_code();
+      // One that was stuck ended as we made it; what its victims ask for is what helps.
+      const bool stuck = tasks_[*outcome.root_cause].exit.stuck;
+      outcome.exit_code = stuck ? 138 : tasks_[*outcome.root_cause].exit.status.shell_code();
     }
     return outcome;
   }
@@ -410,6 +417,11 @@ class Supervisor {
       return;
     }
     const Task& task = tasks_[*outcome.root_cause];
+    if (task.exit.stuck) {
+      say(fmt::format("stopped because {} hung: it had not ended {} after the others",
+                      task.spec->name, seconds(options_.survivor_time)));
+      return;
+    }
     say(fmt::format("stopped because {} failed: {}", task.spec->name, explain(task.exit.status)));
     if (!task.exit.last_error.empty() && all_lines_ - task.error_line > kOnScreen) {
       say(fmt::format("its words: {}", task.exit.last_error));

@@ -14,11 +14,12 @@
 //   1. a death by a signal we did not send, or an exit code other than those below;
 //   2. exit codes 130 and 143: someone stopped that task alone;
 //   3. exit code 138 for a reason of its own;
-//   4. exit code 138 of a survivor whose last words are that a peer was lost;
-//   5. whatever a task did after we signalled it.
-// The group's exit code is the root cause's, 128 + n for signal n. After a stop request the
-// failures of rank 1 still win; otherwise it is 0 if every task returned 0, else 130 for SIGINT and
-// 143 for SIGTERM.
+//   4. a task that still ran when `survivor_time` was over: it hung;
+//   5. exit code 138 of a survivor whose last words are that a peer was lost;
+//   6. whatever a task did after we signalled it.
+// The group's exit code is the root cause's, 128 + n for signal n, and 138 when a task hung. After
+// a stop request the failures of rank 1 still win; otherwise it is 0 if every task returned 0, else
+// 130 for SIGINT and 143 for SIGTERM.
 #pragma once
 
 #include <chrono>
@@ -58,6 +59,7 @@ struct TaskExit {
   ExitStatus status;
   bool ended = false;  // false: it could not be killed
   bool after_our_signal = false;
+  bool stuck = false;      // it ran on when survivor_time was over
   int order = 0;           // 0 for the first to end
   std::string last_error;  // its last line "error: ..." or, of the log, "E 12:03:45 ..."
 };

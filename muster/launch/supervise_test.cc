@@ -268,6 +268,19 @@ TEST_F(SuperviseTest, ATaskStoppedAloneOutranksItsSurvivors) {
   EXPECT_EQ(outcome.root_cause, 1u);
 }
 
+TEST_F(SuperviseTest, ATaskThatHangsIsTheRootCauseOfThoseThatLostIt) {
+  const std::string lost = "echo 'E 12:03:45 PeerLost: worker 1 was lost' >&2; exit 138";
+  const Outcome outcome = supervise_scripts(
+      {"wait_for ready; " + lost,
+       "trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
+       "wait_for ready; " + lost},
+      {.survivor_time = milliseconds(300), .grace = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 138);
+  EXPECT_EQ(outcome.root_cause, 1u);
+  EXPECT_THAT(read("err"), HasSubstr("[muster] stopped because worker 1 hung: it had not ended 0.3 "
+                                     "s after the others"));
+}
+
 TEST_F(SuperviseTest, SigtermReachesEveryTask) {
   const std::string stay = "for i in {1..3000}; do sleep 0.01; done";
   const Outcome outcome = supervise_scripts(

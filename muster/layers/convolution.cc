@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <limits>
 
 #include "muster/base/error.h"
@@ -50,12 +51,23 @@ Tensor pad(const Tensor& images, const Pads2D& pads, double value) {
       images, {pads.width.before, pads.width.after, pads.height.before, pads.height.after}, value);
 }
 
+// How a tensor that is no images becomes one.
+std::string how_to_make_images(const Tensor& input) {
+  if (input.dim() == 3) return "add the channels with unsqueeze(-1)";
+  if (input.dim() != 2) return "";
+  // Flat images are most often square, of one channel.
+  const auto side = static_cast<int64_t>(std::lround(std::sqrt(input.size(1))));
+  const bool square = side > 1 && side * side == input.size(1);
+  return fmt::format("reshape it first: reshape({{-1, {}, 1}})",
+                     square ? fmt::format("{0}, {0}", side) : "height, width");
+}
+
 void check_images(CallContext& context, const LayerIdentity& layer, const Tensor& input,
                   Size2D window, Padding padding) {
   check_dtype(context, layer, input);
   if (input.dim() != 4) {
     refuse_input(context, layer, "images [batch, height, width, channels]", input,
-                 input.dim() == 3 ? "add the channels with unsqueeze(-1)" : "");
+                 how_to_make_images(input));
   }
   if (input.size(1) < 1 || input.size(2) < 1 ||
       (padding == Padding::kValid &&

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/core.h"
 
@@ -540,6 +541,12 @@ TEST(Errors, NameTheLayerAndBothShapes) {
             }),
             "layer conv2d: expected images [batch, height, width, channels], was given "
             "float32[1, 5, 5]");
+  const auto hint = [&](at::IntArrayRef shape) {
+    return error_of([&] { conv(torch::zeros(shape), fixture.context); }).hint();
+  };
+  EXPECT_EQ(hint({64, 784}), "reshape it first: reshape({-1, 28, 28, 1})");
+  EXPECT_EQ(hint({64, 100, 1}), "add the channels with unsqueeze(-1)");
+  EXPECT_EQ(hint({64, 30}), "reshape it first: reshape({-1, height, width, 1})");
   EXPECT_EQ(message_of([&] {
               conv(torch::zeros({1, 2, 5, 3}), fixture.context);
             }),

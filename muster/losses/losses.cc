@@ -36,14 +36,22 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
   throw internal_error("unknown loss reduction");
 }
 
-void check_labels(const Tensor& labels, int64_t classes) {
-  const Tensor local = labels.cpu().contiguous();
+// What to do about numbers that stand where the others belong.
+std::string swapped(const char* loss) {
+  return fmt::format("the labels come first: {}(labels, predictions)", loss);
+}
+
+// targets: int64[n], of `rows` rows.
+void check_labels(const Tensor& targets, int64_t rows, int64_t classes) {
+  const Tensor local = targets.cpu().contiguous();
   const int64_t* values = local.data_ptr<int64_t>();
+  const int64_t each = rows > 0 ? local.numel() / rows : 0;  // labels a row
   for (int64_t i = 0; i < local.numel(); ++i) {
     if (values[i] >= 0 && values[i] < classes) continue;
     throw invalid_argument(
-        fmt::format("sparse_categorical_crossentropy: label {} is {}, outside [0, {})", i,
-                    values[i], classes),
+        fmt::format("sparse_categorical_crossentropy: the label of row {}{} is {}, outside [0, {})",
+                    i / each, each > 1 ? fmt::format(", position {},", i % each) : "", values[i],
+                    classes),
         fmt::format("the last axis of the predictions has {} classes", classes));
   }
 }
@@ -61,7 +69,9 @@ Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predi
   check_defined(kName, labels, predictions);
   if (!at::isIntegralType(labels.scalar_type(), /*includeBool=*/false)) {
     throw invalid_argument(fmt::format("{}: labels are {}", kName, describe(labels)),
-                           "labels are class numbers of an integer dtype");
+                           at::isIntegralType(predictions.scalar_type(), false)
+                               ? swapped(kName)
+                               : "labels are class numbers of an integer dtype");
   }
   if (!predictions.is_floating_point() || predictions.dim() < 1) {
     throw invalid_argument(fmt::format("{}: predictions are {}", kName, describe(predictions)),
@@ -77,7 +87,7 @@ Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predi
 
   const int64_t classes = predictions.size(-1);
   const Tensor targets = labels.reshape({-1}).to(at::kLong);
-  check_labels(targets, classes);
+  check_labels(targets, labels.dim() > 0 ? labels.size(0) : 1, classes);
   Tensor logits = predictions.dim() == 2 ? predictions : predictions.flatten(0, -2);
   if (predictions.dim() == 1) logits = predictions.unsqueeze(0);
   if (!options.from_logits) logits = log_of_probabilities(logits);
@@ -96,8 +106,9 @@ Tensor mean_squared_error(const Tensor& labels, const Tensor& predictions,
   constexpr const char* kName = "mean_squared_error";
   check_defined(kName, labels, predictions);
   if (!predictions.is_floating_point()) {
-    throw invalid_argument(fmt::format("{}: predictions are {}", kName, describe(predictions)),
-                           "predictions are floating point");
+    throw invalid_argument(
+        fmt::format("{}: predictions are {}", kName, describe(predictions)),
+        labels.is_floating_point() ? swapped(kName) : "predictions are floating point");
   }
   Tensor targets = labels.to(predictions.scalar_type());
   Tensor outputs = predictions;

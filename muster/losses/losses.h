@@ -20,7 +20,7 @@ struct SparseCategoricalCrossentropyOptions {
 
 // -log p[label]. predictions: [batch..., classes], floating point; labels: [batch...] or [batch...,
 // 1], any integer dtype. Throws InvalidArgument for shapes that do not fit (both are shown) and for
-// a label outside [0, classes) (index and value are shown). The check reads the labels on the CPU:
+// a label outside [0, classes) (row and value are shown). The check reads the labels on the CPU:
 // on another device it waits for that device.
 Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
                                        const SparseCategoricalCrossentropyOptions& options = {});

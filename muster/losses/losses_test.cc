@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 
 namespace muster::inline v0_1::losses {
 namespace {
@@ -124,12 +125,42 @@ TEST(SparseCategoricalCrossentropy, NamesTheLabelOutOfRange) {
       message_of([&] {
         sparse_categorical_crossentropy(torch::tensor({0, 3, 4}), logits, {.from_logits = true});
       }),
-      "sparse_categorical_crossentropy: label 2 is 4, outside [0, 4)");
+      "sparse_categorical_crossentropy: the label of row 2 is 4, outside [0, 4)");
   EXPECT_EQ(
       message_of([&] {
         sparse_categorical_crossentropy(torch::tensor({0, -100, 1}), logits, {.from_logits = true});
       }),
-      "sparse_categorical_crossentropy: label 1 is -100, outside [0, 4)");
+      "sparse_categorical_crossentropy: the label of row 1 is -100, outside [0, 4)");
+}
+
+TEST(SparseCategoricalCrossentropy, NamesTheRowOfASequencesLabel) {
+  EXPECT_EQ(
+      message_of([] {
+        sparse_categorical_crossentropy(torch::tensor({0, 1, 2, 0, 9, 1}).view({2, 3}),
+                                        torch::zeros({2, 3, 4}));
+      }),
+      "sparse_categorical_crossentropy: the label of row 1, position 1, is 9, outside [0, 4)");
+  EXPECT_EQ(message_of([] {
+              sparse_categorical_crossentropy(torch::tensor({{0}, {7}}), torch::zeros({2, 4}));
+            }),
+            "sparse_categorical_crossentropy: the label of row 1 is 7, outside [0, 4)");
+}
+
+TEST(Losses, ArgumentsTheWrongWayRoundAreTold) {
+  const Tensor numbers = torch::tensor({0, 1});
+  EXPECT_EQ(error_of([&] {
+              sparse_categorical_crossentropy(torch::zeros({2, 4}), numbers);
+            }).hint(),
+            "the labels come first: sparse_categorical_crossentropy(labels, predictions)");
+  EXPECT_EQ(error_of([&] { mean_squared_error(torch::zeros({2}), numbers); }).hint(),
+            "the labels come first: mean_squared_error(labels, predictions)");
+  // Not where swapping would not help.
+  EXPECT_EQ(error_of([&] {
+              sparse_categorical_crossentropy(torch::zeros({2}), torch::zeros({2, 4}));
+            }).hint(),
+            "labels are class numbers of an integer dtype");
+  EXPECT_EQ(error_of([&] { mean_squared_error(numbers, numbers); }).hint(),
+            "predictions are floating point");
 }
 
 TEST(SparseCategoricalCrossentropy, ShowsBothShapes) {

@@ -135,7 +135,9 @@ Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& w
   if (expected.sizes() != given.sizes()) {
     throw invalid_argument(fmt::format("metrics::accuracy: labels {} do not fit predictions {}",
                                        describe(labels), describe(predictions)),
-                           "predictions are class numbers: logits.argmax(-1)");
+                           labels.is_floating_point() && !predictions.is_floating_point()
+                               ? "the labels come first: accuracy(labels, logits.argmax(-1))"
+                               : "predictions are class numbers: logits.argmax(-1)");
   }
   return weighted(
       kAccuracy, expected,

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -111,6 +112,10 @@ TEST(Metric, RefusesWhatDoesNotFit) {
     metrics::accuracy(torch::zeros({4}, torch::kInt64), torch::zeros({4, 10}));
   });
   EXPECT_EQ(labels, "metrics::accuracy: labels int64[4] do not fit predictions float32[4, 10]");
+  EXPECT_EQ(error_of([] {
+              metrics::accuracy(torch::zeros({4, 10}), torch::zeros({4}, torch::kInt64));
+            }).hint(),
+            "the labels come first: accuracy(labels, logits.argmax(-1))");
   const std::string weights =
       message_of([] { metrics::mean(torch::zeros({4}), torch::zeros({3})); });
   EXPECT_NE(weights.find("weights float32[3]"), std::string::npos) << weights;

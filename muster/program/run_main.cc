@@ -11,14 +11,15 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/terminal.h"
+#include "muster/base/thread_count.h"
 #include "muster/command/command_line.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/stop_signal.h"
@@ -42,35 +43,10 @@ int report(const Error& error) {
   return code_of(error);
 }
 
-// The flags of Flags; what else is shared, run_main reads itself.
-std::vector<Flag> shared_flags(Flags& flags) {
-  const FlagLimits positive{.more_than = 0};
-  return {
-      {"data_dir", &flags.data_dir, "Where the data is", {}, "DIR"},
-      {"model_dir",
-       &flags.model_dir,
-       "Where checkpoints and events go; a run continues what it finds there",
-       {},
-       "DIR"},
-      // Bounded so that programs may multiply them.
-      {"epochs", &flags.epochs, "Passes over the training data", {.more_than = 0, .at_most = 1e9}},
-      {"max_steps", &flags.max_steps, "The step to end at, instead of --epochs", positive},
-      {"batch_size",
-       &flags.batch_size,
-       "Examples a step, over all workers",
-       {.more_than = 0, .at_most = 2147483647}},
-      {"learning_rate", &flags.learning_rate, "Of the optimizer", positive},
-      {"seed", &flags.seed, "Decides initial values and order; the same seed gives the same bits"},
-      {"save_checkpoints_steps", &flags.save_checkpoints_steps,
-       "Save (and evaluate) every so many steps", positive},
-      {"trace", &flags.trace, "Print where a step's time went when training ends"},
-  };
-}
-
 void add_flags(CLI::App& app, Flags& flags, const ProgramOptions& options) {
   std::set<std::string> uses(options.uses.begin(), options.uses.end());
   std::vector<std::string> known;
-  for (const Flag& flag : shared_flags(flags)) {
+  for (const Flag& flag : command::shared_flags(flags)) {
     known.push_back(flag.name);
     if (options.uses.empty() || uses.erase(flag.name) > 0) command::add_flag(app, flag);
   }
@@ -118,10 +94,11 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     if (!options.examples.empty()) app.footer(options.examples);
     add_flags(app, flags, options);
     std::string log_format;
-    command::add_flag(app, {"log_format", &log_format,
-                            "text, or json: each line of the log an object, for machines"});
+    command::add_flag(app, command::log_format_flag(log_format));
     if (!command::parse(app, {argv + std::min(argc, 1), argv + argc})) return 0;
     if (!log_format.empty()) log::set_format(log::parse_format(log_format));
+    // Before anything is read or made; an Estimator would say it later.
+    (void)threads_asked_for(Environment::process());
     spin_briefly();
     install_stop_handlers();
     program(flags);
@@ -130,13 +107,10 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     return report(error);
   } catch (const c10::Error& error) {
     return report(internal_error(error.what_without_backtrace()));
-  } catch (const std::bad_alloc&) {
-    return report(
-        internal_error("out of memory", "use a smaller batch or a machine with more memory"));
   } catch (const std::exception& error) {
-    return report(internal_error(error.what()));
+    return report(foreign_error(error));
   } catch (...) {
-    return report(internal_error("an exception of an unknown type was thrown"));
+    return report(unknown_error());
   }
 }
 

@@ -6,30 +6,15 @@
 //   }
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "muster/command/flag.h"
+#include "muster/command/shared_flags.h"
 
 namespace muster::inline v0_1 {
-
-// The flags programs share; a program's own defaults stand in ProgramOptions. Numbers but the seed
-// must be more than 0.
-struct Flags {
-  std::string data_dir;
-  std::string model_dir;
-  int64_t epochs = 1;                // passes over the training data; at most 1e9
-  std::optional<int64_t> max_steps;  // instead of epochs
-  int64_t batch_size = 64;           // examples a step over all workers; at most 2^31 - 1
-  double learning_rate = 0.01;
-  uint64_t seed = 0;
-  std::optional<int64_t> save_checkpoints_steps;
-  bool trace = false;  // print where a step's time goes
-};
 
 // What --help says besides the flags, and their defaults.
 struct ProgramOptions {
@@ -39,8 +24,8 @@ struct ProgramOptions {
   // Names of the shared flags the program reads ("epochs"); the others are no flags of it. Empty:
   // all.
   std::vector<std::string> uses;
-  // Flags of the program's own, for example {{"hidden_units", &hidden_units, "Width of the
-  // layer"}}. Their variables are set before the program is called.
+  // Flags of the program's own, for example {{"hidden_units", &hidden_units, "Width of a layer"}}.
+  // Their variables are set before the program is called.
   std::vector<Flag> flags;
 };
 

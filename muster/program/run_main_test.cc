@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <new>
 
 #include "muster/base/error.h"
@@ -82,7 +83,7 @@ TEST(RunMainTest, AStopHasTheCodeOfItsSignal) {
 TEST(RunMainTest, NoExceptionEscapes) {
   const Outcome standard = run({}, [](const Flags&) { throw std::runtime_error("mine"); });
   EXPECT_EQ(standard.code, 1);
-  EXPECT_THAT(standard.err, HasSubstr("mine"));
+  EXPECT_THAT(standard.err, HasSubstr("std::runtime_error was thrown: mine"));
   const Outcome torch = run({}, [](const Flags&) { TORCH_CHECK(false, "sizes differ"); });
   EXPECT_EQ(torch.code, 1);
   EXPECT_THAT(torch.err, HasSubstr("sizes differ"));
@@ -120,6 +121,7 @@ TEST(RunMainTest, WrongFlagsEndWithTwoBeforeTheProgramRuns) {
       {"--bach_size=8", "hint: did you mean --batch_size?"},
       {"--epochs=many", "--epochs is 'many'; it must be a whole number more than 0"},
       {"--epochs", "--epochs needs a value"},
+      {"--model_dir=", "--model_dir needs a value"},
       {"--seed=-1", "--seed is -1; it must be a whole number from 0 to"},
       {"stray", "program has no use for 'stray'"},
       {"--epochs=0", "--epochs is 0; it must be a whole number more than 0"},
@@ -143,6 +145,17 @@ TEST(RunMainTest, WrongFlagsEndWithTwoBeforeTheProgramRuns) {
                                                      "  hint: [^\n]+\n"));
     EXPECT_EQ(outcome.out, "") << flag;
   }
+}
+
+TEST(RunMainTest, AThreadCountThatIsNoneEndsItBeforeAnythingStarts) {
+  const char* before = std::getenv("MUSTER_THREADS");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("MUSTER_THREADS", "x", 1);
+  const Outcome outcome = run({});
+  ::setenv("MUSTER_THREADS", kept.c_str(), 1);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_FALSE(outcome.called);
+  EXPECT_THAT(outcome.err, HasSubstr("MUSTER_THREADS is 'x', not a positive whole number"));
 }
 
 TEST(RunMainTest, OnlyTheSharedFlagsAProgramUsesAreItsFlags) {
@@ -203,7 +216,7 @@ TEST(RunMainTest, TheLogSpeaksJsonWhereAsked) {
   const Outcome wrong = run({"--log_format=xml"}, [](const Flags&) {}, {.uses = {"seed"}});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_FALSE(wrong.called);
-  EXPECT_THAT(wrong.err, HasSubstr("the log format is 'xml'"));
+  EXPECT_THAT(wrong.err, HasSubstr("--log_format is 'xml'; it must be one of: text, json"));
 }
 
 TEST(RunMainTest, HelpShowsDescriptionDefaultsAndExamples) {

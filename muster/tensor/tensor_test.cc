@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
+
 #include "muster/base/error_of.h"
 #include "muster/tensor/element.h"
 #include "muster/tensor/features.h"
@@ -107,6 +109,15 @@ TEST(InputContextTest, BatchSizeMustDivide) {
 TEST(ThreadsTest, TheCountReachesTheCallingThread) {
   EXPECT_EQ(set_threads(1), 1);
   EXPECT_EQ(at::get_num_threads(), 1);
+}
+
+TEST(ThreadsTest, AVariableThatIsNoNumberIsRefused) {
+  const char* before = std::getenv("MUSTER_THREADS");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("MUSTER_THREADS", "x", 1);
+  EXPECT_THROW(set_threads(0), Error);
+  EXPECT_EQ(set_threads(1), 1);  // who gives a count does not ask
+  ::setenv("MUSTER_THREADS", kept.c_str(), 1);
 }
 
 }  // namespace

@@ -8,13 +8,16 @@
 #include <cstdlib>
 #include <thread>
 
+#include "muster/base/thread_count.h"
+
 namespace muster::inline v0_1 {
 namespace {
 
 std::atomic<int> configured{0};
 
-int from_environment(const char* name) {
-  const char* text = std::getenv(name);
+// Of a list, the first. What is no number OpenMP itself complains of.
+int threads_of_openmp() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
   return text == nullptr ? 0 : std::atoi(text);
 }
 
@@ -27,8 +30,8 @@ int own_cores() {
 }  // namespace
 
 int set_threads(int threads) {
-  if (threads <= 0) threads = from_environment("MUSTER_THREADS");
-  if (threads <= 0) threads = from_environment("OMP_NUM_THREADS");
+  if (threads <= 0) threads = threads_asked_for(Environment::process()).value_or(0);
+  if (threads <= 0) threads = threads_of_openmp();
   if (threads <= 0) threads = own_cores();
   if (threads <= 0) threads = 1;
   configured = threads;

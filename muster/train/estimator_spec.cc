@@ -35,7 +35,7 @@ EstimatorSpec EstimatorSpec::predict(Tensor output) {
 void EstimatorSpec::validate(Mode mode) {
   if (mode == Mode::kPredict) {
     if (predictions.empty()) {
-      throw invalid_argument("Missing predictions: the model function gave none in mode infer",
+      throw invalid_argument("Missing predictions: the model function gave none in mode predict",
                              "return EstimatorSpec::predict({{\"name\", tensor}})");
     }
     for (const auto& [name, tensor] : predictions) {

@@ -6,7 +6,14 @@
 
 namespace muster::inline v0_1 {
 
-std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor) {
+namespace {
+
+struct Found {
+  int64_t index;  // in the flat tensor
+  double value;
+};
+
+std::optional<Found> first_non_finite(const Tensor& tensor) {
   if (!tensor.defined() || !at::isFloatingType(tensor.scalar_type())) return std::nullopt;
   const Tensor flat = tensor.detach().reshape({-1});
   // A sum is finite unless some element is not (or the sum overflows): one cheap pass before the
@@ -15,7 +22,15 @@ std::optional<std::string> find_non_finite(const std::string& name, const Tensor
   const Tensor bad = flat.isfinite().logical_not().nonzero();
   if (bad.numel() == 0) return std::nullopt;
   const auto index = bad[0][0].item<int64_t>();
-  return fmt::format("{} holds {} (element {} of {})", name, flat[index].item<double>(), index,
+  return Found{index, flat[index].item<double>()};
+}
+
+}  // namespace
+
+std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor) {
+  const auto found = first_non_finite(tensor);
+  if (!found) return std::nullopt;
+  return fmt::format("{} holds {} (element {} of {})", name, found->value, found->index,
                      describe(tensor));
 }
 
@@ -44,24 +59,32 @@ std::optional<std::string> find_in_view(const std::string& kind, const ElementVi
   const auto& values = view.element().values();
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i].is_tensor()) continue;
-    const std::string name =
-        keys.size() == values.size() ? kind + " \"" + keys[i] + "\"" : "the " + kind;
-    if (auto found = find_non_finite(name, values[i].tensor())) return found;
+    const Tensor& tensor = values[i].tensor();
+    const auto found = first_non_finite(tensor);
+    if (!found) continue;
+    const std::string name = keys.size() == values.size() ? kind + " \"" + keys[i] + "\"" : kind;
+    const int64_t row = tensor.dim() == 0 ? 0 : found->index / (tensor.numel() / tensor.size(0));
+    return fmt::format("the batch's {} holds {} in row {} of {}", name, found->value, row,
+                       describe(tensor));
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::string explain_non_finite(const Features& features, const Labels& labels,
-                               const VariableStore& variables, const Tensor& loss) {
-  if (auto found = find_in_view("feature", features)) return *found;
-  if (auto found = find_in_view("label", labels)) return *found;
-  if (auto found = find_non_finite(variables)) return *found;
+NonFiniteCause explain_non_finite(const Features& features, const Labels& labels,
+                                  const VariableStore& variables, const Tensor& loss) {
+  for (const auto& found : {find_in_view("feature", features), find_in_view("label", labels)}) {
+    if (found) return {*found, "mend the data, or leave such rows out in the input function"};
+  }
+  const std::string hint = "lower the learning rate or check the input";
+  if (auto found = find_non_finite(variables)) return {*found, hint};
   if (auto found = find_non_finite("the loss", loss))
-    return *found + "; inputs and variables are finite";
-  return "inputs, variables and loss of this worker are finite: the number came from another "
-         "worker";
+    return {*found + "; inputs and variables are finite", hint};
+  return {
+      "inputs, variables and loss of this worker are finite: the number came from another "
+      "worker",
+      hint};
 }
 
 }  // namespace muster::inline v0_1

@@ -19,8 +19,14 @@ std::optional<std::string> find_non_finite(const VariableStore& variables);
 // The same of the values the variables have in `values`, by name; those not in it are passed over.
 std::optional<std::string> find_non_finite(const VariableStore& variables,
                                            const std::map<std::string, Tensor>& values);
-// The first of: features, labels, variables, the loss; what a non-finite loss comes from.
-std::string explain_non_finite(const Features& features, const Labels& labels,
-                               const VariableStore& variables, const Tensor& loss);
+// What a non-finite loss comes from: "the batch's feature "x" holds nan in row 5 of float32[64,
+// 3]".
+struct NonFiniteCause {
+  std::string text;
+  std::string hint;  // mend the data, or lower the learning rate
+};
+// The first of: features, labels, variables, the loss.
+NonFiniteCause explain_non_finite(const Features& features, const Labels& labels,
+                                  const VariableStore& variables, const Tensor& loss);
 
 }  // namespace muster::inline v0_1

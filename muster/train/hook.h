@@ -11,7 +11,7 @@ namespace muster::inline v0_1 {
 // What is known when a run begins.
 struct RunInfo {
   int64_t start_step = 0;
-  int64_t last_step = -1;  // where the run will end; -1: unknown
+  int64_t last_step = -1;  // where max_steps or the data will end the run; -1: unknown
   int num_replicas = 1;
   bool is_chief = true;
   std::string model_dir;
@@ -30,14 +30,14 @@ struct StepInfo {
   bool* stop = nullptr;
 };
 
-// Override what you want to hear; the defaults do nothing.
+// Override what you want to hear; the defaults do nothing. Goes into the `hooks` of a TrainSpec.
 class Hook {
  public:
   virtual ~Hook() = default;
   // Once, before the first step, when the state is restored.
-  virtual void begin(const RunInfo&) {}
+  virtual void begin(const RunInfo& /*info*/) {}
   // After every step, on every worker the hook is given to.
-  virtual void after_step(const StepInfo&) {}
+  virtual void after_step(const StepInfo& /*info*/) {}
   // A checkpoint was written. Only on the chief.
   virtual void after_save(int64_t /*global_step*/, const std::string& /*prefix*/) {}
   // A save, and the evaluation behind it, is over: so many seconds were no training.

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
 #include "muster/train/model_context.h"
 
 namespace muster::inline v0_1 {
@@ -25,6 +27,13 @@ Error converted(const c10::Error& error, const Batch& batch, const std::string& 
   if (said.find("DefaultCPUAllocator") != std::string::npos) {
     return internal_error(message, "use a smaller batch or a machine with more memory");
   }
+  // What torch::nn's BatchNorm says in training.
+  if (said.find("Expected more than 1 value per channel when training") != std::string::npos) {
+    return invalid_argument(
+        message,
+        "BatchNorm cannot normalize a batch of one row: use a larger batch, and leave out what an "
+        "epoch leaves over with batch(n, {.drop_remainder = true})");
+  }
   std::string form = "it was given features " + batch.features.element().describe();
   if (batch.labels.defined()) form += ", labels " + batch.labels.element().describe();
   return invalid_argument(message, form);
@@ -42,6 +51,11 @@ EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
     throw error.with_detail(place(where, number, mode));
   } catch (const c10::Error& error) {
     throw converted(error, batch, place(where, number, mode));
+  } catch (const std::exception& error) {
+    // The caller may catch its own types: they pass as they are.
+    log::error(fmt::format("the model function failed {}: {}", place(where, number, mode),
+                           foreign_error(error).message()));
+    throw;
   }
 }
 

@@ -57,7 +57,7 @@ TEST(EstimatorSpecTest, NamesTheFieldThatIsWrong) {
   } cases[] = {
       {{}, Mode::kTrain, "Missing loss: the model function gave none in mode train"},
       {{}, Mode::kEval, "Missing loss: the model function gave none in mode eval"},
-      {{}, Mode::kPredict, "Missing predictions: the model function gave none in mode infer"},
+      {{}, Mode::kPredict, "Missing predictions: the model function gave none in mode predict"},
       {EstimatorSpec::train(loss, {}), Mode::kTrain, "Missing train_op"},
       {EstimatorSpec::train(torch::ones({2}), some_op()), Mode::kTrain,
        "Loss must be scalar; the model function gave float32[2] in mode train"},
@@ -195,16 +195,26 @@ TEST(FiniteTest, ExplainsWhereItCameFrom) {
   VariableTable good(1), bad(1);
   good.get_or_create(scalar("w", 1));
   bad.get_or_create(scalar("w", nan));
-  const Features features(Element::dict({{"x", torch::ones({2})}, {"y", torch::full({2}, nan)}}));
+  Tensor y = torch::ones({3, 2});
+  y[2][1] = nan;
+  const Features features(Element::dict({{"x", torch::ones({3})}, {"y", y}}));
   const Features fine(Element::dict({{"x", torch::ones({2})}}));
   const Labels labels{Element(torch::full({2}, nan))};
   const Tensor loss = torch::full({}, nan);
-  EXPECT_THAT(explain_non_finite(features, labels, bad, loss), HasSubstr("feature \"y\" holds"));
-  EXPECT_THAT(explain_non_finite(fine, labels, bad, loss), HasSubstr("the label holds nan"));
-  EXPECT_THAT(explain_non_finite(fine, Labels(), bad, loss), HasSubstr("variable w holds nan"));
-  EXPECT_THAT(explain_non_finite(fine, Labels(), good, loss),
+  const NonFiniteCause feature = explain_non_finite(features, labels, bad, loss);
+  EXPECT_EQ(feature.text, "the batch's feature \"y\" holds nan in row 2 of float32[3, 2]");
+  const NonFiniteCause label = explain_non_finite(fine, labels, bad, loss);
+  EXPECT_EQ(label.text, "the batch's label holds nan in row 0 of float32[2]");
+  // No learning rate mends data.
+  for (const auto& cause : {feature, label}) {
+    EXPECT_EQ(cause.hint, "mend the data, or leave such rows out in the input function");
+  }
+  const NonFiniteCause variable = explain_non_finite(fine, Labels(), bad, loss);
+  EXPECT_THAT(variable.text, HasSubstr("variable w holds nan"));
+  EXPECT_THAT(variable.hint, HasSubstr("lower the learning rate"));
+  EXPECT_THAT(explain_non_finite(fine, Labels(), good, loss).text,
               HasSubstr("the loss holds nan (element 0 of float32[]); inputs and variables"));
-  EXPECT_THAT(explain_non_finite(fine, Labels(), good, torch::ones({})),
+  EXPECT_THAT(explain_non_finite(fine, Labels(), good, torch::ones({})).text,
               HasSubstr("from another worker"));
 }
 
@@ -537,7 +547,11 @@ TEST(TrainerTest, ForeignExceptionsPass) {
     train(
         model, [] { return numbers(6).batch(2); }, options_of(directory / typeid(what).name()));
   };
+  ::testing::internal::CaptureStderr();
   EXPECT_THROW(throwing(std::runtime_error("mine")), std::runtime_error);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the model function failed at step 2 (mode train): std::runtime_error was "
+                        "thrown: mine"));
   EXPECT_THROW(throwing(7), int);
   class Bad : public Hook {
     void after_save(int64_t, const std::string&) override { throw std::logic_error("hook"); }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/checkpoint/directory_lock.h"
 #include "muster/train/element_spec.h"
@@ -111,6 +112,14 @@ class Feed {
   }
 
   Position position() const { return has_pending_ ? start_position_ : iterator_->position(); }
+
+  // Steps until the data ends, where that can be told; otherwise below 0. Of workers that shard
+  // themselves, the last to end decides, whom this one does not know.
+  int64_t steps_left() const {
+    if (per_worker_ && session_.num_replicas_in_sync() > 1) return kUnknown;
+    const int64_t left = iterator_->remaining();
+    return left < 0 ? left : left + (has_pending_ ? 1 : 0);
+  }
 
  private:
   Session& session_;
@@ -280,9 +289,11 @@ class Run {
   void loop(Feed& feed, TrainResult* result) {
     session_.report(Phase::kTraining, step_);
     SaveTimer timer(options_, clock_, step_);
+    const int64_t left = feed.steps_left();
+    const bool input_ends = left >= 0 && (last_step_ < 0 || step_ + left < last_step_);
     for (const auto& hook : hooks_) {
       hook->begin({.start_step = step_,
-                   .last_step = last_step_,
+                   .last_step = input_ends ? step_ + left : last_step_,
                    .num_replicas = session_.num_replicas_in_sync(),
                    .is_chief = session_.is_chief(),
                    .model_dir = options_.model_dir});
@@ -374,13 +385,11 @@ class Run {
       return session_.train_step(input);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kNonFinite) throw;
-      throw Error(
-          ErrorKind::kNonFinite,
-          fmt::format(
-              "{} at step {}: {}", error.message(), step_ + 1,
-              explain_non_finite(batch_.features, batch_.labels, session_.variables(), spec_.loss)),
-          "lower the learning rate or check the input; the last checkpoint is from before this "
-          "step");
+      const NonFiniteCause cause =
+          explain_non_finite(batch_.features, batch_.labels, session_.variables(), spec_.loss);
+      throw Error(ErrorKind::kNonFinite,
+                  fmt::format("{} at step {}: {}", error.message(), step_ + 1, cause.text),
+                  cause.hint + "; the last checkpoint is from before this step");
     }
   }
 
@@ -505,10 +514,10 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
     session->fail(converted);
     throw converted;
   } catch (const std::exception& error) {
-    session->fail(internal_error(error.what()));
+    session->fail(foreign_error(error));
     throw;
   } catch (...) {
-    session->fail(internal_error("an exception of an unknown type was thrown"));
+    session->fail(unknown_error());
     throw;
   }
 }

@@ -33,6 +33,17 @@ if grep -rqF 'v0_1' build/docs/html; then
   printf 'the version'\''s inline namespace is shown\n'
   failed=1
 fi
+# Inside of quotes Doxygen shows what escapes elsewhere.
+said 'a variable is "&lt;scope&gt;/&lt;layer&gt;/&lt;slot&gt;"' classmuster_1_1CallContext.html
+if grep -rnE '\\(&|[#@%*\\-])' --include='*.html' build/docs/html >stray; then
+  printf 'backslashes are shown:\n%s\n' "$(cut -c1-300 stray)"
+  failed=1
+fi
+# A parameter that is commented out has its name.
+grep -q 'void.*begin.*info' <(sed 's/<[^>]*>//g' build/docs/html/classmuster_1_1Hook.html) || {
+  printf 'Hook::begin has no name for its parameter\n'
+  failed=1
+}
 
 plant() { printf '// A planted header.\n#pragma once\nnamespace muster::inline v0_1 {\n%b\n}\n' "$1" >muster/base/planted.h; }
 plant '// Fields speak for themselves.\nstruct Planted {\n  int size() const;\n  int field;\n  explicit Planted(int field);\n};\n// Two\n// lines.\nint one();\nint two();'
@@ -46,6 +57,9 @@ plant '// A class.\nclass Kept {\n public:\n  void lonely(int x);\n};'
 expect 'Member lonely(int x)' "a method without a contract"
 plant '// A class.\nclass Kept {\n public:\n  int a_ = 0;  // its size\n\n  // --- a divider ---\n  void lonely(int x);\n};'
 expect 'Member lonely(int x)' "a method under a divider"
+plant '// Makes "<name>/100%" of\n// "a <b>,\n// c", and <d>.\nint quoted();\nint quoted_too();'
+expect ok "quotes, one of them over two lines"
+said 'Makes "&lt;name&gt;/100%" of "a &lt;b&gt;, c", and &lt;d&gt;.' namespacemuster.html
 rm muster/base/planted.h
 mkdir -p muster/base/internal
 printf 'int hidden();\n' >muster/base/internal/hidden.h

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/docs/shown.h"
+
 namespace muster {
 namespace {
 
@@ -190,6 +192,27 @@ TEST(DocsTest, EveryVariableOfTheEnvironmentIsListed) {
   for (const std::string& name : listed) {
     EXPECT_TRUE(read_somewhere.contains(name))
         << "docs/estimators.md lists " << name << ", which nothing reads";
+  }
+}
+
+// What a reader's commands make in the root of the project is not for git.
+TEST(DocsTest, GitIgnoresWhatCommandsMake) {
+  const std::string ignored = "\n" + read(root() / ".gitignore");
+  std::set<std::string> made;
+  for (const char* name : {"README.md", "docs/tour.md", "docs/estimators.md", "docs/faq.md"}) {
+    for (const docs::Block& block : docs::blocks(read(root() / name))) {
+      if (!block.commands || !docs::argument(block, "not run: ").empty() ||
+          docs::argument(block, "exit code ") == "2")
+        continue;
+      for (const auto& found :
+           matches(block.text, std::regex(R"((--model_dir=|--out[ =]|muster new )(\w+)(\s|$))")))
+        made.insert(found[2]);
+    }
+  }
+  EXPECT_GE(made.size(), 8u) << "the pattern finds nothing";
+  for (const std::string& name : made) {
+    EXPECT_NE(ignored.find("\n/" + name + "/\n"), std::string::npos)
+        << ".gitignore has no line /" << name << "/";
   }
 }
 

@@ -257,5 +257,10 @@ TEST(TourTest, TheFaqShowsWhatIsPrinted) {
   EXPECT_GE(reader.follow(), 8);
 }
 
+TEST(TourTest, TheGuideToEstimatorsShowsWhatIsPrinted) {
+  Reader reader("docs/estimators.md");
+  EXPECT_GE(reader.follow(), 1);
+}
+
 }  // namespace
 }  // namespace muster::docs

@@ -180,6 +180,17 @@ TEST(TorchModuleTest, SaysWhatDoesNotFit) {
               HasSubstr("after the model was built"));
 }
 
+TEST(TorchModuleTest, BatchNormOfOneRowSaysWhatToDo) {
+  const TempDirectory directory;
+  const Error error = error_of([&] {
+    train(directory.path(),
+          {.model = model_of<Normed>(), .input = [] { return dataset(5).repeat().batch(1); }});
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("Expected more than 1 value per channel"));
+  EXPECT_THAT(error.hint(), AllOf(HasSubstr("use a larger batch"), HasSubstr("drop_remainder")));
+}
+
 TEST(TorchModuleTest, AModuleBelongsToOneContext) {
   const auto shared = std::make_shared<Plain>();
   {

@@ -12,14 +12,16 @@ class Collector;
 template <>
 class Collector<Ref> {
  public:
-  explicit Collector(Reader reader) : reader_(std::move(reader)) {}
-  Element join(std::span<Ref> refs) { return reader_.gather(refs); }
+  // `batch` outlives it.
+  Collector(Reader reader, const Node& batch) : reader_(std::move(reader)), batch_(batch) {}
+  Element join(std::span<Ref> refs) { return reader_.gather(refs, batch_); }
   // What a row takes while its batch is made, at least.
   uint64_t row_bytes() const { return sizeof(Ref) + reader_.element_bytes(); }
   bool knows_empty() const { return reader_.knows_empty(); }
 
  private:
   Reader reader_;
+  const Node& batch_;
 };
 
 template <>
@@ -67,7 +69,7 @@ class BatchStream final : public Stream<Item> {
     // small batch, and the input notices its end.
     const int64_t there_are = node.input->cardinality;
     const int64_t most = there_are < 0 || there_are >= size_ ? size_ : there_are + 1;
-    if (most > kManyRows) check_fits(node, most, collector_.row_bytes());
+    check_fits(node, most, collector_.row_bytes());
     pulled_.resize(static_cast<size_t>(most));
   }
 
@@ -183,9 +185,6 @@ class BatchStream final : public Stream<Item> {
     }
     return *empty_;
   }
-
-  // So few need no look at the machine.
-  static constexpr int64_t kManyRows = 1 << 16;
 
   const Open open_;
   std::unique_ptr<Stream<T>> input_;

@@ -51,6 +51,14 @@ std::unique_ptr<Stream<T>> reorder(const Node& node, std::unique_ptr<Stream<T>> 
   throw internal_error("no stream for " + node.description);
 }
 
+uint64_t bytes_of(const Element& element) {
+  uint64_t bytes = 0;
+  for (const Value& value : element.values()) {
+    if (value.is_tensor()) bytes += static_cast<uint64_t>(value.tensor().nbytes());
+  }
+  return bytes;
+}
+
 // The prefetches of an addressable chain. They are moved behind the batch: before it there are only
 // integers.
 int64_t prefetched(const Node& node) {
@@ -93,10 +101,10 @@ std::unique_ptr<Stream<Item>> open_items(const std::shared_ptr<const Node>& node
       return std::make_unique<BatchStream<Item>>([input, &run] { return open_items(input, run); },
                                                  Collector<Item>(), *node, sharding);
     }
-    return ahead(
-        std::make_unique<BatchStream<Ref>>([input, &run] { return open_refs(*input, run); },
-                                           Collector<Ref>(Reader(input, run)), *node, sharding),
-        (prefetched(*input) + batch->size - 1) / batch->size);
+    return ahead(std::make_unique<BatchStream<Ref>>(
+                     [input, &run] { return open_refs(*input, run); },
+                     Collector<Ref>(Reader(input, run), *node), *node, sharding),
+                 (prefetched(*input) + batch->size - 1) / batch->size);
   }
   std::unique_ptr<Stream<Item>> stream = open_items(input, run);
   if (std::holds_alternative<Map>(node->spec)) {
@@ -141,16 +149,10 @@ Element Reader::read(const Ref& ref) const {
 }
 
 uint64_t Reader::element_bytes() const {
-  if (source_->size() == 0) return 0;
-  uint64_t bytes = 0;
-  const Element first = source_->element(0);
-  for (const Value& value : first.values()) {
-    if (value.is_tensor()) bytes += static_cast<uint64_t>(value.tensor().nbytes());
-  }
-  return bytes;
+  return !maps_.empty() || source_->size() == 0 ? 0 : bytes_of(source_->element(0));
 }
 
-Element Reader::gather(std::span<const Ref> refs) {
+Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
   if (maps_.empty()) {
     indices_.resize(refs.size());
     for (size_t i = 0; i < refs.size(); ++i) indices_[i] = refs[i].index;
@@ -163,6 +165,9 @@ Element Reader::gather(std::span<const Ref> refs) {
       throw Error(ErrorKind::kCancelled, "the iterator was closed");
     }
     elements.push_back(read(ref));
+    if (elements.size() == 1) {
+      check_fits(batch, static_cast<int64_t>(refs.size()), bytes_of(elements.front()));
+    }
   }
   return Element::stack(elements);
 }
@@ -209,6 +214,8 @@ Element Collector<Item>::join(std::span<Item> items) {
 }
 
 void check_fits(const Node& batch, int64_t rows, uint64_t row_bytes) {
+  constexpr int64_t kManyRows = 1 << 16;  // so few need no look at the machine
+  if (rows <= kManyRows) return;
   const double needed = static_cast<double>(rows) * static_cast<double>(row_bytes);
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -282,9 +289,9 @@ void PrefetchStream::stop() {
 }
 
 void PrefetchStream::produce() {
-  enter_thread();
   Entry entry;
   try {
+    enter_thread();
     while (input_->read(&entry.item, 1) == 1) {
       entry.position.clear();
       input_->mark(entry.position);

@@ -40,10 +40,12 @@ class Reader {
   Reader(std::shared_ptr<const Node> node, const Run& run);
 
   Element read(const Ref& ref) const;
-  Element gather(std::span<const Ref> refs);
+  // The rows of `batch`. Throws InvalidArgument when what the maps make of the first says that they
+  // do not fit into memory.
+  Element gather(std::span<const Ref> refs, const Node& batch);
   // Whether gather() of nothing gives zero rows: maps need an element to run on.
   bool knows_empty() const { return maps_.empty(); }
-  // What one element of the source takes; 0 without elements.
+  // What one element takes; 0 without elements, and behind maps, which may make anything of it.
   uint64_t element_bytes() const;
 
  private:

@@ -49,8 +49,8 @@ int main(int argc, char** argv) {
   options.description = "Trains a classifier of points.";
   options.examples =
       "Examples:\n"
-      "  my_project --epochs=20\n"
-      "  muster run --workers=2 -- my_project --model_dir=model\n"
+      "  build/my_project --epochs=20\n"
+      "  muster run --workers=2 -- build/my_project --model_dir=two\n"
       "The same command again continues where the last run stopped.";
   options.defaults = {.model_dir = "model",
                       .epochs = 20,

@@ -1,0 +1,36 @@
+#include "muster/command/shared_flags.h"
+
+namespace muster::inline v0_1::command {
+
+std::vector<Flag> shared_flags(Flags& flags) {
+  const FlagLimits positive{.more_than = 0};
+  return {
+      {"data_dir", &flags.data_dir, "Where the data is", {}, "DIR"},
+      {"model_dir",
+       &flags.model_dir,
+       "Where checkpoints and events go; a run continues what it finds there",
+       {},
+       "DIR"},
+      // Bounded so that programs may multiply them.
+      {"epochs", &flags.epochs, "Passes over the training data", {.more_than = 0, .at_most = 1e9}},
+      {"max_steps", &flags.max_steps, "The step to end at, instead of --epochs", positive},
+      {"batch_size",
+       &flags.batch_size,
+       "Examples a step, over all workers",
+       {.more_than = 0, .at_most = 2147483647}},
+      {"learning_rate", &flags.learning_rate, "Of the optimizer", positive},
+      {"seed", &flags.seed, "Decides initial values and order; the same seed gives the same bits"},
+      {"save_checkpoints_steps", &flags.save_checkpoints_steps,
+       "Save (and evaluate) every so many steps", positive},
+      {"trace", &flags.trace, "Print where a step's time went when training ends"},
+  };
+}
+
+Flag log_format_flag(std::string& log_format) {
+  return {.name = "log_format",
+          .value = &log_format,
+          .help = "text, or json: each line of the log an object, for machines",
+          .choices = {"text", "json"}};
+}
+
+}  // namespace muster::inline v0_1::command

@@ -1,0 +1,38 @@
+// The flags Muster's programs share: run_main() reads them, and `muster completion` offers them.
+// Thread safety: values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/command/flag.h"
+
+namespace muster::inline v0_1 {
+
+// The flags programs share; a program's own defaults stand in ProgramOptions. Numbers but the seed
+// must be more than 0.
+struct Flags {
+  std::string data_dir;
+  std::string model_dir;
+  int64_t epochs = 1;                // passes over the training data; at most 1e9
+  std::optional<int64_t> max_steps;  // instead of epochs
+  int64_t batch_size = 64;           // examples a step over all workers; at most 2^31 - 1
+  double learning_rate = 0.01;
+  uint64_t seed = 0;
+  std::optional<int64_t> save_checkpoints_steps;
+  bool trace = false;  // print where a step's time goes
+};
+
+}  // namespace muster::inline v0_1
+
+namespace muster::inline v0_1::command {
+
+// One for each field of `flags`, which must outlive them. A program takes those it names in
+// ProgramOptions::uses, or all.
+std::vector<Flag> shared_flags(Flags& flags);
+// --log_format, which every program takes.
+Flag log_format_flag(std::string& log_format);
+
+}  // namespace muster::inline v0_1::command
