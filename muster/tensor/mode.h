@@ -8,9 +8,13 @@ namespace muster::inline v0_1 {
 // What a model function is called for.
 enum class Mode { kTrain, kEval, kPredict };
 
-// "train", "eval", "predict".
+// "train", "eval", "infer": the words of tf.estimator.ModeKeys.
 constexpr std::string_view to_string(Mode mode) {
-  return mode == Mode::kTrain ? "train" : mode == Mode::kEval ? "eval" : "predict";
+  return mode == Mode::kTrain ? "train" : mode == Mode::kEval ? "eval" : "infer";
+}
+// "train", "eval", "predict": the words of messages.
+constexpr std::string_view describe(Mode mode) {
+  return mode == Mode::kPredict ? "predict" : to_string(mode);
 }
 
 }  // namespace muster::inline v0_1

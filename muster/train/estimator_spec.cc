@@ -47,7 +47,7 @@ void EstimatorSpec::validate(Mode mode) {
     }
     return;
   }
-  const std::string in_mode = fmt::format(" in mode {}", to_string(mode));
+  const std::string in_mode = fmt::format(" in mode {}", describe(mode));
   if (!loss.defined()) {
     throw invalid_argument(
         "Missing loss: the model function gave none" + in_mode,

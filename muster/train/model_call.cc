@@ -17,8 +17,8 @@ std::string first_lines(const std::string& text) {
 }
 
 std::string place(std::string_view where, int64_t number, Mode mode) {
-  return number < 0 ? fmt::format("{} (mode {})", where, to_string(mode))
-                    : fmt::format("{} {} (mode {})", where, number, to_string(mode));
+  return number < 0 ? fmt::format("{} (mode {})", where, describe(mode))
+                    : fmt::format("{} {} (mode {})", where, number, describe(mode));
 }
 
 Error converted(const c10::Error& error, const Batch& batch, const std::string& place) {
