@@ -76,7 +76,9 @@ double Metric::result() const {
   return sums[1] == 0 ? 0.0 : sums[0] / sums[1];
 }
 
-namespace metrics {
+}  // namespace muster::inline v0_1
+
+namespace muster::inline v0_1::metrics {
 namespace {
 
 void check_defined(const char* metric, const char* what, const Tensor& tensor) {
@@ -145,5 +147,4 @@ Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& w
       weights);
 }
 
-}  // namespace metrics
-}  // namespace muster::inline v0_1
+}  // namespace muster::inline v0_1::metrics

@@ -44,7 +44,9 @@ class Metric {
   std::shared_ptr<Pending> pending_;  // instead of state_, until something is merged
 };
 
-namespace metrics {
+}  // namespace muster::inline v0_1
+
+namespace muster::inline v0_1::metrics {
 
 // The mean of `values` ([batch...], any real dtype), weighted by `weights` where given: a scalar,
 // or of the shape of the leading axes of `values`, whose other axes are then averaged first;
@@ -56,5 +58,4 @@ Metric mean(const Tensor& values, const Tensor& weights = {});
 // when they do not fit.
 Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {});
 
-}  // namespace metrics
-}  // namespace muster::inline v0_1
+}  // namespace muster::inline v0_1::metrics

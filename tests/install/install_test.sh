@@ -25,7 +25,8 @@ project/build/digits --data_dir=data --model_dir=model --max_steps=5 | tee one.l
 muster run --workers="$workers" -- project/build/digits --data_dir=data --model_dir=model --max_steps=10 | tee two.log
 grep -q '^result: {"global_step":5,' one.log
 grep -q 'result: {"global_step":10,' two.log
-muster inspect checkpoint model | grep -q 'global_step: 10'
+muster inspect checkpoint model >inspected.log  # a pipe to grep -q would break it off
+grep -q 'global_step: 10' inspected.log
 # It finds the program that looks at LibTorch where it is installed.
 muster doctor | tee doctor.log
 grep -q '^ok  *LibTorch  ' doctor.log

@@ -40,9 +40,11 @@ at_least ../several.log 9000
 muster run --workers="$workers" -- build/spirals --model_dir=several --max_steps=700 2>&1 | tee ../further.log
 grep -q 'continuing after step 600' ../further.log
 grep -q 'result: {"global_step":700,' ../further.log
-muster inspect checkpoint several | grep -q 'global_step: 700'
+muster inspect checkpoint several >../inspected.log  # a pipe to grep -q would break it off
+grep -q 'global_step: 700' ../inspected.log
 
-build/spirals --help | grep -q -- '--hidden_units INT=64'
+build/spirals --help >../help.log
+grep -q -- '--hidden_units INT=64' ../help.log
 code=0
 build/spirals --hidden_unit=8 2>../wrong.log || code=$?
 [ $code = 2 ]
