@@ -15,6 +15,7 @@
 #include "muster/layers/initializers.h"
 #include "muster/losses/losses.h"
 #include "muster/metrics/metric.h"
+#include "muster/metrics/metrics.h"
 #include "muster/optim/optimizer.h"
 #include "muster/optim/train_op.h"
 #include "muster/program/run_main.h"

@@ -1,9 +1,6 @@
 // A Metric is the mergeable state of a measurement: made from a batch, merged over batches and
 // replicas, read at the end. Thread safety: a value; concurrent reads are safe.
 //
-// What metrics:: makes from tensors is computed when it is first read or merged, so a metric nobody
-// looks at costs nothing; do not write the tensors before.
-//
 // kind() and state() are all there is to it, so a metric can travel between tasks as numbers and be
 // rebuilt by Metric::make. Sums are kept in double. Merging is addition: exact for counts below
 // 2^53, and for other sums the result depends on the order of merging by rounding only.
@@ -45,17 +42,3 @@ class Metric {
 };
 
 }  // namespace muster::inline v0_1
-
-namespace muster::inline v0_1::metrics {
-
-// The mean of `values` ([batch...], any real dtype), weighted by `weights` where given: a scalar,
-// or of the shape of the leading axes of `values`, whose other axes are then averaged first;
-// [batch, 1] counts as [batch]. Throws InvalidArgument showing both shapes when they do not fit.
-Metric mean(const Tensor& values, const Tensor& weights = {});
-
-// How often `predictions` equal `labels`: class numbers of the same shape and any real dtypes
-// ([batch, 1] counts as [batch]); weights as in mean(). Throws InvalidArgument showing both shapes
-// when they do not fit.
-Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {});
-
-}  // namespace muster::inline v0_1::metrics

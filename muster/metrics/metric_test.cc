@@ -1,10 +1,9 @@
-#include "muster/metrics/metric.h"
-
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
+#include "muster/metrics/metrics.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -11,6 +11,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/event.h"
 #include "muster/layers/core.h"
+#include "muster/metrics/metrics.h"
 #include "muster/train/element_spec.h"
 #include "muster/train/evaluator.h"
 #include "muster/train/finite.h"

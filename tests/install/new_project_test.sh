@@ -44,7 +44,8 @@ muster inspect checkpoint several >../inspected.log  # a pipe to grep -q would b
 grep -q 'global_step: 700' ../inspected.log
 
 build/spirals --help >../help.log
-grep -q -- '--hidden_units INT=64' ../help.log
+# Older CLI11 writes =64, newer [64].
+grep -qE -- '--hidden_units INT(=64| \[64\])' ../help.log
 code=0
 build/spirals --hidden_unit=8 2>../wrong.log || code=$?
 [ $code = 2 ]

@@ -10,6 +10,7 @@
 #include "muster/estimator/train_and_evaluate.h"
 #include "muster/layers/core.h"
 #include "muster/losses/losses.h"
+#include "muster/metrics/metrics.h"
 #include "muster/train/model_context.h"
 
 namespace muster::inline v0_1::testing {
