@@ -240,8 +240,10 @@ TEST_F(UpdateTest, UnusedParametersAndTheirSlotsStay) {
                               0.1 * 0.5 * torch::arange(1.0, 5.0, kFloat64).view({2, 2})));
 }
 
-TEST_F(UpdateTest, FlatAndInPlaceUpdatesAreTheSameBits) {
-  const auto op = optim::sgd({.learning_rate = 0.1, .momentum = 0.9}).minimize(no_loss());
+class SameBitsTest : public UpdateTest, public ::testing::WithParamInterface<optim::Optimizer> {};
+
+TEST_P(SameBitsTest, FlatAndInPlaceUpdatesAreTheSameBits) {
+  const auto op = GetParam().minimize(no_loss());
   VariableTable other(3);
   for (const auto& variable : table_.variables()) other.get_or_create(variable->spec());
   FlatParameters flat(table_, op, heap), in_place(other, op, heap);
@@ -268,6 +270,55 @@ TEST_F(UpdateTest, FlatAndInPlaceUpdatesAreTheSameBits) {
   }
   const auto slots = flat.slots(), others = in_place.slots();
   for (const auto& [name, tensor] : slots) EXPECT_TRUE(tensor.equal(others.at(name))) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Optimizers, SameBitsTest,
+    ::testing::Values(optim::sgd({.learning_rate = 0.1, .momentum = 0.9}),
+                      optim::clip_by_global_norm(optim::adam({.learning_rate = 0.1}), 3)));
+
+// Two optimizers: each has a norm of its own, over the gradients it is given.
+TEST_F(UpdateTest, ClippingShortensTheGradientsOfAnOptimizerTogether) {
+  const auto wide_only = [](const VariableSpec& spec) { return spec.name == "wide"; };
+  const auto others = [&](const VariableSpec& spec) { return !wide_only(spec); };
+  const auto op = optim::group(
+      {optim::clip_by_global_norm(optim::sgd({.learning_rate = 1}), 2).minimize(no_loss(), others),
+       optim::clip_by_global_norm(optim::sgd({.learning_rate = 1, .name = "free"}), 100)
+           .minimize(no_loss(), wide_only)});
+  FlatParameters flat(table_, op, heap);
+  const auto before = state(flat);
+  double squares = 0;
+  for (const auto& parameter : flat.parameters()) {
+    const Tensor given = gradient(parameter);
+    if (others(parameter.variable->spec())) squares += given.square().sum().item<double>();
+    parameter.variable->value().mutable_grad() = given.clone();
+  }
+  flat.update_in_place(op, 0.5);
+  const auto after = state(flat);
+  const double factor = 2 / (0.5 * std::sqrt(squares));
+  ASSERT_LT(factor, 1);
+  for (const auto& parameter : flat.parameters()) {
+    const std::string& name = parameter.variable->name();
+    const double expected = 0.5 * (name == "wide" ? 1 : factor);
+    EXPECT_TRUE(torch::allclose(before.at(name) - after.at(name), expected * gradient(parameter),
+                                1e-5, 1e-6))
+        << name;
+  }
+}
+
+TEST_F(UpdateTest, WhatCannotBeClippedUpdatesNothing) {
+  const auto op = optim::clip_by_global_norm(optim::adam(), 1).minimize(no_loss());
+  FlatParameters flat(table_, op, heap);
+  const auto before = state(flat);
+  for (const auto& parameter : flat.parameters()) {
+    parameter.variable->value().mutable_grad() = gradient(parameter);
+  }
+  flat.parameters().back().variable->value().mutable_grad()[0] =
+      std::numeric_limits<double>::infinity();
+  const Error error = error_of([&] { flat.update_in_place(op, 1); });
+  EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
+  EXPECT_THAT(error.message(), HasSubstr("the gradients of optimizer Adam is inf"));
+  for (const auto& [name, tensor] : state(flat)) EXPECT_TRUE(tensor.equal(before.at(name))) << name;
 }
 
 TEST_F(UpdateTest, PiecesCoverAllState) {

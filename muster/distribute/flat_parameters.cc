@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "muster/base/error.h"
 
@@ -192,10 +193,49 @@ optim::Segment FlatParameters::segment(const OptimizerState& state, int buffer, 
   return segment;
 }
 
+std::vector<double> FlatParameters::clipping(const optim::TrainOp& train_op,
+                                             const std::function<Tensor(size_t)>& gradient_of,
+                                             double scale) const {
+  std::vector<double> factors(optimizers_.size(), 1.0);
+  for (size_t o = 0; o < optimizers_.size(); ++o) {
+    const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
+    const double most = optimizer.max_global_norm();
+    if (std::isinf(most)) continue;
+    // Parameter by parameter, so that the bits do not depend on how they lie in memory.
+    double squares = 0;
+    for (size_t p = 0; p < parameters_.size(); ++p) {
+      if (parameters_[p].optimizer != static_cast<int>(o)) continue;
+      const Tensor gradient = gradient_of(p);
+      if (!gradient.defined()) continue;
+      const Tensor length = at::linalg_vector_norm(gradient, 2, {}, false, kFloat64);
+      squares += std::pow(length.item<double>(), 2);
+    }
+    const double norm = std::sqrt(squares) * scale;
+    if (!std::isfinite(norm)) {
+      throw Error(ErrorKind::kNonFinite,
+                  fmt::format("the global norm of the gradients of optimizer {} is {}",
+                              optimizer.name(), norm),
+                  "lower the learning rate or check the loss: clipping shortens gradients, and "
+                  "what is not finite has no length");
+    }
+    factors[o] = norm > most ? most / norm : 1.0;
+  }
+  return factors;
+}
+
 void FlatParameters::update_flat(const optim::TrainOp& train_op,
                                  const std::vector<Tensor>& gradients,
                                  const std::vector<bool>& used, double scale) {
   torch::NoGradGuard no_grad;
+  const std::vector<double> clipped = clipping(
+      train_op,
+      [&](size_t p) {
+        const Parameter& parameter = parameters_[p];
+        if (!used[p]) return Tensor();
+        return gradients[static_cast<size_t>(parameter.buffer)].slice(
+            0, parameter.offset, parameter.offset + parameter.elements);
+      },
+      scale);
   for (size_t o = 0; o < optimizers_.size(); ++o) {
     OptimizerState& state = optimizers_[o];
     const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
@@ -215,7 +255,7 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
       }
       optim::Segment run = segment(state, first.buffer, first.offset, end);
       run.gradient = gradients[static_cast<size_t>(first.buffer)].slice(0, first.offset, end);
-      run.gradient_scale = scale;
+      run.gradient_scale = scale * clipped[o];
       optimizer.rule().update(run, *state.iterations.data_ptr<int64_t>());
     }
     ++*state.iterations.data_ptr<int64_t>();
@@ -224,13 +264,15 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
 
 void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scale) {
   torch::NoGradGuard no_grad;
+  const std::vector<double> clipped = clipping(
+      train_op, [&](size_t p) { return parameters_[p].variable->value().grad(); }, scale);
   for (size_t p = 0; p < parameters_.size(); ++p) {
     const Parameter& parameter = parameters_[p];
     Tensor& gradient = parameter.variable->value().mutable_grad();
     if (!gradient.defined()) continue;
     optim::Segment& segment = segments_[p];
     segment.gradient = gradient.contiguous().view({-1});
-    segment.gradient_scale = scale;
+    segment.gradient_scale = scale * clipped[static_cast<size_t>(parameter.optimizer)];
     rule_of(train_op, parameter.optimizer)
         .rule()
         .update(

@@ -50,7 +50,8 @@ class FlatParameters {
 
   // One update with gradients in buffers of the same layout: w -= ... gradient * scale. `used[p]`:
   // whether parameter p had a gradient on any replica; those that had none stay as they are, slots
-  // included.
+  // included. Throws NonFinite, before anything is updated, when gradients are to be clipped and
+  // their norm is not finite.
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
                    const std::vector<bool>& used, double scale);
   // The same with the gradients autograd left in the variables (undefined: unused), which are taken
@@ -75,6 +76,12 @@ class FlatParameters {
   void assign(VariableTable& table, const optim::TrainOp& train_op);
   void lay_out(const Allocate& allocate);
   const optim::Optimizer& rule_of(const optim::TrainOp& train_op, int optimizer) const;
+  // What the gradients of each optimizer are multiplied by, so that their global norm is not above
+  // its bound; `gradient_of(p)` gives that of parameter p, undefined when it has none, and `scale`
+  // belongs to it. Throws NonFinite.
+  std::vector<double> clipping(const optim::TrainOp& train_op,
+                               const std::function<Tensor(size_t)>& gradient_of,
+                               double scale) const;
   // The weights and slots of elements [begin, end) of a buffer, without a gradient.
   optim::Segment segment(const OptimizerState& state, int buffer, int64_t begin, int64_t end) const;
 

@@ -73,7 +73,7 @@ class OneDevice : public Strategy {
  public:
   std::string_view name() const override { return "OneDevice"; }
   bool multi_worker() const override { return false; }
-  std::unique_ptr<Session> start(const StartOptions& options) const override {
+  std::vector<std::unique_ptr<Session>> start_replicas(const StartOptions& options) const override {
     if (options.cluster.distributed()) {
       throw invalid_argument(fmt::format("TF_CONFIG describes {} workers, but the strategy "
                                          "OneDevice trains one replica in one process",
@@ -81,7 +81,9 @@ class OneDevice : public Strategy {
                              "set RunConfig{.train_distribute = "
                              "distribute::multi_worker_mirrored()}, or unset TF_CONFIG");
     }
-    return std::make_unique<OneDeviceSession>(options.seed);
+    std::vector<std::unique_ptr<Session>> sessions;
+    sessions.push_back(std::make_unique<OneDeviceSession>(options.seed));
+    return sessions;
   }
 };
 

@@ -9,8 +9,8 @@
 namespace muster::inline v0_1::distribute {
 
 InputContext Session::input_context() const {
-  return {.num_input_pipelines = num_replicas_in_sync(),
-          .input_pipeline_id = replica_id(),
+  return {.num_input_pipelines = num_replicas_in_sync() / num_local_replicas(),
+          .input_pipeline_id = replica_id() / num_local_replicas(),
           .num_replicas_in_sync = num_replicas_in_sync()};
 }
 
@@ -43,15 +43,21 @@ void Session::check_reducible(ReduceOp op, const Tensor& value) {
 }
 
 std::unique_ptr<Iterator> Session::distribute(const Dataset& dataset) {
-  IteratorOptions options{.seed = seed_};
-  if (num_replicas_in_sync() > 1) {
-    if (dataset.hand_sharded()) {
-      log::info("input: the data set is sharded by hand; every worker reads what it gives");
-    } else {
-      options.sharding = {.num_replicas = num_replicas_in_sync(), .replica = replica_id()};
-    }
+  if (num_replicas_in_sync() == 1 || !dataset.hand_sharded()) {
+    return dataset.iterator(
+        {.seed = seed_,
+         .sharding = {.num_replicas = num_replicas_in_sync(), .replica = replica_id()}});
   }
-  return dataset.iterator(options);
+  if (local_replica() == 0) {
+    log::info("input: the data set is sharded by hand; every worker reads what it gives");
+  }
+  return distribute_locally(dataset);
+}
+
+std::unique_ptr<Iterator> Session::distribute_locally(const Dataset& dataset) {
+  return dataset.iterator(
+      {.seed = seed_,
+       .sharding = {.num_replicas = num_local_replicas(), .replica = local_replica()}});
 }
 
 void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters& parameters,

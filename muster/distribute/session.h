@@ -70,10 +70,14 @@ class Session {
   // --- replicas ---
   virtual int num_replicas_in_sync() const = 0;
   virtual int replica_id() const = 0;
-  // Whether this task saves, logs and evaluates for all.
+  // Replicas in this process, and which of them this is.
+  virtual int num_local_replicas() const { return 1; }
+  virtual int local_replica() const { return 0; }
+  // Whether this replica saves, logs and evaluates for all.
   virtual bool is_chief() const = 0;
   // "MultiWorkerMirrored: worker 0 (chief) of 2 over gloo"
   virtual std::string describe() const = 0;
+  // One input pipeline a process, whatever replicas it feeds.
   InputContext input_context() const;
 
   // --- variables ---
@@ -103,6 +107,9 @@ class Session {
   // This replica's part of a data set that describes all of it. One that is sharded by hand is left
   // as it is.
   std::unique_ptr<Iterator> distribute(const Dataset& dataset);
+  // The same of a data set that describes this process's data: its batches go to the replicas of
+  // this process in turn.
+  std::unique_ptr<Iterator> distribute_locally(const Dataset& dataset);
 
   // --- steps ---
   // Backward, reduction over replicas, one update, then the updates of the train_op, which must

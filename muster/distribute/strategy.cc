@@ -37,14 +37,16 @@ class MultiWorkerMirrored : public Strategy {
   std::string_view name() const override { return "MultiWorkerMirrored"; }
   bool multi_worker() const override { return true; }
 
-  std::unique_ptr<Session> start(const StartOptions& options) const override {
+  std::vector<std::unique_ptr<Session>> start_replicas(const StartOptions& options) const override {
     if (options.cluster.num_ps > 0) {
       throw invalid_argument(
           "TF_CONFIG lists parameter servers, which MultiWorkerMirrored does not use",
           "remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
     }
-    if (!options.cluster.distributed()) return one_device()->start(options);
-    return start_multi_worker(options, options_);
+    if (!options.cluster.distributed()) return one_device()->start_replicas(options);
+    std::vector<std::unique_ptr<Session>> sessions;
+    sessions.push_back(start_multi_worker(options, options_));
+    return sessions;
   }
 
  private:
@@ -52,6 +54,16 @@ class MultiWorkerMirrored : public Strategy {
 };
 
 }  // namespace
+
+std::unique_ptr<Session> Strategy::start(const StartOptions& options) const {
+  std::vector<std::unique_ptr<Session>> sessions = start_replicas(options);
+  if (sessions.size() != 1) {
+    throw invalid_argument(
+        fmt::format("{} has {} replicas in this process", name(), sessions.size()),
+        "call start_replicas(), and use each session in a thread of its own");
+  }
+  return std::move(sessions.front());
+}
 
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options) {
   return std::make_shared<MultiWorkerMirrored>(options);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "muster/cluster/resolve.h"
 #include "muster/collectives/connect.h"
@@ -25,14 +26,19 @@ struct StartOptions {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // "OneDevice", "MultiWorkerMirrored".
+  // "OneDevice", "Mirrored", "MultiWorkerMirrored".
   virtual std::string_view name() const = 0;
   // Whether workers are peers that train in step: then a cluster of workers alone is valid, worker
   // 0 being the chief.
   virtual bool multi_worker() const = 0;
-  // Brings the replicas together. Throws InvalidArgument when the cluster does not suit the
-  // strategy, Timeout naming who did not appear, Unavailable when an address is in use.
-  virtual std::unique_ptr<Session> start(const StartOptions& options) const = 0;
+  // Brings the replicas together; one session for each replica of this process, to be used by a
+  // thread of its own. Throws InvalidArgument when the cluster does not suit the strategy, Timeout
+  // naming who did not appear, Unavailable when an address is in use.
+  virtual std::vector<std::unique_ptr<Session>> start_replicas(
+      const StartOptions& options) const = 0;
+  // The same for a strategy of one replica in this process. Throws InvalidArgument for one of
+  // several.
+  std::unique_ptr<Session> start(const StartOptions& options) const;
 };
 
 // How RunConfig holds a strategy.
@@ -40,6 +46,18 @@ using StrategyPtr = std::shared_ptr<const Strategy>;
 
 // One replica in this process.
 StrategyPtr one_device();
+
+// Options of mirrored().
+struct MirroredOptions {
+  int replicas = 2;                          // threads of this process that train in step
+  int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
+  double timeout_seconds = 1800;             // after which one collective gives up
+};
+// Several replicas in one process, each a thread with variables of its own that are equal on all:
+// gradients are summed, every replica makes the same update. The model function is called by all of
+// them at the same time, and the process's threads are shared out among them; so what it captures
+// must allow that.
+StrategyPtr mirrored(const MirroredOptions& options = {});
 
 // Options of multi_worker_mirrored(): transport, buckets and patience.
 struct CommunicationOptions {

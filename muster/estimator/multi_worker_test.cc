@@ -79,7 +79,8 @@ TEST_P(OneLawTest, ReplicasComputeWhatOneComputes) {
 INSTANTIATE_TEST_SUITE_P(Cases, OneLawTest,
                          ::testing::Values(LawCase{"sgd", 60, -1}, LawCase{"momentum", 60, -1},
                                            LawCase{"adam", 60, -1}, LawCase{"sgd", 53, 2},
-                                           LawCase{"adam", 25, 3}, LawCase{"sgd", 1, 3}));
+                                           LawCase{"adam", 25, 3}, LawCase{"clipped", 53, 2},
+                                           LawCase{"sgd", 1, 3}));
 
 TEST(MultiWorkerTest, RoundsDoNotStraddleEpochsWhenRepeatFollowsBatch) {
   TempDirectory directory;

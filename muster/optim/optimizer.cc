@@ -194,7 +194,19 @@ Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule, std::string name)
   if (name_.empty()) name_ = rule_->name();
 }
 
-Optimizer Optimizer::named(std::string name) const { return Optimizer(rule_, std::move(name)); }
+Optimizer Optimizer::named(std::string name) const {
+  Optimizer other = *this;
+  other.name_ = name.empty() ? rule_->name() : std::move(name);
+  return other;
+}
+
+Optimizer clip_by_global_norm(Optimizer optimizer, double max_norm) {
+  if (!std::isfinite(max_norm) || max_norm <= 0) {
+    throw bad_option("clip_by_global_norm", "max_norm", max_norm, "finite and more than 0");
+  }
+  optimizer.max_global_norm_ = max_norm;
+  return optimizer;
+}
 
 TrainOp Optimizer::minimize(const Tensor& loss,
                             std::function<bool(const VariableSpec&)> filter) const {

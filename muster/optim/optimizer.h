@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ class Optimizer {
   // The same rule under another name: two optimizers of one model need two names.
   Optimizer named(std::string name) const;
   const UpdateRule& rule() const { return *rule_; }
+  // What clip_by_global_norm() set; infinity without it.
+  double max_global_norm() const { return max_global_norm_; }
 
   // Describes the training of every trainable variable that `filter` accepts (all, without one).
   // Nothing runs here: the strategy executes the description. Throws InvalidArgument when the loss
@@ -75,9 +78,19 @@ class Optimizer {
   TrainOp minimize(const Tensor& loss, std::function<bool(const VariableSpec&)> filter = {}) const;
 
  private:
+  friend Optimizer clip_by_global_norm(Optimizer optimizer, double max_norm);
+
   std::shared_ptr<const UpdateRule> rule_;
   std::string name_;
+  double max_global_norm_ = std::numeric_limits<double>::infinity();
 };
+
+// The same optimizer, given gradients that are shortened where they are too long: with n = the
+// square root of the sum of the squares of all gradients this optimizer is given in a step (after
+// the mean or sum over replicas), each becomes g * max_norm / max(n, max_norm). A step whose n is
+// not finite throws NonFinite and updates nothing. Throws InvalidArgument unless max_norm is finite
+// and more than 0. Source: tf.clip_by_global_norm.
+Optimizer clip_by_global_norm(Optimizer optimizer, double max_norm);
 
 // Options of sgd().
 struct SgdOptions {

@@ -215,6 +215,11 @@ TEST(Optimizer, RefusedOptionsNameFieldValueAndRange) {
   EXPECT_NE(message_of([] { adam({.beta_2 = -0.1}); }).find("beta_2 is -0.1"), std::string::npos);
   EXPECT_NE(message_of([] { adam({.epsilon = 0}); }).find("epsilon is 0"), std::string::npos);
   EXPECT_NO_THROW(sgd({.learning_rate = 0}));
+  for (double bad : {0.0, -1.0, nan, std::numeric_limits<double>::infinity()}) {
+    EXPECT_NE(message_of([&] { clip_by_global_norm(sgd(), bad); }).find("max_norm must be"),
+              std::string::npos);
+  }
+  EXPECT_EQ(clip_by_global_norm(sgd(), 2.5).named("other").max_global_norm(), 2.5);
 }
 
 TEST(TrainOp, MinimizeDescribesAndGroupJoins) {

@@ -10,10 +10,12 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/checkpoint/directory_lock.h"
-#include "muster/train/element_spec.h"
+#include "muster/tensor/threads.h"
 #include "muster/train/finite.h"
+#include "muster/train/internal/feed.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
+#include "muster/train/replica_threads.h"
 #include "muster/train/step_trace.h"
 #include "muster/train/stop_signal.h"
 
@@ -25,114 +27,6 @@ using distribute::Session;
 using nlohmann::json;
 
 const char* name_of(int signal) { return signal == SIGINT ? "Ctrl-C" : "SIGTERM"; }
-
-// This replica's batches; when they are used up, batches of zero rows.
-class Feed {
- public:
-  Feed(const InputFn& input_fn, Session& session) : session_(session), per_worker_(false) {
-    const Dataset dataset = input_fn(session.input_context());
-    per_worker_ = input_fn.shards_itself() || dataset.hand_sharded();
-    description_ = dataset.describe();
-    iterator_ =
-        per_worker_ ? dataset.iterator({.seed = session.seed()}) : session.distribute(dataset);
-  }
-
-  // The batch the model is built with: the first, or zero rows of another replica's.
-  Element first() {
-    start_ = iterator_->save();
-    start_position_ = iterator_->position();
-    has_pending_ = iterator_->next(&pending_);
-    if (has_pending_) (void)to_batch(pending_);  // refuses what is no batch
-    std::string spec = has_pending_ ? encode_batch_spec(pending_) : "";
-    // Only a pipeline that shards itself can leave a replica without any data; the others get zero
-    // rows by themselves.
-    if (per_worker_) {
-      for (const std::string& other : session_.gather_text("batch_spec", spec)) {
-        if (spec.empty()) spec = other;
-      }
-    }
-    if (spec.empty()) {
-      throw invalid_argument(
-          "the input function gave no data: " + description_,
-          "check the data directory and the transformations; take(0), skip() or a filter may have "
-          "removed everything");
-    }
-    empty_ = zero_rows(spec);
-    return has_pending_ ? pending_ : empty_;
-  }
-
-  // False when this replica is out of data; then *out has zero rows.
-  bool next(Element* out) {
-    if (has_pending_) {
-      *out = std::move(pending_);
-      has_pending_ = false;
-      return true;
-    }
-    if (!exhausted_ && iterator_->next(out)) return true;
-    exhausted_ = true;
-    *out = empty_;
-    return false;
-  }
-
-  // All replicas call it together. The position behind the last batch next() gave: the batch the
-  // model was built with is still to come.
-  json save() {
-    const json position = has_pending_ ? start_ : iterator_->save();
-    if (!per_worker_) return {{"dealt_by", "muster"}, {"position", position}};
-    json positions = json::array();
-    for (const std::string& text : session_.gather_text("input_position", position.dump())) {
-      positions.push_back(json::parse(text));
-    }
-    return {{"dealt_by", "input_fn"}, {"positions", std::move(positions)}};
-  }
-
-  void restore(const json& state) {
-    const bool was_per_worker = state.value("dealt_by", "muster") == "input_fn";
-    if (was_per_worker != per_worker_) {
-      throw invalid_argument(
-          fmt::format("the checkpoint was written with an input function that {}, this one {}",
-                      was_per_worker ? "shards itself" : "Muster sharded",
-                      per_worker_ ? "shards itself" : "is sharded by Muster"),
-          "use the kind of input function the run was started with, or a new model_dir");
-    } else if (!per_worker_) {
-      iterator_->restore(state.at("position"));
-    } else if (state.at("positions").size() ==
-               static_cast<size_t>(session_.num_replicas_in_sync())) {
-      iterator_->restore(state.at("positions").at(static_cast<size_t>(session_.replica_id())));
-    } else {
-      throw invalid_argument(
-          fmt::format("the checkpoint holds the positions of {} input pipelines that shard "
-                      "themselves, and this run has "
-                      "{} replicas: which examples are still unread cannot be told",
-                      state.at("positions").size(), session_.num_replicas_in_sync()),
-          "continue on the same number of workers, or let Muster shard: an input function without "
-          "InputContext continues on any number");
-    }
-    has_pending_ = false;
-  }
-
-  Position position() const { return has_pending_ ? start_position_ : iterator_->position(); }
-
-  // Steps until the data ends, where that can be told; otherwise below 0. Of workers that shard
-  // themselves, the last to end decides, whom this one does not know.
-  int64_t steps_left() const {
-    if (per_worker_ && session_.num_replicas_in_sync() > 1) return kUnknown;
-    const int64_t left = iterator_->remaining();
-    return left < 0 ? left : left + (has_pending_ ? 1 : 0);
-  }
-
- private:
-  Session& session_;
-  bool per_worker_;
-  std::string description_;
-  std::unique_ptr<Iterator> iterator_;
-  json start_;  // before the pending batch
-  Position start_position_;
-  Element pending_;
-  bool has_pending_ = false;
-  bool exhausted_ = false;
-  Element empty_;
-};
 
 // When to save. By steps, every task knows; by seconds, the chief says so in the step before.
 class SaveTimer {
@@ -190,7 +84,9 @@ class Run {
     loop(feed, &result);
     result.global_step = step_;
     result.steps = step_ - start_step;
-    if (result.steps == 0) {
+    if (session_.local_replica() != 0) {
+      // the first says it
+    } else if (result.steps == 0) {
       log::warning(fmt::format("no step was made: at step {} the input is used up", step_));
     } else if (result.end_of_input && last_step_ >= 0) {
       log::warning(
@@ -224,8 +120,10 @@ class Run {
 
   // max_steps is reached: neither the input nor the model is looked at.
   TrainResult nothing_to_do() {
-    log::info(fmt::format("the checkpoint is at step {}, max_steps is {}: nothing to train", step_,
-                          *options_.max_steps));
+    if (session_.local_replica() == 0) {
+      log::info(fmt::format("the checkpoint is at step {}, max_steps is {}: nothing to train",
+                            step_, *options_.max_steps));
+    }
     if (options_.at_end) options_.at_end(step_, false, session_);
     session_.finish();
     return {.global_step = step_};
@@ -239,8 +137,11 @@ class Run {
       spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_, "while the model was built");
     }
     session_.finish_build(spec_.train_op);
-    hooks_ = options_.hooks;
-    hooks_.insert(hooks_.end(), spec_.training_hooks.begin(), spec_.training_hooks.end());
+    // One replica speaks for the process.
+    if (session_.local_replica() == 0) {
+      hooks_ = options_.hooks;
+      hooks_.insert(hooks_.end(), spec_.training_hooks.begin(), spec_.training_hooks.end());
+    }
     if (session_.is_chief()) {
       hooks_.insert(hooks_.end(), options_.chief_hooks.begin(), options_.chief_hooks.end());
       hooks_.insert(hooks_.end(), spec_.training_chief_hooks.begin(),
@@ -438,7 +339,12 @@ class Run {
     }
     timer.saved(step_);
     trace_.lap(StepTrace::kSaving);
-    if (notify && options_.after_save) options_.after_save(step_, prefix, session_);
+    if (notify && options_.after_save) {
+      // Alone while the others wait, it may have all threads.
+      const int threads = num_threads();
+      options_.after_save(step_, prefix, session_);
+      if (num_threads() != threads) set_threads(threads);
+    }
     session_.report(Phase::kTraining, step_);
     trace_.lap(StepTrace::kEvaluating);
     const double seconds = to_seconds(clock_.now() - begun);
@@ -474,6 +380,50 @@ Error as_stop(const Error& error) {
                "run the same command again to continue from the last checkpoint");
 }
 
+// `failing` is called before the other replicas learn that this one cannot go on.
+TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
+                          const TrainerOptions& options, Session& session,
+                          CheckpointManager& checkpoints, const std::function<void()>& failing) {
+  Run run(model_fn, options, session, checkpoints);
+  const bool saves = options.save_checkpoints_steps || options.save_checkpoints_secs;
+  try {
+    try {
+      // In the group already, so that the others learn why it ends.
+      std::optional<DirectoryLock> lock;
+      if (saves && session.is_chief()) {
+        checkpoints.ensure_writable();
+        // A file system of another kind locks in its own way, or not.
+        if (options.fs == nullptr) {
+          const std::string_view directory = options.model_dir;
+          const bool uri = directory.starts_with("file://");
+          lock.emplace(std::string(directory.substr(uri ? 7 : 0)), std::chrono::seconds(10),
+                       [] { return stop_signal() != 0; });
+          run.hold(*lock);
+        }
+      }
+      return run(input_fn);
+    } catch (...) {
+      failing();
+      throw;
+    }
+  } catch (const Error& error) {
+    session.fail(error);
+    const Error end = as_stop(error);
+    if (end.kind() != ErrorKind::kPeerLost) throw end;
+    throw end.with_detail(fmt::format("this task is at step {}", run.step()));
+  } catch (const c10::Error& error) {
+    const Error converted = internal_error(error.what_without_backtrace());
+    session.fail(converted);
+    throw converted;
+  } catch (const std::exception& error) {
+    session.fail(foreign_error(error));
+    throw;
+  } catch (...) {
+    session.fail(unknown_error());
+    throw;
+  }
+}
+
 }  // namespace
 
 TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const TrainerOptions& options) {
@@ -486,40 +436,19 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
                           .clock = options.clock,
                           .keep_checkpoint_max = options.keep_checkpoint_max,
                           .keep_checkpoint_every_n_hours = options.keep_checkpoint_every_n_hours});
-  const bool saves = options.save_checkpoints_steps || options.save_checkpoints_secs;
-  const std::unique_ptr<Session> session = options.strategy->start(options.start);
-  Run run(model_fn, options, *session, checkpoints);
-  try {
-    // In the group already, so that the others learn why it ends.
-    std::optional<DirectoryLock> lock;
-    if (saves && options.start.cluster.is_chief) {
-      checkpoints.ensure_writable();
-      // A file system of another kind locks in its own way, or not.
-      if (options.fs == nullptr) {
-        const std::string_view directory = options.model_dir;
-        const bool uri = directory.starts_with("file://");
-        lock.emplace(std::string(directory.substr(uri ? 7 : 0)), std::chrono::seconds(10),
-                     [] { return stop_signal() != 0; });
-        run.hold(*lock);
-      }
-    }
-    return run(input_fn);
-  } catch (const Error& error) {
-    session->fail(error);
-    const Error end = as_stop(error);
-    if (end.kind() != ErrorKind::kPeerLost) throw end;
-    throw end.with_detail(fmt::format("this task is at step {}", run.step()));
-  } catch (const c10::Error& error) {
-    const Error converted = internal_error(error.what_without_backtrace());
-    session->fail(converted);
-    throw converted;
-  } catch (const std::exception& error) {
-    session->fail(foreign_error(error));
-    throw;
-  } catch (...) {
-    session->fail(unknown_error());
-    throw;
+  const std::vector<std::unique_ptr<Session>> sessions =
+      options.strategy->start_replicas(options.start);
+  if (sessions.size() == 1) {
+    return train_replica(model_fn, input_fn, options, *sessions[0], checkpoints, [] {});
   }
+  const InputFn shared = called_once(input_fn);
+  TrainResult result;
+  run_replicas(sessions.size(), [&](size_t replica, const std::function<void()>& failing) {
+    const TrainResult mine =
+        train_replica(model_fn, shared, options, *sessions[replica], checkpoints, failing);
+    if (replica == 0) result = mine;
+  });
+  return result;
 }
 
 }  // namespace muster::inline v0_1

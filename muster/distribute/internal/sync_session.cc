@@ -1,0 +1,190 @@
+#include "muster/distribute/internal/sync_session.h"
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <limits>
+
+#include "muster/base/error.h"
+#include "muster/distribute/replica_values.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// The numbers of a step that travel in front of the gradients.
+enum Head { kWeight, kLoss, kHasData, kRows, kStop, kSave, kHeadNumbers };
+
+}  // namespace
+
+void SyncSession::finish_build(const optim::TrainOp& train_op) {
+  table_.seal();
+  guarded([&] {
+    // One line for each variable and each optimizer: all workers must agree on them.
+    std::vector<std::string> signature = table_.signature();
+    for (const auto& entry : train_op.entries) {
+      signature.push_back(fmt::format("optimizer {}: {}, learning rate {}, global norm up to {}",
+                                      entry.optimizer.name(), entry.optimizer.rule().name(),
+                                      entry.optimizer.rule().learning_rate(),
+                                      entry.optimizer.max_global_norm()));
+    }
+    declare_model(signature);
+    parameters_ = std::make_unique<FlatParameters>(
+        table_, train_op, [&](int64_t bytes) { return communicator_->allocate(bytes); });
+    plan::BucketOptions buckets;
+    if (bytes_per_pack_ == 0) {
+      buckets.first_bucket_bytes = buckets.bucket_bytes = std::numeric_limits<int64_t>::max();
+    } else {
+      buckets.bucket_bytes = bytes_per_pack_;
+      buckets.first_bucket_bytes = std::min(buckets.first_bucket_bytes, bytes_per_pack_);
+    }
+    reducer_ = std::make_unique<Reducer>(*communicator_, *parameters_, kHeadNumbers, buckets);
+  });
+}
+
+std::string SyncSession::share_state(const std::string& note) {
+  return guarded([&] {
+    std::string shared = share_text(note);
+    std::vector<Work> works;
+    for (const Tensor& piece : parameters_->pieces())
+      works.push_back(communicator_->broadcast(piece, 0));
+    for (const auto& variable : table_.variables()) {
+      if (variable->value().requires_grad()) continue;  // in the pieces
+      if (variable->spec().synchronization == VariableSynchronization::kOnRead) continue;
+      works.push_back(communicator_->broadcast(variable->value().detach().view({-1}), 0));
+    }
+    for (const Work& work : works) work.wait();
+    share_replica_values();
+    note_versions();
+    return shared;
+  });
+}
+
+std::map<std::string, Tensor> SyncSession::checkpoint_state() {
+  std::map<std::string, Tensor> named = state();
+  if (num_replicas_in_sync() == 1 || table_.on_read().empty()) return named;
+  return guarded([&] {
+    std::vector<Tensor> gathered;
+    std::vector<Work> works;
+    for (const Variable* variable : table_.on_read()) {
+      const Tensor mine = variable->value().detach().view({-1});
+      gathered.push_back(torch::empty({num_replicas_in_sync() * mine.numel()}, mine.options()));
+      works.push_back(communicator_->all_gather(mine, gathered.back()));
+    }
+    for (const Work& work : works) work.wait();
+    for (size_t v = 0; v < gathered.size(); ++v) {
+      const VariableSpec& spec = table_.on_read()[v]->spec();
+      const Tensor values = gathered[v].view(replicas_shape(spec, num_replicas_in_sync()));
+      named[spec.name] = aggregate(spec, values);
+      named[replicas_name(spec.name)] = values;
+    }
+    return std::move(named);
+  });
+}
+
+StepResult SyncSession::train_step(const StepInput& input) {
+  return guarded([&] {
+    check_versions();
+    const bool mean = input.reduction == LossReduction::kMean;
+    const bool counts = input.rows > 0;
+    const double weight = counts ? input.weight : 0;
+    // The loss of zero rows is not a number, but its gradients are exactly 0.
+    const double loss = counts ? input.loss.item<double>() : 0;
+    const auto start = Clock::now();
+    reducer_->begin();
+    run_backward(*input.train_op, *parameters_, mean ? weight : (counts ? 1.0 : 0.0));
+    const auto backward_done = Clock::now();
+    reducer_->finish({weight, mean ? loss * weight : loss, input.has_data ? 1.0 : 0.0,
+                      static_cast<double>(input.rows), input.stop ? 1.0 : 0.0,
+                      input.save ? 1.0 : 0.0});
+    const auto reduced = Clock::now();
+    const std::vector<double>& head = reducer_->head();
+    StepResult result{.any_data = head[kHasData] > 0,
+                      .rows = static_cast<int64_t>(head[kRows]),
+                      .stop = head[kStop] > 0,
+                      .save = head[kSave] > 0};
+    if (result.any_data) {
+      if (!std::isfinite(head[kLoss]) || !std::isfinite(head[kWeight])) {
+        const Error error(
+            ErrorKind::kNonFinite,
+            fmt::format("the loss over all replicas is {} (this one's: {})", head[kLoss], loss));
+        // The replica it comes from can say which number is to blame; the others wait for that.
+        if (std::isfinite(loss)) await_failure();
+        throw error;
+      }
+      if (mean ? head[kWeight] > 0 : head[kRows] > 0) {
+        const double scale = mean ? 1.0 / head[kWeight] : 1.0;
+        result.loss = head[kLoss] * scale;
+        parameters_->update_flat(*input.train_op, reducer_->gradients(), reducer_->used(), scale);
+      }
+      for (const auto& update : input.train_op->updates) update();
+      note_versions();
+    }
+    times_ = {.backward = seconds_between(start, backward_done),
+              .reduction = seconds_between(backward_done, reduced),
+              .update = seconds_between(reduced, Clock::now())};
+    return result;
+  });
+}
+
+Tensor SyncSession::reduce(ReduceOp op, const Tensor& value) {
+  check_reducible(op, value);
+  return guarded([&] {
+    Tensor flat = value.detach().clone().contiguous().view({-1});
+    communicator_->all_reduce(flat).wait();
+    if (op == ReduceOp::kMean) flat.div_(num_replicas_in_sync());
+    return flat.view(value.sizes());
+  });
+}
+
+// Each replica gets its own values of the variables of kOnRead.
+void SyncSession::share_replica_values() {
+  if (num_replicas_in_sync() == 1) return;
+  torch::NoGradGuard no_grad;
+  for (Variable* variable : table_.on_read()) {
+    const auto known = replica_values_.find(variable->name());
+    const Tensor values =
+        (known != replica_values_.end()
+             ? known->second
+             : spread(variable->spec(), variable->value(), num_replicas_in_sync()))
+            .contiguous();
+    communicator_->broadcast(values.view({-1}), 0).wait();
+    variable->value().copy_(values[replica_id()]);
+  }
+  replica_values_.clear();
+}
+
+// Variables that do not train are never exchanged between steps: what a model function writes
+// into them from its own part of the data would make the replicas drift apart, unnoticed.
+void SyncSession::note_versions() {
+  versions_.clear();
+  for (const auto& variable : table_.variables()) {
+    const VariableAggregation aggregation = variable->spec().aggregation;
+    if (variable->value().requires_grad() || aggregation == VariableAggregation::kNone ||
+        aggregation == VariableAggregation::kOnlyFirstReplica ||
+        variable->spec().synchronization == VariableSynchronization::kOnRead) {
+      continue;
+    }
+    versions_.emplace_back(variable.get(), variable->value()._version());
+  }
+}
+
+void SyncSession::check_versions() const {
+  for (const auto& [variable, version] : versions_) {
+    if (variable->value()._version() == version) continue;
+    throw invalid_argument(
+        fmt::format("not supported: the model function changed the variable {}, which does not "
+                    "train, and {} replicas would each have another value of it",
+                    variable->name(), num_replicas_in_sync()),
+        "change it in TrainOp::updates, by what is equal on every replica, or set its "
+        "synchronization to kOnRead: then each has its own value, and a checkpoint holds them "
+        "and what its aggregation makes of them");
+  }
+}
+
+}  // namespace muster::inline v0_1::distribute

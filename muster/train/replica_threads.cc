@@ -1,0 +1,76 @@
+#include "muster/train/replica_threads.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "muster/tensor/threads.h"
+
+namespace muster::inline v0_1 {
+
+void run_replicas(size_t count, const ReplicaFn& run) {
+  const int threads = num_threads();
+  set_threads(std::max(1, threads / static_cast<int>(count)));
+  std::atomic<size_t> failures{0};
+  // By replica: how many failed before it, and with what.
+  std::vector<size_t> order(count, count);
+  std::vector<std::exception_ptr> errors(count);
+  const auto work = [&](size_t replica) {
+    const auto failing = [&] {
+      if (order[replica] == count) order[replica] = failures++;
+    };
+    try {
+      if (replica > 0) enter_thread();
+      run(replica, failing);
+    } catch (...) {
+      failing();
+      errors[replica] = std::current_exception();
+    }
+  };
+  // None begins before all exist: they would wait for one that cannot be made.
+  std::promise<bool> go;
+  const std::shared_future<bool> may_go = go.get_future().share();
+  std::vector<std::thread> others;
+  std::exception_ptr no_thread;
+  try {
+    for (size_t replica = 1; replica < count; ++replica) {
+      others.emplace_back([&work, may_go, replica] {
+        if (may_go.get()) work(replica);
+      });
+    }
+  } catch (...) {
+    no_thread = std::current_exception();
+  }
+  go.set_value(!no_thread);
+  if (!no_thread) work(0);
+  for (std::thread& other : others) other.join();
+  set_threads(threads);
+  if (no_thread) std::rethrow_exception(no_thread);
+  const auto first = std::min_element(order.begin(), order.end());
+  if (*first < count) std::rethrow_exception(errors[static_cast<size_t>(first - order.begin())]);
+}
+
+InputFn called_once(const InputFn& input_fn) {
+  struct Shared {
+    InputFn input_fn;
+    std::mutex mutex;
+    std::optional<Dataset> dataset;
+  };
+  auto shared = std::make_shared<Shared>();
+  shared->input_fn = input_fn;
+  const auto call = [shared](const InputContext& context) {
+    const std::lock_guard lock(shared->mutex);
+    if (!shared->dataset) shared->dataset = shared->input_fn(context);
+    return *shared->dataset;
+  };
+  if (input_fn.shards_itself()) return InputFn(call);
+  return InputFn([call] { return call(InputContext{}); });
+}
+
+}  // namespace muster::inline v0_1
