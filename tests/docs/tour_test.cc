@@ -262,5 +262,10 @@ TEST(TourTest, TheGuideToEstimatorsShowsWhatIsPrinted) {
   EXPECT_GE(reader.follow(), 1);
 }
 
+TEST(TourTest, TheGuideToStrategiesShowsWhatIsPrinted) {
+  Reader reader("docs/strategies.md");
+  EXPECT_GE(reader.follow(), 2);
+}
+
 }  // namespace
 }  // namespace muster::docs
