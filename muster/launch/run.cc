@@ -121,6 +121,14 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
   if (static_cast<int>(ports.size()) != count) {
     throw invalid_argument(fmt::format("{} ports for {} tasks", ports.size(), count));
   }
+  // More would not train but bring the machine down.
+  constexpr int kTasksPerCore = 32;
+  if (count > kTasksPerCore * std::max(1, machine.usable)) {
+    throw invalid_argument(
+        fmt::format("{} tasks and {} cores: at most {} tasks a core can share this machine", count,
+                    machine.usable, kTasksPerCore),
+        "start fewer workers; one for each core is usual");
+  }
   std::vector<Role> roles;
   if (options.chief) roles.push_back({"chief", 0});
   for (int i = 0; i < options.workers; ++i) roles.push_back({"worker", i});

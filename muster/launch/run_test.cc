@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -38,6 +39,19 @@ Machine cores(int n) {
   for (int i = 0; i < n; ++i) machine.cores.push_back(i);
   machine.usable = n;
   return machine;
+}
+
+TEST(PlanRun, MoreTasksThanAMachineBearsAreRefused) {
+  const auto plan = [](int workers) {
+    std::vector<int> ports(static_cast<size_t>(workers));
+    std::iota(ports.begin(), ports.end(), 1001);
+    return plan_run({.workers = workers, .command = {"/bin/true"}}, cores(2), ports, environment());
+  };
+  EXPECT_EQ(plan(64).processes.size(), 64u);
+  const Error error = error_of([&] { plan(65); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error.message(),
+            "65 tasks and 2 cores: at most 32 tasks a core can share this machine");
 }
 
 TEST(PlanRun, WorkersGetOneClusterAndTheirOwnTask) {
