@@ -6,6 +6,7 @@
 #include <array>
 
 #include "muster/base/error.h"
+#include "muster/base/nearest.h"
 #include "muster/base/strings.h"
 
 namespace muster::inline v0_1::cluster {
@@ -28,6 +29,14 @@ void check_types(const TfConfig& config) {
   for (const std::string& job : config.cluster.jobs()) {
     if (std::find(kKnown.begin(), kKnown.end(), job) != kKnown.end()) continue;
     TfConfig fixed = config;
+    const auto meant = nearest(job, {kKnown.begin(), kKnown.end()});
+    if (meant && !config.cluster.has_job(*meant)) {
+      fixed.cluster = renamed(config.cluster, job, *meant);
+      if (config.task_type == job) fixed.task_type = *meant;
+      throw invalid_argument(
+          fmt::format("TF_CONFIG: cluster.{} is a job of unknown type", job),
+          fmt::format("did you mean {}, for example TF_CONFIG='{}'", *meant, to_json_text(fixed)));
+    }
     fixed.cluster = renamed(config.cluster, job, "");
     if (!fixed.cluster.has_job("chief")) fixed.cluster.add({"chief", 0}, "host0:2222");
     if (config.task_type == job) {

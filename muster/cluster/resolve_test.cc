@@ -140,6 +140,9 @@ TEST(Resolve, Refusals) {
                R"("chief":["a:2222"])");
   expect_error(task(R"("chief":["a:1"],"gpu":["b:1"])", "gpu", 0), {}, "cluster.gpu",
                R"("chief":["a:1"])");
+  expect_error(
+      task(R"("workers":["a:1","b:1"])", "worker", 0), kMultiWorker, "cluster.workers",
+      R"(did you mean worker, for example TF_CONFIG='{"cluster":{"worker":["a:1","b:1"]})");
   expect_error("{", {}, "TF_CONFIG", "TF_CONFIG=");
 }
 

@@ -10,6 +10,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/json.h"
+#include "muster/base/nearest.h"
 #include "muster/base/strings.h"
 
 namespace muster::inline v0_1::cluster {
@@ -174,17 +175,50 @@ std::string quoted_cluster(const TfConfig& config, const std::string& job = {}) 
 
 }  // namespace
 
+namespace {
+
+TfConfig parse_object(const json& root);
+
+// A key nobody knows may be a word of somebody else's; one that is nearly "cluster" would leave
+// each task to train by itself.
+void check_spelling(const json& root, const std::string& path,
+                    const std::vector<std::string>& known) {
+  const json& object = path.empty() ? root : root.at(path);
+  for (const auto& [key, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const auto meant = nearest(key, known);
+    if (!meant || object.contains(*meant)) continue;
+    json corrected = root;
+    json& place = path.empty() ? corrected : corrected[path];
+    place[*meant] = value;
+    place.erase(key);
+    throw invalid_argument(
+        fmt::format("TF_CONFIG: there is no key \"{}{}\"", path.empty() ? "" : path + ".", key),
+        hint_with(parse_object(corrected), fmt::format("did you mean \"{}\"", *meant)));
+  }
+}
+
+}  // namespace
+
 TfConfig parse_tf_config(std::string_view text) {
-  TfConfig config;
-  if (trim(text).empty()) return config;
+  if (trim(text).empty()) return {};
   Result<json> parsed = parse_json(text, "TF_CONFIG");
   if (!parsed.ok()) {
     const Error& error = parsed.error();
     throw invalid_argument(error.message(), hint_with(example_config(), "write one JSON object"));
   }
-  const json& root = parsed.value();
+  return parse_object(parsed.value());
+}
+
+namespace {
+
+TfConfig parse_object(const json& root) {
+  TfConfig config;
   if (!root.is_object())
     fail("the whole text", root, "must be a JSON object", "write one JSON object");
+  check_spelling(root, "",
+                 {"cluster", "sparseCluster", "task", "environment", "rpc_layer", "session_master",
+                  "eval_session_master", "model_dir", "service"});
 
   for (std::string key : {"cluster", "sparseCluster"}) {
     auto it = root.find(key);
@@ -199,6 +233,7 @@ TfConfig parse_tf_config(std::string_view text) {
   if (auto task = root.find("task"); task != root.end() && !task->is_null()) {
     if (!task->is_object())
       fail("task", *task, "must be an object", "give the task a type and an index");
+    check_spelling(root, "task", {"type", "index"});
     config.task_type = optional_text(*task, "type", "task.type");
     if (auto index = task->find("index"); index != task->end() && !index->is_null()) {
       config.task_index = parse_index("task.index", *index);
@@ -214,6 +249,8 @@ TfConfig parse_tf_config(std::string_view text) {
   }
   return config;
 }
+
+}  // namespace
 
 std::string to_json_text(const TfConfig& config, bool pretty) {
   nlohmann::ordered_json root = nlohmann::ordered_json::object();

@@ -299,6 +299,22 @@ TEST(RunConfig, TheCorrectedExampleKeepsTheUsersAddresses) {
           R"({"cluster":{"chief":["a:1"],"worker":["b:1"]},"task":{"type":"worker","index":0}})"));
 }
 
+TEST(RunConfig, MisspeltKeysAreNotPassedOver) {
+  const auto wrong = [](const std::string& text) {
+    return error_of([&] { parse_tf_config(text); });
+  };
+  const Error capital =
+      wrong(R"({"Cluster":{"worker":["a:1","b:1"]},"task":{"type":"worker","index":1}})");
+  EXPECT_EQ(capital.message(), "TF_CONFIG: there is no key \"Cluster\"");
+  EXPECT_EQ(capital.hint(),
+            R"(did you mean "cluster", for example TF_CONFIG=)"
+            R"('{"cluster":{"worker":["a:1","b:1"]},"task":{"type":"worker","index":1}}')");
+  EXPECT_EQ(wrong(R"({"cluster":{"chief":["a:1"]},"task":{"typ":"chief","index":0}})").message(),
+            "TF_CONFIG: there is no key \"task.typ\"");
+  // Words of other readers are none of ours.
+  parse_tf_config(R"({"job":{"scale":1},"task":{"type":"worker","index":0,"trial":"1"}})");
+}
+
 TEST(RunConfig, ModelDirMustAgree) {
   TfConfig config = parse_tf_config(R"({"model_dir":"/a"})");
   EXPECT_EQ(read_run_config(config).model_dir, "/a");

@@ -10,8 +10,8 @@
 #include <type_traits>
 
 #include "muster/base/error.h"
+#include "muster/base/nearest.h"
 #include "muster/base/strings.h"
-#include "muster/command/nearest.h"
 
 namespace muster::inline v0_1::command {
 namespace {

@@ -239,9 +239,9 @@ class Reader {
 TEST(TourTest, TheReadmeShowsWhatIsPrinted) {
   Reader reader("README.md");
   EXPECT_GE(reader.follow(), 5);
-  EXPECT_NE(reader.result_of("two"), "");
+  EXPECT_NE(reader.result_of("first"), "");
   // "with the same bits", it says.
-  EXPECT_EQ(reader.result_of("stopped"), reader.result_of("two"));
+  EXPECT_EQ(reader.result_of("paused"), reader.result_of("first"));
 }
 
 TEST(TourTest, TheTourShowsWhatIsPrinted) {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace muster::inline v0_1::command {
+namespace muster::inline v0_1 {
 
 // The word of `known` that `word` is a misspelling of: at most a third of its letters (at least
 // one) left out, added, changed or swapped with their neighbour; else the only one that begins with
@@ -15,4 +15,4 @@ namespace muster::inline v0_1::command {
 // near.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
 
-}  // namespace muster::inline v0_1::command
+}  // namespace muster::inline v0_1

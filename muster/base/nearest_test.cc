@@ -1,8 +1,8 @@
-#include "muster/command/nearest.h"
+#include "muster/base/nearest.h"
 
 #include <gtest/gtest.h>
 
-namespace muster::inline v0_1::command {
+namespace muster::inline v0_1 {
 namespace {
 
 const std::vector<std::string> kFlags = {"data_dir",   "model_dir",     "epochs", "max_steps",
@@ -38,4 +38,4 @@ TEST(NearestTest, TheNearestOfSeveralWins) {
 }
 
 }  // namespace
-}  // namespace muster::inline v0_1::command
+}  // namespace muster::inline v0_1

@@ -1,9 +1,9 @@
-#include "muster/command/nearest.h"
+#include "muster/base/nearest.h"
 
 #include <algorithm>
 #include <cctype>
 
-namespace muster::inline v0_1::command {
+namespace muster::inline v0_1 {
 namespace {
 
 std::string plain(std::string_view word) {
@@ -57,4 +57,4 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   return found;
 }
 
-}  // namespace muster::inline v0_1::command
+}  // namespace muster::inline v0_1
