@@ -177,7 +177,7 @@ TEST(NonFinite, EndsAllWorkersWithOneReason) {
       {"--workers=2"}, mnist(directory / "model", {"--max_steps=20", "--learning_rate=1e30"})));
   EXPECT_EQ(ran.code, 1) << ran.output;
   EXPECT_THAT(ran.output,
-              AllOf(HasSubstr("NonFinite: the loss over all workers is"), HasSubstr("at step 2")));
+              AllOf(HasSubstr("NonFinite: the loss over all replicas is"), HasSubstr("at step 2")));
   expect_no_noise(ran.output);
 }
 
