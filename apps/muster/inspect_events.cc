@@ -143,6 +143,10 @@ std::string points_text(const std::vector<Point>& points) {
 
 Inspection inspect_events(FileSystem& files, const std::string& path,
                           const std::optional<std::string>& tag, bool json) {
+  if (!files.exists(path).value()) {
+    throw not_found(fmt::format("there is no {}", path),
+                    "pass a model_dir, its eval folder, or an event file");
+  }
   const FileInfo info = files.info(path).value();
   std::map<std::string, Folder> folders;
   if (info.is_directory) {

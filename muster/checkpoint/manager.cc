@@ -119,7 +119,7 @@ void CheckpointManager::ensure_writable() {
                             done.error().message()),
                 kind == ErrorKind::kUnavailable
                     ? "free some space there, or pass another model_dir"
-                    : "pass a model_dir you may write to, or change its permissions");
+                    : "pass the name of a folder you may write to; it is made when there is none");
   }
 }
 

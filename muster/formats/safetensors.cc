@@ -163,7 +163,9 @@ Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> fi
   const auto length = load_little_endian<uint64_t>(word.data());
   if (length > kSafetensorsHeaderLimit || length > size.value() - 8) {
     return corrupt(who + "is no safetensors file or is cut short: it announces a header of " +
-                   std::to_string(length) + " bytes in a file of " + std::to_string(size.value()));
+                       std::to_string(length) + " bytes in a file of " +
+                       std::to_string(size.value()),
+                   "checkpoints are the files model.ckpt-STEP.safetensors of a model_dir");
   }
   std::string header(length, '\0');
   if (Status read = file->read_exactly_at(8, std::as_writable_bytes(std::span(header)));
