@@ -138,7 +138,7 @@ TEST(Command, OutputThatDoesNotArriveIsOne) {
   for (const std::string& arguments :
        {std::string("--help"), std::string("--version"), std::string("completion bash"),
         std::string("run --workers=2 --dry-run -- true"),
-        std::string("run --workers=500 --dry-run -- true"),  // more than a buffer holds
+        std::string("run --workers=32 --dry-run -- true"),  // more than a buffer holds
         "new " + join_path(folder.path(), "shapes")}) {
     const Ran ran = muster(arguments + " >/dev/full");
     EXPECT_EQ(ran.code, 1) << arguments << ": " << ran.text;
