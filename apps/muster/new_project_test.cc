@@ -129,6 +129,7 @@ TEST(NewProject, AFullDiskIsNamedAndLeftEmpty) {
   const auto on_the_disk = [&](const std::string& line) {
     return run_shell("unshare --mount sh -c '" + mounted + " && { " + line + "; }'");
   };
+  // Only root may mount; the test above covers a write that fails for everybody else.
   if (on_the_disk("true").code != 0) GTEST_SKIP() << "needs the right to mount: run it as root";
   // First in its own folder, then in one that is there.
   for (const char* folder : {"/deep/shapes", "/shapes"}) {

@@ -173,10 +173,6 @@ std::string quoted_cluster(const TfConfig& config, const std::string& job = {}) 
   return (job.empty() ? all : all[job]).dump();
 }
 
-}  // namespace
-
-namespace {
-
 TfConfig parse_object(const json& root);
 
 // A key nobody knows may be a word of somebody else's; one that is nearly "cluster" would leave
@@ -197,20 +193,6 @@ void check_spelling(const json& root, const std::string& path,
         hint_with(parse_object(corrected), fmt::format("did you mean \"{}\"", *meant)));
   }
 }
-
-}  // namespace
-
-TfConfig parse_tf_config(std::string_view text) {
-  if (trim(text).empty()) return {};
-  Result<json> parsed = parse_json(text, "TF_CONFIG");
-  if (!parsed.ok()) {
-    const Error& error = parsed.error();
-    throw invalid_argument(error.message(), hint_with(example_config(), "write one JSON object"));
-  }
-  return parse_object(parsed.value());
-}
-
-namespace {
 
 TfConfig parse_object(const json& root) {
   TfConfig config;
@@ -251,6 +233,16 @@ TfConfig parse_object(const json& root) {
 }
 
 }  // namespace
+
+TfConfig parse_tf_config(std::string_view text) {
+  if (trim(text).empty()) return {};
+  Result<json> parsed = parse_json(text, "TF_CONFIG");
+  if (!parsed.ok()) {
+    const Error& error = parsed.error();
+    throw invalid_argument(error.message(), hint_with(example_config(), "write one JSON object"));
+  }
+  return parse_object(parsed.value());
+}
 
 std::string to_json_text(const TfConfig& config, bool pretty) {
   nlohmann::ordered_json root = nlohmann::ordered_json::object();

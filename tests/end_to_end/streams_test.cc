@@ -41,6 +41,7 @@ void expect_nowhere(Program& program) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(15);
   while (streams_of(program.pid()) != nowhere && program.running() &&
          std::chrono::steady_clock::now() < end) {
+    // Nothing tells another process that a program has opened its streams: /proc is asked again.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   EXPECT_EQ(streams_of(program.pid()), nowhere);

@@ -16,7 +16,8 @@ end() {
 }
 trap end EXIT
 
-mkdir -p "$work/tools" "$work/bin" "$work/build/debian-13/root/"{proc,dev,sys,etc}
+system=$work/build/debian-13/root  # where debian.sh looks for the other Debian
+mkdir -p "$work/tools" "$work/bin" "$system"/{proc,dev,sys,etc}
 cp "$source/tools/debian.sh" "$work/tools/"
 mkfifo "$work/alive"
 # What holds the pipe open is what is still alive.
