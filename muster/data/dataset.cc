@@ -84,34 +84,27 @@ class RunningIterator final : public Iterator {
   }
 
   int64_t remaining() const override {
-    const Node* node = &skip_one_to_one(*node_);
+    const Node* node = node_.get();
+    while (is_any_of<in::Map, in::Prefetch>(*node)) node = node->input.get();
     const auto* batch = std::get_if<in::Batch>(&node->spec);
     if (batch != nullptr) node = node->input.get();
-    const int64_t total = node->cardinality;
-    // position() counts what these hand on.
-    while (!std::holds_alternative<in::FromSource>(node->spec)) {
-      const Node& inner = skip_one_to_one(*node);
-      const bool counted = std::holds_alternative<in::Shuffle>(inner.spec) ||
-                           std::holds_alternative<in::Repeat>(inner.spec) ||
-                           std::holds_alternative<in::FromSource>(inner.spec);
-      if (!counted) return kUnknown;
-      node = inner.input != nullptr ? inner.input.get() : &inner;
+    // position() counts what these hand on, and nothing else.
+    for (const Node* inner = node; inner != nullptr; inner = inner->input.get()) {
+      if (!is_any_of<in::FromSource, in::Shuffle, in::Repeat, in::Map, in::Prefetch>(*inner)) {
+        return kUnknown;
+      }
     }
-    if (total < 0) return total;
-    const int64_t left = std::max<int64_t>(0, total - position().elements_total);
+    if (node->cardinality < 0) return node->cardinality;
+    const int64_t left = std::max<int64_t>(0, node->cardinality - position().elements_total);
     if (batch == nullptr) return left;
     const int64_t round = batch->size * (batch->global ? 1 : run_.sharding.num_replicas);
     return left / round + (!batch->drop_remainder && left % round != 0 ? 1 : 0);
   }
 
  private:
-  static const Node& skip_one_to_one(const Node& last) {
-    const Node* node = &last;
-    while (std::holds_alternative<in::Map>(node->spec) ||
-           std::holds_alternative<in::Prefetch>(node->spec)) {
-      node = node->input.get();
-    }
-    return *node;
+  template <typename... Specs>
+  static bool is_any_of(const Node& node) {
+    return (std::holds_alternative<Specs>(node.spec) || ...);
   }
 
   static constexpr const char* kFormat = "muster.input.1";

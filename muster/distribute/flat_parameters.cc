@@ -193,10 +193,10 @@ optim::Segment FlatParameters::segment(const OptimizerState& state, int buffer, 
   return segment;
 }
 
-std::vector<double> FlatParameters::clipping(const optim::TrainOp& train_op,
-                                             const std::function<Tensor(size_t)>& gradient_of,
-                                             double scale) const {
-  std::vector<double> factors(optimizers_.size(), 1.0);
+template <typename GradientOf>
+void FlatParameters::find_clipping(const optim::TrainOp& train_op, GradientOf gradient_of,
+                                   double scale) {
+  clipping_.assign(optimizers_.size(), 1.0);
   for (size_t o = 0; o < optimizers_.size(); ++o) {
     const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
     const double most = optimizer.max_global_norm();
@@ -218,16 +218,15 @@ std::vector<double> FlatParameters::clipping(const optim::TrainOp& train_op,
                   "lower the learning rate or check the loss: clipping shortens gradients, and "
                   "what is not finite has no length");
     }
-    factors[o] = norm > most ? most / norm : 1.0;
+    if (norm > most) clipping_[o] = most / norm;
   }
-  return factors;
 }
 
 void FlatParameters::update_flat(const optim::TrainOp& train_op,
                                  const std::vector<Tensor>& gradients,
                                  const std::vector<bool>& used, double scale) {
   torch::NoGradGuard no_grad;
-  const std::vector<double> clipped = clipping(
+  find_clipping(
       train_op,
       [&](size_t p) {
         const Parameter& parameter = parameters_[p];
@@ -255,7 +254,7 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
       }
       optim::Segment run = segment(state, first.buffer, first.offset, end);
       run.gradient = gradients[static_cast<size_t>(first.buffer)].slice(0, first.offset, end);
-      run.gradient_scale = scale * clipped[o];
+      run.gradient_scale = scale * clipping_[o];
       optimizer.rule().update(run, *state.iterations.data_ptr<int64_t>());
     }
     ++*state.iterations.data_ptr<int64_t>();
@@ -264,7 +263,7 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
 
 void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scale) {
   torch::NoGradGuard no_grad;
-  const std::vector<double> clipped = clipping(
+  find_clipping(
       train_op, [&](size_t p) { return parameters_[p].variable->value().grad(); }, scale);
   for (size_t p = 0; p < parameters_.size(); ++p) {
     const Parameter& parameter = parameters_[p];
@@ -272,7 +271,7 @@ void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scal
     if (!gradient.defined()) continue;
     optim::Segment& segment = segments_[p];
     segment.gradient = gradient.contiguous().view({-1});
-    segment.gradient_scale = scale * clipped[static_cast<size_t>(parameter.optimizer)];
+    segment.gradient_scale = scale * clipping_[static_cast<size_t>(parameter.optimizer)];
     rule_of(train_op, parameter.optimizer)
         .rule()
         .update(

@@ -76,12 +76,10 @@ class FlatParameters {
   void assign(VariableTable& table, const optim::TrainOp& train_op);
   void lay_out(const Allocate& allocate);
   const optim::Optimizer& rule_of(const optim::TrainOp& train_op, int optimizer) const;
-  // What the gradients of each optimizer are multiplied by, so that their global norm is not above
-  // its bound; `gradient_of(p)` gives that of parameter p, undefined when it has none, and `scale`
-  // belongs to it. Throws NonFinite.
-  std::vector<double> clipping(const optim::TrainOp& train_op,
-                               const std::function<Tensor(size_t)>& gradient_of,
-                               double scale) const;
+  // Sets clipping_; `gradient_of(p)` gives the gradient of parameter p, undefined when it has none,
+  // and `scale` belongs to it. Throws NonFinite.
+  template <typename GradientOf>
+  void find_clipping(const optim::TrainOp& train_op, GradientOf gradient_of, double scale);
   // The weights and slots of elements [begin, end) of a buffer, without a gradient.
   optim::Segment segment(const OptimizerState& state, int buffer, int64_t begin, int64_t end) const;
 
@@ -91,6 +89,8 @@ class FlatParameters {
   std::vector<int> optimizer_of_entry_;
   std::vector<std::vector<int>> entry_parameters_;
   std::vector<optim::Segment> segments_;  // [parameter]
+  // [optimizer]: what its gradients are multiplied by, so that their global norm is within bounds.
+  std::vector<double> clipping_;
 };
 
 }  // namespace muster::inline v0_1::distribute

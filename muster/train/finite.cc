@@ -82,8 +82,8 @@ NonFiniteCause explain_non_finite(const Features& features, const Labels& labels
   if (auto found = find_non_finite("the loss", loss))
     return {*found + "; inputs and variables are finite", hint};
   return {
-      "inputs, variables and loss of this worker are finite: the number came from another "
-      "worker",
+      "inputs, variables and loss of this replica are finite: the number came from its gradients "
+      "or from another replica",
       hint};
 }
 

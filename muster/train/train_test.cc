@@ -216,7 +216,7 @@ TEST(FiniteTest, ExplainsWhereItCameFrom) {
   EXPECT_THAT(explain_non_finite(fine, Labels(), good, loss).text,
               HasSubstr("the loss holds nan (element 0 of float32[]); inputs and variables"));
   EXPECT_THAT(explain_non_finite(fine, Labels(), good, torch::ones({})).text,
-              HasSubstr("from another worker"));
+              HasSubstr("from another replica"));
 }
 
 // --- reports -------------------------------------------------------------------------------------

@@ -84,15 +84,7 @@ class Run {
     loop(feed, &result);
     result.global_step = step_;
     result.steps = step_ - start_step;
-    if (session_.local_replica() != 0) {
-      // the first says it
-    } else if (result.steps == 0) {
-      log::warning(fmt::format("no step was made: at step {} the input is used up", step_));
-    } else if (result.end_of_input && last_step_ >= 0) {
-      log::warning(
-          fmt::format("the input was used up at step {}, before step {}: repeat() it to go on",
-                      step_, last_step_));
-    }
+    if (session_.local_replica() == 0) warn_of_short_input(result);
     for (const auto& hook : hooks_) hook->end(step_);
     if (options_.trace && session_.is_chief()) log::info(trace_.report());
     if (options_.at_end) options_.at_end(step_, result.steps > 0, session_);
@@ -115,6 +107,16 @@ class Run {
     const std::string mine = session_.is_chief() ? std::to_string(step_) : "";
     for (const std::string& step : session_.gather_text("start_step", mine)) {
       if (!step.empty()) step_ = std::stoll(step);
+    }
+  }
+
+  void warn_of_short_input(const TrainResult& result) const {
+    if (result.steps == 0) {
+      log::warning(fmt::format("no step was made: at step {} the input is used up", step_));
+    } else if (result.end_of_input && last_step_ >= 0) {
+      log::warning(
+          fmt::format("the input was used up at step {}, before step {}: repeat() it to go on",
+                      step_, last_step_));
     }
   }
 
@@ -340,10 +342,9 @@ class Run {
     timer.saved(step_);
     trace_.lap(StepTrace::kSaving);
     if (notify && options_.after_save) {
-      // Alone while the others wait, it may have all threads.
-      const int threads = num_threads();
       options_.after_save(step_, prefix, session_);
-      if (num_threads() != threads) set_threads(threads);
+      // An evaluation takes all threads for itself.
+      if (num_threads() != threads_) set_threads(threads_);
     }
     session_.report(Phase::kTraining, step_);
     trace_.lap(StepTrace::kEvaluating);
@@ -359,6 +360,7 @@ class Run {
   ModelContext context_;
   std::vector<std::shared_ptr<Hook>> hooks_;
   StepTrace trace_;
+  const int threads_ = num_threads();                // this replica's
   std::optional<CheckpointManager::Loaded> loaded_;  // on the chief, until it is restored
   const DirectoryLock* lock_ = nullptr;
   bool restored_ = false;
@@ -386,40 +388,39 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
                           CheckpointManager& checkpoints, const std::function<void()>& failing) {
   Run run(model_fn, options, session, checkpoints);
   const bool saves = options.save_checkpoints_steps || options.save_checkpoints_secs;
-  try {
-    try {
-      // In the group already, so that the others learn why it ends.
-      std::optional<DirectoryLock> lock;
-      if (saves && session.is_chief()) {
-        checkpoints.ensure_writable();
-        // A file system of another kind locks in its own way, or not.
-        if (options.fs == nullptr) {
-          const std::string_view directory = options.model_dir;
-          const bool uri = directory.starts_with("file://");
-          lock.emplace(std::string(directory.substr(uri ? 7 : 0)), std::chrono::seconds(10),
-                       [] { return stop_signal() != 0; });
-          run.hold(*lock);
-        }
-      }
-      return run(input_fn);
-    } catch (...) {
-      failing();
-      throw;
-    }
-  } catch (const Error& error) {
+  const auto fail = [&](const Error& error) {
+    failing();
     session.fail(error);
+  };
+  try {
+    // In the group already, so that the others learn why it ends.
+    std::optional<DirectoryLock> lock;
+    if (saves && session.is_chief()) {
+      checkpoints.ensure_writable();
+      // A file system of another kind locks in its own way, or not.
+      if (options.fs == nullptr) {
+        const std::string_view directory = options.model_dir;
+        const bool uri = directory.starts_with("file://");
+        lock.emplace(std::string(directory.substr(uri ? 7 : 0)), std::chrono::seconds(10),
+                     [] { return stop_signal() != 0; });
+        run.hold(*lock);
+      }
+    }
+    return run(input_fn);
+  } catch (const Error& error) {
+    fail(error);
     const Error end = as_stop(error);
     if (end.kind() != ErrorKind::kPeerLost) throw end;
     throw end.with_detail(fmt::format("this task is at step {}", run.step()));
   } catch (const c10::Error& error) {
     const Error converted = internal_error(error.what_without_backtrace());
-    session.fail(converted);
+    fail(converted);
     throw converted;
   } catch (const std::exception& error) {
-    session.fail(foreign_error(error));
+    fail(foreign_error(error));
     throw;
   } catch (...) {
-    session.fail(unknown_error());
+    fail(unknown_error());
     throw;
   }
 }
