@@ -27,7 +27,8 @@ void expect_example_works(const Error& error) {
   const std::string example = hint.substr(begin, hint.find('\'', begin) - begin);
   TfConfig config = parse_tf_config(example);
   EXPECT_NO_THROW(check_addresses(config)) << example;
-  EXPECT_NO_THROW(read_run_config(config)) << example;
+  const bool worker_leads = !config.cluster.has_job("chief") && !config.cluster.has_job("master");
+  EXPECT_NO_THROW(read_run_config(config, {}, worker_leads)) << example;
 }
 
 // --- values taken from the golden cases; they come with the data, not with the sources ---
@@ -219,6 +220,35 @@ TEST(TfConfig, BadTextIsQuotedWithItsPlace) {
     for (const std::string& part : c.says) EXPECT_THAT(error.message(), HasSubstr(part));
     expect_example_works(error);
   }
+}
+
+TEST(TfConfig, HintsCorrectTheUsersOwnText) {
+  const auto hint = [](const std::string& text) {
+    return error_of([&] { check_addresses(parse_tf_config(text)); }).hint();
+  };
+  const std::string task = R"("task":{"type":"worker","index":1})";
+  const auto cluster = [&](const std::string& workers) {
+    return R"({"cluster":{"worker":)" + workers + "}," + task + "}";
+  };
+  EXPECT_THAT(
+      hint(R"({"cluster":{"worker":["a:1","b:1"]},"task":{"type":"worker","index":"one"}})"),
+      HasSubstr(R"({"cluster":{"worker":["a:1","b:1"]},"task":{"type":"worker","index":0}})"));
+  for (const auto& [given, meant] : std::vector<std::pair<std::string, std::string>>{
+           {R"("a:1, b:1")", R"(["a:1","b:1"])"},
+           {R"([2222,2223])", R"(["localhost:2222","localhost:2223"])"},
+           {R"(["a:1","http://b:7/x"])", R"(["a:1","b:7"])"},
+           {R"(["a:1","b"])", R"(["a:1","b:2222"])"},
+           {R"(["a:1","b:99999"])", R"(["a:1","b:2222"])"},
+           {R"(["a:1","::1"])", R"(["a:1","[::1]:2222"])"},
+           {R"(["a:1","a:1","a:1"])", R"(["a:1","a:2","a:3"])"},
+           {R"(["a:1",""])", R"(["a:1","worker1:2222"])"},
+           {R"(["a","a"])", R"(["a:2222","a:2223"])"}}) {
+    EXPECT_THAT(hint(cluster(given)), HasSubstr("TF_CONFIG='" + cluster(meant) + "'")) << given;
+  }
+  // Two mistakes at once.
+  EXPECT_THAT(
+      hint(R"({"Cluster":{"worker":"a:1,a:1"},"task":{"type":"worker","index":4}})"),
+      HasSubstr(R"({"cluster":{"worker":["a:1","a:2"]},"task":{"type":"worker","index":0}})"));
 }
 
 TEST(TfConfig, AddressesAreChecked) {

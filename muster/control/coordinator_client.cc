@@ -66,8 +66,10 @@ struct CoordinatorClient::Impl {
   void join_group() {
     const auto start = Steady::now();
     double next_report = options.report_every / 2;
+    const bool itself = options.task == options.coordinator_task;
     const std::string chief =
-        fmt::format("{} at {}", plan::readable_task(options.coordinator_task), options.address);
+        fmt::format("{} at {}", itself ? "itself" : plan::readable_task(options.coordinator_task),
+                    options.address);
     for (;;) {
       const double left = options.join_deadline - since(start);
       const double wait =
@@ -103,8 +105,10 @@ struct CoordinatorClient::Impl {
         throw Error(ErrorKind::kTimeout,
                     fmt::format("{} waited {:.0f} s for the group to form; still missing: {}",
                                 plan::readable_task(options.task), since(start), missing),
-                    "start the missing task, and check that its address in TF_CONFIG can be "
-                    "reached from here");
+                    itself && !reply.ok()
+                        ? "give this task an address in TF_CONFIG that it can reach too"
+                        : "start the missing task, and check that its address in TF_CONFIG can be "
+                          "reached from here");
       }
       if (since(start) >= next_report) {
         next_report = since(start) + options.report_every;

@@ -221,6 +221,15 @@ TEST(Coordinator, AMissingChiefIsNamed) {
   EXPECT_THAT(error.message(), HasSubstr("chief at " + options.address));
 }
 
+TEST(Coordinator, AChiefThatCannotReachItsOwnAddressSaysSo) {
+  JoinOptions options = join_options(fmt::format("nohost.invalid:{}", free_port()), 0, 2);
+  options.join_deadline = 0.5;
+  Error error = error_of([&] { CoordinatorClient::join(options); });
+  EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+  EXPECT_THAT(error.message(), HasSubstr("still missing: itself at " + options.address));
+  EXPECT_THAT(error.hint(), HasSubstr("give this task an address in TF_CONFIG that it can reach"));
+}
+
 TEST(Coordinator, WorkersMayStartBeforeTheChief) {
   const int port = free_port();
   const std::string address = fmt::format("127.0.0.1:{}", port);
