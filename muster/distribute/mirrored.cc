@@ -46,7 +46,7 @@ class MirroredSession : public SyncSession {
   std::vector<std::string> gather_text(const std::string& name, const std::string& text) override {
     return group_->exchange(replica_id(), "gather " + name, text);
   }
-  void report(Phase, int64_t) override {}
+  void report(Phase phase, int64_t step) override { group_->report(replica_id(), phase, step); }
   void barrier(const std::string& name) override {
     group_->exchange(replica_id(), "barrier " + name, "");
   }
@@ -132,6 +132,11 @@ class Mirrored : public Strategy {
                       "than 0",
                       options.timeout_seconds));
     }
+    if (!(options.progress_timeout_seconds > 0)) {
+      throw invalid_argument(
+          fmt::format("MirroredOptions.progress_timeout_seconds is {}; it must be more than 0",
+                      options.progress_timeout_seconds));
+    }
   }
 
   std::string_view name() const override { return "Mirrored"; }
@@ -147,7 +152,8 @@ class Mirrored : public Strategy {
           "TF_CONFIG");
     }
     if (options_.replicas == 1) return one_device()->start_replicas(start);
-    const auto group = std::make_shared<LocalGroup>(options_.replicas);
+    const auto group =
+        std::make_shared<LocalGroup>(options_.replicas, options_.progress_timeout_seconds);
     auto communicators =
         make_thread_communicators({.size = options_.replicas,
                                    .timeout = std::chrono::milliseconds(

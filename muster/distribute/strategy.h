@@ -52,6 +52,9 @@ struct MirroredOptions {
   int replicas = 2;                          // threads of this process that train in step
   int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
   double timeout_seconds = 1800;             // after which one collective gives up
+  // A replica that keeps the others at a save, an evaluation or the end without a new step for so
+  // long counts as stuck; in a collective, timeout_seconds counts.
+  double progress_timeout_seconds = 300;
 };
 // Several replicas in one process, each a thread with variables of its own that are equal on all:
 // gradients are summed, every replica makes the same update. The model function is called by all of

@@ -1,7 +1,11 @@
 #include "muster/train/replica_threads.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <future>
 #include <memory>
@@ -10,17 +14,72 @@
 #include <thread>
 #include <vector>
 
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1 {
+namespace {
 
-void run_replicas(size_t count, const ReplicaFn& run) {
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return known.message();
+  } catch (const std::exception& foreign) {
+    return foreign_error(foreign).message();
+  } catch (...) {
+    return unknown_error().message();
+  }
+}
+
+// Which replicas are through.
+class Ends {
+ public:
+  Ends(size_t count, std::chrono::duration<double> patience)
+      : patience_(patience), ended_(count, false) {}
+
+  void add(size_t replica) {
+    const std::lock_guard lock(mutex_);
+    ended_[replica] = true;
+    changed_.notify_all();
+  }
+
+  // Waits for all, and names from time to time those that `failure` of replica `first` has not
+  // ended yet.
+  void wait(size_t first, const std::exception_ptr& failure) {
+    std::unique_lock lock(mutex_);
+    std::chrono::duration<double> waited(0);
+    const auto all = [&] { return std::find(ended_.begin(), ended_.end(), false) == ended_.end(); };
+    for (auto next = patience_; !changed_.wait_for(lock, next, all); next *= 2) {
+      waited += next;
+      std::vector<std::string> missing;
+      for (size_t replica = 0; replica < ended_.size(); ++replica) {
+        if (!ended_[replica]) missing.push_back(std::to_string(replica));
+      }
+      log::warning(fmt::format("replica {} failed ({}); not ended {:.1f} s later: replica {}",
+                               first, text_of(failure), waited.count(), join(missing, ", ")));
+    }
+  }
+
+ private:
+  const std::chrono::duration<double> patience_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> ended_;
+};
+
+}  // namespace
+
+void run_replicas(size_t count, const ReplicaFn& run, std::chrono::duration<double> patience) {
   const int threads = num_threads();
   set_threads(std::max(1, threads / static_cast<int>(count)));
   std::atomic<size_t> failures{0};
   // By replica: how many failed before it, and with what.
   std::vector<size_t> order(count, count);
   std::vector<std::exception_ptr> errors(count);
+  Ends ends(count, patience);
   const auto work = [&](size_t replica) {
     const auto failing = [&] {
       if (order[replica] == count) order[replica] = failures++;
@@ -32,6 +91,8 @@ void run_replicas(size_t count, const ReplicaFn& run) {
       failing();
       errors[replica] = std::current_exception();
     }
+    ends.add(replica);
+    if (order[replica] == 0) ends.wait(replica, errors[replica]);
   };
   // None begins before all exist: they would wait for one that cannot be made.
   std::promise<bool> go;

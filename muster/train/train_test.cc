@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
@@ -17,6 +18,7 @@
 #include "muster/train/finite.h"
 #include "muster/train/model_context.h"
 #include "muster/train/progress_line.h"
+#include "muster/train/replica_threads.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/step_trace.h"
 #include "muster/train/stop_signal.h"
@@ -217,6 +219,29 @@ TEST(FiniteTest, ExplainsWhereItCameFrom) {
               HasSubstr("the loss holds nan (element 0 of float32[]); inputs and variables"));
   EXPECT_THAT(explain_non_finite(fine, Labels(), good, torch::ones({})).text,
               HasSubstr("from another replica"));
+}
+
+// --- replicas in threads ---
+
+TEST(ReplicaThreadsTest, OnesThatDoNotEndAfterAFailureAreNamed) {
+  ::testing::internal::CaptureStderr();
+  const Error error = error_of([&] {
+    run_replicas(
+        3,
+        [&](size_t replica, const std::function<void()>& failing) {
+          if (replica == 2) return;
+          if (replica == 0) {  // does not hear of it for a while
+            std::this_thread::sleep_for(std::chrono::milliseconds(500));
+            return;
+          }
+          failing();
+          throw invalid_argument("no such column");
+        },
+        std::chrono::milliseconds(100));
+  });
+  EXPECT_EQ(error.message(), "no such column");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("replica 1 failed (no such column); not ended 0.1 s later: replica 0"));
 }
 
 // --- reports -------------------------------------------------------------------------------------

@@ -2,9 +2,46 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace muster::inline v0_1::distribute {
+namespace {
+
+using plan::Phase;
+
+}  // namespace
+
+LocalGroup::LocalGroup(int size, double progress_timeout)
+    : progress_timeout_(progress_timeout),
+      texts_(static_cast<size_t>(size)),
+      members_(static_cast<size_t>(size)) {
+  for (Member& member : members_) member.last_progress = Clock::now();
+}
+
+void LocalGroup::report(int replica, Phase phase, int64_t step) {
+  std::lock_guard lock(mutex_);
+  Member& member = members_[static_cast<size_t>(replica)];
+  member.phase = phase;
+  member.step = step;
+  member.last_progress = Clock::now();
+}
+
+std::optional<int> LocalGroup::find_stuck(Clock::time_point opened) {
+  const auto now = Clock::now();
+  for (const Member& member : members_) {
+    if (member.arrived || member.phase == Phase::kTraining) continue;
+    last_busy_ = now;
+    return std::nullopt;
+  }
+  for (size_t replica = 0; replica < members_.size(); ++replica) {
+    const Member& member = members_[replica];
+    if (member.arrived) continue;
+    if (now - std::max({member.last_progress, opened, last_busy_}) > progress_timeout_)
+      return static_cast<int>(replica);
+  }
+  return std::nullopt;
+}
 
 std::vector<std::string> LocalGroup::exchange(int replica, const std::string& what,
                                               std::string text) {
@@ -27,11 +64,29 @@ std::vector<std::string> LocalGroup::exchange(int replica, const std::string& wh
     // Nobody can complete the next meeting before all have taken this one's result and come again.
     result_ = std::exchange(texts_, std::vector<std::string>(texts_.size()));
     arrived_ = 0;
+    for (Member& member : members_) member.arrived = false;
     ++meeting_;
     changed_.notify_all();
     return result_;
   }
-  changed_.wait(lock, [&] { return meeting_ != meeting || failure_; });
+  members_[static_cast<size_t>(replica)].arrived = true;
+  const auto opened = Clock::now();
+  const auto look =
+      std::min<std::chrono::duration<double>>(progress_timeout_ / 4, std::chrono::seconds(1));
+  while (!changed_.wait_for(lock, look, [&] { return meeting_ != meeting || failure_; })) {
+    const auto stuck = find_stuck(opened);
+    if (!stuck) continue;
+    const Error error(
+        ErrorKind::kTimeout,
+        fmt::format("no progress for {:.1f} s after step {} while replica {} waited at '{}'",
+                    progress_timeout_.count(), members_[static_cast<size_t>(*stuck)].step, replica,
+                    what),
+        "see what its model function, its input or a hook waits for; "
+        "MirroredOptions.progress_timeout_seconds is the patience");
+    lock.unlock();
+    fail(*stuck, error);
+    lock.lock();
+  }
   if (meeting_ == meeting) throw *failure_;
   return result_;
 }

@@ -2,6 +2,7 @@
 // which of them failed first. Thread safety: all calls from any thread.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -10,16 +11,21 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/plan/coordinator_state.h"
 
 namespace muster::inline v0_1::distribute {
 
 class LocalGroup {
  public:
-  explicit LocalGroup(int size) : texts_(static_cast<size_t>(size)) {}
+  // `progress_timeout`: seconds without a step after which a replica that others wait for counts as
+  // stuck.
+  LocalGroup(int size, double progress_timeout);
 
-  // Returns everybody's text by replica, when all have come. Waits as long as the others are
-  // running: they are threads of this process, which end with fail() or leave(). Throws what the
-  // first to fail failed with; InvalidArgument when replicas come for different things.
+  // What the replica does; while one builds, saves or evaluates, none counts as stuck.
+  void report(int replica, plan::Phase phase, int64_t step);
+  // Returns everybody's text by replica, when all have come. Throws what the first to fail failed
+  // with; Timeout naming a replica that is stuck; InvalidArgument when replicas come for different
+  // things.
   std::vector<std::string> exchange(int replica, const std::string& what, std::string text);
 
   // The replica cannot go on; only the first failure counts, and ends the wait of the others.
@@ -32,11 +38,24 @@ class LocalGroup {
   void on_failure(std::function<void(const Error& error)> callback);
 
  private:
+  using Clock = std::chrono::steady_clock;
+  struct Member {
+    plan::Phase phase = plan::Phase::kBuilding;
+    int64_t step = 0;
+    Clock::time_point last_progress;
+    bool arrived = false;
+  };
+  // The replica the others have waited for too long, since the meeting `opened`.
+  std::optional<int> find_stuck(Clock::time_point opened);
+
+  const std::chrono::duration<double> progress_timeout_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> texts_;  // of the meeting under way
   std::string what_;                // they meet for
   int first_ = -1;                  // who came first
+  std::vector<Member> members_;     // by replica
+  Clock::time_point last_busy_;     // when one was seen to build, save or evaluate
   size_t arrived_ = 0;
   uint64_t meeting_ = 0;             // completed
   std::vector<std::string> result_;  // of the last one

@@ -1,0 +1,57 @@
+#include "muster/distribute/internal/local_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "muster/base/error_of.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using plan::Phase;
+using testing::ElementsAre;
+
+TEST(LocalGroupTest, TextsAreExchangedMeetingByMeeting) {
+  LocalGroup group(2, /*progress_timeout=*/60);
+  auto other = std::async(std::launch::async, [&] {
+    group.exchange(1, "first", "b");
+    return group.exchange(1, "second", "d");
+  });
+  EXPECT_THAT(group.exchange(0, "first", "a"), ElementsAre("a", "b"));
+  EXPECT_THAT(group.exchange(0, "second", "c"), ElementsAre("c", "d"));
+  EXPECT_THAT(other.get(), ElementsAre("c", "d"));
+}
+
+TEST(LocalGroupTest, AReplicaThatDoesNotComeIsNamedToAll) {
+  LocalGroup group(3, /*progress_timeout=*/0.1);
+  for (int replica : {0, 1, 2}) group.report(replica, Phase::kTraining, 7);
+  const auto wait = [&](int replica) {
+    return error_of([&] { group.exchange(replica, "barrier save", ""); });
+  };
+  auto third = std::async(std::launch::async, wait, 2);
+  for (const Error& error : {wait(0), third.get()}) {
+    EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+    EXPECT_THAT(error.message(),
+                testing::MatchesRegex("replica 1: no progress for 0.1 s after step 7 while replica "
+                                      "[02] waited at 'barrier save'"));
+  }
+  // Late is too late.
+  EXPECT_EQ(wait(1).kind(), ErrorKind::kTimeout);
+}
+
+TEST(LocalGroupTest, AReplicaThatEvaluatesIsWaitedFor) {
+  LocalGroup group(2, /*progress_timeout=*/0.1);
+  group.report(0, Phase::kTraining, 7);
+  group.report(1, Phase::kEvaluating, 7);
+  auto first = std::async(std::launch::async, [&] { return group.exchange(0, "saved", "a"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // an evaluation
+  group.report(1, Phase::kTraining, 7);
+  EXPECT_THAT(group.exchange(1, "saved", "b"), ElementsAre("a", "b"));
+  EXPECT_THAT(first.get(), ElementsAre("a", "b"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::distribute
