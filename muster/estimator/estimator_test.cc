@@ -23,28 +23,18 @@ using nlohmann::json;
 using ::testing::Contains;
 using testing::examples;
 using ::testing::HasSubstr;
+using testing::latest;
+using testing::quiet_config;
 using testing::same_bits;
 using testing::two_layers;
-
-RunConfig quiet(const std::string& model_dir) {
-  return {.model_dir = model_dir,
-          .save_checkpoints_steps = 10,
-          .log_step_count_steps = 1000,
-          .progress_line = false,
-          .environment = Environment()};
-}
 
 InputFn input(int64_t rows, int64_t batch, int64_t epochs = -1) {
   return [=] { return examples(rows).shuffle(rows).repeat(epochs).batch(batch); };
 }
 
-Checkpoint latest(const std::string& model_dir) {
-  return CheckpointManager(model_dir).load_latest()->checkpoint;
-}
-
 TEST(EstimatorTest, TrainsAndTheLossFalls) {
   TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"), {{"optimizer", "adam"}});
+  Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "adam"}});
   const EvalResult before = estimator.evaluate(input(200, 50, 1));
   const TrainResult trained = estimator.train(input(200, 20), {.max_steps = 200});
   EXPECT_EQ(trained.global_step, 200);
@@ -56,7 +46,7 @@ TEST(EstimatorTest, TrainsAndTheLossFalls) {
 
 TEST(EstimatorTest, StepsAreRelativeAndMaxStepsAbsolute) {
   TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"));
+  Estimator estimator(two_layers, quiet_config(directory / "m"));
   EXPECT_EQ(estimator.train(input(64, 8), {.steps = 10}).global_step, 10);
   EXPECT_EQ(estimator.train(input(64, 8), {.steps = 10}).global_step, 20);
   EXPECT_EQ(estimator.train(input(64, 8), {.max_steps = 25}).steps, 5);
@@ -67,7 +57,7 @@ TEST(EstimatorTest, StepsAreRelativeAndMaxStepsAbsolute) {
 
 TEST(EstimatorTest, TheEndOfTheInputEndsTraining) {
   TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"));
+  Estimator estimator(two_layers, quiet_config(directory / "m"));
   const TrainResult result = estimator.train(input(25, 10, 2), {.max_steps = 1000});
   EXPECT_TRUE(result.end_of_input);
   EXPECT_EQ(result.global_step, 5);  // 50 examples in batches of 10
@@ -76,7 +66,7 @@ TEST(EstimatorTest, TheEndOfTheInputEndsTraining) {
 
 TEST(EstimatorTest, SavesAtTheStartEveryNStepsAndAtTheEnd) {
   TempDirectory directory;
-  RunConfig config = quiet(directory / "m");
+  RunConfig config = quiet_config(directory / "m");
   config.keep_checkpoint_max = 0;
   Estimator estimator(two_layers, config);
   estimator.train(input(64, 8), {.max_steps = 22});
@@ -93,12 +83,12 @@ class ResumeTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(ResumeTest, IsExactMidEpoch) {
   TempDirectory directory;
   const json params{{"optimizer", GetParam()}, {"dropout", 0.3}};
-  Estimator whole(two_layers, quiet(directory / "whole"), params);
+  Estimator whole(two_layers, quiet_config(directory / "whole"), params);
   whole.train(input(50, 7), {.max_steps = 23});
   for (int64_t stop : {3, 10, 17}) {
     const std::string model_dir = directory / ("parts" + std::to_string(stop));
     for (int64_t end : {stop, int64_t{23}}) {
-      Estimator part(two_layers, quiet(model_dir), params);
+      Estimator part(two_layers, quiet_config(model_dir), params);
       part.train(input(50, 7), {.max_steps = end});
     }
     EXPECT_TRUE(same_bits(latest(model_dir), latest(directory / "whole")))
@@ -120,7 +110,7 @@ TEST(EstimatorTest, EachExampleOncePerEpochAcrossRestarts) {
     return two_layers(features, labels, mode, context);
   };
   for (int64_t end : {2, 3, 8, 12}) {
-    Estimator estimator(recording, quiet(directory / "m"));
+    Estimator estimator(recording, quiet_config(directory / "m"));
     estimator.train(input(30, 5), {.max_steps = end});
   }
   ASSERT_EQ(seen.size(), 60u);
@@ -137,20 +127,20 @@ TEST(EstimatorTest, TheCheckpointBeforeTheFirstStepLosesNoBatch) {
     void after_step(const StepInfo&) override { throw internal_error("the power went"); }
   };
   const Error error = error_of([&] {
-    Estimator(two_layers, quiet(directory / "m"))
+    Estimator(two_layers, quiet_config(directory / "m"))
         .train(input(50, 7), {.max_steps = 12, .hooks = {std::make_shared<FailAtOnce>()}});
   });
   EXPECT_EQ(error.message(), "the power went");
   EXPECT_EQ(latest(directory / "m").global_step, 0);
-  Estimator(two_layers, quiet(directory / "m")).train(input(50, 7), {.max_steps = 12});
-  Estimator(two_layers, quiet(directory / "whole")).train(input(50, 7), {.max_steps = 12});
+  Estimator(two_layers, quiet_config(directory / "m")).train(input(50, 7), {.max_steps = 12});
+  Estimator(two_layers, quiet_config(directory / "whole")).train(input(50, 7), {.max_steps = 12});
   EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "whole")));
 }
 
 TEST(EstimatorTest, TheSameSeedGivesTheSameBitsAnotherSeedOthers) {
   TempDirectory directory;
   for (const auto& [name, seed] : {std::pair{"a", 7u}, std::pair{"b", 7u}, std::pair{"c", 8u}}) {
-    RunConfig config = quiet(directory / name);
+    RunConfig config = quiet_config(directory / name);
     config.random_seed = seed;
     Estimator(two_layers, config).train(input(50, 7), {.max_steps = 12});
   }
@@ -158,154 +148,10 @@ TEST(EstimatorTest, TheSameSeedGivesTheSameBitsAnotherSeedOthers) {
   EXPECT_FALSE(same_bits(latest(directory / "a"), latest(directory / "c")));
 }
 
-// --- numbers against a computation of its own: loops in double, no library ---
-
-struct PlainModel {
-  // [in][out], row-major; parameters and, of the same form, gradients and slots.
-  using Numbers = std::map<std::string, std::vector<double>>;
-  static constexpr int64_t kHidden = 16, kClasses = 2;
-
-  // Mean cross-entropy over the rows, with its gradients.
-  static double gradients(const Numbers& w, const std::vector<std::vector<double>>& x,
-                          const std::vector<int64_t>& labels, Numbers* g) {
-    for (const auto& [name, values] : w) (*g)[name].assign(values.size(), 0);
-    double loss = 0;
-    const double share = 1.0 / static_cast<double>(x.size());
-    for (size_t r = 0; r < x.size(); ++r) {
-      std::vector<double> hidden(kHidden), logits(kClasses), dlogits(kClasses);
-      for (int64_t h = 0; h < kHidden; ++h) {
-        double sum = w.at("net/dense/bias")[h];
-        for (int64_t i = 0; i < testing::kFeatures; ++i)
-          sum += x[r][i] * w.at("net/dense/kernel")[i * kHidden + h];
-        hidden[h] = std::max(sum, 0.0);
-      }
-      double total = 0;
-      for (int64_t c = 0; c < kClasses; ++c) {
-        logits[c] = w.at("net/dense_1/bias")[c];
-        for (int64_t h = 0; h < kHidden; ++h)
-          logits[c] += hidden[h] * w.at("net/dense_1/kernel")[h * kClasses + c];
-        total += std::exp(logits[c]);
-      }
-      loss += share * (std::log(total) - logits[labels[r]]);
-      for (int64_t c = 0; c < kClasses; ++c) {
-        dlogits[c] = share * (std::exp(logits[c]) / total - (c == labels[r] ? 1 : 0));
-        (*g)["net/dense_1/bias"][c] += dlogits[c];
-      }
-      for (int64_t h = 0; h < kHidden; ++h) {
-        double dhidden = 0;
-        for (int64_t c = 0; c < kClasses; ++c) {
-          (*g)["net/dense_1/kernel"][h * kClasses + c] += hidden[h] * dlogits[c];
-          dhidden += w.at("net/dense_1/kernel")[h * kClasses + c] * dlogits[c];
-        }
-        if (hidden[h] <= 0) continue;
-        (*g)["net/dense/bias"][h] += dhidden;
-        for (int64_t i = 0; i < testing::kFeatures; ++i)
-          (*g)["net/dense/kernel"][i * kHidden + h] += x[r][i] * dhidden;
-      }
-    }
-    return loss;
-  }
-};
-
-struct NumericsCase {
-  std::string optimizer;
-  DType dtype;
-  double tolerance;  // relative to the largest weight
-};
-
-class NumericsTest : public ::testing::TestWithParam<NumericsCase> {};
-
-TEST_P(NumericsTest, FiveStepsEqualAPlainComputationInDouble) {
-  TempDirectory directory;
-  constexpr int64_t kRows = 40, kBatch = 8, kSteps = 5;
-  class Losses : public Hook {
-   public:
-    void after_step(const StepInfo& info) override { all.push_back(info.loss); }
-    std::vector<double> all;
-  };
-  const auto losses = std::make_shared<Losses>();
-  RunConfig config = quiet(directory / "m");
-  config.keep_checkpoint_max = 0;
-  const auto& [optimizer, dtype, tolerance] = GetParam();
-  const ModelFn model = [dtype = dtype](const Features& features, const Labels& labels, Mode mode,
-                                        ModelContext& context) {
-    const Features converted(Element::dict({{"x", features["x"].to(dtype)}}));
-    return two_layers(converted, labels, mode, context);
-  };
-  Estimator estimator(model, config, {{"optimizer", optimizer}});
-  estimator.train([] { return examples(kRows).batch(kBatch); },
-                  {.max_steps = kSteps, .hooks = {losses}});
-  const Checkpoint start = CheckpointManager(directory / "m").load(directory / "m/model.ckpt-0");
-  const Checkpoint end = latest(directory / "m");
-
-  PlainModel::Numbers w, g, first, second;
-  for (const char* name :
-       {"net/dense/kernel", "net/dense/bias", "net/dense_1/kernel", "net/dense_1/bias"}) {
-    const Tensor flat = start.tensors.at(name).to(kFloat64).reshape({-1});
-    w[name].assign(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
-    first[name].assign(w[name].size(), 0);
-    second[name].assign(w[name].size(), 0);
-  }
-  const auto data = examples(kRows).batch(kRows).iterator();
-  Element all;
-  ASSERT_TRUE(data->next(&all));
-  const Batch batch = to_batch(all);
-  for (int64_t step = 0; step < kSteps; ++step) {
-    std::vector<std::vector<double>> x;
-    std::vector<int64_t> labels;
-    for (int64_t r = step * kBatch; r < (step + 1) * kBatch; ++r) {
-      x.emplace_back();
-      for (int64_t i = 0; i < testing::kFeatures; ++i)
-        x.back().push_back(batch.features["x"][r][i].item<double>());
-      labels.push_back(batch.labels.tensor()[r].item<int64_t>());
-    }
-    const double loss = PlainModel::gradients(w, x, labels, &g);
-    EXPECT_NEAR(losses->all.at(size_t(step)), loss, tolerance * loss);
-    const double t = static_cast<double>(step + 1);
-    for (auto& [name, values] : w) {
-      for (size_t i = 0; i < values.size(); ++i) {
-        double &m = first[name][i], &v = second[name][i];
-        const double gradient = g[name][i];
-        if (optimizer == "adam") {
-          m = 0.9 * m + 0.1 * gradient;
-          v = 0.999 * v + 0.001 * gradient * gradient;
-          const double rate = 0.01 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
-          values[i] -= rate * m / (std::sqrt(v) + 1e-7);
-        } else if (optimizer == "momentum") {
-          m = 0.9 * m - 0.05 * gradient;
-          values[i] += m;
-        } else {
-          values[i] -= 0.1 * gradient;
-        }
-      }
-    }
-  }
-  double largest = 0;
-  for (const auto& [name, values] : w) {
-    for (double value : values) largest = std::max(largest, std::abs(value));
-  }
-  for (const auto& [name, values] : w) {
-    const Tensor expected = torch::tensor(values, kFloat64);
-    const Tensor trained = end.tensors.at(name).to(kFloat64).reshape({-1});
-    EXPECT_EQ(end.tensors.at(name).scalar_type(), dtype);
-    EXPECT_LT((trained - expected).abs().max().item<double>(), tolerance * largest) << name;
-    EXPECT_GT((trained - start.tensors.at(name).reshape({-1})).abs().max().item<double>(), 1e-3);
-  }
-}
-// In float32 Adam shows rounding most: it divides by the size of gradients that nearly cancel.
-INSTANTIATE_TEST_SUITE_P(Optimizers, NumericsTest,
-                         ::testing::Values(NumericsCase{"sgd", kFloat32, 1e-6},
-                                           NumericsCase{"momentum", kFloat32, 1e-6},
-                                           NumericsCase{"adam", kFloat32, 1e-5},
-                                           NumericsCase{"sgd", kFloat64, 1e-12},
-                                           NumericsCase{"momentum", kFloat64, 1e-12},
-                                           NumericsCase{"adam", kFloat64, 1e-12}));
-
-// Two Estimators in two threads do not disturb each other: each gets the bits it gets alone.
 TEST(EstimatorTest, TwoThreadsTwoEstimators) {
   TempDirectory directory;
   const auto run = [&](const std::string& model_dir, uint64_t seed) {
-    RunConfig config = quiet(directory / model_dir);
+    RunConfig config = quiet_config(directory / model_dir);
     config.random_seed = seed;
     Estimator estimator(two_layers, config, {{"optimizer", "adam"}, {"dropout", 0.2}});
     train_and_evaluate(estimator, {.input_fn = input(50, 7), .max_steps = 40},
@@ -327,7 +173,7 @@ size_t heap_in_use() { return mallinfo2().uordblks; }
 
 TEST(EstimatorTest, NothingPilesUpOverManyCalls) {
   TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"), {{"optimizer", "adam"}});
+  Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "adam"}});
   const auto round = [&] {
     estimator.train(input(40, 8), {.steps = 1});
     for (int i = 0; i < 20; ++i) estimator.evaluate(input(40, 8, 1));
@@ -339,17 +185,6 @@ TEST(EstimatorTest, NothingPilesUpOverManyCalls) {
   const size_t before = heap_in_use();
   for (int i = 0; i < 10; ++i) round();
   EXPECT_LT(heap_in_use(), before + 100'000);  // 500 bytes an evaluation would show
-}
-
-TEST(EstimatorTest, PredictionsSurviveAMoveOfTheEstimator) {
-  TempDirectory directory;
-  Estimator first(two_layers, quiet(directory / "m"));
-  Predictions predictions = first.predict([] { return examples(3).batch(2); });
-  const Estimator second = std::move(first);
-  Prediction prediction;
-  int64_t rows = 0;
-  while (predictions.next(&prediction)) ++rows;
-  EXPECT_EQ(rows, 3);
 }
 
 TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
@@ -377,7 +212,7 @@ TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
        "not supported: RunConfig.eval_distribute = MultiWorkerMirrored"},
   };
   for (const auto& [change, message] : cases) {
-    RunConfig config = quiet("m");
+    RunConfig config = quiet_config("m");
     change(config);
     const Error error = error_of([&] { Estimator estimator(two_layers, config); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
@@ -389,42 +224,9 @@ TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
               HasSubstr("JSON object"));
 }
 
-TEST(EstimatorTest, EvaluatingTouchesNoTrainingWeights) {
-  TempDirectory directory;
-  Estimator plain(two_layers, quiet(directory / "plain"));
-  plain.train(input(50, 5), {.max_steps = 30});
-  Estimator mixed(two_layers, quiet(directory / "mixed"));
-  train_and_evaluate(mixed, {.input_fn = input(50, 5), .max_steps = 30},
-                     {.input_fn = input(50, 25, 1)});
-  EXPECT_TRUE(same_bits(latest(directory / "plain"), latest(directory / "mixed")));
-}
-
-TEST(EstimatorTest, PredictGivesExamplesOrBatches) {
-  TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"));
-  estimator.train(input(50, 5), {.max_steps = 10});
-  int64_t examples_seen = 0;
-  Prediction prediction;
-  Predictions single =
-      estimator.predict([] { return examples(13).batch(5); }, {.predict_keys = {"class"}});
-  while (single.next(&prediction)) {
-    EXPECT_EQ(prediction.size(), 1u);
-    EXPECT_EQ(prediction.at("class").dim(), 0);
-    ++examples_seen;
-  }
-  EXPECT_EQ(examples_seen, 13);
-  Predictions batches =
-      estimator.predict([] { return examples(13).batch(5); }, {.yield_single_examples = false});
-  ASSERT_TRUE(batches.next(&prediction));
-  EXPECT_EQ(prediction.at("logits").size(0), 5);
-  Predictions unknown =
-      estimator.predict([] { return examples(13).batch(5); }, {.predict_keys = {"nothing"}});
-  EXPECT_THAT(error_of([&] { unknown.next(&prediction); }).what(), HasSubstr("class, logits"));
-}
-
 TEST(EstimatorTest, VariablesAreReadByName) {
   TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"), {{"optimizer", "momentum"}});
+  Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "momentum"}});
   EXPECT_EQ(error_of([&] { (void)estimator.get_variable_names(); }).kind(), ErrorKind::kNotFound);
   estimator.train(input(50, 5), {.max_steps = 3});
   EXPECT_THAT(estimator.get_variable_names(), Contains("net/dense/kernel"));
@@ -436,7 +238,7 @@ TEST(EstimatorTest, VariablesAreReadByName) {
 
 TEST(EstimatorTest, TensorBoardFindsLossRatesAndMetrics) {
   TempDirectory directory;
-  RunConfig config = quiet(directory / "m");
+  RunConfig config = quiet_config(directory / "m");
   config.save_summary_steps = 5;
   config.log_step_count_steps = 10;
   {
@@ -461,87 +263,9 @@ TEST(EstimatorTest, TensorBoardFindsLossRatesAndMetrics) {
 }
 
 // Metrics are filed under the checkpoint they are of, also when a newer one appears meanwhile.
-TEST(EstimatorTest, AnEvaluationNamesTheCheckpointItRead) {
-  TempDirectory directory;
-  Estimator(two_layers, quiet(directory / "m")).train(input(50, 5), {.max_steps = 10});
-  {
-    Estimator estimator(two_layers, quiet(directory / "m"));
-    const EvalResult result = estimator.evaluate([&] {
-      Estimator(two_layers, quiet(directory / "m")).train(input(50, 5), {.max_steps = 20});
-      return examples(20).batch(10);
-    });
-    EXPECT_EQ(result.at("global_step"), 10);
-  }
-  const auto files = formats::list_event_files(local_file_system(), directory / "m/eval").value();
-  ASSERT_EQ(files.size(), 1u);
-  std::vector<std::string> named;
-  for (const auto& event : formats::read_events(local_file_system(), files[0]).value().events) {
-    for (const auto& value : event.values) {
-      if (value.tag == "checkpoint_path") named.push_back(std::get<std::string>(value.value));
-    }
-  }
-  EXPECT_THAT(named, ::testing::ElementsAre(::testing::EndsWith("model.ckpt-10")));
-}
-
-TEST(TrainAndEvaluateTest, EvaluatesEverySaveAndTheEnd) {
-  TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"));
-  std::vector<int64_t> evaluated;
-  const InputFn eval_input = [&] {
-    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
-    return examples(20).batch(10);
-  };
-  const auto result = train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 22},
-                                         {.input_fn = eval_input});
-  EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 20, 22));
-  ASSERT_TRUE(result);
-  EXPECT_EQ(result->at("global_step"), 22);
-  // Again: nothing to train, but the checkpoint there is gets evaluated.
-  evaluated.clear();
-  const auto again = train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 22},
-                                        {.input_fn = eval_input});
-  EXPECT_THAT(evaluated, ::testing::ElementsAre(22));
-  EXPECT_EQ(again->at("loss"), result->at("loss"));
-}
-
-TEST(TrainAndEvaluateTest, ThrottleSkipsButNeverTheLast) {
-  TempDirectory directory;
-  ManualClock clock;
-  RunConfig config = quiet(directory / "m");
-  config.clock = &clock;
-  Estimator estimator(two_layers, config);
-  std::vector<int64_t> evaluated;
-  const InputFn eval_input = [&] {
-    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
-    return examples(20).batch(10);
-  };
-  train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 45},
-                     {.input_fn = eval_input, .throttle_secs = 600});
-  EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 45));
-}
-
-TEST(TrainAndEvaluateTest, RefusesBadSpecs) {
-  TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"));
-  const TrainSpec train{.input_fn = input(64, 8), .max_steps = 5};
-  EXPECT_THAT(
-      error_of([&] { train_and_evaluate(estimator, {}, {.input_fn = input(8, 8)}); }).what(),
-      HasSubstr("TrainSpec.input_fn"));
-  EXPECT_THAT(error_of([&] {
-                train_and_evaluate(estimator, train, {.input_fn = input(8, 8), .steps = 0});
-              }).what(),
-              HasSubstr("EvalSpec.steps is 0"));
-  RunConfig config = quiet(directory / "n");
-  config.save_checkpoints_steps = 0;
-  Estimator without(two_layers, config);
-  EXPECT_THAT(
-      error_of([&] { train_and_evaluate(without, train, {.input_fn = input(8, 8)}); }).what(),
-      HasSubstr("disables them"));
-}
-
 TEST(EstimatorTest, RefusesBadArguments) {
   TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"));
+  Estimator estimator(two_layers, quiet_config(directory / "m"));
   EXPECT_THAT(error_of([&] { estimator.train(input(8, 8), {.steps = 1, .max_steps = 1}); }).what(),
               HasSubstr("both steps"));
   EXPECT_THAT(error_of([&] { estimator.train(input(8, 8), {.steps = 0}); }).what(),
@@ -551,7 +275,7 @@ TEST(EstimatorTest, RefusesBadArguments) {
   EXPECT_THAT(
       error_of([&] { estimator.train([] { return examples(8).take(0).batch(2); }); }).what(),
       HasSubstr("gave no data"));
-  RunConfig both = quiet(directory / "m");
+  RunConfig both = quiet_config(directory / "m");
   both.save_checkpoints_secs = 60;
   EXPECT_THAT(error_of([&] { Estimator e(two_layers, both); }).what(),
               HasSubstr("both save_checkpoints_steps"));
@@ -559,7 +283,7 @@ TEST(EstimatorTest, RefusesBadArguments) {
 
 TEST(EstimatorTest, AWorkerOnlyClusterNeedsAStrategyForIt) {
   TempDirectory directory;
-  RunConfig config = quiet(directory / "m");
+  RunConfig config = quiet_config(directory / "m");
   config.environment =
       Environment({{"TF_CONFIG",
                     R"({"cluster": {"worker": ["127.0.0.1:2222", "127.0.0.1:2223"]},
@@ -580,7 +304,7 @@ TEST(BadInputTest, ANonFiniteLossStopsBeforeSaving) {
     if (calls > 15) return two_layers(features, labels, mode, context);
     return spec;
   };
-  Estimator estimator(poisoned, quiet(directory / "m"));
+  Estimator estimator(poisoned, quiet_config(directory / "m"));
   const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 100}); });
   EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
   EXPECT_THAT(error.message(), HasSubstr("at step 15"));
@@ -596,7 +320,7 @@ TEST(BadInputTest, AVariableCreatedLateIsNamed) {
     if (context.global_step() == 3) context.model("late", [] { return Dense(4); })(features["x"]);
     return two_layers(features, labels, mode, context);
   };
-  Estimator estimator(late, quiet(directory / "m"));
+  Estimator estimator(late, quiet_config(directory / "m"));
   const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 10}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("late/dense/kernel float32[10, 4]"));
@@ -604,7 +328,7 @@ TEST(BadInputTest, AVariableCreatedLateIsNamed) {
 
 TEST(BadInputTest, AnotherModelsCheckpointIsListed) {
   TempDirectory directory;
-  Estimator(two_layers, quiet(directory / "m")).train(input(64, 8), {.max_steps = 3});
+  Estimator(two_layers, quiet_config(directory / "m")).train(input(64, 8), {.max_steps = 3});
   const ModelFn other = [](const Features& features, const Labels& labels, Mode mode,
                            ModelContext& context) {
     auto model = context.model("net", [] { return Sequential({Dense(8), Dense(2), Dense(2)}); });
@@ -613,7 +337,7 @@ TEST(BadInputTest, AnotherModelsCheckpointIsListed) {
     if (mode == Mode::kEval) return EstimatorSpec::eval(loss);
     return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss));
   };
-  Estimator estimator(other, quiet(directory / "m"));
+  Estimator estimator(other, quiet_config(directory / "m"));
   for (const Error& error : {error_of([&] { estimator.train(input(64, 8), {.max_steps = 5}); }),
                              error_of([&] { estimator.evaluate(input(64, 8, 1)); })}) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
@@ -625,9 +349,9 @@ TEST(BadInputTest, AnotherModelsCheckpointIsListed) {
 
 TEST(BadInputTest, AFullDiskKeepsTheOldCheckpoint) {
   TempDirectory directory;
-  Estimator(two_layers, quiet(directory / "m")).train(input(64, 8), {.max_steps = 10});
+  Estimator(two_layers, quiet_config(directory / "m")).train(input(64, 8), {.max_steps = 10});
   FaultFileSystem full(local_file_system(), {.no_space_from = 12});
-  RunConfig config = quiet(directory / "m");
+  RunConfig config = quiet_config(directory / "m");
   config.fs = &full;
   Estimator estimator(two_layers, config);
   const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 200}); });
@@ -645,7 +369,7 @@ TEST(BadInputTest, AnUnwritableModelDirIsSaidBeforeTraining) {
     ++calls;
     return two_layers(features, labels, mode, context);
   };
-  Estimator estimator(counting, quiet(directory / "file/m"));
+  Estimator estimator(counting, quiet_config(directory / "file/m"));
   const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 5}); });
   EXPECT_THAT(error.what(), HasSubstr("file/m"));
   EXPECT_EQ(calls, 0);
@@ -653,7 +377,7 @@ TEST(BadInputTest, AnUnwritableModelDirIsSaidBeforeTraining) {
 
 TEST(StopTest, ASignalSavesAndTheNextRunContinuesBitForBit) {
   TempDirectory directory;
-  Estimator(two_layers, quiet(directory / "whole")).train(input(50, 7), {.max_steps = 23});
+  Estimator(two_layers, quiet_config(directory / "whole")).train(input(50, 7), {.max_steps = 23});
   class Interrupt : public Hook {
    public:
     void after_step(const StepInfo& info) override {
@@ -661,50 +385,25 @@ TEST(StopTest, ASignalSavesAndTheNextRunContinuesBitForBit) {
     }
   };
   install_stop_handlers();
-  Estimator stopped(two_layers, quiet(directory / "m"));
+  Estimator stopped(two_layers, quiet_config(directory / "m"));
   const Error error = error_of([&] {
     stopped.train(input(50, 7), {.max_steps = 23, .hooks = {std::make_shared<Interrupt>()}});
   });
   EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
   EXPECT_EQ(latest(directory / "m").global_step, 13);
   clear_stop_signal();
-  Estimator(two_layers, quiet(directory / "m")).train(input(50, 7), {.max_steps = 23});
+  Estimator(two_layers, quiet_config(directory / "m")).train(input(50, 7), {.max_steps = 23});
   EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "whole")));
-}
-
-TEST(EvaluateTest, WithoutACheckpointAsOftenAsOneLikes) {
-  TempDirectory directory;
-  Estimator estimator(two_layers, quiet(directory / "m"));
-  const EvalResult first = estimator.evaluate(input(20, 5, 1));
-  EXPECT_EQ(estimator.evaluate(input(20, 5, 1)), first);
-}
-
-TEST(EvaluateTest, TheModelFunctionSeesTheStepOfTheCheckpoint) {
-  TempDirectory directory;
-  std::vector<int64_t> steps;
-  const ModelFn recording = [&](const Features& features, const Labels& labels, Mode mode,
-                                ModelContext& context) {
-    if (mode == Mode::kEval) steps.push_back(context.global_step());
-    return two_layers(features, labels, mode, context);
-  };
-  Estimator estimator(recording, quiet(directory / "m"));
-  estimator.train(input(20, 5), {.max_steps = 3});
-  for (int time = 0; time < 2; ++time) {
-    steps.clear();
-    estimator.evaluate(input(20, 5, 1));
-    ASSERT_GE(steps.size(), 4u);
-    for (const int64_t step : steps) EXPECT_EQ(step, 3);
-  }
 }
 
 TEST(TrainTest, ARunThatIsOverLooksAtNothing) {
   TempDirectory directory;
-  Estimator(two_layers, quiet(directory / "m")).train(input(20, 5), {.max_steps = 3});
+  Estimator(two_layers, quiet_config(directory / "m")).train(input(20, 5), {.max_steps = 3});
   const ModelFn never = [](const Features&, const Labels&, Mode, ModelContext&) -> EstimatorSpec {
     throw internal_error("the model function was called");
   };
   const TrainResult result =
-      Estimator(never, quiet(directory / "m"))
+      Estimator(never, quiet_config(directory / "m"))
           .train([] { return examples(20).take(0).batch(5); }, {.max_steps = 3});
   EXPECT_EQ(result.global_step, 3);
   EXPECT_EQ(result.steps, 0);
@@ -724,7 +423,7 @@ TEST(TrainTest, HooksBeginBeforeAnythingElse) {
    private:
     std::vector<std::string>& calls_;
   };
-  Estimator(two_layers, quiet(directory / "m"))
+  Estimator(two_layers, quiet_config(directory / "m"))
       .train(input(20, 5), {.max_steps = 2, .hooks = {std::make_shared<Recorder>(calls)}});
   EXPECT_EQ(calls, (std::vector<std::string>{"begin", "save", "step", "step", "save", "end"}));
 }
@@ -737,7 +436,7 @@ TEST(StopTest, AHookEndsTheRun) {
       if (info.global_step == 6) *info.stop = true;
     }
   };
-  Estimator estimator(two_layers, quiet(directory / "m"));
+  Estimator estimator(two_layers, quiet_config(directory / "m"));
   const TrainResult result =
       estimator.train(input(50, 7), {.max_steps = 23, .hooks = {std::make_shared<StopAt>()}});
   EXPECT_EQ(result.global_step, 6);

@@ -18,29 +18,16 @@ using nlohmann::json;
 using testing::examples;
 using ::testing::HasSubstr;
 using testing::largest_difference;
+using testing::latest;
 using testing::LocalCluster;
+using testing::quiet_config;
 using testing::same_bits;
 using testing::two_layers;
 
-RunConfig config_of(const std::string& model_dir, distribute::StrategyPtr strategy,
-                    const Environment& environment = {}) {
-  return {.model_dir = model_dir,
-          .save_checkpoints_steps = 10,
-          .log_step_count_steps = 1000,
-          .train_distribute = std::move(strategy),
-          .session_creation_timeout_secs = 60,
-          .progress_line = false,
-          .environment = environment};
-}
-
 Estimator on_replicas(int replicas, const std::string& model_dir, const ModelFn& model_fn,
                       const json& params = json::object()) {
-  return Estimator(model_fn, config_of(model_dir, distribute::mirrored({.replicas = replicas})),
+  return Estimator(model_fn, quiet_config(model_dir, distribute::mirrored({.replicas = replicas})),
                    params);
-}
-
-Checkpoint latest(const std::string& model_dir) {
-  return CheckpointManager(model_dir).load_latest()->checkpoint;
 }
 
 struct LawCase {
@@ -71,8 +58,8 @@ TEST_P(MirroredLawTest, ReplicasComputeWhatOneComputesAndWhatWorkersCompute) {
   const LocalCluster cluster(2);
   testing::run_ranks(2, [&](int rank) {
     Estimator estimator(two_layers,
-                        config_of(directory / "workers", distribute::multi_worker_mirrored(),
-                                  cluster.environment(rank)),
+                        quiet_config(directory / "workers", distribute::multi_worker_mirrored(),
+                                     cluster.environment(rank)),
                         params);
     estimator.train(input, {.max_steps = 20});
   });
@@ -234,8 +221,8 @@ TEST(MirroredTest, OptionsAreChecked) {
               HasSubstr("Mirrored has 2 replicas in this process"));
   TempDirectory directory;
   const LocalCluster cluster(2, /*chief=*/true);
-  Estimator estimator(two_layers,
-                      config_of(directory / "m", distribute::mirrored(), cluster.environment(0)));
+  Estimator estimator(
+      two_layers, quiet_config(directory / "m", distribute::mirrored(), cluster.environment(0)));
   EXPECT_THAT(error_of([&] { estimator.train([] { return examples(12).batch(3); }); }).message(),
               HasSubstr("TF_CONFIG describes 2 workers, but the strategy Mirrored"));
 }

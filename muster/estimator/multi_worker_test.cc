@@ -16,18 +16,14 @@ using nlohmann::json;
 using testing::examples;
 using ::testing::HasSubstr;
 using testing::largest_difference;
+using testing::latest;
 using testing::LocalCluster;
+using testing::quiet_config;
 using testing::same_bits;
 using testing::two_layers;
 
-RunConfig config_of(const std::string& model_dir, std::optional<Environment> environment) {
-  return {.model_dir = model_dir,
-          .save_checkpoints_steps = 10,
-          .log_step_count_steps = 1000,
-          .train_distribute = distribute::multi_worker_mirrored(),
-          .session_creation_timeout_secs = 60,
-          .progress_line = false,
-          .environment = environment ? *environment : Environment()};
+RunConfig config_of(const std::string& model_dir, const Environment& environment) {
+  return quiet_config(model_dir, distribute::multi_worker_mirrored(), environment);
 }
 
 // Runs `body` on n workers that share a model_dir; one worker is a run without TF_CONFIG.
@@ -36,15 +32,9 @@ void on_workers(int n, const std::string& model_dir, const ModelFn& model_fn, co
   const LocalCluster cluster(n, chief);
   testing::run_ranks(n, [&](int rank) {
     Estimator estimator(
-        model_fn,
-        config_of(model_dir, n == 1 ? std::nullopt : std::optional(cluster.environment(rank))),
-        params);
+        model_fn, config_of(model_dir, n == 1 ? Environment() : cluster.environment(rank)), params);
     body(estimator, rank);
   });
-}
-
-Checkpoint latest(const std::string& model_dir) {
-  return CheckpointManager(model_dir).load_latest()->checkpoint;
 }
 
 // --- promise 2: n replicas with batch b compute what one computes with n*b ---

@@ -63,6 +63,23 @@ inline EstimatorSpec two_layers(const Features& features, const Labels& labels, 
       context.optimizer(make_optimizer(context.params().value("optimizer", "sgd"))).minimize(loss));
 }
 
+// Saves every 10 steps and prints little; reads no TF_CONFIG but that of `environment`.
+inline RunConfig quiet_config(const std::string& model_dir,
+                              distribute::StrategyPtr strategy = nullptr,
+                              const Environment& environment = {}) {
+  return {.model_dir = model_dir,
+          .save_checkpoints_steps = 10,
+          .log_step_count_steps = 1000,
+          .train_distribute = std::move(strategy),
+          .session_creation_timeout_secs = 60,
+          .progress_line = false,
+          .environment = environment};
+}
+
+inline Checkpoint latest(const std::string& model_dir) {
+  return CheckpointManager(model_dir).load_latest()->checkpoint;
+}
+
 // How far the tensors two checkpoints share by name are apart: the largest max|a - b| / max|b| of a
 // tensor. Throws when the names differ.
 inline double largest_difference(const Checkpoint& a, const Checkpoint& b) {

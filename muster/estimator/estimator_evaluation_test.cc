@@ -1,0 +1,172 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/estimator/estimator.h"
+#include "muster/estimator/internal/test_model.h"
+#include "muster/formats/event.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using testing::examples;
+using ::testing::HasSubstr;
+using testing::latest;
+using testing::quiet_config;
+using testing::same_bits;
+using testing::two_layers;
+
+InputFn input(int64_t rows, int64_t batch, int64_t epochs = -1) {
+  return [=] { return examples(rows).shuffle(rows).repeat(epochs).batch(batch); };
+}
+
+TEST(EstimatorTest, EvaluatingTouchesNoTrainingWeights) {
+  TempDirectory directory;
+  Estimator plain(two_layers, quiet_config(directory / "plain"));
+  plain.train(input(50, 5), {.max_steps = 30});
+  Estimator mixed(two_layers, quiet_config(directory / "mixed"));
+  train_and_evaluate(mixed, {.input_fn = input(50, 5), .max_steps = 30},
+                     {.input_fn = input(50, 25, 1)});
+  EXPECT_TRUE(same_bits(latest(directory / "plain"), latest(directory / "mixed")));
+}
+
+TEST(EstimatorTest, PredictGivesExamplesOrBatches) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet_config(directory / "m"));
+  estimator.train(input(50, 5), {.max_steps = 10});
+  int64_t examples_seen = 0;
+  Prediction prediction;
+  Predictions single =
+      estimator.predict([] { return examples(13).batch(5); }, {.predict_keys = {"class"}});
+  while (single.next(&prediction)) {
+    EXPECT_EQ(prediction.size(), 1u);
+    EXPECT_EQ(prediction.at("class").dim(), 0);
+    ++examples_seen;
+  }
+  EXPECT_EQ(examples_seen, 13);
+  Predictions batches =
+      estimator.predict([] { return examples(13).batch(5); }, {.yield_single_examples = false});
+  ASSERT_TRUE(batches.next(&prediction));
+  EXPECT_EQ(prediction.at("logits").size(0), 5);
+  Predictions unknown =
+      estimator.predict([] { return examples(13).batch(5); }, {.predict_keys = {"nothing"}});
+  EXPECT_THAT(error_of([&] { unknown.next(&prediction); }).what(), HasSubstr("class, logits"));
+}
+
+TEST(EstimatorTest, PredictionsSurviveAMoveOfTheEstimator) {
+  TempDirectory directory;
+  Estimator first(two_layers, quiet_config(directory / "m"));
+  Predictions predictions = first.predict([] { return examples(3).batch(2); });
+  const Estimator second = std::move(first);
+  Prediction prediction;
+  int64_t rows = 0;
+  while (predictions.next(&prediction)) ++rows;
+  EXPECT_EQ(rows, 3);
+}
+
+TEST(EstimatorTest, AnEvaluationNamesTheCheckpointItRead) {
+  TempDirectory directory;
+  Estimator(two_layers, quiet_config(directory / "m")).train(input(50, 5), {.max_steps = 10});
+  {
+    Estimator estimator(two_layers, quiet_config(directory / "m"));
+    const EvalResult result = estimator.evaluate([&] {
+      Estimator(two_layers, quiet_config(directory / "m")).train(input(50, 5), {.max_steps = 20});
+      return examples(20).batch(10);
+    });
+    EXPECT_EQ(result.at("global_step"), 10);
+  }
+  const auto files = formats::list_event_files(local_file_system(), directory / "m/eval").value();
+  ASSERT_EQ(files.size(), 1u);
+  std::vector<std::string> named;
+  for (const auto& event : formats::read_events(local_file_system(), files[0]).value().events) {
+    for (const auto& value : event.values) {
+      if (value.tag == "checkpoint_path") named.push_back(std::get<std::string>(value.value));
+    }
+  }
+  EXPECT_THAT(named, ::testing::ElementsAre(::testing::EndsWith("model.ckpt-10")));
+}
+
+TEST(TrainAndEvaluateTest, EvaluatesEverySaveAndTheEnd) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet_config(directory / "m"));
+  std::vector<int64_t> evaluated;
+  const InputFn eval_input = [&] {
+    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
+    return examples(20).batch(10);
+  };
+  const auto result = train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 22},
+                                         {.input_fn = eval_input});
+  EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 20, 22));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->at("global_step"), 22);
+  // Again: nothing to train, but the checkpoint there is gets evaluated.
+  evaluated.clear();
+  const auto again = train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 22},
+                                        {.input_fn = eval_input});
+  EXPECT_THAT(evaluated, ::testing::ElementsAre(22));
+  EXPECT_EQ(again->at("loss"), result->at("loss"));
+}
+
+TEST(TrainAndEvaluateTest, ThrottleSkipsButNeverTheLast) {
+  TempDirectory directory;
+  ManualClock clock;
+  RunConfig config = quiet_config(directory / "m");
+  config.clock = &clock;
+  Estimator estimator(two_layers, config);
+  std::vector<int64_t> evaluated;
+  const InputFn eval_input = [&] {
+    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
+    return examples(20).batch(10);
+  };
+  train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 45},
+                     {.input_fn = eval_input, .throttle_secs = 600});
+  EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 45));
+}
+
+TEST(TrainAndEvaluateTest, RefusesBadSpecs) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet_config(directory / "m"));
+  const TrainSpec train{.input_fn = input(64, 8), .max_steps = 5};
+  EXPECT_THAT(
+      error_of([&] { train_and_evaluate(estimator, {}, {.input_fn = input(8, 8)}); }).what(),
+      HasSubstr("TrainSpec.input_fn"));
+  EXPECT_THAT(error_of([&] {
+                train_and_evaluate(estimator, train, {.input_fn = input(8, 8), .steps = 0});
+              }).what(),
+              HasSubstr("EvalSpec.steps is 0"));
+  RunConfig config = quiet_config(directory / "n");
+  config.save_checkpoints_steps = 0;
+  Estimator without(two_layers, config);
+  EXPECT_THAT(
+      error_of([&] { train_and_evaluate(without, train, {.input_fn = input(8, 8)}); }).what(),
+      HasSubstr("disables them"));
+}
+
+TEST(EvaluateTest, WithoutACheckpointAsOftenAsOneLikes) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet_config(directory / "m"));
+  const EvalResult first = estimator.evaluate(input(20, 5, 1));
+  EXPECT_EQ(estimator.evaluate(input(20, 5, 1)), first);
+}
+
+TEST(EvaluateTest, TheModelFunctionSeesTheStepOfTheCheckpoint) {
+  TempDirectory directory;
+  std::vector<int64_t> steps;
+  const ModelFn recording = [&](const Features& features, const Labels& labels, Mode mode,
+                                ModelContext& context) {
+    if (mode == Mode::kEval) steps.push_back(context.global_step());
+    return two_layers(features, labels, mode, context);
+  };
+  Estimator estimator(recording, quiet_config(directory / "m"));
+  estimator.train(input(20, 5), {.max_steps = 3});
+  for (int time = 0; time < 2; ++time) {
+    steps.clear();
+    estimator.evaluate(input(20, 5, 1));
+    ASSERT_GE(steps.size(), 4u);
+    for (const int64_t step : steps) EXPECT_EQ(step, 3);
+  }
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
