@@ -50,4 +50,6 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   install(FILES ${CMAKE_BINARY_DIR}/musterConfig.cmake ${CMAKE_BINARY_DIR}/musterConfigVersion.cmake
           DESTINATION ${muster_cmake_dir} COMPONENT library)
   install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library)
+  file(GLOB guides CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md)
+  install(FILES ${guides} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT library)
 endif()

@@ -100,7 +100,10 @@ std::vector<std::string> resolve(FileSystem& files, const std::string& path) {
     throw corrupt(fmt::format("{} names {}, which is not there", pointer, match[1].str()),
                   there.empty() ? "" : "pass one by its prefix; " + there);
   }
-  if (prefixes.empty()) throw not_found(fmt::format("{} holds no checkpoint", folder));
+  if (prefixes.empty()) {
+    throw not_found(fmt::format("{} holds no checkpoint", folder),
+                    "name a model_dir, or a checkpoint in it by its prefix");
+  }
   return files_of_prefix(files, join_path(folder, prefixes.back()));
 }
 

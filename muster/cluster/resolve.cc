@@ -129,9 +129,10 @@ ResolvedCluster resolve_cluster(const TfConfig& given, const ResolveOptions& opt
       if (!worker_leads) throw;
       throw invalid_argument(
           error.message(),
-          fmt::format("give the Estimator a strategy for several workers "
-                      "(.train_distribute = distribute::multi_worker_mirrored()); or {}",
-                      error.hint()));
+          "give the Estimator a strategy for several workers (.train_distribute = "
+          "distribute::multi_worker_mirrored()), which takes this TF_CONFIG as it is, or unset "
+          "TF_CONFIG to train alone; where workers are no peers, " +
+              error.hint());
     }
     result.is_chief = checked.is_chief;
     result.model_dir = checked.model_dir;

@@ -13,15 +13,15 @@ std::vector<Flag> shared_flags(Flags& flags) {
        "DIR"},
       // Bounded so that programs may multiply them.
       {"epochs", &flags.epochs, "Passes over the training data", {.more_than = 0, .at_most = 1e9}},
-      {"max_steps", &flags.max_steps, "The step to end at, instead of --epochs", positive},
+      {"max_steps", &flags.max_steps, "The step to end at; goes before --epochs", positive},
       {"batch_size",
        &flags.batch_size,
-       "Examples a step, over all workers",
+       "Examples a step, over all replicas",
        {.more_than = 0, .at_most = 2147483647}},
       {"learning_rate", &flags.learning_rate, "Of the optimizer", positive},
-      {"seed", &flags.seed, "Decides initial values and order; the same seed gives the same bits"},
+      {"seed", &flags.seed, "Decides initial values and order of a new run; the same seed gives the same bits"},
       {"save_checkpoints_steps", &flags.save_checkpoints_steps,
-       "Save (and evaluate) every so many steps", positive},
+       "Save (and evaluate) every so many steps; 0: never", {.at_least = 0}},
       {"trace", &flags.trace, "Print where a step's time went when training ends"},
   };
 }

@@ -93,7 +93,9 @@ struct CoordinatorClient::Impl {
         // A name may appear in DNS together with its task; a wrong one never does.
         const bool unknown = reply.error().message().find("DNS resolution") != std::string::npos;
         missing = fmt::format("{} ({:.0f} s{})", chief, since(start),
-                              unknown ? ", its host name is not known here" : "");
+                              unknown  ? ", its host name is not known here"
+                              : itself ? ", which answers if it is an address of this machine"
+                                       : "");
         std::this_thread::sleep_for(seconds(kRetrySeconds));
         // A channel that was refused may sit out seconds before it tries again; a new one does not.
         channel = std::make_unique<net::CoordinatorChannel>(options.address);
@@ -489,8 +491,8 @@ void CoordinatorClient::fail(ErrorKind kind, const std::string& reason) {
   (void)impl_->channel->beat(where, kGoodbyeSeconds / 2);
   Result<net::Reply> reply = impl_->channel->fail(
       {.who = impl_->who, .kind = static_cast<int>(kind), .reason = reason}, kGoodbyeSeconds / 2);
-  if (!reply.ok())
-    log::warning("could not tell the others of this failure: " + reply.error().message());
+  if (reply.ok() || reply.error().kind() == ErrorKind::kCancelled) return;  // or they have ended
+  log::warning("could not tell the others of this failure: " + reply.error().message());
 }
 
 std::optional<Failure> CoordinatorClient::first_failure() const {

@@ -318,8 +318,7 @@ int64_t saved_count(const json& state, const char* key) {
 }
 
 void check_identity(const json& saved, const json& here) {
-  const std::string hint =
-      "continue with the pipeline the position was saved by, or start the input from its beginning";
+  const std::string hint = "a position fits the pipeline and the size of the data it was saved by";
   if (chain_of(saved) != chain_of(here)) {
     throw invalid_argument(
         fmt::format("the saved position belongs to another input pipeline: saved by {}, this is {}",

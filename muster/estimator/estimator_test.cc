@@ -64,6 +64,48 @@ TEST(EstimatorTest, TheEndOfTheInputEndsTraining) {
   EXPECT_EQ(latest(directory / "m").global_step, 5);
 }
 
+TEST(EstimatorTest, AContinuedRunKeepsItsOrderAndItsData) {
+  TempDirectory directory;
+  RunConfig config = quiet_config(directory / "m");
+  Estimator(two_layers, config).train(input(64, 8), {.max_steps = 3});
+  config.random_seed = 5;
+  ::testing::internal::CaptureStderr();
+  Estimator(two_layers, config).train(input(64, 8), {.max_steps = 4});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the run began with seed 0, now it is 5: the order of the data stays"));
+  const Error other = error_of([&] {
+    Estimator(two_layers, quiet_config(directory / "m")).train(input(32, 8), {.max_steps = 5});
+  });
+  EXPECT_EQ(other.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(other.message(), HasSubstr("model.ckpt-4 cannot be continued with this input: "));
+  EXPECT_THAT(other.hint(), HasSubstr("or in another model_dir"));
+}
+
+TEST(BadInputTest, AModelFunctionIsToldWhatItMultiplied) {
+  TempDirectory directory;
+  const ModelFn wrong = [](const Features& features, const Labels& labels, Mode mode,
+                           ModelContext& context) {
+    (void)context.variable({.name = "wide",
+                            .shape = {7, 2},
+                            .initializer = [](const Shape& shape, DType dtype, RandomKey) {
+                              return torch::zeros(shape, torch::TensorOptions(dtype));
+                            }});
+    (void)torch::matmul(features["x"], context.variables().find("wide")->value());
+    return two_layers(features, labels, mode, context);
+  };
+  const auto train = [&](const ModelFn& model, const InputFn& data) {
+    return error_of(
+        [&] { Estimator(model, quiet_config(directory / "m")).train(data, {.max_steps = 1}); });
+  };
+  EXPECT_THAT(train(wrong, input(8, 8)).hint(), HasSubstr("its variables are wide float32[7, 2]"));
+  const InputFn unlabelled = [] {
+    return examples(8).map([](const Element& example) { return example.part(0); }).batch(8);
+  };
+  const Error error = train(two_layers, unlabelled);
+  EXPECT_THAT(error.message(), HasSubstr("the input function gives features alone, no labels"));
+  EXPECT_THAT(error.hint(), HasSubstr("Element::tuple({features, labels})"));
+}
+
 TEST(EstimatorTest, SavesAtTheStartEveryNStepsAndAtTheEnd) {
   TempDirectory directory;
   RunConfig config = quiet_config(directory / "m");

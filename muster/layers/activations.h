@@ -1,4 +1,5 @@
-// Activation functions by name, for the options of layers: {.activation = relu}.
+// Activation functions by name, for the options of layers: {.activation = relu}, or
+// {.activation = activations::tanh}.
 // Thread safety: values and pure functions.
 #pragma once
 

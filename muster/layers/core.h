@@ -14,6 +14,7 @@ namespace muster::inline v0_1 {
 
 // Options of Dense().
 struct DenseOptions {
+  // Of activations:: linear, relu, tanh, sigmoid, softmax.
   Activation activation = Activation::kLinear;
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
@@ -21,7 +22,7 @@ struct DenseOptions {
   std::string name;
 };
 
-// activation(input . kernel + bias) over the last axis: [batch..., in] -> [batch..., units].
+// activation(input @ kernel + bias) over the last axis: [batch..., in] -> [batch..., units].
 // Variables: "kernel" [in, units], "bias" [units], of the input's dtype (float32 or float64).
 // Throws InvalidArgument for units < 1.
 Layer Dense(int64_t units, DenseOptions options = {});

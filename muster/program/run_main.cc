@@ -108,7 +108,10 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
   } catch (const c10::Error& error) {
     return report(internal_error(error.what_without_backtrace()));
   } catch (const std::exception& error) {
-    return report(foreign_error(error));
+    // The user's own: no word of ours on what kind it is.
+    log::error(foreign_error(error).message());
+    log::flush();
+    return exit_code(ErrorKind::kInternal);
   } catch (...) {
     return report(unknown_error());
   }

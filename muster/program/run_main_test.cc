@@ -84,6 +84,7 @@ TEST(RunMainTest, NoExceptionEscapes) {
   const Outcome standard = run({}, [](const Flags&) { throw std::runtime_error("mine"); });
   EXPECT_EQ(standard.code, 1);
   EXPECT_THAT(standard.err, HasSubstr("std::runtime_error was thrown: mine"));
+  EXPECT_THAT(standard.err, Not(HasSubstr("Internal")));
   const Outcome torch = run({}, [](const Flags&) { TORCH_CHECK(false, "sizes differ"); });
   EXPECT_EQ(torch.code, 1);
   EXPECT_THAT(torch.err, HasSubstr("sizes differ"));
@@ -133,7 +134,7 @@ TEST(RunMainTest, WrongFlagsEndWithTwoBeforeTheProgramRuns) {
       {"--learning_rate=0", "--learning_rate is 0; it must be a number more than 0"},
       {"--learning_rate=nan", "--learning_rate is 'nan'"},
       {"--max_steps=0", "--max_steps is 0"},
-      {"--save_checkpoints_steps=0", "--save_checkpoints_steps is 0"},
+      {"--save_checkpoints_steps=-1", "--save_checkpoints_steps is -1"},
   };
   for (const auto& [flag, message] : wrong) {
     const Outcome outcome = run({flag});

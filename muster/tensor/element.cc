@@ -221,11 +221,13 @@ const Value& ElementView::value(const std::string& key) const {
 const Tensor& ElementView::operator[](const std::string& key) const { return value(key).tensor(); }
 
 const Tensor& ElementView::tensor() const {
+  if (!defined()) {
+    throw invalid_argument("the input function gives features alone, no labels",
+                           "let it give both: Element::tuple({features, labels})");
+  }
   if (element_.values().size() != 1) {
-    throw invalid_argument(
-        fmt::format("{} is not a single tensor",
-                    element_.values().empty() ? "nothing was given: this" : element_.describe()),
-        "name the entry: features[\"key\"]");
+    throw invalid_argument(element_.describe() + " is not a single tensor",
+                           "name the entry: features[\"key\"]");
   }
   return element_.values().front().tensor();
 }

@@ -92,6 +92,8 @@ void Feed::restore(const json& state) {
 
 Position Feed::position() const { return has_pending_ ? start_position_ : iterator_->position(); }
 
+uint64_t Feed::seed() const { return iterator_->save().at("seed").get<uint64_t>(); }
+
 int64_t Feed::steps_left() const {
   if (per_worker_ && session_.input_context().num_input_pipelines > 1) return kUnknown;
   const int64_t left = iterator_->remaining();

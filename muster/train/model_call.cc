@@ -6,6 +6,7 @@
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/train/model_context.h"
 
 namespace muster::inline v0_1 {
@@ -21,7 +22,22 @@ std::string place(std::string_view where, int64_t number, Mode mode) {
                     : fmt::format("{} {} (mode {})", where, number, describe(mode));
 }
 
-Error converted(const c10::Error& error, const Batch& batch, const std::string& place) {
+// "net/fc1/weight float32[32, 784], ..."
+std::string variables_there_are(const VariableStore& store) {
+  std::vector<std::string> each;
+  for (const auto& variable : store.variables())
+    each.push_back(variable->name() + " " + muster::describe(variable->value()));
+  constexpr size_t kMost = 12;
+  if (each.size() > kMost) {
+    const size_t more = each.size() - kMost;
+    each.resize(kMost);
+    each.push_back(fmt::format("and {} more", more));
+  }
+  return join(each, ", ");
+}
+
+Error converted(const c10::Error& error, const Batch& batch, const ModelContext& context,
+                const std::string& place) {
   const std::string said = first_lines(error.what_without_backtrace());
   const std::string message = fmt::format("the model function failed {}: {}", place, said);
   if (said.find("DefaultCPUAllocator") != std::string::npos) {
@@ -36,6 +52,8 @@ Error converted(const c10::Error& error, const Batch& batch, const std::string& 
   }
   std::string form = "it was given features " + batch.features.element().describe();
   if (batch.labels.defined()) form += ", labels " + batch.labels.element().describe();
+  const std::string variables = variables_there_are(context.variables());
+  if (!variables.empty()) form += "; its variables are " + variables;
   return invalid_argument(message, form);
 }
 
@@ -50,7 +68,7 @@ EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
   } catch (const Error& error) {
     throw error.with_detail(place(where, number, mode));
   } catch (const c10::Error& error) {
-    throw converted(error, batch, place(where, number, mode));
+    throw converted(error, batch, context, place(where, number, mode));
   } catch (const std::exception& error) {
     // The caller may catch its own types: they pass as they are.
     log::error(fmt::format("the model function failed {}: {}", place(where, number, mode),

@@ -56,6 +56,7 @@ class ModelContext {
   // --- for adapters of modules that are not layers, as <muster/torch.h> is ---
   // All variables of this context.
   VariableStore& variables() { return variables_; }
+  const VariableStore& variables() const { return variables_; }
   uint64_t seed() const { return seed_; }
   // As random_key, but another one at each call within a step.
   RandomKey next_random_key(const std::string& name);

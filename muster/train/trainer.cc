@@ -112,7 +112,10 @@ class Run {
 
   void warn_of_short_input(const TrainResult& result) const {
     if (result.steps == 0) {
-      log::warning(fmt::format("no step was made: at step {} the input is used up", step_));
+      log::warning(
+          fmt::format("no step was made: at step {} the input is used up; for more, give "
+                      "it more epochs, or train in another model_dir",
+                      step_));
     } else if (result.end_of_input && last_step_ >= 0) {
       log::warning(
           fmt::format("the input was used up at step {}, before step {}: repeat() it to go on",
@@ -175,7 +178,7 @@ class Run {
     step_ = note.at("step").get<int64_t>();
     restored_ = note.contains("prefix");
     if (!restored_) return;
-    if (note.at("inputs").contains("train")) feed.restore(note.at("inputs").at("train"));
+    if (note.at("inputs").contains("train")) restore_input(feed, note);
     if (session_.is_chief()) {
       const Position position = feed.position();
       const std::string prefix = note.at("prefix");
@@ -187,6 +190,25 @@ class Run {
                  fmt::format("restored {}: continuing after step {}, at epoch {}, sample {}",
                              prefix, step_, position.epoch, position.element_in_epoch));
     }
+  }
+
+  void restore_input(Feed& feed, const json& note) {
+    try {
+      feed.restore(note.at("inputs").at("train"));
+    } catch (const Error& error) {
+      throw Error(error.kind(),
+                  fmt::format("{} cannot be continued with this input: {}",
+                              note.at("prefix").get<std::string>(), error.message()),
+                  "train with the data and the input function the run began with, or in another "
+                  "model_dir; " +
+                      error.hint());
+    }
+    const uint64_t seed = feed.seed();
+    if (seed == session_.seed() || !session_.is_chief()) return;
+    log::warning(
+        fmt::format("the run began with seed {}, now it is {}: the order of the data "
+                    "stays that of {}, what layers draw changes",
+                    seed, session_.seed(), seed));
   }
 
   void loop(Feed& feed, TrainResult* result) {

@@ -29,6 +29,8 @@ class Feed {
   void restore(const nlohmann::json& state);
 
   Position position() const;
+  // Of its shuffles: the one it was restored with, if it was.
+  uint64_t seed() const;
   // Steps until the data ends, where that can be told; otherwise below 0. Of workers that shard
   // themselves, the last to end decides, whom this one does not know.
   int64_t steps_left() const;

@@ -2,6 +2,7 @@
 #include <muster/muster.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "input.h"
 #include "model.h"
@@ -35,7 +36,9 @@ void test_training_helps() {
     return training_data().shuffle(6000, {.seed = 1}).repeat().batch(100);
   };
   const InputFn test_input = [] { return test_data().batch(500); };
-  Estimator classifier(make_model_fn({}), {.random_seed = 1});  // in a temporary folder
+  const std::string folder = "test-model";  // in the build folder
+  std::filesystem::remove_all(folder);
+  Estimator classifier(make_model_fn({}), {.model_dir = folder, .random_seed = 1});
   const auto measure = [&] { return classifier.evaluate(test_input); };
   const auto before = measure();
   classifier.train(train_input, {.max_steps = 50});
@@ -46,6 +49,7 @@ void test_training_helps() {
   expect(after.at("accuracy") > 0.9, "the trained model tells the classes apart");
   std::printf("accuracy %.4f before, %.4f after 50 steps, %.4f after 600\n", before.at("accuracy"),
               soon.at("accuracy"), after.at("accuracy"));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
