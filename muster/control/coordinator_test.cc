@@ -362,8 +362,8 @@ TEST(Coordinator, ALostCoordinatorNamesTheChief) {
   std::optional<Failure> failure = worker.wait();
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->task, "chief:0");
-  EXPECT_THAT(failure->describe(),
-              AllOf(HasSubstr("chief was lost after step 30"), HasSubstr("the coordinator at")));
+  EXPECT_THAT(failure->describe(), AllOf(HasSubstr("chief was lost, last heard of at step 30"),
+                                         HasSubstr("the coordinator at")));
   waiting.join();
 }
 
@@ -451,7 +451,7 @@ TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
     EXPECT_EQ(failure->task, "worker:0");
     EXPECT_EQ(failure->rank, 1);
     EXPECT_THAT(failure->describe(),
-                AllOf(HasSubstr("worker 0 was lost after step 120 (training): "),
+                AllOf(HasSubstr("worker 0 was lost, last heard of at step 120 (training): "),
                       HasSubstr(GetParam() == SIGSTOP ? "no heartbeat for" : "connection closed")));
   }
   waiting.join();
@@ -469,7 +469,8 @@ TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
   ASSERT_TRUE(failure);
   EXPECT_THAT(
       failure->describe(),
-      AllOf(HasSubstr("chief was lost after step 120 (training): the coordinator at " + address),
+      AllOf(HasSubstr("chief was lost, last heard of at step 120 (training): the coordinator at " +
+                      address),
             HasSubstr(GetParam() == SIGSTOP ? "did not answer" : "closed its connections")));
   EXPECT_EQ(error_of([&] { worker->barrier("step"); }).kind(), ErrorKind::kPeerLost);
 }

@@ -138,7 +138,7 @@ class Session {
   // This task cannot go on; the others learn why. Never throws.
   virtual void fail(const Error& error) noexcept = 0;
   // `error`, or what caused it when that happened to another task: a broken connection becomes
-  // "worker 1 was lost after step 120 (training): ...". Waits a bounded time for the cause to be
+  // "worker 1 was lost, last heard of at step 120 (training): ...". Waits a bounded time for the cause to be
   // known.
   virtual Error explain(const Error& error) = 0;
 

@@ -36,12 +36,10 @@ std::string readable_task(std::string_view task) {
 }
 
 std::string Failure::describe() const {
-  // Of a lost task only the last sign of life is known.
-  const char* when = kind == ErrorKind::kPeerLost ? "after" : "at";
-  const std::string where = step >= 0 ? fmt::format("{} step {} ({})", when, step, to_string(phase))
+  const std::string where = step >= 0 ? fmt::format("at step {} ({})", step, to_string(phase))
                                       : fmt::format("while {}", to_string(phase));
   if (kind == ErrorKind::kPeerLost)
-    return fmt::format("{} was lost {}: {}", readable_task(task), where, reason);
+    return fmt::format("{} was lost, last heard of {}: {}", readable_task(task), where, reason);
   if (kind == ErrorKind::kCancelled)
     return fmt::format("{} was stopped {}: {}", readable_task(task), where, reason);
   return fmt::format("{} failed {}: {}: {}", readable_task(task), where, muster::to_string(kind),

@@ -63,7 +63,7 @@ struct Failure {
   int64_t step = -1;  // -1: no step yet
   Phase phase = Phase::kJoining;
 
-  // "worker 1 was lost after step 120 (training): no heartbeat for 6.0 s"
+  // "worker 1 was lost, last heard of at step 120 (training): no heartbeat for 6.0 s"
   std::string describe() const;
 };
 

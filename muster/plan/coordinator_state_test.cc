@@ -117,9 +117,9 @@ TEST(Join, ARestartWhileTheGroupRunsFailsItAndTheNextGroupHasAHigherEpoch) {
   state.disconnected(caller(2), 1.5);
   EXPECT_EQ(state.join(caller(2, 2), 2, 3, 1.6).state, State::kWaiting);
   ASSERT_TRUE(state.first_failure());
-  EXPECT_EQ(
-      state.first_failure()->describe(),
-      "worker 1 was lost after step 40 (training): the task restarted while the group was running");
+  EXPECT_EQ(state.first_failure()->describe(),
+            "worker 1 was lost, last heard of at step 40 (training): the task restarted while the "
+            "group was running");
   EXPECT_EQ(state.heartbeat(caller(0), Phase::kTraining, 40, 2).failure->task, "worker:1");
 
   EXPECT_EQ(state.join(caller(0, 2), 0, 3, 3).state, State::kWaiting);
@@ -162,7 +162,7 @@ TEST(Liveness, SilenceIsNamedWithStepAndPhase) {
   HeartbeatReply reply = state.heartbeat(caller(0), Phase::kTraining, 120, 6.5);
   ASSERT_TRUE(reply.failure);
   EXPECT_EQ(reply.failure->describe(),
-            "worker 0 was lost after step 120 (training): no heartbeat for 6.5 s");
+            "worker 0 was lost, last heard of at step 120 (training): no heartbeat for 6.5 s");
   EXPECT_EQ(reply.failure->rank, 1);
 }
 
@@ -430,8 +430,9 @@ TEST(End, LeavingEarlyFailsTheGroup) {
   CoordinatorState state = group_of(2);
   state.heartbeat(caller(1), Phase::kTraining, 12, 0);
   state.leave(caller(1));
-  EXPECT_EQ(state.first_failure()->describe(),
-            "worker 0 was lost after step 12 (training): it left before the run was done");
+  EXPECT_EQ(
+      state.first_failure()->describe(),
+      "worker 0 was lost, last heard of at step 12 (training): it left before the run was done");
 }
 
 TEST(Store, Verbs) {

@@ -151,10 +151,10 @@ TEST_P(LossTest, IsNamedByTheSurvivorAndByMusterRun) {
   } else {
     EXPECT_EQ(code, 138) << output;
   }
-  EXPECT_THAT(output,
-              AllOf(HasSubstr("] E "), HasSubstr("PeerLost: " + lost + " was lost after step"),
-                    HasSubstr("; this task is at step "), HasSubstr("(training)"),
-                    HasSubstr("[muster] " + other + ": exit code 138")));
+  EXPECT_THAT(output, AllOf(HasSubstr("] E "),
+                            HasSubstr("PeerLost: " + lost + " was lost, last heard of at step"),
+                            HasSubstr("; this task is at step "), HasSubstr("(training)"),
+                            HasSubstr("[muster] " + other + ": exit code 138")));
   EXPECT_EQ(count(output, "[" + other + "] E "), 1) << output;
   expect_no_noise(output);
   // Nothing was lost: the same directory goes on.
