@@ -6,6 +6,7 @@
 #include "muster/base/result.h"
 #include "muster/data/dataset.h"
 #include "muster/data/idx_source.h"
+#include "muster/distribute/replica_context.h"
 #include "muster/distribute/strategy.h"
 #include "muster/estimator/estimator.h"
 #include "muster/estimator/run_config.h"

@@ -97,7 +97,9 @@ class RunningIterator final : public Iterator {
     if (node->cardinality < 0) return node->cardinality;
     const int64_t left = std::max<int64_t>(0, node->cardinality - position().elements_total);
     if (batch == nullptr) return left;
-    const int64_t round = batch->size * (batch->global ? 1 : run_.sharding.num_replicas);
+    const int64_t round =
+        batch->size *
+        (batch->global || run_.sharding.global_batches ? 1 : run_.sharding.num_replicas);
     return left / round + (!batch->drop_remainder && left % round != 0 ? 1 : 0);
   }
 

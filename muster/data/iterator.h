@@ -17,6 +17,7 @@ namespace muster::inline v0_1 {
 struct Sharding {
   int64_t num_replicas = 1;
   int64_t replica = 0;
+  bool global_batches = false;  // batch(n) means n over all replicas, as global_batch(n) does
 };
 
 // What an order depends on besides the data set.

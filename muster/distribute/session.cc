@@ -42,22 +42,28 @@ void Session::check_reducible(ReduceOp op, const Tensor& value) {
                          "convert it to float32 or float64 first");
 }
 
-std::unique_ptr<Iterator> Session::distribute(const Dataset& dataset) {
-  if (num_replicas_in_sync() == 1 || !dataset.hand_sharded()) {
-    return dataset.iterator(
-        {.seed = seed_,
-         .sharding = {.num_replicas = num_replicas_in_sync(), .replica = replica_id()}});
-  }
+std::unique_ptr<Iterator> Session::distribute(const Dataset& dataset, const DealOptions& options) {
+  if (num_replicas_in_sync() == 1 || !dataset.hand_sharded())
+    return deal(dataset, num_replicas_in_sync(), replica_id(), options);
   if (local_replica() == 0) {
     log::info("input: the data set is sharded by hand; every worker reads what it gives");
   }
-  return distribute_locally(dataset);
+  return distribute_locally(dataset, options);
 }
 
-std::unique_ptr<Iterator> Session::distribute_locally(const Dataset& dataset) {
-  return dataset.iterator(
-      {.seed = seed_,
-       .sharding = {.num_replicas = num_local_replicas(), .replica = local_replica()}});
+std::unique_ptr<Iterator> Session::distribute_locally(const Dataset& dataset,
+                                                      const DealOptions& options) {
+  return deal(dataset, num_local_replicas(), local_replica(), options);
+}
+
+std::unique_ptr<Iterator> Session::deal(const Dataset& dataset, int replicas, int replica,
+                                        const DealOptions& options) const {
+  const uint64_t seed =
+      options.pass == 0 ? seed_ : derive_key(seed_, {id_of("pass"), options.pass}).key;
+  return dataset.iterator({.seed = seed,
+                           .sharding = {.num_replicas = replicas,
+                                        .replica = replica,
+                                        .global_batches = options.global_batches}});
 }
 
 void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters& parameters,

@@ -60,6 +60,12 @@ struct StepTimes {
   double update = 0;
 };
 
+// How a data set is dealt to replicas.
+struct DealOptions {
+  bool global_batches = false;  // batch(n) means n over all replicas
+  uint64_t pass = 0;            // another one shuffles in another order
+};
+
 class Session {
  public:
   explicit Session(uint64_t seed) : table_(seed), seed_(seed) {}
@@ -106,10 +112,11 @@ class Session {
   // --- data ---
   // This replica's part of a data set that describes all of it. One that is sharded by hand is left
   // as it is.
-  std::unique_ptr<Iterator> distribute(const Dataset& dataset);
+  std::unique_ptr<Iterator> distribute(const Dataset& dataset, const DealOptions& options = {});
   // The same of a data set that describes this process's data: its batches go to the replicas of
   // this process in turn.
-  std::unique_ptr<Iterator> distribute_locally(const Dataset& dataset);
+  std::unique_ptr<Iterator> distribute_locally(const Dataset& dataset,
+                                               const DealOptions& options = {});
 
   // --- steps ---
   // Backward, reduction over replicas, one update, then the updates of the train_op, which must
@@ -124,6 +131,9 @@ class Session {
   // The sum or mean of `value` over all replicas, in rank order, given to each. All must bring the
   // same shape and dtype.
   virtual Tensor reduce(ReduceOp op, const Tensor& value) = 0;
+  // The value of every replica by rank, given to all. Throws InvalidArgument when they differ in
+  // dtype or in another axis than `axis` (>= 0).
+  virtual std::vector<Tensor> gather(const Tensor& value, int64_t axis) = 0;
   // The text of every replica by rank, given to all.
   virtual std::vector<std::string> gather_text(const std::string& name,
                                                const std::string& text) = 0;
@@ -138,9 +148,13 @@ class Session {
   // This task cannot go on; the others learn why. Never throws.
   virtual void fail(const Error& error) noexcept = 0;
   // `error`, or what caused it when that happened to another task: a broken connection becomes
-  // "worker 1 was lost, last heard of at step 120 (training): ...". Waits a bounded time for the cause to be
-  // known.
+  // "worker 1 was lost, last heard of at step 120 (training): ...". Waits a bounded time for the
+  // cause to be known.
   virtual Error explain(const Error& error) = 0;
+
+ private:
+  std::unique_ptr<Iterator> deal(const Dataset& dataset, int replicas, int replica,
+                                 const DealOptions& options) const;
 
  protected:
   // Throws InvalidArgument for a mean of whole numbers.

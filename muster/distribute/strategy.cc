@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
+#include "muster/base/strings.h"
 #include "muster/distribute/internal/start_multi_worker.h"
 
 namespace muster::inline v0_1::distribute {
@@ -63,6 +64,22 @@ std::unique_ptr<Session> Strategy::start(const StartOptions& options) const {
         "call start_replicas(), and use each session in a thread of its own");
   }
   return std::move(sessions.front());
+}
+
+StrategyPtr strategy_by_name(const std::string& name) {
+  if (name == "one_device") return one_device();
+  if (name == "multi_worker") return multi_worker_mirrored();
+  if (name == "mirrored") return mirrored();
+  constexpr std::string_view kMirrored = "mirrored:";
+  if (name.starts_with(kMirrored)) {
+    const auto replicas = parse_int(std::string_view(name).substr(kMirrored.size()));
+    if (replicas && *replicas >= 1 && *replicas <= 1024)
+      return mirrored({.replicas = static_cast<int>(*replicas)});
+  }
+  throw invalid_argument(
+      fmt::format("there is no strategy '{}'", name),
+      "use one_device, mirrored (2 replicas in this process), mirrored:4 (or another number from 1 "
+      "to 1024), or multi_worker");
 }
 
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options) {

@@ -5,13 +5,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "muster/cluster/resolve.h"
 #include "muster/collectives/connect.h"
+#include "muster/distribute/distributed_dataset.h"
+#include "muster/distribute/per_replica.h"
+#include "muster/distribute/scope.h"
 #include "muster/distribute/session.h"
+#include "muster/metrics/metric.h"
+#include "muster/tensor/batch.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -23,7 +32,7 @@ struct StartOptions {
   std::function<bool()> cancelled;   // asked while waiting for them; true ends the wait
 };
 
-class Strategy {
+class Strategy : public std::enable_shared_from_this<Strategy> {
  public:
   virtual ~Strategy() = default;
   // "OneDevice", "Mirrored", "MultiWorkerMirrored".
@@ -39,6 +48,52 @@ class Strategy {
   // The same for a strategy of one replica in this process. Throws InvalidArgument for one of
   // several.
   std::unique_ptr<Session> start(const StartOptions& options) const;
+
+  // --- loops written by hand; see scope.h for one ---
+  // Brings the replicas together and enters the strategy on this thread; what follows works until
+  // the scope ends. Throws what start_replicas() throws; InvalidArgument inside the scope of
+  // another strategy.
+  Scope scope(const ScopeOptions& options = {}) const;
+  int num_replicas_in_sync() const;
+
+  // Calls `fn(args...)` on every replica of this process, in a ReplicaContext; of a PerReplica each
+  // gets its own value, a Batch goes to a function of (features, labels) as these two, everything
+  // else is shared. What minimize() describes inside is done when `fn` returns: one backward, one
+  // reduction over all replicas, one update. Returns the results by replica, tensors without their
+  // graphs; nothing when `fn` returns nothing. The first call that trains calls `fn` twice: the
+  // first time makes the variables, all of which must come up in it, and counts for nothing. When
+  // `fn` throws on one replica, the others end too, and the scope is over; what the first threw is
+  // thrown.
+  template <typename Fn, typename... Args>
+  auto run(const RunOptions& options, Fn&& fn, const Args&... args) const;
+  template <typename Fn, typename... Args>
+  requires(!std::is_same_v<std::decay_t<Fn>, RunOptions>) auto run(Fn&& fn,
+                                                                   const Args&... args) const {
+    return run(RunOptions(), std::forward<Fn>(fn), args...);
+  }
+
+  // The sum or mean over all replicas. With an `axis`, over that axis of the values as well: a mean
+  // then counts every element once, also when replicas bring different numbers of them. Throws
+  // InvalidArgument for a mean of whole numbers and for values of different shapes.
+  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value,
+                std::optional<int64_t> axis = {}) const;
+  // What the metrics of all replicas have seen together.
+  Metric reduce(const PerReplica<Metric>& value) const;
+  // The values of all replicas one after the other along `axis`, the only one in which their sizes
+  // may differ.
+  Tensor gather(const PerReplica<Tensor>& value, int64_t axis = 0) const;
+
+  // `dataset` describes all data; batch(n) in it means n examples over all replicas. What a data
+  // set that is sharded by hand gives is this process's, and batch(n) is for each replica.
+  DistributedDataset distribute(const Dataset& dataset) const;
+  // `fn` describes the data of the process the context names, in batches for each replica.
+  DistributedDataset distribute_from_function(
+      const std::function<Dataset(const InputContext&)>& fn) const;
+
+ private:
+  size_t num_local_replicas() const;
+  void run_on_replicas(const RunOptions& options, const std::function<void(size_t)>& body,
+                       const std::function<int64_t(size_t)>& rows) const;
 };
 
 // How RunConfig holds a strategy.
@@ -80,5 +135,84 @@ struct CommunicationOptions {
 // One replica per worker process of the cluster, kept in step by all-reduce; worker 0, or the chief
 // where there is one, saves. Alone (no cluster) it is one replica.
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
+
+// For flags: "one_device", "mirrored" or "mirrored:4" (replicas), "multi_worker". Throws
+// InvalidArgument listing them.
+StrategyPtr strategy_by_name(const std::string& name);
+
+// --- how run() calls a function ---
+
+namespace replica_call {
+
+template <typename T>
+const T& value_of(const T& value, size_t) {
+  return value;
+}
+template <typename T>
+const T& value_of(const PerReplica<T>& values, size_t replica) {
+  return values[replica];
+}
+
+template <typename T>
+std::tuple<const T&> unpacked(const T& value) {
+  return {value};
+}
+inline std::tuple<const Features&, const Labels&> unpacked(const Batch& batch) {
+  return {batch.features, batch.labels};
+}
+
+template <typename Fn, typename... Args>
+decltype(auto) call(Fn& fn, const Args&... args) {
+  if constexpr (std::is_invocable_v<Fn&, const Args&...>) {
+    return fn(args...);
+  } else {
+    return std::apply(fn, std::tuple_cat(unpacked(args)...));
+  }
+}
+
+// The examples an argument holds; -1 when it is no batch.
+template <typename T>
+int64_t rows_of(const T&, size_t) {
+  return -1;
+}
+inline int64_t rows_of(const PerReplica<Batch>& batches, size_t replica) {
+  return batches[replica].rows();
+}
+inline int64_t rows_of(const PerReplica<Tensor>& values, size_t replica) {
+  return values[replica].dim() > 0 ? values[replica].size(0) : -1;
+}
+
+template <typename T>
+T without_graph(T value) {
+  return value;
+}
+inline Tensor without_graph(Tensor value) { return value.defined() ? value.detach() : value; }
+
+}  // namespace replica_call
+
+template <typename Fn, typename... Args>
+auto Strategy::run(const RunOptions& options, Fn&& fn, const Args&... args) const {
+  const auto invoke = [&](size_t replica) -> decltype(auto) {
+    return replica_call::call(fn, replica_call::value_of(args, replica)...);
+  };
+  const auto rows = [&](size_t replica) {
+    int64_t found = -1;
+    (void)((found = replica_call::rows_of(args, replica), found >= 0) || ...);
+    return found >= 0 ? found : 1;
+  };
+  using Result = std::decay_t<decltype(invoke(0))>;
+  if constexpr (std::is_void_v<Result>) {
+    run_on_replicas(options, invoke, rows);
+  } else {
+    std::vector<std::optional<Result>> results(num_local_replicas());
+    run_on_replicas(
+        options,
+        [&](size_t replica) { results[replica] = replica_call::without_graph(invoke(replica)); },
+        rows);
+    std::vector<Result> all;
+    for (auto& result : results) all.push_back(std::move(*result));
+    return PerReplica<Result>(std::move(all));
+  }
+}
 
 }  // namespace muster::inline v0_1::distribute

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <utility>
 
 #include "muster/base/error.h"
 
@@ -27,6 +28,15 @@ LayerIdentity::LayerIdentity(std::string class_name, std::string given_name)
 
 CallContext::CallContext(VariableStore& variables, uint64_t seed)
     : variables_(variables), seed_(seed) {}
+
+namespace {
+thread_local CallContext* current_context = nullptr;
+}  // namespace
+
+CallContext::Current::Current(CallContext& context)
+    : outer_(std::exchange(current_context, &context)) {}
+CallContext::Current::~Current() { current_context = outer_; }
+CallContext* CallContext::current() { return current_context; }
 
 CallContext::Scope::Scope(CallContext& context, const std::string& name)
     : context_(context), outer_(context.scope_) {

@@ -52,6 +52,20 @@ class CallContext {
     const std::string* outer_;
   };
 
+  // While one lives, layers called on this thread without a context use this one.
+  class Current {
+   public:
+    explicit Current(CallContext& context);
+    ~Current();
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+
+   private:
+    CallContext* outer_;
+  };
+  // nullptr where there is none.
+  static CallContext* current();
+
   // Before every step: what layers draw is a function of (seed, step, replica, layer name) from
   // here on.
   void begin_step(bool training, int64_t step, int64_t replica);

@@ -21,6 +21,18 @@ Tensor Layer::operator()(const Tensor& input, CallContext& context) const {
   return body_->call(input, context);
 }
 
+Tensor Layer::operator()(const Tensor& input) const {
+  CallContext* context = CallContext::current();
+  if (context == nullptr) {
+    throw invalid_argument(
+        fmt::format("a layer ({}) was called outside of a replica function",
+                    body_->identity().class_name),
+        "call it inside of strategy->run(...), where its variables are; a model function takes it "
+        "through context.model(...)");
+  }
+  return (*this)(input, *context);
+}
+
 Tensor activations::apply(Activation activation, const Tensor& input) {
   switch (activation) {
     case Activation::kLinear:

@@ -37,6 +37,9 @@ class Layer {
   // copies, share weights within a context. Throws InvalidArgument naming the layer, what it
   // expects and what it was given.
   Tensor operator()(const Tensor& input, CallContext& context) const;
+  // In the context of the replica function this is called in. Throws InvalidArgument outside of
+  // Strategy::run(); in a model function, ModelContext::model() binds a layer to its context.
+  Tensor operator()(const Tensor& input) const;
 
   const LayerBody& body() const { return *body_; }
   const std::shared_ptr<const LayerBody>& shared_body() const { return body_; }

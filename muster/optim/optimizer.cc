@@ -216,7 +216,20 @@ TrainOp Optimizer::minimize(const Tensor& loss,
                     loss.defined() ? describe(loss) : std::string("an undefined tensor")),
         "reduce the loss with .mean() or .sum()");
   }
-  return TrainOp{.entries = {{loss, *this, std::move(filter)}}, .updates = {}};
+  TrainOp train_op{.entries = {{loss, *this, std::move(filter)}}, .updates = {}};
+  Recording::add(train_op);
+  return train_op;
+}
+
+namespace {
+thread_local Recording* innermost = nullptr;
+}  // namespace
+
+Recording::Recording() : outer_(std::exchange(innermost, this)) {}
+Recording::~Recording() { innermost = outer_; }
+TrainOp Recording::train_op() const { return group(parts_); }
+void Recording::add(const TrainOp& train_op) {
+  if (innermost != nullptr) innermost->parts_.push_back(train_op);
 }
 
 TrainOp group(std::vector<TrainOp> parts) {

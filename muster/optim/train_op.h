@@ -23,6 +23,26 @@ struct TrainOp {
   bool defined() const { return !entries.empty() || !updates.empty(); }
 };
 
+// While one lives, what minimize() describes on this thread is also collected here: for whoever
+// executes the steps of a loop written by hand. The innermost one collects.
+class Recording {
+ public:
+  Recording();
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  // All that was described since it was made, as one.
+  TrainOp train_op() const;
+
+ private:
+  friend class Optimizer;
+  static void add(const TrainOp& train_op);
+
+  std::vector<TrainOp> parts_;
+  Recording* outer_;
+};
+
 // Everything the parts do, in their order. Undefined parts are allowed.
 TrainOp group(std::vector<TrainOp> parts);
 

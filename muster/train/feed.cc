@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
-#include "muster/train/element_spec.h"
+#include "muster/tensor/element_spec.h"
 
 namespace muster::inline v0_1 {
 

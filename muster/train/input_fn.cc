@@ -1,30 +1,26 @@
 #include "muster/train/input_fn.h"
 
-#include "muster/base/error.h"
+#include <memory>
+#include <mutex>
+#include <optional>
 
 namespace muster::inline v0_1 {
 
-Batch to_batch(const Element& element) {
-  for (const Value& value : element.values()) {
-    if (value.is_tensor() ? value.tensor().dim() > 0 : !value.strings().shape().empty()) continue;
-    throw invalid_argument(
-        "an input function must give batches; its elements are single examples: " +
-            element.describe(),
-        "end the data set with batch(n), n examples for each replica, or global_batch(n)");
-  }
-  if (element.structure().kind != Structure::Kind::kTuple) return {Features(element), Labels()};
-  switch (element.size()) {
-    case 1:
-      return {Features(element.part(0)), Labels()};
-    case 2:
-      return {Features(element.part(0)), Labels(element.part(1))};
-    default:
-      throw invalid_argument(
-          fmt::format(
-              "an input function must give features, or (features, labels); its elements are {}",
-              element.describe()),
-          "put several features into one dict: Element::dict({{\"a\", ...}, {\"b\", ...}})");
-  }
+InputFn called_once(const InputFn& input_fn) {
+  struct Shared {
+    InputFn input_fn;
+    std::mutex mutex;
+    std::optional<Dataset> dataset;
+  };
+  auto shared = std::make_shared<Shared>();
+  shared->input_fn = input_fn;
+  const auto call = [shared](const InputContext& context) {
+    const std::lock_guard lock(shared->mutex);
+    if (!shared->dataset) shared->dataset = shared->input_fn(context);
+    return *shared->dataset;
+  };
+  if (input_fn.shards_itself()) return InputFn(call);
+  return InputFn([call] { return call(InputContext{}); });
 }
 
 }  // namespace muster::inline v0_1

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "muster/data/dataset.h"
-#include "muster/tensor/features.h"
+#include "muster/tensor/batch.h"
 #include "muster/tensor/input_context.h"
 
 namespace muster::inline v0_1 {
@@ -42,16 +42,8 @@ class InputFn {
   std::function<Dataset(const InputContext&)> by_context_;
 };
 
-// One batch as a model function gets it.
-struct Batch {
-  Features features;
-  Labels labels;
-  // Examples of the batch.
-  int64_t rows() const { return features.rows(); }
-};
-
-// An element as a model function sees it. Throws InvalidArgument when it is a tuple of more than
-// two parts, or no batch: every value has the examples along axis 0.
-Batch to_batch(const Element& element);
+// `input_fn`, called by whichever replica of the process comes first; the others get the same data
+// set. Thread safety: any threads.
+InputFn called_once(const InputFn& input_fn);
 
 }  // namespace muster::inline v0_1

@@ -4,7 +4,6 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
@@ -13,12 +12,11 @@
 #include "muster/formats/event.h"
 #include "muster/layers/core.h"
 #include "muster/metrics/metrics.h"
-#include "muster/train/element_spec.h"
+#include "muster/tensor/element_spec.h"
 #include "muster/train/evaluator.h"
 #include "muster/train/finite.h"
 #include "muster/train/model_context.h"
 #include "muster/train/progress_line.h"
-#include "muster/train/replica_threads.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/step_trace.h"
 #include "muster/train/stop_signal.h"
@@ -219,29 +217,6 @@ TEST(FiniteTest, ExplainsWhereItCameFrom) {
               HasSubstr("the loss holds nan (element 0 of float32[]); inputs and variables"));
   EXPECT_THAT(explain_non_finite(fine, Labels(), good, torch::ones({})).text,
               HasSubstr("from another replica"));
-}
-
-// --- replicas in threads ---
-
-TEST(ReplicaThreadsTest, OnesThatDoNotEndAfterAFailureAreNamed) {
-  ::testing::internal::CaptureStderr();
-  const Error error = error_of([&] {
-    run_replicas(
-        3,
-        [&](size_t replica, const std::function<void()>& failing) {
-          if (replica == 2) return;
-          if (replica == 0) {  // does not hear of it for a while
-            std::this_thread::sleep_for(std::chrono::milliseconds(500));
-            return;
-          }
-          failing();
-          throw invalid_argument("no such column");
-        },
-        std::chrono::milliseconds(100));
-  });
-  EXPECT_EQ(error.message(), "no such column");
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("replica 1 failed (no such column); not ended 0.1 s later: replica 0"));
 }
 
 // --- reports -------------------------------------------------------------------------------------

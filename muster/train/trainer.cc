@@ -10,12 +10,12 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/checkpoint/directory_lock.h"
+#include "muster/distribute/replica_threads.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/finite.h"
 #include "muster/train/internal/feed.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
-#include "muster/train/replica_threads.h"
 #include "muster/train/step_trace.h"
 #include "muster/train/stop_signal.h"
 
@@ -466,7 +466,8 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
   }
   const InputFn shared = called_once(input_fn);
   TrainResult result;
-  run_replicas(sessions.size(), [&](size_t replica, const std::function<void()>& failing) {
+  distribute::ReplicaThreads threads(sessions.size());
+  threads.run([&](size_t replica, const std::function<void()>& failing) {
     const TrainResult mine =
         train_replica(model_fn, shared, options, *sessions[replica], checkpoints, failing);
     if (replica == 0) result = mine;

@@ -142,6 +142,57 @@ Tensor SyncSession::reduce(ReduceOp op, const Tensor& value) {
   });
 }
 
+std::vector<Tensor> SyncSession::gather(const Tensor& value, int64_t axis) {
+  return guarded([&] {
+    torch::NoGradGuard no_grad;
+    const int64_t n = num_replicas_in_sync();
+    const auto all_gather = [&](const Tensor& mine) {
+      const Tensor all = torch::empty({n, mine.numel()}, mine.options());
+      if (mine.numel() > 0) communicator_->all_gather(mine.view({-1}), all.view({-1})).wait();
+      return all;
+    };
+    // dtype, axes, sizes: a form of its own, so that any two values can be compared.
+    constexpr int64_t kMostAxes = 62;
+    if (value.dim() > kMostAxes) throw invalid_argument("gather of " + muster::describe(value));
+    Tensor form = torch::zeros({2 + kMostAxes}, torch::kInt64);
+    form[0] = static_cast<int64_t>(value.scalar_type());
+    form[1] = value.dim();
+    for (int64_t a = 0; a < value.dim(); ++a) form[2 + a] = value.size(a);
+    const Tensor forms = all_gather(form);
+    const Tensor sizes = forms.select(1, 2 + axis).clone();
+    for (int64_t r = 0; r < n; ++r) {
+      Tensor other = forms[r].clone();
+      other[2 + axis] = form[2 + axis];
+      if (other.equal(form)) continue;
+      const auto dtype = static_cast<DType>(other[0].item<int64_t>());
+      std::vector<int64_t> shape;
+      for (int64_t a = 0; a < other[1].item<int64_t>(); ++a)
+        shape.push_back(forms[r][2 + a].item<int64_t>());
+      throw invalid_argument(
+          fmt::format("gather along axis {}: replica {} has {}, replica {} has {}[{}]", axis,
+                      replica_id(), muster::describe(value), r, dtype_name(dtype),
+                      fmt::join(shape, ", ")),
+          "all replicas bring the same dtype and sizes, but for that axis");
+    }
+    const int64_t most = sizes.max().item<int64_t>();
+    const Tensor mine = value.detach().movedim(axis, 0).contiguous();
+    std::vector<int64_t> padded_shape = mine.sizes().vec();
+    padded_shape[0] = most;
+    Tensor padded = torch::zeros(padded_shape, mine.options());
+    padded.narrow(0, 0, mine.size(0)).copy_(mine);
+    const Tensor all = all_gather(padded);
+    std::vector<Tensor> parts;
+    for (int64_t r = 0; r < n; ++r) {
+      parts.push_back(all[r]
+                          .view(padded_shape)
+                          .narrow(0, 0, sizes[r].item<int64_t>())
+                          .movedim(0, axis)
+                          .contiguous());
+    }
+    return parts;
+  });
+}
+
 // Each replica gets its own values of the variables of kOnRead.
 void SyncSession::share_replica_values() {
   if (num_replicas_in_sync() == 1) return;

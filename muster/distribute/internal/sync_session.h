@@ -26,6 +26,7 @@ class SyncSession : public Session {
   std::map<std::string, Tensor> checkpoint_state() override;
   StepResult train_step(const StepInput& input) override;
   Tensor reduce(ReduceOp op, const Tensor& value) override;
+  std::vector<Tensor> gather(const Tensor& value, int64_t axis) override;
 
  protected:
   // Throws InvalidArgument on every replica when one built another model; the lines say what it is

@@ -1,4 +1,4 @@
-#include "muster/train/element_spec.h"
+#include "muster/tensor/element_spec.h"
 
 #include <torch/torch.h>
 

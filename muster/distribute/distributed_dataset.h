@@ -1,0 +1,63 @@
+// A data set dealt to the replicas of the entered strategy, batch by batch:
+//
+//   for (const auto& batch : strategy->distribute(dataset)) strategy->run(step, batch);
+//
+// Thread safety: belongs to the thread that entered the scope.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+
+#include "muster/data/dataset.h"
+#include "muster/distribute/per_replica.h"
+#include "muster/tensor/batch.h"
+#include "muster/tensor/input_context.h"
+
+namespace muster::inline v0_1::distribute {
+
+class Loop;
+
+class DistributedDataset {
+ public:
+  class Pass;
+  // An input iterator; equal to the end when every replica, of every process, is out of data. A
+  // replica that runs out before the others gets batches of zero rows.
+  class Iterator {
+   public:
+    using value_type = PerReplica<Batch>;
+    using difference_type = std::ptrdiff_t;
+    using iterator_category = std::input_iterator_tag;
+
+    Iterator() = default;
+    explicit Iterator(std::shared_ptr<Pass> pass);
+    const PerReplica<Batch>& operator*() const { return batch_; }
+    const PerReplica<Batch>* operator->() const { return &batch_; }
+    Iterator& operator++();
+    void operator++(int) { ++*this; }
+    bool operator==(const Iterator& other) const { return pass_ == other.pass_; }
+
+   private:
+    std::shared_ptr<Pass> pass_;  // null at the end
+    PerReplica<Batch> batch_;
+  };
+
+  // A pass over the data from its beginning; each one shuffles in another order. All processes
+  // begin it together. Throws InvalidArgument for elements that are no batches, and, with several
+  // replicas, for a data set without batch().
+  Iterator begin();
+  Iterator end() const { return {}; }
+
+ private:
+  friend class Loop;
+  DistributedDataset(std::shared_ptr<Loop> loop, Dataset dataset, bool for_this_process)
+      : loop_(std::move(loop)), dataset_(std::move(dataset)), for_this_process_(for_this_process) {}
+
+  std::shared_ptr<Loop> loop_;
+  Dataset dataset_;
+  bool for_this_process_;  // else it describes all data, in global batches
+  uint64_t passes_ = 0;
+};
+
+}  // namespace muster::inline v0_1::distribute

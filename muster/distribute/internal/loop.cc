@@ -1,0 +1,235 @@
+#include "muster/distribute/internal/loop.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <utility>
+
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
+#include "muster/cluster/resolve.h"
+#include "muster/optim/train_op.h"
+#include "muster/tensor/threads.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+thread_local Loop* innermost = nullptr;
+
+// LibTorch's own words end where its developers' begin.
+std::string first_paragraph(const std::string& text) {
+  return text.substr(0, text.find("\nException raised from"));
+}
+
+}  // namespace
+
+// One call of run() and what the replicas bring to it.
+struct Loop::Call {
+  const RunOptions& options;
+  const std::function<void(size_t)>& body;
+  const std::function<int64_t(size_t)>& rows;
+  std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
+
+  // One that trains would wait for the others. Whoever comes later sees the difference.
+  void compare(bool trains) {
+    ++(trains ? training : idle);
+    if (training == 0 || idle == 0) return;
+    throw invalid_argument("minimize() was called on some replicas only",
+                           "call it on all of them; a replica without examples has a loss of zero "
+                           "rows, which counts for nothing");
+  }
+};
+
+Loop::Loop(StrategyPtr strategy, const ScopeOptions& options) : strategy_(std::move(strategy)) {
+  set_threads(0);
+  const Environment environment =
+      options.environment ? *options.environment : Environment::process();
+  StartOptions start{.cluster = cluster::resolve_cluster(
+                         environment, {.worker_zero_may_be_chief = strategy_->multi_worker()}),
+                     .seed = options.seed,
+                     .join_timeout = options.join_timeout,
+                     .cancelled = options.cancelled};
+  for (auto& session : strategy_->start_replicas(start))
+    replicas_.push_back(std::make_unique<Replica>(std::move(session)));
+  threads_ = std::make_unique<ReplicaThreads>(replicas_.size());
+}
+
+Loop* Loop::entered() { return innermost; }
+
+void Loop::enter() {
+  ++scopes_;
+  innermost = this;
+}
+
+void Loop::leave(bool by_exception) noexcept {
+  if (--scopes_ > 0) return;
+  innermost = nullptr;
+  if (broken_) return;
+  try {
+    if (by_exception) {
+      const Error error(ErrorKind::kInternal, "an exception left the scope of its strategy");
+      for (const auto& replica : replicas_) replica->session->fail(error);
+    } else {
+      each([](Session& session, size_t) { session.finish(); });
+    }
+  } catch (const std::exception& error) {
+    log::warning(fmt::format("at the end of the scope of {}: {}", strategy_->name(), error.what()));
+  }
+  broken_ = invalid_argument("the program left it");
+}
+
+void Loop::each(const std::function<void(Session&, size_t)>& fn) {
+  if (broken_) {
+    throw Error(broken_->kind(), "the scope is over: " + broken_->message(), broken_->hint());
+  }
+  try {
+    threads_->run([&](size_t local, const std::function<void()>& failing) {
+      Session& session = *replicas_[local]->session;
+      const auto fail = [&](const Error& error) {
+        failing();
+        session.fail(error);
+      };
+      try {
+        fn(session, local);
+      } catch (const Error& error) {
+        fail(error);
+        throw;
+      } catch (const c10::Error& error) {
+        const Error converted =
+            invalid_argument(fmt::format("the replica function failed after step {}: {}", step_,
+                                         first_paragraph(error.what_without_backtrace())));
+        fail(converted);
+        throw converted;
+      } catch (const std::exception& error) {
+        fail(foreign_error(error));
+        throw;
+      } catch (...) {
+        fail(unknown_error());
+        throw;
+      }
+    });
+  } catch (const Error& error) {
+    broken_ = error;
+    throw;
+  } catch (const std::exception& error) {
+    broken_ = foreign_error(error);
+    throw;
+  } catch (...) {
+    broken_ = unknown_error();
+    throw;
+  }
+}
+
+void Loop::run(const RunOptions& options, const std::function<void(size_t)>& body,
+               const std::function<int64_t(size_t)>& rows) {
+  Call call{options, body, rows};
+  each([&](Session&, size_t local) { make(*replicas_[local], local, call); });
+  if (call.training == 0) return;
+  built_ = true;
+  ++step_;
+}
+
+void Loop::make(Replica& replica, size_t local, Call& call) {
+  Session& session = *replica.session;
+  const auto invoke = [&] {
+    const torch::AutoGradMode gradients(call.options.training);
+    const CallContext::Current layers(replica.calls);
+    const ReplicaContext::Enter context(replica.context);
+    optim::Recording recording;
+    replica.calls.begin_step(call.options.training, step_, session.replica_id());
+    replica.context.begin_step(step_);
+    call.body(local);
+    return recording.train_op();
+  };
+  session.report(Phase::kTraining, step_);
+  if (call.options.training && !built_) {
+    // The first call makes the variables; those that train move together before they are used.
+    const optim::TrainOp described = invoke();
+    call.compare(described.defined());
+    if (!described.defined()) return;
+    session.finish_build(described);
+    session.share_state("");
+  }
+  const optim::TrainOp train_op = invoke();
+  call.compare(train_op.defined());
+  if (train_op.defined()) {
+    if (!call.options.training) {
+      throw invalid_argument("minimize() was called in a run() without training",
+                             "leave RunOptions.training at true");
+    }
+    const int64_t examples = call.rows(local);
+    const StepResult result = session.train_step({.train_op = &train_op,
+                                                  .loss = train_op.entries.front().loss,
+                                                  .reduction = call.options.loss_reduction,
+                                                  .weight = static_cast<double>(examples),
+                                                  .has_data = examples > 0,
+                                                  .rows = examples});
+    if (local == 0) last_step_ = result;
+  }
+  // Whatever the program does until the next call, it is no step that takes too long.
+  session.report(Phase::kEvaluating, step_ + 1);
+}
+
+void Loop::check_values(size_t size, const char* what) const {
+  if (size == replicas_.size()) return;
+  throw invalid_argument(fmt::format("{} was given values of {} replicas; this process has {}",
+                                     what, size, replicas_.size()),
+                         "give it what run() returned");
+}
+
+Tensor Loop::reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis) {
+  check_values(value.size(), "reduce()");
+  Tensor result;
+  each([&](Session& session, size_t local) {
+    const torch::NoGradGuard no_grad;
+    Tensor reduced;
+    if (!axis) {
+      reduced = session.reduce(op, value[local]);
+    } else {
+      reduced = session.reduce(ReduceOp::kSum, value[local].sum(*axis));
+      const Tensor count = torch::full({}, value[local].size(*axis), torch::kDouble);
+      if (op == ReduceOp::kMean) {
+        if (!value[local].is_floating_point()) (void)session.reduce(op, value[local]);  // refuses
+        reduced = reduced / session.reduce(ReduceOp::kSum, count).to(reduced.scalar_type());
+      }
+    }
+    if (local == 0) result = reduced;
+  });
+  return result;
+}
+
+Metric Loop::reduce(const PerReplica<Metric>& value) {
+  check_values(value.size(), "reduce()");
+  std::optional<Metric> result;
+  each([&](Session& session, size_t local) {
+    const Metric& metric = value[local];
+    const Tensor sums =
+        session.reduce(ReduceOp::kSum, torch::tensor(metric.state(), torch::kDouble));
+    const double* first = sums.data_ptr<double>();
+    if (local == 0) result = Metric::make(metric.kind(), {first, first + sums.numel()});
+  });
+  return *result;
+}
+
+Tensor Loop::gather(const PerReplica<Tensor>& value, int64_t axis) {
+  check_values(value.size(), "gather()");
+  Tensor result;
+  each([&](Session& session, size_t local) {
+    const Tensor& mine = value[local];
+    if (mine.dim() == 0 || axis < -mine.dim() || axis >= mine.dim()) {
+      throw invalid_argument(fmt::format("gather() of {} along axis {}", describe(mine), axis),
+                             "the value needs that axis; unsqueeze(0) gives a scalar one");
+    }
+    const int64_t along = axis < 0 ? axis + mine.dim() : axis;
+    const std::vector<Tensor> parts = session.gather(mine, along);
+    if (local == 0) result = torch::cat(parts, along);
+  });
+  return result;
+}
+
+DistributedDataset Loop::distribute(const Dataset& dataset, bool for_this_process) {
+  return DistributedDataset(shared_from_this(), dataset, for_this_process);
+}
+
+}  // namespace muster::inline v0_1::distribute

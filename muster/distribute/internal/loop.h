@@ -1,0 +1,76 @@
+// The replicas of an entered strategy, as loops written by hand use them.
+// Thread safety: belongs to the thread that entered it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/distribute/distributed_dataset.h"
+#include "muster/distribute/replica_context.h"
+#include "muster/distribute/replica_threads.h"
+#include "muster/distribute/scope.h"
+#include "muster/distribute/strategy.h"
+#include "muster/layers/call_context.h"
+#include "muster/metrics/metric.h"
+
+namespace muster::inline v0_1::distribute {
+
+class Loop : public std::enable_shared_from_this<Loop> {
+ public:
+  Loop(StrategyPtr strategy, const ScopeOptions& options);
+
+  // The one entered on this thread; nullptr when there is none.
+  static Loop* entered();
+  // Counts the scopes. The last to leave ends the run: `by_exception` tells the others so.
+  void enter();
+  void leave(bool by_exception) noexcept;
+
+  const Strategy& strategy() const { return *strategy_; }
+  size_t num_local_replicas() const { return replicas_.size(); }
+  const Session& session() const { return *replicas_.front()->session; }
+  int64_t step() const { return step_; }
+  const StepResult& last_step() const { return last_step_; }
+
+  // Calls `body` on every replica; `rows(r)` are the examples local replica r has.
+  void run(const RunOptions& options, const std::function<void(size_t)>& body,
+           const std::function<int64_t(size_t)>& rows);
+  // Calls `fn(session, r)` on every replica at once. When it throws on one, the others end too, and
+  // no later call works.
+  void each(const std::function<void(Session&, size_t)>& fn);
+
+  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis);
+  Metric reduce(const PerReplica<Metric>& value);
+  Tensor gather(const PerReplica<Tensor>& value, int64_t axis);
+  DistributedDataset distribute(const Dataset& dataset, bool for_this_process);
+
+ private:
+  struct Replica {
+    std::unique_ptr<Session> session;
+    CallContext calls;
+    ReplicaContext context;
+
+    explicit Replica(std::unique_ptr<Session> started)
+        : session(std::move(started)),
+          calls(session->variables(), session->seed()),
+          context(*session) {}
+  };
+  struct Call;
+  void make(Replica& replica, size_t local, Call& call);
+  void check_values(size_t size, const char* what) const;
+
+  const StrategyPtr strategy_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::unique_ptr<ReplicaThreads> threads_;
+  bool built_ = false;  // a function that trains was seen: the variables are what they are
+  int64_t step_ = 0;
+  StepResult last_step_;
+  int scopes_ = 0;
+  std::optional<Error> broken_;
+};
+
+}  // namespace muster::inline v0_1::distribute

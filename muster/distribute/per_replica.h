@@ -1,0 +1,33 @@
+// Values that differ from replica to replica.
+// Thread safety: a value.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace muster::inline v0_1::distribute {
+
+// One value for each replica of this process, in their order; what other processes hold is theirs.
+template <typename T>
+class PerReplica {
+ public:
+  PerReplica() = default;
+  explicit PerReplica(std::vector<T> values) : values_(std::move(values)) {}
+
+  size_t size() const { return values_.size(); }
+  const T& operator[](size_t local_replica) const { return values_[local_replica]; }
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
+
+ private:
+  std::vector<T> values_;
+};
+
+template <typename T>
+inline constexpr bool is_per_replica = false;
+template <typename T>
+inline constexpr bool is_per_replica<PerReplica<T>> = true;
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,136 @@
+// A loop written by hand and an Estimator compute the same, on every strategy.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/distribute/replica_context.h"
+#include "muster/estimator/internal/test_model.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using testing::examples;
+using ::testing::HasSubstr;
+using testing::latest;
+using testing::LocalCluster;
+using testing::quiet_config;
+using testing::run_ranks;
+
+// Initial values depend on names, which an Estimator puts its model's in front of.
+Layer linear() { return Dense(2, {.kernel_initializer = initializers::zeros()}); }
+
+Tensor loss_of(const Tensor& logits, const Labels& labels) {
+  return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+}
+
+EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
+                       ModelContext& context) {
+  const Tensor loss = loss_of(context.model("net", linear)(features["x"]), labels);
+  return EstimatorSpec::train(
+      loss, context.optimizer(optim::adam({.learning_rate = 0.1})).minimize(loss));
+}
+
+// The weights after a pass over the rows in global batches of 12.
+Tensor by_hand(const distribute::StrategyPtr& strategy, int64_t rows,
+               const Environment& environment = {}) {
+  const auto scope = strategy->scope({.seed = 3, .environment = environment});
+  const Layer model = linear();
+  const auto adam = optim::adam({.learning_rate = 0.1});
+  for (const auto& batch : strategy->distribute(examples(rows).shuffle(rows).batch(12))) {
+    strategy->run(
+        [&](const Features& features, const Labels& labels) {
+          adam.minimize(loss_of(model(features["x"]), labels));
+        },
+        batch);
+  }
+  return scope.variable("dense/kernel");
+}
+
+RunConfig config_of(const std::string& model_dir, const distribute::StrategyPtr& strategy,
+                    const Environment& environment = {}) {
+  RunConfig config = quiet_config(model_dir, strategy, environment);
+  config.random_seed = 3;
+  return config;
+}
+
+class CustomLoopTest : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(CustomLoopTest, IsTheSameAsAnEstimator) {
+  const int64_t rows = GetParam();
+  const InputFn input = [=] { return examples(rows).shuffle(rows).global_batch(12); };
+  const auto by_estimator = [&](const std::string& model_dir) {
+    return latest(model_dir).tensors.at("net/dense/kernel");
+  };
+  for (const distribute::StrategyPtr& strategy :
+       {distribute::one_device(), distribute::mirrored({.replicas = 2}),
+        distribute::mirrored({.replicas = 3})}) {
+    TempDirectory directory;
+    Estimator(model_fn, config_of(directory / "m", strategy)).train(input);
+    EXPECT_TRUE(by_hand(strategy, rows).equal(by_estimator(directory / "m"))) << strategy->name();
+  }
+  TempDirectory directory;
+  const auto workers = distribute::multi_worker_mirrored();
+  {
+    const LocalCluster cluster(2, /*chief=*/false);
+    run_ranks(2, [&](int rank) {
+      Estimator(model_fn, config_of(directory / "m", workers, cluster.environment(rank)))
+          .train(input);
+    });
+  }
+  const LocalCluster cluster(2, /*chief=*/false);
+  run_ranks(2, [&](int rank) {
+    const Tensor kernel = by_hand(workers, rows, cluster.environment(rank));
+    EXPECT_TRUE(kernel.equal(by_estimator(directory / "m"))) << "worker " << rank;
+  });
+}
+
+// 60: full batches; 53: a ragged last one; 49: replicas without data in the last step.
+INSTANTIATE_TEST_SUITE_P(Rows, CustomLoopTest, ::testing::Values(60, 53, 49));
+
+TEST(CustomLoopTest, WorkersThatReadTheirOwnEndTogether) {
+  const LocalCluster cluster(2, /*chief=*/false);
+  const auto strategy = distribute::multi_worker_mirrored();
+  run_ranks(2, [&](int rank) {
+    const auto scope = strategy->scope({.environment = cluster.environment(rank)});
+    // Worker 0 has 2 batches, worker 1 has 3.
+    const auto data = strategy->distribute_from_function([](const InputContext& context) {
+      return examples(10 + 5 * context.input_pipeline_id).batch(5);
+    });
+    std::vector<int64_t> rows;
+    for (const auto& batch : distribute::DistributedDataset(data)) {
+      const auto counts = strategy->run([](const Batch& mine) { return mine.rows(); }, batch);
+      rows.push_back(counts[0]);
+    }
+    EXPECT_THAT(rows,
+                rank == 0 ? ::testing::ElementsAre(5, 5, 0) : ::testing::ElementsAre(5, 5, 5));
+  });
+}
+
+TEST(CustomLoopTest, AnExceptionThatLeavesTheScopeIsToldToTheOthers) {
+  const LocalCluster cluster(2, /*chief=*/false);
+  const auto strategy = distribute::multi_worker_mirrored();
+  std::mutex mutex;
+  std::vector<std::string> seen(2);
+  run_ranks(2, [&](int rank) {
+    try {
+      const auto scope = strategy->scope({.environment = cluster.environment(rank)});
+      const auto one = strategy->run([] { return torch::ones({}); });
+      if (rank == 1) throw std::runtime_error("mine");
+      for (int i = 0; i < 3; ++i) strategy->reduce(distribute::ReduceOp::kSum, one);
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex);
+      seen[static_cast<size_t>(rank)] = error.what();
+    }
+  });
+  EXPECT_EQ(seen[1], "mine");
+  EXPECT_THAT(seen[0], HasSubstr("worker 1 failed"));
+  EXPECT_THAT(seen[0], HasSubstr("an exception left the scope"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
