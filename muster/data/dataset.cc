@@ -203,7 +203,7 @@ bool Dataset::hand_sharded() const { return node_->hand_sharded; }
 std::string Dataset::describe() const { return node_->description; }
 
 std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) const {
-  const auto [num_replicas, replica] = options.sharding;
+  const int64_t num_replicas = options.sharding.num_replicas, replica = options.sharding.replica;
   if (num_replicas < 1 || replica < 0 || replica >= num_replicas) {
     throw invalid_argument(fmt::format("replica {} of {} cannot be: replicas are numbered from 0",
                                        replica, num_replicas));

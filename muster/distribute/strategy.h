@@ -192,10 +192,10 @@ inline Tensor without_graph(Tensor value) { return value.defined() ? value.detac
 
 template <typename Fn, typename... Args>
 auto Strategy::run(const RunOptions& options, Fn&& fn, const Args&... args) const {
-  const auto invoke = [&](size_t replica) -> decltype(auto) {
+  const auto invoke = [&]([[maybe_unused]] size_t replica) -> decltype(auto) {
     return replica_call::call(fn, replica_call::value_of(args, replica)...);
   };
-  const auto rows = [&](size_t replica) {
+  const auto rows = [&]([[maybe_unused]] size_t replica) {
     int64_t found = -1;
     (void)((found = replica_call::rows_of(args, replica), found >= 0) || ...);
     return found >= 0 ? found : 1;
