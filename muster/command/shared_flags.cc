@@ -19,9 +19,12 @@ std::vector<Flag> shared_flags(Flags& flags) {
        "Examples a step, over all replicas",
        {.more_than = 0, .at_most = 2147483647}},
       {"learning_rate", &flags.learning_rate, "Of the optimizer", positive},
-      {"seed", &flags.seed, "Decides initial values and order of a new run; the same seed gives the same bits"},
-      {"save_checkpoints_steps", &flags.save_checkpoints_steps,
-       "Save (and evaluate) every so many steps; 0: never", {.at_least = 0}},
+      {"seed", &flags.seed,
+       "Decides initial values and order of a new run; the same seed gives the same bits"},
+      {"save_checkpoints_steps",
+       &flags.save_checkpoints_steps,
+       "Save (and evaluate) every so many steps; 0: never",
+       {.at_least = 0}},
       {"trace", &flags.trace, "Print where a step's time went when training ends"},
   };
 }
