@@ -26,9 +26,9 @@ class DistributedDataset {
   // replica that runs out before the others gets batches of zero rows.
   class Iterator {
    public:
-    using value_type = PerReplica<Batch>;
-    using difference_type = std::ptrdiff_t;
-    using iterator_category = std::input_iterator_tag;
+    using value_type = PerReplica<Batch>;               // for each replica here its part
+    using difference_type = std::ptrdiff_t;             // asked for by std::input_iterator
+    using iterator_category = std::input_iterator_tag;  // read once, forwards
 
     Iterator() = default;
     explicit Iterator(std::shared_ptr<Pass> pass);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,10 +23,5 @@ class PerReplica {
  private:
   std::vector<T> values_;
 };
-
-template <typename T>
-inline constexpr bool is_per_replica = false;
-template <typename T>
-inline constexpr bool is_per_replica<PerReplica<T>> = true;
 
 }  // namespace muster::inline v0_1::distribute

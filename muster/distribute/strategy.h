@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "muster/collectives/connect.h"
 #include "muster/distribute/distributed_dataset.h"
 #include "muster/distribute/per_replica.h"
+#include "muster/distribute/replica_call.h"
 #include "muster/distribute/scope.h"
 #include "muster/distribute/session.h"
 #include "muster/metrics/metric.h"
@@ -66,6 +66,7 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   // thrown.
   template <typename Fn, typename... Args>
   auto run(const RunOptions& options, Fn&& fn, const Args&... args) const;
+  // The same with the default options.
   template <typename Fn, typename... Args>
   requires(!std::is_same_v<std::decay_t<Fn>, RunOptions>) auto run(Fn&& fn,
                                                                    const Args&... args) const {
@@ -139,56 +140,6 @@ StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 // For flags: "one_device", "mirrored" or "mirrored:4" (replicas), "multi_worker". Throws
 // InvalidArgument listing them.
 StrategyPtr strategy_by_name(const std::string& name);
-
-// --- how run() calls a function ---
-
-namespace replica_call {
-
-template <typename T>
-const T& value_of(const T& value, size_t) {
-  return value;
-}
-template <typename T>
-const T& value_of(const PerReplica<T>& values, size_t replica) {
-  return values[replica];
-}
-
-template <typename T>
-std::tuple<const T&> unpacked(const T& value) {
-  return {value};
-}
-inline std::tuple<const Features&, const Labels&> unpacked(const Batch& batch) {
-  return {batch.features, batch.labels};
-}
-
-template <typename Fn, typename... Args>
-decltype(auto) call(Fn& fn, const Args&... args) {
-  if constexpr (std::is_invocable_v<Fn&, const Args&...>) {
-    return fn(args...);
-  } else {
-    return std::apply(fn, std::tuple_cat(unpacked(args)...));
-  }
-}
-
-// The examples an argument holds; -1 when it is no batch.
-template <typename T>
-int64_t rows_of(const T&, size_t) {
-  return -1;
-}
-inline int64_t rows_of(const PerReplica<Batch>& batches, size_t replica) {
-  return batches[replica].rows();
-}
-inline int64_t rows_of(const PerReplica<Tensor>& values, size_t replica) {
-  return values[replica].dim() > 0 ? values[replica].size(0) : -1;
-}
-
-template <typename T>
-T without_graph(T value) {
-  return value;
-}
-inline Tensor without_graph(Tensor value) { return value.defined() ? value.detach() : value; }
-
-}  // namespace replica_call
 
 template <typename Fn, typename... Args>
 auto Strategy::run(const RunOptions& options, Fn&& fn, const Args&... args) const {
