@@ -41,6 +41,16 @@ TEST(Error, OfOtherTypesTellsTheType) {
   EXPECT_STREQ(foreign_error(std::out_of_range("no column 7")).what(),
                "Internal: std::out_of_range was thrown: no column 7");
   EXPECT_FALSE(foreign_error(std::bad_alloc()).hint().empty());
+  const auto caught = [](const auto& thrown) {
+    try {
+      throw thrown;
+    } catch (...) {
+      return current_error();
+    }
+  };
+  EXPECT_EQ(caught(not_found("no file")).kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(caught(std::runtime_error("mine")).message(), "std::runtime_error was thrown: mine");
+  EXPECT_EQ(caught(7).message(), unknown_error().message());
   EXPECT_EQ(unknown_error().kind(), ErrorKind::kInternal);
 }
 

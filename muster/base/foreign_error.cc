@@ -23,6 +23,18 @@ Error foreign_error(const std::exception& error) {
       fmt::format("{} was thrown: {}", status == 0 ? name.get() : mangled, error.what()));
 }
 
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return foreign_error(error);
+  } catch (...) {
+    return unknown_error();
+  }
+}
+
 Error unknown_error() { return internal_error("an exception of an unknown type was thrown"); }
 
 }  // namespace muster::inline v0_1

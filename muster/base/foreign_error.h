@@ -12,5 +12,7 @@ namespace muster::inline v0_1 {
 Error foreign_error(const std::exception& error);
 // Internal, for what is no std::exception.
 Error unknown_error();
+// The exception being handled: an Error as it is, others as above. REQUIRES: called in a handler.
+Error current_error();
 
 }  // namespace muster::inline v0_1

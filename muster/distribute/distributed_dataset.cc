@@ -1,5 +1,6 @@
 #include "muster/distribute/distributed_dataset.h"
 
+#include <deque>
 #include <vector>
 
 #include "muster/distribute/internal/loop.h"
@@ -25,7 +26,7 @@ class DistributedDataset::Pass {
 
   // False when no replica has anything left.
   bool next(PerReplica<Batch>* out) {
-    std::vector<Batch> batches(iterators_.size());
+    std::deque<Batch> batches(iterators_.size());
     bool any = false;
     loop_->each([&](Session& session, size_t local) {
       bool has = iterators_[local]->next(&elements_[local]);
@@ -43,6 +44,7 @@ class DistributedDataset::Pass {
   // Whether any replica has data; one without takes zero rows.
   bool ask(Session& session, size_t local, bool has) {
     if (!empty_[local]) {
+      if (has) (void)to_batch(elements_[local]);  // refuses what is no batch
       std::string spec = has ? encode_batch_spec(elements_[local]) : "";
       for (const std::string& other : session.gather_text("batch_spec", spec)) {
         if (spec.empty()) spec = other;

@@ -43,9 +43,9 @@ class DistributedDataset {
     PerReplica<Batch> batch_;
   };
 
-  // A pass over the data from its beginning; each one shuffles in another order. All processes
-  // begin it together. Throws InvalidArgument for elements that are no batches, and, with several
-  // replicas, for a data set without batch().
+  // A pass over the data from its beginning; each one shuffles in another order, but for a
+  // shuffle() with a seed of its own. All processes begin it together. Throws InvalidArgument for
+  // elements that are no batches, and, with several replicas, for a data set without batch().
   Iterator begin();
   Iterator end() const { return {}; }
 

@@ -161,6 +161,20 @@ void FlatParameters::check_entries(const optim::TrainOp& train_op) const {
   for (size_t e = 0; same && e < optimizer_of_entry_.size(); ++e) {
     same = train_op.entries[e].optimizer.name() == optimizer_at(e);
   }
+  for (size_t e = 0; same && e < train_op.entries.size(); ++e) {
+    const auto& filter = train_op.entries[e].filter;
+    if (!filter) continue;
+    for (int p : entry_parameters_[e]) {
+      const Variable& variable = *parameters_[static_cast<size_t>(p)].variable;
+      if (filter(variable.spec())) continue;
+      throw invalid_argument(
+          fmt::format("the filter of optimizer {} leaves out the variable {} now, which it trained "
+                      "when the model was built",
+                      optimizer_at(e), variable.name()),
+          "keep the filters of minimize() for the whole run; what trains in turns needs two "
+          "minimize() in every step, the loss of one multiplied by 0");
+    }
+  }
   if (same) return;
   const auto names = [](size_t count, const auto& name_of) {
     std::string text;

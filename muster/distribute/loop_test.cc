@@ -238,6 +238,90 @@ TEST(LoopTest, ReplicasThatDifferAreToldSo) {
       << "a new layer at every call";
 }
 
+TEST(LoopTest, WhatDoesNotFitIsRefused) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto refused = [&](const std::function<void()>& fn) {
+    const auto scope = strategy->scope(alone());
+    return error_of(fn);
+  };
+  EXPECT_THAT(refused([&] { strategy->run([](const Batch&) {}, PerReplica<Batch>()); }).message(),
+              HasSubstr("run() was given values of 0 replicas; this process has 2"));
+  EXPECT_THAT(refused([&] {
+                auto data = strategy->distribute(points(8).batch(4));
+                strategy->run([&] {
+                  for (const auto& batch : data) (void)batch;
+                });
+              }).message(),
+              HasSubstr("read inside of a replica function"));
+  const Layer first = Dense(1, {.name = "first"}), second = Dense(1, {.name = "second"});
+  EXPECT_THAT(refused([&] {
+                for (const char* turn : {"first", "second"}) {
+                  strategy->run([&] {
+                    const Tensor x = torch::ones({2, 1});
+                    const auto mine = [&](const VariableSpec& spec) {
+                      return spec.name.starts_with(turn);
+                    };
+                    optim::sgd().minimize((first(x) + second(x)).sum(), mine);
+                  });
+                }
+              }).message(),
+              HasSubstr("leaves out the variable first/"));
+  EXPECT_THAT(refused([&] {
+                strategy->run([&] {
+                  optim::sgd().minimize(first(torch::full({2, 1}, std::nan(""))).sum());
+                });
+              }).message(),
+              HasSubstr("at step 1"));
+}
+
+TEST(LoopTest, AReplicaWithoutExamplesLeavesStatisticsAlone) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto scope = strategy->scope(alone());
+  const Layer model = Dense(1);
+  for (const auto& batch : strategy->distribute(points(5).batch(4))) {
+    strategy->run(
+        [&](const Features& x, const Labels& y) {
+          const Tensor seen = ReplicaContext::current().variable(
+              {.name = "mean",
+               .shape = {},
+               .initializer = initializers::zeros(),
+               .trainable = false,
+               .synchronization = VariableSynchronization::kOnRead});
+          {
+            const torch::NoGradGuard no_grad;
+            seen.copy_(x.tensor().mean());  // not a number for zero rows
+          }
+          optim::sgd().minimize(losses::mean_squared_error(y, model(x)));
+        },
+        batch);
+  }
+  const auto means = strategy->run(RunOptions{.training = false}, [&] {
+    return ReplicaContext::current().variable({.name = "mean", .shape = {}}).clone();
+  });
+  for (const Tensor& mean : means) EXPECT_TRUE(mean.isfinite().item<bool>());
+}
+
+TEST(LoopTest, ABackwardOfTheFunctionsOwnChangesNothing) {
+  const auto trained = [](const StrategyPtr& strategy, bool looks) {
+    const auto scope = strategy->scope(alone());
+    const Layer model = Dense(1);
+    for (const auto& batch : strategy->distribute(points(24).batch(6))) {
+      const auto flags = strategy->run(
+          [&](const Features& x, const Labels& y) {
+            const Tensor loss = losses::mean_squared_error(y, model(x));
+            if (looks) (2 * loss).backward({}, /*retain_graph=*/true);
+            optim::sgd({.learning_rate = 0.1}).minimize(loss);
+            return true;
+          },
+          batch);
+      EXPECT_TRUE(flags[0]);
+    }
+    return scope.variable("dense/kernel");
+  };
+  for (const StrategyPtr& strategy : {one_device(), mirrored({.replicas = 2})})
+    EXPECT_TRUE(trained(strategy, true).equal(trained(strategy, false))) << strategy->name();
+}
+
 TEST(LoopTest, StrategiesHaveNames) {
   EXPECT_EQ(strategy_by_name("one_device")->name(), "OneDevice");
   EXPECT_EQ(strategy_by_name("mirrored")->name(), "Mirrored");

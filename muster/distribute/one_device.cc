@@ -57,7 +57,7 @@ class OneDeviceSession : public Session {
 
   Tensor reduce(ReduceOp op, const Tensor& value) override {
     check_reducible(op, value);
-    return value;
+    return value.detach().clone();
   }
   std::vector<Tensor> gather(const Tensor& value, int64_t) override { return {value}; }
   std::vector<std::string> gather_text(const std::string&, const std::string& text) override {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <utility>
-#include <vector>
 
 namespace muster::inline v0_1::distribute {
 
@@ -13,7 +13,7 @@ template <typename T>
 class PerReplica {
  public:
   PerReplica() = default;
-  explicit PerReplica(std::vector<T> values) : values_(std::move(values)) {}
+  explicit PerReplica(std::deque<T> values) : values_(std::move(values)) {}
 
   size_t size() const { return values_.size(); }
   const T& operator[](size_t local_replica) const { return values_[local_replica]; }
@@ -21,7 +21,7 @@ class PerReplica {
   auto end() const { return values_.end(); }
 
  private:
-  std::vector<T> values_;
+  std::deque<T> values_;  // a vector of bool would have no references
 };
 
 }  // namespace muster::inline v0_1::distribute

@@ -79,6 +79,7 @@ Reducer::~Reducer() {
 }
 
 void Reducer::begin() {
+  active_ = true;
   progress_->reset();
   std::fill(ready_.begin(), ready_.end(), false);
   observed_.clear();
@@ -86,6 +87,7 @@ void Reducer::begin() {
 }
 
 void Reducer::on_gradient(size_t parameter) {
+  if (!active_) return;  // a backward of the model function's own
   Tensor& gradient = parameters_.parameters()[parameter].variable->value().mutable_grad();
   if (!gradient.defined()) return;
   // Copying a gradient that autograd has just written costs less than letting it add into a zeroed
@@ -111,6 +113,7 @@ void Reducer::launch(std::span<const int> buckets) {
 }
 
 void Reducer::finish(const std::vector<double>& head) {
+  active_ = false;
   torch::NoGradGuard no_grad;
   const auto parameters = static_cast<int64_t>(ready_.size());
   const Tensor front = memory_[0].slice(0, 0, head_size_ + parameters);

@@ -59,6 +59,7 @@ class Reducer {
   std::vector<plan::Bucket> buckets_;
   std::unique_ptr<plan::BucketProgress> progress_;
   bool order_is_shared_ = false;
+  bool active_ = false;  // between begin() and finish()
   std::vector<int64_t>
       observed_;             // parameters in the order their gradients came, in the first step
   std::vector<bool> ready_;  // this step, this replica

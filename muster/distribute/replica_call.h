@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -49,6 +50,12 @@ template <typename T>
 int64_t rows_of(const T& /*value*/, size_t /*replica*/) {
   return -1;
 }
+// Those of a batch all replicas share.
+inline int64_t rows_of(const Batch& batch, size_t /*replica*/) { return batch.rows(); }
+// Those of the replica's part.
+inline int64_t rows_of(const PerReplica<Features>& parts, size_t replica) {
+  return parts[replica].rows();
+}
 // Those of the replica's batch.
 inline int64_t rows_of(const PerReplica<Batch>& batches, size_t replica) {
   return batches[replica].rows();
@@ -56,6 +63,17 @@ inline int64_t rows_of(const PerReplica<Batch>& batches, size_t replica) {
 // The size of the first axis; a scalar is no batch.
 inline int64_t rows_of(const PerReplica<Tensor>& values, size_t replica) {
   return values[replica].dim() > 0 ? values[replica].size(0) : -1;
+}
+
+// How many replicas an argument holds values of, when it differs by replica.
+template <typename T>
+std::optional<size_t> replicas_of(const T& /*value*/) {
+  return std::nullopt;
+}
+// One for each replica of this process.
+template <typename T>
+std::optional<size_t> replicas_of(const PerReplica<T>& values) {
+  return values.size();
 }
 
 // A result as run() returns it.

@@ -23,12 +23,8 @@ namespace {
 std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const Error& known) {
-    return known.message();
-  } catch (const std::exception& foreign) {
-    return foreign_error(foreign).message();
   } catch (...) {
-    return unknown_error().message();
+    return current_error().message();
   }
 }
 

@@ -84,6 +84,10 @@ int Strategy::num_replicas_in_sync() const {
 
 size_t Strategy::num_local_replicas() const { return loop_of(*this, "run()").num_local_replicas(); }
 
+void Strategy::check_replicas(std::optional<size_t> given) const {
+  if (given) loop_of(*this, "run()").check_values(*given, "run()");
+}
+
 void Strategy::run_on_replicas(const RunOptions& options, const std::function<void(size_t)>& body,
                                const std::function<int64_t(size_t)>& rows) const {
   loop_of(*this, "run()").run(options, body, rows);

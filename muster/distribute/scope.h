@@ -48,8 +48,8 @@ struct RunOptions {
 };
 
 // An entered strategy. The replicas live as long as the outermost scope of it; scopes of one
-// strategy may nest. Leaving it is a meeting of all processes, unless an exception leaves it, which
-// the others then learn of.
+// strategy may nest; the options are those of the outermost. Leaving it is a meeting of all
+// processes, unless an exception leaves it, which the others then learn of.
 class Scope {
  public:
   ~Scope();
@@ -61,8 +61,8 @@ class Scope {
   bool is_chief() const;
   // Steps that trained so far.
   int64_t step() const;
-  // What the last run() that trained was over all replicas: its loss by RunOptions::loss_reduction,
-  // and the examples.
+  // What the last run() that trained was over all replicas: its loss by RunOptions::loss_reduction
+  // (of several minimize(), the sum of their losses), and the examples.
   const StepResult& last_step() const;
   // The value of a variable, equal on all replicas (of VariableSynchronization::kOnRead: that of
   // the first replica here). Throws NotFound listing those there are.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -59,8 +60,8 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   // Calls `fn(args...)` on every replica of this process, in a ReplicaContext; of a PerReplica each
   // gets its own value, a Batch goes to a function of (features, labels) as these two, everything
   // else is shared. What minimize() describes inside is done when `fn` returns: one backward, one
-  // reduction over all replicas, one update. Returns the results by replica, tensors without their
-  // graphs; nothing when `fn` returns nothing. The first call that trains calls `fn` twice: the
+  // reduction over all replicas, one update. Returns the results by replica, a Tensor without its
+  // graph; nothing when `fn` returns nothing. The first call that trains calls `fn` twice: the
   // first time makes the variables, all of which must come up in it, and counts for nothing. When
   // `fn` throws on one replica, the others end too, and the scope is over; what the first threw is
   // thrown.
@@ -75,7 +76,7 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
 
   // The sum or mean over all replicas. With an `axis`, over that axis of the values as well: a mean
   // then counts every element once, also when replicas bring different numbers of them. Throws
-  // InvalidArgument for a mean of whole numbers and for values of different shapes.
+  // InvalidArgument for a mean of whole numbers and for values of different sizes or dtypes.
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value,
                 std::optional<int64_t> axis = {}) const;
   // What the metrics of all replicas have seen together.
@@ -93,6 +94,7 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
 
  private:
   size_t num_local_replicas() const;
+  void check_replicas(std::optional<size_t> given) const;
   void run_on_replicas(const RunOptions& options, const std::function<void(size_t)>& body,
                        const std::function<int64_t(size_t)>& rows) const;
 };
@@ -151,6 +153,7 @@ auto Strategy::run(const RunOptions& options, Fn&& fn, const Args&... args) cons
     (void)((found = replica_call::rows_of(args, replica), found >= 0) || ...);
     return found >= 0 ? found : 1;
   };
+  (check_replicas(replica_call::replicas_of(args)), ...);
   using Result = std::decay_t<decltype(invoke(0))>;
   if constexpr (std::is_void_v<Result>) {
     run_on_replicas(options, invoke, rows);
@@ -160,7 +163,7 @@ auto Strategy::run(const RunOptions& options, Fn&& fn, const Args&... args) cons
         options,
         [&](size_t replica) { results[replica] = replica_call::without_graph(invoke(replica)); },
         rows);
-    std::vector<Result> all;
+    std::deque<Result> all;
     for (auto& result : results) all.push_back(std::move(*result));
     return PerReplica<Result>(std::move(all));
   }

@@ -438,11 +438,8 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
     const Error converted = internal_error(error.what_without_backtrace());
     fail(converted);
     throw converted;
-  } catch (const std::exception& error) {
-    fail(foreign_error(error));
-    throw;
   } catch (...) {
-    fail(unknown_error());
+    fail(current_error());
     throw;
   }
 }

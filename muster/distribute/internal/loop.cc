@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -45,8 +46,15 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options) : strategy_(std::m
   set_threads(0);
   const Environment environment =
       options.environment ? *options.environment : Environment::process();
-  StartOptions start{.cluster = cluster::resolve_cluster(
-                         environment, {.worker_zero_may_be_chief = strategy_->multi_worker()}),
+  const cluster::ResolvedCluster cluster = cluster::resolve_cluster(
+      environment, {.worker_zero_may_be_chief = strategy_->multi_worker()});
+  if (cluster.is_evaluator || cluster.task.type == "ps") {
+    throw invalid_argument(
+        fmt::format(
+            "a task of type " {} " does not train", cluster.task.type),
+        "not supported: evaluator and parameter-server tasks; start only chief and workers");
+  }
+  StartOptions start{.cluster = cluster,
                      .seed = options.seed,
                      .join_timeout = options.join_timeout,
                      .cancelled = options.cancelled};
@@ -65,21 +73,34 @@ void Loop::enter() {
 void Loop::leave(bool by_exception) noexcept {
   if (--scopes_ > 0) return;
   innermost = nullptr;
-  if (broken_) return;
   try {
-    if (by_exception) {
+    if (broken_) {
+      // The others know, or are gone.
+    } else if (by_exception) {
       const Error error(ErrorKind::kInternal, "an exception left the scope of its strategy");
       for (const auto& replica : replicas_) replica->session->fail(error);
     } else {
-      each([](Session& session, size_t) { session.finish(); });
+      each([](Session& session, size_t) {
+        // A process that left its loop too early meets the others' collectives here: an error that
+        // names both, where a barrier would wait.
+        session.reduce(ReduceOp::kSum, torch::zeros({}, torch::kInt64));
+        session.finish();
+      });
     }
   } catch (const std::exception& error) {
     log::warning(fmt::format("at the end of the scope of {}: {}", strategy_->name(), error.what()));
   }
-  broken_ = invalid_argument("the program left it");
+  if (!broken_) broken_ = invalid_argument("the program left it", "enter a new one");
+  // Data sets that were dealt in this scope may live on.
+  threads_.reset();
+  replicas_.clear();
 }
 
 void Loop::each(const std::function<void(Session&, size_t)>& fn) {
+  if (ReplicaContext::inside()) {
+    throw invalid_argument("a distributed data set was read inside of a replica function",
+                           "read it between the calls of run(), and give run() the batch");
+  }
   if (broken_) {
     throw Error(broken_->kind(), "the scope is over: " + broken_->message(), broken_->hint());
   }
@@ -92,31 +113,19 @@ void Loop::each(const std::function<void(Session&, size_t)>& fn) {
       };
       try {
         fn(session, local);
-      } catch (const Error& error) {
-        fail(error);
-        throw;
       } catch (const c10::Error& error) {
         const Error converted =
-            invalid_argument(fmt::format("the replica function failed after step {}: {}", step_,
+            invalid_argument(fmt::format("LibTorch failed after step {}: {}", step_,
                                          first_paragraph(error.what_without_backtrace())));
         fail(converted);
         throw converted;
-      } catch (const std::exception& error) {
-        fail(foreign_error(error));
-        throw;
       } catch (...) {
-        fail(unknown_error());
+        fail(current_error());
         throw;
       }
     });
-  } catch (const Error& error) {
-    broken_ = error;
-    throw;
-  } catch (const std::exception& error) {
-    broken_ = foreign_error(error);
-    throw;
   } catch (...) {
-    broken_ = unknown_error();
+    broken_ = current_error();
     throw;
   }
 }
@@ -127,7 +136,7 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
   each([&](Session&, size_t local) { make(*replicas_[local], local, call); });
   if (call.training == 0) return;
   built_ = true;
-  ++step_;
+  if (last_step_.any_data) ++step_;
 }
 
 void Loop::make(Replica& replica, size_t local, Call& call) {
@@ -142,8 +151,15 @@ void Loop::make(Replica& replica, size_t local, Call& call) {
     call.body(local);
     return recording.train_op();
   };
-  session.report(Phase::kTraining, step_);
-  if (call.options.training && !built_) {
+  // Whatever the program does between two calls, it is no step that takes too long.
+  struct Between {
+    Session& session;
+    int64_t step;
+    ~Between() { session.report(Phase::kEvaluating, step); }
+  } between{session, step_};
+  const bool builds = call.options.training && !built_;
+  session.report(builds ? Phase::kBuilding : Phase::kTraining, step_);
+  if (builds) {
     // The first call makes the variables; those that train move together before they are used.
     const optim::TrainOp described = invoke();
     call.compare(described.defined());
@@ -151,6 +167,10 @@ void Loop::make(Replica& replica, size_t local, Call& call) {
     session.finish_build(described);
     session.share_state("");
   }
+  const int64_t examples = call.rows(local);
+  // Statistics of no examples are not numbers.
+  std::vector<Tensor> statistics;
+  if (examples == 0) statistics = session.variables().copy_on_read();
   const optim::TrainOp train_op = invoke();
   call.compare(train_op.defined());
   if (train_op.defined()) {
@@ -158,17 +178,38 @@ void Loop::make(Replica& replica, size_t local, Call& call) {
       throw invalid_argument("minimize() was called in a run() without training",
                              "leave RunOptions.training at true");
     }
-    const int64_t examples = call.rows(local);
-    const StepResult result = session.train_step({.train_op = &train_op,
-                                                  .loss = train_op.entries.front().loss,
-                                                  .reduction = call.options.loss_reduction,
-                                                  .weight = static_cast<double>(examples),
-                                                  .has_data = examples > 0,
-                                                  .rows = examples});
+    const StepResult result = train(session, train_op, call.options, examples);
     if (local == 0) last_step_ = result;
+    if (result.any_data) between.step = step_ + 1;
   }
-  // Whatever the program does until the next call, it is no step that takes too long.
-  session.report(Phase::kEvaluating, step_ + 1);
+  if (examples == 0) session.variables().put_back_on_read(statistics);
+}
+
+StepResult Loop::train(Session& session, const optim::TrainOp& train_op, const RunOptions& options,
+                       int64_t examples) const {
+  // A backward of the function's own may have left something.
+  for (const auto& variable : session.variables().variables())
+    variable->value().mutable_grad().reset();
+  Tensor loss;
+  std::vector<Tensor> losses;
+  for (const auto& entry : train_op.entries) {
+    if (std::ranges::any_of(losses, [&](const Tensor& known) { return known.is_same(entry.loss); }))
+      continue;
+    losses.push_back(entry.loss);
+    loss = loss.defined() ? loss + entry.loss.detach() : entry.loss.detach();
+  }
+  try {
+    return session.train_step({.train_op = &train_op,
+                               .loss = loss,
+                               .reduction = options.loss_reduction,
+                               .weight = static_cast<double>(examples),
+                               .has_data = examples > 0,
+                               .rows = examples});
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNonFinite) throw;
+    throw Error(ErrorKind::kNonFinite, fmt::format("{} at step {}", error.message(), step_ + 1),
+                "look at the data of this step, or lower the learning rate; nothing was updated");
+  }
 }
 
 void Loop::check_values(size_t size, const char* what) const {
@@ -191,7 +232,8 @@ Tensor Loop::reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<
       const Tensor count = torch::full({}, value[local].size(*axis), torch::kDouble);
       if (op == ReduceOp::kMean) {
         if (!value[local].is_floating_point()) (void)session.reduce(op, value[local]);  // refuses
-        reduced = reduced / session.reduce(ReduceOp::kSum, count).to(reduced.scalar_type());
+        const Tensor all = session.reduce(ReduceOp::kSum, count);
+        reduced = (reduced.to(torch::kDouble) / all).to(reduced.scalar_type());
       }
     }
     if (local == 0) result = reduced;
@@ -201,6 +243,12 @@ Tensor Loop::reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<
 
 Metric Loop::reduce(const PerReplica<Metric>& value) {
   check_values(value.size(), "reduce()");
+  for (const Metric& metric : value) {
+    if (metric.kind() == value[0].kind()) continue;
+    throw invalid_argument(fmt::format("reduce() was given a {} of one replica and a {} of another",
+                                       value[0].kind(), metric.kind()),
+                           "return the same metric on all replicas");
+  }
   std::optional<Metric> result;
   each([&](Session& session, size_t local) {
     const Metric& metric = value[local];

@@ -32,6 +32,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
 
   const Strategy& strategy() const { return *strategy_; }
   size_t num_local_replicas() const { return replicas_.size(); }
+  // Throws InvalidArgument unless `size`, of values given to `what`, is the number of replicas
+  // here.
+  void check_values(size_t size, const char* what) const;
   const Session& session() const { return *replicas_.front()->session; }
   int64_t step() const { return step_; }
   const StepResult& last_step() const { return last_step_; }
@@ -61,7 +64,8 @@ class Loop : public std::enable_shared_from_this<Loop> {
   };
   struct Call;
   void make(Replica& replica, size_t local, Call& call);
-  void check_values(size_t size, const char* what) const;
+  StepResult train(Session& session, const optim::TrainOp& train_op, const RunOptions& options,
+                   int64_t examples) const;
 
   const StrategyPtr strategy_;
   std::vector<std::unique_ptr<Replica>> replicas_;
