@@ -46,15 +46,14 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options) : strategy_(std::m
   set_threads(0);
   const Environment environment =
       options.environment ? *options.environment : Environment::process();
-  const cluster::ResolvedCluster cluster = cluster::resolve_cluster(
+  const cluster::ResolvedCluster resolved = cluster::resolve_cluster(
       environment, {.worker_zero_may_be_chief = strategy_->multi_worker()});
-  if (cluster.is_evaluator || cluster.task.type == "ps") {
+  if (resolved.is_evaluator || resolved.task.type == "ps") {
     throw invalid_argument(
-        fmt::format(
-            "a task of type " {} " does not train", cluster.task.type),
+        fmt::format("a task of type \"{}\" does not train", resolved.task.type),
         "not supported: evaluator and parameter-server tasks; start only chief and workers");
   }
-  StartOptions start{.cluster = cluster,
+  StartOptions start{.cluster = resolved,
                      .seed = options.seed,
                      .join_timeout = options.join_timeout,
                      .cancelled = options.cancelled};
