@@ -245,6 +245,9 @@ TEST(TfConfig, HintsCorrectTheUsersOwnText) {
            {R"(["a","a"])", R"(["a:2222","a:2223"])"}}) {
     EXPECT_THAT(hint(cluster(given)), HasSubstr("TF_CONFIG='" + cluster(meant) + "'")) << given;
   }
+  // A job whose name is no host name either.
+  EXPECT_THAT(hint(R"({"cluster":{"worker":["a:1"],"my job":["b c"]}})"),
+              HasSubstr(R"("my job":["host0:2222"])"));
   // Two mistakes at once.
   EXPECT_THAT(
       hint(R"({"Cluster":{"worker":"a:1,a:1"},"task":{"type":"worker","index":4}})"),

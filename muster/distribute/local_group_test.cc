@@ -47,7 +47,8 @@ TEST(LocalGroupTest, AReplicaThatEvaluatesIsWaitedFor) {
   group.report(0, Phase::kTraining, 7);
   group.report(1, Phase::kEvaluating, 7);
   auto first = std::async(std::launch::async, [&] { return group.exchange(0, "saved", "a"); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // an evaluation
+  // The law is about time that passes: an evaluation of five times the patience.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
   group.report(1, Phase::kTraining, 7);
   EXPECT_THAT(group.exchange(1, "saved", "b"), ElementsAre("a", "b"));
   EXPECT_THAT(first.get(), ElementsAre("a", "b"));

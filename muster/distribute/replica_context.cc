@@ -14,7 +14,7 @@ thread_local ReplicaContext* current_context = nullptr;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The session goes through autograd as a number: it outlives the graphs of its steps.
+// The session goes through autograd as a number: backward() belongs into the same call of run().
 Session& session_of(const c10::IValue& value) { return *reinterpret_cast<Session*>(value.toInt()); }
 
 struct AllReduce : torch::autograd::Function<AllReduce> {

@@ -41,7 +41,9 @@ class ReplicaContext {
 
   // --- collectives: all replicas call them together, in the same order ---
   // The sum or mean of `value` over all replicas, given to each. Gradients flow back through it:
-  // that of a sum is the sum of all gradients. Throws InvalidArgument when shapes or dtypes differ.
+  // that of a sum is the sum of all gradients, and
+  // backward() belongs into the same call of the replica function. Throws InvalidArgument when
+  // shapes or dtypes differ.
   Tensor all_reduce(ReduceOp op, const Tensor& value) const;
   // The values of all replicas one after the other along `axis`, in which their sizes may differ.
   // Gradients flow back, each part's to where it came from.

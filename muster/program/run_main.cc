@@ -108,10 +108,12 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
   } catch (const c10::Error& error) {
     return report(internal_error(error.what_without_backtrace()));
   } catch (const std::exception& error) {
+    const Error foreign = foreign_error(error);
+    if (!foreign.hint().empty()) return report(foreign);
     // The user's own: no word of ours on what kind it is.
-    log::error(foreign_error(error).message());
+    log::error(foreign.message());
     log::flush();
-    return exit_code(ErrorKind::kInternal);
+    return exit_code(foreign.kind());
   } catch (...) {
     return report(unknown_error());
   }

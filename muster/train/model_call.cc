@@ -7,15 +7,11 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/tensor/libtorch_error.h"
 #include "muster/train/model_context.h"
 
 namespace muster::inline v0_1 {
 namespace {
-
-// The first paragraph: what follows is for LibTorch's own developers.
-std::string first_lines(const std::string& text) {
-  return text.substr(0, text.find("\nException raised from"));
-}
 
 std::string place(std::string_view where, int64_t number, Mode mode) {
   return number < 0 ? fmt::format("{} (mode {})", where, describe(mode))
@@ -38,7 +34,7 @@ std::string variables_there_are(const VariableStore& store) {
 
 Error converted(const c10::Error& error, const Batch& batch, const ModelContext& context,
                 const std::string& place) {
-  const std::string said = first_lines(error.what_without_backtrace());
+  const std::string said = text_of(error);
   const std::string message = fmt::format("the model function failed {}: {}", place, said);
   if (said.find("DefaultCPUAllocator") != std::string::npos) {
     return internal_error(message, "use a smaller batch or a machine with more memory");

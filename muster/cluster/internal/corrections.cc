@@ -48,7 +48,7 @@ std::string better_address(const BadAddress& bad, const std::set<std::string>& t
   } else if (split_address("[" + text + "]:1") && text.find(':') != text.rfind(':')) {
     host = "[" + text + "]";  // IPv6 without its brackets
   } else if (!split_address(text + ":1")) {
-    host = fmt::format("{}{}", bad.task.type, bad.task.index);
+    host = fmt::format("host{}", bad.task.index);  // a job's name may hold anything
   }
   while (taken.contains(fmt::format("{}:{}", host, port))) port = port < 65535 ? port + 1 : 1024;
   return fmt::format("{}:{}", host, port);

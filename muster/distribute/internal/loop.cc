@@ -11,17 +11,13 @@
 #include "muster/base/log.h"
 #include "muster/cluster/resolve.h"
 #include "muster/optim/train_op.h"
+#include "muster/tensor/libtorch_error.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
 
 thread_local Loop* innermost = nullptr;
-
-// LibTorch's own words end where its developers' begin.
-std::string first_paragraph(const std::string& text) {
-  return text.substr(0, text.find("\nException raised from"));
-}
 
 }  // namespace
 
@@ -113,9 +109,8 @@ void Loop::each(const std::function<void(Session&, size_t)>& fn) {
       try {
         fn(session, local);
       } catch (const c10::Error& error) {
-        const Error converted =
-            invalid_argument(fmt::format("LibTorch failed after step {}: {}", step_,
-                                         first_paragraph(error.what_without_backtrace())));
+        const Error converted = invalid_argument(
+            fmt::format("LibTorch failed after step {}: {}", step_, muster::text_of(error)));
         fail(converted);
         throw converted;
       } catch (...) {

@@ -1,0 +1,12 @@
+#include "muster/tensor/libtorch_error.h"
+
+#include <c10/util/Exception.h>
+
+namespace muster::inline v0_1 {
+
+std::string text_of(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find("\nException raised from"));
+}
+
+}  // namespace muster::inline v0_1

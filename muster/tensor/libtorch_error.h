@@ -1,0 +1,15 @@
+// LibTorch's own exceptions, in words for users. Thread safety: pure functions.
+#pragma once
+
+#include <string>
+
+namespace c10 {
+class Error;
+}
+
+namespace muster::inline v0_1 {
+
+// What it says, without what follows for LibTorch's developers.
+std::string text_of(const c10::Error& error);
+
+}  // namespace muster::inline v0_1
