@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "benchmarks/support/scratch.h"
 #include "benchmarks/support/turns.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
@@ -34,18 +35,6 @@ struct Turn {
   double cpu = 0;
   double loss = 0;
   std::vector<double> steps;
-};
-
-// A directory for model_dir and logs that goes when its launch is over.
-struct Scratch {
-  std::string path = std::filesystem::temp_directory_path() / "muster-bench-XXXXXX";
-  Scratch() {
-    if (mkdtemp(path.data()) == nullptr) throw from_errno(errno, "cannot make " + path);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
 };
 
 // One process of a contestant.

@@ -24,6 +24,8 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr uint64_t kSlots = 64;           // operations a rank may post ahead
+constexpr int kSpins = 16;                    // between two looks at the clock
+constexpr int kFirstSpins = 64;               // before the first one: most waits are short
 constexpr auto kSpin = microseconds(30);  // before a wait gives the core away
 constexpr auto kCheck = milliseconds(1);  // how often a wait looks whether the others live
 constexpr size_t kReasonBytes = 3000;
@@ -34,6 +36,15 @@ void pause_briefly() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+template <typename Condition>
+bool spin(int times, Condition condition) {
+  for (int i = 0; i < times; ++i) {
+    if (condition()) return true;
+    pause_briefly();
+  }
+  return false;
 }
 
 // Words that other processes wait on, unlike those of std::atomic::wait.
@@ -177,7 +188,8 @@ Work SharedEngine::submit(Operation operation) {
   auto state = std::make_shared<State>(weak_from_this());
   {
     const std::lock_guard lock(mutex_);
-    operation.sequence = ++sequence_;
+    operation.sequence = sequence_.load(std::memory_order_relaxed) + 1;
+    sequence_.store(operation.sequence, std::memory_order_release);
     if (failure_) {
       state->finish(failure_->with_context(operation.describe() + " was not started"));
       return Work(std::move(state));
@@ -202,6 +214,7 @@ bool SharedEngine::declare(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (failure_) return false;
     failure_ = error;
+    failed_.store(true, std::memory_order_release);
     ControlPage& own = page(rank_);
     own.kind = static_cast<int32_t>(error.kind());
     own.reason_bytes = static_cast<uint32_t>(std::min(error.message().size(), kReasonBytes));
@@ -240,18 +253,19 @@ void SharedEngine::drive(const State* wanted, bool block) {
     return;
   }
   while (wanted == nullptr || !wanted->is_finished()) {
-    const Operation* operation = nullptr;  // stays where it is while others are appended
-    {
+    if (failed_.load(std::memory_order_acquire)) break;
+    if (oldest_ == nullptr) {
       const std::lock_guard lock(mutex_);
-      if (!failure_ && !pending_.empty()) operation = &pending_.front().operation;
+      if (pending_.empty()) break;
+      oldest_ = &pending_.front().operation;
     }
-    if (operation == nullptr) break;
     try {
       post();
-      if (step(*operation)) continue;
-      check_members(*operation);
+      if (step(*oldest_)) continue;
+      if (block && spin(kFirstSpins, [&] { return all_came(/*or_left=*/false); })) continue;
+      check_members(*oldest_);
       if (!block) return;
-      wait_for_others(*operation);
+      wait_for_others(*oldest_);
     } catch (const Error& error) {
       // The group fails before its Work does: who sees the error finds the group failed as well.
       if (declare(error)) finish_oldest(error);
@@ -262,6 +276,7 @@ void SharedEngine::drive(const State* wanted, bool block) {
 
 // Announces what has been submitted, as far as there are slots.
 void SharedEngine::post() {
+  if (posted_ == sequence_.load(std::memory_order_acquire)) return;
   uint64_t oldest = posted_;  // that every rank has completed
   for (int r = 0; r < size_; ++r) oldest = std::min(oldest, count(r, Counter::kCompleted));
   const uint64_t before = posted_;
@@ -269,7 +284,8 @@ void SharedEngine::post() {
     const std::lock_guard lock(mutex_);
     if (pending_.empty()) return;
     const uint64_t first = pending_.front().operation.sequence;
-    for (; posted_ < sequence_ && posted_ < oldest + kSlots; ++posted_) {
+    for (; posted_ < sequence_.load(std::memory_order_relaxed) && posted_ < oldest + kSlots;
+         ++posted_) {
       const Operation& operation = pending_[posted_ + 1 - first].operation;
       Posted& slot = page(rank_).slots[operation.sequence % kSlots];
       slot = {.sequence = operation.sequence,
@@ -365,13 +381,15 @@ void SharedEngine::finish_oldest(std::optional<Error> error) {
   }
   step_ = Step::kPosted;
   deadline_.reset();
+  oldest_ = nullptr;
   oldest->operation.owner.reset();
   oldest->state->finish(std::move(error));
 }
 
 void SharedEngine::execute_in_place(const Operation& operation) {
   const int64_t width = size_of(operation.type);
-  std::vector<std::byte*> buffers(static_cast<size_t>(size_), operation.data);
+  std::vector<std::byte*>& buffers = buffers_;
+  buffers.assign(static_cast<size_t>(size_), operation.data);
   for (int r = 0; r < size_; ++r) {
     const bool needed = operation.kind != OperationKind::kBroadcast || r == operation.root;
     if (r != rank_ && needed) buffers[static_cast<size_t>(r)] = peer_memory(r, operation);
@@ -486,30 +504,30 @@ bool SharedEngine::all_at(Counter counter, uint64_t target) {
   return true;
 }
 
+// Everybody awaited has come, or has left: that is the caller's to judge.
+bool SharedEngine::all_came(bool or_left) const {
+  for (int r = 0; r < size_; ++r) {
+    if (count(r, awaited_) >= target_) continue;
+    if (!or_left || page(r).gone.load(std::memory_order_relaxed) == 0) return false;
+  }
+  return true;
+}
+
 void SharedEngine::wait_for_others(const Operation& operation) {
   ControlPage& own = page(rank_);
-  const auto ready = [&] {
-    for (int r = 0; r < size_; ++r) {
-      // Those that left are the caller's to judge.
-      if (count(r, awaited_) < target_ && page(r).gone.load(std::memory_order_relaxed) == 0) {
-        return false;
-      }
-    }
-    return true;
-  };
+  const auto ready = [&] { return all_came(/*or_left=*/true); };
   const auto start = steady_clock::now();
   if (!deadline_) deadline_ = start + timeout_;
   do {
-    for (int i = 0; i < 16; ++i) {
-      if (ready()) return;
-      pause_briefly();
-    }
+    if (spin(kSpins, ready)) return;
   } while (steady_clock::now() < start + kSpin);
 
   const uint32_t heard = own.bell.load();
   own.sleeping.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!ready() && !failure()) futex_wait(own.bell, heard, kCheck);
+  if (!ready() && !failed_.load(std::memory_order_acquire)) {
+    futex_wait(own.bell, heard, kCheck);
+  }
   own.sleeping.store(0, std::memory_order_relaxed);
   if (steady_clock::now() < *deadline_ || ready()) return;
   std::vector<std::string> missing;

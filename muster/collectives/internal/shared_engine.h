@@ -9,6 +9,7 @@
 // outside of allocate()d memory go through a stage in the control page, piece by piece.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -78,6 +79,7 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   int64_t piece_bytes(const Operation& operation) const;
   void complete(const Operation& operation);
   bool all_at(Counter counter, uint64_t target);
+  bool all_came(bool or_left) const;
   void wait_for_others(const Operation& operation);
   void check_members(const Operation& operation);
   std::byte* peer_memory(int peer, const Operation& operation);
@@ -97,12 +99,14 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   std::vector<Member> members_;
   const std::shared_ptr<Registry> registry_;
 
-  mutable std::mutex mutex_;  // the next three
+  mutable std::mutex mutex_;  // the next two, and changes of the third and fourth
   std::deque<Pending> pending_;
   std::optional<Error> failure_;
-  uint64_t sequence_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::atomic<uint64_t> sequence_ = 0;  // submitted
 
   std::mutex drive_;  // the rest: one thread at a time moves operations
+  const Operation* oldest_ = nullptr;  // of pending_: stays where it is while others are appended
   uint64_t posted_ = 0;
   uint64_t met_ = 0;
   Step step_ = Step::kPosted;
@@ -113,6 +117,7 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::chrono::steady_clock::time_point checked_{};
   std::map<std::pair<int, uint64_t>, SharedMemory> mapped_;  // by rank and segment
+  std::vector<std::byte*> buffers_;                          // of the running operation, by rank
 };
 
 }  // namespace muster::inline v0_1::internal

@@ -69,12 +69,23 @@ FileDescriptor::~FileDescriptor() {
 SharedMemory SharedMemory::create(int64_t bytes) {
   FileDescriptor file(memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.get() < 0) throw unavailable("cannot make shared memory");
-  // Reserved now: when memory runs out later, a write would be a bus error.
-  if (ftruncate(file.get(), bytes) != 0 || fallocate(file.get(), 0, 0, bytes) != 0 ||
-      fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
-    throw unavailable(fmt::format("cannot reserve {} bytes of shared memory", bytes));
+  const auto no_room = [&] {
+    return unavailable(fmt::format("cannot reserve {} bytes of shared memory", bytes));
+  };
+  const int descriptor = file.get();
+  if (ftruncate(descriptor, bytes) != 0 ||
+      fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    throw no_room();
   }
-  return map(std::move(file), bytes);
+  SharedMemory memory = map(std::move(file), bytes);
+  // Reserved now: when memory runs out later, a write would be a bus error. Through the mapping
+  // first, which asked for huge pages; kernels before 5.14 cannot (EINVAL), and give small ones.
+  if (bytes > 0 && madvise(memory.data_, static_cast<size_t>(bytes), MADV_POPULATE_WRITE) != 0 &&
+      errno != EINVAL) {
+    throw no_room();
+  }
+  if (bytes > 0 && fallocate(descriptor, 0, 0, bytes) != 0) throw no_room();
+  return memory;
 }
 
 SharedMemory SharedMemory::map(FileDescriptor file, int64_t bytes) {
@@ -83,6 +94,9 @@ SharedMemory SharedMemory::map(FileDescriptor file, int64_t bytes) {
   if (data == MAP_FAILED) {
     throw unavailable(fmt::format("cannot map {} bytes of shared memory", bytes));
   }
+  // Fewer misses of the address cache in large buffers; where the system has no huge pages, it
+  // changes nothing.
+  madvise(data, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   SharedMemory memory;
   memory.file_ = std::move(file);
   memory.data_ = static_cast<std::byte*>(data);
