@@ -52,11 +52,13 @@ class Group {
     if (entry.way.empty()) {
       start({BENCH_MPIRUN, "--allow-run-as-root", "--bind-to", "none", "--oversubscribe", "-n",
              std::to_string(size),
-             (std::filesystem::path(program).parent_path() / "all_reduce_over_mpi").string(), stem});
+             (std::filesystem::path(program).parent_path() / "all_reduce_over_mpi").string(),
+             stem});
     } else {
       const int processes = entry.way == kOverThreads ? 1 : size;
       for (int rank = 0; rank < processes; ++rank) {
-        start({program, "--take_part", entry.way, stem, std::to_string(rank), std::to_string(size)});
+        start(
+            {program, "--take_part", entry.way, stem, std::to_string(rank), std::to_string(size)});
       }
     }
     for (int rank = 0; rank < size; ++rank) answer(rank);
@@ -84,8 +86,8 @@ class Group {
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     pid_t process = 0;
-    if (const int failed = posix_spawnp(&process, words[0].c_str(), nullptr, nullptr,
-                                        pointers.data(), environ)) {
+    if (const int failed =
+            posix_spawnp(&process, words[0].c_str(), nullptr, nullptr, pointers.data(), environ)) {
       throw from_errno(failed, "cannot start " + words[0]);
     }
     processes_.push_back(process);
@@ -93,8 +95,8 @@ class Group {
   int64_t answer(int rank) {
     pollfd ready{.fd = out_[static_cast<size_t>(rank)], .events = POLLIN, .revents = 0};
     if (poll(&ready, 1, kPatience * 1000) <= 0) {
-      throw Error(ErrorKind::kTimeout,
-                  fmt::format("rank {} of \"{}\" said nothing for {} s", rank, entry_.name, kPatience));
+      throw Error(ErrorKind::kTimeout, fmt::format("rank {} of \"{}\" said nothing for {} s", rank,
+                                                   entry_.name, kPatience));
     }
     int64_t nanoseconds = 0;
     read_all(ready.fd, &nanoseconds, sizeof nanoseconds);
@@ -138,8 +140,8 @@ void run(const std::string& program, int size, bool quick, const std::string& js
         entries[e], program, fmt::format("{}/{}-{}-{}", directory.path, getpid(), size, e), size));
   }
   const int samples = quick ? 5 : 15;
-  for (const int64_t bytes : {1'000, 16'000, 64'000, 256'000, 1'000'000, 4'000'000, 16'000'000,
-                              100'000'000}) {
+  for (const int64_t bytes :
+       {1'000, 16'000, 64'000, 256'000, 1'000'000, 4'000'000, 16'000'000, 100'000'000}) {
     // A turn of some milliseconds; what is slow per message gets fewer rounds below.
     const int64_t rounds = std::clamp<int64_t>(20'000'000 / bytes, 1, 400);
     std::vector<std::vector<double>> times(entries.size());
@@ -194,7 +196,8 @@ int main(int argc, char** argv) {
       if (word.starts_with("--json=")) json = word.substr(7);
     }
     if (!std::filesystem::exists(BENCH_MPIRUN)) {
-      fmt::print("Open MPI is not here (Debian: openmpi-bin libopenmpi-dev): its column is left out.\n");
+      fmt::print(
+          "Open MPI is not here (Debian: openmpi-bin libopenmpi-dev): its column is left out.\n");
     }
     const std::string program = std::filesystem::canonical("/proc/self/exe");
     for (const int size : {2, 4}) muster::bench::run(program, size, quick, json);

@@ -1,7 +1,7 @@
 // How a rank of a contestant is told what to do: it reads a size in bytes and a number of rounds
-// from one named pipe, makes them, and writes the nanoseconds all of them took to another. A size of
-// 0 ends it. It stands alone: the contestant over Open MPI links nothing of Muster.
-// Thread safety: one thread.
+// from one named pipe, makes them, and writes the nanoseconds all of them took to another. A size
+// of 0 ends it. It stands alone: the contestant over Open MPI links nothing of Muster. Thread
+// safety: one thread.
 #pragma once
 
 #include <fcntl.h>

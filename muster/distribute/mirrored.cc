@@ -1,118 +1,14 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <mutex>
 
 #include "muster/base/error.h"
 #include "muster/collectives/thread_communicator.h"
-#include "muster/distribute/internal/local_group.h"
-#include "muster/distribute/internal/sync_session.h"
+#include "muster/distribute/internal/replica_session.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
-
-class MirroredSession : public SyncSession {
- public:
-  MirroredSession(std::shared_ptr<LocalGroup> group, std::unique_ptr<Communicator> communicator,
-                  uint64_t seed, int64_t bytes_per_pack)
-      : SyncSession(seed, bytes_per_pack), group_(std::move(group)) {
-    communicator_ = std::move(communicator);
-    interrupt_->communicator = communicator_.get();
-    // Whoever waits in a collective for a replica that failed elsewhere.
-    group_->on_failure([interrupt = interrupt_](const Error& error) {
-      const std::lock_guard lock(interrupt->mutex);
-      if (interrupt->communicator == nullptr) return;
-      interrupt->communicator->abort(ErrorKind::kPeerLost, error.message());
-    });
-  }
-
-  ~MirroredSession() override {
-    if (!finished_) group_->leave(replica_id());
-    const std::lock_guard lock(interrupt_->mutex);
-    interrupt_->communicator = nullptr;
-  }
-
-  int num_replicas_in_sync() const override { return communicator_->size(); }
-  int replica_id() const override { return communicator_->rank(); }
-  int num_local_replicas() const override { return communicator_->size(); }
-  int local_replica() const override { return communicator_->rank(); }
-  bool is_chief() const override { return replica_id() == 0; }
-  std::string describe() const override {
-    return fmt::format("Mirrored: replica {} of {} in this process over {}", replica_id(),
-                       num_replicas_in_sync(), communicator_->name());
-  }
-
-  std::vector<std::string> gather_text(const std::string& name, const std::string& text) override {
-    return group_->exchange(replica_id(), "gather " + name, text);
-  }
-  void report(Phase phase, int64_t step) override { group_->report(replica_id(), phase, step); }
-  void barrier(const std::string& name) override {
-    group_->exchange(replica_id(), "barrier " + name, "");
-  }
-  void finish() override {
-    group_->exchange(replica_id(), "finish", "");
-    finished_ = true;
-  }
-  void fail(const Error& error) noexcept override {
-    if (!finished_) group_->fail(replica_id(), error);
-  }
-  Error explain(const Error& error) override {
-    // A replica of this process cannot be lost without having failed.
-    const auto failure = group_->failure();
-    return failure && error.kind() == ErrorKind::kPeerLost ? *failure : error;
-  }
-
- protected:
-  void declare_model(const std::vector<std::string>& signature) override {
-    std::string mine;
-    for (const std::string& line : signature) mine += line + "\n";
-    const std::vector<std::string> all = gather_text("model", mine);
-    for (size_t replica = 1; replica < all.size(); ++replica) {
-      if (all[replica] == all[0]) continue;
-      throw invalid_argument(
-          fmt::format("replica {} built another model than replica 0: {}", replica,
-                      first_difference(all[0], all[replica])),
-          "the model function must create the same variables and optimizers on every replica");
-    }
-  }
-  std::string share_text(const std::string& note) override {
-    return gather_text("note", is_chief() ? note : "")[0];
-  }
-  void await_failure() override {
-    // The replica it comes from fails, or leaves with its own error; either ends this wait.
-    barrier("failure");
-  }
-
- private:
-  static std::string first_difference(const std::string& first, const std::string& other) {
-    const auto lines = [](const std::string& text) {
-      std::vector<std::string> all;
-      for (size_t begin = 0; begin < text.size();) {
-        const size_t end = text.find('\n', begin);
-        all.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
-      }
-      return all;
-    };
-    const std::vector<std::string> a = lines(first), b = lines(other);
-    size_t i = 0;
-    while (i < a.size() && i < b.size() && a[i] == b[i]) ++i;
-    const auto line = [&](const std::vector<std::string>& of) {
-      return i < of.size() ? "'" + of[i] + "'" : std::string("nothing");
-    };
-    return fmt::format("{} instead of {}", line(b), line(a));
-  }
-
-  std::shared_ptr<LocalGroup> group_;
-  // What the group's callback uses, which may outlive this.
-  struct Interrupt {
-    std::mutex mutex;
-    Communicator* communicator = nullptr;
-  };
-  std::shared_ptr<Interrupt> interrupt_ = std::make_shared<Interrupt>();
-  bool finished_ = false;
-};
 
 class Mirrored : public Strategy {
  public:
@@ -159,9 +55,12 @@ class Mirrored : public Strategy {
                                    .timeout = std::chrono::milliseconds(
                                        static_cast<int64_t>(options_.timeout_seconds * 1000))});
     std::vector<std::unique_ptr<Session>> sessions;
-    for (auto& communicator : communicators) {
-      sessions.push_back(std::make_unique<MirroredSession>(group, std::move(communicator),
-                                                           start.seed, options_.bytes_per_pack));
+    for (int replica = 0; replica < options_.replicas; ++replica) {
+      sessions.push_back(std::make_unique<ReplicaSession>(
+          ReplicaPlace{.local = replica, .locals = options_.replicas},
+          fmt::format("Mirrored: replica {} of {} in this process", replica, options_.replicas),
+          group, nullptr, std::move(communicators[static_cast<size_t>(replica)]), start.seed,
+          options_.bytes_per_pack));
     }
     return sessions;
   }

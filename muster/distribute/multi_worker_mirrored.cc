@@ -1,8 +1,11 @@
-#include <torch/torch.h>
+#include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
+#include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
@@ -12,8 +15,8 @@
 #include "muster/control/coordinator_server.h"
 #include "muster/control/group.h"
 #include "muster/distribute/coordinator_store.h"
+#include "muster/distribute/internal/replica_session.h"
 #include "muster/distribute/internal/start_multi_worker.h"
-#include "muster/distribute/internal/sync_session.h"
 #include "muster/distribute/strategy.h"
 #include "muster/net/port.h"
 
@@ -36,117 +39,12 @@ Transport transport_of(const CommunicationOptions& options) {
   return *transport;
 }
 
-class MultiWorkerSession : public SyncSession {
+// Processes that meet at the coordinator, which the chief serves.
+class Cluster : public ProcessGroup {
  public:
-  MultiWorkerSession(const StartOptions& start, const CommunicationOptions& options)
-      : SyncSession(start.seed, options.bytes_per_pack),
-        cluster_(start.cluster),
-        options_(options) {
-    join(start);
-    try {
-      connect();
-    } catch (const Error& error) {
-      const Error cause = explain(error);
-      fail(cause);
-      client_->close();  // before what its callback refers to
-      throw cause;
-    }
-  }
-
-  ~MultiWorkerSession() override {
-    // The client's watcher may be ending the communicator right now: it goes first.
-    if (client_) client_->close();
-    communicator_.reset();
-    if (server_) server_->stop(finished_ ? 10 : 2);
-  }
-
-  int num_replicas_in_sync() const override { return cluster_.num_workers; }
-  int replica_id() const override { return cluster_.rank; }
-  bool is_chief() const override { return cluster_.is_chief; }
-  std::string describe() const override {
-    return fmt::format("MultiWorkerMirrored: {} ({} of {}{}) over {}",
-                       plan::readable_task(cluster_.task.name()), cluster_.rank + 1,
-                       cluster_.num_workers, cluster_.is_chief ? ", chief" : "",
-                       communicator_->name());
-  }
-
-  std::vector<std::string> gather_text(const std::string& name, const std::string& text) override {
-    return guarded([&] {
-      const int64_t round = rounds_[name]++;
-      const auto key = [&](int64_t round, int rank) {
-        return fmt::format("text/{}/{}/{}", name, round, rank);
-      };
-      client_->set(key(round, replica_id()), text);
-      // A task that makes no progress is found at a barrier, not while one waits for a key.
-      client_->barrier("text/" + name);
-      std::vector<std::string> all;
-      for (int rank = 0; rank < num_replicas_in_sync(); ++rank) {
-        all.push_back(client_->get(key(round, rank)));
-      }
-      // Everybody is in this round, so everybody has read the one before.
-      if (round > 0) client_->erase(key(round - 1, replica_id()));
-      return all;
-    });
-  }
-
-  void declare_model(const std::vector<std::string>& signature) override {
-    client_->declare_model(signature);
-  }
-
-  std::string share_text(const std::string& note) override {
-    if (is_chief()) client_->set("state_note", note);
-    return client_->get("state_note");
-  }
-
-  void await_failure() override {
-    wait_until_known();
-    client_->check_failure();
-  }
-
-  void report(Phase phase, int64_t step) override { client_->report(phase, step); }
-
-  void barrier(const std::string& name) override {
-    guarded([&] { client_->barrier(name); });
-  }
-
-  void finish() override {
-    guarded([&] { client_->barrier("finish"); });
-    finished_ = true;
-    client_->done();
-    client_->close();
-  }
-
-  void fail(const Error& error) noexcept override {
-    // What another task's failure caused here is no news to the group.
-    if (client_ && !finished_ && !client_->first_failure())
-      client_->fail(error.kind(), error.message());
-  }
-
-  Error explain(const Error& error) override {
-    if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kCancelled &&
-        error.kind() != ErrorKind::kTimeout) {
-      return error;
-    }
-    // A connection breaks at once when a peer dies; who died and why is known when the coordinator
-    // has noticed.
-    wait_until_known();
-    if (client_) {
-      if (const auto failure = client_->first_failure()) return control::to_error(*failure);
-    }
-    return error;
-  }
-
- private:
-  void wait_until_known() const {
-    const auto deadline =
-        Clock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
-    while (client_ && !client_->first_failure() && Clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-
-  void join(const StartOptions& start) {
-    if (is_chief()) {
+  Cluster(const StartOptions& start, const CommunicationOptions& options)
+      : cluster_(start.cluster), options_(options) {
+    if (cluster_.is_chief) {
       control::ServerOptions server = control::server_options(cluster_);
       server.group.heartbeat_timeout = options_.heartbeat_timeout_seconds;
       server.group.progress_timeout = options_.progress_timeout_seconds;
@@ -158,39 +56,185 @@ class MultiWorkerSession : public SyncSession {
     join.heartbeat_interval = options_.heartbeat_seconds;
     join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
     client_ = control::CoordinatorClient::join(join);
+    store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
+    // A stopped peer would block a collective for ever: the watcher ends it.
+    client_->on_failure([this](const control::Failure& failure) {
+      const Error error(ErrorKind::kPeerLost, failure.describe());
+      std::vector<std::function<void(const Error&)>> callbacks;
+      {
+        const std::lock_guard lock(mutex_);
+        failure_ = error;
+        callbacks = callbacks_;
+      }
+      for (const auto& callback : callbacks) callback(error);
+    });
   }
 
-  void connect() {
-    store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
-    communicator_ = make_communicator({
+  ~Cluster() override {
+    client_->close();  // before what its callback refers to
+    if (server_) server_->stop(finished_ ? 10 : 2);
+  }
+
+  // The connection of one replica to all others.
+  std::unique_ptr<Communicator> connect(const ReplicaPlace& place) {
+    return make_communicator({
         .transport = transport_of(options_),
         .rendezvous = store_.get(),
-        .rank = cluster_.rank,
-        .size = cluster_.num_workers,
+        .rank = place.replica(),
+        .size = place.replicas(),
         .address = net::split_address(cluster_.addresses[static_cast<size_t>(cluster_.rank)]).host,
         .group = fmt::format("epoch{}", client_->epoch()),
         .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)),
     });
-    // A stopped peer would block a collective for ever: the watcher ends it.
-    client_->on_failure([communicator = communicator_.get()](const control::Failure& failure) {
-      communicator->abort(ErrorKind::kPeerLost, failure.describe());
-    });
   }
 
-  cluster::ResolvedCluster cluster_;
-  CommunicationOptions options_;
+  // Throws InvalidArgument on every process when they have different numbers of replicas.
+  void check_local_replicas() {
+    const std::vector<std::string> all =
+        gather_text("local_replicas", std::to_string(options_.local_replicas));
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      throw invalid_argument(
+          fmt::format("{} trains {} local replicas, {} trains {}",
+                      plan::readable_task(cluster_.workers[0].name()), all[0],
+                      plan::readable_task(cluster_.workers[rank].name()), all[rank]),
+          "set CommunicationOptions.local_replicas to the same number on every task");
+    }
+  }
+
+  std::vector<std::string> gather_text(const std::string& name, const std::string& text) override {
+    const int64_t round = rounds_[name]++;
+    const auto key = [&](int64_t round, int rank) {
+      return fmt::format("text/{}/{}/{}", name, round, rank);
+    };
+    client_->set(key(round, cluster_.rank), text);
+    // A task that makes no progress is found at a barrier, not while one waits for a key.
+    client_->barrier("text/" + name);
+    std::vector<std::string> all;
+    for (int rank = 0; rank < cluster_.num_workers; ++rank) {
+      all.push_back(client_->get(key(round, rank)));
+    }
+    // Everybody is in this round, so everybody has read the one before.
+    if (round > 0) client_->erase(key(round - 1, cluster_.rank));
+    return all;
+  }
+
+  void declare_model(const std::vector<std::string>& signature) override {
+    client_->declare_model(signature);
+  }
+
+  std::string share_text(const std::string& note) override {
+    if (cluster_.is_chief) client_->set("state_note", note);
+    return client_->get("state_note");
+  }
+
+  void barrier(const std::string& name) override { client_->barrier(name); }
+
+  void finish() override {
+    client_->barrier("finish");
+    finished_ = true;
+    client_->done();
+    client_->close();
+  }
+
+  void report(Phase phase, int64_t step) override { client_->report(phase, step); }
+
+  void fail(const Error& error) noexcept override {
+    // What another task's failure caused here is no news to the group.
+    if (!finished_ && !client_->first_failure()) client_->fail(error.kind(), error.message());
+  }
+
+  void on_failure(std::function<void(const Error&)> callback) override {
+    std::optional<Error> known;
+    {
+      const std::lock_guard lock(mutex_);
+      callbacks_.push_back(callback);
+      known = failure_;
+    }
+    if (known) callback(*known);
+  }
+
+  void check_failure() const override { client_->check_failure(); }
+
+  void await_failure(const std::function<bool()>& enough) const override {
+    const auto deadline =
+        Clock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
+    while (!client_->first_failure() && !enough() && Clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  Error explain(const Error& error, const std::function<bool()>& enough) const override {
+    if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kCancelled &&
+        error.kind() != ErrorKind::kTimeout) {
+      return error;
+    }
+    // A connection breaks at once when a peer dies; who died and why is known when the coordinator
+    // has noticed.
+    await_failure(enough);
+    const auto failure = client_->first_failure();
+    return failure ? control::to_error(*failure) : error;
+  }
+
+ private:
+  const cluster::ResolvedCluster cluster_;
+  const CommunicationOptions options_;
   std::unique_ptr<control::CoordinatorServer> server_;
   std::unique_ptr<control::CoordinatorClient> client_;
   std::unique_ptr<CoordinatorStore> store_;
   std::map<std::string, int64_t> rounds_;
-  bool finished_ = false;
+  std::atomic<bool> finished_ = false;
+
+  std::mutex mutex_;
+  std::vector<std::function<void(const Error&)>> callbacks_;
+  std::optional<Error> failure_;
 };
+
+// What went wrong while the replicas were brought together, told to the other processes.
+template <typename Fn>
+auto or_fail(Cluster& cluster, Fn fn) {
+  try {
+    return fn();
+  } catch (const Error& error) {
+    const Error cause = cluster.explain(error, [] { return false; });
+    cluster.fail(cause);
+    throw cause;
+  }
+}
 
 }  // namespace
 
-std::unique_ptr<Session> start_multi_worker(const StartOptions& start,
-                                            const CommunicationOptions& options) {
-  return std::make_unique<MultiWorkerSession>(start, options);
+std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& start,
+                                                         const CommunicationOptions& options) {
+  const cluster::ResolvedCluster& resolved = start.cluster;
+  const int locals = options.local_replicas;
+  const auto cluster = std::make_shared<Cluster>(start, options);
+  const auto place = [&](int local) {
+    return ReplicaPlace{.process = resolved.rank,
+                        .processes = resolved.num_workers,
+                        .local = local,
+                        .locals = locals,
+                        .in_chief_process = resolved.is_chief};
+  };
+  auto communicators = or_fail(*cluster, [&] {
+    cluster->check_local_replicas();
+    return connect_replicas(locals, [&](int local) { return cluster->connect(place(local)); });
+  });
+  const auto group =
+      std::make_shared<LocalGroup>(locals, options.progress_timeout_seconds, place(0).replica());
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (int local = 0; local < locals; ++local) {
+    std::string title = fmt::format("MultiWorkerMirrored: {} ({} of {}{})",
+                                    plan::readable_task(resolved.task.name()), resolved.rank + 1,
+                                    resolved.num_workers, resolved.is_chief ? ", chief" : "");
+    if (locals > 1) {
+      title += fmt::format(", replica {} of {}", place(local).replica(), place(local).replicas());
+    }
+    sessions.push_back(std::make_unique<ReplicaSession>(
+        place(local), std::move(title), group, cluster,
+        std::move(communicators[static_cast<size_t>(local)]), start.seed, options.bytes_per_pack));
+  }
+  return sessions;
 }
 
 }  // namespace muster::inline v0_1::distribute

@@ -24,6 +24,11 @@ class MultiWorkerMirrored : public Strategy {
           fmt::format("CommunicationOptions.bytes_per_pack is {}", options.bytes_per_pack),
           "use 0 for one bucket, or a size in bytes");
     }
+    if (options.local_replicas < 1) {
+      throw invalid_argument(
+          fmt::format("CommunicationOptions.local_replicas is {}", options.local_replicas),
+          "it must be at least 1");
+    }
     check_positive(options.timeout_seconds, "timeout_seconds");
     check_positive(options.heartbeat_seconds, "heartbeat_seconds");
     check_positive(options.progress_timeout_seconds, "progress_timeout_seconds");
@@ -44,10 +49,14 @@ class MultiWorkerMirrored : public Strategy {
           "TF_CONFIG lists parameter servers, which MultiWorkerMirrored does not use",
           "remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
     }
-    if (!options.cluster.distributed()) return one_device()->start_replicas(options);
-    std::vector<std::unique_ptr<Session>> sessions;
-    sessions.push_back(start_multi_worker(options, options_));
-    return sessions;
+    if (!options.cluster.distributed()) {
+      return mirrored({.replicas = options_.local_replicas,
+                       .bytes_per_pack = options_.bytes_per_pack,
+                       .timeout_seconds = options_.timeout_seconds,
+                       .progress_timeout_seconds = options_.progress_timeout_seconds})
+          ->start_replicas(options);
+    }
+    return start_multi_worker(options, options_);
   }
 
  private:
@@ -70,16 +79,20 @@ StrategyPtr strategy_by_name(const std::string& name) {
   if (name == "one_device") return one_device();
   if (name == "multi_worker") return multi_worker_mirrored();
   if (name == "mirrored") return mirrored();
-  constexpr std::string_view kMirrored = "mirrored:";
-  if (name.starts_with(kMirrored)) {
-    const auto replicas = parse_int(std::string_view(name).substr(kMirrored.size()));
-    if (replicas && *replicas >= 1 && *replicas <= 1024)
-      return mirrored({.replicas = static_cast<int>(*replicas)});
+  const size_t colon = name.find(':');
+  if (colon != std::string::npos) {
+    const auto replicas = parse_int(std::string_view(name).substr(colon + 1));
+    if (replicas && *replicas >= 1 && *replicas <= 1024) {
+      const auto count = static_cast<int>(*replicas);
+      if (name.starts_with("mirrored:")) return mirrored({.replicas = count});
+      if (name.starts_with("multi_worker:"))
+        return multi_worker_mirrored({.local_replicas = count});
+    }
   }
   throw invalid_argument(
       fmt::format("there is no strategy '{}'", name),
       "use one_device, mirrored (2 replicas in this process), mirrored:4 (or another number from 1 "
-      "to 1024), or multi_worker");
+      "to 1024), multi_worker, or multi_worker:4 (replicas in each worker)");
 }
 
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options) {

@@ -120,8 +120,9 @@ struct MirroredOptions {
 // must allow that.
 StrategyPtr mirrored(const MirroredOptions& options = {});
 
-// Options of multi_worker_mirrored(): transport, buckets and patience.
+// Options of multi_worker_mirrored(): replicas, transport, buckets and patience.
 struct CommunicationOptions {
+  int local_replicas = 1;  // threads of each worker that train in step; the same on all workers
   // How workers exchange gradients. kAuto is also what MUSTER_TRANSPORT says (auto, gloo or
   // shared_memory), when it is set.
   Transport implementation = Transport::kAuto;
@@ -135,11 +136,13 @@ struct CommunicationOptions {
   double progress_timeout_seconds = 300;
 };
 
-// One replica per worker process of the cluster, kept in step by all-reduce; worker 0, or the chief
-// where there is one, saves. Alone (no cluster) it is one replica.
+// `local_replicas` replicas in each worker process of the cluster, kept in step by all-reduce; the
+// first one of worker 0, or of the chief where there is one, saves. Alone (no cluster) it is
+// mirrored().
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 
-// For flags: "one_device", "mirrored" or "mirrored:4" (replicas), "multi_worker". Throws
+// For flags: "one_device", "mirrored" or "mirrored:4" (replicas), "multi_worker" or
+// "multi_worker:4" (replicas in each worker). Throws
 // InvalidArgument listing them.
 StrategyPtr strategy_by_name(const std::string& name);
 

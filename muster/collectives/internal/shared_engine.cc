@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "muster/base/strings.h"
+#include "muster/collectives/internal/spin.h"
 #include "muster/collectives/internal/sum.h"
 #include "muster/plan/exchange.h"
 
@@ -24,28 +25,9 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr uint64_t kSlots = 64;           // operations a rank may post ahead
-constexpr int kSpins = 16;                    // between two looks at the clock
-constexpr int kFirstSpins = 64;               // before the first one: most waits are short
-constexpr auto kSpin = microseconds(30);  // before a wait gives the core away
+constexpr int kFirstSpins = 64;           // before the first one: most waits are short
 constexpr auto kCheck = milliseconds(1);  // how often a wait looks whether the others live
 constexpr size_t kReasonBytes = 3000;
-
-void pause_briefly() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-template <typename Condition>
-bool spin(int times, Condition condition) {
-  for (int i = 0; i < times; ++i) {
-    if (condition()) return true;
-    pause_briefly();
-  }
-  return false;
-}
 
 // Words that other processes wait on, unlike those of std::atomic::wait.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t value, milliseconds timeout) {
@@ -491,7 +473,9 @@ std::byte* SharedEngine::peer_memory(int peer, const Operation& operation) {
       throw internal_error(fmt::format("{}: rank {} did not send its memory {}", place(operation),
                                        peer, posted.segment));
     }
-    mapped_[{peer, parcel->id}] = SharedMemory::map(std::move(parcel->file), parcel->bytes);
+    SharedMemory memory = SharedMemory::map(std::move(parcel->file), parcel->bytes);
+    memory.close_file();
+    mapped_[{peer, parcel->id}] = std::move(memory);
   }
 }
 
@@ -516,11 +500,8 @@ bool SharedEngine::all_came(bool or_left) const {
 void SharedEngine::wait_for_others(const Operation& operation) {
   ControlPage& own = page(rank_);
   const auto ready = [&] { return all_came(/*or_left=*/true); };
-  const auto start = steady_clock::now();
-  if (!deadline_) deadline_ = start + timeout_;
-  do {
-    if (spin(kSpins, ready)) return;
-  } while (steady_clock::now() < start + kSpin);
+  if (!deadline_) deadline_ = steady_clock::now() + timeout_;
+  if (spin_for(kSpinTime, ready)) return;
 
   const uint32_t heard = own.bell.load();
   own.sleeping.store(1, std::memory_order_relaxed);

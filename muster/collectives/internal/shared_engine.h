@@ -105,7 +105,7 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   std::atomic<bool> failed_ = false;
   std::atomic<uint64_t> sequence_ = 0;  // submitted
 
-  std::mutex drive_;  // the rest: one thread at a time moves operations
+  std::mutex drive_;                   // the rest: one thread at a time moves operations
   const Operation* oldest_ = nullptr;  // of pending_: stays where it is while others are appended
   uint64_t posted_ = 0;
   uint64_t met_ = 0;

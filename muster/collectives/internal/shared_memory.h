@@ -43,6 +43,8 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   const FileDescriptor& file() const { return file_; }
+  // The mapping needs no descriptor, of which a process has few.
+  void close_file() { file_ = FileDescriptor(); }
 
  private:
   FileDescriptor file_;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "muster/base/strings.h"
+#include "muster/collectives/internal/spin.h"
 #include "muster/collectives/internal/sum.h"
 #include "muster/plan/exchange.h"
 
@@ -29,6 +30,14 @@ void ThreadHub::meet(int rank, const Operation& operation) {
     meeting_ = target;
     reading_.assign(size_, true);
     changed_.notify_all();
+  }
+  if (meeting_ < target && !gone_) {
+    // Most waits are shorter than it takes to fall asleep and be woken.
+    lock.unlock();
+    const bool there =
+        spin_for(kSpinTime, [&] { return meeting_.load(std::memory_order_acquire) >= target; });
+    if (there) return;
+    lock.lock();
   }
   changed_.wait_until(lock, deadline, [&] { return meeting_ >= target || gone_.has_value(); });
   if (meeting_ >= target) return;
@@ -80,19 +89,13 @@ void ThreadHub::execute(int rank, const Operation& operation) {
   }
   switch (operation.kind) {
     case OperationKind::kAllReduce: {
-      const int64_t width = size_of(operation.type);
+      // This chunk of all buffers is touched by nobody else until the next meeting.
       const plan::Range mine = plan::chunk_of(operation.count, size_, rank);
-      std::vector<const std::byte*> inputs(size_);
-      for (int r = 0; r < size_; ++r) inputs[r] = all[r].data + mine.begin * width;
-      // In place: this chunk of this rank's buffer is read by nobody else until the next meeting.
-      sum_in_rank_order(operation.type, operation.data + mine.begin * width, inputs, mine.size());
-      meet(rank, operation);
+      std::vector<std::byte*> buffers(size_);
       for (int r = 0; r < size_; ++r) {
-        const plan::Range part = plan::chunk_of(operation.count, size_, r);
-        if (r == rank || part.size() == 0) continue;
-        std::memcpy(operation.data + part.begin * width, all[r].data + part.begin * width,
-                    part.size() * width);
+        buffers[r] = all[r].data + mine.begin * size_of(operation.type);
       }
+      sum_everywhere(operation.type, buffers, mine.size());
       break;
     }
     case OperationKind::kBroadcast:

@@ -3,6 +3,7 @@
 // any.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -41,9 +42,9 @@ class ThreadHub {
   // What each rank is in, for odd and even operations: a rank may be one operation ahead of one
   // that still reads here.
   std::vector<Operation> operations_[2];
-  std::vector<uint64_t> arrived_;  // meetings each rank has come to
-  uint64_t meeting_ = 0;           // meetings completed
-  std::vector<bool> reading_;      // ranks that may be in others' buffers now
+  std::vector<uint64_t> arrived_;      // meetings each rank has come to
+  std::atomic<uint64_t> meeting_ = 0;  // meetings completed; changes under the mutex
+  std::vector<bool> reading_;          // ranks that may be in others' buffers now
   struct Gone {
     int rank;
     ErrorKind kind;

@@ -12,8 +12,9 @@ using plan::Phase;
 
 }  // namespace
 
-LocalGroup::LocalGroup(int size, double progress_timeout)
+LocalGroup::LocalGroup(int size, double progress_timeout, int first_replica)
     : progress_timeout_(progress_timeout),
+      first_replica_(first_replica),
       texts_(static_cast<size_t>(size)),
       members_(static_cast<size_t>(size)) {
   for (Member& member : members_) member.last_progress = Clock::now();
@@ -30,7 +31,7 @@ void LocalGroup::report(int replica, Phase phase, int64_t step) {
 std::optional<int> LocalGroup::find_stuck(Clock::time_point opened) {
   const auto now = Clock::now();
   for (const Member& member : members_) {
-    if (member.arrived || member.phase == Phase::kTraining) continue;
+    if (member.arrived || (member.phase == Phase::kTraining && !member.outside)) continue;
     last_busy_ = now;
     return std::nullopt;
   }
@@ -52,7 +53,8 @@ std::vector<std::string> LocalGroup::exchange(int replica, const std::string& wh
     first_ = replica;
   } else if (what != what_) {
     const Error error = invalid_argument(
-        fmt::format("replica {} came to '{}' and replica {} to '{}'", first_, what_, replica, what),
+        fmt::format("replica {} came to '{}' and replica {} to '{}'", first_replica_ + first_,
+                    what_, first_replica_ + replica, what),
         "all replicas make the same calls in the same order");
     lock.unlock();
     fail(replica, error);
@@ -79,10 +81,10 @@ std::vector<std::string> LocalGroup::exchange(int replica, const std::string& wh
     const Error error(
         ErrorKind::kTimeout,
         fmt::format("no progress for {:.1f} s after step {} while replica {} waited at '{}'",
-                    progress_timeout_.count(), members_[static_cast<size_t>(*stuck)].step, replica,
-                    what),
+                    progress_timeout_.count(), members_[static_cast<size_t>(*stuck)].step,
+                    first_replica_ + replica, what),
         "see what its model function, its input or a hook waits for; "
-        "MirroredOptions.progress_timeout_seconds is the patience");
+        "progress_timeout_seconds of the strategy is the patience");
     lock.unlock();
     fail(*stuck, error);
     lock.lock();
@@ -96,8 +98,9 @@ void LocalGroup::fail(int replica, const Error& error) {
   {
     std::lock_guard lock(mutex_);
     if (failure_) return;
-    failure_ =
-        Error(error.kind(), fmt::format("replica {}: {}", replica, error.message()), error.hint());
+    failure_ = Error(error.kind(),
+                     fmt::format("replica {}: {}", first_replica_ + replica, error.message()),
+                     error.hint());
     callbacks = callbacks_;
     changed_.notify_all();
   }

@@ -18,8 +18,26 @@ namespace muster::inline v0_1::distribute {
 class LocalGroup {
  public:
   // `progress_timeout`: seconds without a step after which a replica that others wait for counts as
-  // stuck.
-  LocalGroup(int size, double progress_timeout);
+  // stuck; `first_replica` is the id of the first one here, for messages.
+  LocalGroup(int size, double progress_timeout, int first_replica = 0);
+
+  // While it lives, a replica waits for others than this group's, and is not stuck.
+  class Outside {
+   public:
+    Outside(LocalGroup& group, int replica) : group_(group), replica_(replica) { set(true); }
+    ~Outside() { set(false); }
+    Outside(const Outside&) = delete;
+    Outside& operator=(const Outside&) = delete;
+
+   private:
+    void set(bool outside) {
+      const std::lock_guard lock(group_.mutex_);
+      group_.members_[static_cast<size_t>(replica_)].outside = outside;
+      group_.members_[static_cast<size_t>(replica_)].last_progress = Clock::now();
+    }
+    LocalGroup& group_;
+    const int replica_;
+  };
 
   // What the replica does; while one builds, saves or evaluates, none counts as stuck.
   void report(int replica, plan::Phase phase, int64_t step);
@@ -44,11 +62,13 @@ class LocalGroup {
     int64_t step = 0;
     Clock::time_point last_progress;
     bool arrived = false;
+    bool outside = false;
   };
   // The replica the others have waited for too long, since the meeting `opened`.
   std::optional<int> find_stuck(Clock::time_point opened);
 
   const std::chrono::duration<double> progress_timeout_;
+  const int first_replica_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> texts_;  // of the meeting under way

@@ -3,14 +3,15 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {
 
-// This task's session in a cluster of several workers. Throws as Strategy::start(); InvalidArgument
-// in a build without the control plane.
-std::unique_ptr<Session> start_multi_worker(const StartOptions& start,
-                                            const CommunicationOptions& options);
+// The sessions of this task's replicas in a cluster of several workers. Throws as
+// Strategy::start(); InvalidArgument in a build without the control plane.
+std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& start,
+                                                         const CommunicationOptions& options);
 
 }  // namespace muster::inline v0_1::distribute
