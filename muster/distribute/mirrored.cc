@@ -54,6 +54,9 @@ class MirroredSession : public SyncSession {
     group_->exchange(replica_id(), "finish", "");
     finished_ = true;
   }
+  void check_failure() override {
+    if (const auto failure = group_->failure()) throw *failure;
+  }
   void fail(const Error& error) noexcept override {
     if (!finished_) group_->fail(replica_id(), error);
   }

@@ -116,6 +116,8 @@ class MultiWorkerSession : public SyncSession {
     client_->close();
   }
 
+  void check_failure() override { client_->check_failure(); }
+
   void fail(const Error& error) noexcept override {
     // What another task's failure caused here is no news to the group.
     if (client_ && !finished_ && !client_->first_failure())
