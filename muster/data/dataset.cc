@@ -144,6 +144,9 @@ Dataset Dataset::shard(int64_t num_shards, int64_t index) const {
         fmt::format("shard({}, {}): index must be between 0 and num_shards-1", num_shards, index),
         fmt::format("pass 0 to {}", num_shards - 1));
   }
+  // The same elements in the same order; what belongs to others is then not read ahead.
+  if (const auto* prefetch = std::get_if<in::Prefetch>(&node_->spec))
+    return Dataset(node_->input).shard(num_shards, index).prefetch(prefetch->count);
   return Dataset(make_node(in::Shard{num_shards, index}, node_));
 }
 

@@ -238,6 +238,140 @@ TEST(LoopTest, ReplicasThatDifferAreToldSo) {
       << "a new layer at every call";
 }
 
+// Found at once: the wait of a collective is half an hour.
+TEST(LoopTest, AReplicaThatLeavesOutACollectiveIsToldSo) {
+  const Layer model = Dense(1);
+  const Tensor x = torch::ones({1, 1});
+  const auto all_reduce = [](const Tensor& value) {
+    return ReplicaContext::current().all_reduce(ReduceOp::kSum, value);
+  };
+  const std::pair<const char*, std::function<void(bool)>> cases[] = {
+      {"it returns",
+       [&](bool here) {
+         if (here) (void)all_reduce(torch::ones({3}));
+       }},
+      {"it makes one less",
+       [&](bool here) {
+         (void)all_reduce(torch::ones({3}));
+         if (here) (void)ReplicaContext::current().all_gather(torch::ones({3}));
+       }},
+      {"it trains", [&](bool here) {
+         const Tensor loss = model(x).sum();
+         if (here) (void)all_reduce(torch::ones({3}));
+         optim::sgd().minimize(loss);
+       }}};
+  for (const auto& [name, fn] : cases) {
+    for (int leaves_out : {0, 1, 2}) {
+      for (bool training : {true, false}) {
+        if (!training && std::string(name) == "it trains") continue;
+        SCOPED_TRACE(fmt::format("{}: replica {}", name, leaves_out));
+        const StrategyPtr strategy = mirrored({.replicas = 3});
+        const auto scope = strategy->scope(alone());
+        // The first call trains, so that the model is built before.
+        strategy->run([&] { optim::sgd().minimize(model(x).sum()); });
+        const Error error = error_of([&] {
+          strategy->run(RunOptions{.training = training},
+                        [&] { fn(ReplicaContext::current().replica_id() != leaves_out); });
+        });
+        EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+        EXPECT_THAT(error.message(), HasSubstr("and another replica is elsewhere"));
+        EXPECT_THAT(error.hint(), HasSubstr("the same collectives in the same order"));
+      }
+    }
+  }
+  // The same in the call that builds the model.
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto scope = strategy->scope(alone());
+  EXPECT_THAT(error_of([&] {
+                strategy->run([&] {
+                  const Tensor loss = model(x).sum();
+                  if (ReplicaContext::current().replica_id() == 0) (void)all_reduce(x);
+                  optim::sgd().minimize(loss);
+                });
+              }).message(),
+              HasSubstr("and another replica is elsewhere"));
+}
+
+TEST(LoopTest, ValuesOfDifferentFormsAreNotReduced) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto refused = [&](const std::function<Tensor(int)>& value, bool gathers) {
+    const auto scope = strategy->scope(alone());
+    const auto values =
+        strategy->run([&] { return value(ReplicaContext::current().replica_id()); });
+    return error_of(
+        [&] { gathers ? strategy->gather(values) : strategy->reduce(ReduceOp::kSum, values); });
+  };
+  const auto sizes = [](int r) { return torch::ones(r == 0 ? Shape{2, 3} : Shape{3, 2}); };
+  const auto axes = [](int r) { return torch::ones(r == 0 ? Shape{2, 3} : Shape{6}); };
+  const auto dtypes = [](int r) { return torch::ones({2}, r == 0 ? kFloat32 : kFloat64); };
+  const std::tuple<std::function<Tensor(int)>, const char*, const char*> cases[] = {
+      {sizes, "float32[2, 3]", "float32[3, 2]"},
+      {axes, "float32[2, 3]", "float32[6]"},
+      {dtypes, "float32[2]", "float64[2]"},
+      {[](int r) { return torch::ones({r + 1}); }, "float32[1]", "float32[2]"}};
+  for (const auto& [value, first, second] : cases) {
+    for (bool gathers : {false, true}) {
+      if (gathers && std::string(first) == "float32[1]") continue;  // the axis that may differ
+      const Error error = refused(value, gathers);
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+      EXPECT_THAT(error.message(), testing::AllOf(HasSubstr(gathers ? "gather" : "reduce()"),
+                                                  HasSubstr(first), HasSubstr(second)));
+      EXPECT_THAT(error.hint(), HasSubstr("the same dtype and sizes"));
+    }
+  }
+  // Inside of a replica function as well.
+  const auto scope = strategy->scope(alone());
+  EXPECT_THAT(error_of([&] {
+                strategy->run([&] {
+                  auto& context = ReplicaContext::current();
+                  (void)context.all_reduce(ReduceOp::kSum, sizes(context.replica_id()));
+                });
+              }).message(),
+              HasSubstr("reduce(): replica"));
+}
+
+TEST(LoopTest, TensorsMadeOutsideOfTheScopeDoNotTrain) {
+  const Tensor outside = torch::ones({2, 1}, torch::requires_grad());
+  for (const StrategyPtr& strategy : {one_device(), mirrored({.replicas = 2})}) {
+    for (bool with_layer : {false, true}) {
+      const auto scope = strategy->scope(alone());
+      const Layer model = Dense(1);
+      const Error error = error_of([&] {
+        strategy->run([&] {
+          if (with_layer) (void)model(torch::ones({1, 2}));
+          optim::sgd().minimize(torch::ones({1, 2}).mm(outside).sum());
+        });
+      });
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+      EXPECT_THAT(error.message(),
+                  HasSubstr(with_layer ? "but on float32[2, 1]" : "has no variable to train"));
+    }
+    // What the function makes for itself may require gradients, too.
+    const auto scope = strategy->scope(alone());
+    const Layer model = Dense(1);
+    strategy->run([&] {
+      const Tensor x = torch::ones({1, 2}, torch::requires_grad());
+      optim::sgd().minimize(model(x).sum());
+    });
+  }
+}
+
+// 10 rows over 3 replicas: shares that are given by number must be whole, those dealt need not.
+TEST(LoopTest, AGlobalBatchThatDoesNotDivideIsNamedWhereItMust) {
+  const StrategyPtr strategy = mirrored({.replicas = 3});
+  const auto scope = strategy->scope(alone());
+  const Error error = error_of([&] {
+    for (const auto& batch : strategy->distribute_from_function([](const InputContext& context) {
+           return points(10).batch(context.per_replica_batch_size(10));
+         })) {
+      (void)batch;
+    }
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("10 is not divisible by the 3 replicas in sync"));
+  EXPECT_THAT(error.hint(), HasSubstr("a multiple of the number of replicas"));
+}
+
 TEST(LoopTest, WhatDoesNotFitIsRefused) {
   const StrategyPtr strategy = mirrored({.replicas = 2});
   const auto refused = [&](const std::function<void()>& fn) {

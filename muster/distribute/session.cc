@@ -1,9 +1,13 @@
 #include "muster/distribute/session.h"
 
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
+
+#include <unordered_set>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/distribute/replica_values.h"
 
 namespace muster::inline v0_1::distribute {
@@ -66,6 +70,36 @@ std::unique_ptr<Iterator> Session::deal(const Dataset& dataset, int replicas, in
                                         .global_batches = options.global_batches}});
 }
 
+// Tensors that require gradients may also be no variables, or variables of another scope. Nothing
+// trains those here, and the replicas would share them.
+void Session::check_depends_on_variables(const Tensor& loss) const {
+  std::unordered_set<const at::TensorImpl*> own;
+  for (const auto& variable : table_.variables())
+    own.insert(variable->value().unsafeGetTensorImpl());
+  std::unordered_set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> open;
+  const auto visit = [&](torch::autograd::Node* node) {
+    if (node != nullptr && seen.insert(node).second) open.push_back(node);
+  };
+  std::vector<std::string> others;
+  visit(torch::autograd::impl::gradient_edge(loss).function.get());
+  while (!open.empty()) {
+    torch::autograd::Node* node = open.back();
+    open.pop_back();
+    if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
+      if (own.contains(leaf->variable.unsafeGetTensorImpl())) return;
+      others.push_back(muster::describe(leaf->variable));
+    }
+    for (const torch::autograd::Edge& edge : node->next_edges()) visit(edge.function.get());
+  }
+  throw invalid_argument(
+      fmt::format("the loss {} depends on no variable of this strategy's scope, but on {}",
+                  muster::describe(loss),
+                  others.empty() ? "no tensor that requires a gradient" : join(others, ", ")),
+      "tensors made elsewhere do not train: use layers, or ask for variables where the loss is "
+      "made, with ModelContext::variable() or ReplicaContext::current().variable()");
+}
+
 void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters& parameters,
                            double seed) {
   // Entries with the same loss share one backward; a loss of its own only reaches its own
@@ -90,12 +124,14 @@ void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters&
                                          muster::describe(loss)),
                              "compute it from the outputs of layers, without detach() or item()");
     }
+    if (!losses_checked_) check_depends_on_variables(loss);
     const Tensor gradient = seed == 1.0 ? torch::ones_like(loss) : torch::full_like(loss, seed);
     const bool last = i + 1 == losses.size();
     // With one loss every variable of the graph is wanted, which autograd finds quicker by itself.
     torch::autograd::backward({loss}, {gradient}, /*retain_graph=*/!last, /*create_graph=*/false,
                               losses.size() == 1 ? std::vector<Tensor>() : variables);
   }
+  losses_checked_ = true;
 }
 
 }  // namespace muster::inline v0_1::distribute

@@ -128,12 +128,19 @@ class Session {
   const StepTimes& last_times() const { return times_; }
 
   // --- values ---
-  // The sum or mean of `value` over all replicas, in rank order, given to each. All must bring the
-  // same shape and dtype.
+  // The sum or mean of `value` over all replicas, in rank order, given to each. Throws
+  // InvalidArgument when they differ in shape or dtype, and when another replica is in another
+  // call.
   virtual Tensor reduce(ReduceOp op, const Tensor& value) = 0;
   // The value of every replica by rank, given to all. Throws InvalidArgument when they differ in
   // dtype or in another axis than `axis` (>= 0).
   virtual std::vector<Tensor> gather(const Tensor& value, int64_t axis) = 0;
+  // Writes the chief's values into those of all replicas. All bring contiguous tensors of the same
+  // shapes and dtypes in the same order.
+  virtual void broadcast(const std::vector<Tensor>& values) = 0;
+  // What calls reduce() and gather() on each replica has returned on this one. Throws
+  // InvalidArgument when another replica is still in a collective of it.
+  virtual void end_of_function() = 0;
   // The text of every replica by rank, given to all.
   virtual std::vector<std::string> gather_text(const std::string& name,
                                                const std::string& text) = 0;
@@ -145,6 +152,9 @@ class Session {
   virtual void barrier(const std::string& name) = 0;
   // The clean end: all replicas are through.
   virtual void finish() = 0;
+  // Throws what ended another replica as soon as that is known here, for long work between
+  // collectives; costs a lock.
+  virtual void check_failure() = 0;
   // This task cannot go on; the others learn why. Never throws.
   virtual void fail(const Error& error) noexcept = 0;
   // `error`, or what caused it when that happened to another task: a broken connection becomes
@@ -155,13 +165,16 @@ class Session {
  private:
   std::unique_ptr<Iterator> deal(const Dataset& dataset, int replicas, int replica,
                                  const DealOptions& options) const;
+  void check_depends_on_variables(const Tensor& loss) const;
+
+  bool losses_checked_ = false;  // of the first step: the later ones are made alike
 
  protected:
   // Throws InvalidArgument for a mean of whole numbers.
   static void check_reducible(ReduceOp op, const Tensor& value);
-  // Backward of every distinct loss of the train_op, seeded with `seed`.
-  static void run_backward(const optim::TrainOp& train_op, const FlatParameters& parameters,
-                           double seed);
+  // Backward of every distinct loss of the train_op, seeded with `seed`. Throws InvalidArgument for
+  // a loss that depends on no variable of this session.
+  void run_backward(const optim::TrainOp& train_op, const FlatParameters& parameters, double seed);
 
   VariableTable table_;
   uint64_t seed_;

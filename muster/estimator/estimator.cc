@@ -25,7 +25,7 @@ struct Estimator::Impl {
   // Made when first needed.
   std::string model_dir;
   std::optional<cluster::ResolvedCluster> cluster;
-  std::unique_ptr<ModelRunner> eval_runner;
+  std::unique_ptr<ModelRunners> eval_runners;
   std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
@@ -34,17 +34,36 @@ struct Estimator::Impl {
   distribute::StrategyPtr strategy() const {
     return config.train_distribute ? config.train_distribute : distribute::one_device();
   }
+  distribute::StrategyPtr eval_strategy() const {
+    return config.eval_distribute ? config.eval_distribute : distribute::one_device();
+  }
 
   const cluster::ResolvedCluster& resolve() {
     if (!cluster) {
       const Environment environment =
           config.environment ? *config.environment : Environment::process();
-      cluster::ResolveOptions options{.worker_zero_may_be_chief = strategy()->multi_worker()};
+      cluster::ResolveOptions options{.worker_zero_may_be_chief = strategy()->multi_worker() ||
+                                                                  eval_strategy()->multi_worker()};
       if (!config.model_dir.empty()) options.model_dir = config.model_dir;
       cluster = cluster::resolve_cluster(environment, options);
       for (const std::string& note : cluster->notes) log::warning(note);
     }
     return *cluster;
+  }
+
+  const cluster::ResolvedCluster& resolve_worker(const char* verb) {
+    const cluster::ResolvedCluster& resolved = resolve();
+    if (!resolved.is_evaluator && resolved.task.type != "ps") return resolved;
+    throw invalid_argument(
+        fmt::format("a task of type \"{}\" does not {}", resolved.task.type, verb),
+        "not supported: evaluator and parameter-server tasks; start only chief and workers");
+  }
+
+  distribute::StartOptions start_options(const cluster::ResolvedCluster& of) const {
+    return {.cluster = of,
+            .seed = seed(),
+            .join_timeout = config.session_creation_timeout_secs,
+            .cancelled = [] { return stop_signal() != 0; }};
   }
 
   const std::string& directory() {
@@ -102,6 +121,66 @@ struct Estimator::Impl {
     if (!checkpoint.empty()) writer->add_text("checkpoint_path", checkpoint, step);
     writer->flush();
   }
+
+  // `run` evaluates; the chief tells what came of it.
+  EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options, bool is_chief,
+                      const std::function<EvalResult(const EvaluateLoop&)>& run) {
+    if (!input_fn) throw invalid_argument("evaluate needs an input function");
+    if (options.steps && *options.steps <= 0) {
+      throw invalid_argument(
+          fmt::format("evaluate got steps = {}; it must be more than 0", *options.steps),
+          "leave it unset to evaluate all of the data");
+    }
+    set_threads(0);
+    if (!eval_runners) {
+      eval_runners = std::make_unique<ModelRunners>(
+          [this] { return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params); });
+    }
+    std::string checkpoint;
+    EvaluateLoop loop{.input_fn = input_fn,
+                      .steps = options.steps,
+                      .seed = seed(),
+                      .load =
+                          [&](ModelRunner& runner) {
+                            checkpoint = load(runner, options.checkpoint_path, "evaluating");
+                          },
+                      .interrupted = [] { return stop_signal() != 0; }};
+    TimePoint shown = clock().now();
+    if (config.progress_line && log::shows_status()) {
+      loop.after_batch = [&](int64_t batch) {
+        const TimePoint now = clock().now();
+        if (to_seconds(now - shown) < 0.2) return;
+        log::status(fmt::format("evaluating: batch {}{}", batch,
+                                options.steps ? fmt::format("/{}", *options.steps) : ""));
+        shown = now;
+      };
+    }
+    const EvalResult result = run(loop);
+    log::status("");
+    if (is_chief) report(result, options.name, checkpoint);
+    return result;
+  }
+
+  // To the log and to TensorBoard.
+  void report(const EvalResult& result, const std::string& name, const std::string& checkpoint) {
+    std::string text;
+    json fields = json::object();
+    for (const auto& [metric, value] : result) {
+      if (metric == "global_step") continue;
+      text += fmt::format("  {} {:.4f}", metric, value);
+      fields[metric] = value;
+    }
+    const auto step = static_cast<int64_t>(result.at("global_step"));
+    fields = {{"global_step", step}, {"name", name}, {"metrics", fields}};
+    log::event(
+        "evaluated", fields,
+        fmt::format("evaluated step {}{}:{}", step, name.empty() ? "" : " (" + name + ")", text));
+    write_metrics(eval_dir(name), result, checkpoint);
+  }
+
+  std::string eval_dir(const std::string& name) {
+    return join_path(directory(), name.empty() ? "eval" : "eval_" + name);
+  }
 };
 
 Estimator::Estimator(ModelFn model_fn, RunConfig config)
@@ -126,9 +205,7 @@ const RunConfig& Estimator::config() const { return impl_->config; }
 const json& Estimator::params() const { return impl_->params; }
 const std::string& Estimator::model_dir() const { return impl_->directory(); }
 const cluster::ResolvedCluster& Estimator::cluster() const { return impl_->resolve(); }
-std::string Estimator::eval_dir(const std::string& name) const {
-  return join_path(model_dir(), name.empty() ? "eval" : "eval_" + name);
-}
+std::string Estimator::eval_dir(const std::string& name) const { return impl_->eval_dir(name); }
 
 std::optional<std::string> Estimator::latest_checkpoint() const {
   return impl_->checkpoints().latest();
@@ -175,21 +252,13 @@ TrainResult Estimator::train(const InputFn& input_fn, const TrainOptions& option
           fmt::format("train got {} = {}; it must be more than 0", name, *value));
     }
   }
-  const cluster::ResolvedCluster& cluster = impl_->resolve();
-  if (cluster.is_evaluator || cluster.task.type == "ps") {
-    throw invalid_argument(
-        fmt::format("a task of type \"{}\" does not train", cluster.task.type),
-        "not supported: evaluator and parameter-server tasks; start only chief and workers");
-  }
+  const cluster::ResolvedCluster& cluster = impl_->resolve_worker("train");
   set_threads(0);
   const RunConfig& config = impl_->config;
   TrainerOptions trainer;
   trainer.model_dir = impl_->directory();
   trainer.strategy = impl_->strategy();
-  trainer.start = {.cluster = cluster,
-                   .seed = impl_->seed(),
-                   .join_timeout = config.session_creation_timeout_secs,
-                   .cancelled = [] { return stop_signal() != 0; }};
+  trainer.start = impl_->start_options(cluster);
   trainer.params = &impl_->params;
   trainer.steps = options.steps;
   trainer.max_steps = options.max_steps;
@@ -222,48 +291,21 @@ TrainResult Estimator::train(const InputFn& input_fn, const TrainOptions& option
 }
 
 EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& options) {
-  if (!input_fn) throw invalid_argument("evaluate needs an input function");
-  if (options.steps && *options.steps <= 0) {
-    throw invalid_argument(
-        fmt::format("evaluate got steps = {}; it must be more than 0", *options.steps),
-        "leave it unset to evaluate all of the data");
-  }
-  set_threads(0);
-  if (!impl_->eval_runner) {
-    impl_->eval_runner =
-        std::make_unique<ModelRunner>(impl_->model_fn, Mode::kEval, impl_->seed(), impl_->params);
-  }
-  ModelRunner& runner = *impl_->eval_runner;
-  const std::string checkpoint = impl_->load(runner, options.checkpoint_path, "evaluating");
-  EvaluateLoop loop{.steps = options.steps, .seed = impl_->seed(), .interrupted = [] {
-                      return stop_signal() != 0;
-                    }};
-  TimePoint shown = impl_->clock().now();
-  if (impl_->config.progress_line && log::shows_status()) {
-    loop.after_batch = [&](int64_t batch) {
-      const TimePoint now = impl_->clock().now();
-      if (to_seconds(now - shown) < 0.2) return;
-      log::status(fmt::format("evaluating: batch {}{}", batch,
-                              options.steps ? fmt::format("/{}", *options.steps) : ""));
-      shown = now;
-    };
-  }
-  EvalResult result = muster::evaluate(runner, input_fn(InputContext{}), loop);
-  log::status("");
-  std::string text;
-  json fields = json::object();
-  for (const auto& [name, value] : result) {
-    if (name == "global_step") continue;
-    text += fmt::format("  {} {:.4f}", name, value);
-    fields[name] = value;
-  }
-  const auto evaluated_step = static_cast<int64_t>(result.at("global_step"));
-  fields = {{"global_step", evaluated_step}, {"name", options.name}, {"metrics", fields}};
-  log::event("evaluated", fields,
-             fmt::format("evaluated step {}{}:{}", evaluated_step,
-                         options.name.empty() ? "" : " (" + options.name + ")", text));
-  impl_->write_metrics(eval_dir(options.name), result, checkpoint);
-  return result;
+  const distribute::StrategyPtr strategy = impl_->eval_strategy();
+  // A strategy of one process evaluates here, whatever cluster this is a task of.
+  const bool alone = !strategy->multi_worker();
+  const cluster::ResolvedCluster cluster =
+      alone ? cluster::ResolvedCluster() : impl_->resolve_worker("evaluate");
+  return impl_->evaluate(input_fn, options, cluster.is_chief, [&](const EvaluateLoop& loop) {
+    return muster::evaluate(*impl_->eval_runners, *strategy, impl_->start_options(cluster), loop);
+  });
+}
+
+EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& options,
+                               distribute::Session& session) {
+  return impl_->evaluate(input_fn, options, session.is_chief(), [&](const EvaluateLoop& loop) {
+    return muster::evaluate((*impl_->eval_runners)[0], session, loop);
+  });
 }
 
 struct Predictions::Impl {
@@ -272,6 +314,7 @@ struct Predictions::Impl {
   std::unique_ptr<Iterator> iterator;
   PredictOptions options;
   Prediction batch;
+  int64_t batches = 0;
   int64_t row = 0;
   int64_t rows = 0;
 
@@ -280,7 +323,7 @@ struct Predictions::Impl {
     if (!iterator) iterator = open();
     if (!iterator->next(&element)) return false;
     const Batch input = to_batch(element);
-    EstimatorSpec spec = runner->run({input.features, Labels()});
+    EstimatorSpec spec = runner->run({input.features, Labels()}, batches++);
     batch.clear();
     for (auto& [name, tensor] : spec.predictions) {
       if (!options.predict_keys.empty() &&

@@ -74,11 +74,14 @@ class Estimator {
   // InvalidArgument for an evaluator's or parameter server's task.
   TrainResult train(const InputFn& input_fn, const TrainOptions& options = {});
 
-  // Metrics over `steps` batches, in this process, on one replica. Without a checkpoint the
-  // variables are freshly initialised (and the log says so). Metrics are written for TensorBoard to
-  // eval_dir(name). Throws InvalidArgument for steps < 1, an input without data and a checkpoint
-  // that does not fit the model; NotFound and Corrupt for a checkpoint_path that is missing or
-  // damaged; Cancelled when this task is asked to stop.
+  // Metrics over `steps` batches, on the replicas of RunConfig::eval_distribute: the same numbers
+  // for any of them (see muster/train/evaluator.h). With multi_worker_mirrored() all tasks of the
+  // cluster make this call; the chief reads the checkpoint, and all get the result. Without a
+  // checkpoint the variables are freshly initialised (and the log says so). The chief writes the
+  // metrics for TensorBoard to eval_dir(name). Throws InvalidArgument for steps < 1, an input
+  // without data and a checkpoint that does not fit the model; NotFound and Corrupt for a
+  // checkpoint_path that is missing or damaged; Cancelled when this task is asked to stop;
+  // PeerLost, Timeout, Unavailable when another task failed.
   EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options = {});
 
   // The input is read once, from its beginning. Without a checkpoint the variables are freshly
@@ -102,6 +105,10 @@ class Estimator {
   std::vector<std::string> get_variable_names() const;
   Tensor get_variable_value(const std::string& name) const;
 
+  // For train_and_evaluate: evaluates on the replicas of a training run, one in each process, which
+  // make this call together.
+  EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options,
+                      distribute::Session& session);
   // For train_and_evaluate: the callbacks of TrainerOptions.
   struct Listener {
     std::function<void(int64_t global_step, const std::string& prefix, distribute::Session&)>

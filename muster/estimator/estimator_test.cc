@@ -250,8 +250,12 @@ TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
        "RunConfig.log_step_count_steps is 0; it must be more than 0"},
       {[](RunConfig& c) { c.session_creation_timeout_secs = std::nan(""); },
        "RunConfig.session_creation_timeout_secs is nan; it must be more than 0"},
-      {[](RunConfig& c) { c.eval_distribute = distribute::multi_worker_mirrored(); },
-       "not supported: RunConfig.eval_distribute = MultiWorkerMirrored"},
+      {[](RunConfig& c) {
+         c.train_distribute = distribute::mirrored();
+         c.eval_distribute = distribute::multi_worker_mirrored();
+       },
+       "not supported: RunConfig.eval_distribute = MultiWorkerMirrored with train_distribute = "
+       "Mirrored"},
   };
   for (const auto& [change, message] : cases) {
     RunConfig config = quiet_config("m");

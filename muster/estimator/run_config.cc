@@ -37,10 +37,12 @@ void RunConfig::validate() const {
   require(log_step_count_steps > 0, "log_step_count_steps", log_step_count_steps, "more than 0");
   require(session_creation_timeout_secs > 0, "session_creation_timeout_secs",
           session_creation_timeout_secs, "more than 0");
-  if (eval_distribute && eval_distribute->multi_worker()) {
+  if (eval_distribute && eval_distribute->multi_worker() && train_distribute &&
+      !train_distribute->multi_worker()) {
     throw invalid_argument(
-        fmt::format("not supported: RunConfig.eval_distribute = {}", eval_distribute->name()),
-        "leave it unset: the chief evaluates, and the other workers wait for it");
+        fmt::format("not supported: RunConfig.eval_distribute = {} with train_distribute = {}",
+                    eval_distribute->name(), train_distribute->name()),
+        "set both to distribute::multi_worker_mirrored(), or leave eval_distribute unset");
   }
 }
 

@@ -1,5 +1,7 @@
 #include "muster/estimator/train_and_evaluate.h"
 
+#include <functional>
+
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 
@@ -40,38 +42,52 @@ std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSp
   std::optional<int64_t> evaluated_step;
   std::optional<TimePoint> evaluated_at;
 
-  const auto evaluate = [&](int64_t step, distribute::Session& session) {
+  const auto evaluate = [&](int64_t step, distribute::Session& session, bool together) {
     session.report(distribute::Phase::kEvaluating, step);
     evaluated_at = clock.now();
-    EvaluateOptions options{.steps = eval_spec.steps, .name = eval_spec.name};
-    result = estimator.evaluate(eval_spec.input_fn, options);
     evaluated_step = step;
+    const EvaluateOptions options{.steps = eval_spec.steps, .name = eval_spec.name};
+    const EvalResult evaluated = together ? estimator.evaluate(eval_spec.input_fn, options, session)
+                                          : estimator.evaluate(eval_spec.input_fn, options);
+    if (session.is_chief()) result = evaluated;
   };
-
-  Estimator::Listener listener;
-  listener.after_save = [&](int64_t step, const std::string&, distribute::Session& session) {
-    if (session.is_chief()) {
-      const double since =
-          evaluated_at ? to_seconds(clock.now() - *evaluated_at) : eval_spec.throttle_secs;
-      if (since >= eval_spec.throttle_secs) {
-        evaluate(step, session);
-      } else {
-        log::info(
-            fmt::format("step {} is not evaluated: throttle_secs is {:g}, the next evaluation is "
-                        "due in {:.0f} s",
-                        step, eval_spec.throttle_secs, eval_spec.throttle_secs - since));
-      }
+  // Evaluates where the strategy says; `due` is asked on the chief, which decides for all.
+  const auto evaluate_if = [&](int64_t step, distribute::Session& session,
+                               const std::function<bool()>& due) {
+    const bool chief = session.is_chief();
+    const auto& strategy = estimator.config().eval_distribute;
+    const bool together =
+        strategy && strategy->multi_worker() && session.num_replicas_in_sync() > 1;
+    if (together) {
+      const std::string answer = chief ? (due() ? "yes" : "no") : "";
+      if (session.gather_text("evaluate_now", answer)[0] == "yes") evaluate(step, session, true);
+    } else if (chief && due()) {
+      evaluate(step, session, false);
     }
     // The others wait here, where nothing times out as long as the chief is alive, and not in a
     // collective.
     session.barrier("evaluated");
   };
+
+  Estimator::Listener listener;
+  listener.after_save = [&](int64_t step, const std::string&, distribute::Session& session) {
+    evaluate_if(step, session, [&] {
+      const double since =
+          evaluated_at ? to_seconds(clock.now() - *evaluated_at) : eval_spec.throttle_secs;
+      if (since >= eval_spec.throttle_secs) return true;
+      log::info(
+          fmt::format("step {} is not evaluated: throttle_secs is {:g}, the next evaluation is "
+                      "due in {:.0f} s",
+                      step, eval_spec.throttle_secs, eval_spec.throttle_secs - since));
+      return false;
+    });
+  };
   listener.at_end = [&](int64_t step, bool trained, distribute::Session& session) {
-    if (session.is_chief() && evaluated_step != step) {
+    evaluate_if(step, session, [&] {
+      if (evaluated_step == step) return false;
       if (!trained) log::info(fmt::format("evaluating the checkpoint of step {} there is", step));
-      evaluate(step, session);
-    }
-    session.barrier("evaluated");
+      return true;
+    });
   };
   estimator.train(train_spec.input_fn,
                   {.max_steps = train_spec.max_steps, .hooks = train_spec.hooks}, listener);

@@ -29,8 +29,9 @@ struct EvalSpec {
 };
 
 // Trains to max_steps in one loop: the input is never started again for an evaluation. After a
-// checkpoint the chief evaluates it, while the other workers wait at a barrier. Where max_steps is
-// reached already, the existing checkpoint is evaluated. Returns the last evaluation on the chief,
+// checkpoint the chief evaluates it, while the other workers wait at a barrier; all workers do with
+// RunConfig::eval_distribute = multi_worker_mirrored(). Where max_steps is reached already, the
+// existing checkpoint is evaluated. Returns the last evaluation on the chief,
 // nothing on other workers. Throws InvalidArgument for bad specs and when checkpoints are disabled,
 // and what train and evaluate throw.
 std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,

@@ -2,98 +2,199 @@
 
 #include <torch/torch.h>
 
+#include <nlohmann/json.hpp>
+
 #include "muster/base/error.h"
-#include "muster/train/model_call.h"
+#include "muster/base/foreign_error.h"
+#include "muster/distribute/replica_threads.h"
 
 namespace muster::inline v0_1 {
+namespace {
 
-ModelRunner::ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohmann::json& params)
-    : model_fn_(std::move(model_fn)),
-      mode_(mode),
-      variables_(seed),
-      context_(mode, variables_, seed, params) {}
+using distribute::Session;
+using nlohmann::json;
 
-void ModelRunner::load(const Checkpoint* checkpoint, const std::string& name) {
-  batches_ = 0;
-  if (checkpoint == nullptr) {
-    if (restored_) {
-      throw invalid_argument(
-          "this model holds values of a checkpoint already; it cannot be made fresh again",
-          "use a new Estimator");
-    }
-    values_.clear();
-    pending_ = false;
-    global_step_ = 0;
-    return;
-  }
-  values_ = checkpoint->tensors;
-  global_step_ = checkpoint->global_step;
-  source_ = name;
-  pending_ = true;
-  if (built_) restore();
+// What the chief says, known to all.
+json from_chief(Session& session, const std::string& name, const json& mine) {
+  return json::parse(session.gather_text(name, session.is_chief() ? mine.dump() : "")[0]);
 }
 
-void ModelRunner::restore() {
-  std::map<std::string, TensorSpec> needed;
-  Checkpoint relevant;
-  for (const auto& variable : variables_.variables()) {
-    needed[variable->name()] = {variable->spec().shape, variable->spec().dtype};
-    const auto found = values_.find(variable->name());
-    if (found != values_.end()) relevant.tensors.insert(*found);
+// Gives the chief's values to all. A replica without data may have built no model yet; it takes
+// part all the same.
+void share_values(ModelRunner& runner, Session& session) {
+  if (session.num_replicas_in_sync() == 1) return;
+  json mine = json::array();
+  for (const Variable* variable : runner.variables()) {
+    mine.push_back({variable->name(), static_cast<int>(variable->spec().dtype),
+                    variable->spec().shape, variable->spec().describe()});
   }
-  compare(needed, relevant, source_).throw_if_incompatible();
-  torch::NoGradGuard no_grad;
-  for (const auto& variable : variables_.variables())
-    variable->value().copy_(relevant.tensors.at(variable->name()));
-  values_.clear();
-  pending_ = false;
-  restored_ = true;
+  const json chief = from_chief(session, "evaluated_model", mine);
+  if (!mine.empty() && mine != chief) {
+    throw invalid_argument(
+        fmt::format("replica {} built another model to evaluate than replica 0: {} instead of {}",
+                    session.replica_id(), mine.dump(), chief.dump()),
+        "the model function must create the same variables on every replica");
+  }
+  std::vector<Tensor> values;
+  for (const Variable* variable : runner.variables()) values.push_back(variable->value());
+  for (size_t v = values.size(); v < chief.size(); ++v) {
+    values.push_back(
+        torch::empty(chief[v][2].get<Shape>(), static_cast<DType>(chief[v][1].get<int>())));
+  }
+  session.broadcast(values);
 }
 
-EstimatorSpec ModelRunner::run(const Batch& batch) {
-  torch::NoGradGuard no_grad;
-  // The batch stands where training has the replica: each has its own random numbers.
-  context_.begin_step(global_step_, batches_++);
-  if (!built_) {
-    // The first call only creates the variables, so that they can be given their values.
-    (void)call_model(model_fn_, batch, mode_, context_, "while the model was built");
-    variables_.seal();
-    built_ = true;
-    // What is drawn for the first batch does not depend on whether it was also built with.
-    context_.begin_step(global_step_, batches_ - 1);
-  }
-  if (pending_) restore();
-  return call_model(model_fn_, batch, mode_, context_, "on batch", batches_);
-}
-
-EvalResult evaluate(ModelRunner& runner, const Dataset& dataset, const EvaluateLoop& loop) {
-  const auto iterator = dataset.iterator({.seed = loop.seed});
-  Element element;
-  std::map<std::string, Metric> merged;
-  double loss = 0;
-  int64_t batches = 0;
-  while ((!loop.steps || batches < *loop.steps) && iterator->next(&element)) {
-    if (loop.interrupted && loop.interrupted()) {
-      throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
-                                                     batches, batches == 1 ? "" : "es"));
-    }
-    const EstimatorSpec spec = runner.run(to_batch(element));
-    loss += spec.loss.item<double>();
+// What the batches of a replica measured.
+class Tally {
+ public:
+  void add(const EstimatorSpec& spec) {
+    batches_.push_back({spec.loss.item<double>(), {}});
     for (const auto& [name, metric] : spec.eval_metrics) {
-      const auto [known, fresh] = merged.emplace(name, metric);
-      if (!fresh) known->second.merge(metric);
+      note(name, metric.kind(), metric.state().size());
+      batches_.back().metrics.emplace(name, metric.state());
     }
-    ++batches;
-    if (loop.after_batch) loop.after_batch(batches);
   }
-  if (batches == 0) {
+
+  // Over the batches of all replicas, in their order: batch i is the (i / n)-th of replica i mod n.
+  EvalResult merge(Session& session) {
+    // Whoever is behind is waited for here, and not in a collective.
+    for (const std::string& text : session.gather_text("evaluated_metrics", kinds_.dump())) {
+      const json kinds = json::parse(text);
+      for (const auto& [name, kind] : kinds.items()) note(name, kind[0], kind[1]);
+    }
+    const std::vector<Tensor> parts = session.gather(numbers(), 0);
+    int64_t total = 0;
+    for (const Tensor& part : parts) total += part.size(0);
+    double loss = 0;
+    std::map<std::string, Metric> merged;
+    for (int64_t i = 0; i < total; ++i) {
+      const auto n = static_cast<int64_t>(parts.size());
+      const Tensor& part = parts[static_cast<size_t>(i % n)];
+      const double* next = part.data_ptr<double>() + (i / n) * part.size(1);
+      loss += *next++;
+      for (const auto& [name, kind] : kinds_.items()) {
+        const size_t size = kind[1];
+        const Metric metric = Metric::make(kind[0], {next, next + size});
+        const auto [known, fresh] = merged.emplace(name, metric);
+        if (!fresh) known->second.merge(metric);
+        next += size;
+      }
+    }
+    EvalResult result{{"loss", loss / static_cast<double>(total)}};
+    for (const auto& [name, metric] : merged) result[name] = metric.result();
+    return result;
+  }
+
+ private:
+  struct Measured {
+    double loss;
+    std::map<std::string, std::vector<double>> metrics;  // their states
+  };
+
+  void note(const std::string& name, const std::string& kind, size_t size) {
+    const auto known = kinds_.find(name);
+    if (known == kinds_.end()) {
+      kinds_[name] = {kind, size};
+    } else if ((*known)[0] != kind) {
+      throw invalid_argument(fmt::format("the metric \"{}\" is {} of one batch and {} of another",
+                                         name, (*known)[0].get<std::string>(), kind),
+                             "return the same metrics for every batch");
+    }
+  }
+
+  // A row for each batch: its loss, then the states of all metrics; zeros for one it has not, which
+  // add nothing.
+  Tensor numbers() const {
+    int64_t width = 1;
+    for (const auto& kind : kinds_) width += kind[1].get<int64_t>();
+    Tensor all = torch::zeros({static_cast<int64_t>(batches_.size()), width}, torch::kDouble);
+    double* next = all.data_ptr<double>();
+    for (const Measured& batch : batches_) {
+      *next++ = batch.loss;
+      for (const auto& [name, kind] : kinds_.items()) {
+        const auto found = batch.metrics.find(name);
+        if (found != batch.metrics.end()) std::ranges::copy(found->second, next);
+        next += kind[1].get<size_t>();
+      }
+    }
+    return all;
+  }
+
+  std::vector<Measured> batches_;
+  json kinds_ = json::object();  // of metrics, by name: [kind, size of its state]
+};
+
+}  // namespace
+
+EvalResult evaluate(ModelRunner& runner, Session& session, const EvaluateLoop& loop) {
+  const int64_t n = session.num_replicas_in_sync();
+  if (session.is_chief() && loop.load) loop.load(runner);
+  const Dataset dataset = loop.input_fn(InputContext());
+  const auto iterator =
+      (n == 1 ? dataset : dataset.shard(n, session.replica_id())).iterator({.seed = loop.seed});
+  Element element;
+  int64_t index = session.replica_id();
+  const auto next = [&] {
+    return (!loop.steps || index < *loop.steps) && iterator->next(&element);
+  };
+  bool has_data = next();
+  // The first batch is the chief's: where it has none, nobody has.
+  const json start = from_chief(session, "evaluate",
+                                {{"has_data", has_data}, {"global_step", runner.global_step()}});
+  if (!start.at("has_data").get<bool>()) {
     throw invalid_argument(
         "the evaluation input gave no data: " + dataset.describe(),
         "check the data directory and the transformations of the input function");
   }
-  EvalResult result{{"loss", loss / static_cast<double>(batches)},
-                    {"global_step", static_cast<double>(runner.global_step())}};
-  for (const auto& [name, metric] : merged) result[name] = metric.result();
+  runner.set_global_step(start.at("global_step"));
+  session.report(distribute::Phase::kEvaluating, runner.global_step());
+  if (has_data) runner.build(to_batch(element));
+  share_values(runner, session);
+  Tally tally;
+  for (int64_t made = 0; has_data; index += n, has_data = next()) {
+    session.check_failure();
+    if (loop.interrupted && loop.interrupted()) {
+      throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
+                                                     made, made == 1 ? "" : "es"));
+    }
+    tally.add(runner.run(to_batch(element), index));
+    ++made;
+    if (loop.after_batch && session.local_replica() == 0) loop.after_batch(index + 1);
+  }
+  EvalResult result = tally.merge(session);
+  result["global_step"] = static_cast<double>(runner.global_step());
+  return result;
+}
+
+ModelRunner& ModelRunners::operator[](size_t local_replica) {
+  while (runners_.size() <= local_replica) runners_.push_back(make_());
+  return *runners_[local_replica];
+}
+
+EvalResult evaluate(ModelRunners& runners, const distribute::Strategy& strategy,
+                    const distribute::StartOptions& start, const EvaluateLoop& loop) {
+  const std::vector<std::unique_ptr<Session>> sessions = strategy.start_replicas(start);
+  EvaluateLoop shared = loop;
+  shared.input_fn = called_once(loop.input_fn);
+  for (size_t replica = 0; replica < sessions.size(); ++replica) (void)runners[replica];
+  EvalResult result;
+  const auto work = [&](size_t replica, const std::function<void()>& failing) {
+    Session& session = *sessions[replica];
+    try {
+      EvalResult mine = evaluate(runners[replica], session, shared);
+      session.finish();
+      if (replica == 0) result = std::move(mine);
+    } catch (...) {
+      failing();
+      session.fail(current_error());
+      throw;
+    }
+  };
+  if (sessions.size() == 1) {
+    work(0, [] {});
+  } else {
+    distribute::ReplicaThreads(sessions.size()).run(work);
+  }
   return result;
 }
 

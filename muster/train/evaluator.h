@@ -1,67 +1,61 @@
-// Runs a model function over data without training it: evaluation and prediction, on one replica.
-// Thread safety: one thread.
+// Evaluates a model on the replicas of a strategy: whole batches are dealt to them in turn, and
+// what they measure is merged in the order of the batches. So the numbers are those of one replica,
+// bit for bit where a batch is computed with as many threads, whatever evaluates and wherever.
+// Thread safety: each replica's calls belong to its thread.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "muster/checkpoint/checkpoint.h"
-#include "muster/distribute/variable_table.h"
-#include "muster/train/estimator_spec.h"
+#include "muster/distribute/strategy.h"
 #include "muster/train/input_fn.h"
-#include "muster/train/model_context.h"
+#include "muster/train/model_runner.h"
 
 namespace muster::inline v0_1 {
 
 // Metrics by name. "loss" (the mean over batches) and "global_step" are always there.
 using EvalResult = std::map<std::string, double>;
-// The outputs of one example (or batch) by name.
-using Prediction = std::map<std::string, Tensor>;
 
-// A model in one mode with variables of its own. It is built once; loading another checkpoint only
-// replaces values.
-class ModelRunner {
+// What to evaluate on, how long, and who may end it. The same on all replicas.
+struct EvaluateLoop {
+  InputFn input_fn;              // describes all of the data, to every process
+  std::optional<int64_t> steps;  // batches over all replicas; all of the data when unset
+  uint64_t seed = 0;             // of the data set's shuffles
+  // Called on the chief before anything else: gives its runner the values to evaluate, which the
+  // other replicas then get from it. Unset: what the runner holds.
+  std::function<void(ModelRunner& runner)> load;
+  std::function<void(int64_t batches)> after_batch;  // one replica of each process, for progress
+  std::function<bool()> interrupted;                 // asked before every batch
+};
+
+// This replica's part of an evaluation; all replicas of the session call it together, and get the
+// same result. Batch i is evaluated by replica i mod n, whole and unchanged. The input function is
+// told of one pipeline and one replica, wherever it is called: batches are those of one process.
+// Throws InvalidArgument when the input gives no data or the models differ, Cancelled when
+// interrupted, PeerLost when another replica failed.
+EvalResult evaluate(ModelRunner& runner, distribute::Session& session, const EvaluateLoop& loop);
+
+// The runners of the replicas of one process, kept from one evaluation to the next.
+class ModelRunners {
  public:
-  // `params` must outlive the runner.
-  ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohmann::json& params);
-
-  // The next call uses these values; without a checkpoint (nullptr) freshly initialised ones, as
-  // the model is built. Throws InvalidArgument listing missing and reshaped variables; what is only
-  // in the checkpoint does not matter.
-  void load(const Checkpoint* checkpoint, const std::string& name);
-  // One batch, without autograd.
-  EstimatorSpec run(const Batch& batch);
-  int64_t global_step() const { return global_step_; }
+  explicit ModelRunners(std::function<std::unique_ptr<ModelRunner>()> make)
+      : make_(std::move(make)) {}
+  // That of a replica of this process; made when it is first asked for.
+  ModelRunner& operator[](size_t local_replica);
 
  private:
-  void restore();
-
-  ModelFn model_fn_;
-  Mode mode_;
-  distribute::VariableTable variables_;
-  ModelContext context_;
-  bool built_ = false;
-  std::map<std::string, Tensor> values_;  // to be loaded once the variables exist
-  std::string source_;
-  bool pending_ = false;
-  bool restored_ = false;  // the variables hold values of some checkpoint
-  int64_t global_step_ = 0;
-  int64_t batches_ = 0;
+  std::function<std::unique_ptr<ModelRunner>()> make_;
+  std::vector<std::unique_ptr<ModelRunner>> runners_;
 };
 
-// How long to evaluate, and who may end it.
-struct EvaluateLoop {
-  std::optional<int64_t> steps;                    // batches; all of the data when unset
-  uint64_t seed = 0;                               // of the data set's shuffles
-  std::function<void(int64_t batch)> after_batch;  // for progress
-  std::function<bool()> interrupted;               // asked before every batch
-};
-
-// Throws InvalidArgument when the input gives no data, Cancelled when interrupted.
-EvalResult evaluate(ModelRunner& runner, const Dataset& dataset, const EvaluateLoop& loop);
+// Brings the replicas of `strategy` together for one evaluation; every process of a cluster calls
+// it. Throws what Strategy::start_replicas() throws, and what the first replica of this process to
+// fail threw.
+EvalResult evaluate(ModelRunners& runners, const distribute::Strategy& strategy,
+                    const distribute::StartOptions& start, const EvaluateLoop& loop);
 
 }  // namespace muster::inline v0_1

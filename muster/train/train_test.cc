@@ -421,14 +421,17 @@ Checkpoint checkpoint_of(double w, int64_t step) {
 
 TEST(EvaluatorTest, MergesMetricsByWeightAndLossesByBatch) {
   ModelRunner runner(one_weight, Mode::kEval, 0, kNoParams);
-  const EvalResult result = evaluate(runner, numbers(5).batch(2), {});
+  const auto session = distribute::one_device()->start({});
+  const InputFn input = [] { return numbers(5).batch(2); };
+  const EvalResult result = evaluate(runner, *session, {.input_fn = input});
   EXPECT_DOUBLE_EQ(result.at("x"), 2);  // (0 + 1 + 2 + 3 + 4) / 5
   EXPECT_DOUBLE_EQ(result.at("loss"), (0.5 + 2.5 + 9) / 3);
   EXPECT_EQ(result.at("global_step"), 0);
   std::vector<int64_t> batches;
   const EvalResult two =
-      evaluate(runner, numbers(5).batch(2),
-               {.steps = 2, .after_batch = [&](int64_t batch) { batches.push_back(batch); }});
+      evaluate(runner, *session, {.input_fn = input, .steps = 2, .after_batch = [&](int64_t batch) {
+                                    batches.push_back(batch);
+                                  }});
   EXPECT_DOUBLE_EQ(two.at("x"), 1.5);
   EXPECT_THAT(batches, ElementsAre(1, 2));
 }
@@ -439,9 +442,9 @@ TEST(EvaluatorTest, AnotherCheckpointReplacesTheValues) {
   for (double w : {3.0, 5.0}) {
     const Checkpoint checkpoint = checkpoint_of(w, static_cast<int64_t>(w));
     runner.load(&checkpoint, "c");
-    EXPECT_EQ(runner.run(batch).predictions.at("output").item<double>(), w);
+    EXPECT_EQ(runner.run(batch, 0).predictions.at("output").item<double>(), w);
     EXPECT_EQ(runner.global_step(), static_cast<int64_t>(w));
-    EXPECT_EQ(runner.run(batch).predictions.at("output").item<double>(), w);
+    EXPECT_EQ(runner.run(batch, 1).predictions.at("output").item<double>(), w);
   }
   EXPECT_EQ(error_of([&] { runner.load(nullptr, ""); }).kind(), ErrorKind::kInvalidArgument);
   Checkpoint without{.global_step = 9};
@@ -450,10 +453,13 @@ TEST(EvaluatorTest, AnotherCheckpointReplacesTheValues) {
 
 TEST(EvaluatorTest, NoDataAndAStopAreErrors) {
   ModelRunner runner(one_weight, Mode::kEval, 0, kNoParams);
-  EXPECT_THAT(error_of([&] { evaluate(runner, numbers(5).take(0).batch(2), {}); }).what(),
+  const auto session = distribute::one_device()->start({});
+  const InputFn none = [] { return numbers(5).take(0).batch(2); };
+  EXPECT_THAT(error_of([&] { evaluate(runner, *session, {.input_fn = none}); }).what(),
               HasSubstr("gave no data"));
+  const InputFn some = [] { return numbers(5).batch(2); };
   EXPECT_EQ(error_of([&] {
-              evaluate(runner, numbers(5).batch(2), {.interrupted = [] { return true; }});
+              evaluate(runner, *session, {.input_fn = some, .interrupted = [] { return true; }});
             }).kind(),
             ErrorKind::kCancelled);
 }

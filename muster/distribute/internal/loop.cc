@@ -157,6 +157,7 @@ void Loop::make(Replica& replica, size_t local, Call& call) {
     // The first call makes the variables; those that train move together before they are used.
     const optim::TrainOp described = invoke();
     call.compare(described.defined());
+    session.end_of_function();
     if (!described.defined()) return;
     session.finish_build(described);
     session.share_state("");
@@ -175,6 +176,8 @@ void Loop::make(Replica& replica, size_t local, Call& call) {
     const StepResult result = train(session, train_op, call.options, examples);
     if (local == 0) last_step_ = result;
     if (result.any_data) between.step = step_ + 1;
+  } else {
+    session.end_of_function();
   }
   if (examples == 0) session.variables().put_back_on_read(statistics);
 }

@@ -50,15 +50,13 @@ void SyncSession::finish_build(const optim::TrainOp& train_op) {
 std::string SyncSession::share_state(const std::string& note) {
   return guarded([&] {
     std::string shared = share_text(note);
-    std::vector<Work> works;
-    for (const Tensor& piece : parameters_->pieces())
-      works.push_back(communicator_->broadcast(piece, 0));
+    std::vector<Tensor> values = parameters_->pieces();
     for (const auto& variable : table_.variables()) {
       if (variable->value().requires_grad()) continue;  // in the pieces
       if (variable->spec().synchronization == VariableSynchronization::kOnRead) continue;
-      works.push_back(communicator_->broadcast(variable->value().detach().view({-1}), 0));
+      values.push_back(variable->value());
     }
-    for (const Work& work : works) work.wait();
+    broadcast(values);
     share_replica_values();
     note_versions();
     return shared;
@@ -99,9 +97,11 @@ StepResult SyncSession::train_step(const StepInput& input) {
     reducer_->begin();
     run_backward(*input.train_op, *parameters_, mean ? weight : (counts ? 1.0 : 0.0));
     const auto backward_done = Clock::now();
-    reducer_->finish({weight, mean ? loss * weight : loss, input.has_data ? 1.0 : 0.0,
-                      static_cast<double>(input.rows), input.stop ? 1.0 : 0.0,
-                      input.save ? 1.0 : 0.0});
+    together(fmt::format("replica {} is in the update of a step", replica_id()), [&] {
+      reducer_->finish({weight, mean ? loss * weight : loss, input.has_data ? 1.0 : 0.0,
+                        static_cast<double>(input.rows), input.stop ? 1.0 : 0.0,
+                        input.save ? 1.0 : 0.0});
+    });
     const auto reduced = Clock::now();
     const std::vector<double>& head = reducer_->head();
     StepResult result{.any_data = head[kHasData] > 0,
@@ -132,11 +132,81 @@ StepResult SyncSession::train_step(const StepInput& input) {
   });
 }
 
+template <typename Fn>
+void SyncSession::together(const std::string& where, Fn fn) const {
+  try {
+    fn();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInvalidArgument) throw;
+    throw invalid_argument(
+        fmt::format("{}, and another replica is elsewhere: {}", where, error.message()),
+        "make the same collectives in the same order on all replicas, and on none fewer; one that "
+        "has no examples takes part with zeros");
+  }
+}
+
+class SyncSession::Forms {
+ public:
+  // Starts the exchange. `verb`: what the value is brought to.
+  Forms(SyncSession& session, std::string verb, const Tensor& value)
+      : session_(session), verb_(std::move(verb)), value_(value) {
+    if (value.dim() > kMostAxes) {
+      throw invalid_argument(fmt::format("{} of {}", verb_, muster::describe(value)),
+                             fmt::format("it takes up to {} axes", kMostAxes));
+    }
+    mine_ = torch::zeros({kSizes + kMostAxes}, torch::kInt64);
+    mine_[kType] = static_cast<int64_t>(value.scalar_type());
+    mine_[kAxes] = value.dim();
+    for (int64_t a = 0; a < value.dim(); ++a) mine_[kSizes + a] = value.size(a);
+    all_ = torch::empty({session.num_replicas_in_sync(), mine_.numel()}, torch::kInt64);
+    work_ = session.communicator_->all_gather(mine_, all_.view({-1}));
+  }
+
+  // Throws InvalidArgument on every replica when they differ, in another axis than `free`.
+  void check(std::optional<int64_t> free = {}) {
+    session_.together(fmt::format("replica {} is in {} of {}", session_.replica_id(), verb_,
+                                  muster::describe(value_)),
+                      [&] { work_.wait(); });
+    for (int64_t r = 0; r < all_.size(0); ++r) {
+      Tensor other = all_[r].clone();
+      if (free) other[kSizes + *free] = mine_[kSizes + *free];
+      if (other.equal(mine_)) continue;
+      std::vector<int64_t> shape;
+      for (int64_t a = 0; a < all_[r][kAxes].item<int64_t>(); ++a)
+        shape.push_back(all_[r][kSizes + a].item<int64_t>());
+      throw invalid_argument(
+          fmt::format("{}: replica {} has {}, replica {} has {}[{}]", verb_, session_.replica_id(),
+                      muster::describe(value_), r,
+                      dtype_name(static_cast<DType>(all_[r][kType].item<int64_t>())),
+                      fmt::join(shape, ", ")),
+          fmt::format("all replicas bring the same dtype and sizes{}",
+                      free ? ", but for that axis" : ""));
+    }
+  }
+
+  // Along an axis, by replica. REQUIRES: check() returned.
+  Tensor sizes(int64_t axis) const { return all_.select(1, kSizes + axis).clone(); }
+
+ private:
+  enum Place : int64_t { kType, kAxes, kSizes };
+  static constexpr int64_t kMostAxes = 62;
+
+  SyncSession& session_;
+  const std::string verb_;
+  const Tensor& value_;
+  Tensor mine_, all_;
+  Work work_;
+};
+
 Tensor SyncSession::reduce(ReduceOp op, const Tensor& value) {
   check_reducible(op, value);
   return guarded([&] {
+    // Both under way at once: to compare costs no round trip more.
+    Forms forms(*this, "reduce()", value);
     Tensor flat = value.detach().clone().contiguous().view({-1});
-    communicator_->all_reduce(flat).wait();
+    const Work sum = communicator_->all_reduce(flat);
+    forms.check();
+    sum.wait();
     if (op == ReduceOp::kMean) flat.div_(num_replicas_in_sync());
     return flat.view(value.sizes());
   });
@@ -146,41 +216,17 @@ std::vector<Tensor> SyncSession::gather(const Tensor& value, int64_t axis) {
   return guarded([&] {
     torch::NoGradGuard no_grad;
     const int64_t n = num_replicas_in_sync();
-    const auto all_gather = [&](const Tensor& mine) {
-      const Tensor all = torch::empty({n, mine.numel()}, mine.options());
-      if (mine.numel() > 0) communicator_->all_gather(mine.view({-1}), all.view({-1})).wait();
-      return all;
-    };
-    // dtype, axes, sizes: a form of its own, so that any two values can be compared.
-    constexpr int64_t kMostAxes = 62;
-    if (value.dim() > kMostAxes) throw invalid_argument("gather of " + muster::describe(value));
-    Tensor form = torch::zeros({2 + kMostAxes}, torch::kInt64);
-    form[0] = static_cast<int64_t>(value.scalar_type());
-    form[1] = value.dim();
-    for (int64_t a = 0; a < value.dim(); ++a) form[2 + a] = value.size(a);
-    const Tensor forms = all_gather(form);
-    const Tensor sizes = forms.select(1, 2 + axis).clone();
-    for (int64_t r = 0; r < n; ++r) {
-      Tensor other = forms[r].clone();
-      other[2 + axis] = form[2 + axis];
-      if (other.equal(form)) continue;
-      const auto dtype = static_cast<DType>(other[0].item<int64_t>());
-      std::vector<int64_t> shape;
-      for (int64_t a = 0; a < other[1].item<int64_t>(); ++a)
-        shape.push_back(forms[r][2 + a].item<int64_t>());
-      throw invalid_argument(
-          fmt::format("gather along axis {}: replica {} has {}, replica {} has {}[{}]", axis,
-                      replica_id(), muster::describe(value), r, dtype_name(dtype),
-                      fmt::join(shape, ", ")),
-          "all replicas bring the same dtype and sizes, but for that axis");
-    }
+    Forms forms(*this, fmt::format("gather along axis {}", axis), value);
+    forms.check(axis);
+    const Tensor sizes = forms.sizes(axis);
     const int64_t most = sizes.max().item<int64_t>();
     const Tensor mine = value.detach().movedim(axis, 0).contiguous();
     std::vector<int64_t> padded_shape = mine.sizes().vec();
     padded_shape[0] = most;
     Tensor padded = torch::zeros(padded_shape, mine.options());
     padded.narrow(0, 0, mine.size(0)).copy_(mine);
-    const Tensor all = all_gather(padded);
+    const Tensor all = torch::empty({n, padded.numel()}, padded.options());
+    if (padded.numel() > 0) communicator_->all_gather(padded.view({-1}), all.view({-1})).wait();
     std::vector<Tensor> parts;
     for (int64_t r = 0; r < n; ++r) {
       parts.push_back(all[r]
@@ -190,6 +236,22 @@ std::vector<Tensor> SyncSession::gather(const Tensor& value, int64_t axis) {
                           .contiguous());
     }
     return parts;
+  });
+}
+
+void SyncSession::broadcast(const std::vector<Tensor>& values) {
+  guarded([&] {
+    std::vector<Work> works;
+    for (const Tensor& value : values)
+      works.push_back(communicator_->broadcast(value.detach().view({-1}), 0));
+    for (const Work& work : works) work.wait();
+  });
+}
+
+void SyncSession::end_of_function() {
+  guarded([&] {
+    together(fmt::format("the function has returned on replica {}", replica_id()),
+             [&] { communicator_->barrier().wait(); });
   });
 }
 

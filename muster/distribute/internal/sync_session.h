@@ -27,6 +27,8 @@ class SyncSession : public Session {
   StepResult train_step(const StepInput& input) override;
   Tensor reduce(ReduceOp op, const Tensor& value) override;
   std::vector<Tensor> gather(const Tensor& value, int64_t axis) override;
+  void broadcast(const std::vector<Tensor>& values) override;
+  void end_of_function() override;
 
  protected:
   // Throws InvalidArgument on every replica when one built another model; the lines say what it is
@@ -52,6 +54,12 @@ class SyncSession : public Session {
   std::unique_ptr<Communicator> communicator_;
 
  private:
+  // What the replicas bring to a reduction or a gathering: [replicas, ...], each its dtype, the
+  // number of its axes, and their sizes.
+  class Forms;
+  // Replicas that are in different collectives: `where` says where this one is.
+  template <typename Fn>
+  void together(const std::string& where, Fn fn) const;
   void share_replica_values();
   void note_versions();
   void check_versions() const;

@@ -1,0 +1,60 @@
+// Runs a model function without training it, for evaluation and prediction.
+// Thread safety: one thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/train/estimator_spec.h"
+#include "muster/train/input_fn.h"
+#include "muster/train/model_context.h"
+
+namespace muster::inline v0_1 {
+
+// The outputs of one example (or batch) by name.
+using Prediction = std::map<std::string, Tensor>;
+
+// A model in one mode with variables of its own. It is built once; loading another checkpoint only
+// replaces values.
+class ModelRunner {
+ public:
+  // `params` must outlive the runner.
+  ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohmann::json& params);
+
+  // The next call uses these values; without a checkpoint (nullptr) freshly initialised ones, as
+  // the model is built. Throws InvalidArgument listing missing and reshaped variables; what is only
+  // in the checkpoint does not matter.
+  void load(const Checkpoint* checkpoint, const std::string& name);
+  // Creates the variables, if there are none yet, and gives them the values that were loaded.
+  void build(const Batch& batch);
+  // Batch number `index` (0, 1, ...) of a pass over the data, without autograd; builds first. What
+  // layers draw depends on the index, as in training on the replica.
+  EstimatorSpec run(const Batch& batch, int64_t index);
+
+  int64_t global_step() const { return global_step_; }
+  // Of the values that another replica loads.
+  void set_global_step(int64_t step) { global_step_ = step; }
+  // In creation order; none before the model was built.
+  std::vector<const Variable*> variables() const;
+
+ private:
+  void restore();
+
+  ModelFn model_fn_;
+  Mode mode_;
+  distribute::VariableTable variables_;
+  ModelContext context_;
+  bool built_ = false;
+  std::map<std::string, Tensor> values_;  // to be loaded once the variables exist
+  std::string source_;
+  bool pending_ = false;
+  bool restored_ = false;  // the variables hold values of some checkpoint
+  int64_t global_step_ = 0;
+};
+
+}  // namespace muster::inline v0_1
