@@ -2,8 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "muster/base/log.h"
 #include "muster/collectives/gloo_communicator.h"
+#include "muster/collectives/hierarchical_communicator.h"
+#include "muster/collectives/internal/shared_memory.h"
 #include "muster/collectives/shared_memory_communicator.h"
 
 namespace muster::inline v0_1 {
@@ -15,10 +21,47 @@ std::optional<Transport> parse_transport(std::string_view name) {
   return std::nullopt;
 }
 
+namespace {
+
+// The number of each rank's host, in the order of ranks.
+std::vector<int> hosts_of(const ConnectOptions& options) {
+  const auto key = [&](int rank) { return fmt::format("hosts/{}/{}", options.group, rank); };
+  std::string own;
+  try {
+    own = internal::host_identity();
+  } catch (const Error&) {
+    own = fmt::format("rank {}", options.rank);  // a host of its own
+  }
+  options.rendezvous->set(key(options.rank), own);
+  std::vector<std::string> known;
+  std::vector<int> numbers;
+  for (int rank = 0; rank < options.size; ++rank) {
+    const std::string host = options.rendezvous->get(key(rank), options.connect_timeout);
+    auto found = std::ranges::find(known, host);
+    if (found == known.end()) found = known.insert(known.end(), host);
+    numbers.push_back(static_cast<int>(found - known.begin()));
+  }
+  return numbers;
+}
+
+// Whether some of several hosts have several ranks, and these follow each other.
+bool form_a_hierarchy(const std::vector<int>& hosts) {
+  const int last = *std::ranges::max_element(hosts);
+  return last > 0 && last + 1 < static_cast<int>(hosts.size()) && std::ranges::is_sorted(hosts);
+}
+
+}  // namespace
+
 std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options) {
   std::unique_ptr<Communicator> communicator;
   std::string why;
-  if (options.transport != Transport::kGloo) {
+  if (options.transport == Transport::kAuto && options.size > 2 && options.rendezvous != nullptr) {
+    if (const std::vector<int> hosts = hosts_of(options); form_a_hierarchy(hosts)) {
+      communicator = make_hierarchical_communicator({.connect = options, .host_of_rank = hosts});
+      why = fmt::format(" ({} hosts)", hosts.back() + 1);
+    }
+  }
+  if (!communicator && options.transport != Transport::kGloo) {
     const SharedMemoryOptions shared{.rendezvous = options.rendezvous,
                                      .rank = options.rank,
                                      .size = options.size,

@@ -14,8 +14,10 @@ namespace muster::inline v0_1 {
 
 // How buffers travel between ranks.
 enum class Transport {
-  kAuto,  // shared memory when all ranks are on one host and can reach each other; else Gloo
-  kGloo,  // TCP
+  // Shared memory when all ranks are on one host and can reach each other; on several hosts, Gloo,
+  // with shared memory inside of hosts that have several ranks one after the other.
+  kAuto,
+  kGloo,          // TCP
   kSharedMemory,  // Unavailable when the ranks cannot share memory
 };
 // "auto", "gloo", "shared_memory"; nothing for another word.
@@ -39,8 +41,8 @@ struct ConnectOptions {
 };
 
 // Returns when all ranks are connected; rank 0 logs what was chosen. All ranks choose alike and
-// need the same options but rank and address. Throws as make_gloo_communicator() and
-// make_shared_memory_communicator() do.
+// need the same options but rank and address. Throws as make_gloo_communicator(),
+// make_shared_memory_communicator() and make_hierarchical_communicator() do.
 std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options);
 
 }  // namespace muster::inline v0_1

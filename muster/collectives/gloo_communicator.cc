@@ -81,7 +81,8 @@ GlooCommunicator::GlooCommunicator(const GlooOptions& options)
                                      .timeout = options.connect_timeout},
                             .timeout = options.timeout,
                             .inline_bytes = options.inline_bytes,
-                            .segment_bytes = options.segment_bytes});
+                            .segment_bytes = options.segment_bytes,
+                            .shown_ranks = options.shown_ranks});
   start({.execute = [this](const Operation& operation) { execute(operation); },
          .finish = [this](const Error* error) { conversation_->finish(error); }});
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "muster/collectives/communicator.h"
 #include "muster/collectives/rendezvous.h"
@@ -35,6 +36,8 @@ struct GlooOptions {
   int64_t inline_bytes = 16 * 1024;
   // Chunks travel in segments of this size, so that adding one overlaps with receiving the next.
   int64_t segment_bytes = 512 * 1024;
+  // What messages call the ranks, where they are part of a larger group; empty: by their ranks.
+  std::vector<int> shown_ranks = {};
 };
 
 // Connects to all peers; returns when all are connected. Throws Timeout naming a rank that did not

@@ -105,7 +105,7 @@ class Meeting {
       adopt(std::move(*reply), own, &member);
     }
     return std::make_shared<SharedEngine>(options_.rank, std::move(members), options_.stage_bytes,
-                                          options_.timeout);
+                                          options_.timeout, options_.first_shown_rank);
   }
   const std::string& why() const { return why_; }
 

@@ -33,6 +33,8 @@ struct SharedMemoryOptions {
   // Buffers that allocate() did not make travel in pieces of this size; a multiple of 64,
   // and 64 for each rank at least.
   int64_t stage_bytes = 256 * 1024;
+  // What messages call rank 0, where the group is part of a larger one; the others follow it.
+  int first_shown_rank = 0;
 };
 
 // Returns when all ranks have met. Throws Unavailable saying why when they cannot share memory,

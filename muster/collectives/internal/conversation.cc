@@ -9,8 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "muster/base/strings.h"
-
 namespace muster::inline v0_1::internal {
 
 using std::chrono::milliseconds;
@@ -167,7 +165,7 @@ void Conversation::await(Transfer& transfer, int peer, const Operation& operatio
     if (interrupted_) {
       throw Error(interrupted_->kind(),
                   fmt::format("{} was aborted while waiting for rank {}: {}", place(operation),
-                              peer, interrupted_->message()));
+                              shown(peer), interrupted_->message()));
     }
   };
   {
@@ -205,7 +203,7 @@ Error Conversation::left(int peer, const AlignedBuffer& inbox, const Operation& 
   const auto bytes = std::min<int64_t>(header_of(inbox).text_bytes, kMaxInlineBytes);
   return Error(
       ErrorKind::kPeerLost,
-      fmt::format("{}: rank {} left the group: {}", place(operation), peer,
+      fmt::format("{}: rank {} left the group: {}", place(operation), shown(peer),
                   std::string(reinterpret_cast<const char*>(inbox.data() + kHeaderBytes), bytes)));
 }
 
@@ -214,7 +212,7 @@ Error Conversation::left(int peer, const AlignedBuffer& inbox, const Operation& 
 // such a message.
 void Conversation::diagnose(int peer, const Operation& operation, const std::string& what) {
   const bool late = steady_clock::now() >= deadline_;
-  std::vector<std::string> lost;
+  std::vector<int> lost;
   for (const auto& other : peers_) {
     std::byte probe{};
     try {
@@ -233,22 +231,24 @@ void Conversation::diagnose(int peer, const Operation& operation, const std::str
     } catch (const Error&) {
       throw;
     } catch (const std::exception&) {
-      lost.push_back(std::to_string(other->rank));
+      lost.push_back(other->rank);
     }
   }
   if (late) {
     throw Error(ErrorKind::kTimeout,
-                fmt::format("{}: nothing came from rank {} within {} ms", place(operation), peer,
-                            options_.timeout.count()),
+                fmt::format("{}: nothing came from rank {} within {} ms", place(operation),
+                            shown(peer), options_.timeout.count()),
                 "see what that task was doing; a longer time-out only helps when it was busy");
   }
   // A failed post does not say whose connection it was.
-  if (!lost.empty() && std::ranges::find(lost, std::to_string(peer)) == lost.end()) {
-    peer = std::stoi(lost.front());
+  if (!lost.empty() && std::ranges::find(lost, peer) == lost.end()) {
+    peer = lost.front();
   }
-  std::string message = fmt::format("{}: lost the connection to rank {}", place(operation), peer);
-  std::erase(lost, std::to_string(peer));
-  if (!lost.empty()) message += " (and to rank " + join(lost, ", ") + ")";
+  std::string message =
+      fmt::format("{}: lost the connection to rank {}", place(operation), shown(peer));
+  std::erase(lost, peer);
+  for (int& other : lost) other = shown(other);
+  if (!lost.empty()) message += fmt::format(" (and to rank {})", fmt::join(lost, ", "));
   throw Error(ErrorKind::kPeerLost, message + ": " + what,
               "see the output of that task for why it ended");
 }
@@ -258,7 +258,7 @@ bool Conversation::is_inlined(const Operation& operation) const {
 }
 
 std::string Conversation::place(const Operation& operation) const {
-  return fmt::format("{} on rank {} of {}", operation.describe(), options_.link.rank,
+  return fmt::format("{} on rank {} of {}", operation.describe(), shown(options_.link.rank),
                      options_.link.size);
 }
 
@@ -307,9 +307,10 @@ void Conversation::compare(const Operation& operation) {
     const AlignedBuffer& inbox = peer->inbox[operation.sequence % 2];
     const Header header = header_of(inbox);
     if (header.magic != kMagic) {
-      throw Error(ErrorKind::kCorrupt,
-                  fmt::format("{}: rank {} speaks another protocol", place(operation), peer->rank),
-                  "run the same version of the program everywhere");
+      throw Error(
+          ErrorKind::kCorrupt,
+          fmt::format("{}: rank {} speaks another protocol", place(operation), shown(peer->rank)),
+          "run the same version of the program everywhere");
     }
     if (header.goodbye != 0) throw left(peer->rank, inbox, operation);
     const Operation theirs{.kind = static_cast<OperationKind>(header.kind),
@@ -318,13 +319,13 @@ void Conversation::compare(const Operation& operation) {
                            .count = header.count,
                            .sequence = header.sequence};
     if (!operation.matches(theirs)) {
-      throw mismatch(options_.link.rank, operation, peer->rank, theirs);
+      throw mismatch(shown(options_.link.rank), operation, shown(peer->rank), theirs);
     }
     if ((header.inlined != 0) != is_inlined(operation) ||
         header.segment != options_.segment_bytes) {
       throw invalid_argument(
           fmt::format("{}: rank {} uses other segment_bytes ({}, here {}) or inline_bytes",
-                      place(operation), peer->rank, header.segment, options_.segment_bytes));
+                      place(operation), shown(peer->rank), header.segment, options_.segment_bytes));
     }
   }
 }

@@ -45,6 +45,7 @@ class Conversation {
     std::chrono::milliseconds timeout{};  // of an operation
     int64_t inline_bytes = 0;             // up to which an operation is one message to each peer
     int64_t segment_bytes = 0;            // told along: all ranks must cut alike
+    std::vector<int> shown_ranks;         // what messages call the ranks; empty: by their ranks
   };
   // Connects to all peers. Throws what PointToPoint throws.
   explicit Conversation(const Options& options);
@@ -98,6 +99,9 @@ class Conversation {
   void ask_for_header(Peer& peer, uint64_t sequence);
   bool is_inlined(const Operation& operation) const;
   std::string place(const Operation& operation) const;
+  int shown(int rank) const {
+    return options_.shown_ranks.empty() ? rank : options_.shown_ranks[static_cast<size_t>(rank)];
+  }
   Error left(int peer, const AlignedBuffer& inbox, const Operation& operation) const;
   [[noreturn]] void diagnose(int peer, const Operation& operation, const std::string& what);
 

@@ -99,11 +99,12 @@ int64_t SharedEngine::control_bytes(int64_t stage_bytes) {
 }
 
 SharedEngine::SharedEngine(int rank, std::vector<Member> members, int64_t stage_bytes,
-                           milliseconds timeout)
+                           milliseconds timeout, int first_shown_rank)
     : rank_(rank),
       size_(static_cast<int>(members.size())),
       stage_bytes_(stage_bytes),
       timeout_(timeout),
+      first_shown_rank_(first_shown_rank),
       members_(std::move(members)),
       registry_(std::make_shared<Registry>()) {}
 
@@ -328,7 +329,7 @@ void SharedEngine::begin(const Operation& operation) {
                            .root = posted.root,
                            .count = posted.count,
                            .sequence = posted.sequence};
-    if (!operation.matches(theirs)) throw mismatch(rank_, operation, r, theirs);
+    if (!operation.matches(theirs)) throw mismatch(shown(rank_), operation, shown(r), theirs);
     const bool needed = operation.kind != OperationKind::kBroadcast || r == operation.root;
     if (needed && posted.segment == 0) in_place = false;
   }
@@ -513,7 +514,7 @@ void SharedEngine::wait_for_others(const Operation& operation) {
   if (steady_clock::now() < *deadline_ || ready()) return;
   std::vector<std::string> missing;
   for (int r = 0; r < size_; ++r) {
-    if (count(r, awaited_) < target_) missing.push_back(std::to_string(r));
+    if (count(r, awaited_) < target_) missing.push_back(std::to_string(shown(r)));
   }
   throw Error(ErrorKind::kTimeout,
               fmt::format("{}: rank {} did not take part within {} ms", place(operation),
@@ -540,9 +541,10 @@ void SharedEngine::check_members(const Operation& operation) {
       if (static_cast<ErrorKind>(page(r).kind) != ErrorKind::kPeerLost) throw left(r, operation);
       messenger = r;
     } else if (closed && count(r, Counter::kCompleted) < operation.sequence) {
-      throw Error(ErrorKind::kPeerLost,
-                  fmt::format("{}: lost rank {}: its process has ended", place(operation), r),
-                  "see the output of that task for why it ended");
+      throw Error(
+          ErrorKind::kPeerLost,
+          fmt::format("{}: lost rank {}: its process has ended", place(operation), shown(r)),
+          "see the output of that task for why it ended");
     }
   }
   if (messenger) throw left(*messenger, operation);
@@ -591,11 +593,11 @@ Error SharedEngine::left(int peer, const Operation& operation) const {
   const ControlPage& other = page(peer);
   const size_t bytes = std::min<size_t>(other.reason_bytes, kReasonBytes);
   return Error(ErrorKind::kPeerLost, fmt::format("{}: rank {} left the group: {}", place(operation),
-                                                 peer, std::string(other.reason, bytes)));
+                                                 shown(peer), std::string(other.reason, bytes)));
 }
 
 std::string SharedEngine::place(const Operation& operation) const {
-  return fmt::format("{} on rank {} of {}", operation.describe(), rank_, size_);
+  return fmt::format("{} on rank {} of {}", operation.describe(), shown(rank_), size_);
 }
 
 }  // namespace muster::inline v0_1::internal

@@ -37,9 +37,10 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   // The memory that a member's control page takes, with two stages of `stage_bytes`.
   static int64_t control_bytes(int64_t stage_bytes);
 
-  // `members` by rank; control pages are of control_bytes(stage_bytes).
+  // `members` by rank; control pages are of control_bytes(stage_bytes). `first_shown_rank`: what
+  // messages call rank 0; the others follow it.
   SharedEngine(int rank, std::vector<Member> members, int64_t stage_bytes,
-               std::chrono::milliseconds timeout);
+               std::chrono::milliseconds timeout, int first_shown_rank);
 
   // Zeroed memory that is reduced in place. Throws Unavailable when there is none.
   std::shared_ptr<std::byte> allocate(int64_t bytes);
@@ -91,11 +92,13 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   std::optional<Error> failure() const;
   Error left(int peer, const Operation& operation) const;
   std::string place(const Operation& operation) const;
+  int shown(int rank) const { return first_shown_rank_ + rank; }
 
   const int rank_;
   const int size_;
   const int64_t stage_bytes_;
   const std::chrono::milliseconds timeout_;
+  const int first_shown_rank_;
   std::vector<Member> members_;
   const std::shared_ptr<Registry> registry_;
 

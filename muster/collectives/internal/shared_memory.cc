@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "muster/base/error.h"
@@ -129,7 +130,10 @@ std::string host_identity() {
   if (!(file >> identity)) {
     throw Error(ErrorKind::kUnavailable, "cannot read /proc/sys/kernel/random/boot_id");
   }
-  return identity;
+  // Names of sockets are those of a network namespace.
+  std::error_code ignored;
+  const auto network = std::filesystem::read_symlink("/proc/self/ns/net", ignored);
+  return identity + "/" + network.string();
 }
 
 FileDescriptor listen_locally(const std::string& name) {

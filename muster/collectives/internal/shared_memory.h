@@ -63,7 +63,8 @@ struct Parcel {
 
 // 32 random hexadecimal digits.
 std::string random_token();
-// The same in all processes of this host until it restarts, in containers too. Throws Unavailable.
+// The same in all processes of this host that can reach each other's sockets, until it restarts: a
+// container with a network of its own is another one. Throws Unavailable.
 std::string host_identity();
 
 // Listens under an abstract name of this network namespace. Throws Unavailable, as the next two.

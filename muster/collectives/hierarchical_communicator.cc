@@ -1,0 +1,357 @@
+#include "muster/collectives/hierarchical_communicator.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "muster/collectives/gloo_communicator.h"
+#include "muster/collectives/internal/sum.h"
+#include "muster/collectives/internal/tensor_communicator.h"
+#include "muster/collectives/shared_memory_communicator.h"
+#include "muster/plan/exchange.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using internal::ElementType;
+using internal::Operation;
+using internal::OperationKind;
+using plan::Range;
+
+// What lets the leader of this host, its first rank, talk to that of a neighbour.
+struct Link {
+  int leader = 0;  // the neighbour's
+  // A connection for each direction: what goes forth does not wait for what comes back.
+  std::unique_ptr<Communicator> forth, back;
+};
+
+class HierarchicalCommunicator final : public internal::TensorCommunicator {
+ public:
+  explicit HierarchicalCommunicator(const HierarchicalOptions& options);
+  ~HierarchicalCommunicator() override { stop(); }
+
+  std::string_view name() const override { return "shared memory inside hosts, gloo between them"; }
+  Tensor allocate(int64_t bytes) override {
+    return inside_ ? inside_->allocate(bytes) : Communicator::allocate(bytes);
+  }
+
+ private:
+  void connect(const HierarchicalOptions& options);
+  Link link_to(const HierarchicalOptions& options, int earlier, int later) const;
+  void interrupt(const Error& error) override { end_all(error.kind(), error.message()); }
+  void end_all(ErrorKind kind, const std::string& reason);
+
+  void execute(const Operation& operation);
+  void run(const Operation& operation);
+  void compare(const Operation& operation);
+  void check_same(const Operation& operation, int peer, const Tensor& theirs) const;
+  void sum(const Operation& operation);
+  void sum_in(ElementType type, const Tensor& buffer);
+  void broadcast_from(const Operation& operation);
+  void gather(const Operation& operation);
+
+  bool leads() const { return rank() == first_; }
+  int host() const { return host_of_[static_cast<size_t>(rank())]; }
+  int first_of(int host) const {
+    return static_cast<int>(std::ranges::find(host_of_, host) - host_of_.begin());
+  }
+  std::string place(const Operation& operation) const {
+    return fmt::format("{} on rank {} of {}", operation.describe(), rank(), size());
+  }
+
+  const std::vector<int> host_of_;
+  const int64_t segment_bytes_;
+  int first_ = 0;                         // rank of this host
+  std::unique_ptr<Communicator> inside_;  // the ranks of this host
+  // Of the leader: towards rank 0, and away from it.
+  std::optional<Link> previous_, next_;
+};
+
+DType dtype_of(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32:
+      return kFloat32;
+    case ElementType::kFloat64:
+      return kFloat64;
+    case ElementType::kInt64:
+      return kInt64;
+    case ElementType::kBfloat16:
+      return at::kBFloat16;
+    case ElementType::kFloat16:
+      return at::kHalf;
+    case ElementType::kByte:
+      return at::kByte;
+  }
+  throw internal_error("a collective has elements of no known type");
+}
+
+Tensor view_of(std::byte* data, int64_t count, ElementType type) {
+  return torch::from_blob(data, {count}, dtype_of(type));
+}
+
+void await(std::vector<Work>& works) {
+  for (const Work& work : works) work.wait();
+  works.clear();
+}
+
+HierarchicalCommunicator::HierarchicalCommunicator(const HierarchicalOptions& options)
+    : TensorCommunicator(options.connect.rank, options.connect.size),
+      host_of_(options.host_of_rank),
+      segment_bytes_(options.segment_bytes) {
+  bool numbered = static_cast<int>(host_of_.size()) == size() && host_of_.front() == 0;
+  for (size_t r = 1; numbered && r < host_of_.size(); ++r) {
+    numbered = host_of_[r] == host_of_[r - 1] || host_of_[r] == host_of_[r - 1] + 1;
+  }
+  if (!numbered || segment_bytes_ < 64) {
+    throw invalid_argument(
+        fmt::format("hosts {} of {} ranks, segments of {} bytes", fmt::join(host_of_, ", "), size(),
+                    segment_bytes_),
+        "number the hosts 0, 1, ... in the order of their ranks, which follow each other; a "
+        "segment has 64 bytes at least");
+  }
+  if (size() == 1) return;
+  first_ = first_of(host());
+  connect(options);
+  start({.execute = [this](const Operation& operation) { execute(operation); },
+         .finish =
+             [this](const Error* error) {
+               end_all(error == nullptr ? ErrorKind::kCancelled : error->kind(),
+                       error == nullptr ? "its communicator was closed" : error->message());
+             }});
+}
+
+void HierarchicalCommunicator::connect(const HierarchicalOptions& options) {
+  const ConnectOptions& all = options.connect;
+  // Whoever waits for the leader, while that waits for another host, lets the leader speak first.
+  inside_ = make_shared_memory_communicator(
+      {.rendezvous = all.rendezvous,
+       .rank = rank() - first_,
+       .size = static_cast<int>(std::ranges::count(host_of_, host())),
+       .group = fmt::format("{}/host{}", all.group, host()),
+       .timeout = all.timeout + all.timeout / 4,
+       .connect_timeout = all.connect_timeout,
+       .first_shown_rank = first_});
+  if (!leads()) return;
+  if (host() > 0) previous_ = link_to(options, first_of(host() - 1), rank());
+  if (host() < host_of_.back()) next_ = link_to(options, rank(), first_of(host() + 1));
+}
+
+Link HierarchicalCommunicator::link_to(const HierarchicalOptions& options, int earlier,
+                                       int later) const {
+  const ConnectOptions& all = options.connect;
+  const auto connection = [&](const char* direction) {
+    return make_gloo_communicator(
+        {.rendezvous = all.rendezvous,
+         .rank = rank() == earlier ? 0 : 1,
+         .size = 2,
+         .address = all.address,
+         .group = fmt::format("{}/{}-{}/{}", all.group, earlier, later, direction),
+         .timeout = all.timeout,
+         .connect_timeout = all.connect_timeout,
+         .shown_ranks = {earlier, later}});
+  };
+  Link link{.leader = rank() == earlier ? later : earlier};
+  link.forth = connection("forth");
+  link.back = connection("back");
+  return link;
+}
+
+// What ends here ends on the whole host, and for its neighbours.
+void HierarchicalCommunicator::end_all(ErrorKind kind, const std::string& reason) {
+  inside_->abort(kind, reason);
+  for (const auto* link : {&previous_, &next_}) {
+    if (!*link) continue;
+    (*link)->forth->abort(kind, reason);
+    (*link)->back->abort(kind, reason);
+  }
+}
+
+void HierarchicalCommunicator::execute(const Operation& operation) {
+  try {
+    compare(operation);
+    run(operation);
+  } catch (const Error& error) {
+    const Error failure(error.kind(), fmt::format("{}: {}", place(operation), error.message()),
+                        error.hint());
+    end_all(failure.kind(), failure.message());
+    throw failure;
+  }
+}
+
+void HierarchicalCommunicator::run(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::kBarrier: {
+      int64_t token = 0;
+      sum_in(ElementType::kInt64,
+             view_of(reinterpret_cast<std::byte*>(&token), 1, ElementType::kInt64));
+      return;
+    }
+    case OperationKind::kAllReduce:
+    case OperationKind::kReduceScatter:
+      return sum(operation);
+    case OperationKind::kBroadcast:
+      return broadcast_from(operation);
+    case OperationKind::kAllGather:
+      return gather(operation);
+  }
+}
+
+// What ranks call is compared before a buffer is touched: on the host, and with its neighbours.
+void HierarchicalCommunicator::compare(const Operation& operation) {
+  const auto form = [&] {
+    return torch::tensor(
+        {static_cast<int64_t>(operation.kind), static_cast<int64_t>(operation.type),
+         static_cast<int64_t>(operation.root), operation.count,
+         static_cast<int64_t>(operation.sequence)},
+        kInt64);
+  };
+  const Tensor mine = form(), from_previous = form(), from_next = form();
+  const Tensor here = torch::empty({inside_->size() * mine.numel()}, kInt64);
+  inside_->all_gather(mine, here).wait();
+  for (int r = 0; r < inside_->size(); ++r) {
+    check_same(operation, first_ + r, here.slice(0, r * mine.numel(), (r + 1) * mine.numel()));
+  }
+  std::vector<Work> works;
+  if (previous_) {
+    works.push_back(previous_->forth->broadcast(from_previous, 0));
+    works.push_back(previous_->back->broadcast(form(), 1));
+  }
+  if (next_) {
+    works.push_back(next_->forth->broadcast(form(), 0));
+    works.push_back(next_->back->broadcast(from_next, 1));
+  }
+  await(works);
+  if (previous_) check_same(operation, previous_->leader, from_previous);
+  if (next_) check_same(operation, next_->leader, from_next);
+}
+
+void HierarchicalCommunicator::check_same(const Operation& operation, int peer,
+                                          const Tensor& theirs) const {
+  const int64_t* numbers = theirs.data_ptr<int64_t>();
+  const Operation other{.kind = static_cast<OperationKind>(numbers[0]),
+                        .type = static_cast<ElementType>(numbers[1]),
+                        .root = static_cast<int>(numbers[2]),
+                        .count = numbers[3],
+                        .sequence = static_cast<uint64_t>(numbers[4])};
+  if (!operation.matches(other)) throw internal::mismatch(rank(), operation, peer, other);
+}
+
+void HierarchicalCommunicator::sum(const Operation& operation) {
+  const bool scatters = operation.kind == OperationKind::kReduceScatter;
+  const int64_t count = scatters ? operation.count * size() : operation.count;
+  if (count == 0) return;
+  const Tensor given = view_of(operation.data, count, operation.type);
+  Tensor buffer = given;
+  ElementType type = operation.type;
+  if (internal::size_of(type) == 2) {
+    // A host that rounded what it carries on would round once more than others do.
+    buffer = given.to(kFloat32);
+    type = ElementType::kFloat32;
+  } else if (scatters) {
+    buffer = given.clone();
+  }
+  sum_in(type, buffer);
+  if (scatters) {
+    view_of(operation.out, operation.count, operation.type)
+        .copy_(buffer.slice(0, rank() * operation.count, (rank() + 1) * operation.count));
+  } else if (type != operation.type) {
+    given.copy_(buffer);
+  }
+}
+
+void HierarchicalCommunicator::sum_in(ElementType type, const Tensor& buffer) {
+  const int64_t segment = std::max<int64_t>(1, segment_bytes_ / internal::size_of(type));
+  const Range all{0, buffer.numel()};
+  const int64_t segments = plan::segments_of(all, segment);
+  const auto part = [&](int64_t s) {
+    const Range range = plan::segment_of(all, segment, s);
+    return buffer.slice(0, range.begin, range.end);
+  };
+  const bool comes_back = host() < host_of_.back();
+  std::vector<Work> forth, back;
+  std::vector<Tensor> carried;
+  if (previous_) {
+    for (int64_t s = 0; s < segments; ++s) {
+      carried.push_back(torch::empty_like(part(s)));
+      forth.push_back(previous_->forth->broadcast(carried.back(), 0));
+    }
+  }
+  std::vector<Work> sent;
+  for (int64_t s = 0; s < segments; ++s) {
+    const Tensor own = part(s);
+    if (previous_) {
+      forth[static_cast<size_t>(s)].wait();
+      auto* data = static_cast<std::byte*>(own.data_ptr());
+      const std::byte* inputs[] = {
+          static_cast<const std::byte*>(carried[static_cast<size_t>(s)].data_ptr()), data};
+      internal::sum_in_rank_order(type, data, inputs, own.numel());
+    }
+    inside_->all_reduce(own).wait();
+    if (next_) {
+      sent.push_back(next_->forth->broadcast(own, 0));
+      // The sum comes back to where this part is now; it cannot before the part has left.
+      back.push_back(next_->back->broadcast(own, 1));
+    } else if (previous_) {
+      sent.push_back(previous_->back->broadcast(own, 1));
+    }
+  }
+  if (comes_back) {
+    for (int64_t s = 0; s < segments; ++s) {
+      if (next_) back[static_cast<size_t>(s)].wait();
+      if (previous_) sent.push_back(previous_->back->broadcast(part(s), 1));
+      inside_->broadcast(part(s), 0).wait();
+    }
+  }
+  await(sent);
+}
+
+void HierarchicalCommunicator::broadcast_from(const Operation& operation) {
+  if (operation.count == 0) return;
+  const Tensor buffer = view_of(operation.data, operation.count, operation.type);
+  const int home = host_of_[static_cast<size_t>(operation.root)];
+  std::vector<Work> works;
+  if (host() == home) inside_->broadcast(buffer, operation.root - first_).wait();
+  if (host() > home && previous_) previous_->forth->broadcast(buffer, 0).wait();
+  if (host() < home && next_) next_->back->broadcast(buffer, 1).wait();
+  if (host() >= home && next_) works.push_back(next_->forth->broadcast(buffer, 0));
+  if (host() <= home && previous_) works.push_back(previous_->back->broadcast(buffer, 1));
+  if (host() != home) inside_->broadcast(buffer, 0).wait();
+  await(works);
+}
+
+void HierarchicalCommunicator::gather(const Operation& operation) {
+  if (operation.count == 0) return;
+  const auto parts = [&](int begin, int end) {
+    return view_of(operation.out + begin * operation.bytes(), (end - begin) * operation.count,
+                   operation.type);
+  };
+  const int last = first_ + inside_->size();
+  inside_->all_gather(view_of(operation.data, operation.count, operation.type), parts(first_, last))
+      .wait();
+  // What lies before this host's part comes from one side, what lies behind it from the other.
+  std::vector<Work> works;
+  if (previous_) {
+    previous_->forth->broadcast(parts(0, first_), 0).wait();
+  }
+  if (next_) {
+    works.push_back(next_->forth->broadcast(parts(0, last), 0));
+    next_->back->broadcast(parts(last, size()), 1).wait();
+  }
+  if (previous_) works.push_back(previous_->back->broadcast(parts(first_, size()), 1));
+  if (first_ > 0) inside_->broadcast(parts(0, first_), 0).wait();
+  if (last < size()) inside_->broadcast(parts(last, size()), 0).wait();
+  await(works);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_hierarchical_communicator(const HierarchicalOptions& options) {
+  return std::make_unique<HierarchicalCommunicator>(options);
+}
+
+}  // namespace muster::inline v0_1
