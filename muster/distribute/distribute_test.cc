@@ -218,6 +218,32 @@ TEST_P(ReducerTest, ARankThatUsesNothingTakesPart) {
     }
   });
 }
+// Nothing leaves before the last backward: a rank does any number of them without the others.
+TEST_P(ReducerTest, GradientsOfSeveralBackwardsAreAddedBeforeTheyLeave) {
+  auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
+  run_ranks(2, [&](int rank) {
+    Replica replica(*communicators[size_t(rank)], GetParam());
+    for (int step = 0; step < 3; ++step) {
+      // Rank 0 has four backwards; "b" is in its first ones only. Rank 1 has one.
+      const int backwards = rank == 0 ? 4 : 1;
+      for (int k = 0; k < backwards; ++k) {
+        replica.reducer->begin(/*first=*/k == 0, /*last=*/k + 1 == backwards);
+        Tensor loss = replica.sum("a", 1 + k) + replica.sum("wide", 1);
+        if (rank == 0 && k < 2) loss = loss + replica.sum("b", 5);
+        loss.backward();
+        replica.reducer->pause();
+        replica.sum("c", 100).backward();  // not the step's
+        replica.table.find("c")->value().mutable_grad().reset();
+      }
+      replica.reducer->finish({1, 1});
+      EXPECT_TRUE(replica.reduced("a").eq(1 + 2 + 3 + 4 + 1).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("b").eq(10).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("wide").eq(5).all().item<bool>());
+      EXPECT_THAT(replica.reducer->used(), ElementsAre(true, true, false, true));
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Buckets, ReducerTest,
                          ::testing::Values(plan::BucketOptions{1, 1}, plan::BucketOptions{100, 300},
                                            plan::BucketOptions{}));

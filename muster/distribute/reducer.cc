@@ -41,13 +41,12 @@ Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, i
 
   // The head is a parameter like the others, whose gradient is never announced: its bucket leaves
   // last.
-  std::vector<plan::FlatParameter> layout;
   const auto head_number = static_cast<int64_t>(all.size());
+  std::vector<plan::FlatParameter> layout{
+      {.parameter = head_number, .bytes = head_padded * memory_[0].element_size(), .dtype = 0}};
   for (size_t p = 0; p < all.size(); ++p) {
     const auto element = static_cast<int64_t>(
         c10::elementSize(parameters_.buffers()[static_cast<size_t>(all[p].buffer)].dtype));
-    if (p == 0)
-      layout.push_back({.parameter = head_number, .bytes = head_padded * element, .dtype = 0});
     layout.push_back({.parameter = static_cast<int64_t>(p),
                       .bytes = all[p].padded * element,
                       .dtype = all[p].buffer});
@@ -78,10 +77,11 @@ Reducer::~Reducer() {
   }
 }
 
-void Reducer::begin() {
+void Reducer::begin(bool first, bool last) {
   active_ = true;
+  leaving_ = last;
   progress_->reset();
-  std::fill(ready_.begin(), ready_.end(), false);
+  if (first) std::fill(ready_.begin(), ready_.end(), false);
   observed_.clear();
   works_.clear();
 }
@@ -92,14 +92,18 @@ void Reducer::on_gradient(size_t parameter) {
   if (!gradient.defined()) return;
   // Copying a gradient that autograd has just written costs less than letting it add into a zeroed
   // buffer.
-  views_[parameter].copy_(gradient);
+  if (ready_[parameter]) {
+    views_[parameter].add_(gradient);
+  } else {
+    views_[parameter].copy_(gradient);
+  }
   gradient.reset();
   ready_[parameter] = true;
   if (!order_is_shared_) {
     observed_.push_back(static_cast<int64_t>(parameter));
     return;  // the first step finds out the order; its buckets leave after backward
   }
-  launch(progress_->ready(static_cast<int64_t>(parameter)));
+  if (leaving_) launch(progress_->ready(static_cast<int64_t>(parameter)));
 }
 
 void Reducer::launch(std::span<const int> buckets) {

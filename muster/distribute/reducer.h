@@ -33,9 +33,13 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Call before backward.
-  void begin();
-  // Call after it: sends what has not left yet, with `head` in front, and waits for the sums.
+  // Call before a backward. Of several whose gradients are added, `first` tells the first one and
+  // `last` the last one, in which buckets may leave.
+  void begin(bool first = true, bool last = true);
+  // Call after it: another backward is not the step's.
+  void pause() { active_ = false; }
+  // After the last one, or when no other will come: sends what has not left yet, with `head` in
+  // front, and waits for the sums.
   void finish(const std::vector<double>& head);
 
   // After finish(): the summed head; the summed gradients, one tensor per buffer of the parameters;
@@ -59,10 +63,11 @@ class Reducer {
   std::vector<plan::Bucket> buckets_;
   std::unique_ptr<plan::BucketProgress> progress_;
   bool order_is_shared_ = false;
-  bool active_ = false;  // between begin() and finish()
+  bool active_ = false;   // between begin() and pause() or finish()
+  bool leaving_ = false;  // the buckets may leave
   std::vector<int64_t>
       observed_;             // parameters in the order their gradients came, in the first step
-  std::vector<bool> ready_;  // this step, this replica
+  std::vector<bool> ready_;  // has a gradient in this step, on this replica
   std::vector<Work> works_;
   std::vector<double> head_;
   std::vector<bool> used_;

@@ -24,11 +24,13 @@ class SyncSession : public Session {
   void finish_build(const optim::TrainOp& train_op) override;
   std::string share_state(const std::string& note) override;
   std::map<std::string, Tensor> checkpoint_state() override;
-  StepResult train_step(const StepInput& input) override;
   Tensor reduce(ReduceOp op, const Tensor& value) override;
   std::vector<Tensor> gather(const Tensor& value, int64_t axis) override;
 
  protected:
+  void check_step(const StepInput& input, double loss, Turn turn) override;
+  void add_gradients(const optim::TrainOp& train_op, double seed, Turn turn) override;
+  StepResult update(const optim::TrainOp& train_op, const Group& group) override;
   // Throws InvalidArgument on every replica when one built another model; the lines say what it is
   // made of.
   virtual void declare_model(const std::vector<std::string>& signature) = 0;
