@@ -38,11 +38,14 @@ class Communicator {
   // of it are reduced like any tensor; the memory lives as long as its tensors.
   virtual Tensor allocate(int64_t bytes);
 
-  // buffer = the sum over ranks, in place; float32, float64, int64. Each element is added in rank
-  // order,
-  // ((r0 + r1) + r2) + ..., so the bits depend neither on transport nor on how buffers are cut into
-  // calls.
+  // buffer = the sum over ranks, in place; float32, float64, int64, bfloat16, float16. Each element
+  // is added in rank order, ((r0 + r1) + r2) + ..., so the bits depend neither on transport nor on
+  // how buffers are cut into calls. Elements of 16 bits are added as float32 and rounded once.
   virtual Work all_reduce(const Tensor& buffer) = 0;
+  // out = this rank's part of the sum over ranks of `in`, which all bring: elements
+  // [rank() * n, (rank() + 1) * n) for out of n; dtypes and order of additions as all_reduce;
+  // in.numel() == size() * out.numel(). `out` may be that part of `in`.
+  virtual Work reduce_scatter(const Tensor& in, const Tensor& out) = 0;
   // buffer = rank `root`'s, in place; any dtype.
   virtual Work broadcast(const Tensor& buffer, int root) = 0;
   // out = the `in` of rank 0, 1, ... one after the other; any dtype; out.numel() == size() *

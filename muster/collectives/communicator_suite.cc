@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -46,6 +47,13 @@ Tensor sum_by_loop(int ranks, int64_t count, DType dtype) {
   return sum;
 }
 
+// Added as float32, rounded once.
+Tensor sum_of_narrow(int ranks, int64_t count, DType dtype) {
+  Tensor sum = uneven_values(0, count, dtype).to(kFloat32);
+  for (int r = 1; r < ranks; ++r) sum = sum + uneven_values(r, count, dtype).to(kFloat32);
+  return sum.to(dtype);
+}
+
 // Threads named like communication threads. Pools that were first used on one inherit the name and
 // stay.
 int64_t communication_threads() {
@@ -61,6 +69,9 @@ int64_t communication_threads() {
 }  // namespace
 
 Tensor uneven_values(int rank, int64_t count, DType dtype) {
+  if (c10::elementSize(dtype) == 2) {  // float16 ends at 65504
+    return uneven_values(rank, count, kFloat32).mul(0.01).to(dtype);
+  }
   Tensor values = torch::empty({count}, dtype);
   if (dtype == kFloat32) fill(values.data_ptr<float>(), rank, count);
   if (dtype == kFloat64) fill(values.data_ptr<double>(), rank, count);
@@ -71,6 +82,7 @@ Tensor uneven_values(int rank, int64_t count, DType dtype) {
 Tensor expected_sum(int ranks, int64_t count, DType dtype) {
   if (dtype == kFloat32) return sum_by_loop<float>(ranks, count, dtype);
   if (dtype == kFloat64) return sum_by_loop<double>(ranks, count, dtype);
+  if (c10::elementSize(dtype) == 2) return sum_of_narrow(ranks, count, dtype);
   return sum_by_loop<int64_t>(ranks, count, dtype);
 }
 
@@ -82,6 +94,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 namespace {
 
 const std::vector<int64_t> kSizes = {0, 1, 3, 17, 1000, 4096, 5001, 150'007};
+const std::vector<DType> kSummed = {kFloat32, kFloat64, kInt64, at::kBFloat16, at::kHalf};
 
 TEST(UnevenValues, ShowTheOrderOfAdditions) {
   // The law below would be empty if any order gave the same bits.
@@ -96,7 +109,7 @@ TEST_P(CommunicatorSuite, AllReduceAddsInRankOrder) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
     run({.size = ranks}, [&](std::unique_ptr<Communicator> group) {
       EXPECT_EQ(group->size(), ranks);
-      for (const DType dtype : {kFloat32, kFloat64, kInt64}) {
+      for (const DType dtype : kSummed) {
         for (const int64_t count : kSizes) {
           Tensor buffer = uneven_values(group->rank(), count, dtype);
           group->all_reduce(buffer).wait();
@@ -106,6 +119,65 @@ TEST_P(CommunicatorSuite, AllReduceAddsInRankOrder) {
       }
     });
   }
+}
+
+TEST_P(CommunicatorSuite, AllReduceOfItsOwnMemoryAddsTheSame) {
+  for (int ranks = 2; ranks <= 4; ++ranks) {
+    run({.size = ranks}, [&](std::unique_ptr<Communicator> group) {
+      for (const DType dtype : kSummed) {
+        const Tensor memory = group->allocate(150'007 * 8);
+        for (const int64_t count : kSizes) {
+          const Tensor buffer = memory.view(dtype).slice(0, 0, count);
+          buffer.copy_(uneven_values(group->rank(), count, dtype));
+          group->all_reduce(buffer).wait();
+          EXPECT_TRUE(same_bits(buffer, expected_sum(ranks, count, dtype)))
+              << describe(buffer) << " on rank " << group->rank() << " of " << ranks;
+        }
+      }
+    });
+  }
+}
+
+TEST_P(CommunicatorSuite, ReduceScatterGivesEachRankItsPartOfTheSum) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    run({.size = ranks}, [&](std::unique_ptr<Communicator> group) {
+      const int rank = group->rank();
+      for (const DType dtype : kSummed) {
+        const Tensor memory = group->allocate(ranks * 150'007 * 8);
+        for (const int64_t count : kSizes) {
+          const Tensor expected =
+              expected_sum(ranks, ranks * count, dtype).slice(0, rank * count, (rank + 1) * count);
+          const Tensor in = uneven_values(rank, ranks * count, dtype);
+          const Tensor out = torch::zeros({count}, dtype);
+          group->reduce_scatter(in, out).wait();
+          EXPECT_TRUE(same_bits(out, expected)) << describe(in) << " on rank " << rank;
+          EXPECT_TRUE(same_bits(in, uneven_values(rank, ranks * count, dtype)));
+          // In place, in memory of the communicator.
+          const Tensor own = memory.view(dtype).slice(0, 0, ranks * count);
+          own.copy_(in);
+          const Tensor part = own.slice(0, rank * count, (rank + 1) * count);
+          group->reduce_scatter(own, part).wait();
+          EXPECT_TRUE(same_bits(part, expected)) << describe(own) << " on rank " << rank;
+        }
+      }
+    });
+  }
+}
+
+TEST_P(CommunicatorSuite, NumbersOf16BitsKeepWhatIsNotFinite) {
+  run({.size = 2}, [&](std::unique_ptr<Communicator> group) {
+    for (const DType dtype : {DType(at::kBFloat16), DType(at::kHalf)}) {
+      const auto infinity = std::numeric_limits<float>::infinity();
+      Tensor values = torch::tensor({infinity, -infinity, std::nanf("1"), 1.0F, 6e-8F}).to(dtype);
+      if (group->rank() == 1) values = torch::tensor({1.0F, infinity, 1.0F, -1.0F, 0.0F}).to(dtype);
+      group->all_reduce(values).wait();
+      EXPECT_EQ(values[0].item<float>(), infinity);
+      EXPECT_TRUE(std::isnan(values[1].item<float>()));
+      EXPECT_TRUE(std::isnan(values[2].item<float>()));
+      EXPECT_EQ(values[3].item<float>(), 0);
+      EXPECT_GT(values[4].item<float>(), 0);  // not a normal number in float16
+    }
+  });
 }
 
 TEST_P(CommunicatorSuite, CuttingABufferDoesNotChangeBits) {
@@ -275,6 +347,10 @@ TEST_P(CommunicatorSuite, DifferentCallsAreNamed) {
        [&](Communicator& g) { return g.barrier(); }},
       {[&](Communicator& g) { return g.all_gather(large(9000), large(18'000)); },
        [&](Communicator& g) { return g.all_reduce(large(9000)); }},
+      {[&](Communicator& g) { return g.reduce_scatter(large(18'000), large(9000)); },
+       [&](Communicator& g) { return g.all_reduce(large(9000)); }},
+      {[&](Communicator& g) { return g.reduce_scatter(large(200), large(100)); },
+       [&](Communicator& g) { return g.reduce_scatter(large(400), large(200)); }},
   };
   for (const auto& [zero, one] : cases) {
     run({.size = 2}, [&](std::unique_ptr<Communicator> group) {
@@ -355,6 +431,9 @@ TEST_P(CommunicatorSuite, RefusesTensorsItCannotReduce) {
     refused([&] { group->broadcast(torch::ones({8}), -1); });
     refused([&] { group->all_gather(torch::ones({8}), torch::ones({9})); });
     refused([&] { group->all_gather(torch::ones({8}), torch::ones({8}, kFloat64)); });
+    refused([&] { group->reduce_scatter(torch::ones({8}), torch::ones({9})); });
+    refused([&] { group->reduce_scatter(torch::ones({8}), torch::ones({8}, kFloat64)); });
+    refused([&] { group->reduce_scatter(torch::ones({8}, kInt32), torch::ones({8}, kInt32)); });
     refused([&] { group->allocate(-1); });
   });
 }

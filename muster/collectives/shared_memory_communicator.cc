@@ -222,9 +222,10 @@ void check(const SharedMemoryOptions& options) {
     throw invalid_argument(
         fmt::format("rank {} is not in a group of {}", options.rank, options.size));
   }
-  if (options.stage_bytes < 64 || options.stage_bytes % 64 != 0) {
-    throw invalid_argument(
-        fmt::format("stage_bytes must be a positive multiple of 64, got {}", options.stage_bytes));
+  if (options.stage_bytes < 64 * options.size || options.stage_bytes % 64 != 0) {
+    throw invalid_argument(fmt::format(
+        "stage_bytes must be a multiple of 64, and 64 for each of {} ranks at least, got {}",
+        options.size, options.stage_bytes));
   }
   if (options.timeout <= milliseconds(0) || options.connect_timeout <= milliseconds(0)) {
     throw invalid_argument(fmt::format("time-outs must be positive, got {} ms and {} ms",

@@ -30,7 +30,8 @@ struct SharedMemoryOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // How long to wait for the other ranks when connecting.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
-  // Buffers that allocate() did not make travel in pieces of this size; a multiple of 64.
+  // Buffers that allocate() did not make travel in pieces of this size; a multiple of 64,
+  // and 64 for each rank at least.
   int64_t stage_bytes = 256 * 1024;
 };
 

@@ -37,6 +37,8 @@ const char* name_of(OperationKind kind) {
       return "all_gather";
     case OperationKind::kBarrier:
       return "barrier";
+    case OperationKind::kReduceScatter:
+      return "reduce_scatter";
   }
   return "unknown operation";
 }
@@ -51,6 +53,10 @@ const char* name_of(ElementType type) {
       return "float64";
     case ElementType::kInt64:
       return "int64";
+    case ElementType::kBfloat16:
+      return "bfloat16";
+    case ElementType::kFloat16:
+      return "float16";
   }
   return "unknown elements";
 }
@@ -58,7 +64,19 @@ const char* name_of(ElementType type) {
 }  // namespace
 
 int64_t size_of(ElementType type) {
-  return type == ElementType::kByte ? 1 : type == ElementType::kFloat32 ? 4 : 8;
+  switch (type) {
+    case ElementType::kByte:
+      return 1;
+    case ElementType::kBfloat16:
+    case ElementType::kFloat16:
+      return 2;
+    case ElementType::kFloat32:
+      return 4;
+    case ElementType::kFloat64:
+    case ElementType::kInt64:
+      return 8;
+  }
+  throw internal_error("a collective has elements of no known type");
 }
 
 bool Operation::matches(const Operation& other) const {

@@ -23,10 +23,9 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr uint64_t kSlots = 64;               // operations a rank may post ahead
-constexpr auto kSpin = microseconds(30);      // before a wait gives the core away
-constexpr auto kCheck = milliseconds(1);      // how often a wait looks whether the others live
-constexpr int64_t kBlockElements = 4 * 1024;  // summed and handed out while in the nearest cache
+constexpr uint64_t kSlots = 64;           // operations a rank may post ahead
+constexpr auto kSpin = microseconds(30);  // before a wait gives the core away
+constexpr auto kCheck = milliseconds(1);  // how often a wait looks whether the others live
 constexpr size_t kReasonBytes = 3000;
 
 void pause_briefly() {
@@ -123,7 +122,7 @@ ControlPage& SharedEngine::page(int rank) const {
 // Two take turns: a rank that fills one may find others still reading what was before.
 std::byte* SharedEngine::stage(int rank) const {
   return members_[static_cast<size_t>(rank)].control.data() + sizeof(ControlPage) +
-         (done_bytes_ / stage_bytes_) % 2 * stage_bytes_;
+         pieces_ % 2 * stage_bytes_;
 }
 
 uint64_t SharedEngine::count(int rank, Counter counter) const {
@@ -278,7 +277,7 @@ void SharedEngine::post() {
               .root = operation.root,
               .kind = operation.kind,
               .type = operation.type};
-      if (const auto found = registry_->find(operation.data, operation.bytes())) {
+      if (const auto found = registry_->find(operation.data, operation.contributed_bytes(size_))) {
         slot.segment = found->first;
         slot.offset = found->second;
       }
@@ -346,6 +345,7 @@ void SharedEngine::begin(const Operation& operation) {
     complete(operation);
   } else {
     done_bytes_ = 0;
+    pieces_ = 0;
     step_ = Step::kStaging;
   }
 }
@@ -379,18 +379,14 @@ void SharedEngine::execute_in_place(const Operation& operation) {
   switch (operation.kind) {
     case OperationKind::kAllReduce: {
       const plan::Range mine = plan::chunk_of(operation.count, size_, rank_);
-      std::vector<const std::byte*> inputs(buffers.size());
-      for (int64_t begin = mine.begin; begin < mine.end; begin += kBlockElements) {
-        const int64_t elements = std::min(kBlockElements, mine.end - begin);
-        for (size_t r = 0; r < buffers.size(); ++r) inputs[r] = buffers[r] + begin * width;
-        std::byte* const sum = operation.data + begin * width;
-        sum_in_rank_order(operation.type, sum, inputs, elements);
-        for (int r = 0; r < size_; ++r) {
-          if (r == rank_) continue;
-          std::memcpy(buffers[static_cast<size_t>(r)] + begin * width, sum,
-                      static_cast<size_t>(elements * width));
-        }
-      }
+      for (std::byte*& buffer : buffers) buffer += mine.begin * width;
+      sum_everywhere(operation.type, buffers, mine.size());
+      break;
+    }
+    case OperationKind::kReduceScatter: {
+      std::vector<const std::byte*> inputs;
+      for (const std::byte* buffer : buffers) inputs.push_back(buffer + rank_ * operation.bytes());
+      sum_in_rank_order(operation.type, operation.out, inputs, operation.count);
       break;
     }
     case OperationKind::kBroadcast:
@@ -410,14 +406,22 @@ void SharedEngine::execute_in_place(const Operation& operation) {
   }
 }
 
+// Of a reduce_scatter, every rank's part goes through the stage at once.
 int64_t SharedEngine::piece_bytes(const Operation& operation) const {
-  return std::min(stage_bytes_, operation.bytes() - done_bytes_);
+  const bool shared = operation.kind == OperationKind::kReduceScatter;
+  const int64_t room = shared ? stage_bytes_ / size_ / 64 * 64 : stage_bytes_;
+  return std::min(room, operation.bytes() - done_bytes_);
 }
 
 void SharedEngine::copy_in(const Operation& operation) {
   if (operation.kind == OperationKind::kBroadcast && operation.root != rank_) return;
-  std::memcpy(stage(rank_), operation.data + done_bytes_,
-              static_cast<size_t>(piece_bytes(operation)));
+  const int64_t bytes = piece_bytes(operation);
+  const int parts = operation.kind == OperationKind::kReduceScatter ? size_ : 1;
+  for (int part = 0; part < parts; ++part) {
+    std::memcpy(stage(rank_) + part * bytes,
+                operation.data + part * operation.bytes() + done_bytes_,
+                static_cast<size_t>(bytes));
+  }
 }
 
 // This rank's chunk of the piece, into its own stage: nobody else reads it there yet.
@@ -432,6 +436,11 @@ void SharedEngine::sum_stages(const Operation& operation) {
 void SharedEngine::copy_out(const Operation& operation) {
   const int64_t width = size_of(operation.type);
   const int64_t bytes = piece_bytes(operation);
+  if (operation.kind == OperationKind::kReduceScatter) {
+    std::vector<const std::byte*> inputs;
+    for (int r = 0; r < size_; ++r) inputs.push_back(stage(r) + rank_ * bytes);
+    sum_in_rank_order(operation.type, operation.out + done_bytes_, inputs, bytes / width);
+  }
   for (int r = 0; r < size_; ++r) {
     if (operation.kind == OperationKind::kAllReduce) {
       const plan::Range part = plan::chunk_of(bytes / width, size_, r);
@@ -440,11 +449,12 @@ void SharedEngine::copy_out(const Operation& operation) {
     } else if (operation.kind == OperationKind::kAllGather) {
       std::memcpy(operation.out + r * operation.bytes() + done_bytes_, stage(r),
                   static_cast<size_t>(bytes));
-    } else if (r == operation.root && r != rank_) {
+    } else if (operation.kind == OperationKind::kBroadcast && r == operation.root && r != rank_) {
       std::memcpy(operation.data + done_bytes_, stage(r), static_cast<size_t>(bytes));
     }
   }
   done_bytes_ += bytes;
+  ++pieces_;
   if (done_bytes_ < operation.bytes()) {
     step_ = Step::kStaging;
   } else {

@@ -107,6 +107,7 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   uint64_t met_ = 0;
   Step step_ = Step::kPosted;
   int64_t done_bytes_ = 0;  // of the running operation, when it goes through the stage
+  int64_t pieces_ = 0;      // in which it did so
   Counter awaited_ = Counter::kPosted;
   uint64_t target_ = 0;
   std::optional<std::chrono::steady_clock::time_point> deadline_;

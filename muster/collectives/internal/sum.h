@@ -1,4 +1,5 @@
-// The one place where values of several ranks are added.
+// The one place where values of several ranks are added. Elements of 16 bits are added as float32
+// and rounded once, to nearest, ties to even.
 #pragma once
 
 #include <cstddef>
@@ -14,5 +15,8 @@ namespace muster::inline v0_1::internal {
 // have no sum.
 void sum_in_rank_order(ElementType type, std::byte* out, std::span<const std::byte* const> inputs,
                        int64_t count);
+
+// The same sum, written to every one of `buffers`, which are also what is added.
+void sum_everywhere(ElementType type, std::span<std::byte* const> buffers, int64_t count);
 
 }  // namespace muster::inline v0_1::internal

@@ -41,9 +41,19 @@ ElementType element_type(const Tensor& tensor) {
       return ElementType::kFloat64;
     case at::kLong:
       return ElementType::kInt64;
+    case at::kBFloat16:
+      return ElementType::kBfloat16;
+    case at::kHalf:
+      return ElementType::kFloat16;
     default:
       return ElementType::kByte;
   }
+}
+
+void check_summable(const Operation& operation, const Tensor& tensor, const char* call) {
+  if (operation.type != ElementType::kByte) return;
+  throw invalid_argument(fmt::format(
+      "{} sums float32, float64, int64, bfloat16 and float16, not {}", call, describe(tensor)));
 }
 
 Operation operation_on(OperationKind kind, const Tensor& tensor) {
@@ -91,11 +101,26 @@ Work TensorCommunicator::submit(Operation operation, const Tensor& a, const Tens
 Work TensorCommunicator::all_reduce(const Tensor& buffer) {
   check(buffer, "all_reduce");
   Operation operation = operation_on(OperationKind::kAllReduce, buffer);
-  if (operation.type == ElementType::kByte) {
-    throw invalid_argument(
-        fmt::format("all_reduce sums float32, float64 and int64, not {}", describe(buffer)));
-  }
+  check_summable(operation, buffer, "all_reduce");
   return submit(std::move(operation), buffer);
+}
+
+Work TensorCommunicator::reduce_scatter(const Tensor& in, const Tensor& out) {
+  check(in, "reduce_scatter");
+  check(out, "reduce_scatter");
+  if (in.scalar_type() != out.scalar_type() || in.numel() != out.numel() * size_) {
+    throw invalid_argument(fmt::format(
+        "reduce_scatter of {} over {} ranks needs an equal part for each, got {} for this one",
+        describe(in), size_, describe(out)));
+  }
+  Operation operation = operation_on(OperationKind::kReduceScatter, out);
+  check_summable(operation, in, "reduce_scatter");
+  operation.out = operation.data;
+  operation.data = static_cast<std::byte*>(in.data_ptr());
+  if (size_ == 1 && operation.out != operation.data && operation.count > 0) {
+    std::memcpy(operation.out, operation.data, operation.bytes());
+  }
+  return submit(std::move(operation), in, out);
 }
 
 Work TensorCommunicator::broadcast(const Tensor& buffer, int root) {

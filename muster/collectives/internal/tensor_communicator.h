@@ -16,6 +16,7 @@ class TensorCommunicator : public Communicator {
   int rank() const final { return rank_; }
   int size() const final { return size_; }
   Work all_reduce(const Tensor& buffer) final;
+  Work reduce_scatter(const Tensor& in, const Tensor& out) final;
   Work broadcast(const Tensor& buffer, int root) final;
   Work all_gather(const Tensor& in, const Tensor& out) final;
   Work barrier() final;

@@ -105,6 +105,12 @@ void ThreadHub::execute(int rank, const Operation& operation) {
         std::memmove(operation.out + r * operation.bytes(), all[r].data, operation.bytes());
       }
       break;
+    case OperationKind::kReduceScatter: {
+      std::vector<const std::byte*> inputs(size_);
+      for (int r = 0; r < size_; ++r) inputs[r] = all[r].data + rank * operation.bytes();
+      sum_in_rank_order(operation.type, operation.out, inputs, operation.count);
+      break;
+    }
     case OperationKind::kBarrier:
       return;  // nobody reads a buffer: one meeting is enough
   }

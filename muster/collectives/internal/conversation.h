@@ -1,0 +1,127 @@
+// What ranks that are processes say to each other around every collective: who is in which
+// operation, who leaves and why, who has gone silent. The algorithms over it move the payload.
+// Thread safety: run() and what is called inside of it by one thread at a time; interrupt() from
+// any.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/collectives/internal/operation.h"
+#include "muster/collectives/internal/point_to_point.h"
+
+namespace muster::inline v0_1::internal {
+
+// Zeroed memory, aligned to a line of the cache. Throws Unavailable when there is none.
+class AlignedBuffer {
+ public:
+  explicit AlignedBuffer(int64_t bytes);
+  std::byte* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+};
+
+class Conversation {
+ public:
+  // The most a rank can say along with its announcement.
+  static constexpr int64_t kMaxInlineBytes = 16 * 1024;
+
+  struct Options {
+    PointToPointOptions link;
+    std::chrono::milliseconds timeout{};  // of an operation
+    int64_t inline_bytes = 0;             // up to which an operation is one message to each peer
+    int64_t segment_bytes = 0;            // told along: all ranks must cut alike
+  };
+  // Connects to all peers. Throws what PointToPoint throws.
+  explicit Conversation(const Options& options);
+  ~Conversation();
+
+  // The other ranks, ascending.
+  const std::vector<int>& peers() const { return peer_ranks_; }
+
+  // Runs `algorithm` as `operation`, bounded by the time-out. When it fails, the peers are told
+  // why. However it ends, no message touches a buffer afterwards. Throws Error.
+  void run(const Operation& operation, const std::function<void()>& algorithm);
+
+  // --- for algorithms ---
+  // Tells all peers what this rank is in; `payload` goes along when the operation is an inlined
+  // one, and may be empty.
+  void announce(const Operation& operation, int64_t payload_bytes = 0);
+  // Hears the same of all; throws InvalidArgument when a peer is in another operation, PeerLost
+  // when it has left.
+  void compare(const Operation& operation);
+  // What `peer` sent along; valid until the next operation.
+  const std::byte* payload(int peer, const Operation& operation) const;
+  // A number of messages for `operation`: differs, but for one chance in 2^28, when two ranks are
+  // in different operations. Payloads then never meet a buffer of another size before the
+  // announcements tell.
+  uint32_t payload_tag(const Operation& operation, int phase) const;
+  // Posts a message; the transfer lives until run() returns. Throws some std::exception, which
+  // run() understands, when the connection is gone.
+  Transfer& send(int peer, const std::byte* data, int64_t bytes, uint32_t tag);
+  Transfer& receive(int peer, std::byte* data, int64_t bytes, uint32_t tag);
+  // Waits for a message. Throws PeerLost, Timeout, or what interrupt() said.
+  void await(Transfer& transfer, int peer, const Operation& operation);
+
+  // Ends the wait of the running operation and of later ones with this error.
+  void interrupt(const Error& error);
+  // Leaves the group: says goodbye, with the reason when there is one, and waits a moment for it to
+  // be heard.
+  void finish(const Error* error);
+
+ private:
+  using Transfers = std::vector<std::unique_ptr<Transfer>>;
+  struct Header;
+  struct Peer;
+
+  Header& header_of(const AlignedBuffer& buffer) const;
+  Peer& peer(int rank) const;
+  void run_guarded(const Operation& operation, const std::function<void()>& algorithm);
+  void say_goodbye(const std::string& reason);
+  void watch();
+  // Does nothing when it is asked for already. Throws some std::exception when the connection is
+  // gone.
+  void ask_for_header(Peer& peer, uint64_t sequence);
+  bool is_inlined(const Operation& operation) const;
+  std::string place(const Operation& operation) const;
+  Error left(int peer, const AlignedBuffer& inbox, const Operation& operation) const;
+  [[noreturn]] void diagnose(int peer, const Operation& operation, const std::string& what);
+
+  const Options options_;
+  std::unique_ptr<PointToPoint> link_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<int> peer_ranks_;
+  std::array<AlignedBuffer, 2> outbox_;
+  AlignedBuffer goodbye_;
+  Transfers goodbyes_;
+  bool said_goodbye_ = false;
+  Transfers header_sends_, posted_;  // of the running operation
+  std::chrono::steady_clock::time_point deadline_;
+  uint64_t sequence_ = 0;  // of the running operation, or the last one
+
+  std::mutex mutex_;
+  Transfer* current_ = nullptr;  // what is waited for, and from whom
+  int current_peer_ = 0;
+  uint64_t waits_ = 0;  // so far
+  bool lost_ = false;   // the connection to current_peer_ is gone
+  bool closing_ = false;
+  std::condition_variable closed_;
+  std::thread watch_;
+  std::optional<Error> interrupted_;
+};
+
+}  // namespace muster::inline v0_1::internal
