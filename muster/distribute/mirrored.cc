@@ -15,8 +15,8 @@ namespace {
 class MirroredSession : public SyncSession {
  public:
   MirroredSession(std::shared_ptr<LocalGroup> group, std::unique_ptr<Communicator> communicator,
-                  uint64_t seed, int64_t bytes_per_pack)
-      : SyncSession(seed, bytes_per_pack), group_(std::move(group)) {
+                  uint64_t seed, const MirroredOptions& options)
+      : SyncSession(seed, options.bytes_per_pack, options.wire_dtype), group_(std::move(group)) {
     communicator_ = std::move(communicator);
     interrupt_->communicator = communicator_.get();
     // Whoever waits in a collective for a replica that failed elsewhere.
@@ -126,6 +126,7 @@ class Mirrored : public Strategy {
           fmt::format("MirroredOptions.bytes_per_pack is {}", options.bytes_per_pack),
           "use 0 for one bucket, or a size in bytes");
     }
+    check_wire_dtype("MirroredOptions.wire_dtype", options.wire_dtype);
     if (!(options.timeout_seconds > 0)) {
       throw invalid_argument(
           fmt::format("MirroredOptions.timeout_seconds is {}; it must be more "
@@ -160,8 +161,8 @@ class Mirrored : public Strategy {
                                        static_cast<int64_t>(options_.timeout_seconds * 1000))});
     std::vector<std::unique_ptr<Session>> sessions;
     for (auto& communicator : communicators) {
-      sessions.push_back(std::make_unique<MirroredSession>(group, std::move(communicator),
-                                                           start.seed, options_.bytes_per_pack));
+      sessions.push_back(
+          std::make_unique<MirroredSession>(group, std::move(communicator), start.seed, options_));
     }
     return sessions;
   }

@@ -39,7 +39,7 @@ Transport transport_of(const CommunicationOptions& options) {
 class MultiWorkerSession : public SyncSession {
  public:
   MultiWorkerSession(const StartOptions& start, const CommunicationOptions& options)
-      : SyncSession(start.seed, options.bytes_per_pack),
+      : SyncSession(start.seed, options.bytes_per_pack, options.wire_dtype),
         cluster_(start.cluster),
         options_(options) {
     join(start);

@@ -13,6 +13,15 @@ constexpr int64_t kHeadAlignment = 16;  // elements: one cache line of float32
 
 }  // namespace
 
+void check_wire_dtype(const std::string& option, DType dtype) {
+  if (dtype == kFloat32 || dtype == at::kBFloat16) return;
+  throw invalid_argument(
+      fmt::format("{} is {}", option, dtype_name(dtype)),
+      dtype == at::kHalf ? "gradients leave the range of float16; use kBFloat16, which has that "
+                           "of float32"
+                         : "use kFloat32 or kBFloat16");
+}
+
 struct Reducer::Hook : torch::autograd::FunctionPostHook {
   Hook(Reducer* reducer, size_t parameter) : reducer(reducer), parameter(parameter) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
@@ -25,7 +34,7 @@ struct Reducer::Hook : torch::autograd::FunctionPostHook {
 };
 
 Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
-                 const plan::BucketOptions& options)
+                 const plan::BucketOptions& options, DType wire)
     : communicator_(communicator), parameters_(parameters), head_size_(head) {
   const auto& all = parameters_.parameters();
   const auto head_numbers = static_cast<int64_t>(head) + static_cast<int64_t>(all.size());
@@ -37,6 +46,13 @@ Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, i
     memory_.push_back(
         communicator_.allocate((front + buffer.elements) * element).view(buffer.dtype));
     gradients_.push_back(memory_.back().slice(0, front));
+    if (b == 0) front_ = front;
+    wire_.emplace_back();
+    if (wire == kFloat32 || buffer.dtype != kFloat32) continue;
+    wire_.back() =
+        communicator_
+            .allocate((front + buffer.elements) * static_cast<int64_t>(c10::elementSize(wire)))
+            .view(wire);
   }
 
   // The head is a parameter like the others, whose gradient is never announced: its bucket leaves
@@ -111,8 +127,16 @@ void Reducer::launch(std::span<const int> buckets) {
     const plan::Bucket& bucket = buckets_[static_cast<size_t>(b)];
     const Tensor& memory = memory_[static_cast<size_t>(bucket.dtype)];
     const int64_t element = memory.element_size();
-    works_.push_back(communicator_.all_reduce(
-        memory.slice(0, bucket.offset / element, (bucket.offset + bucket.bytes) / element)));
+    const int64_t begin = bucket.offset / element, end = (bucket.offset + bucket.bytes) / element;
+    const Tensor& wire = wire_[static_cast<size_t>(bucket.dtype)];
+    const int64_t rounded =
+        !wire.defined() ? end : std::max(begin, bucket.dtype == 0 ? front_ : int64_t{0});
+    if (begin < rounded)
+      works_.push_back(communicator_.all_reduce(memory.slice(0, begin, rounded)));
+    if (rounded == end) continue;
+    const Tensor narrow = wire.slice(0, rounded, end);
+    Tensor(narrow).copy_(memory.slice(0, rounded, end));
+    works_.push_back(communicator_.all_reduce(narrow));
   }
 }
 
@@ -133,6 +157,9 @@ void Reducer::finish(const std::vector<double>& head) {
   launch(progress_->rest());
   for (const Work& work : works_) work.wait();
   works_.clear();
+  for (size_t b = 0; b < wire_.size(); ++b) {
+    if (wire_[b].defined()) gradients_[b].copy_(wire_[b].slice(0, b == 0 ? front_ : 0));
+  }
   AT_DISPATCH_FLOATING_TYPES(front.scalar_type(), "muster_head", [&] {
     const scalar_t* numbers = front.data_ptr<scalar_t>();
     for (size_t i = 0; i < head_.size(); ++i) head_[i] = static_cast<double>(numbers[i]);

@@ -7,10 +7,14 @@
 // replica must know (weight, loss, who has data, who wants to stop, which parameters were used). It
 // is complete only after backward, so it travels in the last bucket and costs no message of its
 // own.
+//
+// With a wire of 16 bits float32 gradients are rounded into a buffer of their own, which is reduced
+// instead, and widened again; the head stays as it is, and is a message of its own then.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "muster/collectives/communicator.h"
@@ -23,12 +27,15 @@ struct Node;
 
 namespace muster::inline v0_1::distribute {
 
+// Throws InvalidArgument, naming the option, for a dtype gradients cannot travel in.
+void check_wire_dtype(const std::string& option, DType dtype);
+
 class Reducer {
  public:
-  // `head`: how many numbers of the step travel along. The communicator and the parameters must
-  // outlive the reducer; the graph of a loss need not.
+  // `head`: how many numbers of the step travel along; `wire`: how float32 gradients do. The
+  // communicator and the parameters must outlive the reducer; the graph of a loss need not.
   Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
-          const plan::BucketOptions& options);
+          const plan::BucketOptions& options, DType wire = kFloat32);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -58,6 +65,8 @@ class Reducer {
   const FlatParameters& parameters_;
   int head_size_;
   std::vector<Tensor> memory_;     // per buffer, with the head in front of the first
+  std::vector<Tensor> wire_;       // per buffer, of its layout; undefined where it travels itself
+  int64_t front_ = 0;              // elements before the gradients of the first buffer
   std::vector<Tensor> gradients_;  // per buffer, without it
   std::vector<Tensor> views_;      // per parameter, in its shape
   std::vector<plan::Bucket> buckets_;

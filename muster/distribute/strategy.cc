@@ -5,6 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/distribute/internal/start_multi_worker.h"
+#include "muster/distribute/reducer.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -19,6 +20,7 @@ void check_positive(double value, const char* name) {
 class MultiWorkerMirrored : public Strategy {
  public:
   explicit MultiWorkerMirrored(const CommunicationOptions& options) : options_(options) {
+    check_wire_dtype("CommunicationOptions.wire_dtype", options.wire_dtype);
     if (options.bytes_per_pack < 0) {
       throw invalid_argument(
           fmt::format("CommunicationOptions.bytes_per_pack is {}", options.bytes_per_pack),

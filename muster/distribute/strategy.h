@@ -109,7 +109,11 @@ StrategyPtr one_device();
 struct MirroredOptions {
   int replicas = 2;                          // threads of this process that train in step
   int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
-  double timeout_seconds = 1800;             // after which one collective gives up
+  // How float32 gradients travel: kFloat32, or kBFloat16 for half the bytes, rounded on the way and
+  // added as float32. What else a step exchanges, and gradients of float64, stay exact. The same on
+  // all workers.
+  DType wire_dtype = kFloat32;
+  double timeout_seconds = 1800;  // after which one collective gives up
   // A replica that keeps the others at a save, an evaluation or the end without a new step for so
   // long counts as stuck; in a collective, timeout_seconds counts.
   double progress_timeout_seconds = 300;
@@ -126,6 +130,10 @@ struct CommunicationOptions {
   // shared_memory), when it is set.
   Transport implementation = Transport::kAuto;
   int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
+  // How float32 gradients travel: kFloat32, or kBFloat16 for half the bytes, rounded on the way and
+  // added as float32. What else a step exchanges, and gradients of float64, stay exact. The same on
+  // all workers.
+  DType wire_dtype = kFloat32;
   double timeout_seconds =
       1800;  // after which one collective gives up; dead peers are noticed long before
   double heartbeat_seconds = 1;          // how often a task says that it is alive

@@ -202,7 +202,10 @@ class Run {
           (step_ == result->global_step || (step_ + 1) % options_.metrics_every_steps == 0);
       seen_.clear();
       auto step = train_batch(feed, timer, stop_wanted, measured);
-      while (!step.updated) step = train_batch(feed, timer, stop_wanted, measured);
+      while (!step.updated) {
+        session_.report(Phase::kTraining, step_);
+        step = train_batch(feed, timer, stop_wanted, measured);
+      }
       if (!step.any_data) {
         result->end_of_input = true;
         break;
@@ -293,6 +296,7 @@ class Run {
       metrics_[name] = Metric::make(metric.kind(), {next, next + size}).result();
       next += size;
     }
+    seen_.clear();  // and with it the batches
   }
 
   // A loss that is no number is told with where it comes from.

@@ -35,6 +35,8 @@ void SyncSession::finish_build(const optim::TrainOp& train_op) {
     }
     if (accumulate_steps() > 1)
       signature.push_back(fmt::format("{} batches for an update", accumulate_steps()));
+    if (wire_dtype_ != kFloat32)
+      signature.push_back("gradients travel as " + dtype_name(wire_dtype_));
     declare_model(signature);
     parameters_ = std::make_unique<FlatParameters>(
         table_, train_op, [&](int64_t bytes) { return communicator_->allocate(bytes); });
@@ -45,7 +47,8 @@ void SyncSession::finish_build(const optim::TrainOp& train_op) {
       buckets.bucket_bytes = bytes_per_pack_;
       buckets.first_bucket_bytes = std::min(buckets.first_bucket_bytes, bytes_per_pack_);
     }
-    reducer_ = std::make_unique<Reducer>(*communicator_, *parameters_, kHeadNumbers, buckets);
+    reducer_ =
+        std::make_unique<Reducer>(*communicator_, *parameters_, kHeadNumbers, buckets, wire_dtype_);
   });
 }
 

@@ -17,9 +17,9 @@ namespace muster::inline v0_1::distribute {
 
 class SyncSession : public Session {
  public:
-  // `bytes_per_pack`: see CommunicationOptions.
-  SyncSession(uint64_t seed, int64_t bytes_per_pack)
-      : Session(seed), bytes_per_pack_(bytes_per_pack) {}
+  // `bytes_per_pack`, `wire_dtype`: see CommunicationOptions.
+  SyncSession(uint64_t seed, int64_t bytes_per_pack, DType wire_dtype)
+      : Session(seed), bytes_per_pack_(bytes_per_pack), wire_dtype_(wire_dtype) {}
 
   void finish_build(const optim::TrainOp& train_op) override;
   std::string share_state(const std::string& note) override;
@@ -59,6 +59,7 @@ class SyncSession : public Session {
   void check_versions() const;
 
   const int64_t bytes_per_pack_;
+  const DType wire_dtype_;
   std::unique_ptr<Reducer> reducer_;
   std::vector<std::pair<const Variable*, int64_t>> versions_;  // after the last step
 };
