@@ -43,7 +43,9 @@ void train(const Flags& flags, const std::string& name) {
   };
 
   auto training = strategy->distribute(points(1000, 1).shuffle(1000).batch(flags.batch_size));
-  for (int64_t epoch = 1; epoch <= flags.epochs; ++epoch) {
+  // With a model_dir, the same command continues, on any number of replicas.
+  if (!flags.model_dir.empty()) scope.restore(flags.model_dir);
+  while (training.completed_passes() < flags.epochs) {
     double loss = 0;
     int64_t rows = 0;
     for (const auto& batch : training) {
@@ -52,8 +54,9 @@ void train(const Flags& flags, const std::string& name) {
       rows += scope.last_step().rows;
     }
     if (scope.is_chief())
-      std::printf("epoch %2d  loss %.6f\n", static_cast<int>(epoch),
+      std::printf("epoch %2d  loss %.6f\n", static_cast<int>(training.completed_passes()),
                   loss / static_cast<double>(rows));
+    if (!flags.model_dir.empty()) scope.save(flags.model_dir);
   }
 
   // Each replica measures its share; together they have seen every row once.
@@ -76,9 +79,9 @@ int main(int argc, char** argv) {
                   {.description = "Linear regression in a loop written by hand.",
                    .examples = "Examples:\n"
                                "  custom_loop\n"
-                               "  custom_loop --strategy=mirrored:2\n"
+                               "  custom_loop --strategy=mirrored:2 --model_dir=loop\n"
                                "  muster run --workers=2 -- custom_loop --strategy=multi_worker\n",
                    .defaults = {.epochs = 10, .batch_size = 50, .learning_rate = 0.05},
-                   .uses = {"epochs", "batch_size", "learning_rate", "seed"},
+                   .uses = {"epochs", "batch_size", "learning_rate", "seed", "model_dir"},
                    .flags = {{"strategy", &strategy, "one_device, mirrored:N or multi_worker"}}});
 }

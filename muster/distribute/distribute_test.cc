@@ -147,7 +147,8 @@ TEST_F(OneDeviceTest, ALossThatIsNoNumberOrReachesNothingIsAnError) {
 
 // A model of four weights in two dtypes, one a rank.
 struct Replica {
-  explicit Replica(Communicator& communicator, const plan::BucketOptions& buckets) : table(1) {
+  Replica(Communicator& communicator, const plan::BucketOptions& buckets, DType wire = kFloat32)
+      : table(1) {
     table.get_or_create(spec_of("a", {5}));
     table.get_or_create(spec_of("b", {3, 11}));
     table.get_or_create(spec_of("c", {7}));
@@ -155,7 +156,7 @@ struct Replica {
     flat = std::make_unique<FlatParameters>(
         table, optim::sgd().minimize(no_loss()),
         [&](int64_t bytes) { return communicator.allocate(bytes); });
-    reducer = std::make_unique<Reducer>(communicator, *flat, 2, buckets);
+    reducer = std::make_unique<Reducer>(communicator, *flat, 2, buckets, wire);
   }
   Tensor sum(const std::string& name, double factor) {
     return (table.find(name)->value() * factor).sum().to(kFloat64);
@@ -218,9 +219,75 @@ TEST_P(ReducerTest, ARankThatUsesNothingTakesPart) {
     }
   });
 }
+// Nothing leaves before the last backward: a rank does any number of them without the others.
+TEST_P(ReducerTest, GradientsOfSeveralBackwardsAreAddedBeforeTheyLeave) {
+  auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
+  run_ranks(2, [&](int rank) {
+    Replica replica(*communicators[size_t(rank)], GetParam());
+    for (int step = 0; step < 3; ++step) {
+      // Rank 0 has four backwards; "b" is in its first ones only. Rank 1 has one.
+      const int backwards = rank == 0 ? 4 : 1;
+      for (int k = 0; k < backwards; ++k) {
+        replica.reducer->begin(/*first=*/k == 0, /*last=*/k + 1 == backwards);
+        Tensor loss = replica.sum("a", 1 + k) + replica.sum("wide", 1);
+        if (rank == 0 && k < 2) loss = loss + replica.sum("b", 5);
+        loss.backward();
+        replica.reducer->pause();
+        replica.sum("c", 100).backward();  // not the step's
+        replica.table.find("c")->value().mutable_grad().reset();
+      }
+      replica.reducer->finish({1, 1});
+      EXPECT_TRUE(replica.reduced("a").eq(1 + 2 + 3 + 4 + 1).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("b").eq(10).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("wide").eq(5).all().item<bool>());
+      EXPECT_THAT(replica.reducer->used(), ElementsAre(true, true, false, true));
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Buckets, ReducerTest,
                          ::testing::Values(plan::BucketOptions{1, 1}, plan::BucketOptions{100, 300},
                                            plan::BucketOptions{}));
+
+TEST(ReducerTest, GradientsOfSixteenBitsAreThoseOfThirtyTwoRounded) {
+  constexpr int kRanks = 3;
+  const auto narrow = [](const Tensor& value) { return value.to(kBFloat16).to(kFloat32); };
+  for (const plan::BucketOptions& buckets :
+       {plan::BucketOptions{1, 1}, plan::BucketOptions{100, 300}, plan::BucketOptions{}}) {
+    auto communicators =
+        make_thread_communicators({.size = kRanks, .timeout = std::chrono::seconds(30)});
+    std::vector<Tensor> reduced(kRanks);
+    const Tensor factors = torch::arange(99, kFloat32).view({3, 33}).sin();  // by rank
+    run_ranks(kRanks, [&](int rank) {
+      Replica replica(*communicators[size_t(rank)], buckets, kBFloat16);
+      for (int step = 0; step < 3; ++step) {
+        replica.reducer->begin();
+        const Tensor b = replica.table.find("b")->value().view({-1});
+        const Tensor wide = replica.table.find("wide")->value() * (0.1 + rank);
+        ((b * factors[rank]).sum().to(kFloat64) + wide.sum()).backward();
+        // Numbers 16 bits do not hold.
+        replica.reducer->finish({123457, 0.1f});
+        EXPECT_EQ(replica.reducer->head()[0], 3 * 123457);
+        EXPECT_EQ(replica.reducer->head()[1], 0.1f + 0.1f + 0.1f);
+        EXPECT_THAT(replica.reducer->used(), ElementsAre(false, true, false, true));
+        EXPECT_TRUE(replica.reduced("a").eq(0).all().item<bool>());
+        EXPECT_TRUE(replica.reduced("wide").eq(0.1 + 1.1 + 2.1).all().item<bool>());
+      }
+      reduced[size_t(rank)] = replica.reduced("b").clone();
+    });
+    const Tensor sum = narrow((narrow(factors[0]) + narrow(factors[1])) + narrow(factors[2]));
+    for (const Tensor& mine : reduced) EXPECT_TRUE(mine.equal(sum));
+    EXPECT_FALSE(sum.equal(factors.sum(0)));
+    EXPECT_TRUE(torch::allclose(sum, factors.sum(0), 0, 4 * std::pow(2.0, -9)));
+  }
+}
+
+TEST(ReducerTest, TheWireIsOneOfTwo) {
+  EXPECT_THAT(error_of([] { mirrored({.wire_dtype = kFloat64}); }).message(),
+              HasSubstr("MirroredOptions.wire_dtype is float64"));
+  EXPECT_THAT(error_of([] { multi_worker_mirrored({.wire_dtype = at::kHalf}); }).hint(),
+              HasSubstr("use kBFloat16"));
+}
 
 TEST(ReducerTest, ALossMayOutliveIt) {
   auto communicators = make_thread_communicators({.size = 1});

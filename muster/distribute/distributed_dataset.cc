@@ -1,17 +1,27 @@
 #include "muster/distribute/distributed_dataset.h"
 
 #include <deque>
+#include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
+#include "muster/distribute/input_position.h"
+#include "muster/distribute/internal/data_progress.h"
 #include "muster/distribute/internal/loop.h"
 #include "muster/tensor/element_spec.h"
 
 namespace muster::inline v0_1::distribute {
 
+using nlohmann::json;
+
 class DistributedDataset::Pass {
  public:
-  Pass(std::shared_ptr<Loop> loop, const Dataset& dataset, bool for_this_process, uint64_t number)
+  // `resumed`: what save() gave.
+  Pass(std::shared_ptr<Loop> loop, const Dataset& dataset, bool for_this_process, uint64_t number,
+       std::weak_ptr<Progress> progress, const std::optional<json>& resumed)
       : loop_(std::move(loop)),
+        progress_(std::move(progress)),
+        number_(number),
         by_process_(for_this_process || dataset.hand_sharded()),
         iterators_(loop_->num_local_replicas()),
         empty_(loop_->num_local_replicas()),
@@ -21,7 +31,18 @@ class DistributedDataset::Pass {
           for_this_process
               ? session.distribute_locally(dataset, {.pass = number})
               : session.distribute(dataset, {.global_batches = !by_process_, .pass = number});
+      if (resumed) restore_position(session, *iterators_[local], resumed->at("data"), by_process_);
     });
+  }
+
+  // Its number and the position behind the last batch. All replicas take part.
+  json save() const {
+    json data;
+    loop_->each([&](Session& session, size_t local) {
+      json mine = save_position(session, iterators_[local]->save(), by_process_);
+      if (local == 0) data = std::move(mine);
+    });
+    return {{"number", number_}, {"data", data}};
   }
 
   // False when no replica has anything left.
@@ -37,6 +58,11 @@ class DistributedDataset::Pass {
       if (local == 0) any = has;
     });
     *out = PerReplica<Batch>(std::move(batches));
+    const auto progress = progress_.lock();
+    if (!any && progress) {
+      ++progress->completed;
+      progress->current.reset();
+    }
     return any;
   }
 
@@ -59,6 +85,8 @@ class DistributedDataset::Pass {
   }
 
   std::shared_ptr<Loop> loop_;
+  std::weak_ptr<Progress> progress_;
+  uint64_t number_;
   bool by_process_;
   std::vector<std::unique_ptr<muster::Iterator>> iterators_;
   std::vector<std::optional<Element>> empty_;
@@ -74,8 +102,40 @@ DistributedDataset::Iterator& DistributedDataset::Iterator::operator++() {
   return *this;
 }
 
+DistributedDataset::DistributedDataset(std::shared_ptr<Loop> loop, Dataset dataset,
+                                       bool for_this_process, std::shared_ptr<Progress> progress)
+    : loop_(std::move(loop)),
+      dataset_(std::move(dataset)),
+      for_this_process_(for_this_process),
+      progress_(std::move(progress)) {}
+
+int64_t DistributedDataset::completed_passes() const { return progress_->completed; }
+
 DistributedDataset::Iterator DistributedDataset::begin() {
-  return Iterator(std::make_shared<Pass>(loop_, dataset_, for_this_process_, passes_++));
+  const std::optional<json> resumed = std::exchange(progress_->resumed, std::nullopt);
+  const uint64_t number = resumed ? resumed->at("number").get<uint64_t>() : progress_->begun++;
+  const auto pass =
+      std::make_shared<Pass>(loop_, dataset_, for_this_process_, number, progress_, resumed);
+  progress_->current = pass;
+  return Iterator(pass);
+}
+
+json DistributedDataset::Progress::save() const {
+  json state{{"begun", begun}, {"completed", completed}};
+  if (current) {
+    state["pass"] = current->save();
+  } else if (resumed) {
+    state["pass"] = *resumed;  // restored, and not begun yet
+  }
+  return state;
+}
+
+void DistributedDataset::Progress::restore(const json& state) {
+  begun = state.at("begun").get<uint64_t>();
+  completed = state.at("completed").get<int64_t>();
+  current.reset();
+  resumed.reset();
+  if (state.contains("pass")) resumed = state.at("pass");
 }
 
 }  // namespace muster::inline v0_1::distribute

@@ -22,6 +22,7 @@ class Loop;
 class DistributedDataset {
  public:
   class Pass;
+  struct Progress;
   // An input iterator; equal to the end when every replica, of every process, is out of data. A
   // replica that runs out before the others gets batches of zero rows.
   class Iterator {
@@ -48,16 +49,19 @@ class DistributedDataset {
   // elements that are no batches, and, with several replicas, for a data set without batch().
   Iterator begin();
   Iterator end() const { return {}; }
+  // Passes that came to their end, also before the checkpoint Scope::restore() continued from. The
+  // first begin() after that goes on in the pass that was under way, or was left, at Scope::save().
+  int64_t completed_passes() const;
 
  private:
   friend class Loop;
-  DistributedDataset(std::shared_ptr<Loop> loop, Dataset dataset, bool for_this_process)
-      : loop_(std::move(loop)), dataset_(std::move(dataset)), for_this_process_(for_this_process) {}
+  DistributedDataset(std::shared_ptr<Loop> loop, Dataset dataset, bool for_this_process,
+                     std::shared_ptr<Progress> progress);
 
   std::shared_ptr<Loop> loop_;
   Dataset dataset_;
   bool for_this_process_;  // else it describes all data, in global batches
-  uint64_t passes_ = 0;
+  std::shared_ptr<Progress> progress_;
 };
 
 }  // namespace muster::inline v0_1::distribute

@@ -56,6 +56,7 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
       optimizer_of_entry_.push_back(static_cast<int>(first));
     }
   }
+  entry_tables_.resize(train_op.entries.size());
   for (size_t v = 0; v < table.variables().size(); ++v) {
     Variable& variable = *table.variables()[v];
     if (!variable.value().requires_grad()) continue;
@@ -82,9 +83,15 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
           fmt::format("not supported: training the variable {}", variable.spec().describe()),
           "keep weights in float32 or float64, and convert where they are used");
     }
-    claims.push_back({&variable, *owner, v});
+    if (!variable.spec().row_sparse) {
+      claims.push_back({&variable, *owner, v});
+      continue;
+    }
+    entry_tables_[*owner].push_back(static_cast<int>(tables_.size()));
+    const int optimizer = optimizer_of_entry_[*owner];
+    tables_.add(variable, optimizer, optimizers_[static_cast<size_t>(optimizer)].slot_specs);
   }
-  if (claims.empty()) {
+  if (claims.empty() && tables_.size() == 0) {
     throw invalid_argument(
         "the train_op has no variable to train",
         "create trainable variables (layers do), and let a filter of minimize() accept them");
@@ -113,7 +120,10 @@ void FlatParameters::lay_out(const Allocate& allocate) {
     parameter.padded = padded_elements(parameter.elements, dtype);
     buffers_.back().elements += parameter.padded;
   }
+  // What travels beside the weights needs a buffer, also where all weights are in tables.
+  if (buffers_.empty()) buffers_.push_back({.weights = torch::zeros({0}, torch::kFloat32)});
   for (Buffer& buffer : buffers_) {
+    if (buffer.elements == 0) continue;
     buffer.weights =
         allocate(buffer.elements * static_cast<int64_t>(c10::elementSize(buffer.dtype)))
             .view(buffer.dtype);
@@ -209,7 +219,7 @@ optim::Segment FlatParameters::segment(const OptimizerState& state, int buffer, 
 
 template <typename GradientOf>
 void FlatParameters::find_clipping(const optim::TrainOp& train_op, GradientOf gradient_of,
-                                   double scale) {
+                                   const std::vector<RowGradient>& rows, double scale) {
   clipping_.assign(optimizers_.size(), 1.0);
   for (size_t o = 0; o < optimizers_.size(); ++o) {
     const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
@@ -217,12 +227,16 @@ void FlatParameters::find_clipping(const optim::TrainOp& train_op, GradientOf gr
     if (std::isinf(most)) continue;
     // Parameter by parameter, so that the bits do not depend on how they lie in memory.
     double squares = 0;
-    for (size_t p = 0; p < parameters_.size(); ++p) {
-      if (parameters_[p].optimizer != static_cast<int>(o)) continue;
-      const Tensor gradient = gradient_of(p);
-      if (!gradient.defined()) continue;
+    const auto add = [&](const Tensor& gradient) {
+      if (!gradient.defined()) return;
       const Tensor length = at::linalg_vector_norm(gradient, 2, {}, false, kFloat64);
       squares += std::pow(length.item<double>(), 2);
+    };
+    for (size_t p = 0; p < parameters_.size(); ++p) {
+      if (parameters_[p].optimizer == static_cast<int>(o)) add(gradient_of(p));
+    }
+    for (size_t t = 0; t < rows.size(); ++t) {
+      if (tables_.optimizer(t) == static_cast<int>(o)) add(rows[t].values);
     }
     const double norm = std::sqrt(squares) * scale;
     if (!std::isfinite(norm)) {
@@ -238,7 +252,8 @@ void FlatParameters::find_clipping(const optim::TrainOp& train_op, GradientOf gr
 
 void FlatParameters::update_flat(const optim::TrainOp& train_op,
                                  const std::vector<Tensor>& gradients,
-                                 const std::vector<bool>& used, double scale) {
+                                 const std::vector<bool>& used,
+                                 const std::vector<RowGradient>& rows, double scale) {
   torch::NoGradGuard no_grad;
   find_clipping(
       train_op,
@@ -248,9 +263,9 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
         return gradients[static_cast<size_t>(parameter.buffer)].slice(
             0, parameter.offset, parameter.offset + parameter.elements);
       },
-      scale);
+      rows, scale);
   for (size_t o = 0; o < optimizers_.size(); ++o) {
-    OptimizerState& state = optimizers_[o];
+    const OptimizerState& state = optimizers_[o];
     const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
     // Neighbours that were all used form one run.
     size_t p = 0;
@@ -271,14 +286,25 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
       run.gradient_scale = scale * clipping_[o];
       optimizer.rule().update(run, *state.iterations.data_ptr<int64_t>());
     }
-    ++*state.iterations.data_ptr<int64_t>();
   }
+  update_rows(train_op, rows, scale);
+}
+
+void FlatParameters::update_rows(const optim::TrainOp& train_op,
+                                 const std::vector<RowGradient>& rows, double scale) {
+  for (size_t t = 0; t < rows.size(); ++t) {
+    const auto o = static_cast<size_t>(tables_.optimizer(t));
+    tables_.update(t, rule_of(train_op, tables_.optimizer(t)).rule(), rows[t], scale * clipping_[o],
+                   *optimizers_[o].iterations.data_ptr<int64_t>());
+  }
+  for (OptimizerState& state : optimizers_) ++*state.iterations.data_ptr<int64_t>();
 }
 
 void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scale) {
   torch::NoGradGuard no_grad;
+  const std::vector<RowGradient> rows = tables_.take();
   find_clipping(
-      train_op, [&](size_t p) { return parameters_[p].variable->value().grad(); }, scale);
+      train_op, [&](size_t p) { return parameters_[p].variable->value().grad(); }, rows, scale);
   for (size_t p = 0; p < parameters_.size(); ++p) {
     const Parameter& parameter = parameters_[p];
     Tensor& gradient = parameter.variable->value().mutable_grad();
@@ -294,7 +320,26 @@ void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scal
     segment.gradient.reset();
     gradient.reset();
   }
-  for (OptimizerState& state : optimizers_) ++*state.iterations.data_ptr<int64_t>();
+  update_rows(train_op, rows, scale);
+}
+
+void FlatParameters::add_in_place() {
+  torch::NoGradGuard no_grad;
+  added_.resize(parameters_.size());
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    Tensor gradient = std::exchange(parameters_[p].variable->value().mutable_grad(), {});
+    if (!gradient.defined()) continue;
+    if (added_[p].defined()) {
+      added_[p].add_(gradient);
+    } else {
+      added_[p] = std::move(gradient);
+    }
+  }
+}
+
+void FlatParameters::put_back_in_place() {
+  for (size_t p = 0; p < added_.size(); ++p)
+    parameters_[p].variable->value().mutable_grad() = std::exchange(added_[p], {});
 }
 
 std::map<std::string, Tensor> FlatParameters::slots() const {
@@ -312,12 +357,18 @@ std::map<std::string, Tensor> FlatParameters::slots() const {
               .view(parameter.variable->spec().shape);
     }
   }
+  for (size_t o = 0; o < optimizers_.size(); ++o) {
+    for (const auto& [name, slot] : tables_.slots(static_cast<int>(o)))
+      named[optimizers_[o].name + "/" + name] = slot;
+  }
   return named;
 }
 
 std::vector<Tensor> FlatParameters::pieces() const {
   std::vector<Tensor> pieces;
-  for (const Buffer& buffer : buffers_) pieces.push_back(buffer.weights);
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.elements > 0) pieces.push_back(buffer.weights);
+  }
   for (const OptimizerState& state : optimizers_) {
     pieces.push_back(state.iterations.view({1}));
     for (const auto& slot : state.slots) {
@@ -326,6 +377,7 @@ std::vector<Tensor> FlatParameters::pieces() const {
       }
     }
   }
+  for (const Tensor& piece : tables_.pieces()) pieces.push_back(piece);
   return pieces;
 }
 

@@ -3,7 +3,7 @@
 //
 // Weights of one dtype lie in one buffer, sorted by optimizer and then in creation order, each
 // aligned to 64 bytes; so an optimizer updates one contiguous run, and a gradient buffer of the
-// same layout is reduced in few pieces.
+// same layout is reduced in few pieces. Row-sparse variables stay where they are: see row_tables.h.
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/distribute/row_tables.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/optim/train_op.h"
 
@@ -48,15 +49,25 @@ class FlatParameters {
   // Parameters of entry `entry` of the train_op.
   const std::vector<int>& entry_parameters(size_t entry) const { return entry_parameters_[entry]; }
 
+  // The row-sparse ones among them, which are in no buffer; and those of entry `entry`, by index.
+  RowTables& tables() { return tables_; }
+  const RowTables& tables() const { return tables_; }
+  const std::vector<int>& entry_tables(size_t entry) const { return entry_tables_[entry]; }
+
   // One update with gradients in buffers of the same layout: w -= ... gradient * scale. `used[p]`:
   // whether parameter p had a gradient on any replica; those that had none stay as they are, slots
-  // included. Throws NonFinite, before anything is updated, when gradients are to be clipped and
-  // their norm is not finite.
+  // included. `rows`: the gradients of the tables, one each. Throws NonFinite, before anything is
+  // updated, when gradients are to be clipped and their norm is not finite.
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
-                   const std::vector<bool>& used, double scale);
+                   const std::vector<bool>& used, const std::vector<RowGradient>& rows,
+                   double scale);
   // The same with the gradients autograd left in the variables (undefined: unused), which are taken
-  // away.
+  // away, and those the tables have collected.
   void update_in_place(const optim::TrainOp& train_op, double scale);
+  // Takes the gradients autograd left in the variables and adds them to those taken before; and
+  // puts their sum back, for update_in_place().
+  void add_in_place();
+  void put_back_in_place();
 
   // Slots and counters by checkpoint name ("Adam/m/dense/kernel", "Adam/iterations"); views:
   // writing them changes them.
@@ -79,7 +90,11 @@ class FlatParameters {
   // Sets clipping_; `gradient_of(p)` gives the gradient of parameter p, undefined when it has none,
   // and `scale` belongs to it. Throws NonFinite.
   template <typename GradientOf>
-  void find_clipping(const optim::TrainOp& train_op, GradientOf gradient_of, double scale);
+  void find_clipping(const optim::TrainOp& train_op, GradientOf gradient_of,
+                     const std::vector<RowGradient>& rows, double scale);
+  // The tables, and then the counters of all optimizers.
+  void update_rows(const optim::TrainOp& train_op, const std::vector<RowGradient>& rows,
+                   double scale);
   // The weights and slots of elements [begin, end) of a buffer, without a gradient.
   optim::Segment segment(const OptimizerState& state, int buffer, int64_t begin, int64_t end) const;
 
@@ -88,6 +103,9 @@ class FlatParameters {
   std::vector<OptimizerState> optimizers_;
   std::vector<int> optimizer_of_entry_;
   std::vector<std::vector<int>> entry_parameters_;
+  RowTables tables_;
+  std::vector<std::vector<int>> entry_tables_;
+  std::vector<Tensor> added_;             // [parameter], by add_in_place()
   std::vector<optim::Segment> segments_;  // [parameter]
   // [optimizer]: what its gradients are multiplied by, so that their global norm is within bounds.
   std::vector<double> clipping_;

@@ -150,7 +150,7 @@ TEST_F(UpdateTest, UnusedParametersAndTheirSlotsStay) {
     used.push_back(parameter.variable->name() != "b");
   }
   const auto before = state(flat);
-  flat.update_flat(op, gradients, used, 0.5);
+  flat.update_flat(op, gradients, used, {}, 0.5);
   const auto after = state(flat);
   for (const char* name : {"b", "Adam/m/b", "Adam/v/b"})
     EXPECT_TRUE(after.at(name).equal(before.at(name))) << name;
@@ -183,7 +183,7 @@ TEST_P(SameBitsTest, FlatAndInPlaceUpdatesAreTheSameBits) {
           .copy_(gradient(parameter).view({-1}));
       in_place.parameters()[p].variable->value().mutable_grad() = gradient(parameter);
     }
-    flat.update_flat(op, gradients, used, 0.25);
+    flat.update_flat(op, gradients, used, {}, 0.25);
     in_place.update_in_place(op, 0.25);
   }
   for (const auto& variable : table_.variables()) {

@@ -22,6 +22,7 @@ class Mirrored : public Strategy {
           fmt::format("MirroredOptions.bytes_per_pack is {}", options.bytes_per_pack),
           "use 0 for one bucket, or a size in bytes");
     }
+    check_wire_dtype("MirroredOptions.wire_dtype", options.wire_dtype);
     if (!(options.timeout_seconds > 0)) {
       throw invalid_argument(
           fmt::format("MirroredOptions.timeout_seconds is {}; it must be more "
@@ -60,7 +61,7 @@ class Mirrored : public Strategy {
           ReplicaPlace{.local = replica, .locals = options_.replicas},
           fmt::format("Mirrored: replica {} of {} in this process", replica, options_.replicas),
           group, nullptr, std::move(communicators[static_cast<size_t>(replica)]), start.seed,
-          options_.bytes_per_pack));
+          WireOptions{.bytes_per_pack = options_.bytes_per_pack, .wire_dtype = options_.wire_dtype}));
     }
     return sessions;
   }

@@ -232,7 +232,8 @@ std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& sta
     }
     sessions.push_back(std::make_unique<ReplicaSession>(
         place(local), std::move(title), group, cluster,
-        std::move(communicators[static_cast<size_t>(local)]), start.seed, options.bytes_per_pack));
+        std::move(communicators[static_cast<size_t>(local)]), start.seed,
+        WireOptions{.bytes_per_pack = options.bytes_per_pack, .wire_dtype = options.wire_dtype}));
   }
   return sessions;
 }

@@ -29,32 +29,6 @@ class OneDeviceSession : public Session {
 
   std::string share_state(const std::string& note) override { return note; }
 
-  StepResult train_step(const StepInput& input) override {
-    StepResult result{
-        .any_data = input.has_data, .rows = input.rows, .stop = input.stop, .save = input.save};
-    if (!input.has_data) return result;
-    result.loss = input.rows > 0 ? input.loss.item<double>() : 0;
-    if (!std::isfinite(result.loss)) {
-      throw Error(ErrorKind::kNonFinite, fmt::format("the loss is {}", result.loss));
-    }
-    const auto start = std::chrono::steady_clock::now();
-    // Without weight there is nothing to average: a step of several replicas updates nothing then
-    // either.
-    const bool counts =
-        input.rows > 0 && (input.reduction == LossReduction::kSum || input.weight > 0);
-    if (counts) {
-      run_backward(*input.train_op, *parameters_, 1.0);
-    } else {
-      result.loss = 0;
-    }
-    const auto backward_done = std::chrono::steady_clock::now();
-    if (counts) parameters_->update_in_place(*input.train_op, 1.0);
-    for (const auto& update : input.train_op->updates) update();
-    times_ = {.backward = std::chrono::duration<double>(backward_done - start).count(),
-              .update = seconds_since(backward_done)};
-    return result;
-  }
-
   Tensor reduce(ReduceOp op, const Tensor& value) override {
     check_reducible(op, value);
     return value.detach().clone();
@@ -71,6 +45,40 @@ class OneDeviceSession : public Session {
   void check_failure() override {}
   void fail(const Error&) noexcept override {}
   Error explain(const Error& error) override { return error; }
+
+ protected:
+  void check_step(const StepInput&, double loss, Turn) override {
+    if (std::isfinite(loss)) return;
+    throw Error(ErrorKind::kNonFinite, fmt::format("the loss is {}", loss));
+  }
+
+  void add_gradients(const optim::TrainOp& train_op, double seed, Turn turn) override {
+    // Without weight there is nothing to average: a step of several replicas updates nothing then
+    // either.
+    if (seed == 0) return;
+    // A batch that is alone needs no weight.
+    const bool alone = turn.first && turn.last;
+    run_backward(train_op, *parameters_, alone ? 1.0 : seed);
+    parameters_->tables().collect();
+    if (!alone) parameters_->add_in_place();
+  }
+
+  StepResult update(const optim::TrainOp& train_op, const Group& group) override {
+    StepResult result{
+        .any_data = group.has_data, .rows = group.rows, .stop = group.stop, .save = group.save};
+    if (!result.any_data) return result;
+    const auto start = std::chrono::steady_clock::now();
+    const bool alone = accumulate_steps() == 1;
+    if (group.rows > 0 && (!group.mean() || group.weight > 0)) {
+      const double scale = group.mean() && !alone ? 1.0 / group.weight : 1.0;
+      result.loss = alone ? group.last_loss : group.loss * scale;
+      if (!alone) parameters_->put_back_in_place();
+      parameters_->update_in_place(train_op, scale);
+    }
+    for (const auto& update : train_op.updates) update();
+    times_.update = seconds_since(start);
+    return result;
+  }
 };
 
 class OneDevice : public Strategy {

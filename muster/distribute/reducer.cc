@@ -13,6 +13,15 @@ constexpr int64_t kHeadAlignment = 16;  // elements: one cache line of float32
 
 }  // namespace
 
+void check_wire_dtype(const std::string& option, DType dtype) {
+  if (dtype == kFloat32 || dtype == at::kBFloat16) return;
+  throw invalid_argument(
+      fmt::format("{} is {}", option, dtype_name(dtype)),
+      dtype == at::kHalf ? "gradients leave the range of float16; use kBFloat16, which has that "
+                           "of float32"
+                         : "use kFloat32 or kBFloat16");
+}
+
 struct Reducer::Hook : torch::autograd::FunctionPostHook {
   Hook(Reducer* reducer, size_t parameter) : reducer(reducer), parameter(parameter) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
@@ -25,7 +34,7 @@ struct Reducer::Hook : torch::autograd::FunctionPostHook {
 };
 
 Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
-                 const plan::BucketOptions& options)
+                 const plan::BucketOptions& options, DType wire)
     : communicator_(communicator), parameters_(parameters), head_size_(head) {
   const auto& all = parameters_.parameters();
   const auto head_numbers = static_cast<int64_t>(head) + static_cast<int64_t>(all.size());
@@ -37,17 +46,23 @@ Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, i
     memory_.push_back(
         communicator_.allocate((front + buffer.elements) * element).view(buffer.dtype));
     gradients_.push_back(memory_.back().slice(0, front));
+    if (b == 0) front_ = front;
+    wire_.emplace_back();
+    if (wire == kFloat32 || buffer.dtype != kFloat32) continue;
+    wire_.back() =
+        communicator_
+            .allocate((front + buffer.elements) * static_cast<int64_t>(c10::elementSize(wire)))
+            .view(wire);
   }
 
   // The head is a parameter like the others, whose gradient is never announced: its bucket leaves
   // last.
-  std::vector<plan::FlatParameter> layout;
   const auto head_number = static_cast<int64_t>(all.size());
+  std::vector<plan::FlatParameter> layout{
+      {.parameter = head_number, .bytes = head_padded * memory_[0].element_size(), .dtype = 0}};
   for (size_t p = 0; p < all.size(); ++p) {
     const auto element = static_cast<int64_t>(
         c10::elementSize(parameters_.buffers()[static_cast<size_t>(all[p].buffer)].dtype));
-    if (p == 0)
-      layout.push_back({.parameter = head_number, .bytes = head_padded * element, .dtype = 0});
     layout.push_back({.parameter = static_cast<int64_t>(p),
                       .bytes = all[p].padded * element,
                       .dtype = all[p].buffer});
@@ -78,10 +93,11 @@ Reducer::~Reducer() {
   }
 }
 
-void Reducer::begin() {
+void Reducer::begin(bool first, bool last) {
   active_ = true;
+  leaving_ = last;
   progress_->reset();
-  std::fill(ready_.begin(), ready_.end(), false);
+  if (first) std::fill(ready_.begin(), ready_.end(), false);
   observed_.clear();
   works_.clear();
 }
@@ -92,14 +108,18 @@ void Reducer::on_gradient(size_t parameter) {
   if (!gradient.defined()) return;
   // Copying a gradient that autograd has just written costs less than letting it add into a zeroed
   // buffer.
-  views_[parameter].copy_(gradient);
+  if (ready_[parameter]) {
+    views_[parameter].add_(gradient);
+  } else {
+    views_[parameter].copy_(gradient);
+  }
   gradient.reset();
   ready_[parameter] = true;
   if (!order_is_shared_) {
     observed_.push_back(static_cast<int64_t>(parameter));
     return;  // the first step finds out the order; its buckets leave after backward
   }
-  launch(progress_->ready(static_cast<int64_t>(parameter)));
+  if (leaving_) launch(progress_->ready(static_cast<int64_t>(parameter)));
 }
 
 void Reducer::launch(std::span<const int> buckets) {
@@ -107,8 +127,16 @@ void Reducer::launch(std::span<const int> buckets) {
     const plan::Bucket& bucket = buckets_[static_cast<size_t>(b)];
     const Tensor& memory = memory_[static_cast<size_t>(bucket.dtype)];
     const int64_t element = memory.element_size();
-    works_.push_back(communicator_.all_reduce(
-        memory.slice(0, bucket.offset / element, (bucket.offset + bucket.bytes) / element)));
+    const int64_t begin = bucket.offset / element, end = (bucket.offset + bucket.bytes) / element;
+    const Tensor& wire = wire_[static_cast<size_t>(bucket.dtype)];
+    const int64_t rounded =
+        !wire.defined() ? end : std::max(begin, bucket.dtype == 0 ? front_ : int64_t{0});
+    if (begin < rounded)
+      works_.push_back(communicator_.all_reduce(memory.slice(0, begin, rounded)));
+    if (rounded == end) continue;
+    const Tensor narrow = wire.slice(0, rounded, end);
+    Tensor(narrow).copy_(memory.slice(0, rounded, end));
+    works_.push_back(communicator_.all_reduce(narrow));
   }
 }
 
@@ -129,6 +157,9 @@ void Reducer::finish(const std::vector<double>& head) {
   launch(progress_->rest());
   for (const Work& work : works_) work.wait();
   works_.clear();
+  for (size_t b = 0; b < wire_.size(); ++b) {
+    if (wire_[b].defined()) gradients_[b].copy_(wire_[b].slice(0, b == 0 ? front_ : 0));
+  }
   AT_DISPATCH_FLOATING_TYPES(front.scalar_type(), "muster_head", [&] {
     const scalar_t* numbers = front.data_ptr<scalar_t>();
     for (size_t i = 0; i < head_.size(); ++i) head_[i] = static_cast<double>(numbers[i]);

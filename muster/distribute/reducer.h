@@ -7,10 +7,14 @@
 // replica must know (weight, loss, who has data, who wants to stop, which parameters were used). It
 // is complete only after backward, so it travels in the last bucket and costs no message of its
 // own.
+//
+// With a wire of 16 bits float32 gradients are rounded into a buffer of their own, which is reduced
+// instead, and widened again; the head stays as it is, and is a message of its own then.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "muster/collectives/communicator.h"
@@ -23,19 +27,26 @@ struct Node;
 
 namespace muster::inline v0_1::distribute {
 
+// Throws InvalidArgument, naming the option, for a dtype gradients cannot travel in.
+void check_wire_dtype(const std::string& option, DType dtype);
+
 class Reducer {
  public:
-  // `head`: how many numbers of the step travel along. The communicator and the parameters must
-  // outlive the reducer; the graph of a loss need not.
+  // `head`: how many numbers of the step travel along; `wire`: how float32 gradients do. The
+  // communicator and the parameters must outlive the reducer; the graph of a loss need not.
   Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
-          const plan::BucketOptions& options);
+          const plan::BucketOptions& options, DType wire = kFloat32);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Call before backward.
-  void begin();
-  // Call after it: sends what has not left yet, with `head` in front, and waits for the sums.
+  // Call before a backward. Of several whose gradients are added, `first` tells the first one and
+  // `last` the last one, in which buckets may leave.
+  void begin(bool first = true, bool last = true);
+  // Call after it: another backward is not the step's.
+  void pause() { active_ = false; }
+  // After the last one, or when no other will come: sends what has not left yet, with `head` in
+  // front, and waits for the sums.
   void finish(const std::vector<double>& head);
 
   // After finish(): the summed head; the summed gradients, one tensor per buffer of the parameters;
@@ -54,15 +65,18 @@ class Reducer {
   const FlatParameters& parameters_;
   int head_size_;
   std::vector<Tensor> memory_;     // per buffer, with the head in front of the first
+  std::vector<Tensor> wire_;       // per buffer, of its layout; undefined where it travels itself
+  int64_t front_ = 0;              // elements before the gradients of the first buffer
   std::vector<Tensor> gradients_;  // per buffer, without it
   std::vector<Tensor> views_;      // per parameter, in its shape
   std::vector<plan::Bucket> buckets_;
   std::unique_ptr<plan::BucketProgress> progress_;
   bool order_is_shared_ = false;
-  bool active_ = false;  // between begin() and finish()
+  bool active_ = false;   // between begin() and pause() or finish()
+  bool leaving_ = false;  // the buckets may leave
   std::vector<int64_t>
       observed_;             // parameters in the order their gradients came, in the first step
-  std::vector<bool> ready_;  // this step, this replica
+  std::vector<bool> ready_;  // has a gradient in this step, on this replica
   std::vector<Work> works_;
   std::vector<double> head_;
   std::vector<bool> used_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/distribute/internal/merge_point.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -56,6 +57,10 @@ struct AllGather : torch::autograd::Function<AllGather> {
 
 }  // namespace
 
+Tensor all_reduce(Session& session, ReduceOp op, const Tensor& value) {
+  return AllReduce::apply(value, static_cast<int64_t>(op), reinterpret_cast<int64_t>(&session));
+}
+
 ReplicaContext& ReplicaContext::current() {
   if (current_context != nullptr) return *current_context;
   throw invalid_argument("there is no replica here",
@@ -69,7 +74,7 @@ ReplicaContext::Enter::Enter(ReplicaContext& context)
 ReplicaContext::Enter::~Enter() { current_context = outer_; }
 
 Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) const {
-  return AllReduce::apply(value, static_cast<int64_t>(op), reinterpret_cast<int64_t>(&session_));
+  return distribute::all_reduce(session_, op, value);
 }
 
 Tensor ReplicaContext::all_gather(const Tensor& value, int64_t axis) const {
@@ -82,13 +87,29 @@ Tensor ReplicaContext::all_gather(const Tensor& value, int64_t axis) const {
                           reinterpret_cast<int64_t>(&session_));
 }
 
+void ReplicaContext::meet(const std::string& kind, void* mine,
+                          const std::function<void(const std::vector<void*>&)>& body) {
+  merge_point_->meet(static_cast<size_t>(session_.local_replica()), kind, mine,
+                     [&](const std::vector<void*>& all) {
+                       // Outside of replicas, as the program between two calls of run().
+                       ReplicaContext* const here = std::exchange(current_context, nullptr);
+                       struct Back {
+                         ReplicaContext* context;
+                         ~Back() { current_context = context; }
+                       } back{here};
+                       body(all);
+                     });
+}
+
 const Tensor& ReplicaContext::variable(const VariableSpec& spec) {
   return session_.variables().get_or_create(spec).value();
 }
 
 RandomKey ReplicaContext::random_key(const std::string& name) const {
-  return derive_key(session_.seed(), {id_of("replica function"), static_cast<uint64_t>(step_),
-                                      static_cast<uint64_t>(replica_id()), id_of(name)});
+  const RandomKey key =
+      derive_key(session_.seed(), {id_of("replica function"), static_cast<uint64_t>(step_),
+                                   static_cast<uint64_t>(replica_id()), id_of(name)});
+  return batch_ == 0 ? key : key.derive(static_cast<uint64_t>(batch_));
 }
 
 }  // namespace muster::inline v0_1::distribute

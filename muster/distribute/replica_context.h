@@ -3,13 +3,26 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "muster/base/random.h"
+#include "muster/distribute/per_replica.h"
+#include "muster/distribute/replica_call.h"
 #include "muster/distribute/session.h"
 #include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::distribute {
+
+class MergePoint;
 
 class ReplicaContext {
  public:
@@ -49,19 +62,96 @@ class ReplicaContext {
   // Gradients flow back, each part's to where it came from.
   Tensor all_gather(const Tensor& value, int64_t axis = 0) const;
 
+  // Calls `fn` once in this process, outside of every replica, with a PerReplica<T> for each
+  // argument T: what the replicas here brought, Tensors without their graphs. All replicas call it
+  // together. Each gets the result: of a PerReplica its own value, of anything else a copy. What
+  // other processes hold takes part through all_reduce() and all_gather(). Throws what `fn` throws,
+  // on every replica; Timeout naming a replica that does not come within
+  // ScopeOptions::merge_timeout; InvalidArgument naming one whose function ended without coming.
+  template <typename Fn, typename... Args>
+  auto merge(Fn&& fn, const Args&... args);
+
   // --- variables and random numbers ---
   // A variable of one's own: created at the first call with this name, equal on all replicas.
   // Throws InvalidArgument when it is new after the first step.
   const Tensor& variable(const VariableSpec& spec);
-  // Another key for each name, step and replica.
+  // Another key for each name, step, batch of the step, and replica.
   RandomKey random_key(const std::string& name) const;
 
-  // Before every call of the replica function.
-  void begin_step(int64_t step) { step_ = step; }
+  // Before every call of the replica function; `batch` is the place among those of one update.
+  void begin_step(int64_t step, int64_t batch) {
+    step_ = step;
+    batch_ = batch;
+  }
+  // Where merge() meets the other replicas of this process; it outlives the calls.
+  void set_merge_point(MergePoint* point) { merge_point_ = point; }
 
  private:
+  void meet(const std::string& kind, void* mine,
+            const std::function<void(const std::vector<void*>&)>& body);
+
   Session& session_;
   int64_t step_ = 0;
+  int64_t batch_ = 0;
+  MergePoint* merge_point_ = nullptr;
 };
+
+namespace replica_call {
+
+// What a replica gets of the result of merge().
+template <typename T>
+struct Part {
+  using Type = T;
+  static const T& of(const T& result, size_t /*replica*/) { return result; }
+};
+// Its own value.
+template <typename T>
+struct Part<PerReplica<T>> {
+  using Type = T;
+  static const T& of(const PerReplica<T>& result, size_t replica) { return result[replica]; }
+};
+
+}  // namespace replica_call
+
+template <typename Fn, typename... Args>
+auto ReplicaContext::merge(Fn&& fn, const Args&... args) {
+  using Result = std::decay_t<std::invoke_result_t<Fn&, const PerReplica<Args>&...>>;
+  using Given = std::conditional_t<std::is_void_v<Result>, std::monostate, Result>;
+  using Part = replica_call::Part<Given>;
+  struct Visit {
+    std::tuple<const Args*...> brought;
+    std::optional<typename Part::Type> result;
+  };
+  Visit mine{{&args...}, std::nullopt};
+  meet(typeid(Visit).name(), &mine, [&fn](const std::vector<void*>& visits) {
+    const auto visit = [&](size_t replica) { return static_cast<Visit*>(visits[replica]); };
+    const auto values = [&]<size_t I>(std::integral_constant<size_t, I>) {
+      using T = std::decay_t<decltype(*std::get<I>(visit(0)->brought))>;
+      std::deque<T> all;
+      for (size_t r = 0; r < visits.size(); ++r)
+        all.push_back(replica_call::without_graph(T(*std::get<I>(visit(r)->brought))));
+      return PerReplica<T>(std::move(all));
+    };
+    const auto call = [&]<size_t... I>(std::index_sequence<I...>) {
+      return fn(values(std::integral_constant<size_t, I>())...);
+    };
+    const auto share = [&](const Given& result) {
+      for (size_t r = 0; r < visits.size(); ++r) {
+        visit(r)->result = replica_call::without_graph(typename Part::Type(Part::of(result, r)));
+      }
+    };
+    if constexpr (std::is_void_v<Result>) {
+      call(std::index_sequence_for<Args...>());
+      share({});
+    } else {
+      share(call(std::index_sequence_for<Args...>()));
+    }
+  });
+  if constexpr (!std::is_void_v<Result>) return std::move(*mine.result);
+}
+
+// The sum or mean of `value` over all replicas of the session, given to each, with gradients; what
+// ReplicaContext::all_reduce() does. backward() belongs into the session's life.
+Tensor all_reduce(Session& session, ReduceOp op, const Tensor& value);
 
 }  // namespace muster::inline v0_1::distribute

@@ -47,6 +47,11 @@ Scope::~Scope() {
 int Scope::num_replicas_in_sync() const { return loop_->session().num_replicas_in_sync(); }
 bool Scope::is_chief() const { return loop_->session().is_chief(); }
 int64_t Scope::step() const { return loop_->step(); }
+void Scope::apply_accumulated() const { loop_->apply_accumulated(); }
+std::string Scope::save(const std::string& model_dir, const SaveOptions& options) const {
+  return loop_->save(model_dir, options);
+}
+bool Scope::restore(const std::string& model_dir) const { return loop_->restore(model_dir); }
 const StepResult& Scope::last_step() const { return loop_->last_step(); }
 
 Tensor Scope::variable(const std::string& name) const {

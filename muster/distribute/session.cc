@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <unordered_set>
+#include <chrono>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -100,6 +101,53 @@ void Session::check_depends_on_variables(const Tensor& loss) const {
       "made, with ModelContext::variable() or ReplicaContext::current().variable()");
 }
 
+void Session::accumulate(int64_t steps) {
+  if (steps < 1) {
+    throw invalid_argument(fmt::format("accumulate_steps is {}", steps),
+                           "it is the number of batches that make one update: 1 or more");
+  }
+  accumulate_steps_ = steps;
+}
+
+StepResult Session::train_step(const StepInput& input) {
+  const Turn turn{.first = group_.batches == 0, .last = group_.batches + 1 == accumulate_steps_};
+  if (turn.first) {
+    group_ = {.reduction = input.reduction};
+  } else if (input.reduction != group_.reduction) {
+    throw invalid_argument(
+        fmt::format("batch {} of {} of an update adds losses, and another one averages them",
+                    group_.batches + 1, accumulate_steps_),
+        "keep the loss reduction for all batches of an update");
+  }
+  const bool counts = input.rows > 0;
+  const double weight = counts ? input.weight : 0;
+  // The loss of zero rows is not a number, but its gradients are exactly 0.
+  const double loss = counts ? input.loss.item<double>() : 0;
+  check_step(input, loss, turn);
+  ++group_.batches;
+  group_.weight += weight;
+  group_.loss += group_.mean() ? loss * weight : loss;
+  group_.last_loss = loss;
+  group_.rows += input.rows;
+  group_.has_data |= input.has_data;
+  group_.stop |= input.stop;
+  group_.save |= input.save;
+  times_ = {};
+  const auto start = std::chrono::steady_clock::now();
+  add_gradients(*input.train_op, group_.mean() ? weight : (counts ? 1.0 : 0.0), turn);
+  times_.backward = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (turn.last) return update(*input.train_op, std::exchange(group_, {}));
+  waiting_ = *input.train_op;
+  for (auto& entry : waiting_.entries) entry.loss.reset();  // and with it the graph
+  return {.updated = false};
+}
+
+StepResult Session::apply_accumulated() {
+  if (group_.batches == 0) return {.updated = false};
+  times_ = {};
+  return update(std::exchange(waiting_, {}), std::exchange(group_, {}));
+}
+
 void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters& parameters,
                            double seed) {
   // Entries with the same loss share one backward; a loss of its own only reaches its own
@@ -108,13 +156,17 @@ void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters&
   std::vector<std::pair<Tensor, std::vector<Tensor>>> losses;
   for (size_t e = 0; e < train_op.entries.size(); ++e) {
     // An entry that trains nothing has nothing to compute.
-    if (parameters.entry_parameters(e).empty()) continue;
+    if (parameters.entry_parameters(e).empty() && parameters.entry_tables(e).empty()) continue;
     const Tensor& loss = train_op.entries[e].loss;
     auto found = std::find_if(losses.begin(), losses.end(),
                               [&](const auto& known) { return known.first.is_same(loss); });
     if (found == losses.end()) found = losses.insert(losses.end(), {loss, {}});
     for (int p : parameters.entry_parameters(e)) {
       found->second.push_back(parameters.parameters()[static_cast<size_t>(p)].variable->value());
+    }
+    for (int t : parameters.entry_tables(e)) {
+      for (const auto& use : parameters.tables().variable(t).row_uses())
+        found->second.push_back(use.rows);
     }
   }
   for (size_t i = 0; i < losses.size(); ++i) {

@@ -46,6 +46,7 @@ struct StepInput {
 
 // What the step was over all replicas; the same on each.
 struct StepResult {
+  bool updated = true;   // false: gradients were kept for a later update; nothing below is known
   bool any_data = true;  // false: every replica is out of data, nothing was updated
   double loss = 0;       // by the reduction rule
   int64_t rows = 0;      // examples over all replicas
@@ -119,12 +120,23 @@ class Session {
                                                const DealOptions& options = {});
 
   // --- steps ---
+  // How many batches make one update; 1 when it is never called. Call it before finish_build().
+  // Throws InvalidArgument unless `steps` >= 1.
+  void accumulate(int64_t steps);
+  int64_t accumulate_steps() const { return accumulate_steps_; }
+  // Batches whose gradients wait for the update.
+  int64_t accumulated() const { return group_.batches; }
   // Backward, reduction over replicas, one update, then the updates of the train_op, which must
-  // compute the same on every replica. Throws NonFinite before anything is updated when the loss of
-  // the step is not finite; InvalidArgument when, with several replicas, a variable that does not
-  // train was changed since the last step, unless each may keep its own value (synchronization
-  // kOnRead; or aggregation kNone or kOnlyFirstReplica: the chief's is saved).
-  virtual StepResult train_step(const StepInput& input) = 0;
+  // compute the same on every replica. Of the batches of one update, all but the last only do the
+  // backward; the gradients of all are weighed as if they were one batch. Throws NonFinite before
+  // anything is updated when the loss of the step is not finite; InvalidArgument when, with several
+  // replicas, a variable that does not train was changed since the last step, unless each may keep
+  // its own value (synchronization kOnRead; or aggregation kNone or kOnlyFirstReplica: the chief's
+  // is saved).
+  StepResult train_step(const StepInput& input);
+  // The update of the batches that wait for one, fewer than accumulate_steps(): where the data
+  // ends. Nothing when none waits. All replicas call it together.
+  StepResult apply_accumulated();
   const StepTimes& last_times() const { return times_; }
 
   // --- values ---
@@ -170,6 +182,32 @@ class Session {
   bool losses_checked_ = false;  // of the first step: the later ones are made alike
 
  protected:
+  // The batches of one update, as far as they have come.
+  struct Group {
+    int64_t batches = 0;
+    LossReduction reduction = LossReduction::kMean;
+    double weight = 0;
+    double loss = 0;       // times the weights, or the sum
+    double last_loss = 0;  // of the last batch, for messages
+    int64_t rows = 0;
+    bool has_data = false;
+    bool stop = false;
+    bool save = false;
+    bool mean() const { return reduction == LossReduction::kMean; }
+  };
+  // Where a batch stands among those of its update.
+  struct Turn {
+    bool first = true;
+    bool last = true;
+  };
+  // Throws what can be said of the batch without the other replicas.
+  virtual void check_step(const StepInput& input, double loss, Turn turn) = 0;
+  // Backward of one batch: its gradients, by the weight `seed`, join those of the group.
+  virtual void add_gradients(const optim::TrainOp& train_op, double seed, Turn turn) = 0;
+  // The update with the gradients of the group, reduced over replicas; sets times_.reduction and
+  // times_.update.
+  virtual StepResult update(const optim::TrainOp& train_op, const Group& group) = 0;
+
   // Throws InvalidArgument for a mean of whole numbers.
   static void check_reducible(ReduceOp op, const Tensor& value);
   // Backward of every distinct loss of the train_op, seeded with `seed`. Throws InvalidArgument for
@@ -181,6 +219,11 @@ class Session {
   std::unique_ptr<FlatParameters> parameters_;
   std::map<std::string, Tensor> replica_values_;  // [replicas, ...], by name of the variable
   StepTimes times_;
+
+ private:
+  int64_t accumulate_steps_ = 1;
+  Group group_;
+  optim::TrainOp waiting_;  // of the group's last batch, without its losses
 };
 
 }  // namespace muster::inline v0_1::distribute

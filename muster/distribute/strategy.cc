@@ -5,6 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/distribute/internal/start_multi_worker.h"
+#include "muster/distribute/reducer.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -19,10 +20,11 @@ void check_positive(double value, const char* name) {
 class MultiWorkerMirrored : public Strategy {
  public:
   explicit MultiWorkerMirrored(const CommunicationOptions& options) : options_(options) {
-    if (options.bytes_per_pack < 0) {
+    check_wire_dtype("CommunicationOptions.wire_dtype", options.wire_dtype);
+    if (options.bytes_per_pack && *options.bytes_per_pack < 0) {
       throw invalid_argument(
-          fmt::format("CommunicationOptions.bytes_per_pack is {}", options.bytes_per_pack),
-          "use 0 for one bucket, or a size in bytes");
+          fmt::format("CommunicationOptions.bytes_per_pack is {}", *options.bytes_per_pack),
+          "leave it unset, or use 0 for one bucket, or a size in bytes");
     }
     if (options.local_replicas < 1) {
       throw invalid_argument(
@@ -51,7 +53,9 @@ class MultiWorkerMirrored : public Strategy {
     }
     if (!options.cluster.distributed()) {
       return mirrored({.replicas = options_.local_replicas,
-                       .bytes_per_pack = options_.bytes_per_pack,
+                       .bytes_per_pack =
+                           options_.bytes_per_pack.value_or(MirroredOptions().bytes_per_pack),
+                       .wire_dtype = options_.wire_dtype,
                        .timeout_seconds = options_.timeout_seconds,
                        .progress_timeout_seconds = options_.progress_timeout_seconds})
           ->start_replicas(options);

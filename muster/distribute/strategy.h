@@ -109,7 +109,11 @@ StrategyPtr one_device();
 struct MirroredOptions {
   int replicas = 2;                          // threads of this process that train in step
   int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
-  double timeout_seconds = 1800;             // after which one collective gives up
+  // How float32 gradients travel: kFloat32, or kBFloat16 for half the bytes, rounded on the way and
+  // added as float32. What else a step exchanges, and gradients of float64, stay exact. The same on
+  // all workers.
+  DType wire_dtype = kFloat32;
+  double timeout_seconds = 1800;  // after which one collective gives up
   // A replica that keeps the others at a save, an evaluation or the end without a new step for so
   // long counts as stuck; in a collective, timeout_seconds counts.
   double progress_timeout_seconds = 300;
@@ -126,7 +130,13 @@ struct CommunicationOptions {
   // How workers exchange gradients. kAuto is also what MUSTER_TRANSPORT says (auto, gloo or
   // shared_memory), when it is set.
   Transport implementation = Transport::kAuto;
-  int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
+  // Of a gradient bucket; 0 puts all gradients into one. Unset: chosen by what an all-reduce was
+  // measured to cost when the model was built, which a log line says.
+  std::optional<int64_t> bytes_per_pack = {};
+  // How float32 gradients travel: kFloat32, or kBFloat16 for half the bytes, rounded on the way and
+  // added as float32. What else a step exchanges, and gradients of float64, stay exact. The same on
+  // all workers.
+  DType wire_dtype = kFloat32;
   double timeout_seconds =
       1800;  // after which one collective gives up; dead peers are noticed long before
   double heartbeat_seconds = 1;          // how often a task says that it is alive
@@ -142,8 +152,7 @@ struct CommunicationOptions {
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 
 // For flags: "one_device", "mirrored" or "mirrored:4" (replicas), "multi_worker" or
-// "multi_worker:4" (replicas in each worker). Throws
-// InvalidArgument listing them.
+// "multi_worker:4" (replicas in each worker). Throws InvalidArgument listing them.
 StrategyPtr strategy_by_name(const std::string& name);
 
 template <typename Fn, typename... Args>

@@ -80,13 +80,17 @@ void VariableTable::seal() {
 std::vector<Tensor> VariableTable::copy_on_read() const {
   std::vector<Tensor> values;
   values.reserve(on_read_.size());
-  for (const Variable* variable : on_read_) values.push_back(variable->value().clone());
+  for (const Variable* variable : on_read_) {
+    values.push_back(variable->spec().written_without_rows ? Tensor() : variable->value().clone());
+  }
   return values;
 }
 
 void VariableTable::put_back_on_read(const std::vector<Tensor>& values) {
   torch::NoGradGuard no_grad;
-  for (size_t v = 0; v < values.size(); ++v) on_read_[v]->value().copy_(values[v]);
+  for (size_t v = 0; v < values.size(); ++v) {
+    if (values[v].defined()) on_read_[v]->value().copy_(values[v]);
+  }
 }
 
 std::vector<std::string> VariableTable::signature() const {

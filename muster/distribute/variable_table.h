@@ -26,7 +26,7 @@ class VariableTable : public VariableStore {
   // Those whose synchronization is kOnRead, in creation order.
   const std::vector<Variable*>& on_read() const { return on_read_; }
   // Copies of their values, and the way back. For what a model function computes from no examples:
-  // statistics of nothing are not numbers.
+  // statistics of nothing are not numbers. Those written_without_rows are left out.
   std::vector<Tensor> copy_on_read() const;
   void put_back_on_read(const std::vector<Tensor>& values);
   // One line per variable in creation order: what all workers must agree on.

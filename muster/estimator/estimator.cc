@@ -262,6 +262,7 @@ TrainResult Estimator::train(const InputFn& input_fn, const TrainOptions& option
   trainer.params = &impl_->params;
   trainer.steps = options.steps;
   trainer.max_steps = options.max_steps;
+  trainer.accumulate_steps = config.accumulate_steps;
   if (config.save_checkpoints_steps) {
     if (*config.save_checkpoints_steps > 0)
       trainer.save_checkpoints_steps = config.save_checkpoints_steps;

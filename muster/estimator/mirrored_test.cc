@@ -70,6 +70,26 @@ INSTANTIATE_TEST_SUITE_P(Cases, MirroredLawTest,
                                            LawCase{"adam", 25, 3}, LawCase{"clipped", 53, 2},
                                            LawCase{"sgd", 1, 3}));
 
+TEST(MirroredTest, GradientsOfSixteenBitsTrainToTheirRounding) {
+  TempDirectory directory;
+  const InputFn input = [] { return examples(53).shuffle(53).repeat(2).global_batch(12); };
+  const auto train = [&](const std::string& model_dir, const distribute::StrategyPtr& strategy,
+                         const Environment& environment = {}) {
+    Estimator(two_layers, quiet_config(model_dir, strategy, environment)).train(input);
+  };
+  train(directory / "32", distribute::mirrored({.replicas = 2}));
+  train(directory / "16", distribute::mirrored({.replicas = 2, .wire_dtype = kBFloat16}));
+  const double difference = largest_difference(latest(directory / "16"), latest(directory / "32"));
+  EXPECT_GT(difference, 0);
+  EXPECT_LT(difference, 0.01);
+  const LocalCluster cluster(2);
+  testing::run_ranks(2, [&](int rank) {
+    train(directory / "workers", distribute::multi_worker_mirrored({.wire_dtype = kBFloat16}),
+          cluster.environment(rank));
+  });
+  EXPECT_TRUE(same_bits(latest(directory / "workers"), latest(directory / "16")));
+}
+
 TEST(MirroredTest, ResumeIsBitForBit) {
   TempDirectory directory;
   const json params{{"optimizer", "adam"}, {"dropout", 0.2}};

@@ -14,6 +14,7 @@ void require(bool holds, const char* field, const T& value, const char* rule) {
 }  // namespace
 
 void RunConfig::validate() const {
+  require(accumulate_steps >= 1, "accumulate_steps", accumulate_steps, "1 or more");
   require(save_summary_steps >= 0, "save_summary_steps", save_summary_steps, "0 or more");
   if (save_checkpoints_steps) {
     require(*save_checkpoints_steps >= 0, "save_checkpoints_steps", *save_checkpoints_steps,

@@ -19,6 +19,11 @@ struct RunConfig {
   // Decides initial values, shuffles and dropout; unset is 0. The same seed gives the same bits.
   std::optional<uint64_t> random_seed;
 
+  // Batches that make one step: each replica adds the gradients of so many, as if they were one
+  // batch, and only then they are reduced and the update is made. At least 1, and the same on all
+  // workers. Where the data ends in between, the last step is smaller.
+  int64_t accumulate_steps = 1;
+
   int64_t save_summary_steps = 100;  // "loss" for TensorBoard; 0: never, and no train_metrics
   // How often to save; at most one of the two. Both unset: every 600 s. 0: no checkpoints.
   std::optional<int64_t> save_checkpoints_steps;

@@ -45,10 +45,11 @@ CallContext::Scope::Scope(CallContext& context, const std::string& name)
 
 CallContext::Scope::~Scope() { context_.scope_ = outer_; }
 
-void CallContext::begin_step(bool training, int64_t step, int64_t replica) {
+void CallContext::begin_step(bool training, int64_t step, int64_t replica, int64_t batch) {
   training_ = training;
   step_ = step;
   replica_ = replica;
+  batch_ = batch;
   ++steps_begun_;
 }
 
@@ -87,19 +88,38 @@ CallContext::State& CallContext::state_of(const LayerIdentity& layer) {
 
 const std::string& CallContext::name_of(const LayerIdentity& layer) { return state_of(layer).name; }
 
+void CallContext::set_replicas(int64_t count, std::function<Tensor(const Tensor&)> sum) {
+  num_replicas_ = count;
+  sum_over_replicas_ = std::move(sum);
+}
+
+Tensor CallContext::sum_over_replicas(const Tensor& value) const {
+  return num_replicas_ == 1 ? value : sum_over_replicas_(value);
+}
+
 const Tensor& CallContext::variable(const LayerIdentity& layer, int slot,
                                     const std::function<VariableSpec()>& describe) {
+  return find_or_create(layer, slot, describe).value();
+}
+
+Tensor CallContext::rows(const LayerIdentity& layer, int slot,
+                         const std::function<VariableSpec()>& describe, const Tensor& ids) {
+  return find_or_create(layer, slot, describe).rows(ids);
+}
+
+Variable& CallContext::find_or_create(const LayerIdentity& layer, int slot,
+                                      const std::function<VariableSpec()>& describe) {
   State& state = state_of(layer);
   const auto place = static_cast<size_t>(slot);
   if (place < state.variables.size() && state.variables[place]) {
-    return state.variables[place]->value();
+    return *state.variables[place];
   }
   VariableSpec spec = describe();
   spec.name = state.name + "/" + spec.name;
   Variable& created = variables_.get_or_create(spec);
   if (state.variables.size() <= place) state.variables.resize(place + 1, nullptr);
   state.variables[place] = &created;
-  return created.value();
+  return created;
 }
 
 RandomKey CallContext::random_key(const LayerIdentity& layer) {
@@ -110,7 +130,7 @@ RandomKey CallContext::random_key(const LayerIdentity& layer) {
   }
   return state.key.derive(static_cast<uint64_t>(step_))
       .derive(static_cast<uint64_t>(replica_))
-      .derive(state.draws++);
+      .derive(static_cast<uint64_t>(batch_) << 32 | state.draws++);
 }
 
 }  // namespace muster::inline v0_1

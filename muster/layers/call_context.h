@@ -67,9 +67,12 @@ class CallContext {
   static CallContext* current();
 
   // Before every step: what layers draw is a function of (seed, step, replica, layer name) from
-  // here on.
-  void begin_step(bool training, int64_t step, int64_t replica);
+  // here on; of several batches of one step, also of `batch`: 0 is the first.
+  void begin_step(bool training, int64_t step, int64_t replica, int64_t batch = 0);
   bool training() const { return training_; }
+  // How layers reach the replicas that train in step: `sum(value)` is the sum of all replicas'
+  // values, given to each, and lets gradients through. A context is alone until this is called.
+  void set_replicas(int64_t count, std::function<Tensor(const Tensor&)> sum);
 
   // --- for layers ---
   // The full name of the layer, given at its first call. Throws InvalidArgument when another layer
@@ -79,6 +82,14 @@ class CallContext {
   // call, and names the variable within the layer ("kernel"); later calls are a look-up by number.
   const Tensor& variable(const LayerIdentity& layer, int slot,
                          const std::function<VariableSpec()>& describe);
+  // The rows of that variable, a table: Variable::rows().
+  Tensor rows(const LayerIdentity& layer, int slot, const std::function<VariableSpec()>& describe,
+              const Tensor& ids);
+  // The replicas that train in step, and which of them this is.
+  int64_t num_replicas() const { return num_replicas_; }
+  int64_t replica() const { return replica_; }
+  // The sum over these replicas, given to each; gradients flow back. All replicas call it together.
+  Tensor sum_over_replicas(const Tensor& value) const;
   // A fresh key: the second call in a step gives another one than the first.
   RandomKey random_key(const LayerIdentity& layer);
 
@@ -91,6 +102,8 @@ class CallContext {
     uint64_t draws = 0;      // in that step
   };
   State& state_of(const LayerIdentity& layer);
+  Variable& find_or_create(const LayerIdentity& layer, int slot,
+                           const std::function<VariableSpec()>& describe);
   std::string choose_name(const LayerIdentity& layer);
 
   VariableStore& variables_;
@@ -98,6 +111,9 @@ class CallContext {
   bool training_ = false;
   int64_t step_ = 0;
   int64_t replica_ = 0;
+  int64_t batch_ = 0;
+  int64_t num_replicas_ = 1;
+  std::function<Tensor(const Tensor&)> sum_over_replicas_;
   uint64_t steps_begun_ = 0;
   const std::string* scope_ = nullptr;
   std::unordered_map<uint64_t, State> states_;

@@ -1,7 +1,5 @@
 #include "muster/tensor/tensor.h"
 
-#include "muster/tensor/variable.h"
-
 namespace muster::inline v0_1 {
 
 std::string dtype_name(DType dtype) {
@@ -36,10 +34,6 @@ std::string describe(const Shape& shape) { return fmt::format("[{}]", fmt::join(
 std::string describe(const Tensor& tensor) {
   if (!tensor.defined()) return "(undefined)";
   return dtype_name(tensor.scalar_type()) + describe(tensor.sizes().vec());
-}
-
-std::string VariableSpec::describe() const {
-  return name + " " + dtype_name(dtype) + muster::describe(shape);
 }
 
 }  // namespace muster::inline v0_1

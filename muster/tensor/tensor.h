@@ -19,6 +19,7 @@ using Shape = std::vector<int64_t>;
 
 inline constexpr DType kFloat32 = at::ScalarType::Float;
 inline constexpr DType kFloat64 = at::ScalarType::Double;
+inline constexpr DType kBFloat16 = at::ScalarType::BFloat16;
 inline constexpr DType kInt32 = at::ScalarType::Int;
 inline constexpr DType kInt64 = at::ScalarType::Long;
 inline constexpr DType kUInt8 = at::ScalarType::Byte;

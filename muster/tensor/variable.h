@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/random.h"
@@ -33,8 +34,15 @@ struct VariableSpec {
   bool trainable = true;
   VariableSynchronization synchronization = VariableSynchronization::kOnWrite;
   VariableAggregation aggregation = VariableAggregation::kMean;
+  // Of kOnRead: what is written in a step without examples counts too, as it must for what is
+  // computed over all replicas. By default it is taken back.
+  bool written_without_rows = false;
+  // A table of which a step uses few rows (axis 0): it is read by Variable::rows(), its gradient is
+  // that of these rows alone, and an update touches no other.
+  bool row_sparse = false;
 
-  // "cnn/conv2d/kernel float32[3, 3, 1, 32]", the line model digests are made of.
+  // "cnn/conv2d/kernel float32[3, 3, 1, 32]", the line model digests are made of; of tables with
+  // "row-sparse" behind it.
   std::string describe() const;
 };
 
@@ -49,9 +57,25 @@ class Variable {
   // The same, for whoever replaces it.
   Tensor& value() { return value_; }
 
+  // The rows of those numbers (axis 0): `ids` int64 or int32 of any shape, the result [ids' shape,
+  // the row's shape]. Gradients flow back; while they are kept, each call on a row-sparse variable
+  // is noted as a use. Throws InvalidArgument for another dtype, and for a number outside of the
+  // table, saying where it stands.
+  Tensor rows(const Tensor& ids);
+  // Rows of a row-sparse variable that were used: their numbers, int64 [n], sorted, each once; and
+  // the leaf [n, ...] that gets their gradient.
+  struct RowUse {
+    Tensor ids;
+    Tensor rows;
+  };
+  // Since they were last taken, in the order of the calls.
+  const std::vector<RowUse>& row_uses() const { return row_uses_; }
+  std::vector<RowUse> take_row_uses() { return std::exchange(row_uses_, {}); }
+
  private:
   VariableSpec spec_;
   Tensor value_;
+  std::vector<RowUse> row_uses_;
 };
 
 // Variables by name. The strategy brings one to each replica.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
+#include "muster/distribute/input_position.h"
 #include "muster/tensor/element_spec.h"
 
 namespace muster::inline v0_1 {
@@ -55,38 +56,11 @@ bool Feed::next(Element* out) {
 
 json Feed::save() {
   const json position = has_pending_ ? start_ : iterator_->save();
-  if (!per_worker_) return {{"dealt_by", "muster"}, {"position", position}};
-  // One for each worker: its replicas have the same.
-  json positions = json::array();
-  const std::string mine = session_.local_replica() == 0 ? position.dump() : "";
-  for (const std::string& text : session_.gather_text("input_position", mine)) {
-    if (!text.empty()) positions.push_back(json::parse(text));
-  }
-  return {{"dealt_by", "input_fn"}, {"positions", std::move(positions)}};
+  return distribute::save_position(session_, position, per_worker_);
 }
 
 void Feed::restore(const json& state) {
-  const bool was_per_worker = state.value("dealt_by", "muster") == "input_fn";
-  if (was_per_worker != per_worker_) {
-    throw invalid_argument(
-        fmt::format("the checkpoint was written with an input function that {}, this one {}",
-                    was_per_worker ? "shards itself" : "Muster sharded",
-                    per_worker_ ? "shards itself" : "is sharded by Muster"),
-        "use the kind of input function the run was started with, or a new model_dir");
-  } else if (!per_worker_) {
-    iterator_->restore(state.at("position"));
-  } else if (const InputContext context = session_.input_context();
-             state.at("positions").size() == static_cast<size_t>(context.num_input_pipelines)) {
-    iterator_->restore(state.at("positions").at(static_cast<size_t>(context.input_pipeline_id)));
-  } else {
-    throw invalid_argument(
-        fmt::format("the checkpoint holds the positions of {} input pipelines that shard "
-                    "themselves, and this run has "
-                    "{} workers: which examples are still unread cannot be told",
-                    state.at("positions").size(), session_.input_context().num_input_pipelines),
-        "continue on the same number of workers, or let Muster shard: an input function without "
-        "InputContext continues on any number");
-  }
+  distribute::restore_position(session_, *iterator_, state, per_worker_);
   has_pending_ = false;
 }
 
@@ -94,7 +68,7 @@ Position Feed::position() const { return has_pending_ ? start_position_ : iterat
 
 uint64_t Feed::seed() const { return iterator_->save().at("seed").get<uint64_t>(); }
 
-int64_t Feed::steps_left() const {
+int64_t Feed::batches_left() const {
   if (per_worker_ && session_.input_context().num_input_pipelines > 1) return kUnknown;
   const int64_t left = iterator_->remaining();
   return left < 0 ? left : left + (has_pending_ ? 1 : 0);

@@ -41,19 +41,23 @@ optim::Optimizer ModelContext::optimizer(const optim::Optimizer& optimizer) {
 }
 
 RandomKey ModelContext::random_key(const std::string& name) const {
-  return derive_key(seed_, {id_of("model function"), static_cast<uint64_t>(global_step_),
-                            static_cast<uint64_t>(replica_), id_of(name)});
+  const RandomKey key =
+      derive_key(seed_, {id_of("model function"), static_cast<uint64_t>(global_step_),
+                         static_cast<uint64_t>(replica_), id_of(name)});
+  // Beyond what next_random_key() derives.
+  return batch_ == 0 ? key : key.derive(static_cast<uint64_t>(batch_) << 32);
 }
 
 RandomKey ModelContext::next_random_key(const std::string& name) {
   return random_key(name).derive(draws_[name]++);
 }
 
-void ModelContext::begin_step(int64_t global_step, int64_t replica) {
+void ModelContext::begin_step(int64_t global_step, int64_t replica, int64_t batch) {
   global_step_ = global_step;
   replica_ = replica;
+  batch_ = batch;
   draws_.clear();
-  calls_.begin_step(mode_ == Mode::kTrain, global_step, replica);
+  calls_.begin_step(mode_ == Mode::kTrain, global_step, replica, batch);
 }
 
 }  // namespace muster::inline v0_1

@@ -50,7 +50,7 @@ class ModelContext {
   // The optimizer of that name, with the options of this call: a learning rate may change from step
   // to step, the kind of rule may not (InvalidArgument).
   optim::Optimizer optimizer(const optim::Optimizer& optimizer);
-  // A key for drawing random numbers: another one for each name, step and replica.
+  // A key for drawing random numbers: another one for each name, step, batch and replica.
   RandomKey random_key(const std::string& name) const;
 
   // --- for adapters of modules that are not layers, as <muster/torch.h> is ---
@@ -63,8 +63,10 @@ class ModelContext {
   // What the adapter keeps under that name as long as the context lives; empty at first.
   std::shared_ptr<void>& kept(const std::string& name) { return kept_[name]; }
 
-  // Before every call of the model function.
-  void begin_step(int64_t global_step, int64_t replica);
+  // Before every call of the model function; `batch` is the place among those of one update.
+  void begin_step(int64_t global_step, int64_t replica, int64_t batch = 0);
+  // What layers are called with.
+  CallContext& calls() { return calls_; }
 
  private:
   Mode mode_;
@@ -74,6 +76,7 @@ class ModelContext {
   CallContext calls_;
   int64_t global_step_ = 0;
   int64_t replica_ = 0;
+  int64_t batch_ = 0;
   std::unordered_map<std::string, Layer> models_;
   std::unordered_map<std::string, std::string> optimizers_;  // name -> kind of rule
   std::unordered_map<std::string, std::shared_ptr<void>> kept_;

@@ -10,10 +10,13 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/checkpoint/directory_lock.h"
+#include "muster/distribute/replica_context.h"
 #include "muster/distribute/replica_threads.h"
+#include "muster/distribute/restored_state.h"
+#include "muster/tensor/finite.h"
 #include "muster/tensor/threads.h"
-#include "muster/train/finite.h"
 #include "muster/train/internal/feed.h"
+#include "muster/train/internal/save_timer.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
 #include "muster/train/step_trace.h"
@@ -28,36 +31,6 @@ using nlohmann::json;
 
 const char* name_of(int signal) { return signal == SIGINT ? "Ctrl-C" : "SIGTERM"; }
 
-// When to save. By steps, every task knows; by seconds, the chief says so in the step before.
-class SaveTimer {
- public:
-  SaveTimer(const TrainerOptions& options, Clock& clock, int64_t start_step)
-      : steps_(options.save_checkpoints_steps),
-        secs_(options.save_checkpoints_secs),
-        clock_(clock) {
-    saved(start_step);
-  }
-  bool enabled() const { return steps_ || secs_; }
-  bool wanted_by_clock(bool chief) const {
-    return chief && secs_ && to_seconds(clock_.now() - saved_at_) >= *secs_;
-  }
-  bool due(int64_t step, bool agreed) const {
-    return (steps_ && step >= saved_step_ + *steps_) || (secs_ && agreed);
-  }
-  void saved(int64_t step) {
-    saved_step_ = step;
-    saved_at_ = clock_.now();
-  }
-  int64_t saved_step() const { return saved_step_; }
-
- private:
-  std::optional<int64_t> steps_;
-  std::optional<double> secs_;
-  Clock& clock_;
-  int64_t saved_step_ = -1;
-  TimePoint saved_at_;
-};
-
 class Run {
  public:
   Run(const ModelFn& model_fn, const TrainerOptions& options, Session& session,
@@ -67,7 +40,12 @@ class Run {
         session_(session),
         checkpoints_(checkpoints),
         clock_(options.clock != nullptr ? *options.clock : system_clock()),
-        context_(Mode::kTrain, session.variables(), session.seed(), *options.params) {}
+        context_(Mode::kTrain, session.variables(), session.seed(), *options.params) {
+    session_.accumulate(options.accumulate_steps);
+    context_.calls().set_replicas(session.num_replicas_in_sync(), [&session](const Tensor& value) {
+      return distribute::all_reduce(session, distribute::ReduceOp::kSum, value);
+    });
+  }
 
   TrainResult operator()(const InputFn& input_fn) {
     load();
@@ -160,15 +138,7 @@ class Run {
     json note = {{"step", 0}};
     if (session_.is_chief()) {
       if (auto loaded = std::exchange(loaded_, std::nullopt)) {
-        session_.take_replica_values(loaded->checkpoint.tensors);
-        const std::map<std::string, Tensor> state = session_.state();
-        std::map<std::string, TensorSpec> needed;
-        for (const auto& [name, tensor] : state)
-          needed[name] = {tensor.sizes().vec(), tensor.scalar_type()};
-        compare(needed, loaded->checkpoint, loaded->prefix).throw_if_incompatible();
-        torch::NoGradGuard no_grad;
-        for (const auto& [name, tensor] : state)
-          Tensor(tensor).copy_(loaded->checkpoint.tensors.at(name));
+        distribute::restore_state(session_, loaded->checkpoint, loaded->prefix);
         note = {{"step", loaded->checkpoint.global_step},
                 {"inputs", json::parse(loaded->checkpoint.inputs)},
                 {"prefix", loaded->prefix}};
@@ -213,8 +183,9 @@ class Run {
 
   void loop(Feed& feed, TrainResult* result) {
     session_.report(Phase::kTraining, step_);
-    SaveTimer timer(options_, clock_, step_);
-    const int64_t left = feed.steps_left();
+    SaveTimer timer(options_.save_checkpoints_steps, options_.save_checkpoints_secs, clock_, step_);
+    const int64_t k = options_.accumulate_steps, batches = feed.batches_left();
+    const int64_t left = batches < 0 ? batches : (batches + k - 1) / k;
     const bool input_ends = left >= 0 && (last_step_ < 0 || step_ + left < last_step_);
     for (const auto& hook : hooks_) {
       hook->begin({.start_step = step_,
@@ -224,43 +195,23 @@ class Run {
                    .model_dir = options_.model_dir});
     }
     if (timer.enabled() && !restored_) save(feed, timer, /*notify=*/false);
-    Element element;
     bool stop_wanted = false;
     while (last_step_ < 0 || step_ < last_step_) {
-      trace_.start();
-      const bool has_data = feed.next(&element);
-      if (!has_data && session_.num_replicas_in_sync() == 1) {
-        result->end_of_input = true;
-        break;
+      const bool measured =
+          options_.metrics_every_steps > 0 &&
+          (step_ == result->global_step || (step_ + 1) % options_.metrics_every_steps == 0);
+      seen_.clear();
+      auto step = train_batch(feed, timer, stop_wanted, measured);
+      while (!step.updated) {
+        session_.report(Phase::kTraining, step_);
+        step = train_batch(feed, timer, stop_wanted, measured);
       }
-      batch_ = to_batch(element);
-      trace_.lap(StepTrace::kInput);
-      context_.begin_step(step_, session_.replica_id());
-      const bool empty = batch_.rows() == 0;
-      std::vector<Tensor> statistics;
-      if (empty) statistics = session_.variables().copy_on_read();
-      spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_, "at step", step_ + 1);
-      trace_.lap(StepTrace::kForward);
-      const int64_t rows = has_data ? batch_.rows() : 0;
-      const auto step = train_step({.train_op = &spec_.train_op,
-                                    .loss = spec_.loss,
-                                    .reduction = spec_.loss_reduction,
-                                    .weight = spec_.loss_weight.value_or(static_cast<double>(rows)),
-                                    .has_data = has_data,
-                                    .rows = rows,
-                                    .stop = stop_wanted || stop_signal() != 0,
-                                    .save = timer.wanted_by_clock(session_.is_chief())});
-      if (empty) session_.variables().put_back_on_read(statistics);
       if (!step.any_data) {
         result->end_of_input = true;
         break;
       }
       ++step_;
       session_.report(Phase::kTraining, step_);
-      trace_.lap(session_.last_times());
-      const bool measured =
-          options_.metrics_every_steps > 0 &&
-          (step_ == result->global_step + 1 || step_ % options_.metrics_every_steps == 0);
       if (measured) measure();
       const StepInfo info{.global_step = step_,
                           .loss = step.loss,
@@ -271,10 +222,7 @@ class Run {
       for (const auto& hook : hooks_) hook->after_step(info);
       trace_.lap(StepTrace::kHooks);
       trace_.count_step();
-      // Let go before the next ones are made: they then get the same memory, still in the cache.
-      spec_ = {};
-      batch_ = {};
-      element = {};
+      let_go();
       // Several replicas agree on the end with their next step; one need not ask.
       const bool stops = step.stop || (session_.num_replicas_in_sync() == 1 &&
                                        (stop_wanted || stop_signal() != 0));
@@ -287,21 +235,68 @@ class Run {
     if (timer.enabled() && timer.saved_step() != step_) save(feed, timer, /*notify=*/true);
   }
 
+  // One batch of a step; the last one, or where the data ends, makes the update.
+  distribute::StepResult train_batch(Feed& feed, const SaveTimer& timer, bool stop_wanted,
+                                     bool measured) {
+    let_go();
+    trace_.start();
+    Element element;
+    const bool has_data = feed.next(&element);
+    if (!has_data && session_.num_replicas_in_sync() == 1) {
+      const auto rest = session_.apply_accumulated();
+      if (!rest.updated) return {.any_data = false};
+      trace_.lap(session_.last_times());
+      return rest;
+    }
+    batch_ = to_batch(element);
+    trace_.lap(StepTrace::kInput);
+    context_.begin_step(step_, session_.replica_id(), session_.accumulated());
+    const bool empty = batch_.rows() == 0;
+    std::vector<Tensor> statistics;
+    if (empty) statistics = session_.variables().copy_on_read();
+    spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_, "at step", step_ + 1);
+    trace_.lap(StepTrace::kForward);
+    const int64_t rows = has_data ? batch_.rows() : 0;
+    const auto step = train_step({.train_op = &spec_.train_op,
+                                  .loss = spec_.loss,
+                                  .reduction = spec_.loss_reduction,
+                                  .weight = spec_.loss_weight.value_or(static_cast<double>(rows)),
+                                  .has_data = has_data,
+                                  .rows = rows,
+                                  .stop = stop_wanted || stop_signal() != 0,
+                                  .save = timer.wanted_by_clock(session_.is_chief())});
+    if (empty) session_.variables().put_back_on_read(statistics);
+    trace_.lap(session_.last_times());
+    if (!measured) return step;
+    for (const auto& [name, metric] : spec_.train_metrics) {
+      const auto [known, added] = seen_.emplace(name, metric);
+      if (!added) known->second.merge(metric);
+    }
+    return step;
+  }
+
+  // Before the next ones are made: they then get the same memory, still in the cache.
+  void let_go() {
+    spec_ = {};
+    batch_ = {};
+  }
+
   // train_metrics of this step over all replicas: sums, so one reduction of a few numbers.
   void measure() {
     metrics_.clear();
-    if (spec_.train_metrics.empty()) return;
+    if (seen_.empty()) return;
     std::vector<double> sums;
-    for (const auto& [name, metric] : spec_.train_metrics)
+    for (const auto& [name, metric] : seen_)
       sums.insert(sums.end(), metric.state().begin(), metric.state().end());
     const Tensor all =
         session_.reduce(distribute::ReduceOp::kSum, torch::tensor(sums, torch::kDouble));
     const double* next = all.data_ptr<double>();
-    for (const auto& [name, metric] : spec_.train_metrics) {
+    for (const auto& [name, metric] : seen_) {
       const size_t size = metric.state().size();
       metrics_[name] = Metric::make(metric.kind(), {next, next + size}).result();
       next += size;
     }
+    seen_.clear();  // and with it the batches
   }
 
   // A loss that is no number is told with where it comes from.
@@ -388,6 +383,7 @@ class Run {
   bool restored_ = false;
   int64_t step_ = 0;
   int64_t last_step_ = -1;
+  std::map<std::string, Metric> seen_;     // train_metrics of the step under way, if measured
   std::map<std::string, double> metrics_;  // of the last step that was measured
   Batch batch_;                            // of the step under way
   EstimatorSpec spec_;                     // likewise

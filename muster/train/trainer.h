@@ -27,6 +27,7 @@ struct TrainerOptions {
   const nlohmann::json* params = nullptr;         // required; must outlive the run
   std::optional<int64_t> steps;                   // more steps from where the run starts
   std::optional<int64_t> max_steps;               // the global step to end at
+  int64_t accumulate_steps = 1;                   // batches that make one step; at least 1
   std::optional<int64_t> save_checkpoints_steps;  // exactly one of the two, or none: no checkpoints
   std::optional<double> save_checkpoints_secs;
   int keep_checkpoint_max = 5;

@@ -10,6 +10,7 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/cluster/resolve.h"
+#include "muster/distribute/restored_state.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch_error.h"
 #include "muster/tensor/threads.h"
@@ -26,6 +27,7 @@ struct Loop::Call {
   const RunOptions& options;
   const std::function<void(size_t)>& body;
   const std::function<int64_t(size_t)>& rows;
+  StepResult result;                      // of the first replica here
   std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
 
   // One that trains would wait for the others. Whoever comes later sees the difference.
@@ -53,8 +55,17 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options) : strategy_(std::m
                      .seed = options.seed,
                      .join_timeout = options.join_timeout,
                      .cancelled = options.cancelled};
-  for (auto& session : strategy_->start_replicas(start))
+  for (auto& session : strategy_->start_replicas(start)) {
+    session->accumulate(options.accumulate_steps);
     replicas_.push_back(std::make_unique<Replica>(std::move(session)));
+  }
+  if (!(options.merge_timeout > 0)) {
+    throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {}; it must be more than 0",
+                                       options.merge_timeout));
+  }
+  merge_point_ =
+      std::make_unique<MergePoint>(replicas_.size(), options.merge_timeout, session().replica_id());
+  for (const auto& replica : replicas_) replica->context.set_merge_point(merge_point_.get());
   threads_ = std::make_unique<ReplicaThreads>(replicas_.size());
 }
 
@@ -75,6 +86,12 @@ void Loop::leave(bool by_exception) noexcept {
       const Error error(ErrorKind::kInternal, "an exception left the scope of its strategy");
       for (const auto& replica : replicas_) replica->session->fail(error);
     } else {
+      if (const int64_t waiting = session().accumulated(); waiting > 0) {
+        log::warning(
+            fmt::format("the scope of {} ended with {} of {} batches of an update: they are lost; "
+                        "scope.apply_accumulated() makes a smaller one of them",
+                        strategy_->name(), waiting, session().accumulate_steps()));
+      }
       each([](Session& session, size_t) {
         // A process that left its loop too early meets the others' collectives here: an error that
         // names both, where a barrier would wait.
@@ -105,6 +122,7 @@ void Loop::each(const std::function<void(Session&, size_t)>& fn) {
       const auto fail = [&](const Error& error) {
         failing();
         session.fail(error);
+        merge_point_->fail(local);
       };
       try {
         fn(session, local);
@@ -130,7 +148,22 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
   each([&](Session&, size_t local) { make(*replicas_[local], local, call); });
   if (call.training == 0) return;
   built_ = true;
-  if (last_step_.any_data) ++step_;
+  note(call.result);
+}
+
+void Loop::note(const StepResult& result) {
+  if (!result.updated) return;
+  last_step_ = result;
+  if (result.any_data) ++step_;
+}
+
+void Loop::apply_accumulated() {
+  StepResult made;
+  each([&](Session& session, size_t local) {
+    const StepResult result = session.apply_accumulated();
+    if (local == 0) made = result;
+  });
+  note(made);
 }
 
 void Loop::make(Replica& replica, size_t local, Call& call) {
@@ -140,9 +173,14 @@ void Loop::make(Replica& replica, size_t local, Call& call) {
     const CallContext::Current layers(replica.calls);
     const ReplicaContext::Enter context(replica.context);
     optim::Recording recording;
-    replica.calls.begin_step(call.options.training, step_, session.replica_id());
-    replica.context.begin_step(step_);
+    // Those of a function that did not train.
+    for (const auto& variable : session.variables().variables()) variable->take_row_uses();
+    replica.calls.begin_step(call.options.training, step_, session.replica_id(),
+                             session.accumulated());
+    replica.context.begin_step(step_, session.accumulated());
+    merge_point_->enter(local);
     call.body(local);
+    merge_point_->leave(local);
     return recording.train_op();
   };
   // Whatever the program does between two calls, it is no step that takes too long.
@@ -158,9 +196,23 @@ void Loop::make(Replica& replica, size_t local, Call& call) {
     const optim::TrainOp described = invoke();
     call.compare(described.defined());
     session.end_of_function();
-    if (!described.defined()) return;
+    if (!described.defined()) {
+      if (restored_) {
+        restore_variables(replica);
+        (void)invoke();
+      }
+      return;
+    }
     session.finish_build(described);
+    if (session.is_chief() && restored_ && restored_->checkpoint) {
+      restore_state(session, restored_->checkpoint->checkpoint, restored_->checkpoint->prefix);
+      restored_->checkpoint.reset();
+    }
     session.share_state("");
+  } else if (restored_ && !built_) {
+    // To evaluate what was restored: a first call makes the variables.
+    (void)invoke();
+    restore_variables(replica);
   }
   const int64_t examples = call.rows(local);
   // Statistics of no examples are not numbers.
@@ -174,8 +226,8 @@ void Loop::make(Replica& replica, size_t local, Call& call) {
                              "leave RunOptions.training at true");
     }
     const StepResult result = train(session, train_op, call.options, examples);
-    if (local == 0) last_step_ = result;
-    if (result.any_data) between.step = step_ + 1;
+    if (local == 0) call.result = result;
+    if (result.updated && result.any_data) between.step = step_ + 1;
   } else {
     session.end_of_function();
   }
@@ -271,10 +323,6 @@ Tensor Loop::gather(const PerReplica<Tensor>& value, int64_t axis) {
     if (local == 0) result = torch::cat(parts, along);
   });
   return result;
-}
-
-DistributedDataset Loop::distribute(const Dataset& dataset, bool for_this_process) {
-  return DistributedDataset(shared_from_this(), dataset, for_this_process);
 }
 
 }  // namespace muster::inline v0_1::distribute

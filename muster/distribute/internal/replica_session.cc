@@ -54,8 +54,8 @@ ReplicaSession::ReplicaSession(const ReplicaPlace& place, std::string title,
                                std::shared_ptr<LocalGroup> group,
                                std::shared_ptr<ProcessGroup> processes,
                                std::unique_ptr<Communicator> communicator, uint64_t seed,
-                               int64_t bytes_per_pack)
-    : SyncSession(seed, bytes_per_pack),
+                               const WireOptions& wire)
+    : SyncSession(seed, wire),
       place_(place),
       title_(std::move(title)),
       group_(std::move(group)),

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/collectives/measure.h"
 #include "muster/distribute/replica_values.h"
 
 namespace muster::inline v0_1::distribute {
@@ -33,18 +35,43 @@ void SyncSession::finish_build(const optim::TrainOp& train_op) {
                                       entry.optimizer.rule().learning_rate(),
                                       entry.optimizer.max_global_norm()));
     }
+    if (accumulate_steps() > 1)
+      signature.push_back(fmt::format("{} batches for an update", accumulate_steps()));
+    if (wire_.wire_dtype != kFloat32)
+      signature.push_back("gradients travel as " + dtype_name(wire_.wire_dtype));
     declare_model(signature);
     parameters_ = std::make_unique<FlatParameters>(
         table_, train_op, [&](int64_t bytes) { return communicator_->allocate(bytes); });
-    plan::BucketOptions buckets;
-    if (bytes_per_pack_ == 0) {
-      buckets.first_bucket_bytes = buckets.bucket_bytes = std::numeric_limits<int64_t>::max();
-    } else {
-      buckets.bucket_bytes = bytes_per_pack_;
-      buckets.first_bucket_bytes = std::min(buckets.first_bucket_bytes, bytes_per_pack_);
-    }
-    reducer_ = std::make_unique<Reducer>(*communicator_, *parameters_, kHeadNumbers, buckets);
+    reducer_ = std::make_unique<Reducer>(*communicator_, *parameters_, kHeadNumbers,
+                                         bucket_options(), wire_.wire_dtype);
   });
+}
+
+plan::BucketOptions SyncSession::bucket_options() {
+  plan::BucketOptions buckets;
+  if (wire_.bytes_per_pack == 0) {
+    buckets.first_bucket_bytes = buckets.bucket_bytes = std::numeric_limits<int64_t>::max();
+    return buckets;
+  }
+  if (wire_.bytes_per_pack) {
+    buckets.bucket_bytes = *wire_.bytes_per_pack;
+    buckets.first_bucket_bytes = std::min(buckets.first_bucket_bytes, buckets.bucket_bytes);
+    return buckets;
+  }
+  int64_t bytes = 0;
+  for (const auto& buffer : parameters_->buffers()) {
+    bytes += buffer.elements * static_cast<int64_t>(c10::elementSize(buffer.dtype));
+  }
+  const plan::CommunicationCost cost = measure_all_reduce(*communicator_);
+  buckets = plan::choose_buckets(cost, bytes);
+  if (is_chief()) {
+    log::info(fmt::format(
+        "gradients of {:.1f} MB, in buckets of {:.1f} MB: a message takes {:.0f} us, a MB {:.2f} ms",
+        static_cast<double>(bytes) * 1e-6,
+        static_cast<double>(std::min(buckets.bucket_bytes, bytes)) * 1e-6, cost.latency * 1e6,
+        cost.seconds_per_byte * 1e9));
+  }
+  return buckets;
 }
 
 std::string SyncSession::share_state(const std::string& note) {
@@ -85,49 +112,59 @@ std::map<std::string, Tensor> SyncSession::checkpoint_state() {
   });
 }
 
-StepResult SyncSession::train_step(const StepInput& input) {
+void SyncSession::check_step(const StepInput&, double loss, Turn turn) {
+  guarded([&] { check_versions(); });
+  // That of the last batch is told with those of the other replicas.
+  if (turn.last || std::isfinite(loss)) return;
+  throw Error(ErrorKind::kNonFinite, fmt::format("the loss of batch {} of {} is {}",
+                                                 accumulated() + 1, accumulate_steps(), loss));
+}
+
+void SyncSession::add_gradients(const optim::TrainOp& train_op, double seed, Turn turn) {
+  guarded([&] {
+    reducer_->begin(turn.first, turn.last);
+    run_backward(train_op, *parameters_, seed);
+    reducer_->pause();
+    parameters_->tables().collect();
+  });
+}
+
+StepResult SyncSession::update(const optim::TrainOp& train_op, const Group& group) {
   return guarded([&] {
-    check_versions();
-    const bool mean = input.reduction == LossReduction::kMean;
-    const bool counts = input.rows > 0;
-    const double weight = counts ? input.weight : 0;
-    // The loss of zero rows is not a number, but its gradients are exactly 0.
-    const double loss = counts ? input.loss.item<double>() : 0;
     const auto start = Clock::now();
-    reducer_->begin();
-    run_backward(*input.train_op, *parameters_, mean ? weight : (counts ? 1.0 : 0.0));
-    const auto backward_done = Clock::now();
     together(fmt::format("replica {} is in the update of a step", replica_id()), [&] {
-      reducer_->finish({weight, mean ? loss * weight : loss, input.has_data ? 1.0 : 0.0,
-                        static_cast<double>(input.rows), input.stop ? 1.0 : 0.0,
-                        input.save ? 1.0 : 0.0});
+      reducer_->finish({group.weight, group.loss, group.has_data ? 1.0 : 0.0,
+                        static_cast<double>(group.rows), group.stop ? 1.0 : 0.0,
+                        group.save ? 1.0 : 0.0});
     });
-    const auto reduced = Clock::now();
     const std::vector<double>& head = reducer_->head();
     StepResult result{.any_data = head[kHasData] > 0,
                       .rows = static_cast<int64_t>(head[kRows]),
                       .stop = head[kStop] > 0,
                       .save = head[kSave] > 0};
-    if (result.any_data) {
-      if (!std::isfinite(head[kLoss]) || !std::isfinite(head[kWeight])) {
-        const Error error(
-            ErrorKind::kNonFinite,
-            fmt::format("the loss over all replicas is {} (this one's: {})", head[kLoss], loss));
-        // The replica it comes from can say which number is to blame; the others wait for that.
-        if (std::isfinite(loss)) await_failure();
-        throw error;
-      }
-      if (mean ? head[kWeight] > 0 : head[kRows] > 0) {
-        const double scale = mean ? 1.0 / head[kWeight] : 1.0;
-        result.loss = head[kLoss] * scale;
-        parameters_->update_flat(*input.train_op, reducer_->gradients(), reducer_->used(), scale);
-      }
-      for (const auto& update : input.train_op->updates) update();
-      note_versions();
+    auto reduced = Clock::now();
+    times_.reduction = seconds_between(start, reduced);
+    const std::vector<RowGradient> mine = parameters_->tables().take();
+    if (!result.any_data) return result;
+    if (!std::isfinite(head[kLoss]) || !std::isfinite(head[kWeight])) {
+      const Error error(ErrorKind::kNonFinite,
+                        fmt::format("the loss over all replicas is {} (this one's: {})",
+                                    head[kLoss], group.last_loss));
+      // The replica it comes from can say which number is to blame; the others wait for that.
+      if (std::isfinite(group.loss)) await_failure();
+      throw error;
     }
-    times_ = {.backward = seconds_between(start, backward_done),
-              .reduction = seconds_between(backward_done, reduced),
-              .update = seconds_between(reduced, Clock::now())};
+    if (group.mean() ? head[kWeight] > 0 : head[kRows] > 0) {
+      const double scale = group.mean() ? 1.0 / head[kWeight] : 1.0;
+      result.loss = head[kLoss] * scale;
+      const std::vector<RowGradient> rows = exchange_rows(*communicator_, mine);
+      times_.reduction = seconds_between(start, Clock::now());
+      reduced = Clock::now();
+      parameters_->update_flat(train_op, reducer_->gradients(), reducer_->used(), rows, scale);
+    }
+    for (const auto& update : train_op.updates) update();
+    note_versions();
+    times_.update = seconds_between(reduced, Clock::now());
     return result;
   });
 }

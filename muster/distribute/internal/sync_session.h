@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -15,22 +16,28 @@
 
 namespace muster::inline v0_1::distribute {
 
+// How gradients travel; see CommunicationOptions.
+struct WireOptions {
+  std::optional<int64_t> bytes_per_pack;
+  DType wire_dtype = kFloat32;
+};
+
 class SyncSession : public Session {
  public:
-  // `bytes_per_pack`: see CommunicationOptions.
-  SyncSession(uint64_t seed, int64_t bytes_per_pack)
-      : Session(seed), bytes_per_pack_(bytes_per_pack) {}
+  SyncSession(uint64_t seed, const WireOptions& wire) : Session(seed), wire_(wire) {}
 
   void finish_build(const optim::TrainOp& train_op) override;
   std::string share_state(const std::string& note) override;
   std::map<std::string, Tensor> checkpoint_state() override;
-  StepResult train_step(const StepInput& input) override;
   Tensor reduce(ReduceOp op, const Tensor& value) override;
   std::vector<Tensor> gather(const Tensor& value, int64_t axis) override;
   void broadcast(const std::vector<Tensor>& values) override;
   void end_of_function() override;
 
  protected:
+  void check_step(const StepInput& input, double loss, Turn turn) override;
+  void add_gradients(const optim::TrainOp& train_op, double seed, Turn turn) override;
+  StepResult update(const optim::TrainOp& train_op, const Group& group) override;
   // Throws InvalidArgument on every replica when one built another model; the lines say what it is
   // made of.
   virtual void declare_model(const std::vector<std::string>& signature) = 0;
@@ -64,7 +71,10 @@ class SyncSession : public Session {
   void note_versions();
   void check_versions() const;
 
-  const int64_t bytes_per_pack_;
+  // The size of the buckets for the parameters there are.
+  plan::BucketOptions bucket_options();
+
+  const WireOptions wire_;
   std::unique_ptr<Reducer> reducer_;
   std::vector<std::pair<const Variable*, int64_t>> versions_;  // after the last step
 };

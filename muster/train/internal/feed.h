@@ -31,9 +31,9 @@ class Feed {
   Position position() const;
   // Of its shuffles: the one it was restored with, if it was.
   uint64_t seed() const;
-  // Steps until the data ends, where that can be told; otherwise below 0. Of workers that shard
+  // Batches until the data ends, where that can be told; otherwise below 0. Of workers that shard
   // themselves, the last to end decides, whom this one does not know.
-  int64_t steps_left() const;
+  int64_t batches_left() const;
 
  private:
   distribute::Session& session_;

@@ -1,4 +1,4 @@
-#include "muster/train/finite.h"
+#include "muster/tensor/finite.h"
 
 #include <torch/torch.h>
 

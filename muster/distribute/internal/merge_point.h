@@ -1,0 +1,56 @@
+// Where the replicas of one process bring values together in the middle of their functions.
+// Thread safety: all calls from any thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace muster::inline v0_1::distribute {
+
+class MergePoint {
+ public:
+  // `timeout`: seconds after which a replica that does not come is given up; `first_replica` is the
+  // id of the first one here, for messages.
+  MergePoint(size_t replicas, double timeout, int first_replica);
+
+  // Waits until all have come and calls `body(what they brought, by replica)` once, in the first
+  // one's thread; then all return. Throws what `body` threw; Timeout naming a replica that did not
+  // come in time; InvalidArgument naming one whose function ended before, and when `kind` differs.
+  void meet(size_t replica, const std::string& kind, void* mine,
+            const std::function<void(const std::vector<void*>&)>& body);
+
+  // A call of the replica's function begins, and has ended: whoever waits in the same one for this
+  // replica waits in vain.
+  void enter(size_t replica);
+  void leave(size_t replica);
+  // The replica will not come again.
+  void fail(size_t replica);
+
+ private:
+  struct Member {
+    uint64_t begun = 0, ended = 0;  // calls of its function
+    bool failed = false;
+    bool arrived = false;
+    void* brought = nullptr;
+    std::string kind;
+  };
+  // What keeps the meeting from taking place; nullptr when nothing does.
+  std::exception_ptr obstacle(size_t replica) const;
+
+  const std::chrono::duration<double> timeout_;
+  const int first_replica_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Member> members_;
+  size_t arrived_ = 0;
+  uint64_t met_ = 0;            // meetings that are over
+  std::exception_ptr failure_;  // nobody waits any more
+};
+
+}  // namespace muster::inline v0_1::distribute

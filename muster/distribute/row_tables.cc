@@ -1,0 +1,162 @@
+#include "muster/distribute/row_tables.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+RowGradient no_rows(const Variable& variable) {
+  std::vector<int64_t> shape = variable.spec().shape;
+  shape[0] = 0;
+  return {torch::zeros({0}, torch::kInt64),
+          torch::zeros(shape, variable.value().options().requires_grad(false))};
+}
+
+}  // namespace
+
+RowGradient sum_rows(const std::vector<RowGradient>& parts) {
+  if (parts.size() == 1) return parts[0];
+  std::vector<Tensor> ids, values;
+  for (const RowGradient& part : parts) {
+    ids.push_back(part.ids);
+    values.push_back(part.values);
+  }
+  const auto [unique, inverse, counts] =
+      at::_unique2(torch::cat(ids), /*sorted=*/true, /*return_inverse=*/true);
+  std::vector<int64_t> shape = values[0].sizes().vec();
+  shape[0] = unique.size(0);
+  Tensor sum = torch::zeros(shape, values[0].options());
+  // Part by part: within one no row stands twice.
+  for (size_t p = 0, begin = 0; p < parts.size(); begin += static_cast<size_t>(ids[p++].size(0))) {
+    const Tensor rows = inverse.narrow(0, static_cast<int64_t>(begin), ids[p].size(0));
+    sum.index_add_(0, rows, values[p]);
+  }
+  return {unique, sum};
+}
+
+std::vector<RowGradient> exchange_rows(Communicator& communicator,
+                                       const std::vector<RowGradient>& mine) {
+  if (mine.empty()) return {};
+  torch::NoGradGuard no_grad;
+  const int64_t replicas = communicator.size(), tables = static_cast<int64_t>(mine.size());
+  Tensor counts = torch::empty({tables}, torch::kInt64);
+  for (int64_t t = 0; t < tables; ++t) counts[t] = mine[static_cast<size_t>(t)].ids.size(0);
+  Tensor all_counts = torch::empty({replicas, tables}, torch::kInt64);
+  communicator.all_gather(counts, all_counts.view({-1})).wait();
+  std::vector<RowGradient> sums;
+  for (int64_t t = 0; t < tables; ++t) {
+    const RowGradient& part = mine[static_cast<size_t>(t)];
+    const Tensor here = all_counts.select(1, t);
+    const int64_t most = here.max().item<int64_t>(), own = part.ids.size(0);
+    if (most == 0) {
+      sums.push_back(part);
+      continue;
+    }
+    std::vector<int64_t> shape = part.values.sizes().vec();
+    shape[0] = most;
+    Tensor ids = torch::zeros({most}, torch::kInt64);
+    Tensor values = torch::zeros(shape, part.values.options());
+    ids.narrow(0, 0, own).copy_(part.ids);
+    values.narrow(0, 0, own).copy_(part.values);
+    const Tensor all_ids = torch::empty({replicas, most}, ids.options());
+    shape.insert(shape.begin(), replicas);
+    const Tensor all_values = torch::empty(shape, values.options());
+    const Work sent = communicator.all_gather(ids, all_ids.view({-1}));
+    communicator.all_gather(values.view({-1}), all_values.view({-1})).wait();
+    sent.wait();
+    std::vector<RowGradient> parts;
+    for (int64_t r = 0; r < replicas; ++r) {
+      const int64_t count = here[r].item<int64_t>();
+      parts.push_back({all_ids[r].narrow(0, 0, count), all_values[r].narrow(0, 0, count)});
+    }
+    sums.push_back(sum_rows(parts));
+  }
+  return sums;
+}
+
+void RowTables::add(Variable& variable, int optimizer, const std::vector<optim::SlotSpec>& slots) {
+  if (variable.value().dim() < 2 || variable.value().size(0) == 0) {
+    throw invalid_argument(
+        fmt::format("the row-sparse variable {} has no rows", variable.spec().describe()),
+        "a table is [rows, ...], with at least one row and one more axis");
+  }
+  Table table{.variable = &variable, .optimizer = optimizer};
+  for (const optim::SlotSpec& slot : slots) {
+    table.slot_names.push_back(slot.name);
+    table.slots.push_back(torch::full(variable.spec().shape, slot.initial_value,
+                                      variable.value().options().requires_grad(false)));
+  }
+  tables_.push_back(std::move(table));
+}
+
+void RowTables::collect() {
+  for (Table& table : tables_) {
+    if (table.variable->value().grad().defined()) {
+      table.variable->value().mutable_grad().reset();
+      throw invalid_argument(
+          fmt::format("not supported: the row-sparse variable {} was used as a whole",
+                      table.variable->name()),
+          "read it by rows, as Embedding does, or make it a variable that is not row-sparse");
+    }
+    for (const Variable::RowUse& use : table.variable->take_row_uses()) {
+      if (use.rows.grad().defined()) table.collected.push_back({use.ids, use.rows.grad()});
+    }
+  }
+}
+
+std::vector<RowGradient> RowTables::take() {
+  torch::NoGradGuard no_grad;
+  std::vector<RowGradient> gradients;
+  for (Table& table : tables_) {
+    const std::vector<RowGradient> parts = std::exchange(table.collected, {});
+    gradients.push_back(parts.empty() ? no_rows(*table.variable) : sum_rows(parts));
+  }
+  return gradients;
+}
+
+void RowTables::update(size_t index, const optim::UpdateRule& rule, const RowGradient& gradient,
+                       double scale, int64_t iterations) {
+  if (gradient.ids.numel() == 0) return;
+  torch::NoGradGuard no_grad;
+  const Table& table = tables_[index];
+  const auto rows_of = [&](const Tensor& whole) { return whole.index_select(0, gradient.ids); };
+  const Tensor weights = table.variable->value().detach();
+  const Tensor rows = rows_of(weights);
+  optim::Segment segment{.weights = rows.view({-1}),
+                         .gradient = gradient.values.contiguous().view({-1}),
+                         .gradient_scale = scale};
+  std::vector<Tensor> slots;
+  for (const Tensor& slot : table.slots) {
+    slots.push_back(rows_of(slot));
+    segment.slots.push_back(slots.back().view({-1}));
+  }
+  rule.update(segment, iterations);
+  Tensor(weights).index_copy_(0, gradient.ids, rows);
+  for (size_t s = 0; s < slots.size(); ++s)
+    Tensor(table.slots[s]).index_copy_(0, gradient.ids, slots[s]);
+}
+
+std::map<std::string, Tensor> RowTables::slots(int optimizer) const {
+  std::map<std::string, Tensor> named;
+  for (const Table& table : tables_) {
+    if (table.optimizer != optimizer) continue;
+    for (size_t s = 0; s < table.slots.size(); ++s)
+      named[table.slot_names[s] + "/" + table.variable->name()] = table.slots[s];
+  }
+  return named;
+}
+
+std::vector<Tensor> RowTables::pieces() const {
+  std::vector<Tensor> pieces;
+  for (const Table& table : tables_) {
+    pieces.push_back(table.variable->value().detach().view({-1}));
+    for (const Tensor& slot : table.slots) pieces.push_back(slot.view({-1}));
+  }
+  return pieces;
+}
+
+}  // namespace muster::inline v0_1::distribute

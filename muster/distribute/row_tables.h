@@ -1,0 +1,71 @@
+// The row-sparse variables a train_op updates: tables of which a step uses few rows. Their
+// gradients are pairs of row numbers and values, travel as these, and change these rows alone.
+// Thread safety: belongs to the training thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/collectives/communicator.h"
+#include "muster/optim/optimizer.h"
+#include "muster/tensor/variable.h"
+
+namespace muster::inline v0_1::distribute {
+
+// The gradient of some rows of a table.
+struct RowGradient {
+  Tensor ids;     // int64 [n], sorted, each once
+  Tensor values;  // [n, the row's shape]
+};
+
+// One of several, added in their order: so the bits do not depend on where they were computed.
+RowGradient sum_rows(const std::vector<RowGradient>& parts);
+
+// The sum over the replicas of `communicator`, in rank order, the same bits on each; the k-th
+// entries belong to the same table everywhere. Two gathers for each table that anyone used, and one
+// for how many rows there are.
+std::vector<RowGradient> exchange_rows(Communicator& communicator,
+                                       const std::vector<RowGradient>& mine);
+
+class RowTables {
+ public:
+  // `slots` are those of the optimizer with index `optimizer`; each gets a tensor of the table's
+  // shape. Throws InvalidArgument for a table without rows or of one axis.
+  void add(Variable& variable, int optimizer, const std::vector<optim::SlotSpec>& slots);
+
+  size_t size() const { return tables_.size(); }
+  // By index, in the order they were added.
+  const Variable& variable(int table) const {
+    return *tables_[static_cast<size_t>(table)].variable;
+  }
+  int optimizer(size_t table) const { return tables_[table].optimizer; }
+
+  // After a backward: adds the gradients of the rows that were used to those collected before.
+  // Throws InvalidArgument when a table was used as a whole.
+  void collect();
+  // What was collected, by table, and begins anew. A table nobody used has no rows.
+  std::vector<RowGradient> take();
+
+  // One update of the rows of a gradient: w -= ... gradient * scale. The other rows stay as they
+  // are, slots included.
+  void update(size_t table, const optim::UpdateRule& rule, const RowGradient& gradient,
+              double scale, int64_t iterations);
+
+  // Slots by "<slot>/<variable>" of the optimizer with that index; views.
+  std::map<std::string, Tensor> slots(int optimizer) const;
+  // Tables and slots, each as one piece.
+  std::vector<Tensor> pieces() const;
+
+ private:
+  struct Table {
+    Variable* variable = nullptr;
+    int optimizer = 0;
+    std::vector<std::string> slot_names;
+    std::vector<Tensor> slots;
+    std::vector<RowGradient> collected;
+  };
+  std::vector<Table> tables_;
+};
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,55 @@
+#include "muster/layers/embedding.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/layers/internal/checks.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+class EmbeddingBody final : public LayerBody {
+ public:
+  EmbeddingBody(int64_t input_dim, int64_t output_dim, EmbeddingOptions options)
+      : LayerBody("embedding", options.name),
+        input_dim_(input_dim),
+        output_dim_(output_dim),
+        options_(std::move(options)) {}
+
+  Tensor call(const Tensor& input, CallContext& context) const override {
+    if ((input.scalar_type() != kInt64 && input.scalar_type() != kInt32) || input.dim() < 1) {
+      internal::refuse_input(context, identity(), "int64 or int32 ids [batch, ...]", input,
+                             "convert ids in the input function; text needs a vocabulary first");
+    }
+    const auto table = [this] {
+      return VariableSpec{.name = "embeddings",
+                          .shape = {input_dim_, output_dim_},
+                          .dtype = options_.dtype,
+                          .initializer = options_.embeddings_initializer,
+                          .row_sparse = options_.row_sparse};
+    };
+    return context.rows(identity(), 0, table, input);
+  }
+
+ private:
+  int64_t input_dim_;
+  int64_t output_dim_;
+  EmbeddingOptions options_;
+};
+
+}  // namespace
+
+Layer Embedding(int64_t input_dim, int64_t output_dim, EmbeddingOptions options) {
+  internal::check_positive("Embedding", "input_dim", input_dim);
+  internal::check_positive("Embedding", "output_dim", output_dim);
+  if (options.dtype != kFloat32 && options.dtype != kFloat64) {
+    throw invalid_argument(fmt::format("Embedding: dtype is {}", dtype_name(options.dtype)),
+                           "keep the table in float32 or float64, and convert what it gives");
+  }
+  return Layer(std::make_shared<EmbeddingBody>(input_dim, output_dim, std::move(options)));
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,127 @@
+#include "muster/layers/normalization.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/layers/internal/checks.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+// Of the rows of a step.
+struct Moments {
+  double count = 0;
+  Tensor mean;      // [channels]
+  Tensor variance;  // [channels]
+};
+
+// Of the rows here.
+Moments moments_of(const Tensor& rows) {
+  const auto count = static_cast<double>(rows.size(0));
+  // No rows: zeros, and a graph like that of the other replicas.
+  const double divisor = std::max(count, 1.0);
+  const Tensor mean = rows.sum(0) / divisor;
+  return {count, mean, (rows - mean).square().sum(0) / divisor};
+}
+
+// Of the rows of all replicas, joined exactly: no difference of large numbers.
+Moments moments_over_replicas(const Moments& mine, const CallContext& context) {
+  const int64_t channels = mine.mean.size(0);
+  const Tensor numbers =
+      torch::cat({torch::full({1}, mine.count, mine.mean.options().requires_grad(false)), mine.mean,
+                  mine.variance});
+  // Each replica's numbers in a row of their own: their sum over replicas is all of them.
+  std::vector<Tensor> rows(static_cast<size_t>(context.num_replicas()),
+                           torch::zeros_like(numbers.detach()));
+  rows[static_cast<size_t>(context.replica())] = numbers;
+  const Tensor all = context.sum_over_replicas(torch::stack(rows));
+  const Tensor counts = all.slice(1, 0, 1).detach();
+  const Tensor means = all.slice(1, 1, 1 + channels), variances = all.slice(1, 1 + channels);
+  Moments joint{.count = counts.sum().item<double>()};
+  const Tensor shares = counts / std::max(joint.count, 1.0);
+  joint.mean = (means * shares).sum(0);
+  joint.variance = ((variances + (means - joint.mean).square()) * shares).sum(0);
+  return joint;
+}
+
+class BatchNormalizationBody final : public LayerBody {
+ public:
+  explicit BatchNormalizationBody(BatchNormalizationOptions options)
+      : LayerBody("batch_normalization", options.name), options_(std::move(options)) {}
+
+  Tensor call(const Tensor& input, CallContext& context) const override {
+    internal::check_dtype(context, identity(), input);
+    if (input.dim() < 2) {
+      internal::refuse_input(context, identity(), "[batch, ..., channels]", input);
+    }
+    const auto variable = [&](int slot, const char* name, const Initializer& initializer,
+                              bool trains) -> const Tensor& {
+      return context.variable(identity(), slot, [&] {
+        VariableSpec spec{.name = name,
+                          .shape = {input.size(-1)},
+                          .dtype = input.scalar_type(),
+                          .initializer = initializer,
+                          .trainable = trains};
+        if (trains) return spec;
+        spec.synchronization = VariableSynchronization::kOnRead;
+        spec.aggregation = VariableAggregation::kMean;
+        // What is computed over all replicas holds for one without rows too.
+        spec.written_without_rows = options_.synchronized;
+        return spec;
+      });
+    };
+    Tensor gamma, beta;
+    if (options_.scale) gamma = variable(0, "gamma", options_.gamma_initializer, true);
+    if (options_.center) beta = variable(1, "beta", options_.beta_initializer, true);
+    const Tensor& moving_mean = variable(2, "moving_mean", options_.moving_mean_initializer, false);
+    const Tensor& moving_variance =
+        variable(3, "moving_variance", options_.moving_variance_initializer, false);
+    internal::check_same_dtype(context, identity(), input, moving_mean);
+    if (input.size(-1) != moving_mean.size(0)) {
+      internal::refuse_input(context, identity(), fmt::format("[..., {}]", moving_mean.size(0)),
+                             input, "a layer is called with as many channels as at its first call");
+    }
+    Moments used{.mean = moving_mean, .variance = moving_variance};
+    if (context.training()) {
+      used = moments_of(input.reshape({-1, input.size(-1)}));
+      if (options_.synchronized && context.num_replicas() > 1)
+        used = moments_over_replicas(used, context);
+      if (used.count > 0) {
+        move(moving_mean, used.mean);
+        move(moving_variance, used.variance);
+      }
+    }
+    Tensor factor = (used.variance + options_.epsilon).rsqrt();
+    if (gamma.defined()) factor = factor * gamma;
+    const Tensor output = (input - used.mean) * factor;
+    return beta.defined() ? output + beta : output;
+  }
+
+ private:
+  void move(const Tensor& moving, const Tensor& value) const {
+    torch::NoGradGuard no_grad;
+    Tensor(moving).mul_(options_.momentum).add_(value, 1 - options_.momentum);
+  }
+
+  BatchNormalizationOptions options_;
+};
+
+}  // namespace
+
+Layer BatchNormalization(BatchNormalizationOptions options) {
+  if (!(options.momentum >= 0 && options.momentum <= 1)) {
+    throw invalid_argument(fmt::format("BatchNormalization: momentum is {}", options.momentum),
+                           "momentum must be between 0 and 1");
+  }
+  if (!std::isfinite(options.epsilon) || options.epsilon <= 0) {
+    throw invalid_argument(fmt::format("BatchNormalization: epsilon is {}", options.epsilon),
+                           "epsilon must be finite and above 0");
+  }
+  return Layer(std::make_shared<BatchNormalizationBody>(std::move(options)));
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,55 @@
+#include "muster/tensor/variable.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+// "[3, 1]": where element `index` of a flat tensor stands.
+std::string place_of(int64_t index, at::IntArrayRef sizes) {
+  std::vector<int64_t> place(sizes.size());
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    place[axis] = index % sizes[axis];
+    index /= sizes[axis];
+  }
+  return describe(place);
+}
+
+}  // namespace
+
+std::string VariableSpec::describe() const {
+  return name + " " + dtype_name(dtype) + muster::describe(shape) +
+         (row_sparse ? " row-sparse" : "");
+}
+
+Tensor Variable::rows(const Tensor& ids) {
+  if (ids.scalar_type() != kInt64 && ids.scalar_type() != kInt32) {
+    throw invalid_argument(
+        fmt::format("rows of {} were asked for by {}", spec_.describe(), muster::describe(ids)),
+        "numbers of rows are int64 or int32");
+  }
+  const Tensor flat = ids.reshape({-1}).to(kInt64).contiguous();
+  const int64_t* numbers = flat.data_ptr<int64_t>();
+  const int64_t size = value_.size(0);
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    if (numbers[i] >= 0 && numbers[i] < size) continue;
+    throw invalid_argument(
+        fmt::format("the id {} at {} of {} is outside of the table {}: it has {} rows", numbers[i],
+                    place_of(i, ids.sizes()), muster::describe(ids), spec_.describe(), size),
+        fmt::format("ids go from 0 to {}; make the table larger, or mend the data", size - 1));
+  }
+  std::vector<int64_t> shape = ids.sizes().vec();
+  shape.insert(shape.end(), spec_.shape.begin() + 1, spec_.shape.end());
+  if (!spec_.row_sparse || !value_.requires_grad() || !torch::GradMode::is_enabled())
+    return value_.index_select(0, flat).view(shape);
+  const auto [unique, inverse, counts] =
+      at::_unique2(flat, /*sorted=*/true, /*return_inverse=*/true);
+  Tensor leaf = value_.detach().index_select(0, unique).set_requires_grad(true);
+  row_uses_.push_back({unique, leaf});
+  return leaf.index_select(0, inverse).view(shape);
+}
+
+}  // namespace muster::inline v0_1
