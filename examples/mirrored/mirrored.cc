@@ -40,18 +40,19 @@ Dataset rows(int64_t count, uint64_t seed) {
 }
 
 int main(int argc, char** argv) {
-  int64_t replicas = 2;
+  std::string strategy = "mirrored:2";
   return run_main(
       argc, argv,
       [&](const Flags& flags) {
         const Dataset train = rows(1000, 1), test = rows(1000, 2);
-        Estimator classifier(
-            model_fn,
-            {.model_dir = flags.model_dir,
-             .random_seed = flags.seed,
-             .log_step_count_steps = 20,
-             .train_distribute = distribute::mirrored({.replicas = static_cast<int>(replicas)})},
-            {{"learning_rate", flags.learning_rate}});
+        const auto replicas = distribute::strategy_by_name(strategy);
+        Estimator classifier(model_fn,
+                             {.model_dir = flags.model_dir,
+                              .random_seed = flags.seed,
+                              .log_step_count_steps = 20,
+                              .train_distribute = replicas,
+                              .eval_distribute = replicas},
+                             {{"learning_rate", flags.learning_rate}});
         // Batches of all replicas together; batch() would say how many examples each gets.
         const InputFn train_input = [&] {
           return train.shuffle(100).repeat().global_batch(flags.batch_size);
@@ -64,9 +65,9 @@ int main(int argc, char** argv) {
       {.description = "Trains a small classifier on several replicas of one process.",
        .examples = "Examples:\n"
                    "  mirrored --model_dir=mirrored\n"
-                   "  mirrored --model_dir=one --replicas=1\n",
+                   "  mirrored --model_dir=one --strategy=one_device\n"
+                   "  muster run --workers=2 -- mirrored --model_dir=two --strategy=multi_worker\n",
        .defaults = {.model_dir = "mirrored", .batch_size = 64, .learning_rate = 0.01},
        .uses = {"model_dir", "max_steps", "batch_size", "learning_rate", "seed"},
-       .flags = {
-           {"replicas", &replicas, "Replicas in this process", {.more_than = 0, .at_most = 64}}}});
+       .flags = {{"strategy", &strategy, "one_device, mirrored:N or multi_worker"}}});
 }

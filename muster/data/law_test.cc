@@ -361,5 +361,25 @@ TEST_F(Laws, ARunContinuesOnAnotherNumberOfReplicasAndBatchSize) {
   }
 }
 
+TEST(Sharding, AShardReadsNothingOfOthersAlsoBehindPrefetch) {
+  for (int64_t index : {0, 1, 2}) {
+    std::vector<int64_t> mapped, expected;
+    const Dataset dataset = Dataset::range(40)
+                                .batch(4)
+                                .map([&](const Element& batch) {
+                                  mapped.push_back(values_of(batch)[0] / 4);
+                                  return batch;
+                                })
+                                .prefetch()
+                                .shard(3, index);
+    std::vector<int64_t> given;
+    const auto iterator = dataset.iterator();
+    for (Element batch; iterator->next(&batch);) given.push_back(values_of(batch)[0] / 4);
+    for (int64_t b = index; b < 10; b += 3) expected.push_back(b);
+    EXPECT_EQ(given, expected);
+    EXPECT_EQ(mapped, expected);
+  }
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

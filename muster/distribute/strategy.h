@@ -76,7 +76,7 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
 
   // The sum or mean over all replicas. With an `axis`, over that axis of the values as well: a mean
   // then counts every element once, also when replicas bring different numbers of them. Throws
-  // InvalidArgument for a mean of whole numbers and for values of different sizes or dtypes.
+  // InvalidArgument for a mean of whole numbers and for values of different shapes or dtypes.
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value,
                 std::optional<int64_t> axis = {}) const;
   // What the metrics of all replicas have seen together.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "muster/base/error_of.h"
@@ -109,6 +110,35 @@ TEST(CustomLoopTest, WorkersThatReadTheirOwnEndTogether) {
     EXPECT_THAT(rows,
                 rank == 0 ? ::testing::ElementsAre(5, 5, 0) : ::testing::ElementsAre(5, 5, 5));
   });
+}
+
+// Found at once, and not by pairing it with whatever comes next.
+TEST(CustomLoopTest, AWorkerThatLeavesOutACollectiveIsToldSo) {
+  const auto strategy = distribute::multi_worker_mirrored();
+  const Layer model = linear();
+  for (bool trains : {false, true}) {
+    const LocalCluster cluster(2, /*chief=*/false);
+    std::atomic<int> told{0};
+    run_ranks(2, [&](int rank) {
+      const auto scope = strategy->scope({.environment = cluster.environment(rank)});
+      const Error error = error_of([&] {
+        const auto values = strategy->run([&] {
+          const Tensor loss = model(torch::ones({1, 3})).sum();
+          const Tensor one = torch::ones({});
+          if (rank == 1) {
+            (void)distribute::ReplicaContext::current().all_reduce(distribute::ReduceOp::kSum, one);
+          }
+          if (trains) optim::sgd().minimize(loss);
+          return one;
+        });
+        strategy->reduce(distribute::ReduceOp::kSum, values);
+      });
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+      EXPECT_THAT(error.message(), HasSubstr("and another replica is elsewhere"));
+      ++told;
+    });
+    EXPECT_EQ(told, 2);
+  }
 }
 
 TEST(CustomLoopTest, AnExceptionThatLeavesTheScopeIsToldToTheOthers) {
