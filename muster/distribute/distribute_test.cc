@@ -300,10 +300,11 @@ TEST(ReducerTest, ALossMayOutliveIt) {
 
 // --- several workers -----------------------------------------------------------------------------
 
-void on_workers(int workers, const std::function<void(Session&, int rank)>& body) {
+void on_workers(int workers, const std::function<void(Session&, int rank)>& body,
+                const CommunicationOptions& options = {.bytes_per_pack = 64}) {
   nlohmann::json addresses = nlohmann::json::array();
   for (int port : free_ports(workers)) addresses.push_back(fmt::format("127.0.0.1:{}", port));
-  const StrategyPtr strategy = multi_worker_mirrored({.bytes_per_pack = 64});
+  const StrategyPtr strategy = multi_worker_mirrored(options);
   run_ranks(workers, [&](int rank) {
     const nlohmann::json config{{"cluster", {{"worker", addresses}}},
                                 {"task", {{"type", "worker"}, {"index", rank}}}};
@@ -433,6 +434,43 @@ TEST(MultiWorkerSessionTest, AFailureIsToldToThoseWhoWaitInACollective) {
     ++told;
   });
   EXPECT_EQ(told, 2);
+}
+
+// A collective that is given up names its bucket, who did not come, and where that is.
+TEST(MultiWorkerSessionTest, ATimeoutNamesBucketAndCulprit) {
+  std::atomic<bool> over{false};
+  on_workers(2,
+             [&](Session& session, int rank) {
+               const auto sgd = optim::sgd();
+               const auto left = [&] { return variable(session, spec_of("left/w", {300})); };
+               const auto right = [&] { return variable(session, spec_of("right/w", {300})); };
+               left(), right();
+               session.finish_build(sgd.minimize(no_loss()));
+               session.share_state("");
+               const auto step = [&] {
+                 const Tensor loss = (left() * right()).sum();
+                 const auto op = sgd.minimize(loss);
+                 session.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
+               };
+               step();
+               session.report(Phase::kTraining, 7);
+               if (rank == 1) {
+                 while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                 return;
+               }
+               const Error error = error_of(step);
+               EXPECT_EQ(error.kind(), ErrorKind::kTimeout) << error.what();
+               EXPECT_THAT(error.message(), HasSubstr("did not take part within 300 ms"));
+               EXPECT_THAT(error.message(), HasSubstr("in the reduction of bucket 1 of "));
+               EXPECT_THAT(error.message(), HasSubstr("(gradient of "));
+               EXPECT_THAT(error.message(), HasSubstr("still missing: worker 1 at 127.0.0.1:"));
+               EXPECT_THAT(error.message(), HasSubstr("at step 7 (training)"));
+               over = true;
+             },
+             {.bytes_per_pack = 64,
+              .timeout_seconds = 0.3,
+              .heartbeat_seconds = 0.1,
+              .heartbeat_timeout_seconds = 5});
 }
 
 TEST(MultiWorkerSessionTest, TextsAreGatheredRoundByRound) {

@@ -61,7 +61,8 @@ class Mirrored : public Strategy {
           ReplicaPlace{.local = replica, .locals = options_.replicas},
           fmt::format("Mirrored: replica {} of {} in this process", replica, options_.replicas),
           group, nullptr, std::move(communicators[static_cast<size_t>(replica)]), start.seed,
-          WireOptions{.bytes_per_pack = options_.bytes_per_pack, .wire_dtype = options_.wire_dtype}));
+          WireOptions{.bytes_per_pack = options_.bytes_per_pack,
+                      .wire_dtype = options_.wire_dtype}));
     }
     return sessions;
   }

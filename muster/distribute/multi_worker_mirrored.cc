@@ -169,6 +169,7 @@ class Cluster : public ProcessGroup {
         error.kind() != ErrorKind::kTimeout) {
       return error;
     }
+    if (error.kind() == ErrorKind::kTimeout) return with_who_is_missing(error);
     // A connection breaks at once when a peer dies; who died and why is known when the coordinator
     // has noticed.
     await_failure(enough);
@@ -177,8 +178,25 @@ class Cluster : public ProcessGroup {
   }
 
  private:
+  // Whoever gives up a collective comes to a barrier; the coordinator knows where the others are.
+  Error with_who_is_missing(const Error& timeout) const {
+    constexpr double kSeconds = 3;
+    if (const auto failure = client_->first_failure()) return control::to_error(*failure);
+    const std::unique_lock lock(asking_, std::try_to_lock);
+    if (!lock) return timeout;  // another replica of this process asks
+    try {
+      client_->barrier("after a time-out", kSeconds);
+      return timeout;
+    } catch (const Error& missing) {
+      if (const auto failure = client_->first_failure()) return control::to_error(*failure);
+      return Error(timeout.kind(), fmt::format("{}; {}", timeout.message(), missing.message()),
+                   timeout.hint());
+    }
+  }
+
   const cluster::ResolvedCluster cluster_;
   const CommunicationOptions options_;
+  mutable std::mutex asking_;
   std::unique_ptr<control::CoordinatorServer> server_;
   std::unique_ptr<control::CoordinatorClient> client_;
   std::unique_ptr<CoordinatorStore> store_;

@@ -132,11 +132,11 @@ void Reducer::launch(std::span<const int> buckets) {
     const int64_t rounded =
         !wire.defined() ? end : std::max(begin, bucket.dtype == 0 ? front_ : int64_t{0});
     if (begin < rounded)
-      works_.push_back(communicator_.all_reduce(memory.slice(0, begin, rounded)));
+      works_.push_back({communicator_.all_reduce(memory.slice(0, begin, rounded)), b});
     if (rounded == end) continue;
     const Tensor narrow = wire.slice(0, rounded, end);
     Tensor(narrow).copy_(memory.slice(0, rounded, end));
-    works_.push_back(communicator_.all_reduce(narrow));
+    works_.push_back({communicator_.all_reduce(narrow), b});
   }
 }
 
@@ -155,8 +155,7 @@ void Reducer::finish(const std::vector<double>& head) {
   }
   if (!order_is_shared_) adopt_observed_order();
   launch(progress_->rest());
-  for (const Work& work : works_) work.wait();
-  works_.clear();
+  await_all();
   for (size_t b = 0; b < wire_.size(); ++b) {
     if (wire_[b].defined()) gradients_[b].copy_(wire_[b].slice(0, b == 0 ? front_ : 0));
   }
@@ -165,6 +164,33 @@ void Reducer::finish(const std::vector<double>& head) {
     for (size_t i = 0; i < head_.size(); ++i) head_[i] = static_cast<double>(numbers[i]);
     for (size_t p = 0; p < used_.size(); ++p) used_[p] = numbers[head_.size() + p] > 0;
   });
+}
+
+void Reducer::await_all() {
+  for (const auto& [work, bucket] : works_) {
+    try {
+      work.wait();
+    } catch (const Error& error) {
+      throw Error(
+          error.kind(),
+          fmt::format("{}, in the reduction of {}", error.message(), describe_bucket(bucket)),
+          error.hint());
+    }
+  }
+  works_.clear();
+}
+
+std::string Reducer::describe_bucket(int bucket) const {
+  const auto& all = parameters_.parameters();
+  std::vector<std::string> names;
+  for (const int64_t p : buckets_[static_cast<size_t>(bucket)].parameters) {
+    if (p < static_cast<int64_t>(all.size()))
+      names.push_back(all[static_cast<size_t>(p)].variable->name());
+  }
+  const std::string number = fmt::format("bucket {} of {}", bucket + 1, buckets_.size());
+  if (names.empty()) return number + " (the numbers of the step)";
+  if (names.size() == 1) return fmt::format("{} (gradient of {})", number, names[0]);
+  return fmt::format("{} (gradients of {} to {})", number, names.front(), names.back());
 }
 
 void Reducer::adopt_observed_order() {

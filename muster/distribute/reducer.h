@@ -59,6 +59,9 @@ class Reducer {
   struct Hook;
   void on_gradient(size_t parameter);
   void launch(std::span<const int> buckets);
+  // Throws what a reduction throws, and says which gradients it was about.
+  void await_all();
+  std::string describe_bucket(int bucket) const;
   void adopt_observed_order();
 
   Communicator& communicator_;
@@ -77,7 +80,11 @@ class Reducer {
   std::vector<int64_t>
       observed_;             // parameters in the order their gradients came, in the first step
   std::vector<bool> ready_;  // has a gradient in this step, on this replica
-  std::vector<Work> works_;
+  struct Launched {
+    Work work;
+    int bucket;
+  };
+  std::vector<Launched> works_;
   std::vector<double> head_;
   std::vector<bool> used_;
   // Kept: a hook lives as long as its accumulator.

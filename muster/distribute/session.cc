@@ -3,8 +3,8 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
 
-#include <unordered_set>
 #include <chrono>
+#include <unordered_set>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"

@@ -88,6 +88,7 @@ struct MissingNote {
   std::string task;
   std::string address;
   double seconds = 0;
+  std::string where;
 };
 
 // How a call was answered.

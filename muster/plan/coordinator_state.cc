@@ -35,9 +35,13 @@ std::string readable_task(std::string_view task) {
   return fmt::format("{} {}", type, index);
 }
 
+std::string place_of(Phase phase, int64_t step) {
+  return step >= 0 ? fmt::format("at step {} ({})", step, to_string(phase))
+                   : fmt::format("while {}", to_string(phase));
+}
+
 std::string Failure::describe() const {
-  const std::string where = step >= 0 ? fmt::format("at step {} ({})", step, to_string(phase))
-                                      : fmt::format("while {}", to_string(phase));
+  const std::string where = place_of(phase, step);
   if (kind == ErrorKind::kPeerLost)
     return fmt::format("{} was lost, last heard of {}: {}", readable_task(task), where, reason);
   if (kind == ErrorKind::kCancelled)
@@ -49,6 +53,7 @@ std::string Failure::describe() const {
 std::string MissingTask::describe() const {
   std::string name = readable_task(task);
   if (!address.empty()) name += " at " + address;
+  if (!where.empty()) name += ", " + where;
   return fmt::format("{} ({:.0f} s)", name, seconds);
 }
 
@@ -218,7 +223,7 @@ std::vector<MissingTask> CoordinatorState::missing(double now) const {
   if (running_ && !failure_ && joiners_.empty()) return result;
   for (const RosterEntry& entry : options_.roster) {
     if (!joiners_.contains(entry.task)) {
-      result.push_back({entry.task, entry.address, now - missing_since_.at(entry.task)});
+      result.push_back({entry.task, entry.address, now - missing_since_.at(entry.task), ""});
     }
   }
   return result;
@@ -397,7 +402,8 @@ Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name,
       ended = task;
     } else {
       ++can_come;
-      verdict.missing.push_back({task, options_.roster[peer.rank].address, now - barrier.opened});
+      verdict.missing.push_back({task, options_.roster[peer.rank].address, now - barrier.opened,
+                                 place_of(peer.phase, peer.step)});
     }
     for (const auto& [key, other] : barriers_) {
       if (!other.complete && other.arrived.contains(task)) elsewhere[task] = key.first;

@@ -35,6 +35,9 @@ enum class Phase {
 // "joining", "building", "training", ...
 std::string_view to_string(Phase phase);
 
+// "at step 12 (training)", "while joining" before the first step (-1).
+std::string place_of(Phase phase, int64_t step);
+
 // "worker:1" -> "worker 1", "chief:0" -> "chief": as messages name a task.
 std::string readable_task(std::string_view task);
 
@@ -78,7 +81,8 @@ struct MissingTask {
   std::string task;
   std::string address;
   double seconds = 0;  // waited for so long
-  // "worker 1 at 127.0.0.1:2223 (10 s)"
+  std::string where;   // "at step 12 (training)", when it has joined
+  // "worker 1 at 127.0.0.1:2223 (10 s)", "worker 1 at 127.0.0.1:2223, at step 12 (training) (10 s)"
   std::string describe() const;
 };
 

@@ -60,7 +60,7 @@ net::Reply to_reply(const plan::Verdict& verdict) {
     reply.hint = verdict.refusal->hint();
   }
   for (const plan::MissingTask& task : verdict.missing) {
-    reply.missing.push_back({task.task, task.address, task.seconds});
+    reply.missing.push_back({task.task, task.address, task.seconds, task.where});
   }
   return reply;
 }
@@ -91,7 +91,7 @@ plan::Verdict from_reply(const net::Reply& reply) {
     verdict.refusal = Error(kind_from(reply.kind), reply.message, reply.hint);
   }
   for (const net::MissingNote& note : reply.missing)
-    verdict.missing.push_back({note.task, note.address, note.seconds});
+    verdict.missing.push_back({note.task, note.address, note.seconds, note.where});
   return verdict;
 }
 

@@ -41,7 +41,8 @@ class ProcessGroup {
   // Returns when that is known, when `enough` says so, or when a lost process would have been
   // noticed.
   virtual void await_failure(const std::function<bool()>& enough) const = 0;
-  // `error`, or what caused it when that happened to another process; waits as await_failure().
+  // `error`, or what caused it when that happened to another process; waits as await_failure(). A
+  // Timeout learns which processes are missing, and where they are.
   virtual Error explain(const Error& error, const std::function<bool()>& enough) const = 0;
 };
 

@@ -33,7 +33,8 @@ class ReplicaSession : public SyncSession {
   // `processes` is nullptr when there are no others. `title` begins describe().
   ReplicaSession(const ReplicaPlace& place, std::string title, std::shared_ptr<LocalGroup> group,
                  std::shared_ptr<ProcessGroup> processes,
-                 std::unique_ptr<Communicator> communicator, uint64_t seed, const WireOptions& wire);
+                 std::unique_ptr<Communicator> communicator, uint64_t seed,
+                 const WireOptions& wire);
   ~ReplicaSession() override;
 
   int num_replicas_in_sync() const override { return place_.replicas(); }

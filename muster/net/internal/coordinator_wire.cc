@@ -144,6 +144,7 @@ wire::Reply to_wire(const Reply& from) {
     missing.set_task(note.task);
     missing.set_address(note.address);
     missing.set_seconds(note.seconds);
+    missing.set_where(note.where);
   }
   to.mutable_values()->Assign(from.values.begin(), from.values.end());
   to.set_number(from.number);
@@ -169,7 +170,7 @@ Reply from_wire(const wire::Reply& from) {
                   .phase = failure.phase()};
   }
   for (const wire::Missing& missing : from.missing()) {
-    to.missing.push_back({missing.task(), missing.address(), missing.seconds()});
+    to.missing.push_back({missing.task(), missing.address(), missing.seconds(), missing.where()});
   }
   return to;
 }
