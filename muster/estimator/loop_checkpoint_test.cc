@@ -82,19 +82,22 @@ TEST(LoopCheckpointTest, ARunInPartsIsTheRunInOne) {
 }
 
 TEST(LoopCheckpointTest, WorkersContinueToo) {
-  TempDirectory directory;
-  const auto strategy = distribute::multi_worker_mirrored();
-  const auto on_workers = [&](const std::string& model_dir, int64_t end) {
-    const LocalCluster cluster(2);
-    run_ranks(2, [&](int rank) { train(strategy, model_dir, end, cluster.environment(rank), 2); });
-  };
-  on_workers(directory / "whole", 9);
-  on_workers(directory / "parts", 4);
-  on_workers(directory / "parts", 9);
-  EXPECT_TRUE(same_bits(latest(directory / "parts"), latest(directory / "whole")));
-  // Two replicas of one process write the same.
-  train(distribute::mirrored({.replicas = 2}), directory / "mirrored", 9, {}, 2);
-  EXPECT_TRUE(same_bits(latest(directory / "mirrored"), latest(directory / "whole")));
+  for (int locals : {1, 2}) {
+    TempDirectory directory;
+    const auto strategy = distribute::multi_worker_mirrored({.local_replicas = locals});
+    const auto on_workers = [&](const std::string& model_dir, int64_t end) {
+      const LocalCluster cluster(2);
+      run_ranks(2,
+                [&](int rank) { train(strategy, model_dir, end, cluster.environment(rank), 2); });
+    };
+    on_workers(directory / "whole", 9);
+    on_workers(directory / "parts", 4);
+    on_workers(directory / "parts", 9);
+    EXPECT_TRUE(same_bits(latest(directory / "parts"), latest(directory / "whole")));
+    // As many replicas of one process write the same.
+    train(distribute::mirrored({.replicas = 2 * locals}), directory / "mirrored", 9, {}, 2);
+    EXPECT_TRUE(same_bits(latest(directory / "mirrored"), latest(directory / "whole")));
+  }
 }
 
 // --- loops and Estimators ---
