@@ -271,7 +271,5 @@ TEST(LoopTest, StrategiesHaveNames) {
   }
 }
 
-}
-
 }  // namespace
 }  // namespace muster::inline v0_1::distribute
