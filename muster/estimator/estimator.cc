@@ -25,7 +25,8 @@ struct Estimator::Impl {
   // Made when first needed.
   std::string model_dir;
   std::optional<cluster::ResolvedCluster> cluster;
-  std::unique_ptr<ModelRunners> eval_runners;
+  ModelRunners eval_runners{
+      [this] { return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params); }};
   std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
@@ -130,11 +131,6 @@ struct Estimator::Impl {
       throw invalid_argument(
           fmt::format("evaluate got steps = {}; it must be more than 0", *options.steps),
           "leave it unset to evaluate all of the data");
-    }
-    set_threads(0);
-    if (!eval_runners) {
-      eval_runners = std::make_unique<ModelRunners>(
-          [this] { return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params); });
     }
     std::string checkpoint;
     EvaluateLoop loop{.input_fn = input_fn,
@@ -297,15 +293,17 @@ EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& o
   const bool alone = !strategy->multi_worker();
   const cluster::ResolvedCluster cluster =
       alone ? cluster::ResolvedCluster() : impl_->resolve_worker("evaluate");
+  set_threads(0);
   return impl_->evaluate(input_fn, options, cluster.is_chief, [&](const EvaluateLoop& loop) {
-    return muster::evaluate(*impl_->eval_runners, *strategy, impl_->start_options(cluster), loop);
+    return muster::evaluate(impl_->eval_runners, *strategy, impl_->start_options(cluster), loop);
   });
 }
 
 EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& options,
                                distribute::Session& session) {
   return impl_->evaluate(input_fn, options, session.is_chief(), [&](const EvaluateLoop& loop) {
-    return muster::evaluate((*impl_->eval_runners)[0], session, loop);
+    ModelRunner& runner = impl_->eval_runners[static_cast<size_t>(session.local_replica())];
+    return muster::evaluate(runner, session, loop);
   });
 }
 

@@ -1,12 +1,33 @@
 #include "muster/estimator/train_and_evaluate.h"
 
 #include <functional>
+#include <mutex>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 
 namespace muster::inline v0_1 {
 namespace {
+
+// An input function that the replicas of this process call once for each evaluation, together.
+class SharedInput {
+ public:
+  explicit SharedInput(InputFn input_fn) : input_fn_(std::move(input_fn)) {}
+  // Of the evaluation of `step`. All replicas have ended one before any begins the next.
+  InputFn at(int64_t step) {
+    const std::lock_guard lock(mutex_);
+    if (!shared_ || step_ != step) shared_ = called_once(input_fn_);
+    step_ = step;
+    return shared_;
+  }
+
+ private:
+  const InputFn input_fn_;
+  std::mutex mutex_;
+  int64_t step_ = 0;
+  InputFn shared_;
+};
 
 void validate(const Estimator& estimator, const TrainSpec& train_spec, const EvalSpec& eval_spec) {
   if (!train_spec.input_fn) throw invalid_argument("TrainSpec.input_fn is empty");
@@ -38,16 +59,20 @@ std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSp
                                              const EvalSpec& eval_spec) {
   validate(estimator, train_spec, eval_spec);
   Clock& clock = estimator.config().clock != nullptr ? *estimator.config().clock : system_clock();
+  SharedInput input(eval_spec.input_fn);
+  // The chief's; replicas are threads.
   std::optional<EvalResult> result;
   std::optional<int64_t> evaluated_step;
   std::optional<TimePoint> evaluated_at;
 
   const auto evaluate = [&](int64_t step, distribute::Session& session, bool together) {
     session.report(distribute::Phase::kEvaluating, step);
-    evaluated_at = clock.now();
-    evaluated_step = step;
+    if (session.is_chief()) {
+      evaluated_at = clock.now();
+      evaluated_step = step;
+    }
     const EvaluateOptions options{.steps = eval_spec.steps, .name = eval_spec.name};
-    const EvalResult evaluated = together ? estimator.evaluate(eval_spec.input_fn, options, session)
+    const EvalResult evaluated = together ? estimator.evaluate(input.at(step), options, session)
                                           : estimator.evaluate(eval_spec.input_fn, options);
     if (session.is_chief()) result = evaluated;
   };

@@ -167,6 +167,7 @@ EvalResult evaluate(ModelRunner& runner, Session& session, const EvaluateLoop& l
 }
 
 ModelRunner& ModelRunners::operator[](size_t local_replica) {
+  const std::lock_guard lock(mutex_);
   while (runners_.size() <= local_replica) runners_.push_back(make_());
   return *runners_[local_replica];
 }
@@ -176,7 +177,6 @@ EvalResult evaluate(ModelRunners& runners, const distribute::Strategy& strategy,
   const std::vector<std::unique_ptr<Session>> sessions = strategy.start_replicas(start);
   EvaluateLoop shared = loop;
   shared.input_fn = called_once(loop.input_fn);
-  for (size_t replica = 0; replica < sessions.size(); ++replica) (void)runners[replica];
   EvalResult result;
   const auto work = [&](size_t replica, const std::function<void()>& failing) {
     Session& session = *sessions[replica];

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,11 +45,12 @@ class ModelRunners {
  public:
   explicit ModelRunners(std::function<std::unique_ptr<ModelRunner>()> make)
       : make_(std::move(make)) {}
-  // That of a replica of this process; made when it is first asked for.
+  // That of a replica of this process; made when it is first asked for. Any thread.
   ModelRunner& operator[](size_t local_replica);
 
  private:
   std::function<std::unique_ptr<ModelRunner>()> make_;
+  std::mutex mutex_;
   std::vector<std::unique_ptr<ModelRunner>> runners_;
 };
 
