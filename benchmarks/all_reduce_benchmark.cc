@@ -39,7 +39,9 @@ struct Entry {
 // All ranks of one contestant.
 class Group {
  public:
-  Group(const Entry& entry, const std::string& program, const std::string& stem, int size)
+  // All ranks but the first are in the network namespace `elsewhere`, when one is named.
+  Group(const Entry& entry, const std::string& program, const std::string& stem, int size,
+        const std::string& elsewhere = "")
       : entry_(entry), size_(size) {
     for (int rank = 0; rank < size; ++rank) {
       for (const char* direction : {"in", "out"}) {
@@ -57,8 +59,12 @@ class Group {
     } else {
       const int processes = entry.way == kOverThreads ? 1 : size;
       for (int rank = 0; rank < processes; ++rank) {
-        start(
-            {program, "--take_part", entry.way, stem, std::to_string(rank), std::to_string(size)});
+        std::vector<std::string> words = {program, "--take_part",        entry.way,
+                                          stem,    std::to_string(rank), std::to_string(size)};
+        if (rank > 0 && !elsewhere.empty()) {
+          words.insert(words.begin(), {"ip", "netns", "exec", elsewhere});
+        }
+        start(std::move(words));
       }
     }
     for (int rank = 0; rank < size; ++rank) answer(rank);
@@ -118,6 +124,54 @@ std::string readable_time(double seconds) {
   if (seconds < 100e-6) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
   return fmt::format("{:.1f} ms", seconds * 1e3);
+}
+
+// Bytes this machine has sent over an interface.
+int64_t bytes_sent(const std::string& interface) {
+  std::ifstream file("/sys/class/net/" + interface + "/statistics/tx_bytes");
+  int64_t bytes = 0;
+  if (!(file >> bytes)) throw Error(ErrorKind::kUnavailable, "no interface " + interface);
+  return bytes;
+}
+
+// Two ranks on two hosts: `interface` leads to the other one, a network namespace named `other`,
+// and lets `rate` bytes a second through each way. benchmarks/network.sh makes both.
+void run_over_network(const std::string& program, const std::string& interface, double rate,
+                      const std::string& json) {
+  fmt::print(
+      "\n| bytes | contestant | time | ring bound | of the bound | bytes sent by a rank, of those "
+      "of "
+      "the bound |\n|---|---|---:|---:|---:|---:|\n");
+  const Scratch directory;
+  const std::vector<Entry> entries = {{"Muster, TCP", kOverTcp}, {"Gloo", kGloo}};
+  std::vector<std::unique_ptr<Group>> groups;
+  for (size_t e = 0; e < entries.size(); ++e) {
+    groups.push_back(std::make_unique<Group>(
+        entries[e], program, fmt::format("{}/net-{}-{}", directory.path, getpid(), e), 2, "other"));
+  }
+  for (const int64_t bytes : {100'000, 1'000'000, 10'000'000, 100'000'000}) {
+    const Command command{bytes, std::clamp<int64_t>(40'000'000 / bytes, 1, 40)};
+    for (size_t e = 0; e < entries.size(); ++e) {
+      std::vector<double> times;
+      const int64_t before = bytes_sent(interface);
+      for (int sample = 0; sample < 3; ++sample) times.push_back(groups[e]->take(command));
+      // Three more rounds before each sample do not count in time.
+      const double rounds = 3.0 * static_cast<double>(command.rounds + 3);
+      const double sent = static_cast<double>(bytes_sent(interface) - before) / rounds;
+      // A rank sends 2 (p - 1) / p of the buffer: all of it, for two.
+      const double bound = static_cast<double>(bytes) / rate;
+      const double median = estimate(times).median;
+      fmt::print("| {} | {} | {} | {} | {:.0f} % | {:.3f} |\n", readable_bytes(bytes),
+                 entries[e].name, readable_time(median), readable_time(bound), 100 * bound / median,
+                 sent / static_cast<double>(bytes));
+      std::fflush(stdout);
+      if (json.empty()) continue;
+      const nlohmann::json line = {
+          {"benchmark", "network"}, {"bytes", bytes}, {"contestant", entries[e].name},
+          {"seconds", median},      {"bound", bound}, {"sent", sent}};
+      std::ofstream(json, std::ios::app) << line.dump() << '\n';
+    }
+  }
 }
 
 void run(const std::string& program, int size, bool quick, const std::string& json) {
@@ -190,8 +244,11 @@ int main(int argc, char** argv) {
       return 0;
     }
     bool quick = false;
-    std::string json;
+    std::string json, interface;
+    double rate = 0;
     for (const std::string& word : words) {
+      if (word.starts_with("--interface=")) interface = word.substr(12);
+      if (word.starts_with("--rate=")) rate = std::stod(word.substr(7));
       if (word == "--quick") quick = true;
       if (word.starts_with("--json=")) json = word.substr(7);
     }
@@ -200,6 +257,10 @@ int main(int argc, char** argv) {
           "Open MPI is not here (Debian: openmpi-bin libopenmpi-dev): its column is left out.\n");
     }
     const std::string program = std::filesystem::canonical("/proc/self/exe");
+    if (!interface.empty()) {
+      muster::bench::run_over_network(program, interface, rate, json);
+      return 0;
+    }
     for (const int size : {2, 4}) muster::bench::run(program, size, quick, json);
     return 0;
   } catch (const std::exception& error) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -110,6 +111,15 @@ void be_the_limit(const std::string& stem, int rank, int size) {
   });
 }
 
+// Of each rank, in this order; else all are on loopback.
+std::string address_of(int rank) {
+  const char* addresses = std::getenv("BENCH_ADDRESSES");
+  std::istringstream words(addresses == nullptr ? "" : addresses);
+  std::string address = "127.0.0.1";
+  for (int r = 0; r <= rank && words; ++r) words >> address;
+  return address;
+}
+
 void be_muster(const std::string& stem, int rank, Communicator& group, bool own_memory) {
   const at::Tensor buffer = own_memory ? group.allocate(kLargest).view(torch::kFloat32)
                                        : torch::zeros({kLargest / 4}, torch::kFloat32);
@@ -124,7 +134,7 @@ void be_muster(const std::string& stem, int rank, Communicator& group, bool own_
 void be_gloo(const std::string& stem, int rank, int size) {
   auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(60));
   options->threads = 1;
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address_of(rank)));
   auto store = c10::make_intrusive<c10d::FileStore>(stem + ".store", size);
   c10d::ProcessGroupGloo group(store, rank, size, options);
   const at::Tensor buffer = torch::zeros({kLargest / 4}, torch::kFloat32);
@@ -148,7 +158,8 @@ void take_part(const std::string& way, const std::string& stem, int rank, int si
         make_shared_memory_communicator({.rendezvous = &store, .rank = rank, .size = size});
     be_muster(stem, rank, *group, way == kOwnMemory);
   } else if (way == kOverTcp) {
-    const auto group = make_gloo_communicator({.rendezvous = &store, .rank = rank, .size = size});
+    const auto group = make_gloo_communicator(
+        {.rendezvous = &store, .rank = rank, .size = size, .address = address_of(rank)});
     be_muster(stem, rank, *group, true);
   } else if (way == kGloo) {
     be_gloo(stem, rank, size);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,12 @@
 namespace muster::inline v0_1 {
 
 std::optional<Transport> parse_transport(std::string_view name) {
-  if (name == "auto") return Transport::kAuto;
-  if (name == "gloo") return Transport::kGloo;
-  if (name == "shared_memory") return Transport::kSharedMemory;
+  std::string word(name);
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (word == "auto") return Transport::kAuto;
+  if (word == "gloo" || word == "ring") return Transport::kGloo;
+  if (word == "shared_memory") return Transport::kSharedMemory;
+  if (word == "nccl") return Transport::kNccl;
   return std::nullopt;
 }
 
@@ -53,6 +57,11 @@ bool form_a_hierarchy(const std::vector<int>& hosts) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options) {
+  if (options.transport == Transport::kNccl) {
+    throw invalid_argument(
+        "not supported: NCCL, which moves buffers between GPUs; this Muster computes on the CPU",
+        "let Muster choose the transport (auto), or use shared_memory or gloo");
+  }
   std::unique_ptr<Communicator> communicator;
   std::string why;
   if (options.transport == Transport::kAuto && options.size > 2 && options.rendezvous != nullptr) {

@@ -19,8 +19,10 @@ enum class Transport {
   kAuto,
   kGloo,          // TCP
   kSharedMemory,  // Unavailable when the ranks cannot share memory
+  kNccl,          // between GPUs: not supported yet, InvalidArgument
 };
-// "auto", "gloo", "shared_memory"; nothing for another word.
+// "auto", "gloo", "shared_memory", "nccl", in any case; tf.distribute's "ring", all ranks over TCP,
+// is "gloo". Nothing for another word.
 std::optional<Transport> parse_transport(std::string_view name);
 
 // Who meets whom, and how.

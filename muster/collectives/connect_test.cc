@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "muster/base/error_of.h"
 #include "muster/base/strings.h"
 #include "muster/collectives/communicator_suite.h"
 #include "tests/support/run_ranks.h"
@@ -68,6 +69,25 @@ TEST(MakeCommunicator, KnowsItsTransportsByName) {
   EXPECT_EQ(parse_transport("gloo"), Transport::kGloo);
   EXPECT_EQ(parse_transport("shared_memory"), Transport::kSharedMemory);
   EXPECT_EQ(parse_transport("carrier pigeon"), std::nullopt);
+}
+
+TEST(MakeCommunicator, NcclIsRefusedWithWhatToDo) {
+  MemoryStore store;
+  const Error error = error_of([&] {
+    make_communicator({.transport = Transport::kNccl, .rendezvous = &store, .rank = 0, .size = 2});
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("not supported: NCCL"));
+  EXPECT_THAT(error.hint(), HasSubstr("auto"));
+}
+
+TEST(MakeCommunicator, TransportsHaveTheNamesOfTheField) {
+  EXPECT_EQ(parse_transport("AUTO"), Transport::kAuto);
+  EXPECT_EQ(parse_transport("RING"), Transport::kGloo);
+  EXPECT_EQ(parse_transport("gloo"), Transport::kGloo);
+  EXPECT_EQ(parse_transport("shared_memory"), Transport::kSharedMemory);
+  EXPECT_EQ(parse_transport("NCCL"), Transport::kNccl);
+  EXPECT_FALSE(parse_transport("mpi"));
 }
 
 }  // namespace

@@ -461,8 +461,9 @@ TEST(MultiWorkerSessionTest, ATimeoutNamesBucketAndCulprit) {
                const Error error = error_of(step);
                EXPECT_EQ(error.kind(), ErrorKind::kTimeout) << error.what();
                EXPECT_THAT(error.message(), HasSubstr("did not take part within 300 ms"));
-               EXPECT_THAT(error.message(), HasSubstr("in the reduction of bucket 2 of 3 (gradient of left/w)"));
-                      EXPECT_THAT(error.message(), HasSubstr("still missing: worker 1 at 127.0.0.1:"));
+               EXPECT_THAT(error.message(),
+                           HasSubstr("in the reduction of bucket 2 of 3 (gradient of left/w)"));
+               EXPECT_THAT(error.message(), HasSubstr("still missing: worker 1 at 127.0.0.1:"));
                EXPECT_THAT(error.message(), HasSubstr("at step 7 (training)"));
                over = true;
              },

@@ -101,6 +101,13 @@ class OneDevice : public Strategy {
 
 }  // namespace
 
-StrategyPtr one_device() { return std::make_shared<OneDevice>(); }
+StrategyPtr one_device(const std::string& device) {
+  if (device != "cpu") {
+    throw invalid_argument(
+        fmt::format("not supported: the device \"{}\"; this Muster computes on the CPU", device),
+        "use \"cpu\"; several replicas are mirrored({.replicas = n})");
+  }
+  return std::make_shared<OneDevice>();
+}
 
 }  // namespace muster::inline v0_1::distribute

@@ -75,8 +75,10 @@ std::unique_ptr<Iterator> Session::deal(const Dataset& dataset, int replicas, in
 // trains those here, and the replicas would share them.
 void Session::check_depends_on_variables(const Tensor& loss) const {
   std::unordered_set<const at::TensorImpl*> own;
-  for (const auto& variable : table_.variables())
+  for (const auto& variable : table_.variables()) {
     own.insert(variable->value().unsafeGetTensorImpl());
+    for (const auto& use : variable->row_uses()) own.insert(use.rows.unsafeGetTensorImpl());
+  }
   std::unordered_set<torch::autograd::Node*> seen;
   std::vector<torch::autograd::Node*> open;
   const auto visit = [&](torch::autograd::Node* node) {

@@ -102,8 +102,9 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
 // How RunConfig holds a strategy.
 using StrategyPtr = std::shared_ptr<const Strategy>;
 
-// One replica in this process.
-StrategyPtr one_device();
+// One replica in this process, on `device`: "cpu" is the only one yet. Throws InvalidArgument for
+// another.
+StrategyPtr one_device(const std::string& device = "cpu");
 
 // Options of mirrored().
 struct MirroredOptions {

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# All-reduces between two hosts, each a network namespace of this machine, over a link of 1 Gbit/s (tc tbf) each
+# way. Usage: network.sh BIN_DIR [FIGURES]
+set -euo pipefail
+if [ "${3:-}" != inside ]; then
+  command -v ip >/dev/null && command -v tc >/dev/null && unshare --net --mount --pid --fork true 2>/dev/null ||
+    { echo "network namespaces or iproute2 are not there: left out"; exit 0; }
+  exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" "$1" "${2:-}" inside
+fi
+mount -t tmpfs none /run
+mount -t sysfs none /sys  # statistics of this namespace's interfaces
+ip netns add other
+ip link add here type veth peer name there netns other
+ip link set lo up
+ip addr add 10.7.7.1/24 dev here
+ip link set here up
+ip -n other link set lo up
+ip -n other addr add 10.7.7.2/24 dev there
+ip -n other link set there up
+# The link counts the bytes of frames: 1448 of data in 1514, and as much again for what TCP says about them.
+tc qdisc add dev here root tbf rate 1gbit burst 128kb latency 50ms
+tc -n other qdisc add dev there root tbf rate 1gbit burst 128kb latency 50ms
+export BENCH_ADDRESSES="10.7.7.1 10.7.7.2"
+"$1/all_reduce_benchmark" --interface=here --rate=125e6 ${2:+--json="$2"}
