@@ -199,6 +199,7 @@ class Meeting {
           "give all ranks the same options");
     }
     member->control = SharedMemory::map(std::move(parcel.file), parcel.bytes);
+    member->control.close_file();
   }
 
   milliseconds remaining() const {

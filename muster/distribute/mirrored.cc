@@ -3,6 +3,8 @@
 #include <chrono>
 
 #include "muster/base/error.h"
+#include "muster/collectives/rendezvous.h"
+#include "muster/collectives/shared_memory_communicator.h"
 #include "muster/collectives/thread_communicator.h"
 #include "muster/distribute/internal/replica_session.h"
 #include "muster/distribute/strategy.h"
@@ -51,10 +53,7 @@ class Mirrored : public Strategy {
     if (options_.replicas == 1) return one_device()->start_replicas(start);
     const auto group =
         std::make_shared<LocalGroup>(options_.replicas, options_.progress_timeout_seconds);
-    auto communicators =
-        make_thread_communicators({.size = options_.replicas,
-                                   .timeout = std::chrono::milliseconds(
-                                       static_cast<int64_t>(options_.timeout_seconds * 1000))});
+    auto communicators = connect();
     std::vector<std::unique_ptr<Session>> sessions;
     for (int replica = 0; replica < options_.replicas; ++replica) {
       sessions.push_back(std::make_unique<ReplicaSession>(
@@ -68,6 +67,28 @@ class Mirrored : public Strategy {
   }
 
  private:
+  // Threads share all memory; what is made for processes of one host has no thread of its own to
+  // hand operations to, and is quicker. It takes a socket for each pair, of which a process has
+  // not that many.
+  std::vector<std::unique_ptr<Communicator>> connect() const {
+    constexpr int kMostBySockets = 16;
+    const auto timeout =
+        std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000));
+    if (options_.replicas <= kMostBySockets) {
+      MemoryStore store;
+      auto communicators = connect_replicas(options_.replicas, [&](int replica) {
+        std::string why_not;
+        return try_shared_memory_communicator({.rendezvous = &store,
+                                               .rank = replica,
+                                               .size = options_.replicas,
+                                               .timeout = timeout},
+                                              &why_not);
+      });
+      if (communicators[0] != nullptr) return communicators;  // else nobody has one
+    }
+    return make_thread_communicators({.size = options_.replicas, .timeout = timeout});
+  }
+
   MirroredOptions options_;
 };
 
