@@ -6,7 +6,7 @@ import torch
 import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from mnist_torch import Barrier, Batches, Tuned, make_step, parse, take_turns
+from mnist_torch import Barrier, Batches, Mlp, Tuned, make_step, parse, take_turns
 
 
 def main():
@@ -14,11 +14,12 @@ def main():
     options = parse()
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     batches = Batches(options.data_dir, options.batch, rank, size)
+    net = Mlp() if options.model == "mlp" else Tuned()
     if options.barrier:
-        take_turns(make_step(Tuned(), options, batches, Barrier(rank, size).wait))
+        take_turns(make_step(net, options, batches, Barrier(rank, size).wait))
         return
     torch.distributed.init_process_group("gloo")
-    model = DistributedDataParallel(Tuned(), gradient_as_bucket_view=True, broadcast_buffers=False)
+    model = DistributedDataParallel(net, gradient_as_bucket_view=True, broadcast_buffers=False)
     take_turns(make_step(model, options, batches))
 
 

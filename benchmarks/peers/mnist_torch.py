@@ -21,6 +21,7 @@ def parse():
     parser.add_argument("--momentum", type=float, default=0.0)
     parser.add_argument("--tuned", action="store_true")
     parser.add_argument("--barrier", action="store_true")
+    parser.add_argument("--model", default="cnn")
     return parser.parse_args()
 
 
@@ -77,6 +78,22 @@ class Tuned(Plain):
         x = torch.relu(torch.nn.functional.max_pool2d(self.conv(x), 2))
         x = torch.relu(self.dense(x.permute(0, 2, 3, 1).view(x.size(0), -1)))
         return self.logits(x)
+
+
+class Mlp(torch.nn.Module):
+    """784-4096-4096-1024-10, 25 million weights."""
+
+    def __init__(self):
+        super().__init__()
+        sizes = [784, 4096, 4096, 1024, 10]
+        self.layers = torch.nn.ModuleList(
+            torch.nn.Linear(into, out) for into, out in zip(sizes, sizes[1:]))
+
+    def forward(self, images):
+        x = images.to(torch.float32).mul_(1 / 255).view(images.size(0), -1)
+        for layer in self.layers[:-1]:
+            x = torch.relu(layer(x))
+        return self.layers[-1](x)
 
 
 def take_turns(step):

@@ -22,7 +22,12 @@ int from_environment(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-Layer make_model() {
+Layer make_model(const std::string& name) {
+  if (name == "mlp") {
+    return Sequential({Flatten(), Dense(4096, {.activation = relu}),
+                       Dense(4096, {.activation = relu}), Dense(1024, {.activation = relu}),
+                       Dense(10)});
+  }
   return Sequential({Conv2D(32, 3, {.activation = relu}), MaxPooling2D(), Flatten(),
                      Dense(64, {.activation = relu}), Dense(10)});
 }
@@ -42,7 +47,7 @@ Dataset make_data(const Settings& settings) {
 
 EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
                        ModelContext& context) {
-  auto model = context.model("cnn", make_model);
+  auto model = context.model("cnn", [&] { return make_model(context.params()["model"]); });
   Tensor logits = model(features["image"]);
   Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
   auto optimizer = context.optimizer(optim::sgd({.learning_rate = context.params()["learning_rate"],
@@ -67,7 +72,9 @@ void train_with_estimator(const Settings& settings) {
                         .random_seed = kSeed,
                         .save_checkpoints_steps = 0,
                         .train_distribute = distribute::multi_worker_mirrored()},
-                       {{"learning_rate", kLearningRate}, {"momentum", settings.momentum}});
+                       {{"learning_rate", kLearningRate},
+                        {"momentum", settings.momentum},
+                        {"model", settings.model}});
   classifier.train([&] { return make_data(settings); }, {.hooks = {std::make_shared<TurnsHook>()}});
 }
 
@@ -148,10 +155,10 @@ struct Layers {
   distribute::VariableTable table{kSeed};
   CallContext context{table, kSeed};
   std::string name = "cnn";  // names decide initial values
-  Layer model = make_model();
+  Layer model;
   std::vector<Tensor> parameters;
 
-  explicit Layers(const Tensor& images) {
+  Layers(const Tensor& images, const std::string& which) : model(make_model(which)) {
     {
       torch::NoGradGuard no_grad;
       CallContext::Scope scope(context, name);
@@ -163,7 +170,7 @@ struct Layers {
 
 void train_layers(const Settings& settings) {
   Loop loop(settings);
-  Layers layers(loop.first().images);
+  Layers layers(loop.first().images, settings.model);
   // The Estimator's own update rule: what is compared is everything around it.
   const optim::Optimizer sgd =
       optim::sgd({.learning_rate = kLearningRate, .momentum = settings.momentum});
@@ -198,7 +205,7 @@ void train_layers(const Settings& settings) {
 // after pooling, flatten without a copy, matrices as addmm wants them.
 void train_libtorch(const Settings& settings) {
   Loop loop(settings);
-  const Layers layers(loop.first().images);
+  const Layers layers(loop.first().images, "cnn");
   const auto copy = [&](const char* name) {
     return layers.table.find(name)->value().detach().clone();
   };
@@ -232,6 +239,7 @@ Settings parse(int argc, char** argv) {
   app.add_flag("--quick", settings.quick, "Few samples, to see that it works");
   app.add_option("--way", settings.way)->group("");
   app.add_option("--batch", settings.batch)->group("");
+  app.add_option("--model", settings.model)->group("");
   app.add_option("--momentum", settings.momentum)->group("");
   try {
     app.parse(argc, argv);
@@ -242,12 +250,13 @@ Settings parse(int argc, char** argv) {
 }
 
 Contestant contestant(const std::string& name, const Settings& settings) {
-  Contestant contestant{.name = name,
-                        .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir,
-                                 "--way=" + settings.way, fmt::format("--batch={}", settings.batch),
-                                 fmt::format("--momentum={}", settings.momentum)},
-                        .environment = {{"MUSTER_TRANSPORT", settings.transport}},
-                        .rows = settings.batch};
+  Contestant contestant{
+      .name = name,
+      .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir, "--way=" + settings.way,
+               fmt::format("--batch={}", settings.batch),
+               fmt::format("--momentum={}", settings.momentum), "--model=" + settings.model},
+      .environment = {{"MUSTER_TRANSPORT", settings.transport}},
+      .rows = settings.batch};
   return contestant;
 }
 
@@ -257,7 +266,7 @@ Contestant peer(const std::string& name, const std::vector<std::string>& argumen
       .name = name,
       .argv = {BENCH_PYTHON, BENCH_PEERS "/" + arguments.front(), "--data_dir=" + settings.data_dir,
                fmt::format("--batch={}", settings.batch),
-               fmt::format("--momentum={}", settings.momentum)},
+               fmt::format("--momentum={}", settings.momentum), "--model=" + settings.model},
       .environment = {{"LD_PRELOAD", BENCH_MIMALLOC},
                       {"LD_LIBRARY_PATH", BENCH_OPENBLAS_DIR},
                       {"PYTHONDONTWRITEBYTECODE", "1"}},

@@ -17,7 +17,9 @@ struct Settings {
   bool quick = false;  // few samples: to see that it works
   std::string way;     // of a contestant: kEstimator, kLayers, kLibTorch; empty: the program
   std::string
-      transport;       // of an Estimator on several workers: "gloo", "shm"; empty: its own choice
+      transport;  // of an Estimator on several workers: "gloo", "shm"; empty: its own choice
+  std::string model =
+      "cnn";           // of examples/mnist, or "mlp": 784-4096-4096-1024-10, 25 million weights
   int64_t batch = 64;  // per worker
   double momentum = 0;
 };

@@ -48,6 +48,11 @@ class HierarchicalCommunicator final : public internal::TensorCommunicator {
 
   void execute(const Operation& operation);
   void run(const Operation& operation);
+  // Sends to, or receives from, a neighbour: `from` is 0 for the earlier host, 1 for the later one.
+  Work post(Communicator& direction, const Tensor& buffer, int from) {
+    posted_.push_back(direction.broadcast(buffer, from));
+    return posted_.back();
+  }
   void compare(const Operation& operation);
   void check_same(const Operation& operation, int peer, const Tensor& theirs) const;
   void sum(const Operation& operation);
@@ -68,6 +73,7 @@ class HierarchicalCommunicator final : public internal::TensorCommunicator {
   const int64_t segment_bytes_;
   int first_ = 0;                         // rank of this host
   std::unique_ptr<Communicator> inside_;  // the ranks of this host
+  std::vector<Work> posted_;              // between hosts, by the running operation
   // Of the leader: towards rank 0, and away from it.
   std::optional<Link> previous_, next_;
 };
@@ -128,14 +134,22 @@ HierarchicalCommunicator::HierarchicalCommunicator(const HierarchicalOptions& op
 void HierarchicalCommunicator::connect(const HierarchicalOptions& options) {
   const ConnectOptions& all = options.connect;
   // Whoever waits for the leader, while that waits for another host, lets the leader speak first.
-  inside_ = make_shared_memory_communicator(
+  std::string why_not;
+  inside_ = try_shared_memory_communicator(
       {.rendezvous = all.rendezvous,
        .rank = rank() - first_,
        .size = static_cast<int>(std::ranges::count(host_of_, host())),
        .group = fmt::format("{}/host{}", all.group, host()),
        .timeout = all.timeout + all.timeout / 4,
        .connect_timeout = all.connect_timeout,
-       .first_shown_rank = first_});
+       .first_shown_rank = first_},
+      &why_not);
+  if (!inside_) {
+    throw Error(
+        ErrorKind::kUnavailable,
+        fmt::format("the ranks of the host of rank {} cannot share memory: {}", first_, why_not),
+        "set MUSTER_TRANSPORT=gloo on all tasks to do without");
+  }
   if (!leads()) return;
   if (host() > 0) previous_ = link_to(options, first_of(host() - 1), rank());
   if (host() < host_of_.back()) next_ = link_to(options, rank(), first_of(host() + 1));
@@ -173,12 +187,23 @@ void HierarchicalCommunicator::end_all(ErrorKind kind, const std::string& reason
 
 void HierarchicalCommunicator::execute(const Operation& operation) {
   try {
+    posted_.clear();
     compare(operation);
     run(operation);
+    posted_.clear();
   } catch (const Error& error) {
     const Error failure(error.kind(), fmt::format("{}: {}", place(operation), error.message()),
                         error.hint());
     end_all(failure.kind(), failure.message());
+    // Nothing may touch a buffer any more when the caller hears of it.
+    for (const Work& work : posted_) {
+      try {
+        work.wait();
+      } catch (const Error&) {
+        // It ended, which is all that is asked for.
+      }
+    }
+    posted_.clear();
     throw failure;
   }
 }
@@ -218,12 +243,12 @@ void HierarchicalCommunicator::compare(const Operation& operation) {
   }
   std::vector<Work> works;
   if (previous_) {
-    works.push_back(previous_->forth->broadcast(from_previous, 0));
-    works.push_back(previous_->back->broadcast(form(), 1));
+    works.push_back(post(*previous_->forth, from_previous, 0));
+    works.push_back(post(*previous_->back, form(), 1));
   }
   if (next_) {
-    works.push_back(next_->forth->broadcast(form(), 0));
-    works.push_back(next_->back->broadcast(from_next, 1));
+    works.push_back(post(*next_->forth, form(), 0));
+    works.push_back(post(*next_->back, from_next, 1));
   }
   await(works);
   if (previous_) check_same(operation, previous_->leader, from_previous);
@@ -278,7 +303,7 @@ void HierarchicalCommunicator::sum_in(ElementType type, const Tensor& buffer) {
   if (previous_) {
     for (int64_t s = 0; s < segments; ++s) {
       carried.push_back(torch::empty_like(part(s)));
-      forth.push_back(previous_->forth->broadcast(carried.back(), 0));
+      forth.push_back(post(*previous_->forth, carried.back(), 0));
     }
   }
   std::vector<Work> sent;
@@ -293,17 +318,17 @@ void HierarchicalCommunicator::sum_in(ElementType type, const Tensor& buffer) {
     }
     inside_->all_reduce(own).wait();
     if (next_) {
-      sent.push_back(next_->forth->broadcast(own, 0));
+      sent.push_back(post(*next_->forth, own, 0));
       // The sum comes back to where this part is now; it cannot before the part has left.
-      back.push_back(next_->back->broadcast(own, 1));
+      back.push_back(post(*next_->back, own, 1));
     } else if (previous_) {
-      sent.push_back(previous_->back->broadcast(own, 1));
+      sent.push_back(post(*previous_->back, own, 1));
     }
   }
   if (comes_back) {
     for (int64_t s = 0; s < segments; ++s) {
       if (next_) back[static_cast<size_t>(s)].wait();
-      if (previous_) sent.push_back(previous_->back->broadcast(part(s), 1));
+      if (previous_) sent.push_back(post(*previous_->back, part(s), 1));
       inside_->broadcast(part(s), 0).wait();
     }
   }
@@ -316,10 +341,10 @@ void HierarchicalCommunicator::broadcast_from(const Operation& operation) {
   const int home = host_of_[static_cast<size_t>(operation.root)];
   std::vector<Work> works;
   if (host() == home) inside_->broadcast(buffer, operation.root - first_).wait();
-  if (host() > home && previous_) previous_->forth->broadcast(buffer, 0).wait();
-  if (host() < home && next_) next_->back->broadcast(buffer, 1).wait();
-  if (host() >= home && next_) works.push_back(next_->forth->broadcast(buffer, 0));
-  if (host() <= home && previous_) works.push_back(previous_->back->broadcast(buffer, 1));
+  if (host() > home && previous_) post(*previous_->forth, buffer, 0).wait();
+  if (host() < home && next_) post(*next_->back, buffer, 1).wait();
+  if (host() >= home && next_) works.push_back(post(*next_->forth, buffer, 0));
+  if (host() <= home && previous_) works.push_back(post(*previous_->back, buffer, 1));
   if (host() != home) inside_->broadcast(buffer, 0).wait();
   await(works);
 }
@@ -336,13 +361,13 @@ void HierarchicalCommunicator::gather(const Operation& operation) {
   // What lies before this host's part comes from one side, what lies behind it from the other.
   std::vector<Work> works;
   if (previous_) {
-    previous_->forth->broadcast(parts(0, first_), 0).wait();
+    post(*previous_->forth, parts(0, first_), 0).wait();
   }
   if (next_) {
-    works.push_back(next_->forth->broadcast(parts(0, last), 0));
-    next_->back->broadcast(parts(last, size()), 1).wait();
+    works.push_back(post(*next_->forth, parts(0, last), 0));
+    post(*next_->back, parts(last, size()), 1).wait();
   }
-  if (previous_) works.push_back(previous_->back->broadcast(parts(first_, size()), 1));
+  if (previous_) works.push_back(post(*previous_->back, parts(first_, size()), 1));
   if (first_ > 0) inside_->broadcast(parts(0, first_), 0).wait();
   if (last < size()) inside_->broadcast(parts(last, size()), 0).wait();
   await(works);

@@ -1,5 +1,5 @@
-// Ranks that are threads of one process and read each other's memory. For tests, and for several
-// replicas in one process.
+// Ranks that are threads of one process and read each other's memory. For tests, and for
+// more replicas in one process than can share memory as processes do.
 #pragma once
 
 #include <chrono>

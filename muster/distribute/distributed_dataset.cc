@@ -61,7 +61,7 @@ class DistributedDataset::Pass {
     const auto progress = progress_.lock();
     if (!any && progress) {
       ++progress->completed;
-      progress->current.reset();
+      if (progress->current.get() == this) progress->current.reset();
     }
     return any;
   }

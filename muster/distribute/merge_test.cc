@@ -88,6 +88,19 @@ TEST(MergeTest, MergeHappensInStepsThatTrainToo) {
   EXPECT_EQ(sums.size(), 6u);  // once more to make the variables
 }
 
+TEST(MergeTest, TheStrategyIsNotCalledInside) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto scope = strategy->scope(alone());
+  const PerReplica<Tensor> values = strategy->run([] { return torch::ones({1}); });
+  EXPECT_THAT(
+      error_of([&] {
+        strategy->run([&] {
+          ReplicaContext::current().merge([&] { (void)strategy->reduce(ReduceOp::kSum, values); });
+        });
+      }).message(),
+      HasSubstr("called inside of merge()"));
+}
+
 TEST(MergeTest, AReplicaThatDoesNotComeToMergeIsNamed) {
   const auto message = [](const std::function<void(ReplicaContext&)>& body) {
     const StrategyPtr strategy = mirrored({.replicas = 3});

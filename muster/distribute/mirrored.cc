@@ -76,15 +76,21 @@ class Mirrored : public Strategy {
         std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000));
     if (options_.replicas <= kMostBySockets) {
       MemoryStore store;
-      auto communicators = connect_replicas(options_.replicas, [&](int replica) {
-        std::string why_not;
-        return try_shared_memory_communicator({.rendezvous = &store,
-                                               .rank = replica,
-                                               .size = options_.replicas,
-                                               .timeout = timeout},
-                                              &why_not);
-      });
-      if (communicators[0] != nullptr) return communicators;  // else nobody has one
+      try {
+        auto communicators = connect_replicas(options_.replicas, [&](int replica) {
+          std::string why_not;
+          return try_shared_memory_communicator({.rendezvous = &store,
+                                                 .rank = replica,
+                                                 .size = options_.replicas,
+                                                 .timeout = timeout,
+                                                 .connect_timeout = std::chrono::seconds(5)},
+                                                &why_not);
+        });
+        if (communicators[0] != nullptr) return communicators;  // else nobody has one
+      } catch (const Error& error) {
+        // Descriptors ran out, say: threads can do without.
+        if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kTimeout) throw;
+      }
     }
     return make_thread_communicators({.size = options_.replicas, .timeout = timeout});
   }

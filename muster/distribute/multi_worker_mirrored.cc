@@ -34,7 +34,7 @@ Transport transport_of(const CommunicationOptions& options) {
   const auto transport = parse_transport(*name);
   if (!transport) {
     throw invalid_argument(fmt::format("MUSTER_TRANSPORT is '{}'", *name),
-                           "use auto, gloo or shared_memory");
+                           "use auto, shared_memory or gloo (or ring)");
   }
   return *transport;
 }

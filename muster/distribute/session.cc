@@ -180,6 +180,8 @@ void Session::run_backward(const optim::TrainOp& train_op, const FlatParameters&
     }
     if (!losses_checked_) check_depends_on_variables(loss);
     const Tensor gradient = seed == 1.0 ? torch::ones_like(loss) : torch::full_like(loss, seed);
+    // Entries whose tables this batch did not read; an empty list would mean all leaves.
+    if (losses.size() > 1 && variables.empty()) continue;
     const bool last = i + 1 == losses.size();
     // With one loss every variable of the graph is wanted, which autograd finds quicker by itself.
     torch::autograd::backward({loss}, {gradient}, /*retain_graph=*/!last, /*create_graph=*/false,

@@ -212,6 +212,23 @@ TEST(DistributedEvaluationTest, NoDataIsToldToAll) {
   EXPECT_EQ(told, 2);
 }
 
+// A worker with a part of the files, say.
+TEST(DistributedEvaluationTest, DataThatDiffersBetweenWorkersIsToldToAll) {
+  TempDirectory directory;
+  train(directory / "m");
+  const LocalCluster cluster(2);
+  run_ranks(2, [&](int rank) {
+    const auto strategy = distribute::multi_worker_mirrored();
+    Estimator estimator(measured,
+                        config_of(directory / "m", strategy, strategy, cluster.environment(rank)));
+    const Error error = error_of(
+        [&] { estimator.evaluate([&] { return examples(rank == 0 ? 25 : 50).batch(5); }); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+    EXPECT_THAT(error.message(), HasSubstr("replica 0 of 2 evaluated 3 batches"));
+    EXPECT_THAT(error.hint(), HasSubstr("the same data in every process"));
+  });
+}
+
 TEST(DistributedEvaluationTest, MetricsThatDifferAreNamed) {
   TempDirectory directory;
   const ModelFn fickle = [](const Features& features, const Labels& labels, Mode mode,

@@ -81,6 +81,38 @@ TEST(LoopCheckpointTest, ARunInPartsIsTheRunInOne) {
   }
 }
 
+// A position is that of one data set: one that is dealt later in its place begins at its beginning.
+TEST(LoopCheckpointTest, APositionIsUsedOnce) {
+  TempDirectory directory;
+  const StrategyPtr strategy = distribute::mirrored({.replicas = 2});
+  // Batches of each epoch, the first one from where it was left.
+  const auto train = [&](int epochs, int64_t save_at) {
+    const auto scope = strategy->scope({.seed = 5});
+    const Layer model = Dense(2);
+    const auto sgd = optim::sgd();
+    (void)scope.restore(directory.path());
+    std::vector<int> batches;
+    for (int epoch = 0; epoch < epochs; ++epoch) {
+      batches.push_back(0);
+      for (const auto& batch : strategy->distribute(examples(kRows).batch(kBatch))) {
+        strategy->run(
+            [&](const Features& features, const Labels& labels) {
+              sgd.minimize(loss_of(model(features["x"]), labels));
+            },
+            batch);
+        ++batches.back();
+        if (scope.step() == save_at) {
+          scope.save(directory.path());
+          return batches;
+        }
+      }
+    }
+    return batches;
+  };
+  EXPECT_THAT(train(1, 3), ::testing::ElementsAre(3));
+  EXPECT_THAT(train(3, -1), ::testing::ElementsAre(2, 5, 5));
+}
+
 TEST(LoopCheckpointTest, WorkersContinueToo) {
   for (int locals : {1, 2}) {
     TempDirectory directory;

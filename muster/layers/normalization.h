@@ -20,8 +20,8 @@ struct BatchNormalizationOptions {
   Initializer moving_mean_initializer = initializers::zeros();
   Initializer moving_variance_initializer = initializers::ones();
   // Whether the statistics of a step are those over all replicas: then n replicas with batches of b
-  // compute what one computes with n * b. Otherwise each normalizes its own part. Costs a small
-  // message in the forward and one in the backward.
+  // compute what one computes with n * b. Otherwise each normalizes its own part. Costs two
+  // small messages in the forward and two in the backward.
   bool synchronized = false;
   std::string name;
 };

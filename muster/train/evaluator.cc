@@ -65,6 +65,16 @@ class Tally {
     const std::vector<Tensor> parts = session.gather(numbers(), 0);
     int64_t total = 0;
     for (const Tensor& part : parts) total += part.size(0);
+    const auto replicas = static_cast<int64_t>(parts.size());
+    for (int64_t r = 0; r < replicas; ++r) {
+      const int64_t expected = (total - r + replicas - 1) / replicas;
+      const int64_t evaluated = parts[static_cast<size_t>(r)].size(0);
+      if (evaluated == expected) continue;
+      throw invalid_argument(
+          fmt::format("replica {} of {} evaluated {} batches; of {} in all it is dealt {}", r,
+                      replicas, evaluated, total, expected),
+          "the input function must describe the same data in every process: compare the files");
+    }
     double loss = 0;
     std::map<std::string, Metric> merged;
     for (int64_t i = 0; i < total; ++i) {

@@ -243,7 +243,7 @@ class Run {
     Element element;
     const bool has_data = feed.next(&element);
     if (!has_data && session_.num_replicas_in_sync() == 1) {
-      const auto rest = session_.apply_accumulated();
+      const auto rest = told_with_cause([&] { return session_.apply_accumulated(); });
       if (!rest.updated) return {.any_data = false};
       trace_.lap(session_.last_times());
       return rest;
@@ -257,14 +257,16 @@ class Run {
     spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_, "at step", step_ + 1);
     trace_.lap(StepTrace::kForward);
     const int64_t rows = has_data ? batch_.rows() : 0;
-    const auto step = train_step({.train_op = &spec_.train_op,
-                                  .loss = spec_.loss,
-                                  .reduction = spec_.loss_reduction,
-                                  .weight = spec_.loss_weight.value_or(static_cast<double>(rows)),
-                                  .has_data = has_data,
-                                  .rows = rows,
-                                  .stop = stop_wanted || stop_signal() != 0,
-                                  .save = timer.wanted_by_clock(session_.is_chief())});
+    const distribute::StepInput input{
+        .train_op = &spec_.train_op,
+        .loss = spec_.loss,
+        .reduction = spec_.loss_reduction,
+        .weight = spec_.loss_weight.value_or(static_cast<double>(rows)),
+        .has_data = has_data,
+        .rows = rows,
+        .stop = stop_wanted || stop_signal() != 0,
+        .save = timer.wanted_by_clock(session_.is_chief())};
+    const auto step = told_with_cause([&] { return session_.train_step(input); });
     if (empty) session_.variables().put_back_on_read(statistics);
     trace_.lap(session_.last_times());
     if (!measured) return step;
@@ -300,11 +302,19 @@ class Run {
   }
 
   // A loss that is no number is told with where it comes from.
-  distribute::StepResult train_step(const distribute::StepInput& input) {
+  // A number that is not finite is told with its step and what is to blame, as far as the batch
+  // that is at hand can say.
+  template <typename Fn>
+  distribute::StepResult told_with_cause(Fn fn) {
     try {
-      return session_.train_step(input);
+      return fn();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kNonFinite) throw;
+      if (!spec_.loss.defined()) {
+        throw Error(ErrorKind::kNonFinite, fmt::format("{} at step {}", error.message(), step_ + 1),
+                    "lower the learning rate or clip gradients; the last checkpoint is from before "
+                    "this step");
+      }
       const NonFiniteCause cause =
           explain_non_finite(batch_.features, batch_.labels, session_.variables(), spec_.loss);
       throw Error(ErrorKind::kNonFinite,

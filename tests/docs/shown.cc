@@ -42,7 +42,7 @@ std::string settled(const std::string& line) {
       {std::regex(R"(, [\d.]+ s\))"), ", SECONDS)"},
       {std::regex(R"((127\.0\.0\.1|localhost):\d+)"), "ADDRESS"},
       {std::regex(R"(crc32c:[0-9a-f]+)"), "DIGEST"},
-      {std::regex(R"(in buckets of [\d.]+ MB: a message takes \d+ us, a MB [\d.]+ ms)"), "BUCKETS"},
+      {std::regex(R"(in buckets of [\d.]+ MB: a message takes [\d.]+ us, a MB \d+ us)"), "BUCKETS"},
       {std::regex(R"(taskset -c [\d,-]+)"), "CORES"},
       {std::regex(R"(\s+)"), " "},
   };

@@ -399,6 +399,7 @@ void Conversation::say_goodbye(const std::string& reason) {
 // Leaves the group. Without the wait for the peers' farewell the kernel may reset connections that
 // still carry the last operation.
 void Conversation::finish(const Error* error) {
+  const SigpipeBlocked no_sigpipe;
   say_goodbye(error == nullptr ? "its communicator was closed" : error->message());
   const auto end = steady_clock::now() + (error == nullptr ? kFarewell : kLastWords);
   const auto remaining = [&] {

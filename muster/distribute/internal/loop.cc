@@ -116,6 +116,16 @@ void Loop::each(const std::function<void(Session&, size_t)>& fn) {
   if (broken_) {
     throw Error(broken_->kind(), "the scope is over: " + broken_->message(), broken_->hint());
   }
+  if (running_) {
+    throw invalid_argument(
+        "the strategy was called inside of merge(), while its replicas wait for that",
+        "let merge() return, and call the strategy after run()");
+  }
+  running_ = true;
+  const struct Running {
+    bool& running;
+    ~Running() { running = false; }
+  } running{running_};
   try {
     threads_->run([&](size_t local, const std::function<void()>& failing) {
       Session& session = *replicas_[local]->session;

@@ -110,6 +110,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   std::optional<Restored> restored_;
   std::vector<std::weak_ptr<DistributedDataset::Progress>> data_;  // in the order they were made
   int scopes_ = 0;
+  bool running_ = false;  // the replicas' threads are at work
   std::optional<Error> broken_;
 };
 

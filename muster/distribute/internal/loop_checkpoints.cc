@@ -19,7 +19,9 @@ DistributedDataset Loop::distribute(const Dataset& dataset, bool for_this_proces
   std::erase_if(data_, [](const auto& known) { return known.expired(); });
   const size_t number = data_.size();
   data_.push_back(progress);
-  if (restored_ && number < restored_->data.size()) progress->restore(restored_->data[number]);
+  // Each position is one data set's: what is dealt later in its place begins anew.
+  if (restored_ && number < restored_->data.size() && !restored_->data[number].is_null())
+    progress->restore(std::exchange(restored_->data[number], nullptr));
   return DistributedDataset(shared_from_this(), dataset, for_this_process, std::move(progress));
 }
 
@@ -91,7 +93,7 @@ bool Loop::restore(const std::string& model_dir) {
   restored.data = note.at("inputs").value("loop", json::array());
   std::erase_if(data_, [](const auto& known) { return known.expired(); });
   for (size_t d = 0; d < data_.size() && d < restored.data.size(); ++d)
-    data_[d].lock()->restore(restored.data[d]);
+    data_[d].lock()->restore(std::exchange(restored.data[d], nullptr));
   if (restored.checkpoint) {
     log::event(
         "restored", {{"checkpoint", restored.checkpoint->prefix}, {"global_step", step_}},
@@ -108,7 +110,6 @@ void Loop::restore_variables(Replica& replica) {
   const auto& variables = session.variables().variables();
   for (; replica.restored < variables.size(); ++replica.restored) {
     const Tensor value = variables[replica.restored]->value().detach();
-    Tensor given = torch::zeros_like(value);
     if (session.is_chief()) {
       const std::string& name = variables[replica.restored]->name();
       const Checkpoint& checkpoint = restored_->checkpoint->checkpoint;
@@ -121,11 +122,12 @@ void Loop::restore_variables(Replica& replica) {
                         variables[replica.restored]->spec().describe()),
             "evaluate with the model that was trained, or without restore()");
       }
-      given = found->second;
+      Tensor(value).copy_(found->second);
     }
-    // Zeros of all others: the sum is the chief's.
-    Tensor(value).copy_(session.reduce(ReduceOp::kSum, given));
   }
+  std::vector<Tensor> values;
+  for (const auto& variable : variables) values.push_back(variable->value());
+  session.broadcast(values);
 }
 
 }  // namespace muster::inline v0_1::distribute

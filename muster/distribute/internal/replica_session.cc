@@ -59,7 +59,8 @@ ReplicaSession::ReplicaSession(const ReplicaPlace& place, std::string title,
       place_(place),
       title_(std::move(title)),
       group_(std::move(group)),
-      processes_(std::move(processes)) {
+      processes_(std::move(processes)),
+      transport_(communicator->name()) {
   communicator_ = std::move(communicator);
   interrupt_->communicator = communicator_.get();
   // Whoever waits in a collective for a replica that failed elsewhere.
@@ -81,7 +82,7 @@ ReplicaSession::~ReplicaSession() {
 }
 
 std::string ReplicaSession::describe() const {
-  return fmt::format("{} over {}", title_, communicator_->name());
+  return fmt::format("{} over {}", title_, transport_);
 }
 
 std::string ReplicaSession::together(
@@ -134,6 +135,12 @@ void ReplicaSession::finish() {
     });
   });
   finished_ = true;
+  {
+    const std::lock_guard lock(interrupt_->mutex);
+    interrupt_->communicator = nullptr;
+  }
+  // Here, where the replicas of a process are threads and say goodbye to each other at once.
+  communicator_.reset();
 }
 
 void ReplicaSession::check_failure() {

@@ -67,6 +67,7 @@ class ReplicaSession : public SyncSession {
   const std::string title_;
   const std::shared_ptr<LocalGroup> group_;
   const std::shared_ptr<ProcessGroup> processes_;
+  const std::string transport_;
   // What ends a collective from outside; callbacks that use it may outlive this.
   struct Interrupt {
     std::mutex mutex;

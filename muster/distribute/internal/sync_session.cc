@@ -37,6 +37,8 @@ void SyncSession::finish_build(const optim::TrainOp& train_op) {
     }
     if (accumulate_steps() > 1)
       signature.push_back(fmt::format("{} batches for an update", accumulate_steps()));
+    if (wire_.bytes_per_pack)
+      signature.push_back(fmt::format("buckets of {} bytes", *wire_.bytes_per_pack));
     if (wire_.wire_dtype != kFloat32)
       signature.push_back("gradients travel as " + dtype_name(wire_.wire_dtype));
     declare_model(signature);
@@ -70,7 +72,7 @@ plan::BucketOptions SyncSession::bucket_options() {
                     "MB {:.2f} ms",
                     static_cast<double>(bytes) * 1e-6,
                     static_cast<double>(std::min(buckets.bucket_bytes, bytes)) * 1e-6,
-                    cost.latency * 1e6, cost.seconds_per_byte * 1e9));
+                    cost.latency * 1e6, cost.seconds_per_byte * 1e12));
   }
   return buckets;
 }
