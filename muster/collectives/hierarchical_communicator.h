@@ -16,6 +16,7 @@
 
 namespace muster::inline v0_1 {
 
+// Who meets whom on several hosts.
 struct HierarchicalOptions {
   // Of this rank; `transport` is not looked at.
   ConnectOptions connect;

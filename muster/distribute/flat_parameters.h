@@ -49,9 +49,10 @@ class FlatParameters {
   // Parameters of entry `entry` of the train_op.
   const std::vector<int>& entry_parameters(size_t entry) const { return entry_parameters_[entry]; }
 
-  // The row-sparse ones among them, which are in no buffer; and those of entry `entry`, by index.
+  // The row-sparse ones among them, which are in no buffer.
   RowTables& tables() { return tables_; }
   const RowTables& tables() const { return tables_; }
+  // Those of entry `entry` of the train_op, by index.
   const std::vector<int>& entry_tables(size_t entry) const { return entry_tables_[entry]; }
 
   // One update with gradients in buffers of the same layout: w -= ... gradient * scale. `used[p]`:

@@ -101,13 +101,15 @@ namespace replica_call {
 // What a replica gets of the result of merge().
 template <typename T>
 struct Part {
-  using Type = T;
+  using Type = T;  // of what it gets
+  // All of it.
   static const T& of(const T& result, size_t /*replica*/) { return result; }
 };
 // Its own value.
 template <typename T>
 struct Part<PerReplica<T>> {
-  using Type = T;
+  using Type = T;  // of one value
+  // That of this replica.
   static const T& of(const PerReplica<T>& result, size_t replica) { return result[replica]; }
 };
 

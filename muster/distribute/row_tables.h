@@ -39,7 +39,7 @@ class RowTables {
   const Variable& variable(int table) const {
     return *tables_[static_cast<size_t>(table)].variable;
   }
-  int optimizer(size_t table) const { return tables_[table].optimizer; }
+  int optimizer(size_t table) const { return tables_[table].optimizer; }  // index, as add() got it
 
   // After a backward: adds the gradients of the rows that were used to those collected before.
   // Throws InvalidArgument when a table was used as a whole.

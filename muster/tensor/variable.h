@@ -70,7 +70,7 @@ class Variable {
   };
   // Since they were last taken, in the order of the calls.
   const std::vector<RowUse>& row_uses() const { return row_uses_; }
-  std::vector<RowUse> take_row_uses() { return std::exchange(row_uses_, {}); }
+  std::vector<RowUse> take_row_uses() { return std::exchange(row_uses_, {}); }  // and forgets them
 
  private:
   VariableSpec spec_;

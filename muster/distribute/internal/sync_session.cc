@@ -68,8 +68,8 @@ plan::BucketOptions SyncSession::bucket_options() {
   buckets = plan::choose_buckets(cost, bytes);
   if (is_chief()) {
     log::info(
-        fmt::format("gradients of {:.1f} MB, in buckets of {:.1f} MB: a message takes {:.0f} us, a "
-                    "MB {:.2f} ms",
+        fmt::format("gradients of {:.1f} MB, in buckets of {:.1f} MB: a message takes {:.1f} us, "
+                    "a MB {:.0f} us",
                     static_cast<double>(bytes) * 1e-6,
                     static_cast<double>(std::min(buckets.bucket_bytes, bytes)) * 1e-6,
                     cost.latency * 1e6, cost.seconds_per_byte * 1e12));
