@@ -7,16 +7,8 @@ if [ "${3:-}" != inside ]; then
     { echo "network namespaces or iproute2 are not there: left out"; exit 0; }
   exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" "$1" "${2:-}" inside
 fi
-mount -t tmpfs none /run
+. "$(dirname "$0")/../tests/network/make_two_hosts.sh"
 mount -t sysfs none /sys  # statistics of this namespace's interfaces
-ip netns add other
-ip link add here type veth peer name there netns other
-ip link set lo up
-ip addr add 10.7.7.1/24 dev here
-ip link set here up
-ip -n other link set lo up
-ip -n other addr add 10.7.7.2/24 dev there
-ip -n other link set there up
 # The link counts the bytes of frames: 1448 of data in 1514, and as much again for what TCP says about them.
 tc qdisc add dev here root tbf rate 1gbit burst 128kb latency 50ms
 tc -n other qdisc add dev there root tbf rate 1gbit burst 128kb latency 50ms

@@ -455,6 +455,9 @@ TEST(MultiWorkerSessionTest, ATimeoutNamesBucketAndCulprit) {
                step();
                session.report(Phase::kTraining, 7);
                if (rank == 1) {
+                 // Alive, and away from the collective, until the other has given it up: bounded by
+                 // its
+                 // time-out. The sleep only leaves the core to others.
                  while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(5));
                  return;
                }

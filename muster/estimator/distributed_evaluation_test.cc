@@ -268,6 +268,7 @@ TEST(DistributedEvaluationTest, WhatOneReplicaThrowsIsThrownAndTheOthersEnd) {
       }
       // The others are in the middle of it; they do not go on to the end.
       if (batch > 5 && thrown) ++after;
+      // Batches that take a while: else the others may be through before the failure is known.
       if (batch > 5) std::this_thread::sleep_for(1ms);
       return two_layers(features, labels, mode, context);
     };
@@ -329,6 +330,7 @@ TEST(DistributedEvaluationTest, AWorkerThatDiesIsNamedWithinSeconds) {
                                  ModelContext& context) {
           if (mode == Mode::kEval) {
             if (++calls == 20) task.store().set("evaluating/" + std::to_string(task.rank()), "");
+            // An evaluation long enough to be killed in the middle of; nothing waits for its end.
             std::this_thread::sleep_for(10ms);
           }
           return two_layers(features, labels, mode, context);

@@ -21,15 +21,7 @@ fail() {
   exit 1
 }
 
-mount -t tmpfs none /run
-ip netns add other
-ip link add here type veth peer name there netns other
-ip link set lo up
-ip addr add 10.7.7.1/24 dev here
-ip link set here up
-ip -n other link set lo up
-ip -n other addr add 10.7.7.2/24 dev there
-ip -n other link set there up
+. "$(dirname "$0")/make_two_hosts.sh"
 
 export OMP_NUM_THREADS=1
 common=(--epochs=2 --seed=3)
