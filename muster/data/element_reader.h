@@ -1,6 +1,6 @@
 // Sources that are read from front to back: files of records, lines and rows, and whatever a
-// program makes as it goes. What can be read by index is a Source (source.h) instead, which shuffles
-// better and resumes in no time.
+// program makes as it goes. What can be read by index is a Source (source.h) instead, which
+// shuffles better and resumes in no time.
 #pragma once
 
 #include <cstdint>

@@ -77,8 +77,10 @@ Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, i
     auto accumulator = torch::autograd::impl::grad_accumulator(all[p].variable->value());
     accumulator->add_post_hook(std::make_unique<Hook>(this, p));
     accumulators_.push_back(std::move(accumulator));
+    by_tensor_.emplace(all[p].variable->value().unsafeGetTensorImpl(), p);
   }
   ready_.assign(all.size(), false);
+  taken_.assign(all.size(), false);
   used_.assign(all.size(), false);
   head_.assign(static_cast<size_t>(head), 0);
 }
@@ -98,8 +100,18 @@ void Reducer::begin(bool first, bool last) {
   leaving_ = last;
   progress_->reset();
   if (first) std::fill(ready_.begin(), ready_.end(), false);
+  std::fill(taken_.begin(), taken_.end(), false);
   observed_.clear();
   works_.clear();
+}
+
+Tensor Reducer::take(const Tensor& parameter) {
+  const auto found = by_tensor_.find(parameter.unsafeGetTensorImpl());
+  if (!active_ || found == by_tensor_.end()) return {};
+  const size_t p = found->second;
+  if (ready_[p] || taken_[p]) return {};  // what lies there is to be kept
+  taken_[p] = true;
+  return views_[p].detach();
 }
 
 void Reducer::on_gradient(size_t parameter) {
@@ -110,7 +122,7 @@ void Reducer::on_gradient(size_t parameter) {
   // buffer.
   if (ready_[parameter]) {
     views_[parameter].add_(gradient);
-  } else {
+  } else if (gradient.data_ptr() != views_[parameter].data_ptr()) {
     views_[parameter].copy_(gradient);
   }
   gradient.reset();

@@ -1,12 +1,12 @@
 // Sums gradients over replicas while backward still runs.
 // Thread safety: belongs to the training thread; backward runs on it.
 //
-// Each gradient is moved into the communicator's flat buffer as soon as autograd has it; a bucket
-// leaves when its last gradient is in. Buckets leave in the order the chief observed in the first
-// step, on every replica. In front of the gradients lies the head: numbers of the step that every
-// replica must know (weight, loss, who has data, who wants to stop, which parameters were used). It
-// is complete only after backward, so it travels in the last bucket and costs no message of its
-// own.
+// A gradient that was not written into the communicator's flat buffer is copied there as soon as
+// autograd has it; a bucket leaves when its last gradient is in. Buckets leave in the order the
+// chief observed in the first step, on every replica. In front of the gradients lies the head:
+// numbers of the step that every replica must know (weight, loss, who has data, who wants to stop,
+// which parameters were used). It is complete only after backward, so it travels in the last bucket
+// and costs no message of its own.
 //
 // With a wire of 16 bits float32 gradients are rounded into a buffer of their own, which is reduced
 // instead, and widened again; the head stays as it is, and is a message of its own then.
@@ -15,11 +15,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "muster/collectives/communicator.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/plan/buckets.h"
+#include "muster/tensor/gradient_destination.h"
 
 namespace torch::autograd {
 struct Node;
@@ -30,13 +32,13 @@ namespace muster::inline v0_1::distribute {
 // Throws InvalidArgument, naming the option, for a dtype gradients cannot travel in.
 void check_wire_dtype(const std::string& option, DType dtype);
 
-class Reducer {
+class Reducer final : public GradientDestinations {
  public:
   // `head`: how many numbers of the step travel along; `wire`: how float32 gradients do. The
   // communicator and the parameters must outlive the reducer; the graph of a loss need not.
   Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
           const plan::BucketOptions& options, DType wire = kFloat32);
-  ~Reducer();
+  ~Reducer() override;
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
@@ -45,6 +47,9 @@ class Reducer {
   void begin(bool first = true, bool last = true);
   // Call after it: another backward is not the step's.
   void pause() { active_ = false; }
+  // While the backward between begin() and pause() runs, on its thread: the parameter's place in
+  // the flat buffer.
+  Tensor take(const Tensor& parameter) override;
   // After the last one, or when no other will come: sends what has not left yet, with `head` in
   // front, and waits for the sums.
   void finish(const std::vector<double>& head);
@@ -80,6 +85,8 @@ class Reducer {
   std::vector<int64_t>
       observed_;             // parameters in the order their gradients came, in the first step
   std::vector<bool> ready_;  // has a gradient in this step, on this replica
+  std::vector<bool> taken_;  // its place in the buffer was given away in this backward
+  std::unordered_map<const void*, size_t> by_tensor_;  // which parameter a tensor is
   struct Launched {
     Work work;
     int bucket;

@@ -8,6 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/image_bodies.h"
+#include "muster/layers/internal/matrix_product.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -38,15 +39,26 @@ class DenseBody final : public LayerBody {
 
  private:
   Tensor linear_part(const Tensor& input, const Tensor& kernel, CallContext& context) const {
-    if (!options_.use_bias) return input.matmul(kernel);
+    if (!options_.use_bias) return product(input, kernel, Tensor(), context);
     const Tensor& bias = context.variable(identity(), 1, [this, &input] {
       return VariableSpec{.name = "bias",
                           .shape = {units_},
                           .dtype = input.scalar_type(),
                           .initializer = options_.bias_initializer};
     });
-    if (input.dim() == 2) return at::addmm(bias, input, kernel);
-    return input.matmul(kernel) + bias;
+    return product(input, kernel, bias, context);
+  }
+
+  static Tensor product(const Tensor& input, const Tensor& kernel, const Tensor& bias,
+                        const CallContext& context) {
+    if (input.dim() != 2) {
+      return bias.defined() ? input.matmul(kernel) + bias : input.matmul(kernel);
+    }
+    // Alone there is nowhere gradients have to be brought to.
+    if (context.training() && context.num_replicas() > 1) {
+      return internal::matrix_product(input, kernel, bias);
+    }
+    return bias.defined() ? at::addmm(bias, input, kernel) : at::mm(input, kernel);
   }
 
   int64_t units_;

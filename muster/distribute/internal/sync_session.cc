@@ -126,7 +126,10 @@ void SyncSession::check_step(const StepInput&, double loss, Turn turn) {
 void SyncSession::add_gradients(const optim::TrainOp& train_op, double seed, Turn turn) {
   guarded([&] {
     reducer_->begin(turn.first, turn.last);
-    run_backward(train_op, *parameters_, seed);
+    {
+      const GradientDestinations::Scope here(*reducer_);
+      run_backward(train_op, *parameters_, seed);
+    }
     reducer_->pause();
     parameters_->tables().collect();
   });

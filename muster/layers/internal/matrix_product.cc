@@ -1,0 +1,52 @@
+#include "muster/layers/internal/matrix_product.h"
+
+#include <torch/torch.h>
+
+#include "muster/tensor/gradient_destination.h"
+
+namespace muster::inline v0_1::internal {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor product(const Tensor& input, const Tensor& kernel, const Tensor& bias) {
+  return bias.defined() ? at::addmm(bias, input, kernel) : at::mm(input, kernel);
+}
+
+struct MatrixProduct : public torch::autograd::Function<MatrixProduct> {
+  static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& kernel,
+                        const Tensor& bias) {
+    context->save_for_backward({input, kernel});
+    context->saved_data["input"] = input.requires_grad();
+    context->saved_data["bias"] = bias.defined() && bias.requires_grad();
+    return product(input, kernel, bias);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &input = saved[0], &kernel = saved[1], &gradient = gradients[0];
+    variable_list result(3);
+    if (context->saved_data["input"].toBool()) result[0] = at::mm(gradient, kernel.t());
+    // Gradients that are to be derived again are no plain memory.
+    Tensor destination;
+    if (!at::GradMode::is_enabled()) destination = take_gradient_destination(kernel);
+    if (destination.defined()) {
+      at::mm_out(destination, input.t(), gradient);
+      result[1] = std::move(destination);
+    } else {
+      result[1] = at::mm(input.t(), gradient);
+    }
+    if (context->saved_data["bias"].toBool()) result[2] = gradient.sum(0);
+    return result;
+  }
+};
+
+}  // namespace
+
+Tensor matrix_product(const Tensor& input, const Tensor& kernel, const Tensor& bias) {
+  const bool trains = at::GradMode::is_enabled() && kernel.requires_grad();
+  return trains ? MatrixProduct::apply(input, kernel, bias) : product(input, kernel, bias);
+}
+
+}  // namespace muster::inline v0_1::internal

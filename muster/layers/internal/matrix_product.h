@@ -1,0 +1,12 @@
+// input x kernel + bias, whose backward writes the kernel's gradient where it is wanted.
+#pragma once
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::internal {
+
+// `input` [batch, features], `kernel` [features, units], `bias` [units] or undefined; gives
+// [batch, units]: at::addmm, with all its derivatives.
+Tensor matrix_product(const Tensor& input, const Tensor& kernel, const Tensor& bias);
+
+}  // namespace muster::inline v0_1::internal
