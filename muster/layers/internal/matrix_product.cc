@@ -10,16 +10,18 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-Tensor product(const Tensor& input, const Tensor& kernel, const Tensor& bias) {
-  return bias.defined() ? at::addmm(bias, input, kernel) : at::mm(input, kernel);
+using Bias = c10::optional<Tensor>;  // autograd takes no undefined tensor
+
+Tensor product(const Tensor& input, const Tensor& kernel, const Bias& bias) {
+  return bias ? at::addmm(*bias, input, kernel) : at::mm(input, kernel);
 }
 
 struct MatrixProduct : public torch::autograd::Function<MatrixProduct> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& kernel,
-                        const Tensor& bias) {
+                        const Bias& bias) {
     context->save_for_backward({input, kernel});
     context->saved_data["input"] = input.requires_grad();
-    context->saved_data["bias"] = bias.defined() && bias.requires_grad();
+    context->saved_data["bias"] = bias && bias->requires_grad();
     return product(input, kernel, bias);
   }
 
@@ -46,7 +48,8 @@ struct MatrixProduct : public torch::autograd::Function<MatrixProduct> {
 
 Tensor matrix_product(const Tensor& input, const Tensor& kernel, const Tensor& bias) {
   const bool trains = at::GradMode::is_enabled() && kernel.requires_grad();
-  return trains ? MatrixProduct::apply(input, kernel, bias) : product(input, kernel, bias);
+  const Bias given = bias.defined() ? Bias(bias) : Bias();
+  return trains ? MatrixProduct::apply(input, kernel, given) : product(input, kernel, given);
 }
 
 }  // namespace muster::inline v0_1::internal
