@@ -7,8 +7,8 @@
 //
 // The order is a pure function of (seed, epoch, index): threads, batch sizes and replicas do not
 // change it. An element is known by its source index and the epoch it is read in; nothing is drawn
-// from a global generator. What stands before the first batch() is run on integers: rows are copied
-// once, into the batch that needs them.
+// from a global generator. Behind a source that can be read by index, what stands before the first
+// batch() is run on integers: rows are copied once, into the batch that needs them.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "muster/base/random.h"
+#include "muster/data/element_reader.h"
 #include "muster/data/iterator.h"
 #include "muster/data/source.h"
 #include "muster/tensor/element.h"
@@ -31,6 +32,8 @@ struct Node;
 // What cardinality() gives for data without end, and where it cannot be told.
 inline constexpr int64_t kInfinite = -1;
 inline constexpr int64_t kUnknown = -2;
+// As many calls at once as this task has cores.
+inline constexpr int64_t kAutotune = -1;
 
 // Options of Dataset::shuffle().
 struct ShuffleOptions {
@@ -43,9 +46,38 @@ struct BatchOptions {
   bool drop_remainder = false;  // drops the last round unless it is full on every replica
 };
 
+// Options of Dataset::padded_batch(). Values are those of the element in the order describe()
+// shows.
+struct PaddingOptions {
+  std::vector<Shape>
+      padded_shapes;  // one for each value; -1: the largest of the batch; none: all -1
+  std::vector<double> padding_values;  // one for each value; none: 0. Strings are padded with ""
+  bool drop_remainder = false;
+};
+
 // Options of Dataset::map().
 struct MapOptions {
   std::string name;  // how errors call this map
+  // Calls of the function at once, on threads of the pipeline's own; kAutotune: the task's cores.
+  int64_t num_parallel_calls = 1;
+  // Elements come in the input's order. Without it they come as they are ready, on several threads,
+  // and two runs may differ.
+  bool deterministic = true;
+};
+
+// Options of Dataset::interleave().
+struct InterleaveOptions {
+  std::string name;          // how errors call it
+  int64_t cycle_length = 1;  // data sets open at once
+  int64_t block_length = 1;  // elements of each in turn
+  // Reads each open data set ahead on a thread of its own. The order is the same.
+  bool parallel = false;
+};
+
+// Options of Dataset::list_files().
+struct ListFilesOptions {
+  bool shuffle = true;           // in another order each pass
+  std::optional<uint64_t> seed;  // of that; the iterator's when unset
 };
 
 class Dataset {
@@ -54,6 +86,12 @@ class Dataset {
   using MapFunction = std::function<Element(const Element&)>;
   // The same, with a key for random numbers of its own.
   using KeyedMapFunction = std::function<Element(const Element&, RandomKey)>;
+  // What filter() asks of each element.
+  using Predicate = std::function<bool(const Element&)>;
+  // What flat_map() and interleave() make of each element.
+  using FlatMapFunction = std::function<Dataset(const Element&)>;
+  // Gives the next element, or nothing at the end.
+  using Generator = std::function<std::optional<Element>()>;
 
   // One element per row of axis 0. Throws InvalidArgument for scalars, for an element without
   // values, and for unequal first dimensions (naming both). Tensors are made contiguous once; the
@@ -63,8 +101,26 @@ class Dataset {
   static Dataset from_tensors(Element element);
   // int64 scalars 0 … n-1.
   static Dataset range(int64_t n);
+  // int64 scalars start, start + step, … before stop. Throws InvalidArgument for a step of 0.
+  static Dataset range(int64_t start, int64_t stop, int64_t step = 1);
   // The elements of a Source, by index.
   static Dataset from_source(std::shared_ptr<const Source> source);
+  // The elements of a SequentialSource, in its order.
+  static Dataset from_sequential(std::shared_ptr<const SequentialSource> source);
+  // The elements of the files, one file after another. Plain paths or URIs; a file that does not
+  // open is an error at its place. Throws InvalidArgument for an empty path.
+  static Dataset from_files(std::vector<std::string> files,
+                            std::shared_ptr<const FileFormat> format);
+  // What a generator gives; `make` is called at the beginning of every pass, so that each is made
+  // anew. A saved position is found again by counting: `make` must give the same elements again.
+  static Dataset from_generator(std::function<Generator()> make);
+  // The paths that match, as string scalars; "*", "?" and "[a-z]" within any part of the path,
+  // which may be a URI. Throws NotFound naming the pattern when nothing matches.
+  static Dataset list_files(const std::vector<std::string>& patterns,
+                            const ListFilesOptions& options = {});
+  // Row i of every data set, as a tuple, or as a dict; as many as the shortest has.
+  static Dataset zip(std::vector<Dataset> datasets);
+  static Dataset zip(std::vector<std::pair<std::string, Dataset>> datasets);
 
   // The first n elements; -1: all. After a batch() that deals to several replicas, n rounds.
   Dataset take(int64_t n) const;
@@ -86,15 +142,43 @@ class Dataset {
   // `size` elements over all replicas in sync: each gets the floor or ceiling of its share, the
   // first ones more. The same as batch(size) for one replica.
   Dataset global_batch(int64_t size, const BatchOptions& options = {}) const;
+  // batch(), with every value padded to one shape. Throws InvalidArgument, at its place, for values
+  // that padding cannot make equal, Corrupt for one larger than a padded shape asked for.
+  Dataset padded_batch(int64_t size, const PaddingOptions& options = {}) const;
+  // The rows of batches, one by one.
+  Dataset unbatch() const;
+  // The rows of batches in batches of other sizes: sizes[0], sizes[1], … and again. A size of 0
+  // gives a batch without rows. Throws InvalidArgument for a negative size, and unless one is above
+  // 0.
+  Dataset rebatch(std::vector<int64_t> sizes, const BatchOptions& options = {}) const;
   // fn(element), one to one, called without autograd. The fastest place is after batch(), on whole
   // batches; there, under sharding, fn also sees batches of zero rows.
   Dataset map(MapFunction fn, const MapOptions& options = {}) const;
   // fn(element, key): the key is derived from (seed, which map, epoch, source index of the
   // element), after a batch() from the position of the batch's first row instead.
   Dataset map(KeyedMapFunction fn, const MapOptions& options = {}) const;
-  // Reads up to n elements ahead on a thread of its own; 0 does nothing. Before a batch() it reads
-  // whole batches ahead, since only integers flow there.
+  // Reads up to n elements ahead on a thread of its own, and no more than 256 MiB; 0 does nothing.
+  // Before a batch() it reads whole batches ahead where only integers flow there.
   Dataset prefetch(int64_t n = 2) const;
+  // Elements for which `fn` is true.
+  Dataset filter(Predicate fn, const std::string& name = "") const;
+  // (start + position, element).
+  Dataset enumerate(int64_t start = 0) const;
+  // These elements, then those of the other.
+  Dataset concatenate(const Dataset& other) const;
+  // The elements of fn(element), one data set after another.
+  Dataset flat_map(FlatMapFunction fn, const std::string& name = "") const;
+  // The same with several data sets open at once: block_length elements of each in turn; the place
+  // of one that ends is taken by the next when its turn comes. Throws InvalidArgument for lengths
+  // below 1.
+  Dataset interleave(FlatMapFunction fn, const InterleaveOptions& options = {}) const;
+  // Keeps the elements of the first whole pass in memory for those that follow.
+  Dataset cache() const;
+  // Leaves out elements that are errors: each takes one place less.
+  Dataset ignore_errors(bool log_warning = false) const;
+  // Says how many elements there are, where it cannot be told. One that turns out wrong is an error
+  // at its place; throws InvalidArgument where it is known to be.
+  Dataset assert_cardinality(int64_t expected) const;
 
   // The number of elements one unsharded iterator gives, kInfinite or kUnknown.
   int64_t cardinality() const;
@@ -102,14 +186,18 @@ class Dataset {
   bool hand_sharded() const;
   // "slices(60000) > shuffle(10000) > repeat > batch(64)"
   std::string describe() const;
+  // Lines that say how each stage runs: on indices or on values, on which threads, in what memory.
+  std::string explain() const;
 
   // Throws InvalidArgument for a replica outside of [0, num_replicas), and for several replicas
   // without a batch().
   std::unique_ptr<Iterator> iterator(const IteratorOptions& options = {}) const;
 
- private:
+  // --- for muster/data ---
   explicit Dataset(std::shared_ptr<const data::internal::Node> node) : node_(std::move(node)) {}
+  const std::shared_ptr<const data::internal::Node>& node() const { return node_; }
 
+ private:
   std::shared_ptr<const data::internal::Node> node_;
 };
 

@@ -496,17 +496,30 @@ TEST(Restore, APositionOfAnotherPipelineIsRefused) {
               HasSubstr("seed"));
   refused(json());
   refused(json::array());
-  refused({{"format", "muster.input.1"}, {"seed", -1}, {"stream", json::object()}});
-  refused({{"format", "muster.input.1"}, {"seed", 1u}, {"stream", 4}});
+  json other = dataset.iterator()->save();
+  other["seed"] = -1;
+  refused(other);
+  other = dataset.iterator()->save();
+  other["position"] = 4;
+  refused(other);
   // Refused before anything changed.
   EXPECT_EQ(lists(*iterator), rest);
 
   json broken = dataset.iterator()->save();
-  broken["stream"]["consumed"] = -3;
-  EXPECT_THAT(refused(broken), HasSubstr("consumed"));
-  broken = dataset.iterator()->save();
-  broken["stream"]["input"]["emitted"] = 11;
+  const json whole = broken["position"];
+  broken["position"][0] = -3;
+  EXPECT_THAT(refused(broken), HasSubstr("-3"));
+  broken["position"] = whole;
+  broken["position"][1] = 11;
   EXPECT_THAT(refused(broken), HasSubstr("11"));
+  broken["position"] = {0};
+  EXPECT_THAT(refused(broken), HasSubstr("cut short"));
+  broken["position"] = whole;
+  broken["position"].push_back(0);
+  EXPECT_THAT(refused(broken), HasSubstr("more than"));
+  broken["position"] = whole;
+  broken["position"][0] = "two";
+  EXPECT_THAT(refused(broken), HasSubstr("two"));
 }
 
 TEST(Restore, AHandShardedPositionStaysWithItsShard) {

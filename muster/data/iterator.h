@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 #include "muster/tensor/element.h"
 
@@ -36,6 +38,13 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
+// What one stage of a pipeline took.
+struct StageTime {
+  std::string stage;     // "map 'decode'"
+  double seconds = 0;    // without the stages before it; of prefetch(): waiting for them
+  int64_t elements = 0;  // handed on
+};
+
 class Iterator {
  public:
   virtual ~Iterator() = default;
@@ -45,17 +54,17 @@ class Iterator {
   // on behind it.
   virtual bool next(Element* out) = 0;
 
-  // The position behind the last element next() handed out, whatever prefetch has read ahead. A few
-  // hundred bytes; the same on all replicas, and it restores under another number of replicas and
-  // another batch size.
+  // The position behind the last element next() handed out, whatever prefetch has read ahead:
+  // counts and places in files, a few hundred bytes, never the content of a buffer. The same on all
+  // replicas, and it restores under another number of replicas and another batch size.
   virtual nlohmann::json save() const = 0;
 
   // Continues at a saved position with the seed saved in it. Batch sizes, replicas, the counts of
   // repeat() and take(), maps and prefetches may have changed since; but what comes before a
   // shuffle() must keep its size, and a shuffle() behind batch() needs the same batch size and
-  // replicas: its elements are batches. Throws InvalidArgument, and
-  // changes nothing, when the position belongs to another pipeline; the message names the
-  // difference.
+  // replicas: its elements are batches. What a shuffle or a cache held is read again. Throws
+  // InvalidArgument when the position belongs to another pipeline; the message names the
+  // difference, and nothing has changed.
   virtual void restore(const nlohmann::json& state) = 0;
 
   virtual Position position() const = 0;
@@ -63,6 +72,9 @@ class Iterator {
   // How many more elements next() gives; kInfinite, or kUnknown where it cannot be told: with a
   // take(), a skip() or a shard(), and where batches are shuffled, repeated or batched again.
   virtual int64_t remaining() const = 0;
+
+  // Where the time went so far, from the source on, over all threads.
+  virtual std::vector<StageTime> times() const = 0;
 };
 
 }  // namespace muster::inline v0_1

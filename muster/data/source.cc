@@ -130,21 +130,22 @@ class Whole final : public Source {
 
 class Range final : public Source {
  public:
-  explicit Range(int64_t size) : size_(size) {}
+  Range(int64_t start, int64_t size, int64_t step) : start_(start), size_(size), step_(step) {}
 
   std::string kind() const override { return "range"; }
   int64_t size() const override { return size_; }
   Element element(int64_t index) const override {
-    return Element(torch::scalar_tensor(index, torch::kInt64));
+    return Element(torch::scalar_tensor(start_ + index * step_, torch::kInt64));
   }
   Element gather(std::span<const int64_t> indices) const override {
     Tensor out = torch::empty({static_cast<int64_t>(indices.size())}, torch::kInt64);
-    std::copy(indices.begin(), indices.end(), out.data_ptr<int64_t>());
+    std::transform(indices.begin(), indices.end(), out.data_ptr<int64_t>(),
+                   [this](int64_t index) { return start_ + index * step_; });
     return Element(std::move(out));
   }
 
  private:
-  const int64_t size_;
+  const int64_t start_, size_, step_;
 };
 
 }  // namespace
@@ -167,7 +168,27 @@ Dataset Dataset::from_tensors(Element element) {
 
 Dataset Dataset::range(int64_t n) {
   if (n < 0) throw invalid_argument(fmt::format("range({}): pass a count of elements", n));
-  return from_source(std::make_shared<const Range>(n));
+  return from_source(std::make_shared<const Range>(0, n, 1));
+}
+
+Dataset Dataset::range(int64_t start, int64_t stop, int64_t step) {
+  if (step == 0) {
+    throw invalid_argument(fmt::format("range({}, {}, 0): the step must not be 0", start, stop));
+  }
+  // In doubles first: the distance of two int64 may be none.
+  const double count = std::ceil((static_cast<double>(stop) - static_cast<double>(start)) /
+                                 static_cast<double>(step));
+  constexpr double kMost = 9e18;
+  if (count > kMost) {
+    throw invalid_argument(
+        fmt::format("range({}, {}, {}) has more elements than can be counted", start, stop, step));
+  }
+  int64_t size = 0;
+  if (step > 0 ? start < stop : start > stop) {
+    const int64_t distance = stop - start;
+    size = distance / step + (distance % step != 0 ? 1 : 0);
+  }
+  return from_source(std::make_shared<const Range>(start, size, step));
 }
 
 }  // namespace muster::inline v0_1

@@ -27,10 +27,18 @@ class Collector<Ref> {
 template <>
 class Collector<Item> {
  public:
+  // `padding`: of padded_batch(), else null.
+  explicit Collector(std::shared_ptr<const PaddingOptions> padding)
+      : padding_(std::move(padding)) {}
   // Throws the first error among the items.
-  Element join(std::span<Item> items);
+  Element join(std::span<Item> items) {
+    return padding_ == nullptr ? join_items(items) : join_padded(items, *padding_);
+  }
   uint64_t row_bytes() const { return sizeof(Item); }
   bool knows_empty() const { return false; }
+
+ private:
+  std::shared_ptr<const PaddingOptions> padding_;
 };
 
 // Throws InvalidArgument when so many rows of this size are more than the machine's memory. A batch
@@ -67,7 +75,7 @@ class BatchStream final : public Stream<Item> {
     }
     // No more than there are, and one that is not there: batch(1 << 30) of a small data set is one
     // small batch, and the input notices its end.
-    const int64_t there_are = node.input->cardinality;
+    const int64_t there_are = node.input()->cardinality;
     const int64_t most = there_are < 0 || there_are >= size_ ? size_ : there_are + 1;
     check_fits(node, most, collector_.row_bytes());
     pulled_.resize(static_cast<size_t>(most));
@@ -112,17 +120,11 @@ class BatchStream final : public Stream<Item> {
     state["input"] = input_->identity();
     return state;
   }
-  json save(MarkReader& marks) const override {
-    json state = own_identity();
-    state["consumed"] = marks.next();
-    state["input"] = input_->save(marks);
-    return state;
-  }
-  void restore(const json& state, int64_t run) override {
+  void restore(MarkReader& marks, int64_t run) override {
     run_ = run;
-    consumed_ = saved_count(state, "consumed");
+    consumed_ = marks.count();
     over_ = false;
-    input_->restore(state.at("input"), run);
+    input_->restore(marks, run);
   }
 
  private:
@@ -157,6 +159,7 @@ class BatchStream final : public Stream<Item> {
     if (ends(total)) return false;
     out->tag = {consumed_ + begin_, run_};
     out->error = nullptr;
+    out->block.reset();
     try {
       out->element = mine > 0 ? collect(mine) : empty();
     } catch (...) {

@@ -5,116 +5,9 @@
 
 #include "muster/base/strings.h"
 #include "muster/data/internal/batch.h"
-#include "muster/data/internal/order.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::data::internal {
-namespace {
-
-// The error being handled, as ours.
-Error current_error() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error;
-  } catch (const c10::Error& error) {
-    return internal_error(error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    return internal_error(error.what());
-  } catch (...) {
-    return internal_error("something was thrown that is no std::exception");
-  }
-}
-
-template <typename T>
-std::unique_ptr<Stream<T>> reorder(const Node& node, std::unique_ptr<Stream<T>> input,
-                                   const Run& run) {
-  if (const auto* take = std::get_if<Take>(&node.spec)) {
-    return std::make_unique<TakeStream<T>>(std::move(input), take->count);
-  }
-  if (const auto* skip = std::get_if<Skip>(&node.spec)) {
-    return std::make_unique<SkipStream<T>>(std::move(input), skip->count);
-  }
-  if (const auto* shard = std::get_if<Shard>(&node.spec)) {
-    return std::make_unique<ShardStream<T>>(std::move(input), shard->num_shards, shard->index);
-  }
-  if (const auto* shuffle = std::get_if<Shuffle>(&node.spec)) {
-    return std::make_unique<ShuffleStream<T>>(
-        std::move(input),
-        typename ShuffleStream<T>::Config{shuffle->buffer, shuffle->seed, shuffle->reshuffle,
-                                          node.ordinal, node.input->cardinality},
-        run);
-  }
-  if (const auto* repeat = std::get_if<Repeat>(&node.spec)) {
-    return std::make_unique<RepeatStream<T>>(std::move(input), repeat->count);
-  }
-  throw internal_error("no stream for " + node.description);
-}
-
-uint64_t bytes_of(const Element& element) {
-  uint64_t bytes = 0;
-  for (const Value& value : element.values()) {
-    if (value.is_tensor()) bytes += static_cast<uint64_t>(value.tensor().nbytes());
-  }
-  return bytes;
-}
-
-// The prefetches of an addressable chain. They are moved behind the batch: before it there are only
-// integers.
-int64_t prefetched(const Node& node) {
-  int64_t count = 0;
-  for (const Node* at = &node; at != nullptr; at = at->input.get()) {
-    if (const auto* prefetch = std::get_if<Prefetch>(&at->spec)) count += prefetch->count;
-  }
-  return count;
-}
-
-}  // namespace
-
-std::exception_ptr current_failure() { return std::make_exception_ptr(current_error()); }
-
-std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run) {
-  if (const auto* from = std::get_if<FromSource>(&node.spec)) {
-    return std::make_unique<SourceStream>(from->source->kind(), from->source->size());
-  }
-  std::unique_ptr<Stream<Ref>> input = open_refs(*node.input, run);
-  if (std::holds_alternative<Map>(node.spec) || std::holds_alternative<Prefetch>(node.spec)) {
-    return input;
-  }
-  return reorder(node, std::move(input), run);
-}
-
-std::unique_ptr<Stream<Item>> open_items(const std::shared_ptr<const Node>& node, const Run& run) {
-  const auto ahead = [](std::unique_ptr<Stream<Item>> stream,
-                        int64_t count) -> std::unique_ptr<Stream<Item>> {
-    if (count <= 0) return stream;
-    return std::make_unique<PrefetchStream>(std::move(stream), count);
-  };
-  if (node->addressable) {
-    return ahead(std::make_unique<ReadStream>(open_refs(*node, run), Reader(node, run)),
-                 prefetched(*node));
-  }
-  const std::shared_ptr<const Node>& input = node->input;
-  if (const auto* batch = std::get_if<Batch>(&node->spec)) {
-    const Sharding sharding = node.get() == run.dealing_node ? run.sharding : Sharding{};
-    if (!input->addressable) {
-      return std::make_unique<BatchStream<Item>>([input, &run] { return open_items(input, run); },
-                                                 Collector<Item>(), *node, sharding);
-    }
-    return ahead(std::make_unique<BatchStream<Ref>>(
-                     [input, &run] { return open_refs(*input, run); },
-                     Collector<Ref>(Reader(input, run), *node), *node, sharding),
-                 (prefetched(*input) + batch->size - 1) / batch->size);
-  }
-  std::unique_ptr<Stream<Item>> stream = open_items(input, run);
-  if (std::holds_alternative<Map>(node->spec)) {
-    return std::make_unique<MapStream>(std::move(stream), MapStage{node}, run);
-  }
-  if (const auto* prefetch = std::get_if<Prefetch>(&node->spec)) {
-    return ahead(std::move(stream), prefetch->count);
-  }
-  return reorder(*node, std::move(stream), run);
-}
 
 Element MapStage::operator()(const Element& element, const Ref& tag, const Run& run) const {
   const Map& map = std::get<Map>(node->spec);
@@ -123,23 +16,42 @@ Element MapStage::operator()(const Element& element, const Ref& tag, const Run& 
     if (!map.keyed) return map.fn(element, {});
     return map.fn(
         element,
-        derive_key(run.seed, {id_of("data.map"), static_cast<uint64_t>(node->ordinal),
-                              static_cast<uint64_t>(tag.run), static_cast<uint64_t>(tag.index)}));
+        derive_key(run.seed(), {id_of("data.map"), static_cast<uint64_t>(node->ordinal),
+                                static_cast<uint64_t>(tag.run), static_cast<uint64_t>(tag.index)}));
   } catch (...) {
-    throw current_error().with_context(
-        fmt::format("{} failed on {} {} (pass {}), {}, in {}",
-                    map.name.empty() ? "map" : "map '" + map.name + "'",
-                    node->addressable ? "source element" : "the batch that begins at example",
-                    tag.index, tag.run, element.describe(), node->description));
+    std::rethrow_exception(current_failure(fmt::format(
+        "{} failed on {} {} (pass {}), {}, in {}",
+        map.name.empty() ? "map" : "map '" + map.name + "'",
+        node->addressable ? "source element" : "the element, or the batch that begins at example,",
+        tag.index, tag.run, element.describe(), node->description)));
   }
 }
 
-Reader::Reader(std::shared_ptr<const Node> node, const Run& run) : run_(run) {
-  for (; node != nullptr; node = node->input) {
-    if (std::holds_alternative<Map>(node->spec)) maps_.push_back({node});
-    if (const auto* from = std::get_if<FromSource>(&node->spec)) source_ = from->source;
+void MapStage::apply(Item& item, const Run& run) const {
+  if (item.error != nullptr) return;
+  try {
+    item.settle();
+    item.element = (*this)(item.element, item.tag, run);
+  } catch (...) {
+    item.error = current_failure();
+  }
+}
+
+int calls_of(const Map& map) {
+  return map.calls == kAutotune ? num_threads() : static_cast<int>(map.calls);
+}
+
+Reader::Reader(NodePtr node, const Run& run) : run_(run) {
+  int calls = 1;
+  for (; node != nullptr; node = node->input()) {
+    if (const auto* map = node->as<Map>()) {
+      maps_.push_back({node});
+      calls = std::max(calls, calls_of(*map));
+    }
+    if (const auto* from = node->as<FromSource>()) source_ = from->source;
   }
   std::reverse(maps_.begin(), maps_.end());
+  if (calls > 1) pool_ = std::make_unique<WorkerPool>(calls);
 }
 
 Element Reader::read(const Ref& ref) const {
@@ -158,16 +70,19 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
     for (size_t i = 0; i < refs.size(); ++i) indices_[i] = refs[i].index;
     return source_->gather(indices_);
   }
-  std::vector<Element> elements;
-  elements.reserve(refs.size());
-  for (const Ref& ref : refs) {
-    if (run_.stopping.load(std::memory_order_relaxed)) {
-      throw Error(ErrorKind::kCancelled, "the iterator was closed");
-    }
-    elements.push_back(read(ref));
-    if (elements.size() == 1) {
-      check_fits(batch, static_cast<int64_t>(refs.size()), bytes_of(elements.front()));
-    }
+  std::vector<Element> elements(refs.size());
+  const auto read_one = [&](size_t i) {
+    if (run_.stopping()) throw Error(ErrorKind::kCancelled, "the iterator was closed");
+    elements[i] = read(refs[i]);
+  };
+  if (!refs.empty()) {
+    read_one(0);
+    check_fits(batch, static_cast<int64_t>(refs.size()), bytes_of(elements.front()));
+  }
+  if (pool_ == nullptr) {
+    for (size_t i = 1; i < refs.size(); ++i) read_one(i);
+  } else if (refs.size() > 1) {
+    pool_->each(refs.size() - 1, [&](size_t i) { read_one(i + 1); });
   }
   return Element::stack(elements);
 }
@@ -178,6 +93,7 @@ int64_t ReadStream::read(Item* out, int64_t count) {
     Item& item = out[got];
     if (refs_->read(&item.tag, 1) == 0) break;
     item.error = nullptr;
+    item.block.reset();
     try {
       item.element = reader_.read(item.tag);
     } catch (...) {
@@ -188,29 +104,9 @@ int64_t ReadStream::read(Item* out, int64_t count) {
 }
 
 int64_t MapStream::read(Item* out, int64_t count) {
-  const int64_t got = input_->read(out, count);
-  for (int64_t i = 0; i < got; ++i) {
-    if (out[i].error != nullptr) continue;
-    try {
-      out[i].element = stage_(out[i].element, out[i].tag, run_);
-    } catch (...) {
-      out[i].error = current_failure();
-    }
-  }
+  const int64_t got = input().read(out, count);
+  for (int64_t i = 0; i < got; ++i) stage_.apply(out[i], run_);
   return got;
-}
-
-Element Collector<Item>::join(std::span<Item> items) {
-  std::vector<Element> elements;
-  elements.reserve(items.size());
-  std::exception_ptr error;
-  for (Item& item : items) {
-    if (error == nullptr) error = item.error;
-    elements.push_back(std::move(item.element));
-    item = {};
-  }
-  if (error != nullptr) std::rethrow_exception(error);
-  return Element::stack(elements);
 }
 
 void check_fits(const Node& batch, int64_t rows, uint64_t row_bytes) {
@@ -243,9 +139,9 @@ void PrefetchStream::start(int64_t run) {
   input_->mark(position_);
 }
 
-void PrefetchStream::restore(const json& state, int64_t run) {
+void PrefetchStream::restore(MarkReader& marks, int64_t run) {
   stop();
-  input_->restore(state, run);
+  input_->restore(marks, run);
   position_.clear();
   input_->mark(position_);
 }
@@ -264,6 +160,9 @@ int64_t PrefetchStream::read(Item* out, int64_t count) {
     }
     out[got++] = std::move(entry->item);
     position_ = std::move(entry->position);
+    const std::lock_guard lock(bytes_mutex_);
+    bytes_ahead_ -= entry->bytes;
+    has_room_.notify_one();
   }
   return got;
 }
@@ -283,18 +182,35 @@ int64_t PrefetchStream::skip(int64_t count) {
 
 void PrefetchStream::stop() {
   if (queue_ != nullptr) queue_->cancel();
+  {
+    const std::lock_guard lock(bytes_mutex_);
+    stopped_ = true;
+    has_room_.notify_one();
+  }
   if (thread_.joinable()) thread_.join();
   queue_.reset();
-  ended_ = false;
+  bytes_ahead_ = 0;
+  stopped_ = ended_ = false;
+}
+
+bool PrefetchStream::wait_for_room() {
+  std::unique_lock lock(bytes_mutex_);
+  has_room_.wait(lock, [this] { return stopped_ || bytes_ahead_ < kMostBytes; });
+  return !stopped_;
 }
 
 void PrefetchStream::produce() {
   Entry entry;
   try {
     enter_thread();
-    while (input_->read(&entry.item, 1) == 1) {
+    while (wait_for_room() && input_->read(&entry.item, 1) == 1) {
       entry.position.clear();
       input_->mark(entry.position);
+      entry.bytes = bytes_of(entry.item.element);
+      {
+        const std::lock_guard lock(bytes_mutex_);
+        bytes_ahead_ += entry.bytes;
+      }
       if (!queue_->push(std::move(entry))) return;
       entry = {};
     }

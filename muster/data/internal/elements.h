@@ -1,43 +1,36 @@
-// The streams that carry values: reading what a Ref names, map, batch, prefetch.
-// A failing map or batch does not throw: the error travels in the Item, so that it reaches the user
-// at its place in the order, through shuffles and threads, and every saved position stays a plain
-// count.
+// The streams that carry values one to one: reading what a Ref names, map, prefetch, and the clock
+// in between.
 #pragma once
 
-#include <exception>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "muster/base/queue.h"
-#include "muster/data/internal/node.h"
-#include "muster/data/internal/stream.h"
+#include "muster/data/internal/items.h"
+#include "muster/data/internal/worker_pool.h"
 
 namespace muster::inline v0_1::data::internal {
 
-struct Item {
-  Element element;
-  Ref tag;  // what keyed maps derive their keys from; of a batch: the position of its first row,
-            // and its pass
-  std::exception_ptr error;
-};
-
-// The exception being handled, as an Error to put into an Item.
-std::exception_ptr current_failure();
-
-std::unique_ptr<Stream<Item>> open_items(const std::shared_ptr<const Node>& node, const Run& run);
-
 // One map() of the pipeline.
 struct MapStage {
-  std::shared_ptr<const Node> node;
+  NodePtr node;
 
   // Throws Error naming the map, the pipeline and the element.
   Element operator()(const Element& element, const Ref& tag, const Run& run) const;
+  // Of an item, whose error it leaves or sets.
+  void apply(Item& item, const Run& run) const;
 };
+
+// How many calls of the map may run at once: as asked, or the cores of this task.
+int calls_of(const Map& map);
 
 // Reads the elements that Refs name, through the maps between the source and the first batch.
 class Reader {
  public:
-  Reader(std::shared_ptr<const Node> node, const Run& run);
+  Reader(NodePtr node, const Run& run);
 
   Element read(const Ref& ref) const;
   // The rows of `batch`. Throws InvalidArgument when what the maps make of the first says that they
@@ -53,6 +46,7 @@ class Reader {
   std::shared_ptr<const Source> source_;
   std::vector<MapStage> maps_;
   std::vector<int64_t> indices_;
+  std::unique_ptr<WorkerPool> pool_;  // of maps that ask for several calls at once
 };
 
 // The elements of an addressable chain, one by one.
@@ -68,38 +62,48 @@ class ReadStream final : public Stream<Item> {
   void mark(Marks& marks) const override { refs_->mark(marks); }
   Position position(MarkReader& marks) const override { return refs_->position(marks); }
   json identity() const override { return refs_->identity(); }
-  json save(MarkReader& marks) const override { return refs_->save(marks); }
-  void restore(const json& state, int64_t run) override { refs_->restore(state, run); }
+  void restore(MarkReader& marks, int64_t run) override { refs_->restore(marks, run); }
 
  private:
   std::unique_ptr<Stream<Ref>> refs_;
   Reader reader_;
 };
 
-// A map behind a batch. It leaves no trace in saved positions.
-class MapStream final : public Stream<Item> {
+// A map behind a batch, or behind what has no index.
+class MapStream final : public PassingStream {
  public:
   MapStream(std::unique_ptr<Stream<Item>> input, MapStage stage, const Run& run)
-      : input_(std::move(input)), stage_(std::move(stage)), run_(run) {}
-
-  void start(int64_t run) override { input_->start(run); }
+      : PassingStream(std::move(input)), stage_(std::move(stage)), run_(run) {}
   int64_t read(Item* out, int64_t count) override;
-  int64_t skip(int64_t count) override { return input_->skip(count); }
-  int64_t examples_per_element() const override { return input_->examples_per_element(); }
-  void mark(Marks& marks) const override { input_->mark(marks); }
-  Position position(MarkReader& marks) const override { return input_->position(marks); }
-  json identity() const override { return input_->identity(); }
-  json save(MarkReader& marks) const override { return input_->save(marks); }
-  void restore(const json& state, int64_t run) override { input_->restore(state, run); }
 
  private:
-  std::unique_ptr<Stream<Item>> input_;
   MapStage stage_;
   const Run& run_;
 };
 
-// Reads ahead on a thread. Every element carries the position behind it, so what is saved is what
-// was handed out. It leaves no trace in saved positions either.
+// Counts the time of the stream it stands before.
+class TimedStream final : public PassingStream {
+ public:
+  TimedStream(std::unique_ptr<Stream<Item>> input, StageClock& clock)
+      : PassingStream(std::move(input)), clock_(clock) {}
+  int64_t read(Item* out, int64_t count) override {
+    Timed timed(clock_);
+    const int64_t got = input().read(out, count);
+    timed.count(got);
+    return got;
+  }
+  int64_t skip(int64_t count) override {
+    const Timed timed(clock_);
+    return input().skip(count);
+  }
+
+ private:
+  StageClock& clock_;
+};
+
+// Reads ahead on a thread, so many elements or so many bytes, whichever is less. Every element
+// carries the position behind it, so what is saved is what was handed out; the stage itself leaves
+// no trace in saved positions.
 class PrefetchStream final : public Stream<Item> {
  public:
   PrefetchStream(std::unique_ptr<Stream<Item>> input, int64_t count)
@@ -115,23 +119,30 @@ class PrefetchStream final : public Stream<Item> {
   }
   Position position(MarkReader& marks) const override { return input_->position(marks); }
   json identity() const override { return input_->identity(); }
-  json save(MarkReader& marks) const override { return input_->save(marks); }
-  void restore(const json& state, int64_t run) override;
+  void restore(MarkReader& marks, int64_t run) override;
 
  private:
   struct Entry {
     Item item;
     Marks position;
+    uint64_t bytes = 0;
   };
+  static constexpr uint64_t kMostBytes = uint64_t{1} << 28;
 
   void stop();
   void produce();
+  // Waits while what is read ahead is too large; false when nobody wants it any more.
+  bool wait_for_room();
 
   std::unique_ptr<Stream<Item>> input_;
   const int64_t count_;
   Marks position_;  // behind the last element handed out
   bool ended_ = false;
   std::unique_ptr<BlockingQueue<Entry>> queue_;  // closed by the thread at the end of the input
+  std::mutex bytes_mutex_;
+  std::condition_variable has_room_;
+  uint64_t bytes_ahead_ = 0;
+  bool stopped_ = false;
   std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// The immutable description a Dataset shares: a chain of nodes, from the last transformation back
-// to the source. Thread safety: never changes after make_node().
+// The immutable description a Dataset shares: nodes, from the last transformation back to the
+// sources. Thread safety: never changes after make_node().
 #pragma once
 
 #include <functional>
@@ -7,15 +7,28 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "muster/base/random.h"
-#include "muster/data/internal/stream.h"
+#include "muster/data/dataset.h"
+#include "muster/data/element_reader.h"
 #include "muster/data/source.h"
 
 namespace muster::inline v0_1::data::internal {
 
 struct FromSource {
   std::shared_ptr<const Source> source;
+};
+struct FromFiles {
+  struct File {
+    std::string path;
+    int64_t number;  // among all files, also those other workers read
+  };
+  std::vector<File> files;
+  std::shared_ptr<const FileFormat> format;
+};
+struct FromSequential {
+  std::shared_ptr<const SequentialSource> source;
 };
 struct Take {
   int64_t count;
@@ -38,32 +51,83 @@ struct Batch {
   int64_t size;
   bool global;
   bool drop_remainder;
+  std::shared_ptr<const PaddingOptions> padding;  // of padded_batch()
 };
 struct Map {
   std::function<Element(const Element&, RandomKey)> fn;
   bool keyed;
   std::string name;
+  int64_t calls;  // at once
+  bool deterministic;
 };
 struct Prefetch {
   int64_t count;
 };
+struct Filter {
+  Dataset::Predicate fn;
+  std::string name;
+};
+struct Enumerate {
+  int64_t start;
+};
+struct Unbatch {};
+struct Rebatch {
+  std::vector<int64_t> sizes;
+  bool drop_remainder;
+};
+struct Interleave {
+  Dataset::FlatMapFunction fn;
+  bool flat;  // made by flat_map()
+  int64_t cycle_length, block_length;
+  bool parallel;
+  std::string name;
+};
+struct Zip {
+  std::vector<std::string> keys;  // of a dict; none: a tuple
+};
+struct Concatenate {};
+struct Cache {
+  std::string path;  // empty: in memory
+};
+struct IgnoreErrors {
+  bool log_warning;
+};
+struct AssertCardinality {
+  int64_t expected;
+};
 
-using Spec = std::variant<FromSource, Take, Skip, Shard, Shuffle, Repeat, Batch, Map, Prefetch>;
+using Spec = std::variant<FromSource, FromFiles, FromSequential, Take, Skip, Shard, Shuffle, Repeat,
+                          Batch, Map, Prefetch, Filter, Enumerate, Unbatch, Rebatch, Interleave,
+                          Zip, Concatenate, Cache, IgnoreErrors, AssertCardinality>;
 
 struct Node {
   Spec spec;
-  std::shared_ptr<const Node> input;  // null for a source
+  std::vector<std::shared_ptr<const Node>> inputs;  // none: a source; several: zip, concatenate
 
   int64_t cardinality = 0;
-  int64_t ordinal = 0;      // how many nodes of this kind come before
-  bool addressable = true;  // no batch up to here: elements can be named by a Ref
+  int64_t ordinal = 0;       // how many nodes of this kind come before
+  bool addressable = false;  // elements can be named by a Ref up to here
   bool hand_sharded = false;
+  std::string name;         // "shuffle(4)"
   std::string description;  // "slices(10) > shuffle(4)"
+
+  // The first input; null for a source.
+  const std::shared_ptr<const Node>& input() const {
+    static const std::shared_ptr<const Node> none;
+    return inputs.empty() ? none : inputs.front();
+  }
+  template <typename T>
+  const T* as() const {
+    return std::get_if<T>(&spec);
+  }
+  template <typename... Ts>
+  bool is() const {
+    return (std::holds_alternative<Ts>(spec) || ...);
+  }
 };
 
-std::shared_ptr<const Node> make_node(Spec spec, std::shared_ptr<const Node> input);
+using NodePtr = std::shared_ptr<const Node>;
 
-// Streams that run the chain ending in `node`; `run` must outlive them.
-std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run);  // REQUIRES: addressable
+NodePtr make_node(Spec spec, std::vector<NodePtr> inputs);
 
 }  // namespace muster::inline v0_1::data::internal

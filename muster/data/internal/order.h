@@ -40,14 +40,9 @@ class SourceStream final : public Stream<Ref> {
     return {0, next, next};
   }
   json identity() const override { return {{"kind", kind_}, {"version", 1}, {"size", size_}}; }
-  json save(MarkReader& marks) const override {
-    json state = identity();
-    state["next"] = marks.next();
-    return state;
-  }
-  void restore(const json& state, int64_t run) override {
+  void restore(MarkReader& marks, int64_t run) override {
     run_ = run;
-    next_ = std::min(saved_count(state, "next"), size_);
+    next_ = std::min(marks.count(), size_);
   }
 
  private:
@@ -111,15 +106,9 @@ class TakeStream final : public Transformation<T> {
     return this->input().position(marks);
   }
   json own_identity() const override { return {{"kind", "take"}, {"version", 1}}; }
-  json save(MarkReader& marks) const override {
-    json state = own_identity();
-    state["taken"] = marks.next();
-    state["input"] = this->input().save(marks);
-    return state;
-  }
-  void restore(const json& state, int64_t run) override {
-    taken_ = saved_count(state, "taken");
-    this->input().restore(state.at("input"), run);
+  void restore(MarkReader& marks, int64_t run) override {
+    taken_ = marks.count();
+    this->input().restore(marks, run);
   }
 
  private:
@@ -152,15 +141,9 @@ class SkipStream final : public Transformation<T> {
   json own_identity() const override {
     return {{"kind", "skip"}, {"version", 1}, {"count", count_}};
   }
-  json save(MarkReader& marks) const override {
-    json state = own_identity();
-    state["skipped"] = marks.next();
-    state["input"] = this->input().save(marks);
-    return state;
-  }
-  void restore(const json& state, int64_t run) override {
-    skipped_ = saved_count(state, "skipped") != 0;
-    this->input().restore(state.at("input"), run);
+  void restore(MarkReader& marks, int64_t run) override {
+    skipped_ = marks.count() != 0;
+    this->input().restore(marks, run);
   }
 
  private:
@@ -203,14 +186,7 @@ class ShardStream final : public Transformation<T> {
   json own_identity() const override {
     return {{"kind", "shard"}, {"version", 1}, {"num_shards", num_shards_}, {"index", index_}};
   }
-  json save(MarkReader& marks) const override {
-    json state = own_identity();
-    state["input"] = this->input().save(marks);
-    return state;
-  }
-  void restore(const json& state, int64_t run) override {
-    this->input().restore(state.at("input"), run);
-  }
+  void restore(MarkReader& marks, int64_t run) override { this->input().restore(marks, run); }
 
  private:
   const int64_t num_shards_, index_;
@@ -264,16 +240,9 @@ class ShuffleStream final : public Transformation<T> {
     state["seed"] = config_.seed ? json(*config_.seed) : json();
     return state;
   }
-  json save(MarkReader& marks) const override {
-    json state = own_identity();
-    state["emitted"] = marks.next();
-    state["run"] = marks.next();
-    state["input"] = this->input().identity();
-    return state;
-  }
-  void restore(const json& state, int64_t run) override {
-    const int64_t emitted = saved_count(state, "emitted");
-    start(run);
+  void restore(MarkReader& marks, int64_t) override {
+    const int64_t emitted = marks.count();
+    start(marks.next());
     if (emitted > 0) rebuild(emitted);
   }
 
@@ -282,7 +251,7 @@ class ShuffleStream final : public Transformation<T> {
   static constexpr int64_t kBlock = std::is_same_v<T, Ref> ? 256 : 1;
 
   Random generator(int64_t run) const {
-    const uint64_t seed = config_.seed.value_or(shared_.seed);
+    const uint64_t seed = config_.seed.value_or(shared_.seed());
     return Random(derive_key(seed, {id_of("data.shuffle"), static_cast<uint64_t>(config_.ordinal),
                                     static_cast<uint64_t>(config_.reshuffle ? run : 0)}));
   }
@@ -422,24 +391,9 @@ class RepeatStream final : public Transformation<T> {
     return position;
   }
   json own_identity() const override { return {{"kind", "repeat"}, {"version", 1}}; }
-  json save(MarkReader& marks) const override {
-    const Counts saved = read_counts(marks);
-    json state = own_identity();
-    state["pass"] = saved.pass;
-    state["run"] = saved.input_run;
-    state["emitted"] = saved.emitted;
-    state["epochs"] = saved.epochs_before;
-    state["examples"] = saved.examples_before;
-    state["input"] = this->input().save(marks);
-    return state;
-  }
-  void restore(const json& state, int64_t) override {
-    here_ = {.pass = saved_count(state, "pass"),
-             .input_run = saved_count(state, "run"),
-             .emitted = saved_count(state, "emitted"),
-             .epochs_before = saved_count(state, "epochs"),
-             .examples_before = saved_count(state, "examples")};
-    this->input().restore(state.at("input"), here_.input_run);
+  void restore(MarkReader& marks, int64_t) override {
+    here_ = read_counts(marks);
+    this->input().restore(marks, here_.input_run);
   }
 
  private:
@@ -452,11 +406,11 @@ class RepeatStream final : public Transformation<T> {
 
   static Counts read_counts(MarkReader& marks) {
     Counts counts;
-    counts.pass = marks.next();
-    counts.input_run = marks.next();
-    counts.emitted = marks.next();
-    counts.epochs_before = marks.next();
-    counts.examples_before = marks.next();
+    counts.pass = marks.count();
+    counts.input_run = marks.count();
+    counts.emitted = marks.count();
+    counts.epochs_before = marks.count();
+    counts.examples_before = marks.count();
     return counts;
   }
   bool over() const { return count_ >= 0 && here_.pass >= count_; }

@@ -1,8 +1,8 @@
 // What an iterator is made of: streams, each pulling from the one before it. Those before the first
 // batch() carry Refs (integers), those after it carry Items (values); take, skip, shard, shuffle
 // and repeat are written once for both. Thread safety: a stream belongs to one thread at a time;
-// save(), position() and identity() read nothing that changes and may be called while another
-// thread reads the stream. No LibTorch in this header.
+// position() and identity() read nothing that changes and may be called while another thread reads
+// the stream. No LibTorch in this header.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/random.h"
+#include "muster/data/internal/clocks.h"
 #include "muster/data/iterator.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -28,22 +30,56 @@ struct Ref {
   int64_t run = 0;
 };
 
-// What all streams of one iterator share.
-struct Run {
-  uint64_t seed = 0;
-  Sharding sharding;
-  const void* dealing_node = nullptr;  // the batch that deals to the replicas
-  std::atomic<bool> stopping{false};   // the iterator is going away: long loops end
+// What the streams of one iterator share; a branch of the pipeline (an input of zip(), a data set
+// that flat_map() opens) has one of its own, so that it draws other numbers.
+class Run {
+ public:
+  Run(uint64_t seed, const Sharding& sharding, const void* dealing_node)
+      : sharding(sharding), dealing_node(dealing_node), seed_(seed) {}
+  // A branch of `outer`, which must outlive it.
+  Run(const Run& outer, RandomKey branch) : outer_(&outer), branch_(branch) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  uint64_t seed() const {
+    if (outer_ == nullptr) return seed_;
+    return derive_key(outer_->seed(), {branch_.key, branch_.stream}).key;
+  }
+  void set_seed(uint64_t seed) { seed_ = seed; }
+  // The iterator is going away: long loops end.
+  void stop() { stopping_ = true; }
+  bool stopping() const {
+    return outer_ != nullptr ? outer_->stopping() : stopping_.load(std::memory_order_relaxed);
+  }
+  // Whose times a stage of this pipeline adds to.
+  Clocks& clocks() const { return outer_ != nullptr ? outer_->clocks() : clocks_; }
+
+  const Sharding sharding;
+  const void* const dealing_node = nullptr;  // the batch that deals to the replicas
+
+ private:
+  const Run* const outer_ = nullptr;
+  const RandomKey branch_;
+  uint64_t seed_ = 0;
+  std::atomic<bool> stopping_{false};
+  mutable Clocks clocks_;
 };
 
-// A position as plain numbers, written by mark() for every element that prefetch reads; JSON is
-// made of it only when somebody saves.
+// A position as plain numbers, written by mark() for every element that prefetch reads; they are
+// all that is saved.
 using Marks = std::vector<int64_t>;
 
+// Reads what mark() wrote, in its order. Throws InvalidArgument for numbers that mark() does not
+// write: positions come from files.
 class MarkReader {
  public:
-  explicit MarkReader(const Marks& marks) : marks_(marks) {}
-  int64_t next() { return marks_[at_++]; }
+  explicit MarkReader(std::span<const int64_t> marks) : marks_(marks) {}
+  int64_t next();
+  // The same, at least 0.
+  int64_t count();
+  // The next `size` numbers as a position of their own.
+  MarkReader part(int64_t size);
+  bool at_end() const { return at_ == marks_.size(); }
 
  private:
   std::span<const int64_t> marks_;
@@ -65,17 +101,16 @@ class Stream {
   // Examples one element stands for, over all replicas: 1 before batch().
   virtual int64_t examples_per_element() const = 0;
 
+  // The position behind the last element read, appended.
   virtual void mark(Marks& marks) const = 0;
   virtual Position position(MarkReader& marks) const = 0;
   // The part of a saved position that must agree for it to belong here.
   virtual json identity() const = 0;
-  virtual json save(MarkReader& marks) const = 0;
-  // REQUIRES: identity() agrees with `state`.
-  virtual void restore(const json& state, int64_t run) = 0;
+  // Continues at what mark() wrote. REQUIRES: identity() agrees. Throws InvalidArgument for numbers
+  // that cannot be.
+  virtual void restore(MarkReader& marks, int64_t run) = 0;
 };
 
-// A count in a saved position; throws InvalidArgument when it is missing, negative or no integer.
-int64_t saved_count(const json& state, const char* key);
 // Throws InvalidArgument naming the first difference when `saved` does not belong to the pipeline
 // `here` describes.
 void check_identity(const json& saved, const json& here);

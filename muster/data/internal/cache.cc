@@ -1,0 +1,73 @@
+#include "muster/data/internal/cache.h"
+
+#include <torch/torch.h>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::data::internal {
+namespace {
+
+// In memory of its own: who gets it may write to it.
+Element copied(const Element& element) {
+  return element.transform([](const Value& value) -> Value {
+    return value.is_tensor() && value.tensor().defined() ? Value(value.tensor().clone()) : value;
+  });
+}
+
+}  // namespace
+
+void MemoryCacheStream::start(int64_t run) {
+  handed_on_ = 0;
+  if (complete_) return;
+  kept_.clear();  // a pass that was left does not count
+  filled_by_ = run;
+  input_->start(run);
+}
+
+void MemoryCacheStream::fill(int64_t wanted) {
+  while (!complete_ && static_cast<int64_t>(kept_.size()) < wanted) {
+    Item item;
+    if (input_->read(&item, 1) == 0) {
+      complete_ = true;
+      kept_.shrink_to_fit();
+    } else {
+      if (item.error == nullptr) item.settle();
+      kept_.push_back(std::move(item));
+    }
+  }
+}
+
+int64_t MemoryCacheStream::read(Item* out, int64_t count) {
+  fill(handed_on_ + count);
+  const int64_t got = std::min(count, static_cast<int64_t>(kept_.size()) - handed_on_);
+  for (int64_t i = 0; i < got; ++i, ++handed_on_) {
+    const Item& kept = kept_[static_cast<size_t>(handed_on_)];
+    out[i] = {};
+    out[i].tag = kept.tag;
+    out[i].error = kept.error;
+    if (kept.error == nullptr) out[i].element = copied(kept.element);
+  }
+  return std::max<int64_t>(0, got);
+}
+
+int64_t MemoryCacheStream::skip(int64_t count) {
+  fill(count > std::numeric_limits<int64_t>::max() - handed_on_ ? count : handed_on_ + count);
+  const int64_t passed = std::min(count, static_cast<int64_t>(kept_.size()) - handed_on_);
+  handed_on_ += passed;
+  return passed;
+}
+
+Position MemoryCacheStream::position(MarkReader& marks) const {
+  const int64_t examples = marks.next() * examples_per_element();
+  marks.next();
+  return {0, examples, examples};
+}
+
+void MemoryCacheStream::restore(MarkReader& marks, int64_t) {
+  const int64_t handed_on = marks.count(), filled_by = marks.next();
+  complete_ = false;
+  start(filled_by);
+  handed_on_ = handed_on;
+}
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,101 @@
+// Stages with several inputs: zip, concatenate, and interleave, whose inputs are data sets that a
+// function makes of elements.
+#pragma once
+
+#include "muster/data/internal/items.h"
+
+namespace muster::inline v0_1::data::internal {
+
+// What an input of a stage with several draws its numbers from.
+struct Branch {
+  Branch(const NodePtr& node, const Run& outer, RandomKey key)
+      : run(outer, key), stream(open_items(node, run)) {}
+  Run run;  // stream uses it
+  std::unique_ptr<Stream<Item>> stream;
+};
+
+class ZipStream final : public Stream<Item> {
+ public:
+  ZipStream(NodePtr node, const Run& run);
+
+  void start(int64_t run) override;
+  int64_t read(Item* out, int64_t count) override;
+  int64_t skip(int64_t count) override;
+  int64_t examples_per_element() const override { return 1; }
+  void mark(Marks& marks) const override;
+  Position position(MarkReader& marks) const override;
+  json identity() const override;
+  void restore(MarkReader& marks, int64_t run) override;
+
+ private:
+  const NodePtr node_;
+  std::vector<std::unique_ptr<Branch>> branches_;
+  bool ended_ = false;
+};
+
+class ConcatenateStream final : public Stream<Item> {
+ public:
+  ConcatenateStream(const NodePtr& node, const Run& run);
+
+  void start(int64_t run) override;
+  int64_t read(Item* out, int64_t count) override;
+  int64_t skip(int64_t count) override;
+  int64_t examples_per_element() const override { return 1; }
+  void mark(Marks& marks) const override;
+  Position position(MarkReader& marks) const override;
+  json identity() const override;
+  void restore(MarkReader& marks, int64_t run) override;
+
+ private:
+  bool next_branch();
+
+  std::vector<std::unique_ptr<Branch>> branches_;
+  size_t at_ = 0;
+  int64_t emitted_ = 0, run_ = 0;
+};
+
+class InterleaveStream final : public Stream<Item> {
+ public:
+  InterleaveStream(NodePtr node, const Run& run);
+
+  void start(int64_t run) override;
+  int64_t read(Item* out, int64_t count) override;
+  int64_t skip(int64_t count) override;
+  int64_t examples_per_element() const override { return 1; }
+  void mark(Marks& marks) const override;
+  Position position(MarkReader& marks) const override;
+  json identity() const override;
+  void restore(MarkReader& marks, int64_t run) override;
+
+ private:
+  // A data set being read, and which element of the input it was made of.
+  struct Slot {
+    NodePtr node;
+    std::unique_ptr<Branch> branch;
+    int64_t argument = -1;
+    Ref tag;  // of that element
+  };
+  const Interleave& spec() const { return std::get<Interleave>(node_->spec); }
+  // The next element, into `out`; false at the end.
+  bool produce(Item* out);
+  // Goes on to the next slot.
+  void advance();
+  // Takes an element of the input and opens what the function makes of it. An error is left in
+  // `out`.
+  void fill(Slot& slot, Item* out);
+  // Throws what the function throws, and what opening does.
+  void open(Slot& slot, Item& argument, int64_t number);
+
+  const NodePtr node_;
+  const Run& shared_;
+  std::unique_ptr<Stream<Item>> input_;
+  std::vector<Slot> slots_;
+  size_t at_ = 0;          // the slot whose turn it is
+  int64_t in_block_ = 0;   // elements handed on of its turn
+  int64_t arguments_ = 0;  // elements of the input that were taken
+  int64_t open_ = 0;       // slots
+  bool input_ended_ = false;
+  int64_t emitted_ = 0, run_ = 0;
+};
+
+}  // namespace muster::inline v0_1::data::internal

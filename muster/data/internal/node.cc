@@ -1,0 +1,246 @@
+#include "muster/data/internal/node.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/data/internal/stream.h"
+
+namespace muster::inline v0_1::data::internal {
+namespace {
+
+struct Facts {
+  int64_t cardinality;
+  std::string name;
+};
+
+std::string call(std::string_view name, int64_t argument) {
+  return fmt::format("{}({})", name, argument);
+}
+std::string call(std::string_view name, const std::string& given) {
+  return given.empty() ? std::string(name) : fmt::format("{} '{}'", name, given);
+}
+
+// Of the elements of all inputs in turn.
+int64_t sum_of(const std::vector<NodePtr>& inputs) {
+  int64_t sum = 0;
+  for (const NodePtr& input : inputs) {
+    if (input->cardinality == kInfinite || sum == kInfinite) {
+      sum = kInfinite;
+    } else if (input->cardinality == kUnknown || sum == kUnknown) {
+      sum = kUnknown;
+    } else {
+      sum += input->cardinality;
+    }
+  }
+  return sum;
+}
+
+// Of as many elements as the shortest input has.
+int64_t least_of(const std::vector<NodePtr>& inputs) {
+  int64_t least = kInfinite;
+  for (const NodePtr& input : inputs) {
+    const int64_t n = input->cardinality;
+    if (n == kInfinite) continue;
+    if (n == 0) return 0;
+    least = n == kUnknown || least == kUnknown ? kUnknown
+            : least == kInfinite               ? n
+                                               : std::min(least, n);
+  }
+  return least;
+}
+
+// What a node gives and what it is called; `before` is the cardinality of its first input.
+struct FactsOf {
+  const std::vector<NodePtr>& inputs;
+  int64_t before;
+  bool known = before >= 0;
+
+  Facts operator()(const FromSource& from) const {
+    return {from.source->size(), call(from.source->kind(), from.source->size())};
+  }
+  Facts operator()(const FromFiles& from) const {
+    const auto n = static_cast<int64_t>(from.files.size());
+    return {n == 0 ? 0 : kUnknown,
+            fmt::format("{}({} file{})", from.format->kind(), n, n == 1 ? "" : "s")};
+  }
+  Facts operator()(const FromSequential& from) const { return {kUnknown, from.source->kind()}; }
+  Facts operator()(const Take& take) const {
+    const int64_t after = take.count < 0        ? before
+                          : take.count == 0     ? 0
+                          : known               ? std::min(before, take.count)
+                          : before == kInfinite ? take.count
+                                                : kUnknown;
+    return {after, call("take", take.count)};
+  }
+  Facts operator()(const Skip& skip) const {
+    const int64_t after = skip.count < 0 ? 0
+                          : known        ? std::max<int64_t>(0, before - skip.count)
+                                         : before;
+    return {after, call("skip", skip.count)};
+  }
+  Facts operator()(const Shard& shard) const {
+    const int64_t after =
+        known ? before / shard.num_shards + (shard.index < before % shard.num_shards ? 1 : 0)
+              : before;
+    return {after, fmt::format("shard({}, {})", shard.num_shards, shard.index)};
+  }
+  Facts operator()(const Shuffle& shuffle) const {
+    return {before, call("shuffle", shuffle.buffer)};
+  }
+  Facts operator()(const Repeat& repeat) const {
+    if (repeat.count < 0) return {before == 0 ? 0 : kInfinite, "repeat"};
+    int64_t after = repeat.count == 0 ? 0 : before;
+    // More passes than can be counted are without end.
+    if (known && __builtin_mul_overflow(before, repeat.count, &after)) after = kInfinite;
+    return {after, call("repeat", repeat.count)};
+  }
+  Facts operator()(const Batch& batch) const {
+    const bool part = !batch.drop_remainder && known && before % batch.size != 0;
+    return {known ? before / batch.size + (part ? 1 : 0) : before,
+            call(batch.padding  ? "padded_batch"
+                 : batch.global ? "global_batch"
+                                : "batch",
+                 batch.size)};
+  }
+  Facts operator()(const Map& map) const { return {before, call("map", map.name)}; }
+  Facts operator()(const Prefetch& prefetch) const {
+    return {before, call("prefetch", prefetch.count)};
+  }
+  Facts operator()(const Filter& filter) const {
+    return {before == 0 ? 0 : kUnknown, call("filter", filter.name)};
+  }
+  Facts operator()(const Enumerate&) const { return {before, "enumerate"}; }
+  Facts operator()(const Unbatch&) const {
+    return {before == 0 || before == kInfinite ? before : kUnknown, "unbatch"};
+  }
+  Facts operator()(const Rebatch& rebatch) const {
+    return {before == 0 || before == kInfinite ? before : kUnknown,
+            fmt::format("rebatch({})", fmt::join(rebatch.sizes, ", "))};
+  }
+  Facts operator()(const Interleave& interleave) const {
+    return {before == 0 ? 0 : kUnknown,
+            call(interleave.flat ? "flat_map" : "interleave", interleave.name)};
+  }
+  Facts operator()(const Zip&) const { return {least_of(inputs), "zip"}; }
+  Facts operator()(const Concatenate&) const { return {sum_of(inputs), "concatenate"}; }
+  Facts operator()(const Cache& cache) const {
+    return {before, cache.path.empty() ? "cache" : fmt::format("cache({})", cache.path)};
+  }
+  Facts operator()(const IgnoreErrors&) const {
+    return {before == 0 || before == kInfinite ? before : kUnknown, "ignore_errors"};
+  }
+  Facts operator()(const AssertCardinality& assert) const {
+    return {assert.expected, call("assert_cardinality", assert.expected)};
+  }
+};
+
+int64_t count_kind(const Node& node, size_t kind) {
+  int64_t count = node.spec.index() == kind ? 1 : 0;
+  for (const NodePtr& input : node.inputs) count += count_kind(*input, kind);
+  return count;
+}
+
+std::string chain_of(const json& state) {
+  if (!state.is_object()) return "?";
+  const std::string kind = state.contains("kind") && state["kind"].is_string()
+                               ? state["kind"].get<std::string>()
+                               : std::string("?");
+  if (state.contains("input")) return chain_of(state["input"]) + " > " + kind;
+  if (!state.contains("inputs") || !state["inputs"].is_array()) return kind;
+  std::vector<std::string> branches;
+  for (const json& input : state["inputs"]) branches.push_back(chain_of(input));
+  return fmt::format("{}[{}]", kind, join(branches, ", "));
+}
+
+// The first member that differs, apart from inputs.
+void compare(const json& was, const json& is, const std::string& chain, const std::string& hint) {
+  for (const auto& [key, value] : is.items()) {
+    if (key == "input") {
+      compare(was.at(key), value, chain, hint);
+      continue;
+    }
+    if (key == "inputs") {
+      for (size_t i = 0; i < value.size(); ++i) compare(was.at(key).at(i), value[i], chain, hint);
+      continue;
+    }
+    const json other = was.value(key, json("absent"));
+    if (other == value) continue;
+    throw invalid_argument(
+        fmt::format("the saved position belongs to another input pipeline: {} of its {} is {}, "
+                    "here it is {} (pipeline: {})",
+                    key, is.value("kind", "?"), other.dump(), value.dump(), chain),
+        hint);
+  }
+}
+
+}  // namespace
+
+NodePtr make_node(Spec spec, std::vector<NodePtr> inputs) {
+  auto node = std::make_shared<Node>();
+  Facts facts = std::visit(FactsOf{inputs, inputs.empty() ? 0 : inputs.front()->cardinality}, spec);
+  node->cardinality = facts.cardinality;
+  node->name = std::move(facts.name);
+  node->description = node->name;
+  node->spec = std::move(spec);
+  node->inputs = std::move(inputs);
+  node->hand_sharded = node->is<Shard>();
+  for (const NodePtr& input : node->inputs) {
+    node->ordinal += count_kind(*input, node->spec.index());
+    node->hand_sharded = node->hand_sharded || input->hand_sharded;
+  }
+  if (node->inputs.size() == 1) {
+    node->description = node->input()->description + " > " + node->name;
+  } else if (node->inputs.size() > 1) {
+    std::vector<std::string> branches;
+    for (const NodePtr& input : node->inputs) branches.push_back(input->description);
+    node->description = fmt::format("{}[{}]", node->name, join(branches, ", "));
+  }
+  node->addressable =
+      node->is<FromSource>() ||
+      (node->is<Take, Skip, Shard, Shuffle, Repeat, Map, Prefetch>() && node->input()->addressable);
+  // Elements that come as they are ready have no place that could be named.
+  if (const auto* map = node->as<Map>(); map != nullptr && !map->deterministic) {
+    node->addressable = false;
+  }
+  return node;
+}
+
+int64_t MarkReader::next() {
+  if (at_ == marks_.size()) {
+    throw invalid_argument(
+        fmt::format("the saved position is cut short: it has {} numbers", marks_.size()));
+  }
+  return marks_[at_++];
+}
+
+int64_t MarkReader::count() {
+  const int64_t number = next();
+  if (number >= 0) return number;
+  throw invalid_argument(
+      fmt::format("number {} of the saved position is {}, and counts are 0 or more", at_, number));
+}
+
+MarkReader MarkReader::part(int64_t size) {
+  if (size < 0 || static_cast<uint64_t>(size) > marks_.size() - at_) {
+    throw invalid_argument(
+        fmt::format("the saved position is cut short: {} numbers are to follow number {} of {}",
+                    size, at_, marks_.size()));
+  }
+  const MarkReader inner(marks_.subspan(at_, static_cast<size_t>(size)));
+  at_ += static_cast<size_t>(size);
+  return inner;
+}
+
+void check_identity(const json& saved, const json& here) {
+  const std::string hint = "a position fits the pipeline and the size of the data it was saved by";
+  if (chain_of(saved) != chain_of(here)) {
+    throw invalid_argument(
+        fmt::format("the saved position belongs to another input pipeline: saved by {}, this is {}",
+                    chain_of(saved), chain_of(here)),
+        hint);
+  }
+  compare(saved, here, chain_of(here), hint);
+}
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,138 @@
+// How a description becomes streams, and what is rewritten on the way: what stands between a source
+// that can be read by index and the first batch runs on integers, and prefetches found there read
+// whole batches ahead.
+#include "muster/data/internal/batch.h"
+#include "muster/data/internal/cache.h"
+#include "muster/data/internal/combine.h"
+#include "muster/data/internal/elements.h"
+#include "muster/data/internal/order.h"
+#include "muster/data/internal/parallel_map.h"
+#include "muster/data/internal/reshape.h"
+#include "muster/data/internal/select.h"
+#include "muster/data/internal/sequential.h"
+
+namespace muster::inline v0_1::data::internal {
+namespace {
+
+template <typename T>
+std::unique_ptr<Stream<T>> reorder(const Node& node, std::unique_ptr<Stream<T>> input,
+                                   const Run& run) {
+  if (const auto* take = node.as<Take>()) {
+    return std::make_unique<TakeStream<T>>(std::move(input), take->count);
+  }
+  if (const auto* skip = node.as<Skip>()) {
+    return std::make_unique<SkipStream<T>>(std::move(input), skip->count);
+  }
+  if (const auto* shard = node.as<Shard>()) {
+    return std::make_unique<ShardStream<T>>(std::move(input), shard->num_shards, shard->index);
+  }
+  if (const auto* shuffle = node.as<Shuffle>()) {
+    return std::make_unique<ShuffleStream<T>>(
+        std::move(input),
+        typename ShuffleStream<T>::Config{shuffle->buffer, shuffle->seed, shuffle->reshuffle,
+                                          node.ordinal, node.input()->cardinality},
+        run);
+  }
+  if (const auto* repeat = node.as<Repeat>()) {
+    return std::make_unique<RepeatStream<T>>(std::move(input), repeat->count);
+  }
+  throw internal_error("no stream for " + node.description);
+}
+
+using ItemStream = std::unique_ptr<Stream<Item>>;
+
+ItemStream ahead(ItemStream stream, int64_t count) {
+  if (count <= 0) return stream;
+  return std::make_unique<PrefetchStream>(std::move(stream), count);
+}
+
+// The prefetches of an addressable chain. They are moved behind the batch: before it there are only
+// integers.
+int64_t prefetched(const Node& node) {
+  int64_t count = 0;
+  for (const Node* at = &node; at != nullptr; at = at->input().get()) {
+    if (const auto* prefetch = at->as<Prefetch>()) count += prefetch->count;
+  }
+  return count;
+}
+
+// Whether a map of the chain wants several calls at once.
+bool maps_in_parallel(const Node& node) {
+  for (const Node* at = &node; at != nullptr; at = at->input().get()) {
+    if (const auto* map = at->as<Map>(); map != nullptr && calls_of(*map) > 1) return true;
+  }
+  return false;
+}
+
+ItemStream open_batch(const NodePtr& node, const Batch& batch, const Run& run) {
+  const NodePtr& input = node->input();
+  const Sharding sharding = node.get() == run.dealing_node ? run.sharding : Sharding{};
+  if (input->addressable && batch.padding == nullptr) {
+    return ahead(std::make_unique<BatchStream<Ref>>(
+                     [input, &run] { return open_refs(*input, run); },
+                     Collector<Ref>(Reader(input, run), *node), *node, sharding),
+                 (prefetched(*input) + batch.size - 1) / batch.size);
+  }
+  return std::make_unique<BatchStream<Item>>([input, &run] { return open_items(input, run); },
+                                             Collector<Item>(batch.padding), *node, sharding);
+}
+
+ItemStream open_map(const NodePtr& node, const Map& map, const Run& run) {
+  ItemStream input = open_items(node->input(), run);
+  if (calls_of(map) > 1) {
+    return std::make_unique<ParallelMapStream>(std::move(input), MapStage{node}, run);
+  }
+  return std::make_unique<MapStream>(std::move(input), MapStage{node}, run);
+}
+
+ItemStream open_stage(const NodePtr& node, const Run& run) {
+  if (node->addressable && !maps_in_parallel(*node)) {
+    return ahead(std::make_unique<ReadStream>(open_refs(*node, run), Reader(node, run)),
+                 prefetched(*node));
+  }
+  if (const auto* batch = node->as<Batch>()) return open_batch(node, *batch, run);
+  if (const auto* map = node->as<Map>()) return open_map(node, *map, run);
+  if (node->is<FromFiles, FromSequential>()) return std::make_unique<SequentialStream>(*node);
+  if (node->is<Zip>()) return std::make_unique<ZipStream>(node, run);
+  if (node->is<Concatenate>()) return std::make_unique<ConcatenateStream>(node, run);
+  if (node->is<Interleave>()) return std::make_unique<InterleaveStream>(node, run);
+  const NodePtr& before = node->input();
+  if (const auto* rebatch = node->as<Rebatch>()) {
+    return std::make_unique<RebatchStream>([before, &run] { return open_items(before, run); },
+                                           *rebatch);
+  }
+  ItemStream input = open_items(before, run);
+  if (const auto* prefetch = node->as<Prefetch>()) return ahead(std::move(input), prefetch->count);
+  if (node->is<Filter>()) return std::make_unique<FilterStream>(std::move(input), node);
+  if (const auto* enumerate = node->as<Enumerate>()) {
+    return std::make_unique<EnumerateStream>(std::move(input), enumerate->start);
+  }
+  if (node->is<Unbatch>()) return std::make_unique<UnbatchStream>(std::move(input));
+  if (const auto* ignore = node->as<IgnoreErrors>()) {
+    return std::make_unique<IgnoreErrorsStream>(std::move(input), ignore->log_warning);
+  }
+  if (node->is<Cache>()) return std::make_unique<MemoryCacheStream>(std::move(input));
+  if (const auto* assert = node->as<AssertCardinality>()) {
+    return std::make_unique<AssertCardinalityStream>(std::move(input), assert->expected);
+  }
+  return reorder(*node, std::move(input), run);
+}
+
+}  // namespace
+
+std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run) {
+  if (const auto* from = node.as<FromSource>()) {
+    return std::make_unique<SourceStream>(from->source->kind(), from->source->size());
+  }
+  std::unique_ptr<Stream<Ref>> input = open_refs(*node.input(), run);
+  if (node.is<Map, Prefetch>()) return input;
+  return reorder(node, std::move(input), run);
+}
+
+ItemStream open_items(const NodePtr& node, const Run& run) {
+  ItemStream stage = open_stage(node, run);  // the clocks of what comes before it are made first
+  return std::make_unique<TimedStream>(std::move(stage),
+                                       run.clocks().of(node->description, node->name));
+}
+
+}  // namespace muster::inline v0_1::data::internal

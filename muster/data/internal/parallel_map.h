@@ -1,0 +1,66 @@
+// map() of several calls at once, behind what has no index.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "muster/data/internal/elements.h"
+
+namespace muster::inline v0_1::data::internal {
+
+// Threads take elements from the input in its order and map them. Ordered, they are handed on in
+// that order and leave no trace in saved positions; else as they are ready, and a position is that
+// of the oldest element not handed on, with the list of younger ones that were.
+class ParallelMapStream final : public Stream<Item> {
+ public:
+  ParallelMapStream(std::unique_ptr<Stream<Item>> input, MapStage stage, const Run& run);
+  ~ParallelMapStream() override { stop(); }
+
+  void start(int64_t run) override;
+  int64_t read(Item* out, int64_t count) override;
+  int64_t skip(int64_t count) override;
+  int64_t examples_per_element() const override { return input_->examples_per_element(); }
+  void mark(Marks& marks) const override;
+  Position position(MarkReader& marks) const override;
+  json identity() const override;
+  void restore(MarkReader& marks, int64_t run) override;
+
+ private:
+  struct Entry {
+    Item item;
+    Marks behind;  // the input's position behind the element
+    bool ready = false;
+    bool handed_on = false;
+  };
+
+  void stop();
+  void work();
+  // Makes input_'s position the one everything was handed on up to.
+  void begin_here();
+  // The entry to hand on next, waiting for it; null at the end. The lock is held.
+  Entry* wait_for_entry(std::unique_lock<std::mutex>& lock);
+  void hand_on(Entry& entry, Item* out);
+
+  std::unique_ptr<Stream<Item>> input_;
+  const MapStage stage_;
+  const Run& run_;
+  const int calls_;
+  const bool ordered_;
+  const size_t most_;  // entries under way
+
+  mutable std::mutex mutex_;
+  std::condition_variable has_room_, is_ready_;
+  std::mutex input_mutex_;     // taken before mutex_
+  std::deque<Entry> entries_;  // those not handed on, in the input's order; others between them
+  Marks before_;               // of the place before entries_.front()
+  std::vector<int64_t> passed_over_;  // of a restored position: offsets handed on before
+  int64_t taken_ = 0;                 // from the input since it was started or restored
+  bool input_ended_ = false, stopping_ = false;
+  int working_ = 0;  // entries being made
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace muster::inline v0_1::data::internal

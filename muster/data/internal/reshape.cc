@@ -1,0 +1,222 @@
+#include "muster/data/internal/reshape.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/data/internal/batch.h"
+
+namespace muster::inline v0_1::data::internal {
+namespace {
+
+Element concatenate(const std::vector<Element>& parts) {
+  std::vector<Value> values;
+  for (size_t v = 0; v < parts.front().values().size(); ++v) {
+    std::vector<Value> column;
+    for (const Element& part : parts) {
+      if (!(part.structure() == parts.front().structure())) {
+        throw invalid_argument(fmt::format("batches of unequal structure: {} and {}",
+                                           parts.front().describe(), part.describe()));
+      }
+      column.push_back(part.values()[v]);
+    }
+    values.push_back(Value::concatenate(column));
+  }
+  return Element::make(parts.front().shared_structure(), std::move(values));
+}
+
+}  // namespace
+
+void OpenBatch::start(int64_t run) {
+  input_->start(run);
+  batch_.reset();
+  row_ = rows_ = 0;
+}
+
+bool OpenBatch::refill(std::exception_ptr* error) {
+  while (left() == 0) {
+    before_.clear();
+    input_->mark(before_);
+    batch_.reset();
+    row_ = rows_ = 0;
+    Item item;
+    if (input_->read(&item, 1) == 0) return false;
+    if (item.error != nullptr) {
+      *error = item.error;
+      return false;
+    }
+    try {
+      item.settle();
+      rows_ = item.element.rows();
+    } catch (...) {
+      *error = current_failure();
+      return false;
+    }
+    batch_ = std::make_shared<Element>(std::move(item.element));
+    tag_ = item.tag;
+  }
+  return true;
+}
+
+Element OpenBatch::take(int64_t rows) {
+  row_ += rows;
+  return batch_->slice(row_ - rows, row_);
+}
+
+void OpenBatch::mark(Marks& marks) const {
+  marks.push_back(left() > 0 ? row_ : -1);
+  if (left() > 0) {
+    marks.insert(marks.end(), before_.begin(), before_.end());
+  } else {
+    input_->mark(marks);
+  }
+}
+
+Position OpenBatch::position(MarkReader& marks) const {
+  const int64_t row = std::max<int64_t>(0, marks.next());
+  Position position = input_->position(marks);
+  position.element_in_epoch += row;
+  position.elements_total += row;
+  return position;
+}
+
+void OpenBatch::restore(MarkReader& marks, int64_t run) {
+  const int64_t row = marks.next();
+  batch_.reset();
+  row_ = rows_ = 0;
+  input_->restore(marks, run);
+  if (row < 0) return;
+  std::exception_ptr error;
+  const bool has = refill(&error);
+  if (error != nullptr) std::rethrow_exception(error);
+  if (!has || row >= rows_) {
+    throw invalid_argument(fmt::format(
+        "the saved position is row {} of a batch, which has {} rows now", row, has ? rows_ : 0));
+  }
+  row_ = row;
+}
+
+int64_t UnbatchStream::read(Item* out, int64_t count) {
+  int64_t got = 0;
+  while (got < count) {
+    std::exception_ptr error;
+    if (rows_.refill(&error)) {
+      const int64_t more = std::min(count - got, rows_.left());
+      const int64_t first = rows_.row();
+      for (int64_t i = 0; i < more; ++i) {
+        Item& item = out[got + i];
+        item.error = nullptr;
+        item.element = {};
+        item.block = rows_.batch();
+        item.row = first + i;
+        item.tag = {rows_.tag().index + item.row, rows_.tag().run};
+      }
+      rows_.pass(more);
+      got += more;
+    } else if (error != nullptr) {
+      out[got] = {};
+      out[got++].error = error;
+    } else {
+      break;
+    }
+  }
+  return got;
+}
+
+int64_t UnbatchStream::skip(int64_t count) {
+  int64_t skipped = 0;
+  while (skipped < count) {
+    std::exception_ptr error;
+    if (rows_.refill(&error)) {
+      const int64_t more = std::min(count - skipped, rows_.left());
+      rows_.pass(more);
+      skipped += more;
+    } else if (error != nullptr) {
+      ++skipped;
+    } else {
+      break;
+    }
+  }
+  return skipped;
+}
+
+void RebatchStream::start(int64_t run) {
+  run_ = run;
+  made_ = 0;
+  rows_.start(run);
+}
+
+std::optional<Element> RebatchStream::without_any_rows() {
+  if (!empty_ && rows_.batch() != nullptr) empty_ = without_rows(*rows_.batch());
+  if (!empty_) {
+    OpenBatch fresh(open_());
+    fresh.start(run_);
+    std::exception_ptr error;
+    if (fresh.refill(&error)) empty_ = without_rows(*fresh.batch());
+    if (error != nullptr) std::rethrow_exception(error);
+  }
+  return empty_;
+}
+
+bool RebatchStream::produce(Item* out) {
+  const int64_t size = spec_.sizes[static_cast<size_t>(made_) % spec_.sizes.size()];
+  *out = {};
+  out->tag = {made_, run_};
+  std::vector<Element> parts;
+  int64_t have = 0;
+  while (have < size && rows_.refill(&out->error)) {
+    const int64_t more = std::min(size - have, rows_.left());
+    parts.push_back(rows_.take(more));
+    have += more;
+  }
+  // A batch that could not be read takes the rows before it along: they were to share a batch.
+  if (out->error != nullptr) {
+    ++made_;
+    return true;
+  }
+  if (size > 0 && (have == 0 || (have < size && spec_.drop_remainder))) return false;
+  ++made_;
+  try {
+    if (size == 0) {
+      std::optional<Element> empty = without_any_rows();
+      if (!empty) return false;
+      out->element = *empty;
+    } else {
+      out->element = parts.size() == 1 ? std::move(parts.front()) : concatenate(parts);
+    }
+  } catch (...) {
+    out->error = current_failure("rebatch");
+  }
+  return true;
+}
+
+int64_t RebatchStream::read(Item* out, int64_t count) {
+  int64_t got = 0;
+  while (got < count && produce(out + got)) ++got;
+  return got;
+}
+
+int64_t RebatchStream::skip(int64_t count) {
+  Item item;
+  int64_t skipped = 0;
+  while (skipped < count && produce(&item)) ++skipped;
+  return skipped;
+}
+
+void RebatchStream::mark(Marks& marks) const {
+  marks.insert(marks.end(), {made_, run_});
+  rows_.mark(marks);
+}
+
+Position RebatchStream::position(MarkReader& marks) const {
+  marks.next();
+  marks.next();
+  return rows_.position(marks);
+}
+
+void RebatchStream::restore(MarkReader& marks, int64_t) {
+  made_ = marks.count();
+  run_ = marks.next();
+  rows_.restore(marks, run_);
+}
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,122 @@
+#include "muster/data/internal/running_iterator.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/data/internal/items.h"
+
+namespace muster::inline v0_1::data::internal {
+namespace {
+
+class RunningIterator final : public Iterator {
+ public:
+  RunningIterator(NodePtr node, const IteratorOptions& options, const Node* dealing_node)
+      : node_(std::move(node)),
+        run_(options.seed, options.sharding, dealing_node),
+        stream_(open_items(node_, run_)) {
+    stream_->start(0);
+  }
+  ~RunningIterator() override { run_.stop(); }
+
+  bool next(Element* out) override {
+    if (stream_->read(&item_, 1) == 0) return false;
+    if (item_.error != nullptr) std::rethrow_exception(item_.error);
+    item_.settle();
+    *out = std::move(item_.element);
+    return true;
+  }
+
+  json save() const override {
+    return {{"format", kFormat},
+            {"seed", run_.seed()},
+            {"pipeline", stream_->identity()},
+            {"position", marks()}};
+  }
+
+  void restore(const json& state) override {
+    const auto has = [&](const char* key, auto is) {
+      return state.contains(key) && (state[key].*is)();
+    };
+    if (!state.is_object() || state.value("format", json()) != kFormat ||
+        !has("seed", &json::is_number_unsigned) || !has("pipeline", &json::is_object) ||
+        !has("position", &json::is_array)) {
+      throw invalid_argument(
+          fmt::format("this is no saved input position: {}", state.dump().substr(0, 200)),
+          fmt::format("a position has \"format\": \"{}\"", kFormat));
+    }
+    check_identity(state["pipeline"], stream_->identity());
+    Marks numbers;
+    for (const json& number : state["position"]) {
+      if (!number.is_number_integer()) {
+        throw invalid_argument(
+            fmt::format("the saved position holds {}, which is no whole number", number.dump()));
+      }
+      numbers.push_back(number.get<int64_t>());
+    }
+    const uint64_t seed = run_.seed();
+    stream_->start(0);  // ends threads, which read the seed
+    try {
+      run_.set_seed(state["seed"].get<uint64_t>());
+      MarkReader reader(numbers);
+      stream_->restore(reader, 0);
+      if (!reader.at_end()) {
+        throw invalid_argument(fmt::format(
+            "the saved position has {} numbers, more than the pipeline {} has places for",
+            numbers.size(), node_->description));
+      }
+    } catch (...) {
+      run_.set_seed(seed);
+      stream_->start(0);
+      throw;
+    }
+  }
+
+  Position position() const override {
+    const Marks numbers = marks();
+    MarkReader reader(numbers);
+    return stream_->position(reader);
+  }
+
+  int64_t remaining() const override {
+    const Node* node = node_.get();
+    while (node->is<Map, Prefetch>()) node = node->input().get();
+    const auto* batch = node->as<Batch>();
+    if (batch != nullptr) node = node->input().get();
+    // position() counts what these hand on, and nothing else.
+    for (const Node* inner = node; inner != nullptr; inner = inner->input().get()) {
+      if (!inner->is<FromSource, Shuffle, Repeat, Map, Prefetch>()) return kUnknown;
+    }
+    if (node->cardinality < 0) return node->cardinality;
+    const int64_t left = std::max<int64_t>(0, node->cardinality - position().elements_total);
+    if (batch == nullptr) return left;
+    const int64_t round =
+        batch->size *
+        (batch->global || run_.sharding.global_batches ? 1 : run_.sharding.num_replicas);
+    return left / round + (!batch->drop_remainder && left % round != 0 ? 1 : 0);
+  }
+
+  std::vector<StageTime> times() const override { return run_.clocks().times(); }
+
+ private:
+  static constexpr const char* kFormat = "muster.input.2";
+
+  Marks marks() const {
+    Marks numbers;
+    stream_->mark(numbers);
+    return numbers;
+  }
+
+  const NodePtr node_;
+  Run run_;
+  std::unique_ptr<Stream<Item>> stream_;
+  Item item_;
+};
+
+}  // namespace
+
+std::unique_ptr<Iterator> make_iterator(NodePtr node, const IteratorOptions& options,
+                                        const Node* dealing_node) {
+  return std::make_unique<RunningIterator>(std::move(node), options, dealing_node);
+}
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,12 @@
+// The Iterator of a described pipeline.
+#pragma once
+
+#include "muster/data/internal/node.h"
+
+namespace muster::inline v0_1::data::internal {
+
+// `dealing_node`: the batch that deals to the replicas of options.sharding; null without one.
+std::unique_ptr<Iterator> make_iterator(NodePtr node, const IteratorOptions& options,
+                                        const Node* dealing_node);
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,122 @@
+#include "muster/data/internal/select.h"
+
+#include <torch/torch.h>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+
+namespace muster::inline v0_1::data::internal {
+
+bool FilterStream::passes(Item& item) const {
+  if (item.error != nullptr) return true;
+  const Filter& filter = std::get<Filter>(node_->spec);
+  try {
+    item.settle();
+    const torch::NoGradGuard no_grad;
+    return filter.fn(item.element);
+  } catch (...) {
+    item.error = current_failure(fmt::format("{} failed on {}, in {}", node_->name,
+                                             item.element.describe(), node_->description));
+    return true;
+  }
+}
+
+int64_t FilterStream::read(Item* out, int64_t count) {
+  int64_t got = 0;
+  while (got < count) {
+    // No more than are wanted: what passes is handed on, so the input stands behind it.
+    const int64_t more = input().read(out + got, count - got);
+    if (more == 0) break;
+    int64_t kept = got;
+    for (int64_t i = got; i < got + more; ++i) {
+      if (!passes(out[i])) continue;
+      if (kept != i) out[kept] = std::move(out[i]);
+      ++kept;
+    }
+    got = kept;
+  }
+  return got;
+}
+
+int64_t FilterStream::skip(int64_t count) {
+  int64_t skipped = 0;
+  Item item;
+  while (skipped < count && input().read(&item, 1) == 1) skipped += passes(item) ? 1 : 0;
+  return skipped;
+}
+
+bool IgnoreErrorsStream::passes(const Item& item) {
+  if (item.error == nullptr) return true;
+  ++ignored_;
+  if (log_warning_) {
+    try {
+      std::rethrow_exception(item.error);
+    } catch (const std::exception& error) {
+      log::warning(fmt::format("input: element ignored ({} so far): {}", ignored_, error.what()));
+    }
+  }
+  return false;
+}
+
+int64_t IgnoreErrorsStream::read(Item* out, int64_t count) {
+  int64_t got = 0;
+  while (got < count) {
+    const int64_t more = input().read(out + got, count - got);
+    if (more == 0) break;
+    int64_t kept = got;
+    for (int64_t i = got; i < got + more; ++i) {
+      if (!passes(out[i])) continue;
+      if (kept != i) out[kept] = std::move(out[i]);
+      ++kept;
+    }
+    got = kept;
+  }
+  return got;
+}
+
+int64_t IgnoreErrorsStream::skip(int64_t count) {
+  int64_t skipped = 0;
+  Item item;
+  while (skipped < count && input().read(&item, 1) == 1) skipped += item.error == nullptr ? 1 : 0;
+  return skipped;
+}
+
+int64_t EnumerateStream::read(Item* out, int64_t count) {
+  const int64_t got = input().read(out, count);
+  for (int64_t i = 0; i < got; ++i, ++count_) {
+    if (out[i].error != nullptr) continue;
+    out[i].settle();
+    out[i].element = Element::tuple(
+        {Element(torch::scalar_tensor(start_ + count_, torch::kInt64)), std::move(out[i].element)});
+  }
+  return got;
+}
+
+int64_t EnumerateStream::skip(int64_t count) {
+  const int64_t skipped = input().skip(count);
+  count_ += skipped;
+  return skipped;
+}
+
+int64_t AssertCardinalityStream::read(Item* out, int64_t count) {
+  int64_t got = input().read(out, count);
+  count_ += got;
+  const bool wrong = count_ > expected_ || (got < count && count_ < expected_);
+  if (!wrong || told_ || expected_ == kInfinite) return got;
+  told_ = true;
+  Item& item = got < count ? out[got++] : out[got - 1];
+  item = {};
+  item.error = std::make_exception_ptr(invalid_argument(
+      fmt::format("assert_cardinality({}): the data set has {} elements", expected_,
+                  count_ > expected_ ? "more" : fmt::format("only {}", count_)),
+      "give the count there is, or leave assert_cardinality() away"));
+  return got;
+}
+
+int64_t AssertCardinalityStream::skip(int64_t count) {
+  const int64_t skipped = input().skip(count);
+  count_ += skipped;
+  return skipped;
+}
+
+}  // namespace muster::inline v0_1::data::internal

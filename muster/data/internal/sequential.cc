@@ -1,0 +1,171 @@
+#include "muster/data/internal/sequential.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::data::internal {
+
+SequentialStream::SequentialStream(const Node& node)
+    : node_(node), from_files_(node.as<FromFiles>()) {
+  if (from_files_ == nullptr) source_ = std::get<FromSequential>(node.spec).source.get();
+}
+
+void SequentialStream::start(int64_t run) {
+  close();
+  file_ = 0;
+  in_file_ = total_ = 0;
+  run_ = run;
+}
+
+void SequentialStream::close() {
+  reader_.reset();
+  block_.reset();
+  row_ = rows_ = 0;
+  place_ = -1;
+  place_at_ = 0;
+}
+
+bool SequentialStream::open() {
+  if (file_ == files()) return false;
+  if (reader_ == nullptr) {
+    reader_ = from_files_ == nullptr
+                  ? source_->open()
+                  : from_files_->format->open(local_file_system(), from_files_->files[file_].path);
+    remember_place();
+  }
+  return true;
+}
+
+void SequentialStream::remember_place() {
+  const std::optional<int64_t> place = reader_->tell();
+  place_ = place.value_or(-1);
+  place_at_ = place ? in_file_ : 0;
+}
+
+int64_t SequentialStream::read(Item* out, int64_t count) {
+  int64_t got = 0;
+  while (got < count) {
+    Item& item = out[got];
+    // A file's number keeps elements apart whichever worker reads them.
+    const int64_t number =
+        from_files_ == nullptr || file_ == files() ? 0 : from_files_->files[file_].number;
+    item.tag = {(number << 40) + in_file_, run_};
+    item.error = nullptr;
+    item.block.reset();
+    if (row_ < rows_) {
+      item.block = block_;
+      item.row = row_++;
+      if (row_ == rows_) block_.reset();  // who holds the last row holds the block alone
+      ++in_file_;
+      ++total_;
+      ++got;
+      continue;
+    }
+    try {
+      if (!open()) break;
+      if (in_file_ > 0) remember_place();
+      block_ = std::make_shared<Element>();
+      row_ = 0;
+      rows_ = reader_->read(std::max(kBlock, count - got), block_.get());
+      if (rows_ == 0) {
+        close();
+        in_file_ = 0;
+        ++file_;
+      }
+    } catch (...) {
+      item.error = current_failure(node_.name);
+      ++total_;
+      ++got;
+      if (reader_ == nullptr) {  // nothing to go on with in this file
+        close();
+        in_file_ = 0;
+        ++file_;
+      } else {
+        rows_ = row_ = 0;
+        ++in_file_;
+      }
+    }
+  }
+  return got;
+}
+
+int64_t SequentialStream::skip(int64_t count) {
+  int64_t skipped = std::min(count, rows_ - row_);
+  row_ += skipped;
+  in_file_ += skipped;
+  while (skipped < count) {
+    try {
+      if (!open()) break;
+    } catch (...) {  // a file that does not open takes one place, as in read()
+      ++skipped;
+      ++file_;
+      in_file_ = 0;
+      continue;
+    }
+    const int64_t more = reader_->skip(count - skipped);
+    in_file_ += more;
+    skipped += more;
+    if (more > 0) remember_place();
+    if (skipped == count) break;
+    close();
+    in_file_ = 0;
+    ++file_;
+  }
+  total_ += skipped;
+  return skipped;
+}
+
+void SequentialStream::mark(Marks& marks) const {
+  marks.insert(marks.end(),
+               {static_cast<int64_t>(file_), in_file_, total_, place_, place_at_, run_});
+}
+
+Position SequentialStream::position(MarkReader& marks) const {
+  marks.next();
+  marks.next();
+  const int64_t total = marks.next();
+  for (int rest = 0; rest < 3; ++rest) marks.next();
+  return {0, total, total};
+}
+
+json SequentialStream::identity() const {
+  if (from_files_ == nullptr) return {{"kind", source_->kind()}, {"version", 1}};
+  return {{"kind", from_files_->format->kind()}, {"version", 1}, {"files", files()}};
+}
+
+void SequentialStream::restore(MarkReader& marks, int64_t run) {
+  const int64_t file = marks.count(), in_file = marks.count(), total = marks.count();
+  const int64_t place = marks.next(), place_at = marks.count();
+  marks.next();
+  if (file > static_cast<int64_t>(files()) || place_at > in_file) {
+    throw invalid_argument(
+        fmt::format("the saved position is element {} of file {} of {}, which cannot be", in_file,
+                    file, files()));
+  }
+  start(run);
+  file_ = static_cast<size_t>(file);
+  total_ = total;
+  if (in_file == 0) return;
+  if (!open()) {
+    throw invalid_argument(
+        fmt::format("the saved position is element {} behind the last file", in_file));
+  }
+  if (place >= 0 && reader_->tell().has_value()) {
+    reader_->seek(place);
+    in_file_ = place_at;
+  }
+  const int64_t left = in_file - in_file_;
+  const int64_t passed = reader_->skip(left);
+  if (passed < left) {
+    throw invalid_argument(
+        fmt::format("the saved position is element {} of {}, which has {} now", in_file,
+                    from_files_ == nullptr ? source_->kind() : from_files_->files[file_].path,
+                    in_file_ + passed),
+        "continue with the files the position was saved with");
+  }
+  in_file_ = in_file;
+  remember_place();
+}
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,46 @@
+// Elements read from front to back: of files one after another, or of a source of its own.
+#pragma once
+
+#include "muster/data/internal/items.h"
+
+namespace muster::inline v0_1::data::internal {
+
+// A place in it is a file, where its reader said the last block begins, and a count of elements
+// from there on: a file is not read again from its beginning where its format can tell a place.
+class SequentialStream final : public Stream<Item> {
+ public:
+  // `node` outlives the stream.
+  explicit SequentialStream(const Node& node);
+
+  void start(int64_t run) override;
+  int64_t read(Item* out, int64_t count) override;
+  int64_t skip(int64_t count) override;
+  int64_t examples_per_element() const override { return 1; }
+  void mark(Marks& marks) const override;
+  Position position(MarkReader& marks) const override;
+  json identity() const override;
+  void restore(MarkReader& marks, int64_t run) override;
+
+ private:
+  size_t files() const { return from_files_ == nullptr ? 1 : from_files_->files.size(); }
+  bool open();  // false at the end of the last file
+  void close();
+  void remember_place();
+  // Rows at once, so that small elements cost little; more are asked for by batches.
+  static constexpr int64_t kBlock = 64;
+
+  const Node& node_;
+  const FromFiles* from_files_;
+  const SequentialSource* source_ = nullptr;
+
+  std::unique_ptr<ElementReader> reader_;  // of file_; null before its first element
+  size_t file_ = 0;
+  int64_t in_file_ = 0;                // elements of it handed on
+  int64_t total_ = 0;                  // of all files
+  int64_t place_ = -1, place_at_ = 0;  // tell(), and the element it is the place of
+  std::shared_ptr<Element> block_;     // being handed out
+  int64_t row_ = 0, rows_ = 0;
+  int64_t run_ = 0;
+};
+
+}  // namespace muster::inline v0_1::data::internal

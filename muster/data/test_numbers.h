@@ -1,0 +1,92 @@
+// For tests: int64 scalars in elements and files of numbers, one per eight bytes.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/data/dataset.h"
+
+namespace muster::inline v0_1 {
+
+inline std::vector<int64_t> numbers_in(const Value& value) {
+  const Tensor flat = value.tensor().contiguous().view({-1});
+  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
+}
+
+// All numbers of an element, in the order of its values.
+inline std::vector<int64_t> numbers_in(const Element& element) {
+  std::vector<int64_t> all;
+  for (const Value& value : element.values()) {
+    for (const int64_t number : numbers_in(value)) all.push_back(number);
+  }
+  return all;
+}
+
+// What is left; an error is the list {-1}.
+inline std::vector<std::vector<int64_t>> rest_of(Iterator& iterator) {
+  std::vector<std::vector<int64_t>> all;
+  Element element;
+  while (true) {
+    try {
+      if (!iterator.next(&element)) return all;
+      all.push_back(numbers_in(element));
+    } catch (const Error&) {
+      all.push_back({-1});
+    }
+  }
+}
+
+// "40-45" is a file of the numbers 40 … 44; of a path that says "bad" the second cannot be read.
+// Nothing is on a disk.
+class NumberFiles final : public FileFormat {
+ public:
+  // `seekable`: whether readers tell where they are.
+  explicit NumberFiles(bool seekable) : seekable_(seekable) {}
+  std::string kind() const override { return "numbers"; }
+  std::unique_ptr<ElementReader> open(FileSystem&, const std::string& path) const override {
+    if (path == "missing") throw not_found("there is no file missing");
+    const size_t dash = path.find('-');
+    return std::make_unique<Reader>(std::stoll(path.substr(0, dash)),
+                                    std::stoll(path.substr(dash + 1)),
+                                    path.find("bad") != std::string::npos, seekable_);
+  }
+
+ private:
+  class Reader final : public ElementReader {
+   public:
+    Reader(int64_t begin, int64_t end, bool bad, bool seekable)
+        : begin_(begin), next_(begin), end_(end), bad_(bad), seekable_(seekable) {}
+    int64_t read(int64_t count, Element* rows) override {
+      if (bad_ && next_ == begin_ + 1 && next_ < end_) {
+        ++next_;
+        throw corrupt("the second number is damaged");
+      }
+      int64_t got = std::min(count, end_ - next_);
+      if (bad_ && next_ == begin_) got = std::min<int64_t>(got, 1);
+      *rows = Element(torch::arange(next_, next_ + got, torch::kInt64));
+      next_ += got;
+      return got;
+    }
+    std::optional<int64_t> tell() const override {
+      return seekable_ ? std::optional(8 * (next_ - begin_)) : std::nullopt;
+    }
+    void seek(int64_t position) override { next_ = begin_ + position / 8; }
+
+   private:
+    const int64_t begin_;
+    int64_t next_;
+    const int64_t end_;
+    const bool bad_, seekable_;
+  };
+
+  const bool seekable_;
+};
+
+inline Dataset number_files(std::vector<std::string> files, bool seekable = true) {
+  return Dataset::from_files(std::move(files), std::make_shared<const NumberFiles>(seekable));
+}
+
+}  // namespace muster::inline v0_1

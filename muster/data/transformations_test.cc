@@ -1,0 +1,300 @@
+// What each transformation gives, element by element; the known cases of tf.data among them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "muster/base/error_of.h"
+#include "muster/data/test_numbers.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Lists = std::vector<std::vector<int64_t>>;
+
+Lists read(const Dataset& dataset, uint64_t seed = 0) {
+  return rest_of(*dataset.iterator({.seed = seed}));
+}
+std::vector<int64_t> flat(const Dataset& dataset) {
+  std::vector<int64_t> all;
+  for (const auto& row : read(dataset)) all.insert(all.end(), row.begin(), row.end());
+  return all;
+}
+int64_t number(const Element& element) { return element.value().tensor().item<int64_t>(); }
+Dataset repeated(int64_t value, int64_t times) {
+  return Dataset::range(value, value + 1).repeat(times);
+}
+
+TEST(Range, HasAStartAStopAndAStep) {
+  EXPECT_THAT(flat(Dataset::range(2, 11, 3)), ElementsAre(2, 5, 8));
+  EXPECT_THAT(flat(Dataset::range(5, 0, -2)), ElementsAre(5, 3, 1));
+  EXPECT_TRUE(read(Dataset::range(4, 4)).empty());
+  EXPECT_EQ(Dataset::range(2, 11, 3).cardinality(), 3);
+  EXPECT_EQ(error_of([] { Dataset::range(0, 4, 0); }).kind(), ErrorKind::kInvalidArgument);
+}
+
+TEST(Interleave, TakesBlocksInTurnAndRefillsWhenTheCursorReturns) {
+  const auto cycle = [](int64_t from, int64_t to, int64_t cycle_length, int64_t block_length,
+                        std::function<int64_t(int64_t)> times, bool parallel = false) {
+    return flat(Dataset::range(from, to).interleave(
+        [times](const Element& x) { return repeated(number(x), times(number(x))); },
+        {.cycle_length = cycle_length, .block_length = block_length, .parallel = parallel}));
+  };
+  for (const bool parallel : {false, true}) {
+    EXPECT_EQ(cycle(
+                  1, 6, 2, 4, [](int64_t) { return 6; }, parallel),
+              (std::vector<int64_t>{1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 3, 3, 3,
+                                    3, 4, 4, 4, 4, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5}));
+    EXPECT_EQ(cycle(
+                  1, 5, 2, 3, [](int64_t) { return 4; }, parallel),
+              (std::vector<int64_t>{1, 1, 1, 2, 2, 2, 1, 2, 3, 3, 3, 4, 4, 4, 3, 4}));
+    EXPECT_EQ(cycle(
+                  1, 5, 2, 1, [](int64_t x) { return x; }, parallel),
+              (std::vector<int64_t>{1, 2, 2, 3, 3, 4, 3, 4, 4, 4}));
+  }
+}
+
+TEST(Interleave, AFunctionThatThrowsIsAnErrorAtItsPlace) {
+  const Dataset dataset = Dataset::range(3).flat_map(
+      [](const Element& x) {
+        if (number(x) == 1) throw invalid_argument("no such list");
+        return repeated(number(x), 2);
+      },
+      "lists");
+  EXPECT_EQ(read(dataset), (Lists{{0}, {0}, {-1}, {2}, {2}}));
+  const auto iterator = dataset.iterator();
+  Element element;
+  iterator->next(&element);
+  iterator->next(&element);
+  EXPECT_THAT(error_of([&] { iterator->next(&element); }).what(),
+              AllOf(HasSubstr("flat_map 'lists'"), HasSubstr("no such list")));
+}
+
+TEST(Interleave, DataSetsOfUnequalArgumentsShuffleDifferently) {
+  const auto orders = read(Dataset::range(2).flat_map(
+      [](const Element&) { return Dataset::range(50).shuffle(50).batch(50); }));
+  ASSERT_EQ(orders.size(), 2u);
+  EXPECT_NE(orders[0], orders[1]);
+}
+
+TEST(Zip, EndsWithTheShortest) {
+  const Dataset zipped = Dataset::zip({Dataset::range(3), Dataset::range(10, 15)});
+  EXPECT_EQ(read(zipped), (Lists{{0, 10}, {1, 11}, {2, 12}}));
+  EXPECT_EQ(zipped.cardinality(), 3);
+  EXPECT_EQ(read(zipped.repeat(2)), (Lists{{0, 10}, {1, 11}, {2, 12}, {0, 10}, {1, 11}, {2, 12}}));
+  const Dataset named = Dataset::zip({{"b", Dataset::range(2)}, {"a", Dataset::range(5, 7)}});
+  Element element;
+  ASSERT_TRUE(named.iterator()->next(&element));
+  EXPECT_EQ(element.at("b").value().tensor().item<int64_t>(), 0);
+  EXPECT_EQ(element.at("a").value().tensor().item<int64_t>(), 5);
+}
+
+TEST(Zip, BranchesShuffleDifferently) {
+  const auto rows =
+      read(Dataset::zip({Dataset::range(50).shuffle(50), Dataset::range(50).shuffle(50)}));
+  int equal = 0;
+  for (const auto& row : rows) equal += row[0] == row[1] ? 1 : 0;
+  EXPECT_LT(equal, 10);
+}
+
+TEST(Concatenate, GivesOneAfterTheOther) {
+  const Dataset both = Dataset::range(2).concatenate(Dataset::range(10, 12));
+  EXPECT_THAT(flat(both), ElementsAre(0, 1, 10, 11));
+  EXPECT_EQ(both.cardinality(), 4);
+  EXPECT_EQ(both.repeat().cardinality(), kInfinite);
+  EXPECT_THAT(both.describe(), HasSubstr("concatenate[range(2), range(2)]"));
+}
+
+TEST(Enumerate, CountsFromAStart) {
+  EXPECT_EQ(read(Dataset::range(7, 9).enumerate(5)), (Lists{{5, 7}, {6, 8}}));
+}
+
+TEST(Filter, KeepsWhatThePredicateSays) {
+  const Dataset even =
+      Dataset::range(10).filter([](const Element& x) { return number(x) % 2 == 0; });
+  EXPECT_THAT(flat(even), ElementsAre(0, 2, 4, 6, 8));
+  EXPECT_EQ(even.cardinality(), kUnknown);
+  EXPECT_EQ(read(even.batch(2)), (Lists{{0, 2}, {4, 6}, {8}}));
+  const Dataset failing = Dataset::range(3).filter(
+      [](const Element& x) -> bool {
+        if (number(x) == 1) throw invalid_argument("odd");
+        return true;
+      },
+      "even");
+  EXPECT_EQ(read(failing), (Lists{{0}, {-1}, {2}}));
+}
+
+TEST(IgnoreErrors, LeavesOutWhatFailed) {
+  const Dataset dataset = Dataset::range(5).map([](const Element& x) {
+    if (number(x) % 2 == 1) throw invalid_argument("odd");
+    return x;
+  });
+  EXPECT_EQ(read(dataset), (Lists{{0}, {-1}, {2}, {-1}, {4}}));
+  EXPECT_EQ(read(dataset.ignore_errors()), (Lists{{0}, {2}, {4}}));
+  EXPECT_EQ(read(dataset.ignore_errors().batch(2)), (Lists{{0, 2}, {4}}));
+}
+
+TEST(Unbatch, GivesRowsBack) {
+  EXPECT_EQ(read(Dataset::range(7).batch(3).unbatch().batch(2)),
+            (Lists{{0, 1}, {2, 3}, {4, 5}, {6}}));
+}
+
+TEST(Rebatch, CutsBatchesToSizes) {
+  const auto rebatched = [](int64_t n, int64_t size, std::vector<int64_t> sizes,
+                            bool drop = false) {
+    return read(Dataset::range(n).batch(size).rebatch(std::move(sizes), {.drop_remainder = drop}));
+  };
+  EXPECT_EQ(rebatched(8, 4, {2, 2}), (Lists{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(rebatched(12, 4, {6}), (Lists{{0, 1, 2, 3, 4, 5}, {6, 7, 8, 9, 10, 11}}));
+  EXPECT_EQ(rebatched(3, 4, {1, 0}), (Lists{{0}, {}, {1}, {}, {2}, {}}));
+  EXPECT_EQ(rebatched(5, 2, {3}), (Lists{{0, 1, 2}, {3, 4}}));
+  EXPECT_EQ(rebatched(5, 2, {3}, true), (Lists{{0, 1, 2}}));
+  EXPECT_EQ(error_of([] {
+              Dataset::range(2).batch(1).rebatch({0, 0});
+            }).kind(),
+            ErrorKind::kInvalidArgument);
+}
+
+TEST(PaddedBatch, PadsToTheLargestOrTheShapeAskedFor) {
+  const Dataset lists = Dataset::range(1, 4).map([](const Element& x) {
+    const int64_t n = number(x);
+    return Element(torch::arange(n * (n - 1) / 2 + 1, n * (n - 1) / 2 + 1 + n));
+  });
+  EXPECT_EQ(read(lists.padded_batch(2)), (Lists{{1, 0, 2, 3}, {4, 5, 6}}));
+  EXPECT_EQ(read(lists.padded_batch(2, {.padded_shapes = {{4}}, .padding_values = {-1}})),
+            (Lists{{1, -1, -1, -1, 2, 3, -1, -1}, {4, 5, 6, -1}}));
+  const auto iterator = lists.padded_batch(3, {.padded_shapes = {{2}}}).iterator();
+  Element element;
+  const Error error = error_of([&] { iterator->next(&element); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("[3]"), HasSubstr("[2]")));
+}
+
+TEST(Cache, RunsWhatIsBeforeItOnce) {
+  std::atomic<int> calls{0};
+  const Dataset dataset = Dataset::range(4)
+                              .map([&](const Element& x) {
+                                ++calls;
+                                return x;
+                              })
+                              .cache()
+                              .repeat(3)
+                              .batch(4);
+  EXPECT_EQ(read(dataset), (Lists{{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}}));
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(Cache, WhoGetsAnElementMayWriteToIt) {
+  const Dataset dataset = Dataset::range(2).cache().repeat(2).map([](const Element& x) {
+    Tensor(x.value().tensor()).add_(10);
+    return x;
+  });
+  EXPECT_EQ(read(dataset), (Lists{{10}, {11}, {10}, {11}}));
+}
+
+TEST(AssertCardinality, FindsTooFewAndTooMany) {
+  const Dataset even =
+      Dataset::range(6).filter([](const Element& x) { return number(x) % 2 == 0; });
+  EXPECT_EQ(even.assert_cardinality(3).cardinality(), 3);
+  EXPECT_EQ(read(even.assert_cardinality(3)), (Lists{{0}, {2}, {4}}));
+  EXPECT_EQ(read(even.assert_cardinality(4)), (Lists{{0}, {2}, {4}, {-1}}));
+  EXPECT_EQ(read(even.assert_cardinality(2)), (Lists{{0}, {2}, {-1}}));
+  EXPECT_EQ(error_of([] { Dataset::range(3).assert_cardinality(4); }).kind(),
+            ErrorKind::kInvalidArgument);
+}
+
+TEST(ParallelMap, KeepsTheOrderAndTheErrors) {
+  const auto slow = [](const Element& x) {
+    if (number(x) == 7) throw invalid_argument("seven");
+    volatile int64_t sum = 0;
+    for (int64_t i = 0; i < (20 - number(x)) * 1000; ++i) sum = sum + i;
+    return x;
+  };
+  Lists expected;
+  for (int64_t i = 0; i < 20; ++i) expected.push_back({i == 7 ? -1 : i});
+  for (const Dataset& dataset : {Dataset::range(20), number_files({"0-20"})}) {
+    EXPECT_EQ(read(dataset.map(slow, {.num_parallel_calls = 4})), expected) << dataset.describe();
+    Lists unordered = read(dataset.map(slow, {.num_parallel_calls = 4, .deterministic = false}));
+    std::sort(unordered.begin(), unordered.end());
+    Lists sorted = expected;
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_EQ(unordered, sorted) << dataset.describe();
+  }
+  const auto batched = Dataset::range(6).map(slow, {.num_parallel_calls = 3}).batch(3);
+  EXPECT_EQ(read(batched), (Lists{{0, 1, 2}, {3, 4, 5}}));
+}
+
+TEST(Files, AreReadInOrderAndDamageIsAtItsPlace) {
+  EXPECT_THAT(flat(number_files({"0-3", "10-12"})), ElementsAre(0, 1, 2, 10, 11));
+  EXPECT_EQ(read(number_files({"0-3bad", "missing", "10-12"})),
+            (Lists{{0}, {-1}, {2}, {-1}, {10}, {11}}));
+  const auto iterator = number_files({"missing"}).iterator();
+  Element element;
+  EXPECT_EQ(error_of([&] { iterator->next(&element); }).kind(), ErrorKind::kNotFound);
+  EXPECT_FALSE(iterator->next(&element));
+}
+
+TEST(Files, RowsReadTogetherBecomeABatchAndShuffleLikeOthers) {
+  const Dataset files = number_files({"0-100", "100-200"});
+  EXPECT_EQ(read(files.batch(80)).size(), 3u);
+  const auto shuffled = read(files.shuffle(30).batch(200));
+  std::vector<int64_t> sorted = shuffled.at(0);
+  for (size_t i = 0; i < sorted.size(); ++i) EXPECT_LT(sorted[i], static_cast<int64_t>(i) + 30);
+  EXPECT_FALSE(std::is_sorted(sorted.begin(), sorted.end()));
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<int64_t> all(200);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(sorted, all);
+}
+
+TEST(Generator, IsMadeAnewEachPass) {
+  int made = 0;
+  const Dataset dataset = Dataset::from_generator([&made]() -> Dataset::Generator {
+    ++made;
+    return [next = int64_t{0}]() mutable -> std::optional<Element> {
+      if (next == 2) {
+        ++next;
+        throw invalid_argument("two");
+      }
+      return next == 4 ? std::nullopt
+                       : std::optional(Element(torch::scalar_tensor(next++, torch::kInt64)));
+    };
+  });
+  EXPECT_EQ(read(dataset.repeat(2)), (Lists{{0}, {1}, {-1}, {3}, {0}, {1}, {-1}, {3}}));
+  EXPECT_EQ(made, 2);
+}
+
+TEST(Explain, SaysHowStagesRun) {
+  const std::string text = Dataset::range(100)
+                               .shuffle(100)
+                               .map([](const Element& x) { return x; })
+                               .batch(10)
+                               .prefetch()
+                               .explain();
+  EXPECT_THAT(text, AllOf(HasSubstr("a full permutation, of indices"),
+                          HasSubstr("elements read and mapped where the batch is made"),
+                          HasSubstr("2 ahead on a thread of its own")));
+}
+
+TEST(Times, CountElementsOfEveryStage) {
+  const auto iterator = number_files({"0-10"})
+                            .filter([](const Element& x) { return number(x) < 6; })
+                            .batch(2)
+                            .iterator();
+  (void)rest_of(*iterator);
+  const auto times = iterator->times();
+  ASSERT_EQ(times.size(), 3u);
+  EXPECT_EQ(times[0].stage, "numbers(1 file)");
+  EXPECT_EQ(times[0].elements, 10);
+  EXPECT_EQ(times[1].elements, 6);
+  EXPECT_EQ(times[2].elements, 3);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
