@@ -1,9 +1,10 @@
 #include "muster/base/crc32c.h"
 
+#include <algorithm>
 #include <array>
 
 #if defined(__x86_64__)
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace muster::inline v0_1 {
@@ -28,16 +29,62 @@ constexpr auto kTables = [] {
 }();
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t extend_hardware(uint32_t crc, Bytes bytes) {
+// The instruction takes three cycles, and another can begin in each of them: three streams side by
+// side are three times as fast. What joins them is a carry-less product with a power of x.
+constexpr size_t kStreams = 3;
+constexpr size_t kMaxWords = 256;  // of one stream, 8 bytes each
+
+// kPowers[w]: x^(64 w - 33) modulo the polynomial, reflected. The product of a register with it,
+// put through the instruction, is the register after 8 w zero bytes.
+constexpr auto kPowers = [] {
+  std::array<uint32_t, (kStreams - 1) * kMaxWords + 1> powers{};
+  uint32_t power = 1;  // x^31
+  for (size_t words = 1; words < powers.size(); ++words) {
+    powers[words] = power;
+    for (int bit = 0; bit < 64; ++bit) {
+      power = (power >> 1) ^ ((power & 1) != 0 ? kPolynomial : 0);
+    }
+  }
+  return powers;
+}();
+
+#define MUSTER_CRC_TARGET __attribute__((target("sse4.2,pclmul")))
+
+MUSTER_CRC_TARGET inline uint64_t after_zeros(uint64_t state, size_t words) {
+  const __m128i product =
+      _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<int64_t>(state)),
+                           _mm_cvtsi64_si128(static_cast<int64_t>(kPowers[words])), 0);
+  return _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(product)));
+}
+
+MUSTER_CRC_TARGET uint32_t extend_hardware(uint32_t crc, Bytes bytes) {
   uint64_t state = ~crc;
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
+  constexpr size_t kShort = 192;  // below it joining costs more than it saves
+  while (left >= kShort) {
+    const size_t words = std::min(left / (8 * kStreams), kMaxWords);
+    const std::byte* const second = at + 8 * words;
+    const std::byte* const third = second + 8 * words;
+    uint64_t state2 = 0;
+    uint64_t state3 = 0;
+    for (size_t i = 0; i < 8 * words; i += 8) {
+      state = _mm_crc32_u64(state, load_little_endian<uint64_t>(at + i));
+      state2 = _mm_crc32_u64(state2, load_little_endian<uint64_t>(second + i));
+      state3 = _mm_crc32_u64(state3, load_little_endian<uint64_t>(third + i));
+    }
+    state = after_zeros(state, 2 * words) ^ after_zeros(state2, words) ^ state3;
+    at = third + 8 * words;
+    left -= 8 * kStreams * words;
+  }
   for (; left >= 8; left -= 8, at += 8)
     state = _mm_crc32_u64(state, load_little_endian<uint64_t>(at));
   auto tail = static_cast<uint32_t>(state);
   for (; left > 0; --left, ++at) tail = _mm_crc32_u8(tail, static_cast<uint8_t>(*at));
   return ~tail;
 }
+
+#undef MUSTER_CRC_TARGET
 #endif
 
 }  // namespace
@@ -59,8 +106,9 @@ uint32_t extend_crc32c_portable(uint32_t crc, Bytes bytes) {
 
 uint32_t extend_crc32c(uint32_t crc, Bytes bytes) {
 #if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-  if (has_instruction) return extend_hardware(crc, bytes);
+  static const bool has_instructions =
+      __builtin_cpu_supports("sse4.2") != 0 && __builtin_cpu_supports("pclmul") != 0;
+  if (has_instructions) return extend_hardware(crc, bytes);
 #endif
   return extend_crc32c_portable(crc, bytes);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "muster/base/random.h"
 
@@ -37,6 +38,21 @@ TEST(Crc32c, TablesAndInstructionAgreeAtEveryLengthAndAlignment) {
       EXPECT_EQ(whole, extend_crc32c(crc32c(bytes.first(cut)), bytes.subspan(cut)));
       EXPECT_EQ(whole, extend_crc32c_portable(crc32c(bytes.first(cut)), bytes.subspan(cut)));
     }
+  }
+}
+
+// Long enough for streams side by side, for more than one round of them, and for what is left.
+TEST(Crc32c, LongTextsAgreeToo) {
+  Random random(derive_key(2, {}));
+  std::string text(20'011, '\0');
+  for (char& letter : text) letter = static_cast<char>(random.next_u32());
+  std::vector<size_t> lengths = {text.size(), 6143, 6144, 6145, 6336, 12'288, 12'289};
+  for (size_t length = 128; length < 700; ++length) lengths.push_back(length);
+  for (const size_t length : lengths) {
+    const Bytes bytes = bytes_of(text).first(length);
+    ASSERT_EQ(crc32c(bytes), extend_crc32c_portable(0, bytes)) << length;
+    ASSERT_EQ(crc32c(bytes),
+              extend_crc32c(crc32c(bytes.first(length / 2)), bytes.subspan(length / 2)));
   }
 }
 

@@ -365,11 +365,11 @@ Result<Event> decode_event(Bytes bytes) {
 }
 
 Result<EventFile> read_events(FileSystem& files, const std::string& path) {
-  Result<std::unique_ptr<FileReader>> opened = files.open_reader(path);
+  Result<TfrecordReader> opened = TfrecordReader::open(files, path, Compression::kNone);
   if (!opened.ok()) return opened.error();
-  TfrecordReader reader(std::move(opened.value()));
+  TfrecordReader& reader = opened.value();
   EventFile file;
-  std::string payload;
+  Bytes payload;
   while (true) {
     const uint64_t offset = reader.offset();
     Result<RecordState> state = reader.poll(&payload);
@@ -382,7 +382,7 @@ Result<EventFile> read_events(FileSystem& files, const std::string& path) {
       file.partial_tail = state.value() == RecordState::kPartial;
       return file;
     }
-    Result<Event> event = decode_event(bytes_of(payload));
+    Result<Event> event = decode_event(payload);
     if (!event.ok()) {
       file.corruption = event.error().with_context("'" + path + "': the record at byte " +
                                                    std::to_string(offset) + " is no event");

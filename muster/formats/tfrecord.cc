@@ -3,14 +3,43 @@
 #include <algorithm>
 
 #include "muster/base/crc32c.h"
+#include "muster/formats/gzip.h"
+#include "muster/formats/internal/zlib_stream.h"
 
 namespace muster::inline v0_1::formats {
 namespace {
 
 constexpr uint64_t kHeader = 12;
 constexpr uint64_t kTrailer = 4;
-// Read ahead, so that small records do not cost a system call each.
-constexpr uint64_t kChunk = 64 * 1024;
+static_assert(kHeader + kTrailer == kTfrecordOverhead);
+// From here on it is worth asking whether the file is as long as a record says.
+constexpr uint64_t kLarge = 1024 * 1024;
+constexpr size_t kWriteBuffer = 256 * 1024;
+
+// Whether `bytes` begin with the length of a record and its checksum.
+bool is_header(Bytes bytes) {
+  return bytes.size() >= kHeader &&
+         load_little_endian<uint32_t>(bytes.data() + 8) == masked_crc32c(bytes.first(8));
+}
+
+// Whether `bytes` start as a zlib stream does: deflate, a window it can have, a sum that 31
+// divides.
+bool is_zlib(Bytes bytes) {
+  if (bytes.size() < 2) return false;
+  const auto first = std::to_integer<unsigned>(bytes[0]);
+  const unsigned sum = first * 256 + std::to_integer<unsigned>(bytes[1]);
+  return (first & 0x0f) == 8 && (first >> 4) <= 7 && sum % 31 == 0;
+}
+
+Result<Compression> detect(FileReader& file) {
+  std::byte first[kHeader];
+  Result<size_t> got = file.read_at(0, first);
+  if (!got.ok()) return got.error();
+  const Bytes bytes(first, got.value());
+  if (is_header(bytes)) return Compression::kNone;
+  if (is_gzip(bytes)) return Compression::kGzip;
+  return is_zlib(bytes) ? Compression::kZlib : Compression::kNone;
+}
 
 }  // namespace
 
@@ -29,65 +58,175 @@ Status write_tfrecord(ByteSink& sink, Bytes payload) {
   return sink.append(bytes_of(record));
 }
 
-Result<bool> TfrecordReader::fill(uint64_t length) {
-  const uint64_t skip = offset_ - buffer_offset_;
-  if (buffer_.size() - skip >= length) return true;
-  // The length comes from the file: nothing is allocated that the file cannot fill.
-  Result<uint64_t> size = file_->size();
-  if (!size.ok()) return size.error();
-  if (size.value() < offset_ || size.value() - offset_ < length) return false;
-  buffer_.erase(0, skip);
-  buffer_offset_ = offset_;
-  const size_t have = buffer_.size();
-  buffer_.resize(std::min(std::max(length, kChunk), size.value() - offset_));
-  Result<size_t> got = file_->read_at(
-      offset_ + have,
-      std::as_writable_bytes(std::span(buffer_.data() + have, buffer_.size() - have)));
-  buffer_.resize(have + (got.ok() ? got.value() : 0));
-  if (!got.ok()) return got.error();
-  return buffer_.size() >= length;
+Result<TfrecordReader> TfrecordReader::open(std::unique_ptr<FileReader> file,
+                                            Compression compression) {
+  if (compression == Compression::kAuto) {
+    Result<Compression> detected = detect(*file);
+    if (!detected.ok()) return detected.error();
+    compression = detected.value();
+  }
+  Result<std::unique_ptr<InputStream>> stream = InputStream::open(std::move(file), compression);
+  if (!stream.ok()) return stream.error();
+  return TfrecordReader(std::move(stream.value()));
 }
 
-Error TfrecordReader::damaged(const std::string& what) const {
-  return corrupt(
-      "'" + file_->name() + "': " + what + " the record at byte " + std::to_string(offset_),
-      "the file is damaged from there on; the records before it are good");
+Result<TfrecordReader> TfrecordReader::open(FileSystem& files, const std::string& path,
+                                            Compression compression) {
+  Result<std::unique_ptr<FileReader>> file = files.open_reader(path);
+  if (!file.ok()) return file.error();
+  return open(std::move(file.value()), compression);
 }
 
-Result<RecordState> TfrecordReader::poll(std::string* payload) {
-  Result<bool> there = fill(kHeader);
-  if (!there.ok()) return there.error();
-  if (!there.value()) {
-    Result<bool> any = fill(1);
-    if (!any.ok()) return any.error();
-    return any.value() ? RecordState::kPartial : RecordState::kEnd;
+Error TfrecordReader::damaged(const std::string& what, const std::string& hint) const {
+  return corrupt("'" + name() + "': " + what + " the record at byte " + std::to_string(offset()) +
+                     (compression() == Compression::kNone ? "" : " of its uncompressed content"),
+                 hint);
+}
+
+Error TfrecordReader::cut_short() const {
+  return damaged("the file ends inside",
+                 "it was cut short: copy it again; the records before this one are good");
+}
+
+Error TfrecordReader::ends_with(Error error) {
+  ended_ = true;
+  // So that whoever goes on at offset() finds the end too.
+  const Result<std::optional<uint64_t>> size = stream_->size();
+  if (size.ok() && size.value()) (void)stream_->seek(*size.value());
+  return error;
+}
+
+Result<std::optional<uint64_t>> TfrecordReader::next_length(RecordState* state) {
+  *state = RecordState::kEnd;
+  if (ended_) return std::optional<uint64_t>();
+  Result<Bytes> header = stream_->peek(kHeader);
+  if (!header.ok()) return ends_with(header.error());
+  if (header.value().size() < kHeader) {
+    if (!header.value().empty()) *state = RecordState::kPartial;
+    return std::optional<uint64_t>();
   }
-  const auto at = [&](uint64_t begin) {
-    return buffer_.data() + (offset_ - buffer_offset_) + begin;
-  };
-  const auto length = load_little_endian<uint64_t>(at(0));
-  if (load_little_endian<uint32_t>(at(8)) != masked_crc32c(bytes_of({at(0), 8}))) {
-    return damaged("wrong checksum of the length of");
+  if (!is_header(header.value())) {
+    const char* const hint =
+        offset() > 0 ? "the file is damaged from there on; the records before it are good"
+        : is_gzip(header.value())
+            ? "it looks compressed as gzip: read it so, or let the compression be found out"
+            : "is it a TFRecord file? If so, its beginning is damaged: copy it again";
+    return ends_with(damaged("wrong checksum of the length of", hint));
   }
-  if (length > UINT64_MAX - kTfrecordOverhead) return RecordState::kPartial;
-  there = fill(length + kTfrecordOverhead);
-  if (!there.ok()) return there.error();
-  if (!there.value()) return RecordState::kPartial;
-  const std::string_view body(at(kHeader), length);
-  if (load_little_endian<uint32_t>(at(kHeader + length)) != masked_crc32c(bytes_of(body))) {
-    return damaged("wrong checksum of the content of");
+  const auto length = load_little_endian<uint64_t>(header.value().data());
+  *state = RecordState::kPartial;
+  if (length > SIZE_MAX - kTfrecordOverhead - offset()) return std::optional<uint64_t>();
+  if (length > kLarge) {
+    Result<std::optional<uint64_t>> size = stream_->size();
+    if (!size.ok()) return ends_with(size.error());
+    const std::optional<uint64_t> end = size.value();
+    if (end && (*end < offset() || *end - offset() < length + kTfrecordOverhead)) {
+      return std::optional<uint64_t>();
+    }
   }
-  payload->assign(body);
-  offset_ += length + kTfrecordOverhead;
-  static_assert(kHeader + kTrailer == kTfrecordOverhead);
+  *state = RecordState::kRecord;
+  return std::optional(length);
+}
+
+Result<RecordState> TfrecordReader::poll(Bytes* payload) {
+  RecordState state;
+  Result<std::optional<uint64_t>> next = next_length(&state);
+  if (!next.ok()) return next.error();
+  if (!next.value()) return state;
+  const size_t length = *next.value();
+  Result<Bytes> bytes = stream_->peek(length + kTfrecordOverhead);
+  if (!bytes.ok()) return ends_with(bytes.error());
+  if (bytes.value().size() < length + kTfrecordOverhead) return RecordState::kPartial;
+  const Bytes body = bytes.value().subspan(kHeader, length);
+  if (load_little_endian<uint32_t>(body.data() + length) != masked_crc32c(body)) {
+    Error error = damaged("wrong checksum of the content of",
+                          "this record is damaged; those behind it can be read");
+    stream_->consume(length + kTfrecordOverhead);
+    return error;
+  }
+  stream_->consume(length + kTfrecordOverhead);
+  *payload = body;
   return RecordState::kRecord;
 }
 
-Result<bool> TfrecordReader::read(std::string* payload) {
+Result<bool> TfrecordReader::read(Bytes* payload) {
   Result<RecordState> state = poll(payload);
   if (!state.ok()) return state.error();
-  if (state.value() == RecordState::kPartial) return damaged("the file ends inside");
+  if (state.value() == RecordState::kPartial) return ends_with(cut_short());
   return state.value() == RecordState::kRecord;
+}
+
+Result<int64_t> TfrecordReader::skip(int64_t count) {
+  for (int64_t skipped = 0; skipped < count; ++skipped) {
+    RecordState state;
+    Result<std::optional<uint64_t>> length = next_length(&state);
+    if (length.ok() && state == RecordState::kEnd) return skipped;
+    Status passed;
+    if (!length.ok()) {
+      passed = length.error();
+    } else if (state == RecordState::kPartial) {
+      passed = ends_with(cut_short());
+    } else {
+      passed = stream_->seek(offset() + *length.value() + kTfrecordOverhead);
+      if (!passed.ok()) passed = ends_with(passed.error());
+    }
+    if (passed.ok()) continue;
+    // Damage counts as a record, and ends the file; a disk that fails is another matter.
+    const ErrorKind kind = passed.error().kind();
+    if (kind == ErrorKind::kCorrupt || kind == ErrorKind::kInvalidArgument) return skipped + 1;
+    return passed.error();
+  }
+  return std::max<int64_t>(count, 0);
+}
+
+Status TfrecordReader::seek(uint64_t offset) {
+  Status moved = stream_->seek(offset);
+  ended_ = !moved.ok();
+  return moved;
+}
+
+TfrecordWriter::TfrecordWriter(std::unique_ptr<StagedWriter> file, TfrecordWriterOptions options)
+    : file_(std::move(file)) {
+  if (options.compression == Compression::kGzip || options.compression == Compression::kZlib) {
+    deflater_ = std::make_unique<internal::Deflater>(options.compression, options.level);
+  }
+}
+
+TfrecordWriter::TfrecordWriter(TfrecordWriter&&) noexcept = default;
+TfrecordWriter& TfrecordWriter::operator=(TfrecordWriter&&) noexcept = default;
+TfrecordWriter::~TfrecordWriter() = default;
+
+Result<TfrecordWriter> TfrecordWriter::open(FileSystem& files, const std::string& path,
+                                            TfrecordWriterOptions options) {
+  if (options.level < 1 || options.level > 9) {
+    return invalid_argument("cannot write '" + path + "': there is no compression level " +
+                                std::to_string(options.level),
+                            "take one from 1 (fast) to 9 (small)");
+  }
+  Result<std::unique_ptr<StagedWriter>> file = files.open_staged(path);
+  if (!file.ok()) return file.error();
+  return TfrecordWriter(std::move(file.value()), options);
+}
+
+Status TfrecordWriter::flush(bool last) {
+  std::string packed;
+  if (deflater_) deflater_->deflate(bytes_of(pending_), last, &packed);
+  Status appended = file_->append(bytes_of(deflater_ ? packed : pending_));
+  pending_.clear();
+  if (!appended.ok()) failure_ = appended.error();
+  return appended;
+}
+
+Status TfrecordWriter::write(Bytes payload) {
+  if (failure_) return *failure_;
+  append_tfrecord(pending_, payload);
+  return pending_.size() < kWriteBuffer ? Status() : flush(/*last=*/false);
+}
+
+Status TfrecordWriter::close() {
+  if (failure_) return *failure_;
+  if (Status flushed = flush(/*last=*/true); !flushed.ok()) return flushed;
+  return file_->commit();
 }
 
 }  // namespace muster::inline v0_1::formats

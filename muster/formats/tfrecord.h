@@ -1,17 +1,25 @@
 // TFRecord: records of bytes in a file, each framed by its length and two masked CRC-32C:
 //   u64 length | u32 crc of the length | payload | u32 crc of the payload        (little-endian)
-// Thread safety: a reader or writer belongs to one thread at a time.
+// The file as a whole may be compressed. Thread safety: a reader or writer belongs to one thread at
+// a time.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "muster/base/bytes.h"
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
+#include "muster/formats/compression.h"
+#include "muster/formats/input_stream.h"
 
 namespace muster::inline v0_1::formats {
+
+namespace internal {
+class Deflater;
+}
 
 // Bytes a record takes beside its payload.
 inline constexpr uint64_t kTfrecordOverhead = 16;
@@ -28,32 +36,87 @@ enum class RecordState {
   kPartial,  // the file ends inside a record: cut short, or still being written
 };
 
-// Reads the records of one file in order.
+// Reads the records of one file in order. Offsets are those of the unpacked content.
+//
+// Errors are Corrupt and name the path and the offset of the record. After a wrong checksum of a
+// payload reading goes on behind the record. Any other damage says nothing of where the next record
+// begins: after it the reader is at the end, until seek().
 class TfrecordReader {
  public:
-  // `file` must not be null.
-  explicit TfrecordReader(std::unique_ptr<FileReader> file) : file_(std::move(file)) {}
+  // At the first record. kAuto finds out whether the file is compressed and how: the checksum in
+  // front of the first record tells a plain file from others. Errors are those of reading.
+  static Result<TfrecordReader> open(std::unique_ptr<FileReader> file,
+                                     Compression compression = Compression::kAuto);
+  // The same of a path. NotFound when there is no such file.
+  static Result<TfrecordReader> open(FileSystem& files, const std::string& path,
+                                     Compression compression = Compression::kAuto);
 
-  // For files still being written: after kEnd or kPartial the position stays, so that a later call
-  // sees what has been added. Corrupt, with the offset of the record, when a checksum is wrong; the
-  // position stays there too.
-  Result<RecordState> poll(std::string* payload);
+  // For plain files still being written: after kEnd or kPartial the position stays, so that a later
+  // call sees what has been added. `payload` is good until the next call.
+  Result<RecordState> poll(Bytes* payload);
 
-  // For finished files: false at the end; a partial record is Corrupt too.
-  Result<bool> read(std::string* payload);
+  // For finished files: false at the end; a partial record is Corrupt too. `payload` is good until
+  // the next call.
+  Result<bool> read(Bytes* payload);
 
-  // Where the next record starts.
-  uint64_t offset() const { return offset_; }
+  // Passes over up to `count` records by their lengths alone, without looking at payloads; returns
+  // how many, fewer only at the end. What read() would return an error for counts as one record.
+  // Errors are those of reading the file.
+  Result<int64_t> skip(int64_t count);
+
+  // Where the next record starts; behind damage that ended the reader, the end of a plain file.
+  uint64_t offset() const { return stream_->offset(); }
+  // Goes on with the record that starts there. InvalidArgument when the data ends before it.
+  Status seek(uint64_t offset);
+
+  // What was found, never kAuto.
+  Compression compression() const { return stream_->compression(); }
+  // How errors call the file: its path.
+  const std::string& name() const { return stream_->name(); }
 
  private:
-  // Makes [offset_, offset_ + length) available; false when the file ends before.
-  Result<bool> fill(uint64_t length);
-  Error damaged(const std::string& what) const;
+  explicit TfrecordReader(std::unique_ptr<InputStream> stream) : stream_(std::move(stream)) {}
+  // The length of the payload of the next record; nothing, and `state`, when it is not there.
+  Result<std::optional<uint64_t>> next_length(RecordState* state);
+  // The error for the next record; after it comes nothing.
+  Error ends_with(Error error);
+  Error damaged(const std::string& what, const std::string& hint) const;
+  Error cut_short() const;
 
-  std::unique_ptr<FileReader> file_;
-  uint64_t offset_ = 0;
-  std::string buffer_;  // bytes of the file from buffer_offset_ on
-  uint64_t buffer_offset_ = 0;
+  std::unique_ptr<InputStream> stream_;
+  bool ended_ = false;
+};
+
+// Options of TfrecordWriter.
+struct TfrecordWriterOptions {
+  Compression compression = Compression::kNone;  // kAuto: none
+  int level = 6;                                 // of a compression: 1 (fast) to 9 (small)
+};
+
+// Writes a file of records. It appears under its name when it is closed, whole; a writer that goes
+// without close() leaves nothing.
+class TfrecordWriter {
+ public:
+  // InvalidArgument for a level outside of 1 to 9; otherwise errors are those of the file system.
+  static Result<TfrecordWriter> open(FileSystem& files, const std::string& path,
+                                     TfrecordWriterOptions options = {});
+  TfrecordWriter(TfrecordWriter&&) noexcept;
+  TfrecordWriter& operator=(TfrecordWriter&&) noexcept;
+  ~TfrecordWriter();
+
+  // Adds a record. After an error every later call returns it again.
+  Status write(Bytes payload);
+  // Puts the file under its name, replacing what was there; no calls after it.
+  Status close();
+
+ private:
+  TfrecordWriter(std::unique_ptr<StagedWriter> file, TfrecordWriterOptions options);
+  Status flush(bool last);
+
+  std::unique_ptr<StagedWriter> file_;
+  std::unique_ptr<internal::Deflater> deflater_;  // none: plain
+  std::string pending_;                           // framed, not yet written
+  std::optional<Error> failure_;
 };
 
 }  // namespace muster::inline v0_1::formats

@@ -13,6 +13,7 @@
 #include "muster/base/random.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/event.h"
+#include "muster/formats/gzip.h"
 
 namespace muster::inline v0_1::formats {
 namespace {
@@ -28,7 +29,7 @@ std::string from_hex(const std::string& hex) {
 }
 
 TfrecordReader reader_of(const std::string& bytes) {
-  return TfrecordReader(memory_reader(bytes_of(bytes), "test"));
+  return TfrecordReader::open(memory_reader(bytes_of(bytes), "test")).value();
 }
 
 std::string framed(const std::vector<std::string>& payloads) {
@@ -46,10 +47,10 @@ TEST(Tfrecord, ReadsBackWhatWasWritten) {
   const std::vector<std::string> payloads = {"", "a", std::string(200'000, 'x'), "end"};
   const std::string bytes = framed(payloads);
   TfrecordReader reader = reader_of(bytes);
-  std::string payload;
+  Bytes payload;
   for (const std::string& expected : payloads) {
     ASSERT_TRUE(reader.read(&payload).value());
-    EXPECT_EQ(payload, expected);
+    EXPECT_EQ(text_of(payload), expected);
   }
   EXPECT_FALSE(reader.read(&payload).value());
   EXPECT_EQ(reader.offset(), bytes.size());
@@ -62,7 +63,7 @@ TEST(Tfrecord, EveryCutIsPartialAndTheRecordsBeforeAreReadable) {
   for (size_t length = 0; length <= bytes.size(); ++length) {
     const std::string cut = bytes.substr(0, length);
     TfrecordReader reader = reader_of(cut);
-    std::string payload;
+    Bytes payload;
     size_t records = 0;
     RecordState state;
     while ((state = reader.poll(&payload).value()) == RecordState::kRecord) ++records;
@@ -84,11 +85,11 @@ TEST(Tfrecord, EveryFlippedBitIsFound) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     TfrecordReader reader = reader_of(damaged);
-    std::string payload;
+    Bytes payload;
     Result<bool> read = true;
     size_t records = 0;
     while ((read = reader.read(&payload)).ok() && read.value())
-      EXPECT_EQ(payload, payloads.at(records++));
+      EXPECT_EQ(text_of(payload), payloads.at(records++));
     ASSERT_FALSE(read.ok()) << bit;
     EXPECT_EQ(read.error().kind(), ErrorKind::kCorrupt);
     EXPECT_EQ(records, bit / 8 < 21 ? 0u : 1u);
@@ -102,7 +103,7 @@ TEST(Tfrecord, AnAbsurdLengthIsPartialAndAllocatesNothing) {
     append_little_endian<uint64_t>(bytes, length);
     append_little_endian<uint32_t>(bytes, masked_crc32c(bytes_of(bytes)));
     bytes += "payload";
-    std::string payload;
+    Bytes payload;
     EXPECT_EQ(reader_of(bytes).poll(&payload).value(), RecordState::kPartial);
   }
 }
@@ -111,8 +112,8 @@ TEST(Tfrecord, FollowsAGrowingFile) {
   TempDirectory temp;
   FileSystem& files = local_file_system();
   auto writer = files.open_writer(temp / "log").value();
-  TfrecordReader reader(files.open_reader(temp / "log").value());
-  std::string payload;
+  TfrecordReader reader = TfrecordReader::open(files, temp / "log").value();
+  Bytes payload;
   EXPECT_EQ(reader.poll(&payload).value(), RecordState::kEnd);
   const std::string record = framed({"first"});
   writer->append(bytes_of(record.substr(0, 14))).value();
@@ -120,10 +121,131 @@ TEST(Tfrecord, FollowsAGrowingFile) {
   writer->append(bytes_of(record.substr(14))).value();
   write_tfrecord(*writer, bytes_of("second")).value();
   EXPECT_EQ(reader.poll(&payload).value(), RecordState::kRecord);
-  EXPECT_EQ(payload, "first");
+  EXPECT_EQ(text_of(payload), "first");
   EXPECT_EQ(reader.poll(&payload).value(), RecordState::kRecord);
-  EXPECT_EQ(payload, "second");
+  EXPECT_EQ(text_of(payload), "second");
   EXPECT_EQ(reader.poll(&payload).value(), RecordState::kEnd);
+}
+
+TEST(Tfrecord, AfterADamagedPayloadReadingGoesOn) {
+  std::string bytes = framed({"hello", "world!", "end"});
+  bytes[21 + 12] ^= 1;
+  TfrecordReader reader = reader_of(bytes);
+  Bytes payload;
+  EXPECT_TRUE(reader.read(&payload).value());
+  const Error error = reader.read(&payload).error();
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.message(), HasSubstr("content of the record at byte 21"));
+  EXPECT_TRUE(reader.read(&payload).value());
+  EXPECT_EQ(text_of(payload), "end");
+  EXPECT_FALSE(reader.read(&payload).value());
+}
+
+TEST(Tfrecord, ADamagedLengthEndsTheFile) {
+  std::string bytes = framed({"hello", "world!", "end"});
+  bytes[21] ^= 1;
+  TfrecordReader reader = reader_of(bytes);
+  Bytes payload;
+  EXPECT_TRUE(reader.read(&payload).value());
+  EXPECT_FALSE(reader.read(&payload).ok());
+  EXPECT_FALSE(reader.read(&payload).value());
+  EXPECT_EQ(reader.offset(), bytes.size());  // whoever continues there is at the end too
+  reader.seek(0).value();
+  EXPECT_TRUE(reader.read(&payload).value());
+  EXPECT_EQ(text_of(payload), "hello");
+}
+
+// A record of each size around the buffers' borders, in every compression.
+class CompressedRecords : public ::testing::TestWithParam<Compression> {
+ protected:
+  std::string write(const std::vector<std::string>& payloads) {
+    auto writer =
+        TfrecordWriter::open(local_file_system(), temp_ / "records", {.compression = GetParam()})
+            .value();
+    for (const std::string& payload : payloads) writer.write(bytes_of(payload)).value();
+    writer.close().value();
+    return temp_ / "records";
+  }
+
+  TempDirectory temp_;
+};
+INSTANTIATE_TEST_SUITE_P(Tfrecord, CompressedRecords,
+                         ::testing::Values(Compression::kNone, Compression::kGzip,
+                                           Compression::kZlib),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+TEST_P(CompressedRecords, AreFoundOutSkippedAndSought) {
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 300; ++i)
+    payloads.emplace_back(static_cast<size_t>(i * i % 9001), 'a' + i % 26);
+  payloads.emplace_back(700'000, 'z');  // larger than the buffer
+  payloads.emplace_back("end");
+  const std::string path = write(payloads);
+  TfrecordReader reader = TfrecordReader::open(local_file_system(), path).value();
+  EXPECT_EQ(reader.compression(), GetParam());
+  std::vector<uint64_t> offsets;
+  Bytes payload;
+  for (const std::string& expected : payloads) {
+    offsets.push_back(reader.offset());
+    ASSERT_TRUE(reader.read(&payload).value());
+    ASSERT_EQ(text_of(payload), expected);
+  }
+  EXPECT_FALSE(reader.read(&payload).value());
+  for (const size_t at : {size_t{0}, size_t{150}, payloads.size() - 2, size_t{149}}) {
+    reader.seek(offsets[at]).value();
+    ASSERT_TRUE(reader.read(&payload).value());
+    EXPECT_EQ(text_of(payload), payloads[at]);
+    TfrecordReader skipping = TfrecordReader::open(local_file_system(), path).value();
+    EXPECT_EQ(skipping.skip(static_cast<int64_t>(at)).value(), static_cast<int64_t>(at));
+    EXPECT_EQ(skipping.offset(), offsets[at]);
+    ASSERT_TRUE(skipping.read(&payload).value());
+    EXPECT_EQ(text_of(payload), payloads[at]);
+    const auto rest = static_cast<int64_t>(payloads.size() - at) - 1;
+    EXPECT_EQ(skipping.skip(1'000'000).value(), rest);
+    EXPECT_FALSE(skipping.read(&payload).value());
+  }
+}
+
+TEST_P(CompressedRecords, SkippingCountsAsReadingDoes) {
+  const std::string good = framed({"hello", "world!", "", "end"});
+  const auto count_reads = [](TfrecordReader reader) {
+    Bytes payload;
+    int64_t count = 0;
+    while (true) {
+      const Result<bool> read = reader.read(&payload);
+      if (read.ok() && !read.value()) return count;
+      ++count;
+    }
+  };
+  for (size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::string damaged = good;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    if (GetParam() == Compression::kGzip) damaged = gzip(bytes_of(damaged));
+    EXPECT_EQ(reader_of(damaged).skip(100).value(), count_reads(reader_of(damaged))) << bit;
+  }
+  for (size_t length = 0; length < good.size(); ++length) {
+    std::string cut = good.substr(0, length);
+    if (GetParam() == Compression::kGzip) cut = gzip(bytes_of(cut));
+    EXPECT_EQ(reader_of(cut).skip(100).value(), count_reads(reader_of(cut))) << length;
+  }
+}
+
+TEST(TfrecordWriter, NothingAppearsUnlessItIsClosed) {
+  TempDirectory temp;
+  FileSystem& files = local_file_system();
+  {
+    auto writer = TfrecordWriter::open(files, temp / "a").value();
+    writer.write(bytes_of("x")).value();
+  }
+  EXPECT_TRUE(files.list_directory(temp.path()).value().empty());
+  FaultFileSystem full(files, {.no_space_from = 1});
+  auto writer = TfrecordWriter::open(full, temp / "b").value();
+  EXPECT_FALSE(writer.write(bytes_of(std::string(1'000'000, 'x'))).ok());
+  EXPECT_FALSE(writer.write(bytes_of("x")).ok());
+  EXPECT_EQ(writer.close().error().kind(), ErrorKind::kUnavailable);
+  EXPECT_FALSE(files.exists(temp / "b").value());
+  EXPECT_EQ(TfrecordWriter::open(files, temp / "c", {.level = 10}).error().kind(),
+            ErrorKind::kInvalidArgument);
 }
 
 // Byte vectors computed independently from the description of the formats.
@@ -174,16 +296,34 @@ TEST(RealFiles, RecordsOfOthers) {
   const char* folder = std::getenv("MUSTER_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   FileSystem& files = local_file_system();
-  TfrecordReader taxi(
-      files.open_reader(join_path(folder, "tensorflow/records/taxi_examples.tfrecord")).value());
-  std::string payload;
-  int records = 0;
-  while (taxi.read(&payload).value()) ++records;
-  EXPECT_EQ(records, 10);
-  TfrecordReader other(
-      files.open_reader(join_path(folder, "tensorflow/records/not_a_tfrecord.recordio.gz"))
-          .value());
-  EXPECT_EQ(other.read(&payload).error().kind(), ErrorKind::kCorrupt);
+  const std::string folder_of_records = join_path(folder, "tensorflow/records");
+  Bytes payload;
+  struct Known {
+    const char* name;
+    Compression compression;
+    int records;
+  };
+  for (const Known& known :
+       {Known{"taxi_examples.tfrecord", Compression::kNone, 10},
+        Known{"toy.nocompress-tfe-tfrecord-00000-of-00002", Compression::kNone, 3},
+        Known{"toy.tfe-tfrecord-00000-of-00002", Compression::kGzip, 3},
+        Known{"toy.tfe-tfrecord-00001-of-00002", Compression::kGzip, 1},
+        Known{"sentences.tfe-tfrecord", Compression::kGzip, 2}}) {
+    TfrecordReader reader =
+        TfrecordReader::open(files, join_path(folder_of_records, known.name)).value();
+    EXPECT_EQ(reader.compression(), known.compression) << known.name;
+    int records = 0;
+    while (reader.read(&payload).value()) ++records;
+    EXPECT_EQ(records, known.records) << known.name;
+  }
+  // Whatever its name says: packed it is no TFRecord file, unpacked it is one.
+  const std::string other = join_path(folder_of_records, "not_a_tfrecord.recordio.gz");
+  TfrecordReader plain = TfrecordReader::open(files, other, Compression::kNone).value();
+  const Error refused = plain.read(&payload).error();
+  EXPECT_EQ(refused.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(refused.message(), HasSubstr("at byte 0"));
+  EXPECT_THAT(refused.hint(), HasSubstr("compressed as gzip"));
+  EXPECT_EQ(TfrecordReader::open(files, other).value().skip(1'000'000).value(), 9769);
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+// tf.Example and tf.SequenceExample, the messages that TFRecord files usually hold: named features,
+// each a list of byte strings, float32 or int64. Here they are values, in the order of the wire, to
+// print and to write; example_parser.h fills batches from them without that step.
+// Thread safety: values and free functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "muster/base/bytes.h"
+#include "muster/base/result.h"
+
+namespace muster::inline v0_1::formats {
+
+// What the values of a feature are; the numbers are those of the format.
+enum class FeatureKind { kNone = 0, kBytes = 1, kFloat = 2, kInt64 = 3 };
+
+// "none", "bytes", "float", "int64".
+constexpr std::string_view to_string(FeatureKind kind) {
+  constexpr std::string_view kNames[] = {"none", "bytes", "float", "int64"};
+  return kNames[static_cast<int>(kind)];
+}
+
+// The values of one feature; nothing when the message names the feature without giving it a kind.
+using Feature = std::variant<std::monostate, std::vector<std::string>, std::vector<float>,
+                             std::vector<int64_t>>;
+
+inline FeatureKind kind_of(const Feature& feature) {
+  return static_cast<FeatureKind>(feature.index());
+}
+// How many values there are.
+size_t size_of(const Feature& feature);
+
+// Features by name, in the order of the wire.
+using FeatureMap = std::vector<std::pair<std::string, Feature>>;
+
+struct Example {
+  FeatureMap features;
+};
+
+// Lists of features by name, one feature per step; and a context that holds for all steps.
+struct SequenceExample {
+  FeatureMap context;
+  std::vector<std::pair<std::string, std::vector<Feature>>> feature_lists;
+};
+
+// The message. Of a name that occurs twice the later counts, at the place of the first. Fields the
+// format does not know are passed over. Corrupt, with the byte, when the bytes are no such message.
+Result<Example> decode_example(Bytes bytes);
+// The same of a SequenceExample.
+Result<SequenceExample> decode_sequence_example(Bytes bytes);
+
+// What kind of message the bytes are most likely; both are read alike by their first field.
+enum class MessageKind { kExample, kSequenceExample, kOther };
+// kOther when they are neither, or hold a field that the format does not know.
+MessageKind classify_message(Bytes bytes);
+
+// The message's bytes, without framing; lists of numbers are packed, the order is kept.
+std::string encode_example(const Example& example);
+std::string encode_sequence_example(const SequenceExample& example);
+
+}  // namespace muster::inline v0_1::formats
