@@ -1,0 +1,18 @@
+// How the bytes of a file are packed.
+#pragma once
+
+#include <string_view>
+
+namespace muster::inline v0_1::formats {
+
+// How a whole file is compressed. kAuto: found out by whoever reads the file; who writes takes
+// none.
+enum class Compression { kAuto, kNone, kGzip, kZlib };
+
+// "auto", "none", "gzip", "zlib".
+constexpr std::string_view to_string(Compression compression) {
+  constexpr std::string_view kNames[] = {"auto", "none", "gzip", "zlib"};
+  return kNames[static_cast<int>(compression)];
+}
+
+}  // namespace muster::inline v0_1::formats
