@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <set>
+
 #include "muster/base/strings.h"
 #include "muster/data/internal/csv_table.h"
 #include "muster/data/internal/row_reader.h"
@@ -64,19 +66,18 @@ void check_options(const CsvOptions& options) {
     throw invalid_argument("csv_format got no columns to read",
                            "list them in columns, or let infer_csv() look at a file");
   }
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (const CsvColumn& column : options.columns) {
-    if (std::find(names.begin(), names.end(), column.name) != names.end()) {
+    if (!names.insert(column.name).second) {
       throw invalid_argument(fmt::format("csv_format got the column '{}' twice", column.name),
                              "list every column once");
     }
-    names.push_back(column.name);
     check_default(column);
   }
   if (options.label.empty()) return;
-  if (std::find(names.begin(), names.end(), options.label) == names.end()) {
+  if (!names.contains(options.label)) {
     throw invalid_argument(fmt::format("the label '{}' is not among the columns {}", options.label,
-                                       join_quoted(names)),
+                                       join_quoted({names.begin(), names.end()})),
                            "add it to columns");
   }
   if (names.size() == 1) {
@@ -86,13 +87,20 @@ void check_options(const CsvOptions& options) {
   }
 }
 
-// Columns of so many rows stay in the cache while they are filled.
+// Columns of so many rows stay in the cache while they are filled; of wide files fewer.
 constexpr int64_t kMostRows = 1024;
+constexpr size_t kMostValues = size_t{1} << 20;
+
+int64_t rows_at_once(size_t columns) {
+  return std::clamp<int64_t>(static_cast<int64_t>(kMostValues / columns), 1, kMostRows);
+}
 
 class CsvRows final : public internal::RowReader {
  public:
   CsvRows(CsvTable table, const CsvOptions& options)
-      : RowReader(kMostRows), table_(std::move(table)), missing_(options.na_values) {
+      : RowReader(rows_at_once(options.columns.size())),
+        table_(std::move(table)),
+        missing_(options.na_values) {
     // In the order of the leaves: features by name, the label last.
     std::vector<CsvColumn> columns = options.columns;
     std::sort(columns.begin(), columns.end(), [&](const CsvColumn& a, const CsvColumn& b) {

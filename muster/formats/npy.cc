@@ -6,20 +6,17 @@
 
 #include "muster/base/strings.h"
 #include "muster/formats/internal/npy_header.h"
+#include "muster/formats/internal/shape_text.h"
 
 namespace muster::inline v0_1::formats {
 namespace {
+
+using internal::shape_text;
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 // Far above what a shape and a dtype take; numpy itself stops at 10,000.
 constexpr uint64_t kHeaderLimit = 1 << 20;
 constexpr const char* kCopyAgain = "copy or download the file again";
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-  return "[" + join(sizes, ", ") + "]";
-}
 
 // Elements and bytes of them; false when one does not fit 63 bits. Axes of size 0 do not excuse
 // others: strides are made of all of them.
@@ -194,10 +191,15 @@ Result<NpyHeader> read_npy_header(FileReader& file) {
   const uint64_t prefix = major == 1 ? 10 : 12;
   uint64_t length = load_little_endian<uint16_t>(start.data() + 8);
   if (major > 1 && start.size() == 12) length = load_little_endian<uint32_t>(start.data() + 8);
-  if (start.size() < prefix || size.value() - prefix < length || length > kHeaderLimit) {
+  if (start.size() < prefix || size.value() - prefix < length) {
     return corrupt(name + " is cut short inside its header: " + std::to_string(length) +
                        " bytes expected from byte " + std::to_string(prefix) +
                        " on, the file has " + std::to_string(size.value()),
+                   kCopyAgain);
+  }
+  if (length > kHeaderLimit) {
+    return corrupt(name + " says that its header has " + std::to_string(length) +
+                       " bytes; none has more than " + std::to_string(kHeaderLimit),
                    kCopyAgain);
   }
   std::string text(length, '\0');

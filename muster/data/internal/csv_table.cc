@@ -13,13 +13,13 @@ std::vector<std::string> copy_of(std::span<const std::string_view> fields) {
 }
 
 // Throws Corrupt when a name occurs twice.
-void check_names(const std::string& path, const std::vector<std::string>& names) {
-  for (size_t i = 0; i < names.size(); ++i) {
-    for (size_t k = 0; k < i; ++k) {
-      if (names[i] != names[k]) continue;
-      throw corrupt(fmt::format("{}: columns {} and {} are both called '{}'", path, k, i, names[i]),
-                    "name the columns in column_names, in the order of the file");
-    }
+void index_names(CsvTable* table) {
+  for (size_t i = 0; i < table->names.size(); ++i) {
+    const auto [before, added] = table->indices.emplace(table->names[i], i);
+    if (added) continue;
+    throw corrupt(fmt::format("{}: columns {} and {} are both called '{}'", table->reader.name(),
+                              before->second, i, table->names[i]),
+                  "name the columns in column_names, in the order of the file");
   }
 }
 
@@ -32,8 +32,8 @@ std::string shown(std::string_view field) {
 }
 
 size_t CsvTable::index_of(const std::string& name) const {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  const auto found = indices.find(name);
+  if (found != indices.end()) return found->second;
   const std::optional<std::string> near = nearest(name, names);
   throw not_found(
       fmt::format("{} has no column '{}'; it has {}", reader.name(), name, join_quoted(names, 50)),
@@ -61,7 +61,8 @@ CsvTable open_csv(FileSystem& files, const std::string& path, const CsvOptions& 
   CsvTable table{formats::CsvReader::open(std::move(stream), {.delimiter = options.delimiter,
                                                               .use_quotes = options.use_quotes})
                      .value(),
-                 options.column_names};
+                 options.column_names,
+                 {}};
   formats::CsvReader& reader = table.reader;
   if (options.header) {
     if (!reader.next().value()) {
@@ -83,7 +84,7 @@ CsvTable open_csv(FileSystem& files, const std::string& path, const CsvOptions& 
       table.names.push_back(std::to_string(i));
     reader.seek(begin).value();
   }
-  check_names(path, table.names);
+  index_names(&table);
   return table;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "muster/base/error.h"
@@ -18,6 +19,7 @@ namespace muster::inline v0_1::data::internal {
 struct CsvTable {
   formats::CsvReader reader;
   std::vector<std::string> names;
+  std::unordered_map<std::string, size_t> indices;  // of the names
 
   // The index of the column `name`. Throws NotFound listing the columns there are.
   size_t index_of(const std::string& name) const;
