@@ -60,7 +60,8 @@ struct CsvOptions {
 
 // `options` with a kind for every selected column that has none, from the first infer_rows rows of
 // the file: int64 if all values that are not missing are whole numbers, float32 if they are
-// numbers, else string with missing values as "". Call it once for many files, so that all give the
+// numbers, else string with missing values as "". Whole numbers too long for int64 make a column of
+// strings, so that identifiers keep their digits. Call it once for many files, so that all give the
 // same kinds. Throws NotFound for the file and for selected columns it does not have (listing those
 // it has), InvalidArgument and Corrupt as reading it does.
 CsvOptions infer_csv(const std::string& path, CsvOptions options = {});
@@ -81,7 +82,8 @@ struct CsvWriteOptions {
 };
 
 // Writes rows with a header into a file that appears whole or not at all. What it writes,
-// csv_format() reads back to the last bit: the shortest texts that do. Thread safety: one thread.
+// csv_format() reads back to the last bit (texts that are among its na_values aside): numbers are
+// the shortest texts that do. Thread safety: one thread.
 class CsvWriter {
  public:
   explicit CsvWriter(const std::string& path, const CsvWriteOptions& options = {});
