@@ -4,9 +4,12 @@
 
 #include "muster/base/strings.h"
 #include "muster/formats/gzip.h"
+#include "muster/formats/internal/shape_text.h"
 
 namespace muster::inline v0_1::formats {
 namespace {
+
+using internal::shape_text;
 
 bool is_known(uint8_t type) {
   switch (static_cast<IdxType>(type)) {
@@ -28,12 +31,6 @@ void swap_elements(std::string& data, size_t begin, size_t width) {
     std::reverse(data.begin() + static_cast<ptrdiff_t>(at),
                  data.begin() + static_cast<ptrdiff_t>(at + width));
   }
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-  return "[" + join(sizes, ", ") + "]";
 }
 
 Result<IdxArray> parse_plain(std::string_view content, const std::string& what) {

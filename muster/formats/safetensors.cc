@@ -8,9 +8,12 @@
 
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
+#include "muster/formats/internal/shape_text.h"
 
 namespace muster::inline v0_1::formats {
 namespace {
+
+using internal::shape_text;
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 
@@ -27,8 +30,6 @@ std::optional<uint64_t> bytes_of_shape(std::string_view dtype, const std::vector
   if (total % 8 != 0) return std::nullopt;
   return total / 8;
 }
-
-std::string shape_text(const std::vector<int64_t>& shape) { return nlohmann::json(shape).dump(); }
 
 // A non-negative JSON integer that fits int64; nothing otherwise.
 std::optional<int64_t> whole_number(const nlohmann::json& value) {

@@ -1,0 +1,32 @@
+// Files in the format of LIBSVM and SVMlight: a line is a label and index:value pairs.
+// Thread safety: a pure function.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "muster/data/element_reader.h"
+#include "muster/formats/compression.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::data {
+
+// Options of libsvm_format().
+struct LibsvmOptions {
+  int64_t num_features = 0;  // must be given: indices go up to it
+  bool zero_based = false;   // indices count from 0, else from 1
+  // True: rows of all features. False: the pairs as they stand, one row at a time.
+  bool dense = true;
+  DType label_dtype = kFloat32;  // or kInt64
+  formats::Compression compression = formats::Compression::kAuto;
+};
+
+// Reads files of such lines. Dense rows are ({features: float32[n, num_features]}, label[n]), zero
+// where a line names no value. Others are ({indices: int64[1, pairs], values: float32[1, pairs]},
+// label[1]), indices from 0: padded_batch() makes batches of them. Empty lines and what follows a #
+// are passed over. Positions are byte offsets. Throws InvalidArgument for options out of range.
+// Reading throws Corrupt, naming file, line and value, for a label or a pair that is none and for
+// indices that do not ascend or are out of range; reading goes on behind that line.
+std::shared_ptr<const FileFormat> libsvm_format(const LibsvmOptions& options);
+
+}  // namespace muster::inline v0_1::data

@@ -1,0 +1,27 @@
+// NumPy's arrays: .npy files and the .npz archives of several.
+// Thread safety: pure functions; a file is read whole when they are called.
+#pragma once
+
+#include <string>
+
+#include "muster/tensor/element.h"
+
+namespace muster::inline v0_1::data {
+
+// The array of a .npy file, of its shape and in row-major order whatever the file has. LibTorch has
+// no unsigned integers but uint8: uint16 becomes int32, uint32 and uint64 become int64. Throws
+// NotFound; Corrupt for a damaged file; InvalidArgument for an array of strings (load_npy_value()
+// takes it), of objects, records, dates or long doubles, and for a uint64 above 2^63 - 1.
+Tensor load_npy(const std::string& path);
+// The same, and arrays of dtype S and U as Strings (U in UTF-8).
+Value load_npy_value(const std::string& path);
+
+// All arrays of a .npz file, a dict by their names: Dataset::from_tensor_slices(load_npz(path)).
+// Throws as load_npy_value() does, naming the entry, and Corrupt for a damaged archive.
+Element load_npz(const std::string& path);
+
+// Writes a .npy file that appears whole or not at all. Throws InvalidArgument for a dtype NumPy
+// does not have (bfloat16, quantised ones) and for an undefined tensor.
+void save_npy(const std::string& path, const Tensor& tensor);
+
+}  // namespace muster::inline v0_1::data

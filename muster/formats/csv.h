@@ -1,0 +1,141 @@
+// CSV (RFC 4180): rows of fields, some of them in quotes. Quotes double inside of quotes; a quoted
+// field may hold delimiters and line ends. Lines end with \n or \r\n, the last one with either or
+// none; empty lines are passed over, and so is a UTF-8 byte order mark.
+// Thread safety: a reader belongs to one thread at a time; the rest are pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/result.h"
+#include "muster/formats/input_stream.h"
+
+namespace muster::inline v0_1::formats {
+
+// How fields are told apart.
+struct CsvDialect {
+  char delimiter = ',';
+  bool use_quotes = true;  // false: a quote is a letter like any other
+};
+
+// InvalidArgument for a delimiter that is a quote, a line end or the zero byte.
+Status check_dialect(const CsvDialect& dialect);
+
+// Longest row read, in bytes: a quote that is never closed must not fill the memory.
+inline constexpr uint64_t kLongestCsvRow = uint64_t{1} << 28;
+// Most fields of a row.
+inline constexpr size_t kMostCsvFields = size_t{1} << 20;
+
+// Reads the rows of one file in order.
+class CsvReader {
+ public:
+  // `stream` must not be null and stands at its beginning; the dialect is one that check_dialect()
+  // takes. Errors are those of reading the first bytes.
+  static Result<CsvReader> open(std::unique_ptr<InputStream> stream, CsvDialect dialect = {},
+                                uint64_t longest_row = kLongestCsvRow);
+
+  // The next row; false at the end. Corrupt, naming the file and the line, for a quote inside of an
+  // unquoted field, for text behind a closing quote and for too many fields: the next call goes on
+  // behind that line. Corrupt also for a quote that is never closed and for a row over the limit:
+  // after these, and after errors of the stream, the next call is at the end.
+  Result<bool> next();
+
+  // Of the last row. The views are good until the next call of anything but these.
+  std::span<const std::string_view> fields() const { return {fields_.data(), count_}; }
+  // The row as it stands in the file, without its line end.
+  std::string_view text() const { return text_; }
+
+  // Where the last row begins, in bytes of the unpacked content, and the line it begins in, from 1.
+  uint64_t row_offset() const { return row_offset_; }
+  // After a seek() it costs a pass over the file from its beginning, once. The views above are
+  // gone.
+  Result<uint64_t> row_line();
+
+  // Where the next row begins (or empty lines before it).
+  uint64_t offset() const { return window_offset_ + at_; }
+  // Goes on at what offset() gave. InvalidArgument when no row can begin there; the reader is at
+  // the end then.
+  Status seek(uint64_t offset);
+
+  // How errors call it: the path.
+  const std::string& name() const { return stream_->name(); }
+
+ private:
+  // A group of the window is looked at in one go: its delimiters, quotes and line ends as bits.
+  static constexpr size_t kGroupWords = 64;
+
+  // A field with doubled quotes, single ones in unquoted_.
+  struct Unquoted {
+    size_t field, begin, size;
+  };
+
+  CsvReader(std::unique_ptr<InputStream> stream, CsvDialect dialect, uint64_t longest_row);
+
+  // What became of a try to read a row out of the window.
+  enum class Step {
+    kRow,
+    kBlank,
+    kMoreNeeded,
+    kQuoteInside,
+    kTextBehindQuote,
+    kOpenQuote,
+    kTooManyFields,
+    kTooLong,
+  };
+  Step step();
+  // Looks at the next group of the window; false at its end.
+  bool next_group();
+  void restart_group(size_t from);
+  bool grow_fields();
+  // Shows what comes behind the `held` bytes from at_ on, and these again.
+  Status more(size_t held);
+  // Forgets the window: what comes next is read from `offset` of the stream.
+  Status restart_window(uint64_t offset);
+  // Goes behind the line that failed_at_ is in.
+  Status pass_line();
+  // The error of a step, with the reader where it goes on.
+  Error failed(Step step);
+
+  std::unique_ptr<InputStream> stream_;
+  uint64_t longest_row_;
+  std::array<char, 3> specials_;
+
+  std::string_view window_;  // what the stream shows, from window_offset_ on
+  uint64_t window_offset_ = 0;
+  bool window_is_last_ = false;  // nothing comes behind the window
+  size_t at_ = 0;                // in the window: where the next row begins
+
+  std::array<uint64_t, kGroupWords> masks_;
+  size_t group_ = 0;        // in the window: where the group begins
+  size_t group_words_ = 0;  // how many of masks_ are in use
+  size_t word_ = 0;         // of masks_, the one being used up
+  uint64_t mask_ = 0;       // what is left of it
+
+  std::vector<std::string_view> fields_;
+  size_t count_ = 0;
+  std::vector<Unquoted> unquoted_fields_;
+  std::string unquoted_;
+  std::string_view text_;
+  size_t failed_at_ = 0;  // in the window
+
+  uint64_t row_offset_ = 0;
+  uint64_t begin_ = 0;  // behind the byte order mark
+  // Lines begun before the row, and in the row besides; the former unknown after a seek().
+  std::optional<uint64_t> line_ = 1;
+  std::optional<uint64_t> row_line_;
+  uint64_t row_line_ends_ = 0;
+  bool ended_ = false;
+};
+
+// Adds a row and a line end to `out`. Fields are put in quotes where a reader would take them for
+// something else. REQUIRES: a dialect with quotes, or fields that need none.
+void append_csv_row(std::string& out, std::span<const std::string_view> fields,
+                    const CsvDialect& dialect = {});
+
+}  // namespace muster::inline v0_1::formats

@@ -1,0 +1,213 @@
+#include "muster/formats/internal/npy_header.h"
+
+#include <charconv>
+#include <optional>
+
+#include "muster/base/strings.h"
+
+namespace muster::inline v0_1::formats::internal {
+namespace {
+
+constexpr size_t kMostAxes = 64;  // numpy's own limit
+
+// What may stand in the dict: texts, True and False, tuples of whole numbers.
+class DictReader {
+ public:
+  explicit DictReader(std::string_view text) : text_(text) {}
+
+  bool take(char letter) {
+    skip_blanks();
+    if (at_ == text_.size() || text_[at_] != letter) return false;
+    ++at_;
+    return true;
+  }
+
+  bool at_end() {
+    skip_blanks();
+    return at_ == text_.size();
+  }
+
+  // A text in single or double quotes. Escapes do not occur in what is read here.
+  std::optional<std::string> text() {
+    skip_blanks();
+    if (at_ == text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) return std::nullopt;
+    const size_t end = text_.find(text_[at_], at_ + 1);
+    if (end == std::string_view::npos) return std::nullopt;
+    const std::string_view found = text_.substr(at_ + 1, end - at_ - 1);
+    if (found.find('\\') != std::string_view::npos) return std::nullopt;
+    at_ = end + 1;
+    return std::string(found);
+  }
+
+  std::optional<bool> boolean() {
+    skip_blanks();
+    for (const bool value : {true, false}) {
+      const std::string_view word = value ? "True" : "False";
+      if (text_.substr(at_).starts_with(word)) {
+        at_ += word.size();
+        return value;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // "()", "(3,)", "(3, 4)". Old versions wrote "3L".
+  std::optional<std::vector<int64_t>> shape() {
+    if (!take('(')) return std::nullopt;
+    std::vector<int64_t> sizes;
+    while (!take(')')) {
+      skip_blanks();
+      int64_t size = 0;
+      const char* begin = text_.data() + at_;
+      const auto [end, code] = std::from_chars(begin, text_.data() + text_.size(), size);
+      if (code != std::errc() || size < 0 || *begin == '-') return std::nullopt;
+      at_ += static_cast<size_t>(end - begin);
+      if (at_ < text_.size() && text_[at_] == 'L') ++at_;
+      sizes.push_back(size);
+      if (sizes.size() > kMostAxes) return std::nullopt;
+      if (take(',')) continue;
+      // "(3)" is a number in brackets, no tuple.
+      if (sizes.size() == 1 || !take(')')) return std::nullopt;
+      break;
+    }
+    return sizes;
+  }
+
+  std::string rest() const { return std::string(text_.substr(at_)); }
+
+ private:
+  void skip_blanks() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) {
+      ++at_;
+    }
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+Error refused(const std::string& name, const std::string& what, std::string hint) {
+  return invalid_argument("not supported: " + name + " " + what, std::move(hint));
+}
+
+// "<f4" and its like.
+Status parse_descr(const std::string& descr, const std::string& name, NpyHeader* header) {
+  const auto unknown = [&] {
+    return refused(name, "has the dtype '" + descr + "'",
+                   "save numbers, bools or strings: numpy.save(path, array.astype(\"float32\"))");
+  };
+  std::string_view rest = descr;
+  const char order =
+      rest.empty() || std::string_view("<>=|").find(rest[0]) == std::string_view::npos ? '='
+                                                                                       : rest[0];
+  if (!rest.empty() && rest[0] == order) rest.remove_prefix(1);
+  header->big_endian = order == '>';
+  if (rest.empty()) return unknown();
+  const char letter = rest[0];
+  rest.remove_prefix(1);
+  if (letter == 'O') {
+    return refused(name, "is an array of Python objects, which only Python can read",
+                   "save it with one dtype: numpy.save(path, numpy.stack(list(array))), or "
+                   "array.astype(\"float32\"), or array.astype(\"S\") for texts");
+  }
+  if (letter == 'M' || letter == 'm') {
+    return refused(name, "is an array of dates or times ('" + descr + "')",
+                   "save them as numbers: numpy.save(path, array.astype(\"int64\"))");
+  }
+  const std::optional<int64_t> width = parse_int(rest);
+  if (!width || *width < 0) return unknown();
+  header->item_bytes = static_cast<uint64_t>(*width);
+  const auto is_one_of = [&](std::initializer_list<int64_t> widths) {
+    for (const int64_t known : widths) {
+      if (*width == known) return true;
+    }
+    return false;
+  };
+  switch (letter) {
+    case 'b':
+      header->kind = NpyKind::kBool;
+      if (is_one_of({1})) return {};
+      break;
+    case 'i':
+    case 'u':
+      header->kind = letter == 'i' ? NpyKind::kInt : NpyKind::kUint;
+      if (is_one_of({1, 2, 4, 8})) return {};
+      break;
+    case 'f':
+      header->kind = NpyKind::kFloat;
+      if (is_one_of({2, 4, 8})) return {};
+      break;
+    case 'c':
+      header->kind = NpyKind::kComplex;
+      if (is_one_of({8, 16})) return {};
+      break;
+    case 'S':
+    case 'a':
+      header->kind = NpyKind::kBytes;
+      header->big_endian = false;
+      return {};
+    case 'U':
+      header->kind = NpyKind::kUnicode;
+      if (*width > INT64_MAX / 4) break;
+      header->item_bytes = static_cast<uint64_t>(*width) * 4;
+      return {};
+    default:
+      break;
+  }
+  return unknown();
+}
+
+}  // namespace
+
+Result<NpyHeader> parse_npy_header(std::string_view text, const std::string& name) {
+  const auto damaged = [&](const std::string& what) {
+    return corrupt(name + ": the header of the .npy file " + what + ": " +
+                       std::string(trim(text.substr(0, 200))),
+                   "save the array again with numpy.save");
+  };
+  DictReader reader(text);
+  NpyHeader header;
+  std::optional<std::string> descr;
+  std::optional<bool> fortran_order;
+  std::optional<std::vector<int64_t>> shape;
+  if (!reader.take('{')) return damaged("is no dict");
+  while (!reader.take('}')) {
+    const std::optional<std::string> key = reader.text();
+    if (!key || !reader.take(':')) return damaged("is no dict");
+    if (key == "descr" && !descr) {
+      if (reader.take('[')) {
+        return refused(name, "is an array of records (several named fields an element)",
+                       "save each field as an array of its own: numpy.savez(path, **{field: "
+                       "array[field] for field in array.dtype.names})");
+      }
+      descr = reader.text();
+      if (!descr) return damaged("has a 'descr' that is no text");
+    } else if (key == "fortran_order" && !fortran_order) {
+      fortran_order = reader.boolean();
+      if (!fortran_order) return damaged("has a 'fortran_order' that is neither True nor False");
+    } else if (key == "shape" && !shape) {
+      shape = reader.shape();
+      if (!shape) return damaged("has a 'shape' that is no tuple of sizes");
+    } else {
+      return damaged("has the key '" + *key + "' " +
+                     (key == "descr" || key == "fortran_order" || key == "shape"
+                          ? "twice"
+                          : "beside 'descr', 'fortran_order' and 'shape'"));
+    }
+    if (!reader.take(',')) {
+      if (!reader.take('}')) return damaged("is no dict");
+      break;
+    }
+  }
+  if (!reader.at_end()) return damaged("goes on behind the dict");
+  if (!descr || !fortran_order || !shape) {
+    return damaged("lacks one of 'descr', 'fortran_order' and 'shape'");
+  }
+  const Status type = parse_descr(*descr, name, &header);
+  if (!type.ok()) return type.error();
+  header.fortran_order = *fortran_order;
+  header.shape = std::move(*shape);
+  return header;
+}
+
+}  // namespace muster::inline v0_1::formats::internal
