@@ -2,6 +2,8 @@
 # from elsewhere through CMAKE_PREFIX_PATH.
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
