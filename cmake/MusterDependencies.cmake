@@ -28,8 +28,9 @@ if(MUSTER_CONTROL_PLANE)
   endif()
 endif()
 
-if(MUSTER_SANITIZE STREQUAL "thread")
-  # LibTorch under libgomp floods the thread sanitizer: that preset builds the ground storey alone.
+if(MUSTER_SANITIZE STREQUAL "thread" OR MUSTER_FUZZ)
+  # LibTorch under libgomp floods the thread sanitizer, and parsers of bytes do without it: these presets build the
+  # ground storey alone.
   set(MUSTER_GROUND_ONLY ON)
 else()
   set(MUSTER_GROUND_ONLY OFF)
