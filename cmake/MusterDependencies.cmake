@@ -2,6 +2,8 @@
 # from elsewhere through CMAKE_PREFIX_PATH.
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -26,8 +28,9 @@ if(MUSTER_CONTROL_PLANE)
   endif()
 endif()
 
-if(MUSTER_SANITIZE STREQUAL "thread")
-  # LibTorch under libgomp floods the thread sanitizer: that preset builds the ground storey alone.
+if(MUSTER_SANITIZE STREQUAL "thread" OR MUSTER_FUZZ)
+  # LibTorch under libgomp floods the thread sanitizer, and parsers of bytes do without it: these presets build the
+  # ground storey alone.
   set(MUSTER_GROUND_ONLY ON)
 else()
   set(MUSTER_GROUND_ONLY OFF)

@@ -1,6 +1,7 @@
 #include "muster/formats/idx.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "muster/base/strings.h"
 #include "muster/formats/gzip.h"
@@ -33,6 +34,16 @@ void swap_elements(std::string& data, size_t begin, size_t width) {
   }
 }
 
+// What the elements take: 0 as soon as one size is 0, nothing when it is 2^64 or more.
+std::optional<uint64_t> bytes_of_shape(IdxType type, const std::vector<int64_t>& shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  uint64_t bytes = size_of(type);
+  for (const int64_t size : shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
 Result<IdxArray> parse_plain(std::string_view content, const std::string& what) {
   const Bytes bytes = bytes_of(content);
   const auto byte = [&](size_t at) { return static_cast<uint8_t>(bytes[at]); };
@@ -56,24 +67,17 @@ Result<IdxArray> parse_plain(std::string_view content, const std::string& what) 
                        " bytes expected, " + std::to_string(bytes.size()) + " found",
                    "copy or download the file again");
   }
-  uint64_t expected = size_of(array.type);
-  bool overflow = false;
-  bool empty = false;
   for (size_t i = 0; i < rank; ++i) {
     uint32_t size = 0;
     for (size_t k = 0; k < 4; ++k) size = (size << 8) | byte(4 + 4 * i + k);
     array.shape.push_back(size);
-    if (size == 0)
-      empty = true;
-    else
-      overflow |= __builtin_mul_overflow(expected, uint64_t{size}, &expected);
   }
-  if (empty) expected = 0;
+  const std::optional<uint64_t> expected = bytes_of_shape(array.type, array.shape);
   const uint64_t actual = bytes.size() - header;
-  if ((overflow && !empty) || expected != actual) {
-    const std::string wanted = overflow && !empty ? "more than 2^64" : std::to_string(expected);
-    const bool is_short = (overflow && !empty) || actual < expected;
-    return corrupt(what + (is_short ? " is cut short: " : " is too long: ") + wanted +
+  if (expected != actual) {
+    const bool is_short = !expected || actual < *expected;
+    return corrupt(what + (is_short ? " is cut short: " : " is too long: ") +
+                       (expected ? std::to_string(*expected) : "more than 2^64") +
                        " bytes of data expected for " + std::string(to_string(array.type)) +
                        shape_text(array.shape) + ", " + std::to_string(actual) + " found",
                    "copy or download the file again");
@@ -120,6 +124,8 @@ size_t size_of(IdxType type) {
 }
 
 int64_t IdxArray::size() const {
+  // Sizes beside a 0 may be anything.
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
   return count;
@@ -144,19 +150,19 @@ Result<std::string> encode_idx(const IdxArray& array) {
     return invalid_argument("an IDX array has at most 255 dimensions, not " +
                             std::to_string(array.shape.size()));
   }
-  uint64_t expected = size_of(array.type);
   std::string bytes{'\0', '\0', static_cast<char>(array.type),
                     static_cast<char>(array.shape.size())};
   for (const int64_t size : array.shape) {
-    if (size < 0 || size > UINT32_MAX ||
-        __builtin_mul_overflow(expected, static_cast<uint64_t>(size), &expected)) {
+    if (size < 0 || size > UINT32_MAX) {
       return invalid_argument("the shape " + shape_text(array.shape) + " does not fit an IDX file");
     }
     for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((size >> shift) & 0xff);
   }
+  const std::optional<uint64_t> expected = bytes_of_shape(array.type, array.shape);
   if (expected != array.data.size()) {
     return invalid_argument("an IDX array of " + std::string(to_string(array.type)) +
-                            shape_text(array.shape) + " needs " + std::to_string(expected) +
+                            shape_text(array.shape) + " needs " +
+                            (expected ? std::to_string(*expected) : "more than 2^64") +
                             " bytes, got " + std::to_string(array.data.size()));
   }
   const size_t header = bytes.size();

@@ -55,6 +55,10 @@ TEST(Idx, EmptyAndScalarShapes) {
   // Sizes whose product would pass 2^64, one of them 0: an empty array still.
   std::string huge("\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16);
   EXPECT_THAT(parse_idx(bytes_of(huge), "x").error().message(), HasSubstr("0 found"));
+  const std::string empty = huge.replace(3, 1, "\x04") + std::string(4, '\0');
+  const IdxArray array = parse_idx(bytes_of(empty), "x").value();
+  EXPECT_EQ(array.size(), 0);
+  EXPECT_EQ(encode_idx(array).value(), empty);
 }
 
 TEST(Idx, ErrorsSayWhatIsWrong) {

@@ -1,0 +1,190 @@
+#include "muster/data/image.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "muster/base/error.h"
+#include "muster/data/internal/image_options.h"
+#include "muster/data/internal/resample.h"
+#include "muster/formats/image.h"
+
+namespace muster::inline v0_1::data {
+namespace {
+
+using internal::ResampleBox;
+
+constexpr int64_t kLongestSide = 65536;
+constexpr int kDraws = 10;
+
+// The largest box of this proportion (width / height), times `fraction`, in the middle.
+ResampleBox middle(double height, double width, double proportion, double fraction) {
+  const double box_height = fraction * std::min(height, width / proportion);
+  const double box_width = fraction * std::min(width, height * proportion);
+  return {(height - box_height) / 2, (width - box_width) / 2, box_height, box_width};
+}
+
+ResampleBox random_box(const formats::ImageInfo& info, const ImageOptions& options, Random random) {
+  const auto height = static_cast<double>(info.height);
+  const auto width = static_cast<double>(info.width);
+  const double low = std::log(options.aspect_ratio[0]);
+  const double high = std::log(options.aspect_ratio[1]);
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const double part = options.area[0] + random.uniform() * (options.area[1] - options.area[0]);
+    const double proportion = std::exp(low + random.uniform() * (high - low));
+    const double box_width = std::round(std::sqrt(height * width * part * proportion));
+    const double box_height = std::round(std::sqrt(height * width * part / proportion));
+    if (box_width < 1 || box_height < 1 || box_width > width || box_height > height) continue;
+    const auto rows = static_cast<uint64_t>(height - box_height) + 1;
+    const auto columns = static_cast<uint64_t>(width - box_width) + 1;
+    const auto top = static_cast<double>(random.uniform_below(rows));
+    const auto left = static_cast<double>(random.uniform_below(columns));
+    return {top, left, box_height, box_width};
+  }
+  return middle(height, width,
+                std::clamp(width / height, options.aspect_ratio[0], options.aspect_ratio[1]), 1);
+}
+
+// What is taken of the image, and whether it is mirrored.
+struct Cut {
+  ResampleBox box;
+  bool flip = false;
+};
+
+Cut choose_cut(const formats::ImageInfo& info, const ImageOptions& options, RandomKey key) {
+  const auto height = static_cast<double>(info.height);
+  const auto width = static_cast<double>(info.width);
+  switch (options.fit) {
+    case ImageFit::kStretch:
+      return {{0, 0, height, width}};
+    case ImageFit::kCenterCrop:
+      return {middle(height, width,
+                     static_cast<double>(options.width) / static_cast<double>(options.height),
+                     options.crop_fraction)};
+    case ImageFit::kRandomCrop:
+      // The box takes as many draws as it needs; the flip does not depend on that.
+      return {random_box(info, options, Random(key.derive(0))),
+              Random(key.derive(1)).uniform() < options.flip_probability};
+  }
+  throw internal_error("an ImageFit that does not exist");
+}
+
+// The pixels that a box touches.
+formats::ImageRegion region_of(const ResampleBox& box, const formats::ImageInfo& info) {
+  const auto top = static_cast<int64_t>(std::floor(box.top));
+  const auto left = static_cast<int64_t>(std::floor(box.left));
+  const auto bottom = static_cast<int64_t>(std::ceil(box.top + box.height));
+  const auto right = static_cast<int64_t>(std::ceil(box.left + box.width));
+  return {top, left, std::min(bottom, info.height) - top, std::min(right, info.width) - left};
+}
+
+}  // namespace
+
+namespace internal {
+
+void check_image_options(const ImageOptions& options) {
+  const auto refuse = [](const std::string& what) {
+    throw invalid_argument("ImageOptions: " + what);
+  };
+  const auto goes_up = [](const std::array<double, 2>& range) {
+    return range[0] > 0 && range[0] <= range[1] && std::isfinite(range[1]);
+  };
+  if (options.height < 1 || options.width < 1 || options.height > kLongestSide ||
+      options.width > kLongestSide) {
+    refuse(fmt::format("height and width are 1 to {}, not {} and {}", kLongestSide, options.height,
+                       options.width));
+  }
+  if (options.channels != 1 && options.channels != 3) {
+    refuse(fmt::format("channels is 1 or 3, not {}", options.channels));
+  }
+  if (options.dtype != kFloat32 && options.dtype != kUInt8) {
+    refuse(fmt::format("dtype is float32 or uint8, not {}", dtype_name(options.dtype)));
+  }
+  for (const auto& [name, numbers] : {std::pair("mean", &options.mean), {"std", &options.std}}) {
+    if (numbers->empty()) continue;
+    if (numbers->size() != static_cast<size_t>(options.channels)) {
+      refuse(fmt::format("{} has {} numbers for {} channels", name, numbers->size(),
+                         options.channels));
+    }
+    if (options.dtype != kFloat32) {
+      refuse(fmt::format("{} is for float32; uint8 stays as it is", name));
+    }
+  }
+  for (const double deviation : options.std) {
+    if (!(deviation > 0)) refuse(fmt::format("std is above 0, not {}", deviation));
+  }
+  if (!(options.crop_fraction > 0 && options.crop_fraction <= 1)) {
+    refuse(fmt::format("crop_fraction is above 0 and at most 1, not {}", options.crop_fraction));
+  }
+  if (!goes_up(options.area) || options.area[1] > 1) {
+    refuse(fmt::format("area goes from above 0 to at most 1, not from {} to {}", options.area[0],
+                       options.area[1]));
+  }
+  if (!goes_up(options.aspect_ratio)) {
+    refuse(fmt::format("aspect_ratio goes up from above 0, not from {} to {}",
+                       options.aspect_ratio[0], options.aspect_ratio[1]));
+  }
+  if (!(options.flip_probability >= 0 && options.flip_probability <= 1)) {
+    refuse(fmt::format("flip_probability is 0 to 1, not {}", options.flip_probability));
+  }
+}
+
+}  // namespace internal
+
+Tensor decode_image(std::string_view bytes, int channels, std::string_view what) {
+  formats::DecodedImage image =
+      formats::decode_image(bytes_of(bytes), what, {.channels = channels}).value();
+  const Shape shape{image.height, image.width, image.channels};
+  uint8_t* pixels = image.pixels.release();
+  return torch::from_blob(
+      pixels, shape, [](void* memory) { delete[] static_cast<uint8_t*>(memory); }, torch::kUInt8);
+}
+
+Tensor decode_image(const Value& bytes, int channels) {
+  if (!bytes.is_strings() || bytes.strings().size() != 1) {
+    throw invalid_argument(
+        fmt::format("decode_image takes the bytes of one file, not {}", bytes.describe()),
+        "call it in a map() before batch()");
+  }
+  return decode_image(bytes.strings()[0], channels);
+}
+
+Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey key,
+                 std::string_view what) {
+  internal::check_image_options(options);
+  const formats::ImageInfo info = formats::image_info(bytes_of(bytes), what).value();
+  const Cut cut = choose_cut(info, options, key);
+  const formats::DecodedImage image = formats::decode_image(bytes_of(bytes), what,
+                                                            {.channels = options.channels,
+                                                             .region = region_of(cut.box, info),
+                                                             .min_height = options.height,
+                                                             .min_width = options.width})
+                                          .value();
+  const ResampleBox box{cut.box.top * image.scale - static_cast<double>(image.top),
+                        cut.box.left * image.scale - static_cast<double>(image.left),
+                        cut.box.height * image.scale, cut.box.width * image.scale};
+  Tensor out = torch::empty({options.height, options.width, options.channels}, options.dtype);
+  const auto run = [&](auto* to, const internal::ResampleOptions& how) {
+    internal::resample(image.pixels.get(), image.height, image.width, image.channels, box, to,
+                       options.height, options.width, how);
+  };
+  if (options.dtype == kUInt8) {
+    run(out.data_ptr<uint8_t>(), {.flip = cut.flip});
+    return out;
+  }
+  std::array<float, 3> scale;
+  std::array<float, 3> offset;
+  for (size_t c = 0; c < 3; ++c) {
+    const double deviation = c < options.std.size() ? options.std[c] : 1;
+    const double mean = c < options.mean.size() ? options.mean[c] : 0;
+    scale[c] = static_cast<float>(1 / (255 * deviation));
+    offset[c] = static_cast<float>(-mean / deviation);
+  }
+  run(out.data_ptr<float>(), {.flip = cut.flip, .scale = scale.data(), .offset = offset.data()});
+  return out;
+}
+
+}  // namespace muster::inline v0_1::data

@@ -1,0 +1,156 @@
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/data/image.h"
+#include "muster/data/internal/image_options.h"
+
+namespace muster::inline v0_1::data {
+namespace {
+
+constexpr size_t kNamesShown = 5;
+
+bool is_hidden(const std::string& name) { return name.starts_with('.'); }
+
+std::string lower(std::string text) {
+  for (char& letter : text)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
+// What is directly inside of a directory, hidden names left out.
+struct Listing {
+  std::vector<std::string> directories;
+  std::vector<std::string> files;
+};
+
+Listing list(FileSystem& files, const std::string& dir) {
+  Listing listing;
+  for (const std::string& name : files.list_directory(dir).value()) {
+    if (is_hidden(name)) continue;
+    const FileInfo info = files.info(join_path(dir, name)).value();
+    (info.is_directory ? listing.directories : listing.files).push_back(name);
+  }
+  return listing;
+}
+
+// What stands in `dir` itself; throws when that is no sub-folder at all.
+Listing list_classes(FileSystem& files, const std::string& dir) {
+  const char* layout = "put the images of each class into a folder of their own: DIR/CLASS/IMAGE";
+  const Result<FileInfo> info = files.info(dir);
+  if (!info.ok() && info.error().kind() == ErrorKind::kNotFound) {
+    throw not_found(fmt::format("the image folder '{}' does not exist", dir), layout);
+  }
+  if (!info.value().is_directory) {
+    throw invalid_argument(fmt::format("the image folder '{}' is a file", dir), layout);
+  }
+  Listing listing = list(files, dir);
+  if (!listing.directories.empty()) return listing;
+  if (listing.files.empty()) {
+    throw invalid_argument(fmt::format("the image folder '{}' is empty", dir), layout);
+  }
+  throw invalid_argument(
+      fmt::format("the image folder '{}' has {} files ('{}', ...) but no sub-folders", dir,
+                  listing.files.size(), listing.files[0]),
+      layout);
+}
+
+// The label of each sub-folder.
+std::vector<int64_t> labels_of(const std::string& dir, const std::vector<std::string>& folders,
+                               const std::vector<std::string>& classes) {
+  std::vector<int64_t> labels;
+  for (size_t i = 0; i < folders.size(); ++i) {
+    if (classes.empty()) {
+      labels.push_back(static_cast<int64_t>(i));
+      continue;
+    }
+    const auto found = std::find(classes.begin(), classes.end(), folders[i]);
+    if (found == classes.end()) {
+      throw invalid_argument(fmt::format("'{}' has the sub-folder '{}', which is none of the {} "
+                                         "classes given: {}",
+                                         dir, folders[i], classes.size(), join(classes, ", ")),
+                             "rename or remove it, or add it to ImageFolderOptions.classes");
+    }
+    labels.push_back(found - classes.begin());
+  }
+  return labels;
+}
+
+void report_left_out(const std::string& dir, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::vector<std::string> shown(
+      names.begin(),
+      names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesShown)));
+  if (names.size() > kNamesShown) shown.push_back("...");
+  log::warning(fmt::format("image folder '{}': left out what is no image in a class folder, {}: {}",
+                           dir, names.size(), join(shown, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> image_classes(const std::string& dir) {
+  return list_classes(local_file_system(), dir).directories;
+}
+
+Dataset image_folder(const std::string& dir, const ImageOptions& image,
+                     const ImageFolderOptions& options) {
+  internal::check_image_options(image);
+  if (options.extensions.empty()) {
+    throw invalid_argument("ImageFolderOptions: extensions is empty", "give \".jpg\", for example");
+  }
+  FileSystem& files = local_file_system();
+  const Listing top = list_classes(files, dir);
+  const std::vector<int64_t> labels = labels_of(dir, top.directories, options.classes);
+  const auto is_image = [&](const std::string& name) {
+    return std::any_of(
+        options.extensions.begin(), options.extensions.end(),
+        [&](const std::string& ending) { return lower(name).ends_with(lower(ending)); });
+  };
+
+  std::vector<std::pair<int64_t, std::string>> found;
+  std::vector<std::string> left_out = top.files;
+  for (size_t i = 0; i < top.directories.size(); ++i) {
+    const std::string& name = top.directories[i];
+    const size_t before = found.size();
+    const Listing inside = list(files, join_path(dir, name));
+    for (const std::string& file : inside.files) {
+      if (is_image(file)) {
+        found.emplace_back(labels[i], join_path(join_path(dir, name), file));
+      } else {
+        left_out.push_back(name + "/" + file);
+      }
+    }
+    for (const std::string& folder : inside.directories)
+      left_out.push_back(name + "/" + folder + "/");
+    if (found.size() == before) {
+      throw invalid_argument(
+          fmt::format("the class folder '{}' has no image ({})", join_path(dir, name),
+                      join(options.extensions, ", ")),
+          "remove the folder, or name other endings in ImageFolderOptions.extensions");
+    }
+  }
+  report_left_out(dir, left_out);
+
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> paths;
+  Tensor numbers = torch::empty({static_cast<int64_t>(found.size())}, torch::kInt64);
+  for (size_t i = 0; i < found.size(); ++i) {
+    numbers.data_ptr<int64_t>()[i] = found[i].first;
+    paths.push_back(std::move(found[i].second));
+  }
+  const auto load = [image](const Element& element, RandomKey key) {
+    const std::string path(element.part(0).value().strings()[0]);
+    const std::string bytes = local_file_system().read_file(path).value();
+    return Element::tuple({fit_image(bytes, image, key, path), element.part(1)});
+  };
+  return Dataset::from_tensor_slices(Element::tuple({Value(Strings(paths)), numbers}))
+      .map(load, {.name = "load image"});
+}
+
+}  // namespace muster::inline v0_1::data

@@ -1,0 +1,83 @@
+// JPEG and PNG to pixels: uint8, rows from top to bottom, channels last. All of an image, or the
+// part of it that is needed, at the size that is needed. Thread safety: pure functions.
+//
+// The whole image is checked no further than it is read: rows below the wanted part are not
+// decoded. A JPEG cut short is refused whatever part is wanted. Exif orientation and colour
+// profiles are not applied.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "muster/base/bytes.h"
+#include "muster/base/result.h"
+
+namespace muster::inline v0_1::formats {
+
+// The formats there is a decoder for.
+enum class ImageKind { kJpeg, kPng };
+
+// "JPEG", "PNG".
+std::string_view to_string(ImageKind kind);
+
+// By the first bytes; nullopt when they are of neither kind.
+std::optional<ImageKind> image_kind(Bytes bytes);
+
+// What the header says.
+struct ImageInfo {
+  ImageKind kind = ImageKind::kJpeg;
+  int64_t height = 0;  // pixels
+  int64_t width = 0;
+  int channels = 3;  // as stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha, or CMYK
+  int bits = 8;      // of a channel as stored; of a palette image, those of its colours: 8
+};
+
+// Reads the header alone; `what` is how errors call the image. Corrupt when the bytes are no JPEG
+// or PNG (the message shows the first of them) or the header is damaged.
+Result<ImageInfo> image_info(Bytes bytes, std::string_view what);
+
+// A rectangle of pixels.
+struct ImageRegion {
+  int64_t top = 0;
+  int64_t left = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+};
+
+// Options of decode_image().
+struct ImageDecodeOptions {
+  // 3: red, green, blue; 1: grey (0.299 red + 0.587 green + 0.114 blue). Alpha is dropped, 16 bits
+  // become 8, CMYK becomes RGB.
+  int channels = 3;
+  // The part that is wanted, in pixels of the stored image; all of it when unset.
+  std::optional<ImageRegion> region;
+  // A JPEG may be decoded at M/8 of its size: the smallest at which the region still has as many
+  // rows and columns as this. 0: at full size. PNG is always decoded at full size.
+  int64_t min_height = 0;
+  int64_t min_width = 0;
+  // Larger images are refused, before memory is taken for them.
+  int64_t max_pixels = int64_t{1} << 27;
+};
+
+// Pixels [height, width, channels], and where they lie in the stored image: its point (x, y) is
+// found at (x * scale - left, y * scale - top).
+struct DecodedImage {
+  int64_t height = 0;
+  int64_t width = 0;
+  int channels = 0;
+  double scale = 1;  // M/8
+  int64_t top = 0;
+  int64_t left = 0;
+  std::unique_ptr<uint8_t[]> pixels;
+};
+
+// All pixels of the region and perhaps some around it, the same ones a whole decode gives. Corrupt
+// for bytes that are no image, damaged or cut short, with what the decoder says; InvalidArgument
+// for options out of range, images of more than max_pixels, and kinds that are not supported
+// (12-bit and lossless JPEG).
+Result<DecodedImage> decode_image(Bytes bytes, std::string_view what,
+                                  const ImageDecodeOptions& options = {});
+
+}  // namespace muster::inline v0_1::formats

@@ -1,0 +1,143 @@
+// Runs one fuzz target on inputs that are the same every time, without libFuzzer:
+//   fuzz_NAME_test [--runs=N]       the first N inputs
+//   fuzz_NAME_test FILE...          these files
+//   fuzz_NAME_test --seeds=FOLDER   writes the seeds, to begin a corpus with
+// When one makes the target crash, it is kept as crash-NAME-INDEX in the working directory.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "muster/base/strings.h"
+#include "tests/fuzz/mutate.h"
+#include "tests/fuzz/target.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace muster::fuzz {
+namespace {
+
+constexpr uint64_t kRuns = 12000;
+// Seeds that others have written: some of each folder, none longer than this.
+constexpr size_t kSeedsOfFolder = 8;
+constexpr uint64_t kLongestSeed = 32768;
+
+// What is being run, for keep_input().
+const std::string* current = nullptr;
+std::string current_name;
+
+// Only what a signal handler may call.
+void keep_input() {
+  if (current == nullptr) return;
+  FILE* file = std::fopen(current_name.c_str(), "wb");
+  if (file != nullptr) {
+    std::fwrite(current->data(), 1, current->size(), file);
+    std::fclose(file);
+  }
+  std::fprintf(stderr, "fuzz: the input that did it: %s (%zu bytes); %s FILE runs it again\n",
+               current_name.c_str(), current->size(), FUZZ_NAME);
+  current = nullptr;
+}
+
+void on_signal(int number) {
+  keep_input();
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+
+void watch_for_crashes() {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_set_death_callback(keep_input);
+  std::signal(SIGABRT, on_signal);
+#else
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+    std::signal(number, on_signal);
+#endif
+}
+
+void run_one(const std::string& input, const std::string& name) {
+  current = &input;
+  current_name = name;
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  current = nullptr;
+}
+
+// Files that others have written, where they are there.
+std::vector<std::string> real_files() {
+  std::vector<std::string> contents;
+  const char* data = std::getenv("MUSTER_TEST_DATA");
+  if (data == nullptr) return contents;
+  FileSystem& files = local_file_system();
+  for (const std::string& folder : seed_folders()) {
+    const std::string dir = join_path(data, folder);
+    size_t taken = 0;
+    for (const std::string& name : files.list_directory(dir).value_or({})) {
+      const std::string path = join_path(dir, name);
+      const Result<FileInfo> info = files.info(path);
+      if (taken == kSeedsOfFolder || !info.ok() || info.value().is_directory ||
+          info.value().size > kLongestSeed) {
+        continue;
+      }
+      contents.push_back(files.read_file(path).value());
+      ++taken;
+    }
+  }
+  return contents;
+}
+
+int run(int argc, char** argv) {
+  std::vector<std::string> all = seeds();
+  for (std::string& content : real_files()) all.push_back(std::move(content));
+  if (all.empty()) {
+    std::fprintf(stderr, "fuzz: %s has no seeds\n", FUZZ_NAME);
+    return 1;
+  }
+  uint64_t runs = kRuns;
+  bool files_given = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("--runs=")) {
+      runs = std::strtoull(word.c_str() + 7, nullptr, 10);
+    } else if (word.starts_with("--seeds=")) {
+      const std::string folder = word.substr(8);
+      local_file_system().make_directories(folder).value();
+      for (size_t k = 0; k < all.size(); ++k) {
+        local_file_system()
+            .write_atomically(join_path(folder, "seed-" + std::to_string(k)), all[k])
+            .value();
+      }
+      return 0;
+    } else {
+      files_given = true;
+      run_one(local_file_system().read_file(word).value(), "crash-" FUZZ_NAME "-again");
+    }
+  }
+  if (files_given) return 0;
+  for (uint64_t index = 0; index < runs; ++index)
+    run_one(make_input(all, FUZZ_NAME, index), "crash-" FUZZ_NAME "-" + std::to_string(index));
+  std::printf("%s: %llu inputs from %zu seeds\n", FUZZ_NAME, static_cast<unsigned long long>(runs),
+              all.size());
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::fuzz
+
+int main(int argc, char** argv) {
+  muster::fuzz::watch_for_crashes();
+  try {
+    return muster::fuzz::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fuzz: %s: %s\n", FUZZ_NAME, error.what());
+    muster::fuzz::keep_input();
+    return 1;
+  }
+}

@@ -1,0 +1,42 @@
+// SafetensorsReader on anything; all tensors of what it opens can be read.
+#include "muster/formats/safetensors.h"
+#include "tests/fuzz/target.h"
+
+namespace muster::fuzz {
+
+std::vector<std::string> seeds() {
+  const std::string numbers(48, 'n');
+  const auto bytes = [&](size_t count) { return bytes_of(numbers).first(count); };
+  const auto file = [](const std::vector<formats::TensorView>& tensors,
+                       const formats::SafetensorsMetadata& metadata) {
+    StringSink sink;
+    formats::write_safetensors(sink, tensors, metadata).value();
+    return sink.text;
+  };
+  return {file({}, {}), file({{"a", "F32", {2, 3}, bytes(24)}}, {}),
+          file({{"layer/kernel", "F32", {3, 4}, bytes(48)},
+                {"layer/bias", "BF16", {4}, bytes(8)},
+                {"step", "I64", {}, bytes(8)},
+                {"none", "U8", {0, 5}, bytes(0)}},
+               {{"format_version", "1"}, {"note", "\u00fc"}})};
+}
+
+std::vector<std::string> seed_folders() { return {"safetensors"}; }
+
+}  // namespace muster::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace muster;  // NOLINT(google-build-using-namespace)
+  const Bytes bytes = fuzz::bytes_of_input(data, size);
+  const Result<formats::SafetensorsReader> reader =
+      formats::SafetensorsReader::open(memory_reader(bytes, "input"));
+  if (!reader.ok()) return 0;
+  for (const formats::TensorEntry& entry : reader.value().tensors()) {
+    const Result<std::string> content = reader.value().read(entry.name);
+    fuzz::require(content.ok(), "what the header names can be read");
+    fuzz::require(content.value().size() == entry.bytes, "it has the bytes the header says");
+    fuzz::require(content.value() == text_of(bytes).substr(entry.offset, entry.bytes),
+                  "they are those of the file");
+  }
+  return 0;
+}
