@@ -94,7 +94,7 @@ class Meeting {
     for (int r = 0; r < options_.size; ++r) {
       const std::string& other = obstacles[static_cast<size_t>(r)];
       if (other.empty()) continue;
-      why_ = fmt::format("rank {}: {}", r, other);
+      why_ = fmt::format("rank {}: {}", shown(r), other);
       return nullptr;
     }
     accept(listener, invitations, &members);
@@ -122,7 +122,7 @@ class Meeting {
         all.push_back(options_.rendezvous->get(prefix + std::to_string(r), remaining()).substr(1));
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kTimeout) throw;
-        throw error.with_context(fmt::format("rank {} did not appear within {} ms", r,
+        throw error.with_context(fmt::format("rank {} did not appear within {} ms", shown(r),
                                              options_.connect_timeout.count()));
       }
     }
@@ -136,7 +136,7 @@ class Meeting {
     const auto rank = static_cast<size_t>(options_.rank);
     for (size_t r = 0; r < invitations.size(); ++r) {
       if (invitations[r].host != invitations[rank].host) {
-        return fmt::format("rank {} is not on the same host", r);
+        return fmt::format("rank {} is not on the same host", shown(static_cast<int>(r)));
       }
     }
     const SharedMemory& control = (*members)[rank].control;
@@ -144,11 +144,12 @@ class Meeting {
       try {
         (*members)[r].socket = internal::connect_locally(invitations[r].socket);
       } catch (const Error& error) {
-        return fmt::format("no way to rank {}: {}", r, error.message());
+        return fmt::format("no way to rank {}: {}", shown(static_cast<int>(r)), error.message());
       }
       if (!internal::send_parcel((*members)[r].socket, greeting(invitations[r], control),
                                  control.file())) {
-        return fmt::format("no way to rank {}: it does not take shared memory", r);
+        return fmt::format("no way to rank {}: it does not take shared memory",
+                           shown(static_cast<int>(r)));
       }
     }
     return {};
@@ -202,6 +203,8 @@ class Meeting {
     member->control.close_file();
   }
 
+  // As messages call it.
+  int shown(int rank) const { return options_.first_shown_rank + rank; }
   milliseconds remaining() const {
     return std::max(milliseconds(1),
                     std::chrono::ceil<milliseconds>(deadline_ - steady_clock::now()));
@@ -209,7 +212,7 @@ class Meeting {
   Error lost(int rank) const {
     return Error(ErrorKind::kUnavailable,
                  fmt::format("rank {} of {} lost rank {} while the group was being made",
-                             options_.rank, options_.size, rank),
+                             shown(options_.rank), options_.size, shown(rank)),
                  "see the output of that task for why it ended");
   }
 
