@@ -366,6 +366,8 @@ class Run {
       prefix = checkpoints_.save(checkpoint);
       for (const auto& hook : hooks_) hook->after_save(step_, prefix);
     }
+    // However long it takes, the others wait here, and not in a collective.
+    session_.barrier("saved");
     timer.saved(step_);
     trace_.lap(StepTrace::kSaving);
     if (notify && options_.after_save) {
