@@ -16,7 +16,9 @@ namespace {
 using internal::FileDescriptor;
 using internal::Parcel;
 using internal::SharedEngine;
+using internal::SharedMember;
 using internal::SharedMemory;
+using internal::SharedMover;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -70,7 +72,7 @@ class Meeting {
   std::shared_ptr<SharedEngine> run() {
     // Three rounds, so that all ranks come to the same answer: who and where everybody is, whether
     // everybody could connect, and only then the connections.
-    std::vector<SharedEngine::Member> members(static_cast<size_t>(options_.size));
+    std::vector<SharedMember> members(static_cast<size_t>(options_.size));
     Invitation own;
     FileDescriptor listener;
     std::string obstacle;
@@ -80,7 +82,7 @@ class Meeting {
              .token = internal::random_token()};
       listener = internal::listen_locally(own.socket);
       members[static_cast<size_t>(options_.rank)].control =
-          SharedMemory::create(SharedEngine::control_bytes(options_.stage_bytes));
+          SharedMemory::create(SharedMover::control_bytes(options_.stage_bytes));
     } catch (const Error& error) {
       obstacle = error.message();
       own = {.host = "nowhere", .socket = "-", .token = "-"};
@@ -99,7 +101,7 @@ class Meeting {
     }
     accept(listener, invitations, &members);
     for (int r = 0; r < options_.rank; ++r) {
-      SharedEngine::Member& member = members[static_cast<size_t>(r)];
+      SharedMember& member = members[static_cast<size_t>(r)];
       auto reply = internal::receive_parcel(member.socket, remaining());
       if (!reply) throw lost(r);
       adopt(std::move(*reply), own, &member);
@@ -132,7 +134,7 @@ class Meeting {
   // Knocks at every lower rank; returns what is in the way, or nothing. Sockets of Unix connect
   // without the other side's doing.
   std::string connect(const std::vector<Invitation>& invitations,
-                      std::vector<SharedEngine::Member>* members) {
+                      std::vector<SharedMember>* members) {
     const auto rank = static_cast<size_t>(options_.rank);
     for (size_t r = 0; r < invitations.size(); ++r) {
       if (invitations[r].host != invitations[rank].host) {
@@ -164,7 +166,7 @@ class Meeting {
   }
 
   void accept(const FileDescriptor& listener, const std::vector<Invitation>& invitations,
-              std::vector<SharedEngine::Member>* members) {
+              std::vector<SharedMember>* members) {
     const auto own = static_cast<size_t>(options_.rank);
     for (int missing = options_.size - options_.rank - 1; missing > 0;) {
       auto socket = internal::accept_locally(listener, remaining());
@@ -177,7 +179,7 @@ class Meeting {
       if (!parcel || parcel->token != invitations[own].token) continue;  // a stranger
       const int rank = parcel->rank;
       if (rank <= options_.rank || rank >= options_.size) continue;
-      SharedEngine::Member& member = (*members)[static_cast<size_t>(rank)];
+      SharedMember& member = (*members)[static_cast<size_t>(rank)];
       member.socket = std::move(*socket);
       adopt(std::move(*parcel), invitations[own], &member);
       const SharedMemory& control = (*members)[own].control;
@@ -190,9 +192,9 @@ class Meeting {
     }
   }
 
-  void adopt(Parcel parcel, const Invitation& own, SharedEngine::Member* member) const {
+  void adopt(Parcel parcel, const Invitation& own, SharedMember* member) const {
     if (parcel.token != own.token) throw lost(parcel.rank);
-    const int64_t bytes = SharedEngine::control_bytes(options_.stage_bytes);
+    const int64_t bytes = SharedMover::control_bytes(options_.stage_bytes);
     if (parcel.bytes != bytes) {
       throw invalid_argument(
           fmt::format("rank {} of {} uses another stage_bytes than rank {} ({}, {} bytes in all)",
