@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "muster/base/local_path.h"
+
 namespace muster::inline v0_1 {
 namespace {
 
@@ -29,25 +31,6 @@ Error failed(int error_number, const std::string& what, const std::string& path)
 
 Error failed_write(int error_number, size_t bytes, const std::string& path) {
   return failed(error_number, "cannot write " + std::to_string(bytes) + " bytes to", path);
-}
-
-// The path on this machine, or why there is none.
-Result<std::string> local_path(const std::string& path) {
-  if (path.empty()) return invalid_argument("a file path is empty");
-  const size_t mark = path.find("://");
-  if (mark == std::string::npos || path.substr(0, mark).find('/') != std::string::npos) return path;
-  const std::string scheme = path.substr(0, mark);
-  if (scheme != "file") {
-    return invalid_argument(
-        "no file system is registered for the scheme '" + scheme + "' of '" + path + "'",
-        "use a path on this machine, plain or starting with file://");
-  }
-  std::string local = path.substr(mark + 3);
-  if (local.rfind("localhost/", 0) == 0) local.erase(0, 9);
-  if (local.empty() || local[0] != '/') {
-    return invalid_argument("'" + path + "' names no absolute path", "write file:///absolute/path");
-  }
-  return local;
 }
 
 class Descriptor {

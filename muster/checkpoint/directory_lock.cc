@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/local_path.h"
 #include "muster/base/log.h"
 
 namespace muster::inline v0_1 {
@@ -28,8 +30,8 @@ std::string holder(int fd) {
 
 DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::milliseconds wait,
                              const std::function<bool()>& cancelled)
-    : directory_(directory) {
-  const std::string path = directory + "/.lock";
+    : directory_(directory), path_(join_path(local_path(directory).value(), ".lock")) {
+  const std::string& path = path_;
   const auto refuse = [&](const char* why) {
     if (fd_ >= 0) close(fd_);
     throw invalid_argument(fmt::format("cannot lock {}: it is {}", path, why),
@@ -79,8 +81,8 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
 void DirectoryLock::check() const {
   struct stat ours {};
   struct stat there {};
-  if (fstat(fd_, &ours) == 0 && stat((directory_ + "/.lock").c_str(), &there) == 0 &&
-      ours.st_dev == there.st_dev && ours.st_ino == there.st_ino) {
+  if (fstat(fd_, &ours) == 0 && stat(path_.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
+      ours.st_ino == there.st_ino) {
     return;
   }
   throw Error(ErrorKind::kUnavailable,

@@ -13,10 +13,10 @@ namespace muster::inline v0_1 {
 
 class DirectoryLock {
  public:
-  // `directory` must be there and local. Waits up to `wait` for another program to leave (one that
-  // was just stopped may still be ending). Throws Unavailable naming the process and machine that
-  // hold it, Cancelled when `cancelled` becomes true, InvalidArgument when ".lock" is no plain
-  // file.
+  // `directory`, a path or a file:// URI, must be there. Waits up to `wait` for another program to
+  // leave (one that was just stopped may still be ending). Throws Unavailable naming the process
+  // and machine that hold it, Cancelled when `cancelled` becomes true, InvalidArgument when ".lock"
+  // is no plain file and for a URI of another scheme.
   explicit DirectoryLock(const std::string& directory,
                          std::chrono::milliseconds wait = std::chrono::seconds(10),
                          const std::function<bool()>& cancelled = {});
@@ -29,7 +29,8 @@ class DirectoryLock {
   void check() const;
 
  private:
-  std::string directory_;
+  std::string directory_;  // as it was given
+  std::string path_;       // of the lock
   int fd_ = -1;
 };
 

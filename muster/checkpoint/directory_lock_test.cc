@@ -29,6 +29,19 @@ TEST(DirectoryLockTest, OneAtATime) {
   const DirectoryLock again(directory.path(), milliseconds(0));
 }
 
+TEST(DirectoryLockTest, AUriAndAPathAreOneDirectory) {
+  TempDirectory directory;
+  const DirectoryLock lock("file://" + directory.path());
+  lock.check();
+  for (const std::string& name :
+       {directory.path(), "file://" + directory.path(), "file://localhost" + directory.path()}) {
+    EXPECT_THAT(error_of([&] { DirectoryLock(name, milliseconds(0)); }).message(),
+                HasSubstr("model_dir '" + name + "' is in use by process"));
+  }
+  EXPECT_THAT(error_of([] { DirectoryLock("s3://bucket/model", milliseconds(0)); }).message(),
+              HasSubstr("no file system is registered for the scheme 's3'"));
+}
+
 TEST(DirectoryLockTest, EndsWithTheProcessThatHoldsIt) {
   TempDirectory directory;
   int pipe_fds[2];

@@ -64,13 +64,17 @@ std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options) {
   }
   std::unique_ptr<Communicator> communicator;
   std::string why;
+  bool shares = options.transport != Transport::kGloo;  // memory, among all ranks
   if (options.transport == Transport::kAuto && options.size > 2 && options.rendezvous != nullptr) {
     if (const std::vector<int> hosts = hosts_of(options); form_a_hierarchy(hosts)) {
-      communicator = make_hierarchical_communicator({.connect = options, .host_of_rank = hosts});
-      why = fmt::format(" ({} hosts)", hosts.back() + 1);
+      shares = false;
+      communicator =
+          try_hierarchical_communicator({.connect = options, .host_of_rank = hosts}, &why);
+      why = communicator ? fmt::format(" ({} hosts)", hosts.back() + 1)
+                         : fmt::format(" (no shared memory inside of hosts: {})", why);
     }
   }
-  if (!communicator && options.transport != Transport::kGloo) {
+  if (shares) {
     const SharedMemoryOptions shared{.rendezvous = options.rendezvous,
                                      .rank = options.rank,
                                      .size = options.size,

@@ -15,7 +15,8 @@ namespace muster::inline v0_1 {
 // How buffers travel between ranks.
 enum class Transport {
   // Shared memory when all ranks are on one host and can reach each other; on several hosts, Gloo,
-  // with shared memory inside of hosts that have several ranks one after the other.
+  // with shared memory inside of hosts that have several ranks one after the other. Where ranks
+  // cannot share memory, Gloo between all of them, and the log says why.
   kAuto,
   kGloo,          // TCP
   kSharedMemory,  // Unavailable when the ranks cannot share memory

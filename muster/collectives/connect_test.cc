@@ -1,5 +1,6 @@
 #include "muster/collectives/connect.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -45,6 +46,47 @@ TEST(MakeCommunicator, SharesMemoryOnOneHostAndElseTakesGloo) {
       group->all_reduce(buffer).wait();
       EXPECT_TRUE(same_bits(buffer, expected_sum(3, 999, kFloat32)));
     });
+  }
+}
+
+// Two hosts, {0, 1} and {2, 3}. Whoever looks for the socket of rank `locked` finds nobody.
+class TwoHostsStore : public MemoryStore {
+ public:
+  explicit TwoHostsStore(int locked) : locked_(locked) {}
+  void set(const std::string& key, const std::string& value) override {
+    if (key.starts_with("hosts/")) return MemoryStore::set(key, key.back() < '2' ? "a" : "b");
+    if (!key.ends_with(fmt::format("host{}/shared_memory/at/{}", locked_ / 2, locked_ % 2))) {
+      return MemoryStore::set(key, value);
+    }
+    std::vector<std::string> words = split(value, ' ');
+    words[1] = "muster-nobody-listens-here";
+    MemoryStore::set(key, join(words, " "));
+  }
+
+ private:
+  const int locked_;
+};
+
+TEST(MakeCommunicator, RanksOfAHostThatCannotShareMemoryMeanGlooForAll) {
+  for (const int locked : {0, 2, 5}) {  // of no host, the last one
+    TwoHostsStore store(locked);
+    ::testing::internal::CaptureStderr();
+    testing::run_ranks(4, [&](int rank) {
+      auto group = make_communicator({.rendezvous = &store, .rank = rank, .size = 4});
+      EXPECT_EQ(group->name(),
+                locked < 4 ? "gloo" : "shared memory inside hosts, gloo between them");
+      Tensor buffer = uneven_values(rank, 999, kFloat32);
+      group->all_reduce(buffer).wait();
+      EXPECT_TRUE(same_bits(buffer, expected_sum(4, 999, kFloat32)));
+    });
+    const std::string lines = ::testing::internal::GetCapturedStderr();
+    EXPECT_THAT(lines, HasSubstr("4 ranks communicate over"));
+    if (locked < 4) {
+      EXPECT_THAT(lines,
+                  HasSubstr(fmt::format("(no shared memory inside of hosts: on the host of rank "
+                                        "{0}, rank {1}: no way to rank {0}: ",
+                                        locked, locked + 1)));
+    }
   }
 }
 

@@ -33,6 +33,9 @@ struct Link {
 class HierarchicalCommunicator final : public internal::TensorCommunicator {
  public:
   explicit HierarchicalCommunicator(const HierarchicalOptions& options);
+  // Empty once all ranks are connected; else what keeps the ranks of a host from sharing memory,
+  // and this is of no use. The same on every rank.
+  std::string connect(const HierarchicalOptions& options);
   ~HierarchicalCommunicator() override { stop(); }
 
   std::string_view name() const override { return "shared memory inside hosts, gloo between them"; }
@@ -41,7 +44,7 @@ class HierarchicalCommunicator final : public internal::TensorCommunicator {
   }
 
  private:
-  void connect(const HierarchicalOptions& options);
+  std::string obstacle_of_any(const ConnectOptions& all, const std::string& mine) const;
   Link link_to(const HierarchicalOptions& options, int earlier, int later) const;
   void interrupt(const Error& error) override { end_all(error.kind(), error.message()); }
   void end_all(ErrorKind kind, const std::string& reason);
@@ -120,18 +123,11 @@ HierarchicalCommunicator::HierarchicalCommunicator(const HierarchicalOptions& op
         "number the hosts 0, 1, ... in the order of their ranks, which follow each other; a "
         "segment has 64 bytes at least");
   }
-  if (size() == 1) return;
   first_ = first_of(host());
-  connect(options);
-  start({.execute = [this](const Operation& operation) { execute(operation); },
-         .finish =
-             [this](const Error* error) {
-               end_all(error == nullptr ? ErrorKind::kCancelled : error->kind(),
-                       error == nullptr ? "its communicator was closed" : error->message());
-             }});
 }
 
-void HierarchicalCommunicator::connect(const HierarchicalOptions& options) {
+std::string HierarchicalCommunicator::connect(const HierarchicalOptions& options) {
+  if (size() == 1) return {};
   const ConnectOptions& all = options.connect;
   // Whoever waits for the leader, while that waits for another host, lets the leader speak first.
   std::string why_not;
@@ -144,15 +140,45 @@ void HierarchicalCommunicator::connect(const HierarchicalOptions& options) {
        .connect_timeout = all.connect_timeout,
        .first_shown_rank = first_},
       &why_not);
-  if (!inside_) {
-    throw Error(
-        ErrorKind::kUnavailable,
-        fmt::format("the ranks of the host of rank {} cannot share memory: {}", first_, why_not),
-        "set MUSTER_TRANSPORT=gloo on all tasks to do without");
+  // Before leaders connect: one that has nobody to speak for would keep the others waiting.
+  std::string obstacle = obstacle_of_any(all, why_not);
+  if (!obstacle.empty()) return obstacle;
+  if (leads()) {
+    if (host() > 0) previous_ = link_to(options, first_of(host() - 1), rank());
+    if (host() < host_of_.back()) next_ = link_to(options, rank(), first_of(host() + 1));
   }
-  if (!leads()) return;
-  if (host() > 0) previous_ = link_to(options, first_of(host() - 1), rank());
-  if (host() < host_of_.back()) next_ = link_to(options, rank(), first_of(host() + 1));
+  start({.execute = [this](const Operation& operation) { execute(operation); },
+         .finish =
+             [this](const Error* error) {
+               end_all(error == nullptr ? ErrorKind::kCancelled : error->kind(),
+                       error == nullptr ? "its communicator was closed" : error->message());
+             }});
+  return {};
+}
+
+// What any host's first rank says of its host. The ranks of a host have the same answer.
+std::string HierarchicalCommunicator::obstacle_of_any(const ConnectOptions& all,
+                                                      const std::string& mine) const {
+  const auto key = [&](int host) {
+    return fmt::format("collectives/{}/hierarchy/{}", all.group, host);
+  };
+  // Some stores cannot tell an empty value from none.
+  if (leads()) all.rendezvous->set(key(host()), "=" + mine);
+  for (int host = 0; host <= host_of_.back(); ++host) {
+    const int first = first_of(host);
+    std::string why;
+    try {
+      why = all.rendezvous->get(key(host), all.connect_timeout).substr(1);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kTimeout) throw;
+      throw error.with_context(
+          fmt::format("rank {} did not come to know the ranks of its host "
+                      "within {} ms",
+                      first, all.connect_timeout.count()));
+    }
+    if (!why.empty()) return fmt::format("on the host of rank {}, {}", first, why);
+  }
+  return {};
 }
 
 Link HierarchicalCommunicator::link_to(const HierarchicalOptions& options, int earlier,
@@ -375,8 +401,23 @@ void HierarchicalCommunicator::gather(const Operation& operation) {
 
 }  // namespace
 
+std::unique_ptr<Communicator> try_hierarchical_communicator(const HierarchicalOptions& options,
+                                                            std::string* why_not) {
+  auto communicator = std::make_unique<HierarchicalCommunicator>(options);
+  std::string obstacle = communicator->connect(options);
+  if (obstacle.empty()) return communicator;
+  *why_not = std::move(obstacle);
+  return nullptr;
+}
+
 std::unique_ptr<Communicator> make_hierarchical_communicator(const HierarchicalOptions& options) {
-  return std::make_unique<HierarchicalCommunicator>(options);
+  std::string why_not;
+  auto communicator = try_hierarchical_communicator(options, &why_not);
+  if (!communicator) {
+    throw Error(ErrorKind::kUnavailable, "ranks of one host cannot share memory: " + why_not,
+                "let Muster choose the transport, or use Gloo");
+  }
+  return communicator;
 }
 
 }  // namespace muster::inline v0_1

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "muster/collectives/connect.h"
@@ -31,5 +32,10 @@ struct HierarchicalOptions {
 // make_gloo_communicator(), of which it is made; InvalidArgument for hosts that are not numbered as
 // said above.
 std::unique_ptr<Communicator> make_hierarchical_communicator(const HierarchicalOptions& options);
+
+// The same, but nothing, with the reason in `why_not`, on every rank of every host when the ranks
+// of some host cannot share memory.
+std::unique_ptr<Communicator> try_hierarchical_communicator(const HierarchicalOptions& options,
+                                                            std::string* why_not);
 
 }  // namespace muster::inline v0_1

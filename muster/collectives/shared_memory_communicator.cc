@@ -16,7 +16,9 @@ namespace {
 using internal::FileDescriptor;
 using internal::Parcel;
 using internal::SharedEngine;
+using internal::SharedMember;
 using internal::SharedMemory;
+using internal::SharedMover;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -70,7 +72,7 @@ class Meeting {
   std::shared_ptr<SharedEngine> run() {
     // Three rounds, so that all ranks come to the same answer: who and where everybody is, whether
     // everybody could connect, and only then the connections.
-    std::vector<SharedEngine::Member> members(static_cast<size_t>(options_.size));
+    std::vector<SharedMember> members(static_cast<size_t>(options_.size));
     Invitation own;
     FileDescriptor listener;
     std::string obstacle;
@@ -80,7 +82,7 @@ class Meeting {
              .token = internal::random_token()};
       listener = internal::listen_locally(own.socket);
       members[static_cast<size_t>(options_.rank)].control =
-          SharedMemory::create(SharedEngine::control_bytes(options_.stage_bytes));
+          SharedMemory::create(SharedMover::control_bytes(options_.stage_bytes));
     } catch (const Error& error) {
       obstacle = error.message();
       own = {.host = "nowhere", .socket = "-", .token = "-"};
@@ -94,12 +96,12 @@ class Meeting {
     for (int r = 0; r < options_.size; ++r) {
       const std::string& other = obstacles[static_cast<size_t>(r)];
       if (other.empty()) continue;
-      why_ = fmt::format("rank {}: {}", r, other);
+      why_ = fmt::format("rank {}: {}", shown(r), other);
       return nullptr;
     }
     accept(listener, invitations, &members);
     for (int r = 0; r < options_.rank; ++r) {
-      SharedEngine::Member& member = members[static_cast<size_t>(r)];
+      SharedMember& member = members[static_cast<size_t>(r)];
       auto reply = internal::receive_parcel(member.socket, remaining());
       if (!reply) throw lost(r);
       adopt(std::move(*reply), own, &member);
@@ -122,7 +124,7 @@ class Meeting {
         all.push_back(options_.rendezvous->get(prefix + std::to_string(r), remaining()).substr(1));
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kTimeout) throw;
-        throw error.with_context(fmt::format("rank {} did not appear within {} ms", r,
+        throw error.with_context(fmt::format("rank {} did not appear within {} ms", shown(r),
                                              options_.connect_timeout.count()));
       }
     }
@@ -132,11 +134,11 @@ class Meeting {
   // Knocks at every lower rank; returns what is in the way, or nothing. Sockets of Unix connect
   // without the other side's doing.
   std::string connect(const std::vector<Invitation>& invitations,
-                      std::vector<SharedEngine::Member>* members) {
+                      std::vector<SharedMember>* members) {
     const auto rank = static_cast<size_t>(options_.rank);
     for (size_t r = 0; r < invitations.size(); ++r) {
       if (invitations[r].host != invitations[rank].host) {
-        return fmt::format("rank {} is not on the same host", r);
+        return fmt::format("rank {} is not on the same host", shown(static_cast<int>(r)));
       }
     }
     const SharedMemory& control = (*members)[rank].control;
@@ -144,11 +146,12 @@ class Meeting {
       try {
         (*members)[r].socket = internal::connect_locally(invitations[r].socket);
       } catch (const Error& error) {
-        return fmt::format("no way to rank {}: {}", r, error.message());
+        return fmt::format("no way to rank {}: {}", shown(static_cast<int>(r)), error.message());
       }
       if (!internal::send_parcel((*members)[r].socket, greeting(invitations[r], control),
                                  control.file())) {
-        return fmt::format("no way to rank {}: it does not take shared memory", r);
+        return fmt::format("no way to rank {}: it does not take shared memory",
+                           shown(static_cast<int>(r)));
       }
     }
     return {};
@@ -163,7 +166,7 @@ class Meeting {
   }
 
   void accept(const FileDescriptor& listener, const std::vector<Invitation>& invitations,
-              std::vector<SharedEngine::Member>* members) {
+              std::vector<SharedMember>* members) {
     const auto own = static_cast<size_t>(options_.rank);
     for (int missing = options_.size - options_.rank - 1; missing > 0;) {
       auto socket = internal::accept_locally(listener, remaining());
@@ -176,7 +179,7 @@ class Meeting {
       if (!parcel || parcel->token != invitations[own].token) continue;  // a stranger
       const int rank = parcel->rank;
       if (rank <= options_.rank || rank >= options_.size) continue;
-      SharedEngine::Member& member = (*members)[static_cast<size_t>(rank)];
+      SharedMember& member = (*members)[static_cast<size_t>(rank)];
       member.socket = std::move(*socket);
       adopt(std::move(*parcel), invitations[own], &member);
       const SharedMemory& control = (*members)[own].control;
@@ -189,9 +192,9 @@ class Meeting {
     }
   }
 
-  void adopt(Parcel parcel, const Invitation& own, SharedEngine::Member* member) const {
+  void adopt(Parcel parcel, const Invitation& own, SharedMember* member) const {
     if (parcel.token != own.token) throw lost(parcel.rank);
-    const int64_t bytes = SharedEngine::control_bytes(options_.stage_bytes);
+    const int64_t bytes = SharedMover::control_bytes(options_.stage_bytes);
     if (parcel.bytes != bytes) {
       throw invalid_argument(
           fmt::format("rank {} of {} uses another stage_bytes than rank {} ({}, {} bytes in all)",
@@ -202,6 +205,8 @@ class Meeting {
     member->control.close_file();
   }
 
+  // As messages call it.
+  int shown(int rank) const { return options_.first_shown_rank + rank; }
   milliseconds remaining() const {
     return std::max(milliseconds(1),
                     std::chrono::ceil<milliseconds>(deadline_ - steady_clock::now()));
@@ -209,7 +214,7 @@ class Meeting {
   Error lost(int rank) const {
     return Error(ErrorKind::kUnavailable,
                  fmt::format("rank {} of {} lost rank {} while the group was being made",
-                             options_.rank, options_.size, rank),
+                             shown(options_.rank), options_.size, shown(rank)),
                  "see the output of that task for why it ended");
   }
 

@@ -24,4 +24,9 @@ std::unique_ptr<Communicator> make_hierarchical_communicator(
   throw not_built();
 }
 
+std::unique_ptr<Communicator> try_hierarchical_communicator(const HierarchicalOptions& /*options*/,
+                                                            std::string* /*why_not*/) {
+  throw not_built();
+}
+
 }  // namespace muster::inline v0_1

@@ -491,6 +491,8 @@ TEST(MultiWorkerSessionTest, OptionsAreChecked) {
               HasSubstr("bytes_per_pack is -1"));
   EXPECT_THAT(error_of([] { multi_worker_mirrored({.timeout_seconds = 0}); }).message(),
               HasSubstr("timeout_seconds is 0"));
+  EXPECT_THAT(error_of([] { multi_worker_mirrored({.save_timeout_seconds = 0}); }).message(),
+              HasSubstr("save_timeout_seconds is 0"));
   EXPECT_THAT(error_of([] {
                 multi_worker_mirrored({.heartbeat_seconds = 4, .heartbeat_timeout_seconds = 6});
               }).message(),

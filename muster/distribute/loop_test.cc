@@ -7,6 +7,7 @@
 #include "muster/distribute/replica_context.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
+#include "muster/layers/normalization.h"
 #include "muster/losses/losses.h"
 #include "muster/metrics/metrics.h"
 
@@ -257,6 +258,51 @@ TEST(LoopTest, ABackwardOfTheFunctionsOwnChangesNothing) {
   };
   for (const StrategyPtr& strategy : {one_device(), mirrored({.replicas = 2})})
     EXPECT_TRUE(trained(strategy, true).equal(trained(strategy, false))) << strategy->name();
+}
+
+// A layer that every replica makes and only some use, while statistics over all replicas are
+// reduced in the middle of backward.
+TEST(LoopTest, CollectivesInBackwardStandBesideVariablesThatSomeReplicasUse) {
+  const auto train = [](int replicas, std::optional<int64_t> bytes_per_pack, int64_t accumulate) {
+    const StrategyPtr strategy =
+        multi_worker_mirrored({.local_replicas = replicas, .bytes_per_pack = bytes_per_pack});
+    ScopeOptions options = alone(7);
+    options.accumulate_steps = accumulate;
+    const auto scope = strategy->scope(options);
+    const Layer first = Dense(6), norm = BatchNormalization({.synchronized = true}),
+                second = Dense(6), again = BatchNormalization({.synchronized = true}),
+                top = Dense(1), extra = Dense(1);
+    const auto sgd = optim::sgd({.learning_rate = 0.1});
+    int64_t call = -1;  // the first one makes the variables
+    for (const auto& batch : strategy->distribute(points(48).repeat(2).batch(12))) {
+      ++call;
+      strategy->run(
+          [&](const Features& x, const Labels& y) {
+            const Tensor hidden = again(second(torch::tanh(norm(first(x)))));
+            Tensor made = top(hidden);
+            // The last of the forward, so the first of backward: before both reductions.
+            const Tensor more = extra(hidden);
+            if ((ReplicaContext::current().replica_id() + call) % 2 == 0) made = made + more;
+            sgd.minimize(losses::mean_squared_error(y, made));
+          },
+          batch);
+    }
+    std::vector<Tensor> values;
+    for (const std::string& name : scope.variable_names()) values.push_back(scope.variable(name));
+    return values;
+  };
+  for (const int replicas : {2, 3}) {
+    for (const int64_t accumulate : {1, 2}) {
+      // One bucket, which leaves last, is what many are compared with.
+      const std::vector<Tensor> expected = train(replicas, 0, accumulate);
+      EXPECT_EQ(expected.size(), 16u);
+      for (const int64_t bytes : {4, 256}) {
+        const std::vector<Tensor> values = train(replicas, bytes, accumulate);
+        ASSERT_EQ(values.size(), expected.size());
+        for (size_t v = 0; v < values.size(); ++v) EXPECT_TRUE(values[v].equal(expected[v])) << v;
+      }
+    }
+  }
 }
 
 TEST(LoopTest, StrategiesHaveNames) {

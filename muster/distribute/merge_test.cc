@@ -139,6 +139,29 @@ TEST(MergeTest, AReplicaThatDoesNotComeToMergeIsNamed) {
                 }
               }),
               HasSubstr("replica 1 did not come to merge() within 0.2 s"));
+  // The function itself: whoever waits gives up, and with that the run.
+  over = false;
+  EXPECT_THAT(message([&](ReplicaContext& context) {
+                context.merge([] {});
+                const auto wait = [&](const PerReplica<std::string>& brought) {
+                  while (!over) std::this_thread::yield();
+                  // Who brought them has left.
+                  EXPECT_THAT(std::vector<std::string>(brought.begin(), brought.end()),
+                              ElementsAre(std::string(100, 'a'), std::string(100, 'b'),
+                                          std::string(100, 'c')));
+                  return brought;
+                };
+                try {
+                  const std::string mine(100, static_cast<char>('a' + context.replica_id()));
+                  (void)context.merge(wait, mine);
+                } catch (...) {
+                  over = true;
+                  throw;
+                }
+              }),
+              testing::ContainsRegex("function given to merge\\(\\) did not return within 0.2 s: "
+                                     "replica 0 runs it, in merge\\(\\) number 2 of its call after "
+                                     "step 0, where replica [12] waited"));
   // What one throws before is what is thrown.
   EXPECT_THAT(message([](ReplicaContext& context) {
                 if (context.replica_id() == 1) throw corrupt("the shard is damaged");

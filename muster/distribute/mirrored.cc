@@ -36,6 +36,11 @@ class Mirrored : public Strategy {
           fmt::format("MirroredOptions.progress_timeout_seconds is {}; it must be more than 0",
                       options.progress_timeout_seconds));
     }
+    if (!(options.save_timeout_seconds > 0)) {
+      throw invalid_argument(
+          fmt::format("MirroredOptions.save_timeout_seconds is {}; it must be more than 0",
+                      options.save_timeout_seconds));
+    }
   }
 
   std::string_view name() const override { return "Mirrored"; }
@@ -51,8 +56,9 @@ class Mirrored : public Strategy {
           "TF_CONFIG");
     }
     if (options_.replicas == 1) return one_device()->start_replicas(start);
-    const auto group =
-        std::make_shared<LocalGroup>(options_.replicas, options_.progress_timeout_seconds);
+    const auto group = std::make_shared<LocalGroup>(
+        options_.replicas, LocalGroup::Patience{.progress = options_.progress_timeout_seconds,
+                                                .save = options_.save_timeout_seconds});
     auto communicators = connect();
     std::vector<std::unique_ptr<Session>> sessions;
     for (int replica = 0; replica < options_.replicas; ++replica) {

@@ -48,6 +48,7 @@ class Cluster : public ProcessGroup {
       control::ServerOptions server = control::server_options(cluster_);
       server.group.heartbeat_timeout = options_.heartbeat_timeout_seconds;
       server.group.progress_timeout = options_.progress_timeout_seconds;
+      server.group.save_timeout = options_.save_timeout_seconds;
       server_ = std::make_unique<control::CoordinatorServer>(server);
     }
     control::JoinOptions join = control::join_options(cluster_);
@@ -238,8 +239,11 @@ std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& sta
     cluster->check_local_replicas();
     return connect_replicas(locals, [&](int local) { return cluster->connect(place(local)); });
   });
-  const auto group =
-      std::make_shared<LocalGroup>(locals, options.progress_timeout_seconds, place(0).replica());
+  const auto group = std::make_shared<LocalGroup>(
+      locals,
+      LocalGroup::Patience{.progress = options.progress_timeout_seconds,
+                           .save = options.save_timeout_seconds},
+      place(0).replica());
   std::vector<std::unique_ptr<Session>> sessions;
   for (int local = 0; local < locals; ++local) {
     std::string title = fmt::format("MultiWorkerMirrored: {} ({} of {}{})",

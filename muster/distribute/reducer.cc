@@ -103,6 +103,12 @@ void Reducer::begin(bool first, bool last) {
   std::fill(taken_.begin(), taken_.end(), false);
   observed_.clear();
   works_.clear();
+  held_.clear();
+  others_ = 0;
+}
+
+void Reducer::other_collective() {
+  if (active_) most_others_ = std::max(most_others_, ++others_);
 }
 
 Tensor Reducer::take(const Tensor& parameter) {
@@ -131,7 +137,15 @@ void Reducer::on_gradient(size_t parameter) {
     observed_.push_back(static_cast<int64_t>(parameter));
     return;  // the first step finds out the order; its buckets leave after backward
   }
-  if (leaving_) launch(progress_->ready(static_cast<int64_t>(parameter)));
+  if (!leaving_) return;
+  const auto ready = progress_->ready(static_cast<int64_t>(parameter));
+  held_.insert(held_.end(), ready.begin(), ready.end());
+  if (others_ == most_others_) launch_held();
+}
+
+void Reducer::launch_held() {
+  launch(held_);
+  held_.clear();
 }
 
 void Reducer::launch(std::span<const int> buckets) {
@@ -166,6 +180,7 @@ void Reducer::finish(const std::vector<double>& head) {
     if (!ready_[static_cast<size_t>(p)]) views_[static_cast<size_t>(p)].zero_();
   }
   if (!order_is_shared_) adopt_observed_order();
+  launch_held();
   launch(progress_->rest());
   await_all();
   for (size_t b = 0; b < wire_.size(); ++b) {

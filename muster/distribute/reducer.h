@@ -8,6 +8,11 @@
 // which parameters were used). It is complete only after backward, so it travels in the last bucket
 // and costs no message of its own.
 //
+// Collectives of the function's own in the middle of backward (statistics over all replicas) must
+// stand in the same place among the buckets everywhere, also where a replica has no gradient for a
+// parameter and its bucket leaves later than the others'. So no bucket leaves before the last of
+// them, of which there are as many as in the backwards so far.
+//
 // With a wire of 16 bits float32 gradients are rounded into a buffer of their own, which is reduced
 // instead, and widened again; the head stays as it is, and is a message of its own then.
 #pragma once
@@ -45,6 +50,8 @@ class Reducer final : public GradientDestinations {
   // Call before a backward. Of several whose gradients are added, `first` tells the first one and
   // `last` the last one, in which buckets may leave.
   void begin(bool first = true, bool last = true);
+  // Call before each collective that is not the reducer's.
+  void other_collective();
   // Call after it: another backward is not the step's.
   void pause() { active_ = false; }
   // While the backward between begin() and pause() runs, on its thread: the parameter's place in
@@ -63,6 +70,7 @@ class Reducer final : public GradientDestinations {
  private:
   struct Hook;
   void on_gradient(size_t parameter);
+  void launch_held();
   void launch(std::span<const int> buckets);
   // Throws what a reduction throws, and says which gradients it was about.
   void await_all();
@@ -80,8 +88,11 @@ class Reducer final : public GradientDestinations {
   std::vector<plan::Bucket> buckets_;
   std::unique_ptr<plan::BucketProgress> progress_;
   bool order_is_shared_ = false;
-  bool active_ = false;   // between begin() and pause() or finish()
-  bool leaving_ = false;  // the buckets may leave
+  bool active_ = false;    // between begin() and pause() or finish()
+  bool leaving_ = false;   // the buckets may leave
+  int others_ = 0;         // collectives of the function's own in this backward
+  int most_others_ = 0;    // and in any so far
+  std::vector<int> held_;  // buckets that wait for the last of them
   std::vector<int64_t>
       observed_;             // parameters in the order their gradients came, in the first step
   std::vector<bool> ready_;  // has a gradient in this step, on this replica

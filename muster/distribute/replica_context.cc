@@ -87,10 +87,10 @@ Tensor ReplicaContext::all_gather(const Tensor& value, int64_t axis) const {
                           reinterpret_cast<int64_t>(&session_));
 }
 
-void ReplicaContext::meet(const std::string& kind, void* mine,
-                          const std::function<void(const std::vector<void*>&)>& body) {
-  merge_point_->meet(static_cast<size_t>(session_.local_replica()), kind, mine,
-                     [&](const std::vector<void*>& all) {
+void ReplicaContext::meet(const std::string& kind, std::shared_ptr<void> mine,
+                          const std::function<void(const Visits&)>& body) {
+  merge_point_->meet(static_cast<size_t>(session_.local_replica()), kind, std::move(mine),
+                     [&](const Visits& all) {
                        // Outside of replicas, as the program between two calls of run().
                        ReplicaContext* const here = std::exchange(current_context, nullptr);
                        struct Back {

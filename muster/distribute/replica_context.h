@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -67,7 +68,8 @@ class ReplicaContext {
   // together. Each gets the result: of a PerReplica its own value, of anything else a copy. What
   // other processes hold takes part through all_reduce() and all_gather(). Throws what `fn` throws,
   // on every replica; Timeout naming a replica that does not come within
-  // ScopeOptions::merge_timeout; InvalidArgument naming one whose function ended without coming.
+  // ScopeOptions::merge_timeout, or the one that runs `fn`, when that does not return in as long;
+  // InvalidArgument naming one whose function ended without coming.
   template <typename Fn, typename... Args>
   auto merge(Fn&& fn, const Args&... args);
 
@@ -87,8 +89,9 @@ class ReplicaContext {
   void set_merge_point(MergePoint* point) { merge_point_ = point; }
 
  private:
-  void meet(const std::string& kind, void* mine,
-            const std::function<void(const std::vector<void*>&)>& body);
+  using Visits = std::vector<std::shared_ptr<void>>;
+  void meet(const std::string& kind, std::shared_ptr<void> mine,
+            const std::function<void(const Visits&)>& body);
 
   Session& session_;
   int64_t step_ = 0;
@@ -120,18 +123,20 @@ auto ReplicaContext::merge(Fn&& fn, const Args&... args) {
   using Result = std::decay_t<std::invoke_result_t<Fn&, const PerReplica<Args>&...>>;
   using Given = std::conditional_t<std::is_void_v<Result>, std::monostate, Result>;
   using Part = replica_call::Part<Given>;
+  // Values of its own: a replica that gave up waiting takes its arguments with it.
   struct Visit {
-    std::tuple<const Args*...> brought;
+    std::tuple<Args...> brought;
     std::optional<typename Part::Type> result;
   };
-  Visit mine{{&args...}, std::nullopt};
-  meet(typeid(Visit).name(), &mine, [&fn](const std::vector<void*>& visits) {
-    const auto visit = [&](size_t replica) { return static_cast<Visit*>(visits[replica]); };
+  const auto mine = std::make_shared<Visit>(
+      Visit{std::tuple<Args...>(replica_call::without_graph(Args(args))...), std::nullopt});
+  meet(typeid(Visit).name(), mine, [&fn](const Visits& visits) {
+    const auto visit = [&](size_t replica) { return static_cast<Visit*>(visits[replica].get()); };
     const auto values = [&]<size_t I>(std::integral_constant<size_t, I>) {
-      using T = std::decay_t<decltype(*std::get<I>(visit(0)->brought))>;
+      using T = std::tuple_element_t<I, std::tuple<Args...>>;
       std::deque<T> all;
       for (size_t r = 0; r < visits.size(); ++r)
-        all.push_back(replica_call::without_graph(T(*std::get<I>(visit(r)->brought))));
+        all.push_back(std::move(std::get<I>(visit(r)->brought)));
       return PerReplica<T>(std::move(all));
     };
     const auto call = [&]<size_t... I>(std::index_sequence<I...>) {
@@ -149,7 +154,7 @@ auto ReplicaContext::merge(Fn&& fn, const Args&... args) {
       share(call(std::index_sequence_for<Args...>()));
     }
   });
-  if constexpr (!std::is_void_v<Result>) return std::move(*mine.result);
+  if constexpr (!std::is_void_v<Result>) return std::move(*mine->result);
 }
 
 // The sum or mean of `value` over all replicas of the session, given to each, with gradients; what

@@ -36,7 +36,8 @@ struct ScopeOptions {
   uint64_t seed = 0;                // of initial values, shuffles and what layers draw
   double join_timeout = 600;        // seconds to wait for all tasks of the cluster to appear
   std::function<bool()> cancelled;  // asked while waiting for them; true ends the wait
-  double merge_timeout = 300;       // seconds a replica is waited for in ReplicaContext::merge()
+  // Seconds a replica is waited for in ReplicaContext::merge(), and its function to return.
+  double merge_timeout = 300;
   // Calls of run() that train and make one update: their gradients are added as if their batches
   // were one, and reduced in the last of them. At least 1, and the same on all workers.
   int64_t accumulate_steps = 1;

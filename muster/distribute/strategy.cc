@@ -34,6 +34,7 @@ class MultiWorkerMirrored : public Strategy {
     check_positive(options.timeout_seconds, "timeout_seconds");
     check_positive(options.heartbeat_seconds, "heartbeat_seconds");
     check_positive(options.progress_timeout_seconds, "progress_timeout_seconds");
+    check_positive(options.save_timeout_seconds, "save_timeout_seconds");
     if (options.heartbeat_timeout_seconds < 2 * options.heartbeat_seconds) {
       throw invalid_argument(
           fmt::format("CommunicationOptions.heartbeat_timeout_seconds is {}, heartbeat_seconds {}",
@@ -57,7 +58,8 @@ class MultiWorkerMirrored : public Strategy {
                            options_.bytes_per_pack.value_or(MirroredOptions().bytes_per_pack),
                        .wire_dtype = options_.wire_dtype,
                        .timeout_seconds = options_.timeout_seconds,
-                       .progress_timeout_seconds = options_.progress_timeout_seconds})
+                       .progress_timeout_seconds = options_.progress_timeout_seconds,
+                       .save_timeout_seconds = options_.save_timeout_seconds})
           ->start_replicas(options);
     }
     return start_multi_worker(options, options_);

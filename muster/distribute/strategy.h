@@ -118,6 +118,8 @@ struct MirroredOptions {
   // A replica that keeps the others at a save, an evaluation or the end without a new step for so
   // long counts as stuck; in a collective, timeout_seconds counts.
   double progress_timeout_seconds = 300;
+  // While the chief saves, the others wait for it and not in a collective: for so long at most.
+  double save_timeout_seconds = 1800;
 };
 // Several replicas in one process, each a thread with variables of its own that are equal on all:
 // gradients are summed, every replica makes the same update. The model function is called by all of
@@ -145,6 +147,8 @@ struct CommunicationOptions {
   // A live task that keeps the others at a barrier (of a save, an evaluation, the end) without a
   // new step for so long counts as stuck; in a collective, timeout_seconds counts.
   double progress_timeout_seconds = 300;
+  // While the chief saves, the others wait for it and not in a collective: for so long at most.
+  double save_timeout_seconds = 1800;
 };
 
 // `local_replicas` replicas in each worker process of the cluster, kept in step by all-reduce; the

@@ -64,6 +64,16 @@ int64_t train(const StrategyPtr& strategy, const std::string& model_dir, int64_t
   return data.completed_passes();
 }
 
+TEST(LoopCheckpointTest, AUriNamesTheDirectory) {
+  TempDirectory directory;
+  const StrategyPtr strategy = distribute::one_device();
+  train(strategy, directory / "whole", 7);
+  train(strategy, "file://" + directory / "parts", 3);
+  EXPECT_EQ(latest(directory / "parts").global_step, 3);
+  train(strategy, "file://" + directory / "parts", 7);
+  EXPECT_TRUE(same_bits(latest(directory / "parts"), latest(directory / "whole")));
+}
+
 TEST(LoopCheckpointTest, ARunInPartsIsTheRunInOne) {
   for (const StrategyPtr& strategy :
        {distribute::one_device(), distribute::mirrored({.replicas = 2})}) {

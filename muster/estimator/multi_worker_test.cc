@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <set>
+#include <thread>
 
+#include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/test_model.h"
 #include "tests/support/local_cluster.h"
@@ -207,6 +211,63 @@ TEST(MultiWorkerTest, TheChiefEvaluatesAndTheOthersWait) {
       },
       /*chief=*/true);
   EXPECT_EQ(results, 1);
+}
+
+// Calls `fn` while the checkpoint of step 10 is being saved.
+class WhileSaving : public Hook {
+ public:
+  explicit WhileSaving(std::function<void()> fn) : fn_(std::move(fn)) {}
+  void after_save(int64_t step, const std::string&) override {
+    if (step == 10) fn_();
+  }
+
+ private:
+  const std::function<void()> fn_;
+};
+
+TEST(MultiWorkerTest, ASaveMayTakeLongerThanACollective) {
+  // The law is about time that passes: a save of twice the patience. With two replicas in each
+  // worker, alone and not.
+  for (const int workers : {1, 2}) {
+    TempDirectory directory;
+    const LocalCluster cluster(2);
+    testing::run_ranks(workers, [&](int rank) {
+      Estimator estimator(two_layers,
+                          quiet_config(directory / "m",
+                                       distribute::multi_worker_mirrored(
+                                           {.local_replicas = 2, .timeout_seconds = 2}),
+                                       workers == 1 ? Environment() : cluster.environment(rank)));
+      const auto result =
+          estimator.train([] { return examples(60).repeat().global_batch(12); },
+                          {.max_steps = 12, .hooks = {std::make_shared<WhileSaving>([] {
+                                              std::this_thread::sleep_for(std::chrono::seconds(4));
+                                            })}});
+      EXPECT_EQ(result.global_step, 12);
+    });
+  }
+}
+
+TEST(MultiWorkerTest, ASaveThatTakesTooLongIsNamed) {
+  TempDirectory directory;
+  const LocalCluster cluster(2);
+  std::atomic<int> told{0};
+  testing::run_ranks(2, [&](int rank) {
+    Estimator estimator(
+        two_layers, quiet_config(directory / "m",
+                                 distribute::multi_worker_mirrored({.save_timeout_seconds = 0.5}),
+                                 cluster.environment(rank)));
+    const auto hook = std::make_shared<WhileSaving>([&] {
+      while (told == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    });
+    const Error error = error_of([&] {
+      estimator.train([] { return examples(60).repeat().global_batch(12); },
+                      {.max_steps = 12, .hooks = {hook}});
+    });
+    EXPECT_THAT(error.message(), HasSubstr("worker 0 failed at step 10 (saving)"));
+    EXPECT_THAT(error.message(), HasSubstr("saving a checkpoint took more than"));
+    ++told;
+  });
+  EXPECT_EQ(told, 2);
 }
 
 TEST(MultiWorkerTest, DifferentModelsAreNamedOnEveryWorker) {

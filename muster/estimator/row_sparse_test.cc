@@ -105,10 +105,10 @@ TEST_P(RowSparseLawTest, ReplicasComputeWhatOneComputes) {
 INSTANTIATE_TEST_SUITE_P(Cases, RowSparseLawTest,
                          ::testing::Values(Case{"sgd", 60, 1}, Case{"momentum", 53, 1},
                                            Case{"adam", 25, 1}, Case{"clipped", 53, 1},
-                                           Case{"adam", 53, 3}));
+                                           Case{"adam", 53, 3}, Case{"adagrad", 53, 1}));
 
-TEST(RowSparseTest, WithSgdItIsTheTableThatTrainsAsAWhole) {
-  for (const char* optimizer : {"sgd", "clipped"}) {
+TEST(RowSparseTest, WithSgdAndAdagradItIsTheTableThatTrainsAsAWhole) {
+  for (const char* optimizer : {"sgd", "clipped", "adagrad"}) {
     TempDirectory directory;
     const Checkpoint sparse =
         train(directory / "sparse", distribute::one_device(), {{"optimizer", optimizer}}, 53);
@@ -127,7 +127,7 @@ bool is_first() { return distribute::ReplicaContext::current().replica_id() == 0
 
 // Word 1 is in every step, word 2 in the first and the last of four, word 3 in none.
 TEST(RowSparseTest, RowsThatAreNotUsedStayAsTheyAreAndTheOthersFollowTheRule) {
-  for (const char* optimizer : {"adam", "momentum"}) {
+  for (const char* optimizer : {"adam", "momentum", "adagrad"}) {
     const auto strategy = distribute::mirrored({.replicas = 2});
     const auto scope = strategy->scope({.environment = Environment()});
     const Layer table = Embedding(4, 2, {.dtype = kFloat64});
@@ -162,6 +162,9 @@ TEST(RowSparseTest, RowsThatAreNotUsedStayAsTheyAreAndTheOthersFollowTheRule) {
           v.add_((gradient.square() - v) * 0.001);
           const double alpha = 0.01 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
           w.sub_(m * alpha / (v.sqrt() + 1e-7));
+        } else if (std::string(optimizer) == "adagrad") {
+          m.add_(gradient.square());
+          w.sub_(0.05 * gradient / ((m + 0.1).sqrt() + 1e-7));
         } else {
           m.mul_(0.9).sub_(gradient * 0.05);
           w.add_(m);
@@ -175,21 +178,25 @@ TEST(RowSparseTest, RowsThatAreNotUsedStayAsTheyAreAndTheOthersFollowTheRule) {
 }
 
 TEST(RowSparseTest, ResumeIsBitForBitAndTheCheckpointHoldsTheTable) {
-  TempDirectory directory;
   const auto strategy = distribute::mirrored({.replicas = 2});
-  const json params{{"optimizer", "adam"}};
-  train(directory / "whole", strategy, params, 53);
-  train(directory / "parts", strategy, params, 53, 1, {}, 4);
-  const Checkpoint parts = train(directory / "parts", strategy, params, 53);
-  EXPECT_TRUE(same_bits(parts, latest(directory / "whole")));
-  EXPECT_EQ(parts.tensors.at(kTable).sizes(), at::IntArrayRef({kWords, 4}));
-  EXPECT_EQ(parts.tensors.at("Adam/v/" + kTable).sizes(), at::IntArrayRef({kWords, 4}));
-  // A table that trains as a whole has the same names.
-  const Checkpoint dense = train(directory / "dense", distribute::one_device(),
-                                 {{"optimizer", "adam"}, {"dense", true}}, 53);
-  for (const auto& [name, tensor] : dense.tensors) EXPECT_EQ(parts.tensors.count(name), 1u) << name;
-  Estimator estimator(words, quiet_config(directory / "parts"), params);
-  EXPECT_TRUE(estimator.evaluate([] { return sentences(20).batch(10); }).contains("loss"));
+  for (const auto& [optimizer, slot] :
+       {std::pair("adam", "Adam/v/"), std::pair("adagrad", "Adagrad/accumulator/")}) {
+    TempDirectory directory;
+    const json params{{"optimizer", optimizer}};
+    train(directory / "whole", strategy, params, 53);
+    train(directory / "parts", strategy, params, 53, 1, {}, 4);
+    const Checkpoint parts = train(directory / "parts", strategy, params, 53);
+    EXPECT_TRUE(same_bits(parts, latest(directory / "whole")));
+    EXPECT_EQ(parts.tensors.at(kTable).sizes(), at::IntArrayRef({kWords, 4}));
+    EXPECT_EQ(parts.tensors.at(slot + kTable).sizes(), at::IntArrayRef({kWords, 4}));
+    // A table that trains as a whole has the same names.
+    const Checkpoint dense = train(directory / "dense", distribute::one_device(),
+                                   {{"optimizer", optimizer}, {"dense", true}}, 53);
+    for (const auto& [name, tensor] : dense.tensors)
+      EXPECT_EQ(parts.tensors.count(name), 1u) << name;
+    Estimator estimator(words, quiet_config(directory / "parts"), params);
+    EXPECT_TRUE(estimator.evaluate([] { return sentences(20).batch(10); }).contains("loss"));
+  }
 }
 
 // Nothing but a table: the numbers of a step travel without gradients.

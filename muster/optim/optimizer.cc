@@ -186,6 +186,56 @@ class Adam final : public UpdateRule {
   AdamOptions options_;
 };
 
+class Adagrad final : public UpdateRule {
+ public:
+  explicit Adagrad(const AdagradOptions& options) : options_(options) {
+    check_learning_rate("adagrad", options.learning_rate);
+    if (!std::isfinite(options.initial_accumulator_value) ||
+        options.initial_accumulator_value < 0) {
+      throw bad_option("adagrad", "initial_accumulator_value", options.initial_accumulator_value,
+                       "finite and at least 0");
+    }
+    if (!std::isfinite(options.epsilon) || options.epsilon <= 0) {
+      throw bad_option("adagrad", "epsilon", options.epsilon, "finite and above 0");
+    }
+  }
+
+  std::string name() const override { return "Adagrad"; }
+  std::vector<SlotSpec> slots() const override {
+    return {{"accumulator", options_.initial_accumulator_value}};
+  }
+  double learning_rate() const override { return options_.learning_rate; }
+
+  void update(const Segment& segment, int64_t) const override {
+    check(*this, segment, 1);
+    at::NoGradGuard no_grad;
+    if (!segment.weights.is_cpu()) return update_anywhere(segment);
+    with_type(segment.weights, [&](auto zero) {
+      using T = decltype(zero);
+      const internal::AdagradStep<T> step{static_cast<T>(options_.learning_rate),
+                                          static_cast<T>(options_.epsilon),
+                                          static_cast<T>(segment.gradient_scale)};
+      internal::adagrad(segment.weights.data_ptr<T>(),
+                        static_cast<const T*>(segment.gradient.data_ptr<T>()),
+                        segment.slots[0].data_ptr<T>(), segment.weights.numel(), step);
+    });
+    mark_written(segment.weights);
+  }
+
+ private:
+  void update_anywhere(const Segment& segment) const {
+    const Tensor gradient = segment.gradient_scale == 1.0
+                                ? segment.gradient
+                                : segment.gradient.mul(segment.gradient_scale);
+    const Tensor& accumulator = segment.slots[0];
+    accumulator.addcmul_(gradient, gradient);
+    segment.weights.addcdiv_(gradient, accumulator.sqrt().add_(options_.epsilon),
+                             -options_.learning_rate);
+  }
+
+  AdagradOptions options_;
+};
+
 }  // namespace
 
 Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule, std::string name)
@@ -247,6 +297,10 @@ Optimizer sgd(const SgdOptions& options) {
 
 Optimizer adam(const AdamOptions& options) {
   return Optimizer(std::make_shared<Adam>(options), options.name);
+}
+
+Optimizer adagrad(const AdagradOptions& options) {
+  return Optimizer(std::make_shared<Adagrad>(options), options.name);
 }
 
 }  // namespace muster::inline v0_1::optim

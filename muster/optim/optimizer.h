@@ -2,13 +2,14 @@
 // Thread safety: an Optimizer and its rule are immutable values; update() may run on several
 // threads at once, on segments that do not overlap.
 //
-// Sources of the formulas: the documentation of tf.keras.optimizers.SGD and .Adam (t = iterations +
-// 1):
+// Sources of the formulas: the documentation of tf.keras.optimizers.SGD, .Adam and .Adagrad of
+// TensorFlow 2.0 (t = iterations + 1):
 //   SGD            w -= lr * g
 //   with momentum  u = momentum * u - lr * g;  w += u
 //   nesterov       u = momentum * u - lr * g;  w += momentum * u - lr * g
 //   Adam           m += (g - m) * (1 - beta_1);  v += (g * g - v) * (1 - beta_2)
 //                  w -= m * (lr * sqrt(1 - beta_2^t) / (1 - beta_1^t)) / (sqrt(v) + epsilon)
+//   Adagrad        a += g * g;  w -= lr * g / (sqrt(a) + epsilon)
 // Scalars are computed in double; arithmetic on elements is that of the weights' type, without
 // fused operations, so the bits depend neither on the vector width of the machine nor on where a
 // segment begins.
@@ -33,7 +34,7 @@ struct TrainOp;  // "muster/optim/train_op.h"
 
 // State an optimizer keeps for every weight, saved as "<optimizer>/<slot>/<variable>".
 struct SlotSpec {
-  std::string name;  // "momentum"; "m", "v"
+  std::string name;  // "momentum"; "m", "v"; "accumulator"
   double initial_value = 0;
 };
 
@@ -50,7 +51,7 @@ struct Segment {
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  virtual std::string name() const = 0;  // "SGD", "Adam"
+  virtual std::string name() const = 0;  // "SGD", "Adam", "Adagrad"
   virtual std::vector<SlotSpec> slots() const = 0;
   virtual double learning_rate() const = 0;
   // Updates weights and slots in place, one pass over memory. `iterations`: the updates made before
@@ -112,5 +113,16 @@ struct AdamOptions {
 };
 // Throws InvalidArgument naming the field, its value and the range.
 Optimizer adam(const AdamOptions& options = {});
+
+// Options of adagrad().
+struct AdagradOptions {
+  double learning_rate = 0.001;            // >= 0
+  double initial_accumulator_value = 0.1;  // >= 0; what the squares of gradients are added to
+  double epsilon = 1e-7;                   // > 0; added to sqrt(a), not under the root
+  std::string name = "Adagrad";
+};
+// The more a weight was updated, the smaller its steps. Throws InvalidArgument naming the field,
+// its value and the range.
+Optimizer adagrad(const AdagradOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

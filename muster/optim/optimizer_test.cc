@@ -23,7 +23,7 @@ double slope(int64_t i, int step) {
 
 // The trajectory of one weight, computed in double from the documented formulas alone.
 struct Scalar {
-  double w, u = 0, m = 0, v = 0;
+  double w, u = 0, m = 0, v = 0, squares = 0;
 };
 using ScalarStep = std::function<void(Scalar&, double g, int step)>;
 
@@ -61,6 +61,14 @@ std::vector<Case> cases() {
                    const double epsilon = 1e-3 / std::sqrt(1 - std::pow(0.95, step + 1));
                    s.w -= 0.01 * m_hat / (std::sqrt(v_hat) + epsilon);
                  }});
+  // An epsilon and a start that are seen.
+  all.push_back(
+      {"adagrad",
+       adagrad({.learning_rate = 0.05, .initial_accumulator_value = 0.3, .epsilon = 1e-2}),
+       [](Scalar& s, double g, int) {
+         s.squares += g * g;
+         s.w -= 0.05 * g / (std::sqrt(0.3 + s.squares) + 1e-2);
+       }});
   return all;
 }
 
@@ -138,6 +146,30 @@ TEST(UpdateRule, WorksOnViewsOfAFlatBufferAndTouchesNothingElse) {
   }
 }
 
+// By hand, with Keras's defaults: a = 0.1 + 0.09 = 0.19, then 0.23; w = 1 - 0.001 * 0.3 / (sqrt(a)
+// + 1e-7), and so on.
+TEST(UpdateRule, AdagradsAccumulatorIsASlotThatBeginsAtATenth) {
+  const Optimizer rule = adagrad();
+  const auto slots = rule.rule().slots();
+  ASSERT_EQ(slots.size(), 1u);
+  EXPECT_EQ(slots[0].name, "accumulator");
+  EXPECT_EQ(slots[0].initial_value, 0.1);
+  Segment segment{torch::ones({2}, torch::kFloat64),
+                  torch::tensor({0.3, 0.0}, torch::kFloat64),
+                  {torch::full({2}, slots[0].initial_value, torch::kFloat64)}};
+  rule.rule().update(segment, 0);
+  segment.gradient.copy_(torch::tensor({-0.2, 0.0}, torch::kFloat64));
+  rule.rule().update(segment, 1);
+  EXPECT_NEAR(segment.slots[0][0].item<double>(), 0.23, 1e-15);
+  EXPECT_NEAR(segment.weights[0].item<double>(),
+              1 - 0.001 * 0.3 / (0.43588989435406735522 + 1e-7) +
+                  0.001 * 0.2 / (0.47958315233127195416 + 1e-7),
+              1e-15);
+  // A weight without a gradient stays as it is, and its slot too.
+  EXPECT_EQ(segment.weights[1].item<double>(), 1);
+  EXPECT_EQ(segment.slots[0][1].item<double>(), 0.1);
+}
+
 TEST(UpdateRule, AutogradNoticesTheWrite) {
   Tensor weights = torch::ones({4}).requires_grad_();
   const Tensor loss = (weights * weights).sum();
@@ -176,6 +208,7 @@ TEST(UpdateRule, RefusesSegmentsThatDoNotFit) {
   update(sgd(), {Tensor(), four, {}});
   update(sgd({.momentum = 0.5}), {four, four.clone(), {}});
   update(adam(), {four, four.clone(), {four.clone()}});
+  update(adagrad(), {four, four.clone(), {}});
   update(adam(), {four, four.clone(), {four.clone(), torch::zeros({3})}});
   const Tensor whole = torch::zeros({4}, torch::kInt64);
   EXPECT_NE(update(sgd(), {whole, whole, {}}).find("int64"), std::string::npos);
@@ -186,6 +219,8 @@ TEST(Optimizer, NamesAndDefaultsAreThoseOfKeras) {
   EXPECT_EQ(adam().name(), "Adam");
   EXPECT_EQ(sgd().rule().learning_rate(), 0.01);
   EXPECT_EQ(adam().rule().learning_rate(), 0.001);
+  EXPECT_EQ(adagrad().name(), "Adagrad");
+  EXPECT_EQ(adagrad().rule().learning_rate(), 0.001);
   EXPECT_TRUE(sgd().rule().slots().empty());
   const auto momentum = sgd({.momentum = 0.9}).rule().slots();
   ASSERT_EQ(momentum.size(), 1u);
@@ -214,6 +249,13 @@ TEST(Optimizer, RefusedOptionsNameFieldValueAndRange) {
   EXPECT_NE(message_of([] { adam({.beta_1 = 1.0}); }).find("beta_1 is 1"), std::string::npos);
   EXPECT_NE(message_of([] { adam({.beta_2 = -0.1}); }).find("beta_2 is -0.1"), std::string::npos);
   EXPECT_NE(message_of([] { adam({.epsilon = 0}); }).find("epsilon is 0"), std::string::npos);
+  EXPECT_NE(message_of([] { adagrad({.learning_rate = -1}); }).find("adagrad: learning_rate is -1"),
+            std::string::npos);
+  EXPECT_EQ(message_of([] { adagrad({.initial_accumulator_value = -0.1}); }),
+            "adagrad: initial_accumulator_value is -0.1 | initial_accumulator_value must be finite "
+            "and at least 0");
+  EXPECT_NE(message_of([&] { adagrad({.epsilon = nan}); }).find("epsilon is nan"),
+            std::string::npos);
   EXPECT_NO_THROW(sgd({.learning_rate = 0}));
   for (double bad : {0.0, -1.0, nan, std::numeric_limits<double>::infinity()}) {
     EXPECT_NE(message_of([&] { clip_by_global_norm(sgd(), bad); }).find("max_norm must be"),

@@ -73,6 +73,7 @@ CoordinatorState::CoordinatorState(CoordinatorOptions options, double now)
   check("heartbeat_timeout", options_.heartbeat_timeout);
   check("reconnect_grace", options_.reconnect_grace);
   check("progress_timeout", options_.progress_timeout);
+  check("save_timeout", options_.save_timeout);
 }
 
 CoordinatorState::Member* CoordinatorState::find(const Caller& caller) {
@@ -310,13 +311,23 @@ bool CoordinatorState::someone_is_busy() const {
 }
 
 void CoordinatorState::find_stuck(double now) {
-  if (failure_ || !running_ || someone_is_busy()) return;
+  if (failure_ || !running_) return;
+  const bool busy = someone_is_busy();
   for (const auto& [key, barrier] : barriers_) {
     // A barrier of some tasks only does not say which ones it waits for.
     if (barrier.complete || barrier.count < static_cast<int>(options_.roster.size())) continue;
     for (const auto& [task, member] : members_) {
       if (member.rank < 0 || member.gone || barrier.arrived.contains(task)) continue;
-      if (member.phase != Phase::kTraining && member.phase != Phase::kWaiting) continue;
+      if (member.phase == Phase::kSaving) {
+        const double since = std::max(member.last_progress, barrier.opened);
+        if (now - since <= options_.save_timeout) continue;
+        record(task, ErrorKind::kTimeout,
+               fmt::format("saving a checkpoint took more than {:.1f} s while {} waited at barrier "
+                           "\"{}\"",
+                           now - since, readable_task(*barrier.arrived.begin()), key.first));
+        return;
+      }
+      if (busy || (member.phase != Phase::kTraining && member.phase != Phase::kWaiting)) continue;
       double since = std::max({member.last_progress, barrier.opened, last_busy_});
       if (now - since <= options_.progress_timeout) continue;
       record(task, ErrorKind::kTimeout,

@@ -27,7 +27,7 @@ enum class Phase {
   kJoining,
   kBuilding,  // first call of model_fn, restore, warm start
   kTraining,  // steps advance; the only phase, with kWaiting, in which no progress counts as stuck
-  kSaving,
+  kSaving,    // has a limit of its own
   kEvaluating,
   kWaiting,  // at a barrier or for a key
   kDone,
@@ -54,6 +54,7 @@ struct CoordinatorOptions {
   double reconnect_grace = 2;       // seconds a broken connection may take to come back
   double progress_timeout =
       300;  // seconds a training member may keep others at a barrier without a new step
+  double save_timeout = 1800;  // seconds a member may keep others at a barrier while it saves
   int64_t first_epoch = 1;
 };
 
@@ -176,7 +177,7 @@ class CoordinatorState {
     uint64_t incarnation = 0;
     int rank = -1;
     double last_heard = 0;
-    double last_progress = 0;
+    double last_progress = 0;  // when the step or the phase changed
     std::optional<double> disconnected_since;
     int connections = 0;  // open watches: a new one may begin before the end of the old one shows
     Phase phase = Phase::kJoining;

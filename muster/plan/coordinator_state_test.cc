@@ -326,6 +326,32 @@ TEST(Barrier, ATrainingPeerMustMakeProgress) {
                     HasSubstr("no progress for"), HasSubstr("chief waited at barrier \"b\"")));
 }
 
+TEST(Barrier, ASaveHasALimitOfItsOwn) {
+  CoordinatorOptions given = options(3);
+  given.save_timeout = 100;  // progress: 30
+  CoordinatorState state = group_of(3, given);
+  double now = 0;
+  const auto run = [&](double until, Phase chief) {
+    for (; now < until; now += 1) {
+      state.heartbeat(caller(0), chief, 10, now);
+      for (int rank : {1, 2}) state.heartbeat(caller(rank), Phase::kWaiting, 10, now);
+      state.tick(now);
+      if (state.barrier(caller(1), "saved", 0, 0, now).state == State::kFailed) return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(run(500, Phase::kEvaluating)) << "counted from where it begins to save";
+  state.barrier(caller(2), "saved", 0, 0, now);
+  EXPECT_TRUE(run(700, Phase::kSaving));
+  EXPECT_GT(now, 600);
+  EXPECT_LT(now, 604);
+  EXPECT_EQ(state.first_failure()->kind, ErrorKind::kTimeout);
+  EXPECT_THAT(state.first_failure()->describe(),
+              AllOf(HasSubstr("chief failed at step 10 (saving)"),
+                    HasSubstr("saving a checkpoint took more than 10"),
+                    HasSubstr("worker 0 waited at barrier \"saved\"")));
+}
+
 TEST(Barrier, TheProgressClockStandsStillWhileSomeoneIsBusy) {
   CoordinatorState state = group_of(3);
   for (double now = 0; now < 100; now += 1) {  // worker 1 can take no step: the chief saves

@@ -366,6 +366,8 @@ class Run {
       prefix = checkpoints_.save(checkpoint);
       for (const auto& hook : hooks_) hook->after_save(step_, prefix);
     }
+    // However long it takes, the others wait here, and not in a collective.
+    session_.barrier("saved");
     timer.saved(step_);
     trace_.lap(StepTrace::kSaving);
     if (notify && options_.after_save) {
@@ -427,9 +429,7 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
       checkpoints.ensure_writable();
       // A file system of another kind locks in its own way, or not.
       if (options.fs == nullptr) {
-        const std::string_view directory = options.model_dir;
-        const bool uri = directory.starts_with("file://");
-        lock.emplace(std::string(directory.substr(uri ? 7 : 0)), std::chrono::seconds(10),
+        lock.emplace(options.model_dir, std::chrono::seconds(10),
                      [] { return stop_signal() != 0; });
         run.hold(*lock);
       }

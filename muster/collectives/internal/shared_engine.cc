@@ -6,15 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <climits>
 #include <cstring>
 
 #include "muster/base/strings.h"
 #include "muster/collectives/internal/spin.h"
-#include "muster/collectives/internal/sum.h"
-#include "muster/plan/exchange.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -24,10 +21,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr uint64_t kSlots = 64;           // operations a rank may post ahead
 constexpr int kFirstSpins = 64;           // before the first one: most waits are short
 constexpr auto kCheck = milliseconds(1);  // how often a wait looks whether the others live
-constexpr size_t kReasonBytes = 3000;
 
 // Words that other processes wait on, unlike those of std::atomic::wait.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t value, milliseconds timeout) {
@@ -39,52 +34,7 @@ void futex_wake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// An operation as the other ranks see it.
-struct Posted {
-  uint64_t sequence = 0;
-  int64_t count = 0;
-  uint64_t segment = 0;  // of `offset`; 0: not in shared memory
-  int64_t offset = 0;
-  int32_t root = 0;
-  OperationKind kind = OperationKind::kBarrier;
-  ElementType type = ElementType::kByte;
-};
-
 }  // namespace
-
-// Written by its rank, apart from the bell.
-struct alignas(64) ControlPage {
-  std::array<std::atomic<uint64_t>, 3> counters;  // by Counter
-  alignas(64) std::atomic<uint32_t> bell;         // rung for a rank that sleeps
-  std::atomic<uint32_t> sleeping;
-  alignas(64) std::atomic<uint32_t> gone;  // what follows says why
-  int32_t kind;
-  uint32_t reason_bytes;
-  char reason[kReasonBytes];
-  alignas(64) std::array<Posted, kSlots> slots;  // operation k is in slot k % kSlots
-};
-static_assert(std::atomic<uint64_t>::is_always_lock_free);
-
-// Memory of this rank that others can map. Outlives the engine when its tensors do.
-struct SharedEngine::Registry {
-  struct Segment {
-    uint64_t id = 0;
-    int64_t bytes = 0;
-  };
-  std::mutex mutex;
-  std::map<const std::byte*, Segment> segments;  // by begin
-  uint64_t last_id = 0;
-
-  // The segment all of [data, data + bytes) is in, and where.
-  std::optional<std::pair<uint64_t, int64_t>> find(const std::byte* data, int64_t bytes) {
-    const std::lock_guard lock(mutex);
-    auto after = segments.upper_bound(data);
-    if (after == segments.begin()) return std::nullopt;
-    const auto& [begin, segment] = *--after;
-    if (data + bytes > begin + segment.bytes) return std::nullopt;
-    return std::pair(segment.id, data - begin);
-  }
-};
 
 struct SharedEngine::State : Work::State {
   explicit State(std::weak_ptr<SharedEngine> engine) : engine(std::move(engine)) {}
@@ -94,30 +44,14 @@ struct SharedEngine::State : Work::State {
   const std::weak_ptr<SharedEngine> engine;
 };
 
-int64_t SharedEngine::control_bytes(int64_t stage_bytes) {
-  return static_cast<int64_t>(sizeof(ControlPage)) + 2 * stage_bytes;
-}
-
-SharedEngine::SharedEngine(int rank, std::vector<Member> members, int64_t stage_bytes,
+SharedEngine::SharedEngine(int rank, std::vector<SharedMember> members, int64_t stage_bytes,
                            milliseconds timeout, int first_shown_rank)
     : rank_(rank),
       size_(static_cast<int>(members.size())),
-      stage_bytes_(stage_bytes),
       timeout_(timeout),
       first_shown_rank_(first_shown_rank),
       members_(std::move(members)),
-      registry_(std::make_shared<Registry>()) {}
-
-// New memory is zeroed, which is what a page's atomics begin with.
-ControlPage& SharedEngine::page(int rank) const {
-  return *reinterpret_cast<ControlPage*>(members_[static_cast<size_t>(rank)].control.data());
-}
-
-// Two take turns: a rank that fills one may find others still reading what was before.
-std::byte* SharedEngine::stage(int rank) const {
-  return members_[static_cast<size_t>(rank)].control.data() + sizeof(ControlPage) +
-         pieces_ % 2 * stage_bytes_;
-}
+      mover_(rank, members_, stage_bytes, first_shown_rank) {}
 
 uint64_t SharedEngine::count(int rank, Counter counter) const {
   return page(rank).counters[static_cast<size_t>(counter)].load(std::memory_order_acquire);
@@ -139,32 +73,8 @@ void SharedEngine::ring_others() {
   }
 }
 
-std::shared_ptr<std::byte> SharedEngine::allocate(int64_t bytes) {
-  auto memory = std::make_shared<SharedMemory>(SharedMemory::create(bytes));
-  std::byte* const data = memory->data();
-  uint64_t id = 0;
-  {
-    const std::lock_guard lock(registry_->mutex);
-    id = ++registry_->last_id;
-  }
-  bool sent = true;
-  for (int r = 0; r < size_; ++r) {
-    if (r == rank_) continue;
-    const Parcel parcel{.rank = rank_, .token = {}, .id = id, .bytes = bytes, .file = {}};
-    sent &= send_parcel(members_[static_cast<size_t>(r)].socket, parcel, memory->file());
-  }
-  // Memory that a rank could not be told of works like any other, through the stages.
-  if (sent) {
-    const std::lock_guard lock(registry_->mutex);
-    registry_->segments[data] = {.id = id, .bytes = bytes};
-  }
-  return {data, [registry = registry_, memory = std::move(memory)](std::byte* begin) mutable {
-            {
-              const std::lock_guard lock(registry->mutex);
-              registry->segments.erase(begin);
-            }
-            memory.reset();
-          }};
+ControlPage& SharedEngine::page(int rank) const {
+  return members_[static_cast<size_t>(rank)].page();
 }
 
 Work SharedEngine::submit(Operation operation) {
@@ -276,7 +186,7 @@ void SharedEngine::post() {
               .root = operation.root,
               .kind = operation.kind,
               .type = operation.type};
-      if (const auto found = registry_->find(operation.data, operation.contributed_bytes(size_))) {
+      if (const auto found = mover_.find(operation.data, operation.contributed_bytes(size_))) {
         slot.segment = found->first;
         slot.offset = found->second;
       }
@@ -292,7 +202,7 @@ bool SharedEngine::step(const Operation& operation) {
       begin(operation);
       return true;
     case Step::kStaging:
-      copy_in(operation);
+      mover_.copy_in(operation);
       step_ = Step::kStaged;
       advance_own(Counter::kMet, ++met_);
       return true;
@@ -302,7 +212,7 @@ bool SharedEngine::step(const Operation& operation) {
         copy_out(operation);
         return true;
       }
-      sum_stages(operation);
+      mover_.sum_stages(operation);
       step_ = Step::kSummed;
       advance_own(Counter::kMet, ++met_);
       return true;
@@ -323,7 +233,7 @@ bool SharedEngine::step(const Operation& operation) {
 void SharedEngine::begin(const Operation& operation) {
   bool in_place = true;
   for (int r = 0; r < size_; ++r) {
-    const Posted& posted = page(r).slots[operation.sequence % kSlots];
+    const Posted& posted = members_[static_cast<size_t>(r)].posted(operation);
     const Operation theirs{.kind = posted.kind,
                            .type = posted.type,
                            .root = posted.root,
@@ -340,11 +250,18 @@ void SharedEngine::begin(const Operation& operation) {
     complete(operation);
     if (operation.kind == OperationKind::kBarrier) finish_oldest(std::nullopt);
   } else if (in_place) {
-    execute_in_place(operation);
+    mover_.execute_in_place(operation);
     complete(operation);
   } else {
-    done_bytes_ = 0;
-    pieces_ = 0;
+    mover_.begin_pieces();
+    step_ = Step::kStaging;
+  }
+}
+
+void SharedEngine::copy_out(const Operation& operation) {
+  if (mover_.copy_out(operation)) {
+    complete(operation);
+  } else {
     step_ = Step::kStaging;
   }
 }
@@ -367,117 +284,6 @@ void SharedEngine::finish_oldest(std::optional<Error> error) {
   oldest_ = nullptr;
   oldest->operation.owner.reset();
   oldest->state->finish(std::move(error));
-}
-
-void SharedEngine::execute_in_place(const Operation& operation) {
-  const int64_t width = size_of(operation.type);
-  std::vector<std::byte*>& buffers = buffers_;
-  buffers.assign(static_cast<size_t>(size_), operation.data);
-  for (int r = 0; r < size_; ++r) {
-    const bool needed = operation.kind != OperationKind::kBroadcast || r == operation.root;
-    if (r != rank_ && needed) buffers[static_cast<size_t>(r)] = peer_memory(r, operation);
-  }
-  switch (operation.kind) {
-    case OperationKind::kAllReduce: {
-      const plan::Range mine = plan::chunk_of(operation.count, size_, rank_);
-      for (std::byte*& buffer : buffers) buffer += mine.begin * width;
-      sum_everywhere(operation.type, buffers, mine.size());
-      break;
-    }
-    case OperationKind::kReduceScatter: {
-      std::vector<const std::byte*> inputs;
-      for (const std::byte* buffer : buffers) inputs.push_back(buffer + rank_ * operation.bytes());
-      sum_in_rank_order(operation.type, operation.out, inputs, operation.count);
-      break;
-    }
-    case OperationKind::kBroadcast:
-      if (rank_ != operation.root) {
-        std::memcpy(operation.data, buffers[static_cast<size_t>(operation.root)],
-                    static_cast<size_t>(operation.bytes()));
-      }
-      break;
-    case OperationKind::kAllGather:
-      for (int r = 0; r < size_; ++r) {
-        std::memmove(operation.out + r * operation.bytes(), buffers[static_cast<size_t>(r)],
-                     static_cast<size_t>(operation.bytes()));
-      }
-      break;
-    case OperationKind::kBarrier:
-      break;
-  }
-}
-
-// Of a reduce_scatter, every rank's part goes through the stage at once.
-int64_t SharedEngine::piece_bytes(const Operation& operation) const {
-  const bool shared = operation.kind == OperationKind::kReduceScatter;
-  const int64_t room = shared ? stage_bytes_ / size_ / 64 * 64 : stage_bytes_;
-  return std::min(room, operation.bytes() - done_bytes_);
-}
-
-void SharedEngine::copy_in(const Operation& operation) {
-  if (operation.kind == OperationKind::kBroadcast && operation.root != rank_) return;
-  const int64_t bytes = piece_bytes(operation);
-  const int parts = operation.kind == OperationKind::kReduceScatter ? size_ : 1;
-  for (int part = 0; part < parts; ++part) {
-    std::memcpy(stage(rank_) + part * bytes,
-                operation.data + part * operation.bytes() + done_bytes_,
-                static_cast<size_t>(bytes));
-  }
-}
-
-// This rank's chunk of the piece, into its own stage: nobody else reads it there yet.
-void SharedEngine::sum_stages(const Operation& operation) {
-  const int64_t width = size_of(operation.type);
-  const plan::Range mine = plan::chunk_of(piece_bytes(operation) / width, size_, rank_);
-  std::vector<const std::byte*> inputs;
-  for (int r = 0; r < size_; ++r) inputs.push_back(stage(r) + mine.begin * width);
-  sum_in_rank_order(operation.type, stage(rank_) + mine.begin * width, inputs, mine.size());
-}
-
-void SharedEngine::copy_out(const Operation& operation) {
-  const int64_t width = size_of(operation.type);
-  const int64_t bytes = piece_bytes(operation);
-  if (operation.kind == OperationKind::kReduceScatter) {
-    std::vector<const std::byte*> inputs;
-    for (int r = 0; r < size_; ++r) inputs.push_back(stage(r) + rank_ * bytes);
-    sum_in_rank_order(operation.type, operation.out + done_bytes_, inputs, bytes / width);
-  }
-  for (int r = 0; r < size_; ++r) {
-    if (operation.kind == OperationKind::kAllReduce) {
-      const plan::Range part = plan::chunk_of(bytes / width, size_, r);
-      std::memcpy(operation.data + done_bytes_ + part.begin * width, stage(r) + part.begin * width,
-                  static_cast<size_t>(part.size() * width));
-    } else if (operation.kind == OperationKind::kAllGather) {
-      std::memcpy(operation.out + r * operation.bytes() + done_bytes_, stage(r),
-                  static_cast<size_t>(bytes));
-    } else if (operation.kind == OperationKind::kBroadcast && r == operation.root && r != rank_) {
-      std::memcpy(operation.data + done_bytes_, stage(r), static_cast<size_t>(bytes));
-    }
-  }
-  done_bytes_ += bytes;
-  ++pieces_;
-  if (done_bytes_ < operation.bytes()) {
-    step_ = Step::kStaging;
-  } else {
-    complete(operation);
-  }
-}
-
-std::byte* SharedEngine::peer_memory(int peer, const Operation& operation) {
-  const Posted& posted = page(peer).slots[operation.sequence % kSlots];
-  const auto key = std::pair(peer, posted.segment);
-  // A rank sends its memory before it posts an operation on it.
-  for (auto found = mapped_.find(key);; found = mapped_.find(key)) {
-    if (found != mapped_.end()) return found->second.data() + posted.offset;
-    auto parcel = receive_parcel(members_[static_cast<size_t>(peer)].socket, milliseconds(0));
-    if (!parcel) {
-      throw internal_error(fmt::format("{}: rank {} did not send its memory {}", place(operation),
-                                       peer, posted.segment));
-    }
-    SharedMemory memory = SharedMemory::map(std::move(parcel->file), parcel->bytes);
-    memory.close_file();
-    mapped_[{peer, parcel->id}] = std::move(memory);
-  }
 }
 
 bool SharedEngine::all_at(Counter counter, uint64_t target) {

@@ -12,38 +12,27 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "muster/collectives/internal/control_page.h"
 #include "muster/collectives/internal/operation.h"
-#include "muster/collectives/internal/shared_memory.h"
+#include "muster/collectives/internal/shared_mover.h"
 
 namespace muster::inline v0_1::internal {
 
-struct ControlPage;
-
 class SharedEngine final : public Executor, public std::enable_shared_from_this<SharedEngine> {
  public:
-  // What a rank needs to know of another; of itself, only the control page is used.
-  struct Member {
-    FileDescriptor socket;
-    SharedMemory control;
-  };
-
-  // The memory that a member's control page takes, with two stages of `stage_bytes`.
-  static int64_t control_bytes(int64_t stage_bytes);
-
-  // `members` by rank; control pages are of control_bytes(stage_bytes). `first_shown_rank`: what
-  // messages call rank 0; the others follow it.
-  SharedEngine(int rank, std::vector<Member> members, int64_t stage_bytes,
+  // `members` by rank; control pages are of SharedMover::control_bytes(stage_bytes).
+  // `first_shown_rank`: what messages call rank 0; the others follow it.
+  SharedEngine(int rank, std::vector<SharedMember> members, int64_t stage_bytes,
                std::chrono::milliseconds timeout, int first_shown_rank);
 
   // Zeroed memory that is reduced in place. Throws Unavailable when there is none.
-  std::shared_ptr<std::byte> allocate(int64_t bytes);
+  std::shared_ptr<std::byte> allocate(int64_t bytes) { return mover_.allocate(bytes); }
 
   Work submit(Operation operation) override;
   bool fail(const Error& error) override;
@@ -53,7 +42,6 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
 
  private:
   struct State;
-  struct Registry;
   enum class Step { kPosted, kStaging, kStaged, kSummed, kCompleting };
   enum class Counter { kPosted, kMet, kCompleted };
   struct Pending {
@@ -62,7 +50,6 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   };
 
   ControlPage& page(int rank) const;
-  std::byte* stage(int rank) const;
   uint64_t count(int rank, Counter counter) const;
   void advance_own(Counter counter, uint64_t value);
   void ring_others();
@@ -73,17 +60,12 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   // One step of the oldest operation; false when other ranks have to come first.
   bool step(const Operation& operation);
   void begin(const Operation& operation);
-  void execute_in_place(const Operation& operation);
-  void copy_in(const Operation& operation);
-  void sum_stages(const Operation& operation);
   void copy_out(const Operation& operation);
-  int64_t piece_bytes(const Operation& operation) const;
   void complete(const Operation& operation);
   bool all_at(Counter counter, uint64_t target);
   bool all_came(bool or_left) const;
   void wait_for_others(const Operation& operation);
   void check_members(const Operation& operation);
-  std::byte* peer_memory(int peer, const Operation& operation);
   bool declare(const Error& error);
   void finish_oldest(std::optional<Error> error);
   void finish_what_is_complete();
@@ -96,11 +78,10 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
 
   const int rank_;
   const int size_;
-  const int64_t stage_bytes_;
   const std::chrono::milliseconds timeout_;
   const int first_shown_rank_;
-  std::vector<Member> members_;
-  const std::shared_ptr<Registry> registry_;
+  const std::vector<SharedMember> members_;
+  SharedMover mover_;  // moves the data; under drive_ but for allocate() and find()
 
   mutable std::mutex mutex_;  // the next two, and changes of the third and fourth
   std::deque<Pending> pending_;
@@ -113,14 +94,10 @@ class SharedEngine final : public Executor, public std::enable_shared_from_this<
   uint64_t posted_ = 0;
   uint64_t met_ = 0;
   Step step_ = Step::kPosted;
-  int64_t done_bytes_ = 0;  // of the running operation, when it goes through the stage
-  int64_t pieces_ = 0;      // in which it did so
   Counter awaited_ = Counter::kPosted;
   uint64_t target_ = 0;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::chrono::steady_clock::time_point checked_{};
-  std::map<std::pair<int, uint64_t>, SharedMemory> mapped_;  // by rank and segment
-  std::vector<std::byte*> buffers_;                          // of the running operation, by rank
 };
 
 }  // namespace muster::inline v0_1::internal

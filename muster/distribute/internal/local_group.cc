@@ -12,8 +12,9 @@ using plan::Phase;
 
 }  // namespace
 
-LocalGroup::LocalGroup(int size, double progress_timeout, int first_replica)
-    : progress_timeout_(progress_timeout),
+LocalGroup::LocalGroup(int size, const Patience& patience, int first_replica)
+    : progress_timeout_(patience.progress),
+      save_timeout_(patience.save),
       first_replica_(first_replica),
       texts_(static_cast<size_t>(size)),
       members_(static_cast<size_t>(size)) {
@@ -28,18 +29,40 @@ void LocalGroup::report(int replica, Phase phase, int64_t step) {
   member.last_progress = Clock::now();
 }
 
-std::optional<int> LocalGroup::find_stuck(Clock::time_point opened) {
+std::optional<LocalGroup::Stuck> LocalGroup::find_stuck(Clock::time_point opened, int waiting,
+                                                        const std::string& what) {
   const auto now = Clock::now();
-  for (const Member& member : members_) {
+  const auto place = [&] {
+    return fmt::format("while replica {} waited at '{}'", first_replica_ + waiting, what);
+  };
+  bool busy = false;
+  for (size_t replica = 0; replica < members_.size(); ++replica) {
+    const Member& member = members_[replica];
     if (member.arrived || (member.phase == Phase::kTraining && !member.outside)) continue;
+    busy = true;
+    if (member.outside || member.phase != Phase::kSaving) continue;
+    if (now - std::max(member.last_progress, opened) <= save_timeout_) continue;
+    return Stuck{static_cast<int>(replica),
+                 Error(ErrorKind::kTimeout,
+                       fmt::format("saving a checkpoint at step {} took more than {:.1f} s {}",
+                                   member.step, save_timeout_.count(), place()),
+                       "see whether the disk of model_dir is slow or full, or what a hook does; "
+                       "save_timeout_seconds of the strategy is the patience")};
+  }
+  if (busy) {
     last_busy_ = now;
     return std::nullopt;
   }
   for (size_t replica = 0; replica < members_.size(); ++replica) {
     const Member& member = members_[replica];
     if (member.arrived) continue;
-    if (now - std::max({member.last_progress, opened, last_busy_}) > progress_timeout_)
-      return static_cast<int>(replica);
+    if (now - std::max({member.last_progress, opened, last_busy_}) <= progress_timeout_) continue;
+    return Stuck{static_cast<int>(replica),
+                 Error(ErrorKind::kTimeout,
+                       fmt::format("no progress for {:.1f} s after step {} {}",
+                                   progress_timeout_.count(), member.step, place()),
+                       "see what its model function, its input or a hook waits for; "
+                       "progress_timeout_seconds of the strategy is the patience")};
   }
   return std::nullopt;
 }
@@ -73,20 +96,13 @@ std::vector<std::string> LocalGroup::exchange(int replica, const std::string& wh
   }
   members_[static_cast<size_t>(replica)].arrived = true;
   const auto opened = Clock::now();
-  const auto look =
-      std::min<std::chrono::duration<double>>(progress_timeout_ / 4, std::chrono::seconds(1));
+  const auto look = std::min<std::chrono::duration<double>>(
+      std::min(progress_timeout_, save_timeout_) / 4, std::chrono::seconds(1));
   while (!changed_.wait_for(lock, look, [&] { return meeting_ != meeting || failure_; })) {
-    const auto stuck = find_stuck(opened);
+    const auto stuck = find_stuck(opened, replica, what);
     if (!stuck) continue;
-    const Error error(
-        ErrorKind::kTimeout,
-        fmt::format("no progress for {:.1f} s after step {} while replica {} waited at '{}'",
-                    progress_timeout_.count(), members_[static_cast<size_t>(*stuck)].step,
-                    first_replica_ + replica, what),
-        "see what its model function, its input or a hook waits for; "
-        "progress_timeout_seconds of the strategy is the patience");
     lock.unlock();
-    fail(*stuck, error);
+    fail(stuck->replica, stuck->error);
     lock.lock();
   }
   if (meeting_ == meeting) throw *failure_;

@@ -17,9 +17,13 @@ namespace muster::inline v0_1::distribute {
 
 class LocalGroup {
  public:
-  // `progress_timeout`: seconds without a step after which a replica that others wait for counts as
-  // stuck; `first_replica` is the id of the first one here, for messages.
-  LocalGroup(int size, double progress_timeout, int first_replica = 0);
+  // Seconds after which a replica that others wait for counts as stuck.
+  struct Patience {
+    double progress = 300;  // without a step
+    double save = 1800;     // while it saves
+  };
+  // `first_replica` is the id of the first one here, for messages.
+  LocalGroup(int size, const Patience& patience, int first_replica = 0);
 
   // While it lives, a replica waits for others than this group's, and is not stuck.
   class Outside {
@@ -39,7 +43,8 @@ class LocalGroup {
     const int replica_;
   };
 
-  // What the replica does; while one builds, saves or evaluates, none counts as stuck.
+  // What the replica does; while one builds, saves or evaluates, none counts as stuck but one that
+  // saves for too long.
   void report(int replica, plan::Phase phase, int64_t step);
   // Returns everybody's text by replica, when all have come. Throws what the first to fail failed
   // with; Timeout naming a replica that is stuck; InvalidArgument when replicas come for different
@@ -64,10 +69,15 @@ class LocalGroup {
     bool arrived = false;
     bool outside = false;
   };
-  // The replica the others have waited for too long, since the meeting `opened`.
-  std::optional<int> find_stuck(Clock::time_point opened);
+  // The replica the others have waited for too long at `what`, since the meeting `opened`; which of
+  // them is `waiting`.
+  struct Stuck {
+    int replica;
+    Error error;
+  };
+  std::optional<Stuck> find_stuck(Clock::time_point opened, int waiting, const std::string& what);
 
-  const std::chrono::duration<double> progress_timeout_;
+  const std::chrono::duration<double> progress_timeout_, save_timeout_;
   const int first_replica_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -188,7 +188,7 @@ void Loop::make(Replica& replica, size_t local, Call& call) {
     replica.calls.begin_step(call.options.training, step_, session.replica_id(),
                              session.accumulated());
     replica.context.begin_step(step_, session.accumulated());
-    merge_point_->enter(local);
+    merge_point_->enter(local, step_);
     call.body(local);
     merge_point_->leave(local);
     return recording.train_op();

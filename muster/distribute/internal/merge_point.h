@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -15,19 +16,22 @@ namespace muster::inline v0_1::distribute {
 
 class MergePoint {
  public:
-  // `timeout`: seconds after which a replica that does not come is given up; `first_replica` is the
-  // id of the first one here, for messages.
+  // `timeout`: seconds after which a replica that does not come, and then a function that does not
+  // return, are given up; `first_replica` is the id of the first one here, for messages.
   MergePoint(size_t replicas, double timeout, int first_replica);
 
+  // What a replica brings. Kept until `body` has returned, for who brought it may be gone by then.
+  using Brought = std::shared_ptr<void>;
   // Waits until all have come and calls `body(what they brought, by replica)` once, in the first
   // one's thread; then all return. Throws what `body` threw; Timeout naming a replica that did not
-  // come in time; InvalidArgument naming one whose function ended before, and when `kind` differs.
-  void meet(size_t replica, const std::string& kind, void* mine,
-            const std::function<void(const std::vector<void*>&)>& body);
+  // come in time, or the first one, when `body` does not return in time; InvalidArgument naming one
+  // whose function ended before, and when `kind` differs.
+  void meet(size_t replica, const std::string& kind, Brought mine,
+            const std::function<void(const std::vector<Brought>&)>& body);
 
-  // A call of the replica's function begins, and has ended: whoever waits in the same one for this
-  // replica waits in vain.
-  void enter(size_t replica);
+  // A call of the replica's function begins, after `step`, and has ended: whoever waits in the same
+  // one for this replica waits in vain.
+  void enter(size_t replica, int64_t step);
   void leave(size_t replica);
   // The replica will not come again.
   void fail(size_t replica);
@@ -35,11 +39,16 @@ class MergePoint {
  private:
   struct Member {
     uint64_t begun = 0, ended = 0;  // calls of its function
+    int64_t step = 0;               // of the last one
+    int meetings = 0;               // it came to in that
     bool failed = false;
     bool arrived = false;
-    void* brought = nullptr;
+    Brought brought;
     std::string kind;
   };
+  using Clock = std::chrono::steady_clock;
+  void give_up_missing(size_t waiting);
+  void give_up_body(size_t waiting);
   // What keeps the meeting from taking place; nullptr when nothing does.
   std::exception_ptr obstacle(size_t replica) const;
 
@@ -49,8 +58,9 @@ class MergePoint {
   std::condition_variable changed_;
   std::vector<Member> members_;
   size_t arrived_ = 0;
-  uint64_t met_ = 0;            // meetings that are over
-  std::exception_ptr failure_;  // nobody waits any more
+  Clock::time_point complete_at_;  // when the last one came
+  uint64_t met_ = 0;               // meetings that are over
+  std::exception_ptr failure_;     // nobody waits any more
 };
 
 }  // namespace muster::inline v0_1::distribute

@@ -193,6 +193,7 @@ class SyncSession::Forms {
   // Starts the exchange. `verb`: what the value is brought to.
   Forms(SyncSession& session, std::string verb, const Tensor& value)
       : session_(session), verb_(std::move(verb)), value_(value) {
+    if (session.reducer_) session.reducer_->other_collective();
     if (value.dim() > kMostAxes) {
       throw invalid_argument(fmt::format("{} of {}", verb_, muster::describe(value)),
                              fmt::format("it takes up to {} axes", kMostAxes));

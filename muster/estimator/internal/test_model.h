@@ -37,6 +37,7 @@ inline Dataset examples(int64_t rows, uint64_t seed = 1) {
 
 inline optim::Optimizer make_optimizer(const std::string& name) {
   if (name == "adam") return optim::adam({.learning_rate = 0.01});
+  if (name == "adagrad") return optim::adagrad({.learning_rate = 0.05});
   if (name == "momentum") return optim::sgd({.learning_rate = 0.05, .momentum = 0.9});
   if (name == "clipped") return optim::clip_by_global_norm(optim::sgd({.learning_rate = 0.5}), 0.1);
   return optim::sgd({.learning_rate = 0.1});

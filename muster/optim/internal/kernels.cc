@@ -54,6 +54,18 @@ template <typename T>
   }
 }
 
+template <typename T>
+[[gnu::always_inline]] inline void adagrad_loop(T* __restrict weights, const T* __restrict gradient,
+                                                T* __restrict accumulator, int64_t n,
+                                                AdagradStep<T> step) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T g = gradient[i] * step.gradient_scale;
+    const T a = accumulator[i] + g * g;
+    accumulator[i] = a;
+    weights[i] -= step.learning_rate * g / (std::sqrt(a) + step.epsilon);
+  }
+}
+
 // Clones need plain functions: one per element type.
 MUSTER_VECTOR_CLONES void sgd_float(float* w, const float* g, int64_t n, SgdStep<float> s) {
   sgd_loop(w, g, n, s);
@@ -84,6 +96,14 @@ MUSTER_VECTOR_CLONES void adam_float(float* w, const float* g, float* m, float* 
 MUSTER_VECTOR_CLONES void adam_double(double* w, const double* g, double* m, double* v, int64_t n,
                                       AdamStep<double> s) {
   adam_loop(w, g, m, v, n, s);
+}
+MUSTER_VECTOR_CLONES void adagrad_float(float* w, const float* g, float* a, int64_t n,
+                                        AdagradStep<float> s) {
+  adagrad_loop(w, g, a, n, s);
+}
+MUSTER_VECTOR_CLONES void adagrad_double(double* w, const double* g, double* a, int64_t n,
+                                         AdagradStep<double> s) {
+  adagrad_loop(w, g, a, n, s);
 }
 
 }  // namespace
@@ -119,6 +139,14 @@ void adam(float* w, const float* g, float* m, float* v, int64_t n, AdamStep<floa
 template <>
 void adam(double* w, const double* g, double* m, double* v, int64_t n, AdamStep<double> s) {
   adam_double(w, g, m, v, n, s);
+}
+template <>
+void adagrad(float* w, const float* g, float* a, int64_t n, AdagradStep<float> s) {
+  adagrad_float(w, g, a, n, s);
+}
+template <>
+void adagrad(double* w, const double* g, double* a, int64_t n, AdagradStep<double> s) {
+  adagrad_double(w, g, a, n, s);
 }
 
 }  // namespace muster::inline v0_1::optim::internal

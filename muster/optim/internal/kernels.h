@@ -31,4 +31,13 @@ struct AdamStep {
 template <typename T>
 void adam(T* weights, const T* gradient, T* m, T* v, int64_t n, AdamStep<T> step);
 
+template <typename T>
+struct AdagradStep {
+  T learning_rate;
+  T epsilon;
+  T gradient_scale;
+};
+template <typename T>
+void adagrad(T* weights, const T* gradient, T* accumulator, int64_t n, AdagradStep<T> step);
+
 }  // namespace muster::inline v0_1::optim::internal

@@ -1,0 +1,15 @@
+// Paths and URIs of files on this machine. Thread safety: a pure function.
+#pragma once
+
+#include <string>
+
+#include "muster/base/result.h"
+
+namespace muster::inline v0_1 {
+
+// The path of this machine that `path` names: itself when it is plain, what follows file:// when it
+// is such a URI ("file:///models/a", "file://localhost/models/a"). InvalidArgument for another
+// scheme, naming it, for a URI without an absolute path, and for an empty path.
+Result<std::string> local_path(const std::string& path);
+
+}  // namespace muster::inline v0_1
