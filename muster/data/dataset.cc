@@ -42,7 +42,7 @@ int64_t checked_calls(int64_t calls) {
 const Node* dealing_node(const Node* node, const Node** obstacle) {
   while (node != nullptr && !node->is<in::Batch>()) {
     if (!node->is<in::Map, in::Prefetch, in::Take, in::Skip, in::Shard, in::Shuffle, in::Repeat,
-                  in::Enumerate, in::Cache, in::AssertCardinality>()) {
+                  in::Enumerate, in::Cache, in::AssertCardinality, in::WithOptions>()) {
       *obstacle = node;
       return nullptr;
     }
@@ -252,6 +252,18 @@ Dataset Dataset::assert_cardinality(int64_t expected) const {
   throw invalid_argument(fmt::format(
       "assert_cardinality({}): the data set {} has {} elements", expected, describe(),
       cardinality() == kInfinite ? std::string("endless") : std::to_string(cardinality())));
+}
+
+Dataset Dataset::with_options(const DatasetOptions& options) const {
+  return Dataset(make_node(in::WithOptions{options, false}, {node_}));
+}
+
+DatasetOptions Dataset::options() const {
+  for (const Node* node = node_.get(); node != nullptr; node = node->input().get()) {
+    const auto* with = node->as<in::WithOptions>();
+    if (with != nullptr && !with->by_worker) return with->options;
+  }
+  return {};
 }
 
 int64_t Dataset::cardinality() const { return node_->cardinality; }

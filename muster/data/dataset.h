@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/random.h"
@@ -39,6 +40,21 @@ inline constexpr int64_t kAutotune = -1;
 struct ShuffleOptions {
   std::optional<uint64_t> seed;  // the iterator's when unset
   bool reshuffle_each_iteration = true;
+};
+
+// How the data is divided between the workers of a cluster, each of which runs the pipeline.
+enum class AutoShardPolicy {
+  kOff = -1,  // every worker reads everything, in an order of its own: an epoch is as many passes
+  kAuto = 0,  // kFile where the pipeline begins with files, else kData
+  kFile = 1,  // each worker reads files of its own
+  kData = 2,  // each worker takes rows of its own; what has no index is read by all
+};
+// "AUTO", "FILE", "DATA" or "OFF".
+std::string_view to_string(AutoShardPolicy policy);
+
+// Options of a whole pipeline, for Dataset::with_options().
+struct DatasetOptions {
+  AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
 };
 
 // Options of Dataset::batch() and global_batch().
@@ -180,6 +196,11 @@ class Dataset {
   // at its place; throws InvalidArgument where it is known to be.
   Dataset assert_cardinality(int64_t expected) const;
 
+  // The same elements, with options that say how the pipeline is run; those set last count.
+  Dataset with_options(const DatasetOptions& options) const;
+
+  // Those set last, or the defaults.
+  DatasetOptions options() const;
   // The number of elements one unsharded iterator gives, kInfinite or kUnknown.
   int64_t cardinality() const;
   // Whether a shard() is part of the pipeline: then it must not be sharded again.

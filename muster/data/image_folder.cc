@@ -150,7 +150,7 @@ Dataset image_folder(const std::string& dir, const ImageOptions& image,
     return Element::tuple({fit_image(bytes, image, key, path), element.part(1)});
   };
   return Dataset::from_tensor_slices(Element::tuple({Value(Strings(paths)), numbers}))
-      .map(load, {.name = "load image"});
+      .map(load, {.name = "load image", .num_parallel_calls = kAutotune});
 }
 
 }  // namespace muster::inline v0_1::data

@@ -22,15 +22,17 @@ class DistributedDataset::Pass {
       : loop_(std::move(loop)),
         progress_(std::move(progress)),
         number_(number),
-        by_process_(for_this_process || dataset.hand_sharded()),
+        by_process_(for_this_process),
         iterators_(loop_->num_local_replicas()),
         empty_(loop_->num_local_replicas()),
         elements_(loop_->num_local_replicas()) {
     loop_->each([&](Session& session, size_t local) {
+      if (local == 0 && !for_this_process) by_process_ = session.divides_by_process(dataset);
+    });
+    loop_->each([&](Session& session, size_t local) {
       iterators_[local] =
-          for_this_process
-              ? session.distribute_locally(dataset, {.pass = number})
-              : session.distribute(dataset, {.global_batches = !by_process_, .pass = number});
+          for_this_process ? session.distribute_locally(dataset, {.pass = number})
+                           : session.distribute(dataset, {.global_batches = true, .pass = number});
       if (resumed) restore_position(session, *iterators_[local], resumed->at("data"), by_process_);
     });
   }

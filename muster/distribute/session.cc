@@ -8,8 +8,10 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/random.h"
 #include "muster/base/strings.h"
 #include "muster/distribute/replica_values.h"
+#include "muster/plan/data_shards.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -47,13 +49,59 @@ void Session::check_reducible(ReduceOp op, const Tensor& value) {
                          "convert it to float32 or float64 first");
 }
 
-std::unique_ptr<Iterator> Session::distribute(const Dataset& dataset, const DealOptions& options) {
-  if (num_replicas_in_sync() == 1 || !dataset.hand_sharded())
-    return deal(dataset, num_replicas_in_sync(), replica_id(), options);
-  if (local_replica() == 0) {
-    log::info("input: the data set is sharded by hand; every worker reads what it gives");
+data::AutoSharded Session::share_of(const Dataset& dataset) const {
+  const InputContext context = input_context();
+  if (dataset.hand_sharded()) {
+    return {dataset, AutoShardPolicy::kOff,
+            "the data set is sharded by hand; every worker reads what it gives"};
   }
-  return distribute_locally(dataset, options);
+  if (context.num_input_pipelines == 1) {
+    return {dataset, AutoShardPolicy::kOff, "there is one worker"};
+  }
+  const AutoShardPolicy policy = dataset.options().auto_shard_policy;
+  const bool by_rows = policy == AutoShardPolicy::kData ||
+                       (policy == AutoShardPolicy::kAuto && !data::begins_with_files(dataset));
+  if (!by_rows) {
+    return data::auto_shard(dataset, context.num_input_pipelines, context.input_pipeline_id,
+                            policy);
+  }
+  return {dataset, AutoShardPolicy::kData,
+          "rows are divided: each replica takes its part of every batch"};
+}
+
+bool Session::divides_by_process(const Dataset& dataset) const {
+  return share_of(dataset).dataset.hand_sharded();
+}
+
+std::unique_ptr<Iterator> Session::distribute(const Dataset& dataset, const DealOptions& options) {
+  if (num_replicas_in_sync() == 1) return deal(dataset, 1, 0, options);
+  const data::AutoSharded share = share_of(dataset);
+  const InputContext context = input_context();
+  if (context.num_input_pipelines > 1 && local_replica() == 0) {
+    log::info(fmt::format("input: {}", share.why));
+  }
+  if (!share.dataset.hand_sharded()) {
+    return deal(dataset, num_replicas_in_sync(), replica_id(), options);
+  }
+  DealOptions mine = options;
+  if (share.applied == AutoShardPolicy::kOff && !dataset.hand_sharded()) {
+    // Another order on each worker, all of which read everything.
+    mine.pass = derive_key(options.pass,
+                           {id_of("worker"), static_cast<uint64_t>(context.input_pipeline_id)})
+                    .key;
+  }
+  if (!options.global_batches || dataset.hand_sharded()) {
+    mine.global_batches = false;
+    return distribute_locally(share.dataset, mine);
+  }
+  // Each worker has data of its own, in batches that are meant for all of them.
+  const Dataset batches = share.dataset.rebatch(
+      plan::batch_sizes_for_worker(data::batch_size_of(dataset), context.num_input_pipelines,
+                                   num_local_replicas(), context.input_pipeline_id));
+  mine.global_batches = false;
+  return deal(
+      num_local_replicas() == 1 ? batches : batches.shard(num_local_replicas(), local_replica()), 1,
+      0, mine);
 }
 
 std::unique_ptr<Iterator> Session::distribute_locally(const Dataset& dataset,

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/data/auto_shard.h"
 #include "muster/data/dataset.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/variable_table.h"
@@ -111,9 +112,13 @@ class Session {
   virtual std::string share_state(const std::string& note) = 0;
 
   // --- data ---
-  // This replica's part of a data set that describes all of it. One that is sharded by hand is left
-  // as it is.
+  // This replica's part of a data set that describes all of it, by its AutoShardPolicy; one line of
+  // the log says what was chosen and why. One that is sharded by hand is left as it is. Throws what
+  // data::auto_shard() throws, on all replicas alike.
   std::unique_ptr<Iterator> distribute(const Dataset& dataset, const DealOptions& options = {});
+  // Whether distribute() gives each process data of its own, which may end earlier than that of
+  // others.
+  bool divides_by_process(const Dataset& dataset) const;
   // The same of a data set that describes this process's data: its batches go to the replicas of
   // this process in turn.
   std::unique_ptr<Iterator> distribute_locally(const Dataset& dataset,
@@ -175,6 +180,8 @@ class Session {
   virtual Error explain(const Error& error) = 0;
 
  private:
+  // Of a pipeline that describes all data: what this process reads of it.
+  data::AutoSharded share_of(const Dataset& dataset) const;
   std::unique_ptr<Iterator> deal(const Dataset& dataset, int replicas, int replica,
                                  const DealOptions& options) const;
   void check_depends_on_variables(const Tensor& loss) const;

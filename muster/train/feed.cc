@@ -13,7 +13,7 @@ using nlohmann::json;
 
 Feed::Feed(const InputFn& input_fn, Session& session) : session_(session) {
   const Dataset dataset = input_fn(session.input_context());
-  per_worker_ = input_fn.shards_itself() || dataset.hand_sharded();
+  per_worker_ = input_fn.shards_itself() || session.divides_by_process(dataset);
   description_ = dataset.describe();
   iterator_ =
       input_fn.shards_itself() ? session.distribute_locally(dataset) : session.distribute(dataset);

@@ -88,7 +88,7 @@ TEST(DocsTest, TheDocumentsAreThere) {
   ASSERT_FALSE(root().empty()) << "run this test through ctest";
   for (const char* name :
        {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/tour.md",
-        "docs/estimators.md", "docs/strategies.md", "docs/faq.md"}) {
+        "docs/estimators.md", "docs/strategies.md", "docs/data.md", "docs/faq.md"}) {
     EXPECT_TRUE(fs::is_regular_file(root() / name)) << name;
   }
 }
@@ -200,8 +200,8 @@ TEST(DocsTest, EveryVariableOfTheEnvironmentIsListed) {
 TEST(DocsTest, GitIgnoresWhatCommandsMake) {
   const std::string ignored = "\n" + read(root() / ".gitignore");
   std::set<std::string> made;
-  for (const char* name :
-       {"README.md", "docs/tour.md", "docs/estimators.md", "docs/strategies.md", "docs/faq.md"}) {
+  for (const char* name : {"README.md", "docs/tour.md", "docs/estimators.md", "docs/strategies.md",
+                           "docs/data.md", "docs/faq.md"}) {
     for (const docs::Block& block : docs::blocks(read(root() / name))) {
       if (!block.commands || !docs::argument(block, "not run: ").empty() ||
           docs::argument(block, "exit code ") == "2")

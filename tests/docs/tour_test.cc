@@ -267,5 +267,10 @@ TEST(TourTest, TheGuideToStrategiesShowsWhatIsPrinted) {
   EXPECT_GE(reader.follow(), 2);
 }
 
+TEST(TourTest, TheGuideToDataShowsWhatIsPrinted) {
+  Reader reader("docs/data.md");
+  EXPECT_GE(reader.follow(), 2);
+}
+
 }  // namespace
 }  // namespace muster::docs

@@ -133,6 +133,9 @@ struct FactsOf {
   Facts operator()(const AssertCardinality& assert) const {
     return {assert.expected, call("assert_cardinality", assert.expected)};
   }
+  Facts operator()(const WithOptions& with) const {
+    return {before, with.by_worker ? "by_worker" : "options"};
+  }
 };
 
 int64_t count_kind(const Node& node, size_t kind) {
@@ -185,20 +188,23 @@ NodePtr make_node(Spec spec, std::vector<NodePtr> inputs) {
   node->spec = std::move(spec);
   node->inputs = std::move(inputs);
   node->hand_sharded = node->is<Shard>();
+  if (const auto* with = node->as<WithOptions>()) node->hand_sharded = with->by_worker;
   for (const NodePtr& input : node->inputs) {
     node->ordinal += count_kind(*input, node->spec.index());
     node->hand_sharded = node->hand_sharded || input->hand_sharded;
   }
-  if (node->inputs.size() == 1) {
+  if (node->is<WithOptions>()) {
+    node->description = node->input()->description;  // says nothing about elements
+  } else if (node->inputs.size() == 1) {
     node->description = node->input()->description + " > " + node->name;
   } else if (node->inputs.size() > 1) {
     std::vector<std::string> branches;
     for (const NodePtr& input : node->inputs) branches.push_back(input->description);
     node->description = fmt::format("{}[{}]", node->name, join(branches, ", "));
   }
-  node->addressable =
-      node->is<FromSource>() ||
-      (node->is<Take, Skip, Shard, Shuffle, Repeat, Map, Prefetch>() && node->input()->addressable);
+  node->addressable = node->is<FromSource>() ||
+                      (node->is<Take, Skip, Shard, Shuffle, Repeat, Map, Prefetch, WithOptions>() &&
+                       node->input()->addressable);
   // Elements that come as they are ready have no place that could be named.
   if (const auto* map = node->as<Map>(); map != nullptr && !map->deterministic) {
     node->addressable = false;

@@ -96,9 +96,14 @@ struct AssertCardinality {
   int64_t expected;
 };
 
+struct WithOptions {
+  DatasetOptions options;
+  bool by_worker;  // every worker reads what it gives
+};
+
 using Spec = std::variant<FromSource, FromFiles, FromSequential, Take, Skip, Shard, Shuffle, Repeat,
                           Batch, Map, Prefetch, Filter, Enumerate, Unbatch, Rebatch, Interleave,
-                          Zip, Concatenate, Cache, IgnoreErrors, AssertCardinality>;
+                          Zip, Concatenate, Cache, IgnoreErrors, AssertCardinality, WithOptions>;
 
 struct Node {
   Spec spec;

@@ -125,11 +125,12 @@ std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run) {
     return std::make_unique<SourceStream>(from->source->kind(), from->source->size());
   }
   std::unique_ptr<Stream<Ref>> input = open_refs(*node.input(), run);
-  if (node.is<Map, Prefetch>()) return input;
+  if (node.is<Map, Prefetch, WithOptions>()) return input;
   return reorder(node, std::move(input), run);
 }
 
 ItemStream open_items(const NodePtr& node, const Run& run) {
+  if (node->is<WithOptions>()) return open_items(node->input(), run);
   ItemStream stage = open_stage(node, run);  // the clocks of what comes before it are made first
   return std::make_unique<TimedStream>(std::move(stage),
                                        run.clocks().of(node->description, node->name));

@@ -1,0 +1,206 @@
+#include "muster/data/auto_shard.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/data/internal/items.h"
+#include "muster/data/internal/node.h"
+
+namespace muster::inline v0_1 {
+
+std::string_view to_string(AutoShardPolicy policy) {
+  switch (policy) {
+    case AutoShardPolicy::kOff:
+      return "OFF";
+    case AutoShardPolicy::kAuto:
+      return "AUTO";
+    case AutoShardPolicy::kFile:
+      return "FILE";
+    case AutoShardPolicy::kData:
+      return "DATA";
+  }
+  return "?";
+}
+
+}  // namespace muster::inline v0_1
+
+namespace muster::inline v0_1::data {
+namespace {
+
+using namespace internal;  // NOLINT(google-build-using-namespace): the room next door
+
+// Whether a data set begins, on some branch, with files.
+bool reads_files(const Node& node) {
+  if (node.is<FromFiles>()) return true;
+  for (const NodePtr& input : node.inputs) {
+    if (reads_files(*input)) return true;
+  }
+  return false;
+}
+
+// Whether what flat_map() or interleave() opens are files: shown by its first data set.
+bool opens_files(const Interleave& interleave, const NodePtr& input) {
+  try {
+    Element first;
+    return Dataset(input).iterator()->next(&first) && reads_files(*interleave.fn(first).node());
+  } catch (const Error&) {
+    return false;  // it will be said where the element is read
+  }
+}
+
+class FileSharding {
+ public:
+  FileSharding(int64_t num_workers, int64_t index) : num_workers_(num_workers), index_(index) {}
+
+  // The pipeline with its files divided; null where it does not begin with files.
+  NodePtr apply(const NodePtr& node) {
+    if (const auto* from = node->as<FromFiles>()) return files_of_this_worker(*from);
+    if (const auto* interleave = node->as<Interleave>()) {
+      if (opens_files(*interleave, node->input())) {
+        NodePtr names = names_of_this_worker(node->input());
+        return names == nullptr ? nullptr : make_node(*interleave, {names});
+      }
+    }
+    if (node->is<AssertCardinality>()) {
+      if (num_workers_ > 1) {
+        log::warning("input: assert_cardinality() is left out: its files are divided");
+      }
+      return apply(node->input());
+    }
+    const bool passes =
+        node->is<Take, Skip, Shard, Shuffle, Repeat, Batch, Map, Prefetch, Filter, Unbatch, Rebatch,
+                 Interleave, Zip, Concatenate, Cache, IgnoreErrors, WithOptions>();
+    if (!passes || node->inputs.empty()) return nullptr;
+    std::vector<NodePtr> inputs;
+    for (const NodePtr& input : node->inputs) {
+      inputs.push_back(apply(input));
+      if (inputs.back() == nullptr) return nullptr;
+    }
+    return make_node(node->spec, std::move(inputs));
+  }
+
+  int64_t files() const { return files_; }
+  int64_t mine() const { return mine_; }
+
+ private:
+  // Counts files, of which `n` are divided here.
+  void count(int64_t n) {
+    if (n < num_workers_ && num_workers_ > 1) {
+      throw invalid_argument(
+          fmt::format("the data set only has {} file{}, which is not enough for the required {} "
+                      "shards/workers of FILE sharding",
+                      n, n == 1 ? "" : "s", num_workers_),
+          "split the data into at least as many files as workers, or let workers divide rows: "
+          "with_options({.auto_shard_policy = AutoShardPolicy::kData})");
+    }
+    files_ += n;
+    mine_ += n / num_workers_ + (index_ < n % num_workers_ ? 1 : 0);
+  }
+
+  NodePtr files_of_this_worker(const FromFiles& from) {
+    count(static_cast<int64_t>(from.files.size()));
+    FromFiles mine{.files = {}, .format = from.format};
+    for (size_t f = static_cast<size_t>(index_); f < from.files.size();
+         f += static_cast<size_t>(num_workers_)) {
+      mine.files.push_back(from.files[f]);
+    }
+    return make_node(std::move(mine), {});
+  }
+
+  // The names that a flat_map() opens: divided first, shuffled then; differently shuffled names
+  // would overlap.
+  NodePtr names_of_this_worker(const NodePtr& names) {
+    std::vector<Shuffle> shuffles;
+    const NodePtr ordered = without_shuffles(names, shuffles);
+    const int64_t n = ordered->cardinality;
+    if (n >= 0) {
+      count(n);
+    } else if (n == kInfinite) {
+      files_ = mine_ = kInfinite;
+    }
+    NodePtr mine = make_node(Shard{num_workers_, index_}, {ordered});
+    for (auto shuffle = shuffles.rbegin(); shuffle != shuffles.rend(); ++shuffle) {
+      mine = make_node(*shuffle, {mine});
+    }
+    return mine;
+  }
+
+  static NodePtr without_shuffles(const NodePtr& node, std::vector<Shuffle>& found) {
+    if (const auto* shuffle = node->as<Shuffle>()) {
+      found.push_back(*shuffle);
+      return without_shuffles(node->input(), found);
+    }
+    if (node->inputs.size() != 1) return node;
+    return make_node(node->spec, {without_shuffles(node->input(), found)});
+  }
+
+  const int64_t num_workers_, index_;
+  int64_t files_ = 0, mine_ = 0;
+};
+
+Dataset marked_by_worker(const Dataset& dataset) {
+  return Dataset(make_node(WithOptions{.options = {}, .by_worker = true}, {dataset.node()}));
+}
+
+}  // namespace
+
+AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index) {
+  return auto_shard(dataset, num_workers, index, dataset.options().auto_shard_policy);
+}
+
+AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index,
+                       AutoShardPolicy policy) {
+  if (num_workers < 1 || index < 0 || index >= num_workers) {
+    throw invalid_argument(fmt::format("auto_shard({}, {}): worker {} of {} cannot be", num_workers,
+                                       index, index, num_workers),
+                           "workers are numbered from 0");
+  }
+  if (policy == AutoShardPolicy::kOff) {
+    return {num_workers == 1 ? dataset : marked_by_worker(dataset), policy,
+            "sharding is OFF: every worker reads everything"};
+  }
+  if (num_workers == 1) return {dataset, policy, "there is one worker"};
+  if (policy != AutoShardPolicy::kData) {
+    FileSharding sharding(num_workers, index);
+    if (const NodePtr mine = sharding.apply(dataset.node())) {
+      return {marked_by_worker(Dataset(mine)), AutoShardPolicy::kFile,
+              sharding.files() < 0
+                  ? fmt::format("files are divided between {} workers", num_workers)
+                  : fmt::format("files are divided: worker {} of {} reads {} of {}", index,
+                                num_workers, sharding.mine(), sharding.files())};
+    }
+    if (policy == AutoShardPolicy::kFile) {
+      throw not_found(
+          fmt::format("FILE sharding found no files in the pipeline {}", dataset.describe()),
+          "begin it with from_files(), or with list_files() and flat_map() or interleave(); or "
+          "take AutoShardPolicy::kData");
+    }
+  }
+  const int64_t n = dataset.cardinality();
+  if (n >= 0 && n < num_workers) {
+    throw invalid_argument(
+        fmt::format("the data set {} has {} elements, which is not enough for the required {} "
+                    "shards/workers of DATA sharding",
+                    dataset.describe(), n, num_workers),
+        "take fewer workers, or smaller batches");
+  }
+  return {dataset.shard(num_workers, index), AutoShardPolicy::kData,
+          "rows are divided: the pipeline does not begin with files"};
+}
+
+bool begins_with_files(const Dataset& dataset) {
+  return FileSharding(1, 0).apply(dataset.node()) != nullptr;
+}
+
+int64_t batch_size_of(const Dataset& dataset) {
+  for (const Node* node = dataset.node().get(); node != nullptr; node = node->input().get()) {
+    if (const auto* batch = node->as<Batch>()) return batch->size;
+  }
+  throw invalid_argument(fmt::format("the data set {} has no batches", dataset.describe()),
+                         "call batch(n)");
+}
+
+}  // namespace muster::inline v0_1::data

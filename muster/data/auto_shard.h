@@ -1,0 +1,37 @@
+// Dividing a pipeline between workers, by the rules of tf.data's auto-sharding. Strategies do this
+// by themselves; call it where workers are started by other means.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "muster/data/dataset.h"
+
+namespace muster::inline v0_1::data {
+
+// A worker's part of a pipeline.
+struct AutoSharded {
+  Dataset dataset;          // of this worker; hand_sharded() when each worker has data of its own
+  AutoShardPolicy applied;  // kFile, kData or kOff
+  std::string why;          // "files are divided: worker 1 of 3 reads 4 of 12"
+};
+
+// The part of worker `index`, by the policy given, which is `dataset.options()` unless said.
+// FILE: goes from the end of the pipeline to the files it begins with, through stages that keep
+// elements apart; of the n-th of num_workers, every num_workers-th file. All branches of zip() and
+// concatenate() must begin with files. A shuffle of file names is done behind the division.
+// DATA: shard() at the end, before a last prefetch(). AUTO: FILE where it can be, else DATA.
+// Throws InvalidArgument for a worker that cannot be, and, on every worker alike, for fewer files
+// (or, by DATA, known elements) than workers; NotFound when FILE is asked for and no files are
+// found.
+AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index);
+AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index,
+                       AutoShardPolicy policy);
+
+// Whether FILE sharding finds files in the pipeline.
+bool begins_with_files(const Dataset& dataset);
+
+// The size of the last batch() of a pipeline; throws InvalidArgument when it has none.
+int64_t batch_size_of(const Dataset& dataset);
+
+}  // namespace muster::inline v0_1::data
