@@ -10,11 +10,11 @@ names=() quick=()
 for word in "$@"; do
   case $word in
     --quick) quick=(--quick) ;;
-    tax | mnist | workers | layers | records | csv | loopback | all_reduce | network) names+=("$word") ;;
-    *) printf 'error: there is no benchmark "%s"\nhint: take some of: tax mnist workers layers records csv loopback all_reduce network, and --quick\n' "$word" >&2 && exit 2 ;;
+    tax | mnist | workers | layers | input | records | csv | loopback | all_reduce | network) names+=("$word") ;;
+    *) printf 'error: there is no benchmark "%s"\nhint: take some of: tax mnist workers layers input records csv loopback all_reduce network, and --quick\n' "$word" >&2 && exit 2 ;;
   esac
 done
-[ ${#names[@]} -gt 0 ] || names=(tax mnist workers layers records csv loopback all_reduce network)
+[ ${#names[@]} -gt 0 ] || names=(tax mnist workers layers input records csv loopback all_reduce network)
 
 # Which kernels OpenBLAS takes is a large part of every figure.
 blas() {
@@ -54,8 +54,8 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = network ]; then
       printf '\n### all_reduce between two hosts, over a link of 1 Gbit/s\n'
       benchmarks/network.sh "$bin" "$figures"
-    elif [ "$name" = csv ]; then
-      "$bin/csv_benchmark" --json="$figures" "${quick[@]}"
+    elif [ "$name" = input ] || [ "$name" = csv ]; then
+      "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
     else
       "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"
     fi

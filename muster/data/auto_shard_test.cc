@@ -126,7 +126,8 @@ TEST(AutoShard, KnownCases) {
                                              "dataset_of_reader_datasets_groups_of_10",
                                              "hint_without_placeholder"};
   int checked = 0;
-  for (const json& known : json::parse(file)["autoshard"]) {
+  const json cases = json::parse(file);
+  for (const json& known : cases["autoshard"]) {
     const std::string id = known["id"];
     if (cannot_be_said.contains(id)) continue;
     SCOPED_TRACE(id);

@@ -260,4 +260,11 @@ std::shared_ptr<const FileFormat> csv_format(CsvOptions options) {
   return std::make_shared<const CsvFormat>(std::move(options));
 }
 
+Dataset csv(const std::vector<std::string>& files, CsvOptions options) {
+  if (files.empty()) {
+    throw invalid_argument("csv() got no files", "name one at least, or match some: list_files()");
+  }
+  return Dataset::from_files(files, csv_format(infer_csv(files.front(), std::move(options))));
+}
+
 }  // namespace muster::inline v0_1::data

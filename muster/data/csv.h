@@ -1,8 +1,7 @@
 // CSV files as rows of named columns: numbers as tensors, texts as Strings.
 // Thread safety: options are values; functions are pure but for the files they read or write.
 //
-//   const CsvOptions options = infer_csv("titanic.csv", {.label = "survived"});
-//   Dataset::from_files(files, csv_format(options)).shuffle(1000).batch(32);
+//   csv({"titanic.csv"}, {.label = "survived"}).shuffle(1000).repeat().batch(32);
 #pragma once
 
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/data/dataset.h"
 #include "muster/data/element_reader.h"
 #include "muster/formats/compression.h"
 #include "muster/tensor/element.h"
@@ -74,6 +74,10 @@ CsvOptions infer_csv(const std::string& path, CsvOptions options = {});
 // column's kind, and for a missing value without a default; reading goes on behind that row.
 // Positions are byte offsets.
 std::shared_ptr<const FileFormat> csv_format(CsvOptions options);
+
+// The rows of the files, one file after another: infer_csv() of the first file says what the
+// columns are in all of them. Throws as these two do, and InvalidArgument without files.
+Dataset csv(const std::vector<std::string>& files, CsvOptions options = {});
 
 // Options of CsvWriter.
 struct CsvWriteOptions {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
@@ -223,6 +224,36 @@ TEST_F(CsvTest, FilesWithoutHeaderAreNumberedOrNamed) {
       .value();
   EXPECT_EQ(read_all(dir_ / "a.gz", infer_csv(dir_ / "a.gz")).describe(),
             "{n: int64[1], s: string[1]}");
+}
+
+TEST_F(CsvTest, FilesAreADataSet) {
+  const std::string a = write("x,y\n1,2\n3,4\n5,6\n");
+  // Alone it would be whole numbers and texts the other way round.
+  const std::string b = write("y,x\n8,7\nbad,9\n10,11\n", "b.csv");
+  const Dataset dataset = csv({a, b}, {.label = "y"}).batch(2);
+  const auto iterator = dataset.iterator();
+  Element batch;
+  std::vector<int64_t> seen;
+  const auto read = [&] {
+    const bool more = iterator->next(&batch);
+    for (int64_t i = 0; more && i < batch.rows(); ++i) {
+      seen.push_back(batch.values()[0].tensor()[i].item<int64_t>());
+    }
+    return more;
+  };
+  ASSERT_TRUE(read());
+  EXPECT_EQ(batch.describe(), "({x: int64[2]}, int64[2])");
+  const auto position = iterator->save();
+  ASSERT_TRUE(read());
+  EXPECT_THAT(error_of(read).message(), HasSubstr("b.csv:3: column 'y': 'bad' is no int64"));
+  while (read()) {
+  }
+  EXPECT_THAT(seen, ElementsAre(1, 3, 5, 7, 11));
+  iterator->restore(position);
+  seen.clear();
+  ASSERT_TRUE(read());
+  EXPECT_THAT(seen, ElementsAre(5, 7));
+  EXPECT_EQ(error_of([] { csv({}); }).kind(), ErrorKind::kInvalidArgument);
 }
 
 // Rows of every kind of value, as bits.
