@@ -6,6 +6,8 @@
 #include "muster/base/result.h"
 #include "muster/data/dataset.h"
 #include "muster/data/idx_source.h"
+#include "muster/data/image.h"
+#include "muster/data/image_ops.h"
 #include "muster/distribute/replica_context.h"
 #include "muster/distribute/strategy.h"
 #include "muster/estimator/estimator.h"

@@ -215,15 +215,17 @@ class JpegReader {
   std::vector<uint8_t> ink_row_;
 };
 
-// The smallest M for which M/8 of the region is large enough.
+// The smallest scale at which the region is large enough. libjpeg-turbo knows all M/8, but has
+// vector code for these alone: 5/8, 6/8 and 7/8 take longer than 8/8.
 int choose_eighths(const ImageRegion& region, const ImageDecodeOptions& options) {
   if (options.min_height <= 0 && options.min_width <= 0) return 8;
-  int eighths = 1;
-  while (eighths < 8 && (region.height * eighths / 8 < options.min_height ||
-                         region.width * eighths / 8 < options.min_width)) {
-    ++eighths;
+  for (const int eighths : {1, 2, 4}) {
+    if (region.height * eighths / 8 >= options.min_height &&
+        region.width * eighths / 8 >= options.min_width) {
+      return eighths;
+    }
   }
-  return eighths;
+  return 8;
 }
 
 }  // namespace
