@@ -345,6 +345,24 @@ TEST(Image, TwelveBitsAreNotSupported) {
   EXPECT_NE(error.hint(), "");
 }
 
+TEST(Image, MemoryIsUsedAgain) {
+  const std::string large = encode_jpeg(make_test_image(40, 50, 3));
+  for (const std::string& small :
+       {encode_jpeg(make_test_image(20, 30, 1)), encode_png(make_test_image(20, 30, 3))}) {
+    DecodedImage first = decode(large);
+    const uint8_t* memory = first.pixels.get();
+    const DecodedImage second =
+        decode_image(bytes_of(small), "x", {.channels = 1}, std::move(first)).value();
+    EXPECT_EQ(second.pixels.get(), memory);
+    EXPECT_EQ(pixels_of(second), pixels_of(decode(small, {.channels = 1})));
+    const DecodedImage third = decode_image(bytes_of(large), "x", {}, decode(small)).value();
+    EXPECT_EQ(pixels_of(third), pixels_of(decode(large)));
+    // What was moved from says it has memory.
+    const DecodedImage fourth = decode_image(bytes_of(small), "x", {}, std::move(first)).value();
+    EXPECT_EQ(pixels_of(fourth), pixels_of(decode(small)));
+  }
+}
+
 TEST(Image, PhotosOfOthersDecode) {
   const char* folder = std::getenv("MUSTER_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 // jpeglib.h needs <cstdio> before it.
@@ -105,7 +106,10 @@ class JpegReader {
     return {};
   }
 
-  Result<DecodedImage> decode(const ImageRegion& region, int eighths, int channels) {
+  Result<DecodedImage> decode(const ImageRegion& region, int eighths, int channels,
+                              DecodedImage reuse) {
+    image_.pixels = std::move(reuse.pixels);
+    image_.capacity = reuse.capacity;
     inks_ = state_.num_components == 4;
     image_.channels = channels;
     image_.scale = eighths / 8.0;
@@ -235,14 +239,14 @@ Result<ImageInfo> jpeg_info(Bytes bytes, std::string_view what) {
 }
 
 Result<DecodedImage> decode_jpeg(Bytes bytes, std::string_view what,
-                                 const ImageDecodeOptions& options) {
+                                 const ImageDecodeOptions& options, DecodedImage reuse) {
   JpegReader reader(bytes, what);
   const Result<ImageInfo> info = reader.read_header();
   if (!info.ok()) return info.error();
   if (Status fit = check_image(info.value(), what, options); !fit.ok()) return fit.error();
   if (Status whole = reader.check_data(info.value()); !whole.ok()) return whole.error();
   const ImageRegion region = wanted_region(info.value(), options);
-  return reader.decode(region, choose_eighths(region, options), options.channels);
+  return reader.decode(region, choose_eighths(region, options), options.channels, std::move(reuse));
 }
 
 }  // namespace muster::inline v0_1::formats::internal
