@@ -6,15 +6,16 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-names=() quick=()
+names=() quick=() images=()
 for word in "$@"; do
   case $word in
     --quick) quick=(--quick) ;;
-    tax | mnist | workers | layers | input | records | csv | loopback | all_reduce | network) names+=("$word") ;;
-    *) printf 'error: there is no benchmark "%s"\nhint: take some of: tax mnist workers layers input records csv loopback all_reduce network, and --quick\n' "$word" >&2 && exit 2 ;;
+    --images=*) images=("$word") ;;
+    tax | mnist | workers | layers | input | records | csv | images | loopback | all_reduce | network) names+=("$word") ;;
+    *) printf 'error: there is no benchmark "%s"\nhint: take some of: tax mnist workers layers input records csv images loopback all_reduce network, --images=DIR, and --quick\n' "$word" >&2 && exit 2 ;;
   esac
 done
-[ ${#names[@]} -gt 0 ] || names=(tax mnist workers layers input records csv loopback all_reduce network)
+[ ${#names[@]} -gt 0 ] || names=(tax mnist workers layers input records csv images loopback all_reduce network)
 
 # Which kernels OpenBLAS takes is a large part of every figure.
 blas() {
@@ -46,6 +47,8 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = records ]; then
       printf '\n### TFRecord files of tf.Examples to batches, one thread\n\n'
       OMP_NUM_THREADS=1 taskset -c "$(($(nproc) - 1))" "$bin/records_benchmark" "${quick[@]}" | sed 's/^/    /'
+    elif [ "$name" = images ]; then
+      "$bin/images_benchmark" --json="$figures" "${images[@]}" "${quick[@]}"
     elif [ "$name" = loopback ]; then
       printf '\n### What TCP itself costs two workers\n\n'
       "$bin/loopback_benchmark" | sed 's/^/    /'

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "benchmarks/support/python_peer.h"
 #include "benchmarks/support/turns.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/tensor/threads.h"
@@ -262,24 +263,17 @@ Contestant contestant(const std::string& name, const Settings& settings) {
 
 Contestant peer(const std::string& name, const std::vector<std::string>& arguments,
                 const Settings& settings) {
-  Contestant contestant{
-      .name = name,
-      .argv = {BENCH_PYTHON, BENCH_PEERS "/" + arguments.front(), "--data_dir=" + settings.data_dir,
-               fmt::format("--batch={}", settings.batch),
-               fmt::format("--momentum={}", settings.momentum), "--model=" + settings.model},
-      .environment = {{"LD_PRELOAD", BENCH_MIMALLOC},
-                      {"LD_LIBRARY_PATH", BENCH_OPENBLAS_DIR},
-                      {"PYTHONDONTWRITEBYTECODE", "1"}},
-      .rows = settings.batch};
-  contestant.argv.insert(contestant.argv.end(), arguments.begin() + 1, arguments.end());
+  std::vector<std::string> words{arguments.front(), "--data_dir=" + settings.data_dir,
+                                 fmt::format("--batch={}", settings.batch),
+                                 fmt::format("--momentum={}", settings.momentum),
+                                 "--model=" + settings.model};
+  words.insert(words.end(), arguments.begin() + 1, arguments.end());
+  Contestant contestant = python_peer(name, words);
+  contestant.rows = settings.batch;
   return contestant;
 }
 
-bool has_pytorch() {
-  if (std::system(BENCH_PYTHON " -c 'import torch' >/dev/null 2>&1") == 0) return true;
-  fmt::print("PyTorch is not here (apt-get install python3-torch): its rows are left out.\n");
-  return false;
-}
+bool has_pytorch() { return has_python("torch", "python3-torch"); }
 
 bool took_part(const Settings& settings) {
   if (settings.way.empty()) return false;

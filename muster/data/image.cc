@@ -19,6 +19,7 @@ using internal::ResampleBox;
 
 constexpr int64_t kLongestSide = 65536;
 constexpr int kDraws = 10;
+constexpr size_t kMostKept = size_t{16} << 20;  // bytes, of each thread
 
 // The largest box of this proportion (width / height), times `fraction`, in the middle.
 ResampleBox middle(double height, double width, double proportion, double fraction) {
@@ -157,12 +158,16 @@ Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey 
   internal::check_image_options(options);
   const formats::ImageInfo info = formats::image_info(bytes_of(bytes), what).value();
   const Cut cut = choose_cut(info, options, key);
-  const formats::DecodedImage image = formats::decode_image(bytes_of(bytes), what,
-                                                            {.channels = options.channels,
-                                                             .region = region_of(cut.box, info),
-                                                             .min_height = options.height,
-                                                             .min_width = options.width})
-                                          .value();
+  // One image after the other in the same memory, unless it is that of a giant.
+  thread_local formats::DecodedImage image;
+  image = formats::decode_image(
+              bytes_of(bytes), what,
+              {.channels = options.channels,
+               .region = region_of(cut.box, info),
+               .min_height = options.height,
+               .min_width = options.width},
+              image.capacity <= kMostKept ? std::move(image) : formats::DecodedImage())
+              .value();
   const ResampleBox box{cut.box.top * image.scale - static_cast<double>(image.top),
                         cut.box.left * image.scale - static_cast<double>(image.left),
                         cut.box.height * image.scale, cut.box.width * image.scale};

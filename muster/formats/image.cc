@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "muster/base/strings.h"
 #include "muster/formats/internal/image_codecs.h"
@@ -39,15 +40,15 @@ Result<ImageInfo> image_info(Bytes bytes, std::string_view what) {
 }
 
 Result<DecodedImage> decode_image(Bytes bytes, std::string_view what,
-                                  const ImageDecodeOptions& options) {
+                                  const ImageDecodeOptions& options, DecodedImage reuse) {
   if (options.channels != 1 && options.channels != 3) {
     return invalid_argument(
         fmt::format("images are decoded to 1 or 3 channels, not {}", options.channels));
   }
   const std::optional<ImageKind> kind = image_kind(bytes);
   if (!kind) return no_image(bytes, what);
-  return *kind == ImageKind::kJpeg ? internal::decode_jpeg(bytes, what, options)
-                                   : internal::decode_png(bytes, what, options);
+  return *kind == ImageKind::kJpeg ? internal::decode_jpeg(bytes, what, options, std::move(reuse))
+                                   : internal::decode_png(bytes, what, options, std::move(reuse));
 }
 
 namespace internal {
@@ -77,8 +78,10 @@ ImageRegion wanted_region(const ImageInfo& info, const ImageDecodeOptions& optio
 }
 
 void allocate_pixels(DecodedImage& image) {
-  image.pixels = std::make_unique_for_overwrite<uint8_t[]>(
-      static_cast<size_t>(image.height * image.width * image.channels));
+  const auto size = static_cast<size_t>(image.height * image.width * image.channels);
+  if (image.pixels != nullptr && size <= image.capacity) return;
+  image.pixels = std::make_unique_for_overwrite<uint8_t[]>(size);
+  image.capacity = size;
 }
 
 void rgb_to_grey(const uint8_t* rgb, uint8_t* grey, int64_t count) {

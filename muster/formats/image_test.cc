@@ -232,7 +232,7 @@ TEST(Image, APartOfAJpegAtAnyScaleIsThatPart) {
                                                    .horizontal_sampling = sampling.horizontal,
                                                    .vertical_sampling = sampling.vertical,
                                                    .progressive = progressive});
-      for (int eighths = 1; eighths <= 8; ++eighths) {
+      for (const int eighths : {1, 2, 4, 8}) {
         const DecodedImage whole =
             decode(file, {.min_height = 149 * eighths / 8, .min_width = 173 * eighths / 8});
         ASSERT_EQ(whole.scale, eighths / 8.0);
@@ -265,7 +265,8 @@ TEST(Image, TheScaleIsTheSmallestThatCovers) {
   EXPECT_EQ(scale(1, 1), 1 / 8.0);
   EXPECT_EQ(scale(20, 30), 1 / 8.0);
   EXPECT_EQ(scale(20, 31), 2 / 8.0);
-  EXPECT_EQ(scale(100, 1), 5 / 8.0);
+  EXPECT_EQ(scale(80, 1), 4 / 8.0);
+  EXPECT_EQ(scale(81, 1), 1);
   EXPECT_EQ(scale(INT64_MAX, INT64_MAX), 1);
 }
 
@@ -342,6 +343,24 @@ TEST(Image, TwelveBitsAreNotSupported) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("not supported"));
   EXPECT_NE(error.hint(), "");
+}
+
+TEST(Image, MemoryIsUsedAgain) {
+  const std::string large = encode_jpeg(make_test_image(40, 50, 3));
+  for (const std::string& small :
+       {encode_jpeg(make_test_image(20, 30, 1)), encode_png(make_test_image(20, 30, 3))}) {
+    DecodedImage first = decode(large);
+    const uint8_t* memory = first.pixels.get();
+    const DecodedImage second =
+        decode_image(bytes_of(small), "x", {.channels = 1}, std::move(first)).value();
+    EXPECT_EQ(second.pixels.get(), memory);
+    EXPECT_EQ(pixels_of(second), pixels_of(decode(small, {.channels = 1})));
+    const DecodedImage third = decode_image(bytes_of(large), "x", {}, decode(small)).value();
+    EXPECT_EQ(pixels_of(third), pixels_of(decode(large)));
+    // What was moved from says it has memory.
+    const DecodedImage fourth = decode_image(bytes_of(small), "x", {}, std::move(first)).value();
+    EXPECT_EQ(pixels_of(fourth), pixels_of(decode(small)));
+  }
 }
 
 TEST(Image, PhotosOfOthersDecode) {

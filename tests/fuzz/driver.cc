@@ -3,13 +3,12 @@
 //   fuzz_NAME_test FILE...          these files
 //   fuzz_NAME_test --seeds=FOLDER   writes the seeds, to begin a corpus with
 // When one makes the target crash, it is kept as crash-NAME-INDEX in the working directory.
-#include <sys/stat.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <string>
 #include <vector>
@@ -32,18 +31,16 @@ constexpr uint64_t kLongestSeed = 32768;
 
 // What is being run, for keep_input().
 const std::string* current = nullptr;
-std::string current_name;
+std::string current_file;
+std::string last_words;
 
-// Only what a signal handler may call.
+// Calls nothing that a signal handler may not.
 void keep_input() {
   if (current == nullptr) return;
-  FILE* file = std::fopen(current_name.c_str(), "wb");
-  if (file != nullptr) {
-    std::fwrite(current->data(), 1, current->size(), file);
-    std::fclose(file);
-  }
-  std::fprintf(stderr, "fuzz: the input that did it: %s (%zu bytes); %s FILE runs it again\n",
-               current_name.c_str(), current->size(), FUZZ_NAME);
+  const int file = open(current_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  bool kept = file >= 0;
+  kept = kept && write(file, current->data(), current->size()) >= 0;
+  if (kept) kept = write(STDERR_FILENO, last_words.data(), last_words.size()) >= 0;
   current = nullptr;
 }
 
@@ -64,9 +61,15 @@ void watch_for_crashes() {
 }
 
 void run_one(const std::string& input, const std::string& name) {
+  current_file = name;
+  last_words = "fuzz: the input that did it is kept: " + name + "\n";
   current = &input;
-  current_name = name;
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  try {
+    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  } catch (...) {
+    keep_input();
+    throw;
+  }
   current = nullptr;
 }
 
@@ -137,7 +140,6 @@ int main(int argc, char** argv) {
     return muster::fuzz::run(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fuzz: %s: %s\n", FUZZ_NAME, error.what());
-    muster::fuzz::keep_input();
     return 1;
   }
 }

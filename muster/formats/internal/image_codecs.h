@@ -13,9 +13,9 @@ Result<ImageInfo> png_info(Bytes bytes, std::string_view what);
 
 // REQUIRES: options that check_image() has passed.
 Result<DecodedImage> decode_jpeg(Bytes bytes, std::string_view what,
-                                 const ImageDecodeOptions& options);
+                                 const ImageDecodeOptions& options, DecodedImage reuse);
 Result<DecodedImage> decode_png(Bytes bytes, std::string_view what,
-                                const ImageDecodeOptions& options);
+                                const ImageDecodeOptions& options, DecodedImage reuse);
 
 // Whether an image of this size may be decoded with these options.
 Status check_image(const ImageInfo& info, std::string_view what, const ImageDecodeOptions& options);
@@ -23,7 +23,7 @@ Status check_image(const ImageInfo& info, std::string_view what, const ImageDeco
 // options.region, or all of the image.
 ImageRegion wanted_region(const ImageInfo& info, const ImageDecodeOptions& options);
 
-// `pixels` without contents; sets its memory.
+// Gives the image memory for its sizes, unless it has as much.
 void allocate_pixels(DecodedImage& pixels);
 
 // Grey of `count` RGB pixels; may work in place.

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "muster/formats/internal/image_codecs.h"
@@ -73,7 +74,10 @@ class PngReader {
                                      info.width, bytes_.size()));
   }
 
-  Result<DecodedImage> decode(const ImageInfo& info, const ImageRegion& region, int channels) {
+  Result<DecodedImage> decode(const ImageInfo& info, const ImageRegion& region, int channels,
+                              DecodedImage reuse) {
+    image_.pixels = std::move(reuse.pixels);
+    image_.capacity = reuse.capacity;
     region_ = region;
     image_.height = region.height;
     image_.width = region.width;
@@ -184,13 +188,14 @@ Result<ImageInfo> png_info(Bytes bytes, std::string_view what) {
 }
 
 Result<DecodedImage> decode_png(Bytes bytes, std::string_view what,
-                                const ImageDecodeOptions& options) {
+                                const ImageDecodeOptions& options, DecodedImage reuse) {
   PngReader reader(bytes, what);
   const Result<ImageInfo> info = reader.read_header();
   if (!info.ok()) return info.error();
   if (Status fit = check_image(info.value(), what, options); !fit.ok()) return fit.error();
   if (Status whole = reader.check_data(info.value()); !whole.ok()) return whole.error();
-  return reader.decode(info.value(), wanted_region(info.value(), options), options.channels);
+  return reader.decode(info.value(), wanted_region(info.value(), options), options.channels,
+                       std::move(reuse));
 }
 
 }  // namespace muster::inline v0_1::formats::internal

@@ -1,0 +1,27 @@
+#include "benchmarks/support/python_peer.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace muster::bench {
+
+Contestant python_peer(const std::string& name, const std::vector<std::string>& arguments) {
+  Contestant contestant{.name = name,
+                        .argv = {BENCH_PYTHON, BENCH_PEERS "/" + arguments.front()},
+                        .environment = {{"LD_PRELOAD", BENCH_MIMALLOC},
+                                        {"LD_LIBRARY_PATH", BENCH_OPENBLAS_DIR},
+                                        {"PYTHONDONTWRITEBYTECODE", "1"}}};
+  contestant.argv.insert(contestant.argv.end(), arguments.begin() + 1, arguments.end());
+  return contestant;
+}
+
+bool has_python(const std::string& module, const std::string& package) {
+  const std::string command =
+      fmt::format("{} -c 'import {}' >/dev/null 2>&1", BENCH_PYTHON, module);
+  if (std::system(command.c_str()) == 0) return true;
+  fmt::print("{} is not here (apt-get install {}): its rows are left out.\n", module, package);
+  return false;
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,19 @@
+// Contestants that are Python programs in benchmarks/peers. Thread safety: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "benchmarks/support/compare.h"
+
+namespace muster::bench {
+
+// `arguments` begin with the file in benchmarks/peers. It gets the allocator and the BLAS that we
+// have.
+Contestant python_peer(const std::string& name, const std::vector<std::string>& arguments);
+
+// Whether `module` can be imported; prints that its rows are left out, and which Debian `package`
+// has it, when it cannot.
+bool has_python(const std::string& module, const std::string& package);
+
+}  // namespace muster::bench
