@@ -1,15 +1,21 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 #include <vector>
 
 #include "muster/base/error.h"
 #include "muster/collectives/internal/address.h"
+#include "muster/collectives/internal/descriptors.h"
 #include "muster/collectives/internal/operation.h"
 #include "muster/collectives/internal/sum.h"
 #include "muster/collectives/internal/thread_hub.h"
@@ -45,6 +51,48 @@ TEST(MemoryStore, KeepsWhatAStoreOwes) {
   EXPECT_EQ(store.add("counter", 0), 800);
   store.set("word", "x");
   EXPECT_THROW(store.add("word", 1), Error);
+}
+
+// In a process of its own, which may have `more` descriptors than it has open, and twice as many
+// when it raises its limit.
+void limit_descriptors(int64_t more) {
+  const auto open = std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                                  std::filesystem::directory_iterator()) -
+                    1;
+  const rlimit limit{.rlim_cur = static_cast<rlim_t>(open + more),
+                     .rlim_max = static_cast<rlim_t>(open + 2 * more)};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+void claim_until_it_ends() {
+  limit_descriptors(100);
+  rlimit before{}, after{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  internal::DescriptorClaim small(10, "a few");
+  getrlimit(RLIMIT_NOFILE, &after);
+  EXPECT_EQ(after.rlim_cur, before.rlim_cur) << "raised without need";
+  small.keep();
+  {
+    const internal::DescriptorClaim claim(150, "many");
+    getrlimit(RLIMIT_NOFILE, &after);
+    EXPECT_EQ(after.rlim_cur, before.rlim_max);
+    try {
+      const internal::DescriptorClaim more(50, "rank 3 of 4 over TCP");
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+  }
+  const internal::DescriptorClaim again(150, "what was given back");
+  std::exit(::testing::Test::HasFailure() ? 1 : 0);
+}
+
+TEST(DescriptorClaim, RaisesTheLimitAndThenEndsBeforeTheSystemDoes) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(claim_until_it_ends(), ::testing::ExitedWithCode(0),
+              "rank 3 of 4 over TCP takes 50 file descriptors; this process has [0-9]+ open, its "
+              "other ranks take 160, and [0-9]+ is the limit(.|\n)*hint: raise the hard limit");
 }
 
 TEST(LocalAddress, IsANumberThatThisMachineOwns) {

@@ -41,8 +41,9 @@ struct GlooOptions {
 };
 
 // Connects to all peers; returns when all are connected. Throws Timeout naming a rank that did not
-// appear, Unavailable when a connection failed, InvalidArgument for options that make no sense. All
-// ranks need the same options but rank and address.
+// appear, Unavailable when a connection failed, or when the two sockets for each peer are more than
+// the process may have open even with its soft limit raised to the hard one; InvalidArgument for
+// options that make no sense. All ranks need the same options but rank and address.
 std::unique_ptr<Communicator> make_gloo_communicator(const GlooOptions& options);
 
 }  // namespace muster::inline v0_1

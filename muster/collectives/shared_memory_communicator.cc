@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "muster/base/strings.h"
+#include "muster/collectives/internal/descriptors.h"
 #include "muster/collectives/internal/shared_engine.h"
 #include "muster/collectives/internal/tensor_communicator.h"
 
@@ -63,6 +65,8 @@ struct Invitation {
   }
 };
 
+constexpr int64_t kMemories = 8;  // a control page and buffers, each a descriptor
+
 class Meeting {
  public:
   explicit Meeting(const SharedMemoryOptions& options)
@@ -76,7 +80,11 @@ class Meeting {
     Invitation own;
     FileDescriptor listener;
     std::string obstacle;
+    std::optional<internal::DescriptorClaim> claim;
     try {
+      // A socket for each other rank, one to be found by, and memory of its own.
+      claim.emplace(options_.size + kMemories, fmt::format("rank {} of {} over shared memory",
+                                                           shown(options_.rank), options_.size));
       own = {.host = internal::host_identity(),
              .socket = "muster-" + internal::random_token(),
              .token = internal::random_token()};
@@ -106,6 +114,7 @@ class Meeting {
       if (!reply) throw lost(r);
       adopt(std::move(*reply), own, &member);
     }
+    claim->keep();
     return std::make_shared<SharedEngine>(options_.rank, std::move(members), options_.stage_bytes,
                                           options_.timeout, options_.first_shown_rank);
   }

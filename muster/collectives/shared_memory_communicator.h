@@ -43,7 +43,8 @@ struct SharedMemoryOptions {
 std::unique_ptr<Communicator> make_shared_memory_communicator(const SharedMemoryOptions& options);
 
 // The same, but nothing, with the reason in `why_not`, on every rank when some cannot share memory:
-// they are on several hosts, or locked away from each other.
+// they are on several hosts, locked away from each other, or may not open a socket for each other
+// rank (the soft limit of the process is raised to the hard one before).
 std::unique_ptr<Communicator> try_shared_memory_communicator(const SharedMemoryOptions& options,
                                                              std::string* why_not);
 

@@ -237,7 +237,9 @@ std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& sta
   };
   auto communicators = or_fail(*cluster, [&] {
     cluster->check_local_replicas();
-    return connect_replicas(locals, [&](int local) { return cluster->connect(place(local)); });
+    return connect_replicas(
+        locals, [&](int local) { return cluster->connect(place(local)); },
+        [&](const Error& error) { cluster->fail(cluster->explain(error, [] { return false; })); });
   });
   const auto group = std::make_shared<LocalGroup>(
       locals,

@@ -1,8 +1,13 @@
 // Several replicas in each of several workers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <mutex>
 
 #include "muster/base/error_of.h"
@@ -137,6 +142,34 @@ TEST(LocalReplicasTest, UnequalNumbersAreNamedOnEveryWorker) {
   });
   EXPECT_THAT(error_of([] { multi_worker_mirrored({.local_replicas = 0}); }).message(),
               HasSubstr("CommunicationOptions.local_replicas is 0"));
+}
+
+// Two workers of six replicas, in a process that may have few files open. One that were waited for
+// would keep the others for longer than run_ranks() has patience.
+void train_with_few_descriptors() {
+  const auto open = std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                                  std::filesystem::directory_iterator());
+  const auto most = static_cast<rlim_t>(open + 150);
+  const rlimit limit{.rlim_cur = most, .rlim_max = most};
+  setrlimit(RLIMIT_NOFILE, &limit);
+  TempDirectory directory;
+  const LocalCluster cluster(2);
+  run_ranks(2, [&](int rank) {
+    Estimator estimator(two_layers,
+                        quiet_config(directory / "m", multi_worker_mirrored({.local_replicas = 6}),
+                                     cluster.environment(rank)));
+    const Error error =
+        error_of([&] { estimator.train([] { return examples(120).global_batch(12); }); });
+    EXPECT_THAT(error.message(), HasSubstr("of 12 over TCP takes 38 file descriptors"));
+    std::fprintf(stderr, "%s\n", error.what());
+  });
+  std::exit(::testing::Test::HasFailure() ? 1 : 0);
+}
+
+TEST(LocalReplicasTest, MoreSocketsThanAProcessMayHaveAreAnErrorThatSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(train_with_few_descriptors(), ::testing::ExitedWithCode(0),
+              "is the limit(.|\n)*hint: raise the hard limit");
 }
 
 TEST(LocalReplicasTest, WhatOneThrowsEndsAllOfThemAndIsTold) {

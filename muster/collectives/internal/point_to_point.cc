@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/collectives/internal/descriptors.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -117,6 +118,10 @@ PointToPoint::PointToPoint(const PointToPointOptions& options) : group_(std::mak
     return fmt::format("rank {} of {} could not connect to its peers from {}", options.rank,
                        options.size, options.address);
   };
+  // Two connections to each peer; each of the two groups listens, and waits for events.
+  constexpr int64_t kOwn = 16;
+  DescriptorClaim claim(2 * (options.size - 1) + kOwn,
+                        fmt::format("rank {} of {} over TCP", options.rank, options.size));
   const MadeAsBatch batch;
   group_->rank = options.rank;
   try {
@@ -137,6 +142,7 @@ PointToPoint::PointToPoint(const PointToPointOptions& options) : group_(std::mak
         ErrorKind::kUnavailable, fmt::format("{}: {}", where(), error.what()),
         "check that the tasks can reach each other at the addresses of the cluster description");
   }
+  claim.keep();
 }
 
 PointToPoint::~PointToPoint() = default;

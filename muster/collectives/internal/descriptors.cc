@@ -1,0 +1,76 @@
+#include "muster/collectives/internal/descriptors.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <iterator>
+#include <mutex>
+#include <optional>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::internal {
+namespace {
+
+constexpr int64_t kSpare = 16;  // for files that are opened meanwhile
+
+// Claims that overlap are counted on top of what was open before the first of them: how many of
+// theirs are open by now cannot be told.
+struct Ledger {
+  std::mutex mutex;
+  int64_t claims = 0;
+  int64_t open = 0;
+  int64_t claimed = 0;
+};
+
+Ledger& ledger() {
+  static Ledger one;
+  return one;
+}
+
+// Nothing where the system does not say.
+std::optional<int64_t> count_open() {
+  std::error_code error;
+  const std::filesystem::directory_iterator entries("/proc/self/fd", error);
+  if (error) return std::nullopt;
+  return std::distance(begin(entries), end(entries)) - 1;  // but for the one that reads this
+}
+
+}  // namespace
+
+DescriptorClaim::DescriptorClaim(int64_t count, const std::string& what) : count_(count) {
+  Ledger& all = ledger();
+  const std::lock_guard lock(all.mutex);
+  if (all.claims == 0) {
+    all.open = count_open().value_or(0);
+    all.claimed = 0;
+  }
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    const auto needed = static_cast<rlim_t>(all.open + all.claimed + count + kSpare);
+    if (needed > limit.rlim_cur && limit.rlim_cur < limit.rlim_max) {
+      const rlimit raised{.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+      if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+    }
+    if (needed > limit.rlim_cur) {
+      throw Error(ErrorKind::kUnavailable,
+                  fmt::format("{} takes {} file descriptors; this process has {} open, its other "
+                              "ranks take {}, and {} is the limit",
+                              what, count, all.open, all.claimed, limit.rlim_cur),
+                  "raise the hard limit (ulimit -Hn, LimitNOFILE= of systemd, --ulimit nofile= of "
+                  "a container), or train with fewer local replicas");
+    }
+  }
+  ++all.claims;
+  all.claimed += count;
+}
+
+DescriptorClaim::~DescriptorClaim() {
+  Ledger& all = ledger();
+  const std::lock_guard lock(all.mutex);
+  --all.claims;
+  if (!kept_) all.claimed -= count_;
+}
+
+}  // namespace muster::inline v0_1::internal
