@@ -19,7 +19,7 @@ Ran muster(const std::string& arguments) { return run_muster(arguments); }
 TEST(Command, HelpAndVersion) {
   for (const char* command :
        {"", "run ", "data ", "data digits ", "inspect ", "inspect checkpoint ", "inspect events ",
-        "new ", "completion ", "completion bash ", "doctor "}) {
+        "inspect records ", "new ", "completion ", "completion bash ", "doctor "}) {
     const Ran ran = muster(std::string(command) + "--help");
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("Example")) << command;

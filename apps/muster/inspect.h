@@ -2,8 +2,10 @@
 // Thread safety: pure functions of the files.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
@@ -24,5 +26,17 @@ Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool j
 // otherwise a line for each tag. Throws NotFound.
 Inspection inspect_events(FileSystem& files, const std::string& path,
                           const std::optional<std::string>& tag, bool json);
+
+// Which records inspect_records() shows whole.
+struct RecordsOptions {
+  int64_t skip = 0;   // the number of the first one
+  int64_t limit = 3;  // how many of each file
+};
+
+// TFRecord files, compressed or not: how many records, of what size, and which features they have
+// if they are tf.Examples or tf.SequenceExamples; then some of them. Throws NotFound when one of
+// the files is not there.
+Inspection inspect_records(FileSystem& files, const std::vector<std::string>& paths,
+                           const RecordsOptions& options, bool json);
 
 }  // namespace muster::app

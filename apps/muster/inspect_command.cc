@@ -11,7 +11,9 @@ namespace {
 
 struct Flags {
   std::string path;
+  std::vector<std::string> paths;
   std::string tag;
+  RecordsOptions records;
   bool json = false;
 };
 
@@ -25,10 +27,12 @@ int show(const Inspection& inspection) {
 }  // namespace
 
 void add_inspect(CLI::App& app, Action& action) {
-  auto* inspect = app.add_subcommand("inspect", "Show what is inside a checkpoint or event files");
+  auto* inspect = app.add_subcommand(
+      "inspect", "Show what is inside checkpoints, event files and TFRecord files");
   inspect->require_subcommand(1);
   inspect->footer(
       "Examples:\n  muster inspect checkpoint model\n  muster inspect events model --tag loss\n"
+      "  muster inspect records train.tfrecord\n"
       "\nExit codes: 0 all is well, 1 something is damaged, 2 not found.");
   auto flags = std::make_shared<Flags>();
   const Flag json{"json", &flags->json, "One JSON document, for programs"};
@@ -66,6 +70,32 @@ void add_inspect(CLI::App& app, Action& action) {
     action = [flags] {
       const auto tag = flags->tag.empty() ? std::nullopt : std::optional(flags->tag);
       return show(inspect_events(local_file_system(), flags->path, tag, flags->json));
+    };
+  });
+
+  auto* records = inspect->add_subcommand(
+      "records", "Sizes, features and content of TFRecord files; checks all checksums");
+  command::add_arguments(*records, "FILE", &flags->paths,
+                         "TFRecord files, plain or compressed as gzip or zlib")
+      ->required();
+  command::add_flag(
+      *records,
+      {"limit", &flags->records.limit, "Show so many records of each file", {.at_least = 0}});
+  command::add_flag(*records, {"skip",
+                               &flags->records.skip,
+                               "Pass over so many records before the first that is shown",
+                               {.at_least = 0}});
+  command::add_flag(*records, json);
+  records->footer(
+      "Features are listed when the records are tf.Examples or tf.SequenceExamples; others are\n"
+      "shown as bytes. Damaged files are shown as far as they can be read.\n"
+      "\nExamples:\n"
+      "  muster inspect records train.tfrecord\n"
+      "  muster inspect records train-*.tfrecord.gz --limit 0\n"
+      "  muster inspect records train.tfrecord --skip 1000 --limit 1 --json");
+  records->callback([flags, &action] {
+    action = [flags] {
+      return show(inspect_records(local_file_system(), flags->paths, flags->records, flags->json));
     };
   });
 }

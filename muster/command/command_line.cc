@@ -170,14 +170,18 @@ CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positiona
   return option;
 }
 
-CLI::Option* add(CLI::App& app, const Flag& flag, bool positional) {
+void check_name(const std::string& name) {
   constexpr std::string_view kAllowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-  if (flag.name.empty() || flag.name.front() == '-' ||
-      flag.name.find_first_not_of(kAllowed) != std::string::npos) {
-    throw invalid_argument(fmt::format("'{}' cannot be the name of a flag", flag.name),
+  if (name.empty() || name.front() == '-' ||
+      name.find_first_not_of(kAllowed) != std::string::npos) {
+    throw invalid_argument(fmt::format("'{}' cannot be the name of a flag", name),
                            "use letters, digits, '_' and '-', and no dashes in front");
   }
+}
+
+CLI::Option* add(CLI::App& app, const Flag& flag, bool positional) {
+  check_name(flag.name);
   return std::visit([&](auto* variable) { return add_as(app, flag, variable, positional); },
                     flag.value);
 }
@@ -312,6 +316,23 @@ void allow_extras(CLI::App& app) {
 
 CLI::Option* add_flag(CLI::App& app, const Flag& flag) { return add(app, flag, false); }
 CLI::Option* add_argument(CLI::App& app, const Flag& flag) { return add(app, flag, true); }
+
+CLI::Option* add_arguments(CLI::App& app, const std::string& name, std::vector<std::string>* values,
+                           const std::string& help) {
+  check_name(name);
+  const auto set = [=](const CLI::results_t& given) {
+    if (std::ranges::count(given, "") > 0) {
+      throw invalid_argument(missing_value(name), hint_of(name, help, ""));
+    }
+    *values = given;
+    return true;
+  };
+  return app.add_option(name, set, help)
+      ->type_name("")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1, -1)
+      ->allow_extra_args();
+}
 
 std::string full_name(const CLI::App& app) {
   const CLI::App* parent = app.get_parent();

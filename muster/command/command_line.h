@@ -22,6 +22,11 @@ CLI::Option* add_flag(CLI::App& app, const Flag& flag);
 // The same for a word without a flag: PATH in `inspect checkpoint PATH`.
 CLI::Option* add_argument(CLI::App& app, const Flag& flag);
 
+// One or more words without a flag: FILE... in `inspect records FILE...`. `values` takes them in
+// their order. Throws as add_argument() does.
+CLI::Option* add_arguments(CLI::App& app, const std::string& name, std::vector<std::string>* values,
+                           const std::string& help);
+
 // "muster data digits" for a command, "muster" for the program.
 std::string full_name(const CLI::App& app);
 

@@ -220,5 +220,24 @@ TEST(CommandLineTest, AFlagThatCannotBeIsRefused) {
   }
 }
 
+TEST(CommandLineTest, ManyWordsWithoutAFlag) {
+  std::vector<std::string> files;
+  bool json = false;
+  const auto said = [&](const std::vector<std::string>& words) {
+    CLI::App app("Shows files.", "show");
+    files.clear();
+    add_arguments(app, "FILE", &files, "Files")->required();
+    add_flag(app, {"json", &json, "As JSON"});
+    return complaint(app, words);
+  };
+  EXPECT_EQ(said({"a"}), "");
+  EXPECT_EQ(files, std::vector<std::string>{"a"});
+  EXPECT_EQ(said({"a", "b", "--json", "c"}), "");
+  EXPECT_EQ(files, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_TRUE(json);
+  EXPECT_EQ(said({}), "show needs FILE | FILE: Files");
+  EXPECT_EQ(said({"a", ""}), "FILE needs a value | FILE: Files");
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::command

@@ -261,13 +261,13 @@ Result<SequenceExample> decode_sequence_example(Bytes bytes) {
   return example;
 }
 
-MessageKind classify_message(Bytes bytes) {
+MessageKind decode_message(Bytes bytes, SequenceExample* content) {
+  *content = {};
   Decoder decoder(bytes);
-  SequenceExample example;
-  if (!decoder.features_in(&example.context, &example) || decoder.unknown()) {
+  if (!decoder.features_in(&content->context, content) || decoder.unknown()) {
     return MessageKind::kOther;
   }
-  return example.feature_lists.empty() ? MessageKind::kExample : MessageKind::kSequenceExample;
+  return content->feature_lists.empty() ? MessageKind::kExample : MessageKind::kSequenceExample;
 }
 
 std::string encode_example(const Example& example) {

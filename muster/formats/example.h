@@ -54,10 +54,11 @@ Result<Example> decode_example(Bytes bytes);
 // The same of a SequenceExample.
 Result<SequenceExample> decode_sequence_example(Bytes bytes);
 
-// What kind of message the bytes are most likely; both are read alike by their first field.
+// What a message most likely is; both kinds are read alike by their first field.
 enum class MessageKind { kExample, kSequenceExample, kOther };
-// kOther when they are neither, or hold a field that the format does not know.
-MessageKind classify_message(Bytes bytes);
+// Reads whichever of both it is into `content`, an Example's features as the context. kOther when
+// it is neither, or holds a field that the format does not know; `content` is undefined then.
+MessageKind decode_message(Bytes bytes, SequenceExample* content);
 
 // The message's bytes, without framing; lists of numbers are packed, the order is kept.
 std::string encode_example(const Example& example);
