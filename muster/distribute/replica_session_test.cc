@@ -5,11 +5,12 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "muster/base/error_of.h"
-#include "muster/collectives/internal/tensor_communicator.h"
+#include "muster/collectives/communicator.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -21,22 +22,28 @@ struct Ends {
   std::vector<int> aborted_before;  // at the end of each: how many had been told
 };
 
-class Ending : public internal::TensorCommunicator {
+class Ending : public Communicator {
  public:
-  Ending(Ends& ends, int rank, int size) : TensorCommunicator(rank, size), ends_(ends) {
-    start({.execute = [](const internal::Operation&) {}, .finish = [](const Error*) {}});
+  Ending(Ends& ends, int rank, int size) : ends_(ends), rank_(rank), size_(size) {
     ++ends_.connected;
   }
   ~Ending() override {
-    stop();
     const std::lock_guard lock(ends_.mutex);
     ends_.aborted_before.push_back(ends_.aborted);
   }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
   std::string_view name() const override { return "ending"; }
+  Work all_reduce(const Tensor&) override { return {}; }
+  Work reduce_scatter(const Tensor&, const Tensor&) override { return {}; }
+  Work broadcast(const Tensor&, int) override { return {}; }
+  Work all_gather(const Tensor&, const Tensor&) override { return {}; }
+  Work barrier() override { return {}; }
+  void abort(ErrorKind, const std::string&) override { ++ends_.aborted; }
 
  private:
-  void interrupt(const Error&) override { ++ends_.aborted; }
   Ends& ends_;
+  const int rank_, size_;
 };
 
 TEST(ConnectReplicasTest, OneThatCannotConnectEndsTheOthersTogether) {
