@@ -1,6 +1,7 @@
 // TfrecordReader on anything, as it comes and with checksums made good, so that hostile lengths get
 // past them.
 #include <cstring>
+#include <limits>
 
 #include "muster/base/crc32c.h"
 #include "muster/formats/tfrecord.h"
@@ -22,23 +23,42 @@ std::vector<std::string> seed_folders() { return {"tensorflow/records", "tensorf
 
 namespace {
 
+formats::TfrecordReader open(Bytes bytes, formats::Compression compression) {
+  return formats::TfrecordReader::open(memory_reader(bytes, "input"), compression).value();
+}
+
 // Reads to the end or the first error; the records, framed again.
 std::string read_all(Bytes bytes) {
-  formats::TfrecordReader reader(memory_reader(bytes, "input"));
+  formats::TfrecordReader reader = open(bytes, formats::Compression::kNone);
   std::string again;
-  std::string payload;
+  Bytes payload;
   while (true) {
     const uint64_t before = reader.offset();
     const Result<bool> more = reader.read(&payload);
-    if (!more.ok() || !more.value()) {
-      require(reader.offset() == before, "the position stays when nothing was read");
-      require(!more.ok() || before == bytes.size(), "a good end is the end of the file");
+    if (!more.ok()) return again;
+    if (!more.value()) {
+      require(before == bytes.size(), "a good end is the end of the file");
       return again;
     }
     require(reader.offset() == before + payload.size() + formats::kTfrecordOverhead,
             "the position moves by one record");
-    formats::append_tfrecord(again, bytes_of(payload));
+    formats::append_tfrecord(again, payload);
   }
+}
+
+// Whatever the compression: as many are passed over as are read, errors included.
+void check_skip(Bytes bytes) {
+  formats::TfrecordReader reader = open(bytes, formats::Compression::kAuto);
+  Bytes payload;
+  int64_t count = 0;
+  while (true) {
+    const Result<bool> more = reader.read(&payload);
+    if (more.ok() && !more.value()) break;
+    ++count;
+  }
+  const Result<int64_t> skipped =
+      open(bytes, formats::Compression::kAuto).skip(std::numeric_limits<int64_t>::max());
+  require(skipped.ok() && skipped.value() == count, "skip() counts as read() does");
 }
 
 // The checksum of each length made right, as long as lengths lead to another one.
@@ -67,5 +87,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::mend(mended);
   fuzz::require(std::string_view(mended).starts_with(fuzz::read_all(bytes_of(mended))),
                 "mended records are written as they were read");
+  fuzz::check_skip(bytes);
+  fuzz::check_skip(bytes_of(mended));
   return 0;
 }
