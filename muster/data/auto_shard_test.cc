@@ -9,7 +9,7 @@
 #include <set>
 
 #include "muster/base/error_of.h"
-#include "muster/data/test_numbers.h"
+#include "muster/data/internal/test_numbers.h"
 
 namespace muster::inline v0_1::data {
 namespace {

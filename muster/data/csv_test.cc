@@ -248,7 +248,7 @@ TEST_F(CsvTest, FilesAreADataSet) {
   EXPECT_THAT(error_of(read).message(), HasSubstr("b.csv:3: column 'y': 'bad' is no int64"));
   while (read()) {
   }
-  EXPECT_THAT(seen, ElementsAre(1, 3, 5, 7, 11));
+  EXPECT_THAT(seen, ElementsAre(1, 3, 5, 7));
   iterator->restore(position);
   seen.clear();
   ASSERT_TRUE(read());

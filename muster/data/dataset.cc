@@ -234,7 +234,9 @@ Dataset Dataset::interleave(FlatMapFunction fn, const InterleaveOptions& options
                            {node_}));
 }
 
-Dataset Dataset::cache() const { return Dataset(make_node(in::Cache{}, {node_})); }
+Dataset Dataset::cache(const std::string& path) const {
+  return Dataset(make_node(in::Cache{path}, {node_}));
+}
 
 Dataset Dataset::ignore_errors(bool log_warning) const {
   return Dataset(make_node(in::IgnoreErrors{log_warning}, {node_}));

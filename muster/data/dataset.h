@@ -188,8 +188,11 @@ class Dataset {
   // of one that ends is taken by the next when its turn comes. Throws InvalidArgument for lengths
   // below 1.
   Dataset interleave(FlatMapFunction fn, const InterleaveOptions& options = {}) const;
-  // Keeps the elements of the first whole pass in memory for those that follow.
-  Dataset cache() const;
+  // Keeps the elements of the first whole pass for those that follow: in memory, or in the file
+  // `path`, which later runs read too. A pass with an error in it is not kept in a file. Behind a
+  // batch() that deals to several replicas each has a file of its own, "<path>.<replica>-of-<n>". A
+  // file that another pipeline wrote is an InvalidArgument at the first element.
+  Dataset cache(const std::string& path = "") const;
   // Leaves out elements that are errors: each takes one place less.
   Dataset ignore_errors(bool log_warning = false) const;
   // Says how many elements there are, where it cannot be told. One that turns out wrong is an error

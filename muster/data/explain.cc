@@ -57,7 +57,9 @@ struct How {
                        interleave.cycle_length == 1 ? "" : "s",
                        interleave.parallel ? ", each read ahead on a thread" : "");
   }
-  std::string operator()(const in::Cache&) const { return "kept in memory after the first pass"; }
+  std::string operator()(const in::Cache& cache) const {
+    return fmt::format("kept in {} after the first pass", cache.path.empty() ? "memory" : "a file");
+  }
   template <typename T>
   std::string operator()(const T&) const {
     return node.addressable ? "on indices" : "on elements";

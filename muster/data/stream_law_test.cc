@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/random.h"
-#include "muster/data/test_numbers.h"
+#include "muster/data/internal/test_numbers.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1 {

@@ -8,7 +8,9 @@
 #include <numeric>
 
 #include "muster/base/error_of.h"
-#include "muster/data/test_numbers.h"
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
+#include "muster/data/internal/test_numbers.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -188,6 +190,62 @@ TEST(Cache, RunsWhatIsBeforeItOnce) {
                               .batch(4);
   EXPECT_EQ(read(dataset), (Lists{{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}}));
   EXPECT_EQ(calls, 4);
+}
+
+TEST(Cache, AFileIsWrittenOnceAndReadByLaterRuns) {
+  const TempDirectory folder;
+  const std::string path = folder.path() + "/kept";
+  int calls = 0;
+  const auto counted = [&](const Element& x) {
+    ++calls;
+    return Element::dict(
+        {{"x", x},
+         {"s", Element(Value::stack({Value(Strings({std::to_string(number(x))}))}).row(0))}});
+  };
+  const Dataset dataset =
+      Dataset::range(4).map(counted).cache(path).repeat(2).map([](const Element& x) {
+        EXPECT_EQ(x.at("s").value().strings()[0], std::to_string(number(x.at("x"))));
+        return x.at("x");
+      });
+  const Lists twice{{0}, {1}, {2}, {3}, {0}, {1}, {2}, {3}};
+  EXPECT_EQ(read(dataset), twice);
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(read(dataset), twice);  // another run
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(read(Dataset::range(5).cache(path)), (Lists{{-1}}));  // not its file
+  EXPECT_THAT(error_of([&] {
+                Element element;
+                Dataset::range(5).cache(path).iterator()->next(&element);
+              }).what(),
+              AllOf(HasSubstr(path), HasSubstr("another pipeline")));
+}
+
+TEST(Cache, APassThatWasLeftOrFailedLeavesNoFile) {
+  const TempDirectory folder;
+  const std::string path = folder.path() + "/kept";
+  {
+    const auto iterator = Dataset::range(4).cache(path).iterator();
+    Element element;
+    iterator->next(&element);
+  }
+  EXPECT_EQ(read(number_files({"0-3bad"}).cache(path)), (Lists{{0}, {-1}, {2}}));
+  EXPECT_FALSE(local_file_system().exists(path).value());
+  EXPECT_TRUE(local_file_system().list_directory(folder.path()).value().empty());
+}
+
+TEST(Cache, APositionInAFileContinues) {
+  const TempDirectory folder;
+  const Dataset dataset = Dataset::range(4).cache(folder.path() + "/kept").repeat(3);
+  const auto iterator = dataset.iterator();
+  std::vector<nlohmann::json> saved{iterator->save()};
+  Element element;
+  while (iterator->next(&element)) saved.push_back(iterator->save());
+  ASSERT_EQ(saved.size(), 13u);
+  for (size_t i = 0; i < saved.size(); ++i) {
+    const auto other = dataset.iterator();
+    other->restore(saved[i]);
+    EXPECT_EQ(rest_of(*other).size(), 12 - i);
+  }
 }
 
 TEST(Cache, WhoGetsAnElementMayWriteToIt) {

@@ -1,10 +1,13 @@
 // How a description becomes streams, and what is rewritten on the way: what stands between a source
 // that can be read by index and the first batch runs on integers, and prefetches found there read
 // whole batches ahead.
+#include <fmt/format.h>
+
 #include "muster/data/internal/batch.h"
 #include "muster/data/internal/cache.h"
 #include "muster/data/internal/combine.h"
 #include "muster/data/internal/elements.h"
+#include "muster/data/internal/file_cache.h"
 #include "muster/data/internal/order.h"
 #include "muster/data/internal/parallel_map.h"
 #include "muster/data/internal/reshape.h"
@@ -85,6 +88,24 @@ ItemStream open_map(const NodePtr& node, const Map& map, const Run& run) {
   return std::make_unique<MapStream>(std::move(input), MapStage{node}, run);
 }
 
+// Whether each replica has elements of its own here.
+bool is_dealt(const Node& node, const Run& run) {
+  if (run.sharding.num_replicas == 1) return false;
+  for (const Node* at = &node; at != nullptr; at = at->input().get()) {
+    if (at == run.dealing_node) return true;
+  }
+  return false;
+}
+
+ItemStream open_cache(const Node& node, const Cache& cache, ItemStream input, const Run& run) {
+  if (cache.path.empty()) return std::make_unique<MemoryCacheStream>(std::move(input));
+  const std::string path =
+      is_dealt(node, run)
+          ? fmt::format("{}.{}-of-{}", cache.path, run.sharding.replica, run.sharding.num_replicas)
+          : cache.path;
+  return std::make_unique<FileCacheStream>(std::move(input), path);
+}
+
 ItemStream open_stage(const NodePtr& node, const Run& run) {
   if (node->addressable && !maps_in_parallel(*node)) {
     return ahead(std::make_unique<ReadStream>(open_refs(*node, run), Reader(node, run)),
@@ -111,7 +132,8 @@ ItemStream open_stage(const NodePtr& node, const Run& run) {
   if (const auto* ignore = node->as<IgnoreErrors>()) {
     return std::make_unique<IgnoreErrorsStream>(std::move(input), ignore->log_warning);
   }
-  if (node->is<Cache>()) return std::make_unique<MemoryCacheStream>(std::move(input));
+  if (const auto* cache = node->as<Cache>())
+    return open_cache(*node, *cache, std::move(input), run);
   if (const auto* assert = node->as<AssertCardinality>()) {
     return std::make_unique<AssertCardinalityStream>(std::move(input), assert->expected);
   }

@@ -74,7 +74,8 @@ int64_t SequentialStream::read(Item* out, int64_t count) {
         ++file_;
       }
     } catch (...) {
-      item.error = current_failure(node_.name);
+      // Readers of files name the file.
+      item.error = current_failure(from_files_ == nullptr ? node_.name : "");
       ++total_;
       ++got;
       if (reader_ == nullptr) {  // nothing to go on with in this file

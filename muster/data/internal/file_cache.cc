@@ -1,0 +1,109 @@
+#include "muster/data/internal/file_cache.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/log.h"
+#include "muster/data/internal/element_codec.h"
+
+namespace muster::inline v0_1::data::internal {
+
+std::string FileCacheStream::header() const {
+  return json{{"format", "muster.cache.1"}, {"pipeline", input_->identity()}}.dump();
+}
+
+void FileCacheStream::start(int64_t run) {
+  reader_.reset();
+  writer_.reset();
+  started_ = failed_ = false;
+  to_pass_over_ = handed_on_ = 0;
+  filled_by_ = run;
+}
+
+bool FileCacheStream::open() {
+  FileSystem& files = local_file_system();
+  if (!files.exists(path_).value()) return false;
+  reader_ = formats::TfrecordReader::open(files, path_, formats::Compression::kNone).value();
+  Bytes first;
+  if (!reader_->read(&first).value() || text_of(first) != header()) {
+    throw invalid_argument(fmt::format("the cache {} was written by another pipeline", path_),
+                           "remove the file, or give this cache() a path of its own");
+  }
+  return true;
+}
+
+bool FileCacheStream::next(Item* out) {
+  if (!started_) {
+    started_ = failed_ = true;  // until it has begun
+    if (!open()) {
+      input_->start(filled_by_);
+      writer_ = formats::TfrecordWriter::open(local_file_system(), path_).value();
+      writer_->write(bytes_of(header())).value();
+    }
+    failed_ = false;
+  }
+  if (failed_) return false;
+  if (reader_) {
+    Bytes record;
+    if (!reader_->read(&record).value()) return false;
+    *out = decode_item(record);
+    return true;
+  }
+  if (input_->read(out, 1) == 0) {
+    if (writer_) keep_writing(writer_->close());
+    writer_.reset();
+    return false;
+  }
+  if (out->error != nullptr) {
+    writer_.reset();  // a pass with an error is not kept
+  } else if (writer_) {
+    out->settle();
+    keep_writing(writer_->write(bytes_of(encode_item(*out))));
+  }
+  return true;
+}
+
+void FileCacheStream::keep_writing(const Status& written) {
+  if (written.ok()) return;
+  log::warning(fmt::format("input: cache({}) is given up: {}", path_, written.error().what()));
+  writer_.reset();
+}
+
+int64_t FileCacheStream::read(Item* out, int64_t count) {
+  int64_t got = 0;
+  for (; got < count; ++got, ++handed_on_) {
+    try {
+      Item passed;
+      for (; to_pass_over_ > 0; --to_pass_over_) {
+        if (!next(&passed)) return got;
+      }
+      out[got] = {};
+      if (!next(out + got)) break;
+    } catch (...) {
+      out[got].error = current_failure(fmt::format("cache({})", path_));
+    }
+  }
+  return got;
+}
+
+int64_t FileCacheStream::skip(int64_t count) {
+  Item item;
+  int64_t skipped = 0;
+  while (skipped < count && read(&item, 1) == 1) ++skipped;
+  return skipped;
+}
+
+Position FileCacheStream::position(MarkReader& marks) const {
+  const int64_t examples = marks.next() * examples_per_element();
+  marks.next();
+  return {0, examples, examples};
+}
+
+void FileCacheStream::restore(MarkReader& marks, int64_t) {
+  const int64_t handed_on = marks.count();
+  start(marks.next());
+  to_pass_over_ = handed_on_ = handed_on;
+}
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,48 @@
+// cache(path): the elements of the first whole pass, kept in a file that later passes, and later
+// runs, read instead. Positions are counts; see cache.h.
+#pragma once
+
+#include <optional>
+
+#include "muster/data/internal/items.h"
+#include "muster/formats/tfrecord.h"
+
+namespace muster::inline v0_1::data::internal {
+
+class FileCacheStream final : public Stream<Item> {
+ public:
+  FileCacheStream(std::unique_ptr<Stream<Item>> input, std::string path)
+      : input_(std::move(input)), path_(std::move(path)) {}
+
+  void start(int64_t run) override;
+  int64_t read(Item* out, int64_t count) override;
+  int64_t skip(int64_t count) override;
+  int64_t examples_per_element() const override { return input_->examples_per_element(); }
+  void mark(Marks& marks) const override { marks.insert(marks.end(), {handed_on_, filled_by_}); }
+  Position position(MarkReader& marks) const override;
+  json identity() const override {
+    return {{"kind", "cache"}, {"version", 1}, {"input", input_->identity()}};
+  }
+  void restore(MarkReader& marks, int64_t run) override;
+
+ private:
+  // Opens the file if there is one. Throws InvalidArgument when another pipeline wrote it.
+  bool open();
+  // The next element, of the file or of the input; false at the end.
+  bool next(Item* out);
+  // A cache that cannot be written is done without.
+  void keep_writing(const Status& written);
+  // The first record: who wrote the file.
+  std::string header() const;
+
+  std::unique_ptr<Stream<Item>> input_;
+  const std::string path_;
+  std::optional<formats::TfrecordReader> reader_;  // of the whole file
+  std::optional<formats::TfrecordWriter> writer_;  // while the first pass runs, unless it failed
+  bool started_ = false;                           // the file was looked for in this pass
+  bool failed_ = false;                            // and neither read nor begun
+  int64_t to_pass_over_ = 0;                       // of a restored position
+  int64_t handed_on_ = 0, filled_by_ = 0;
+};
+
+}  // namespace muster::inline v0_1::data::internal
