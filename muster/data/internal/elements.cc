@@ -61,7 +61,7 @@ Element Reader::read(const Ref& ref) const {
 }
 
 uint64_t Reader::element_bytes() const {
-  return !maps_.empty() || source_->size() == 0 ? 0 : bytes_of(source_->element(0));
+  return !maps_.empty() || source_->size() == 0 ? 0 : size_in_bytes(source_->element(0));
 }
 
 Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
@@ -77,7 +77,7 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
   };
   if (!refs.empty()) {
     read_one(0);
-    check_fits(batch, static_cast<int64_t>(refs.size()), bytes_of(elements.front()));
+    check_fits(batch, static_cast<int64_t>(refs.size()), size_in_bytes(elements.front()));
   }
   if (pool_ == nullptr) {
     for (size_t i = 1; i < refs.size(); ++i) read_one(i);
@@ -206,7 +206,7 @@ void PrefetchStream::produce() {
     while (wait_for_room() && input_->read(&entry.item, 1) == 1) {
       entry.position.clear();
       input_->mark(entry.position);
-      entry.bytes = bytes_of(entry.item.element);
+      entry.bytes = size_in_bytes(entry.item.element);
       {
         const std::lock_guard lock(bytes_mutex_);
         bytes_ahead_ += entry.bytes;

@@ -39,7 +39,7 @@ bool FileCacheStream::next(Item* out) {
     if (!open()) {
       input_->start(filled_by_);
       writer_ = formats::TfrecordWriter::open(local_file_system(), path_).value();
-      writer_->write(bytes_of(header())).value();
+      writer_->write(muster::bytes_of(header())).value();
     }
     failed_ = false;
   }
@@ -59,7 +59,7 @@ bool FileCacheStream::next(Item* out) {
     writer_.reset();  // a pass with an error is not kept
   } else if (writer_) {
     out->settle();
-    keep_writing(writer_->write(bytes_of(encode_item(*out))));
+    keep_writing(writer_->write(muster::bytes_of(encode_item(*out))));
   }
   return true;
 }

@@ -201,7 +201,7 @@ std::exception_ptr current_failure(const std::string& stage) {
   return std::make_exception_ptr(stage.empty() ? error : error.with_context(stage));
 }
 
-uint64_t bytes_of(const Element& element) {
+uint64_t size_in_bytes(const Element& element) {
   uint64_t bytes = 0;
   for (const Value& value : element.values()) {
     if (value.is_tensor()) {

@@ -41,7 +41,7 @@ Element join_items(std::span<Item> items);
 Element join_padded(std::span<Item> items, const PaddingOptions& padding);
 
 // What the values of an element take.
-uint64_t bytes_of(const Element& element);
+uint64_t size_in_bytes(const Element& element);
 
 // Streams that run the pipeline ending in a node; `run` must outlive them.
 std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run);  // REQUIRES: addressable
