@@ -41,14 +41,11 @@ bool reads_files(const Node& node) {
   return false;
 }
 
-// Whether what flat_map() or interleave() opens are files: shown by its first data set.
+// Whether what flat_map() or interleave() opens are files: shown by its first data set. What goes
+// wrong there is thrown: a worker that took it for "no files" would divide otherwise than the rest.
 bool opens_files(const Interleave& interleave, const NodePtr& input) {
-  try {
-    Element first;
-    return Dataset(input).iterator()->next(&first) && reads_files(*interleave.fn(first).node());
-  } catch (const Error&) {
-    return false;  // it will be said where the element is read
-  }
+  Element first;
+  return Dataset(input).iterator()->next(&first) && reads_files(*interleave.fn(first).node());
 }
 
 class FileSharding {
@@ -82,8 +79,12 @@ class FileSharding {
     return make_node(node->spec, std::move(inputs));
   }
 
-  int64_t files() const { return files_; }
-  int64_t mine() const { return mine_; }
+  // "worker 1 of 3 reads 4 of 12", or less where nobody knows how many there are.
+  std::string describe() const {
+    return uncounted_ ? fmt::format("worker {} of {} reads its part", index_, num_workers_)
+                      : fmt::format("worker {} of {} reads {} of {}", index_, num_workers_, mine_,
+                                    files_);
+  }
 
  private:
   // Counts files, of which `n` are divided here.
@@ -118,8 +119,8 @@ class FileSharding {
     const int64_t n = ordered->cardinality;
     if (n >= 0) {
       count(n);
-    } else if (n == kInfinite) {
-      files_ = mine_ = kInfinite;
+    } else {
+      uncounted_ = true;
     }
     NodePtr mine = make_node(Shard{num_workers_, index_}, {ordered});
     for (auto shuffle = shuffles.rbegin(); shuffle != shuffles.rend(); ++shuffle) {
@@ -139,7 +140,17 @@ class FileSharding {
 
   const int64_t num_workers_, index_;
   int64_t files_ = 0, mine_ = 0;
+  bool uncounted_ = false;
 };
+
+// The last stage that makes or undoes batches, or the first of the pipeline.
+const Node& last_batching(const Dataset& dataset) {
+  const Node* node = dataset.node().get();
+  while (node->inputs.size() == 1 && !node->is<Batch, Rebatch, Unbatch, Interleave>()) {
+    node = node->input().get();
+  }
+  return *node;
+}
 
 Dataset marked_by_worker(const Dataset& dataset) {
   return Dataset(make_node(WithOptions{.options = {}, .by_worker = true}, {dataset.node()}));
@@ -158,20 +169,17 @@ AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t inde
                                        index, index, num_workers),
                            "workers are numbered from 0");
   }
+  if (dataset.hand_sharded()) {
+    return {dataset, AutoShardPolicy::kOff,
+            "the data set is sharded by hand; every worker reads what it gives"};
+  }
   if (policy == AutoShardPolicy::kOff) {
     return {num_workers == 1 ? dataset : marked_by_worker(dataset), policy,
             "sharding is OFF: every worker reads everything"};
   }
   if (num_workers == 1) return {dataset, policy, "there is one worker"};
   if (policy != AutoShardPolicy::kData) {
-    FileSharding sharding(num_workers, index);
-    if (const NodePtr mine = sharding.apply(dataset.node())) {
-      return {marked_by_worker(Dataset(mine)), AutoShardPolicy::kFile,
-              sharding.files() < 0
-                  ? fmt::format("files are divided between {} workers", num_workers)
-                  : fmt::format("files are divided: worker {} of {} reads {} of {}", index,
-                                num_workers, sharding.mine(), sharding.files())};
-    }
+    if (std::optional<AutoSharded> mine = divide_files(dataset, num_workers, index)) return *mine;
     if (policy == AutoShardPolicy::kFile) {
       throw not_found(
           fmt::format("FILE sharding found no files in the pipeline {}", dataset.describe()),
@@ -191,16 +199,30 @@ AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t inde
           "rows are divided: the pipeline does not begin with files"};
 }
 
-bool begins_with_files(const Dataset& dataset) {
-  return FileSharding(1, 0).apply(dataset.node()) != nullptr;
+std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers,
+                                        int64_t index) {
+  FileSharding sharding(num_workers, index);
+  const NodePtr mine = sharding.apply(dataset.node());
+  if (mine == nullptr) return std::nullopt;
+  return AutoSharded{marked_by_worker(Dataset(mine)), AutoShardPolicy::kFile,
+                     "files are divided: " + sharding.describe()};
+}
+
+bool ends_with_global_batch(const Dataset& dataset) {
+  const auto* batch = last_batching(dataset).as<Batch>();
+  return batch != nullptr && batch->global;
 }
 
 int64_t batch_size_of(const Dataset& dataset) {
-  for (const Node* node = dataset.node().get(); node != nullptr; node = node->input().get()) {
-    if (const auto* batch = node->as<Batch>()) return batch->size;
-  }
-  throw invalid_argument(fmt::format("the data set {} has no batches", dataset.describe()),
-                         "call batch(n)");
+  const Node& node = last_batching(dataset);
+  if (const auto* batch = node.as<Batch>()) return batch->size;
+  const auto* rebatch = node.as<Rebatch>();
+  if (rebatch != nullptr && rebatch->sizes.size() == 1) return rebatch->sizes.front();
+  throw invalid_argument(
+      fmt::format("how large the batches of {} are cannot be told: {}", dataset.describe(),
+                  rebatch != nullptr ? node.name + " makes unequal ones"
+                                     : fmt::format("there is no batch() behind {}", node.name)),
+      "end the pipeline with batch(n)");
 }
 
 }  // namespace muster::inline v0_1::data

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "muster/data/dataset.h"
@@ -23,15 +24,17 @@ struct AutoSharded {
 // DATA: shard() at the end, before a last prefetch(). AUTO: FILE where it can be, else DATA.
 // Throws InvalidArgument for a worker that cannot be, and, on every worker alike, for fewer files
 // (or, by DATA, known elements) than workers; NotFound when FILE is asked for and no files are
-// found.
+// found. One that is sharded by hand is left as it is.
 AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index);
 AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index,
                        AutoShardPolicy policy);
 
-// Whether FILE sharding finds files in the pipeline.
-bool begins_with_files(const Dataset& dataset);
+// FILE sharding where it can be: nothing when the pipeline does not begin with files.
+std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers, int64_t index);
 
-// The size of the last batch() of a pipeline; throws InvalidArgument when it has none.
+// Whether the batches a pipeline ends with are those of a global_batch().
+bool ends_with_global_batch(const Dataset& dataset);
+// How large they are. Throws InvalidArgument when it does not end with batches of one size.
 int64_t batch_size_of(const Dataset& dataset);
 
 }  // namespace muster::inline v0_1::data

@@ -40,7 +40,7 @@ int64_t checked_calls(int64_t calls) {
 // The pipeline behind which a chain of one-to-one stages deals to replicas; `obstacle` is set to
 // the stage that stands in the way of it.
 const Node* dealing_node(const Node* node, const Node** obstacle) {
-  while (node != nullptr && !node->is<in::Batch>()) {
+  while (node != nullptr && !node->is<in::Batch, in::Rebatch>()) {
     if (!node->is<in::Map, in::Prefetch, in::Take, in::Skip, in::Shard, in::Shuffle, in::Repeat,
                   in::Enumerate, in::Cache, in::AssertCardinality, in::WithOptions>()) {
       *obstacle = node;
@@ -278,8 +278,9 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
     throw invalid_argument(fmt::format("replica {} of {} cannot be: replicas are numbered from 0",
                                        replica, num_replicas));
   }
+  const NodePtr node = in::in_order(node_, num_replicas > 1);
   const Node* obstacle = nullptr;
-  const Node* deals = dealing_node(node_.get(), &obstacle);
+  const Node* deals = dealing_node(node.get(), &obstacle);
   if (num_replicas > 1 && deals == nullptr) {
     throw invalid_argument(
         fmt::format("the data set {} cannot be dealt to {} replicas: {}", describe(), num_replicas,
@@ -288,7 +289,14 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
                         : fmt::format("it has no batches behind {}", obstacle->name)),
         "call batch(b) with the batch size of one replica, or global_batch(n * b)");
   }
-  return in::make_iterator(node_, options, deals);
+  if (options.sharding.global_batches && num_replicas > 1 && deals->is<in::Rebatch>()) {
+    throw invalid_argument(
+        fmt::format("the batches of {} cannot be divided between {} replicas: {} says how large "
+                    "they are",
+                    describe(), num_replicas, deals->name),
+        "end the pipeline with batch(n), where n is for all replicas");
+  }
+  return in::make_iterator(node, options, deals);
 }
 
 }  // namespace muster::inline v0_1

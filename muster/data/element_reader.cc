@@ -11,7 +11,7 @@ int64_t ElementReader::skip(int64_t count) {
     int64_t got = 1;
     try {
       got = read(count - skipped, &rows);
-    } catch (const Error&) {
+    } catch (...) {
       // It takes its place all the same.
     }
     if (got == 0) break;

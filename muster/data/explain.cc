@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/base/strings.h"
 #include "muster/data/dataset.h"
 #include "muster/data/internal/elements.h"
@@ -86,6 +88,17 @@ std::string Dataset::explain() const {
   std::string text;
   for (const auto& [stage, how] : lines) text += fmt::format("{:<{}}  {}\n", stage, width, how);
   return text;
+}
+
+std::string describe_longest(std::vector<StageTime> times, size_t most) {
+  std::stable_sort(times.begin(), times.end(), [](const StageTime& a, const StageTime& b) {
+    return a.seconds > b.seconds;
+  });
+  std::vector<std::string> stages;
+  for (size_t i = 0; i < std::min(most, times.size()); ++i) {
+    stages.push_back(fmt::format("{} {:.1f} s", times[i].stage, times[i].seconds));
+  }
+  return join(stages, ", ");
 }
 
 }  // namespace muster::inline v0_1

@@ -13,7 +13,7 @@ Element as_row(const Element& element) {
     if (!value.tensor().defined()) {
       throw invalid_argument("a generator gave an undefined tensor");
     }
-    return value.tensor().detach().unsqueeze(0);
+    return value.tensor().detach().clone().unsqueeze(0);  // the generator may write to its own
   });
 }
 

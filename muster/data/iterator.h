@@ -14,7 +14,7 @@ namespace muster::inline v0_1 {
 
 // The replica an iterator reads for. With more than one, the last batch() or global_batch() of the
 // pipeline deals: round k covers elements [k·n·b, (k+1)·n·b) of its input's order, replica r gets
-// the r-th b of them. All replicas see the same number of rounds; in the last one a replica may get
+// the r-th b of them; a rebatch() behind it hands its batches to the replicas in turn. All replicas see the same number of rounds; in the last one a replica may get
 // fewer rows, or none (a batch of zero rows).
 struct Sharding {
   int64_t num_replicas = 1;
@@ -44,6 +44,9 @@ struct StageTime {
   double seconds = 0;    // without the stages before it; of prefetch(): waiting for them
   int64_t elements = 0;  // handed on
 };
+
+// The stages that took longest, at most `most`: "map 'decode' 12.1 s, tfrecord(4 files) 1.2 s".
+std::string describe_longest(std::vector<StageTime> times, size_t most);
 
 class Iterator {
  public:

@@ -27,13 +27,15 @@ class DistributedDataset::Pass {
         empty_(loop_->num_local_replicas()),
         elements_(loop_->num_local_replicas()) {
     loop_->each([&](Session& session, size_t local) {
-      if (local == 0 && !for_this_process) by_process_ = session.divides_by_process(dataset);
-    });
-    loop_->each([&](Session& session, size_t local) {
-      iterators_[local] =
-          for_this_process ? session.distribute_locally(dataset, {.pass = number})
-                           : session.distribute(dataset, {.global_batches = true, .pass = number});
-      if (resumed) restore_position(session, *iterators_[local], resumed->at("data"), by_process_);
+      ReplicaInput input =
+          for_this_process
+              ? ReplicaInput{session.distribute_locally(dataset, {.pass = number}), true}
+              : session.distribute(dataset, {.global_batches = true, .pass = number});
+      if (local == 0) by_process_ = input.by_process;
+      iterators_[local] = std::move(input.iterator);
+      if (resumed) {
+        restore_position(session, *iterators_[local], resumed->at("data"), input.by_process);
+      }
     });
   }
 

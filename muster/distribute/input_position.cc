@@ -12,6 +12,15 @@ namespace muster::inline v0_1::distribute {
 
 using nlohmann::json;
 
+namespace {
+
+std::string describe_division(bool by_process) {
+  return by_process ? "each worker reads data of its own (files, by hand, or everything)"
+                    : "Muster divides the rows";
+}
+
+}  // namespace
+
 json save_position(Session& session, const json& position, bool by_process) {
   if (!by_process) return {{"dealt_by", "muster"}, {"position", position}};
   // One for each process: its replicas have the same.
@@ -29,22 +38,22 @@ void restore_position(const Session& session, Iterator& iterator, const json& st
   const InputContext context = session.input_context();
   if (was_by_process != by_process) {
     throw invalid_argument(
-        fmt::format("the checkpoint was written with an input function that {}, this one {}",
-                    was_by_process ? "shards itself" : "Muster sharded",
-                    by_process ? "shards itself" : "is sharded by Muster"),
-        "use the kind of input function the run was started with, or a new model_dir");
+        fmt::format("the checkpoint was written by a run in which {}, and here {}",
+                    describe_division(was_by_process), describe_division(by_process)),
+        "divide the data as the run began: the same kind of input function, and the same "
+        "AutoShardPolicy on as many workers; or take a new model_dir");
   } else if (!by_process) {
     iterator.restore(state.at("position"));
   } else if (state.at("positions").size() == static_cast<size_t>(context.num_input_pipelines)) {
     iterator.restore(state.at("positions").at(static_cast<size_t>(context.input_pipeline_id)));
   } else {
     throw invalid_argument(
-        fmt::format("the checkpoint holds the positions of {} input pipelines that shard "
-                    "themselves, and this run has {} workers: which examples are still unread "
-                    "cannot be told",
+        fmt::format("the checkpoint holds the positions of {} workers, each of which read data of "
+                    "its own, and this run has {}: which examples are still unread cannot be told",
                     state.at("positions").size(), context.num_input_pipelines),
-        "continue on the same number of workers, or let Muster shard: an input function without "
-        "InputContext continues on any number");
+        "continue on the same number of workers, or begin anew with rows that Muster divides, which "
+        "continue on any number: an input function without InputContext, and "
+        "AutoShardPolicy::kData where the data is in files");
   }
 }
 

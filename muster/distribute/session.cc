@@ -16,9 +16,11 @@
 namespace muster::inline v0_1::distribute {
 
 InputContext Session::input_context() const {
+  const int pipeline = replica_id() / num_local_replicas();
   return {.num_input_pipelines = num_replicas_in_sync() / num_local_replicas(),
-          .input_pipeline_id = replica_id() / num_local_replicas(),
-          .num_replicas_in_sync = num_replicas_in_sync()};
+          .input_pipeline_id = pipeline,
+          .num_replicas_in_sync = num_replicas_in_sync(),
+          .seed = derive_key(seed_, {id_of("input_pipeline"), static_cast<uint64_t>(pipeline)}).key};
 }
 
 std::map<std::string, Tensor> Session::state() const {
@@ -58,50 +60,44 @@ data::AutoSharded Session::share_of(const Dataset& dataset) const {
   if (context.num_input_pipelines == 1) {
     return {dataset, AutoShardPolicy::kOff, "there is one worker"};
   }
+  const int64_t n = context.num_input_pipelines, id = context.input_pipeline_id;
   const AutoShardPolicy policy = dataset.options().auto_shard_policy;
-  const bool by_rows = policy == AutoShardPolicy::kData ||
-                       (policy == AutoShardPolicy::kAuto && !data::begins_with_files(dataset));
-  if (!by_rows) {
-    return data::auto_shard(dataset, context.num_input_pipelines, context.input_pipeline_id,
-                            policy);
+  if (policy == AutoShardPolicy::kAuto) {
+    if (std::optional<data::AutoSharded> files = data::divide_files(dataset, n, id)) return *files;
+  } else if (policy != AutoShardPolicy::kData) {
+    return data::auto_shard(dataset, n, id, policy);
   }
   return {dataset, AutoShardPolicy::kData,
-          "rows are divided: each replica takes its part of every batch"};
+          policy == AutoShardPolicy::kData
+              ? "rows are divided, as asked: each replica takes its part of every batch"
+              : "rows are divided, since the pipeline does not begin with files: each replica "
+                "takes its part of every batch"};
 }
 
-bool Session::divides_by_process(const Dataset& dataset) const {
-  return share_of(dataset).dataset.hand_sharded();
-}
-
-std::unique_ptr<Iterator> Session::distribute(const Dataset& dataset, const DealOptions& options) {
-  if (num_replicas_in_sync() == 1) return deal(dataset, 1, 0, options);
+ReplicaInput Session::distribute(const Dataset& dataset, const DealOptions& options) {
+  if (num_replicas_in_sync() == 1) return {deal(dataset, 1, 0, options), dataset.hand_sharded()};
   const data::AutoSharded share = share_of(dataset);
   const InputContext context = input_context();
   if (context.num_input_pipelines > 1 && local_replica() == 0) {
     log::info(fmt::format("input: {}", share.why));
   }
   if (!share.dataset.hand_sharded()) {
-    return deal(dataset, num_replicas_in_sync(), replica_id(), options);
+    return {deal(dataset, num_replicas_in_sync(), replica_id(), options), false};
   }
   DealOptions mine = options;
-  if (share.applied == AutoShardPolicy::kOff && !dataset.hand_sharded()) {
-    // Another order on each worker, all of which read everything.
-    mine.pass = derive_key(options.pass,
-                           {id_of("worker"), static_cast<uint64_t>(context.input_pipeline_id)})
-                    .key;
-  }
-  if (!options.global_batches || dataset.hand_sharded()) {
-    mine.global_batches = false;
-    return distribute_locally(share.dataset, mine);
-  }
-  // Each worker has data of its own, in batches that are meant for all of them.
-  const Dataset batches = share.dataset.rebatch(
-      plan::batch_sizes_for_worker(data::batch_size_of(dataset), context.num_input_pipelines,
-                                   num_local_replicas(), context.input_pipeline_id));
+  const bool global = options.global_batches || data::ends_with_global_batch(dataset);
   mine.global_batches = false;
-  return deal(
-      num_local_replicas() == 1 ? batches : batches.shard(num_local_replicas(), local_replica()), 1,
-      0, mine);
+  if (dataset.hand_sharded()) return {distribute_locally(dataset, mine), true};
+  // Each worker draws an order of its own, of what all read or of its files.
+  mine.pass = derive_key(options.pass,
+                         {id_of("worker"), static_cast<uint64_t>(context.input_pipeline_id)})
+                  .key;
+  if (!global) return {distribute_locally(share.dataset, mine), true};
+  // The batches are meant for all workers.
+  const std::vector<int64_t> sizes =
+      plan::batch_sizes_for_worker(data::batch_size_of(dataset), context.num_input_pipelines,
+                                   num_local_replicas(), context.input_pipeline_id);
+  return {distribute_locally(share.dataset.rebatch(sizes), mine), true};
 }
 
 std::unique_ptr<Iterator> Session::distribute_locally(const Dataset& dataset,

@@ -68,6 +68,13 @@ struct DealOptions {
   uint64_t pass = 0;            // another one shuffles in another order
 };
 
+// A replica's part of a data set.
+struct ReplicaInput {
+  std::unique_ptr<Iterator> iterator;
+  // Each process has data of its own, which may end earlier than that of others.
+  bool by_process = false;
+};
+
 class Session {
  public:
   explicit Session(uint64_t seed) : table_(seed), seed_(seed) {}
@@ -115,10 +122,7 @@ class Session {
   // This replica's part of a data set that describes all of it, by its AutoShardPolicy; one line of
   // the log says what was chosen and why. One that is sharded by hand is left as it is. Throws what
   // data::auto_shard() throws, on all replicas alike.
-  std::unique_ptr<Iterator> distribute(const Dataset& dataset, const DealOptions& options = {});
-  // Whether distribute() gives each process data of its own, which may end earlier than that of
-  // others.
-  bool divides_by_process(const Dataset& dataset) const;
+  ReplicaInput distribute(const Dataset& dataset, const DealOptions& options = {});
   // The same of a data set that describes this process's data: its batches go to the replicas of
   // this process in turn.
   std::unique_ptr<Iterator> distribute_locally(const Dataset& dataset,

@@ -12,6 +12,9 @@ struct InputContext {
   int64_t num_input_pipelines = 1;
   int64_t input_pipeline_id = 0;
   int64_t num_replicas_in_sync = 1;
+  // Another one for each pipeline, the same in every run of the same seed: for what the input
+  // function draws or shuffles by itself.
+  uint64_t seed = 0;
 
   // global / num_replicas_in_sync; throws InvalidArgument when that is not whole.
   int64_t per_replica_batch_size(int64_t global_batch_size) const {

@@ -13,10 +13,13 @@ using nlohmann::json;
 
 Feed::Feed(const InputFn& input_fn, Session& session) : session_(session) {
   const Dataset dataset = input_fn(session.input_context());
-  per_worker_ = input_fn.shards_itself() || session.divides_by_process(dataset);
   description_ = dataset.describe();
-  iterator_ =
-      input_fn.shards_itself() ? session.distribute_locally(dataset) : session.distribute(dataset);
+  distribute::ReplicaInput input =
+      input_fn.shards_itself()
+          ? distribute::ReplicaInput{session.distribute_locally(dataset), true}
+          : session.distribute(dataset);
+  iterator_ = std::move(input.iterator);
+  per_worker_ = input.by_process;
 }
 
 Element Feed::first() {

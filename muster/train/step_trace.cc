@@ -20,10 +20,14 @@ void StepTrace::lap(const distribute::StepTimes& times) {
   seconds_[kUpdate] += total - times.backward - times.reduction;
 }
 
+double StepTrace::total() const {
+  return std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
+}
+
 std::string StepTrace::report() const {
   static constexpr std::array<const char*, kParts> kNames{
       "input", "forward", "backward", "reduction", "update", "hooks", "saving", "evaluating"};
-  const double total = std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
+  const double total = this->total();
   const double steps = steps_ > 0 ? static_cast<double>(steps_) : 1.0;
   std::string text = fmt::format("where a step's time goes ({} steps)\n  {:<10} {:>10} {:>8}\n",
                                  steps_, "part", "ms a step", "share");

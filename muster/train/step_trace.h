@@ -35,6 +35,9 @@ class StepTrace {
   // Once a step: report() divides by it.
   void count_step() { ++steps_; }
 
+  double seconds(Part part) const { return seconds_[part]; }
+  double total() const;
+
   // A table: milliseconds a step and the share, by part. "reduction" is what backward did not hide.
   std::string report() const;
 

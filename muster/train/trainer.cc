@@ -63,6 +63,7 @@ class Run {
     result.global_step = step_;
     result.steps = step_ - start_step;
     if (session_.local_replica() == 0) warn_of_short_input(result);
+    if (session_.is_chief()) tell_of_input(feed);
     for (const auto& hook : hooks_) hook->end(step_);
     if (options_.trace && session_.is_chief()) log::info(trace_.report());
     if (options_.at_end) options_.at_end(step_, result.steps > 0, session_);
@@ -99,6 +100,16 @@ class Run {
           fmt::format("the input was used up at step {}, before step {}: repeat() it to go on",
                       step_, last_step_));
     }
+  }
+
+  // Where the time of the input went, when the model waited for it long enough to matter.
+  void tell_of_input(const Feed& feed) const {
+    const double waited = trace_.seconds(StepTrace::kInput), total = trace_.total();
+    constexpr double kWorthReading = 1.0, kShare = 0.1;
+    if (waited < kWorthReading || waited < kShare * total) return;
+    log::info(fmt::format("input: the model waited {:.1f} s of {:.1f} s ({:.0f} %) for data; {}",
+                          waited, total, 100 * waited / total,
+                          describe_longest(feed.times(), /*most=*/3)));
   }
 
   // max_steps is reached: neither the input nor the model is looked at.
@@ -163,6 +174,7 @@ class Run {
   }
 
   void restore_input(Feed& feed, const json& note) {
+    const uint64_t own = feed.seed();
     try {
       feed.restore(note.at("inputs").at("train"));
     } catch (const Error& error) {
@@ -174,11 +186,11 @@ class Run {
                       error.hint());
     }
     const uint64_t seed = feed.seed();
-    if (seed == session_.seed() || !session_.is_chief()) return;
+    if (seed == own || !session_.is_chief()) return;
     log::warning(
         fmt::format("the run began with seed {}, now it is {}: the order of the data "
                     "stays that of {}, what layers draw changes",
-                    seed, session_.seed(), seed));
+                    seed, own, seed));
   }
 
   void loop(Feed& feed, TrainResult* result) {

@@ -100,7 +100,7 @@ void ConcatenateStream::start(int64_t run) {
   run_ = run;
   at_ = 0;
   emitted_ = 0;
-  branches_.front()->stream->start(run);
+  for (const auto& branch : branches_) branch->stream->start(run);  // ends their threads
 }
 
 bool ConcatenateStream::next_branch() {
@@ -112,7 +112,11 @@ bool ConcatenateStream::next_branch() {
 int64_t ConcatenateStream::read(Item* out, int64_t count) {
   int64_t got = 0;
   while (got < count) {
-    got += branches_[at_]->stream->read(out + got, count - got);
+    const int64_t more = branches_[at_]->stream->read(out + got, count - got);
+    for (int64_t i = got; at_ > 0 && i < got + more; ++i) {
+      out[i].tag = tag_within(static_cast<int64_t>(at_), out[i].tag);
+    }
+    got += more;
     if (got < count && !next_branch()) break;
   }
   emitted_ += got;
@@ -142,14 +146,14 @@ Position ConcatenateStream::position(MarkReader& marks) const {
 
 json ConcatenateStream::identity() const { return identities("concatenate", branches_); }
 
-void ConcatenateStream::restore(MarkReader& marks, int64_t run) {
+void ConcatenateStream::restore(MarkReader& marks, int64_t) {
   const int64_t at = marks.count(), emitted = marks.count();
   run_ = marks.next();
   if (at >= static_cast<int64_t>(branches_.size())) {
     throw invalid_argument(fmt::format("the saved position is in data set {} of {} concatenated",
                                        at, branches_.size()));
   }
-  (void)run;
+  start(run_);
   at_ = static_cast<size_t>(at);
   emitted_ = emitted;
   branches_[at_]->stream->restore(marks, run_);
@@ -188,12 +192,12 @@ void InterleaveStream::open(Slot& slot, Item& argument, int64_t number) {
     }
   }();
   if (spec().parallel) inner = inner.prefetch(std::max<int64_t>(16, 2 * spec().block_length));
-  slot.node = inner.node();
   slot.argument = number;
   slot.tag = argument.tag;
   slot.branch = std::make_unique<Branch>(
-      slot.node, shared_,
-      RandomKey{id_of("data.flat_map"), static_cast<uint64_t>(argument.tag.index)});
+      in_order(inner.node(), spec().in_order), shared_,
+      RandomKey{id_of("data.flat_map"), static_cast<uint64_t>(argument.tag.index)},
+      node_->description + " > ");
   slot.branch->stream->start(run_);
 }
 
@@ -222,7 +226,7 @@ bool InterleaveStream::produce(Item* out) {
     Slot& slot = slots_[at_];
     if (slot.branch != nullptr) {
       if (slot.branch->stream->read(out, 1) == 1) {
-        out->tag = {(slot.tag.index << 32) + out->tag.index, run_};
+        out->tag = {tag_within(slot.tag.index, out->tag).index, run_};
         if (++in_block_ == spec().block_length) advance();
         return true;
       }
@@ -249,7 +253,7 @@ int64_t InterleaveStream::read(Item* out, int64_t count) {
     if (in_blocks && slot.branch != nullptr) {
       const int64_t more = slot.branch->stream->read(out + got, count - got);
       for (int64_t i = got; i < got + more; ++i) {
-        out[i].tag = {(slot.tag.index << 32) + out[i].tag.index, run_};
+        out[i].tag = {tag_within(slot.tag.index, out[i].tag).index, run_};
       }
       got += more;
       if (more > 0) continue;

@@ -6,11 +6,13 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// What an input of a stage with several draws its numbers from.
+// An input of a stage with several, which draws numbers of its own.
 struct Branch {
-  Branch(const NodePtr& node, const Run& outer, RandomKey key)
-      : run(outer, key), stream(open_items(node, run)) {}
-  Run run;  // stream uses it
+  // `made_by`: the stage that makes the node while it runs; empty for an input of the description.
+  Branch(NodePtr node, const Run& outer, RandomKey key, std::string made_by = "")
+      : node(std::move(node)), run(outer, key, std::move(made_by)), stream(open_items(this->node, run)) {}
+  const NodePtr node;  // stream reads it
+  Run run;             // and this
   std::unique_ptr<Stream<Item>> stream;
 };
 
@@ -70,7 +72,6 @@ class InterleaveStream final : public Stream<Item> {
  private:
   // A data set being read, and which element of the input it was made of.
   struct Slot {
-    NodePtr node;
     std::unique_ptr<Branch> branch;
     int64_t argument = -1;
     Ref tag;  // of that element

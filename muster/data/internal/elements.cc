@@ -8,9 +8,29 @@
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::data::internal {
+namespace {
+
+// One of the cores that calls share, while it lives.
+class Core {
+ public:
+  explicit Core(std::counting_semaphore<>* cores) : cores_(cores) {
+    if (cores_ != nullptr) cores_->acquire();
+  }
+  ~Core() {
+    if (cores_ != nullptr) cores_->release();
+  }
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+ private:
+  std::counting_semaphore<>* const cores_;
+};
+
+}  // namespace
 
 Element MapStage::operator()(const Element& element, const Ref& tag, const Run& run) const {
   const Map& map = std::get<Map>(node->spec);
+  const Core core(map.calls == kAutotune ? &run.cores() : nullptr);
   try {
     const torch::NoGradGuard no_grad;
     if (!map.keyed) return map.fn(element, {});
@@ -19,11 +39,17 @@ Element MapStage::operator()(const Element& element, const Ref& tag, const Run& 
         derive_key(run.seed(), {id_of("data.map"), static_cast<uint64_t>(node->ordinal),
                                 static_cast<uint64_t>(tag.run), static_cast<uint64_t>(tag.index)}));
   } catch (...) {
-    std::rethrow_exception(current_failure(fmt::format(
-        "{} failed on {} {} (pass {}), {}, in {}",
-        map.name.empty() ? "map" : "map '" + map.name + "'",
-        node->addressable ? "source element" : "the element, or the batch that begins at example,",
-        tag.index, tag.run, element.describe(), node->description)));
+    const std::string which =
+        tag.index < 0 ? "an element"
+                      : fmt::format("{} {}",
+                                    node->addressable
+                                        ? "source element"
+                                        : "the element, or the batch that begins at example,",
+                                    tag.index);
+    std::rethrow_exception(current_failure(
+        fmt::format("{} failed on {} (pass {}), {}, in {}",
+                    map.name.empty() ? "map" : "map '" + map.name + "'", which, tag.run,
+                    element.describe(), node->description)));
   }
 }
 
@@ -42,16 +68,24 @@ int calls_of(const Map& map) {
 }
 
 Reader::Reader(NodePtr node, const Run& run) : run_(run) {
-  int calls = 1;
   for (; node != nullptr; node = node->input()) {
-    if (const auto* map = node->as<Map>()) {
-      maps_.push_back({node});
-      calls = std::max(calls, calls_of(*map));
-    }
+    if (node->is<Map>()) maps_.push_back({node});
     if (const auto* from = node->as<FromSource>()) source_ = from->source;
   }
   std::reverse(maps_.begin(), maps_.end());
-  if (calls > 1) pool_ = std::make_unique<WorkerPool>(calls);
+  for (size_t i = 0; i < maps_.size(); ++i) {
+    const int calls = calls_of(std::get<Map>(maps_[i].node->spec));
+    if (groups_.empty() || groups_.back().calls != calls) {
+      groups_.push_back(
+          {calls, i, i, calls > 1 ? std::make_unique<WorkerPool>(calls) : nullptr});
+    }
+    groups_.back().end = i + 1;
+  }
+}
+
+void Reader::apply(const Group& group, const Ref& ref, Element& element) const {
+  if (run_.stopping()) throw Error(ErrorKind::kCancelled, "the iterator was closed");
+  for (size_t i = group.begin; i < group.end; ++i) element = maps_[i](element, ref, run_);
 }
 
 Element Reader::read(const Ref& ref) const {
@@ -71,18 +105,20 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
     return source_->gather(indices_);
   }
   std::vector<Element> elements(refs.size());
-  const auto read_one = [&](size_t i) {
-    if (run_.stopping()) throw Error(ErrorKind::kCancelled, "the iterator was closed");
-    elements[i] = read(refs[i]);
-  };
   if (!refs.empty()) {
-    read_one(0);
+    elements.front() = read(refs.front());
     check_fits(batch, static_cast<int64_t>(refs.size()), size_in_bytes(elements.front()));
   }
-  if (pool_ == nullptr) {
-    for (size_t i = 1; i < refs.size(); ++i) read_one(i);
-  } else if (refs.size() > 1) {
-    pool_->each(refs.size() - 1, [&](size_t i) { read_one(i + 1); });
+  for (const Group& group : groups_) {
+    const auto apply_one = [&](size_t i) {
+      if (&group == &groups_.front()) elements[i] = source_->element(refs[i].index);
+      apply(group, refs[i], elements[i]);
+    };
+    if (group.pool == nullptr) {
+      for (size_t i = 1; i < refs.size(); ++i) apply_one(i);
+    } else if (refs.size() > 1) {
+      group.pool->each(refs.size() - 1, [&](size_t i) { apply_one(i + 1); });
+    }
   }
   return Element::stack(elements);
 }
@@ -151,7 +187,12 @@ int64_t PrefetchStream::read(Item* out, int64_t count) {
   while (got < count && !ended_) {
     if (queue_ == nullptr) {
       queue_ = std::make_unique<BlockingQueue<Entry>>(static_cast<size_t>(count_));
-      thread_ = std::thread([this] { produce(); });
+      try {
+        thread_ = std::thread([this] { produce(); });
+      } catch (...) {
+        queue_.reset();
+        throw;
+      }
     }
     std::optional<Entry> entry = queue_->pop();
     if (!entry) {
@@ -200,24 +241,22 @@ bool PrefetchStream::wait_for_room() {
 }
 
 void PrefetchStream::produce() {
-  Entry entry;
-  try {
-    enter_thread();
-    while (wait_for_room() && input_->read(&entry.item, 1) == 1) {
-      entry.position.clear();
-      input_->mark(entry.position);
-      entry.bytes = size_in_bytes(entry.item.element);
-      {
-        const std::lock_guard lock(bytes_mutex_);
-        bytes_ahead_ += entry.bytes;
-      }
-      if (!queue_->push(std::move(entry))) return;
-      entry = {};
+  enter_thread();
+  while (wait_for_room()) {
+    Entry entry;
+    try {
+      if (input_->read(&entry.item, 1) == 0) break;
+      entry.bytes = size_in_bytes(entry.item);
+    } catch (...) {
+      entry.item = {};
+      entry.item.error = current_failure();
     }
-  } catch (...) {
-    entry.item.error = current_failure();
     input_->mark(entry.position);
-    queue_->push(std::move(entry));
+    {
+      const std::lock_guard lock(bytes_mutex_);
+      bytes_ahead_ += entry.bytes;
+    }
+    if (!queue_->push(std::move(entry))) return;
   }
   queue_->close();
 }

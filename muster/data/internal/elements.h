@@ -33,8 +33,9 @@ class Reader {
   Reader(NodePtr node, const Run& run);
 
   Element read(const Ref& ref) const;
-  // The rows of `batch`. Throws InvalidArgument when what the maps make of the first says that they
-  // do not fit into memory.
+  // The rows of `batch`. Maps that ask for the same number of calls run together, one element after
+  // another; those that ask for others behind them. Throws InvalidArgument when what the maps make
+  // of the first says that they do not fit into memory.
   Element gather(std::span<const Ref> refs, const Node& batch);
   // Whether gather() of nothing gives zero rows: maps need an element to run on.
   bool knows_empty() const { return maps_.empty(); }
@@ -42,11 +43,20 @@ class Reader {
   uint64_t element_bytes() const;
 
  private:
+  // Maps of which so many calls run at once.
+  struct Group {
+    int calls;
+    size_t begin, end;                 // of maps_
+    std::unique_ptr<WorkerPool> pool;  // null for one call at a time
+  };
+  // The maps of the group applied to `element`.
+  void apply(const Group& group, const Ref& ref, Element& element) const;
+
   const Run& run_;
   std::shared_ptr<const Source> source_;
   std::vector<MapStage> maps_;
+  std::vector<Group> groups_;
   std::vector<int64_t> indices_;
-  std::unique_ptr<WorkerPool> pool_;  // of maps that ask for several calls at once
 };
 
 // The elements of an addressable chain, one by one.

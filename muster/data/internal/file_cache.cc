@@ -17,7 +17,7 @@ void FileCacheStream::start(int64_t run) {
   reader_.reset();
   writer_.reset();
   started_ = failed_ = false;
-  to_pass_over_ = handed_on_ = 0;
+  handed_on_ = 0;
   filled_by_ = run;
 }
 
@@ -74,10 +74,6 @@ int64_t FileCacheStream::read(Item* out, int64_t count) {
   int64_t got = 0;
   for (; got < count; ++got, ++handed_on_) {
     try {
-      Item passed;
-      for (; to_pass_over_ > 0; --to_pass_over_) {
-        if (!next(&passed)) return got;
-      }
       out[got] = {};
       if (!next(out + got)) break;
     } catch (...) {
@@ -103,7 +99,12 @@ Position FileCacheStream::position(MarkReader& marks) const {
 void FileCacheStream::restore(MarkReader& marks, int64_t) {
   const int64_t handed_on = marks.count();
   start(marks.next());
-  to_pass_over_ = handed_on_ = handed_on;
+  Item passed;
+  for (; handed_on_ < handed_on; ++handed_on_) {
+    if (next(&passed)) continue;
+    throw invalid_argument(fmt::format("the saved position is element {} of the cache {} of {}",
+                                       handed_on, path_, handed_on_));
+  }
 }
 
 }  // namespace muster::inline v0_1::data::internal

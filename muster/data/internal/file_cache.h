@@ -41,7 +41,6 @@ class FileCacheStream final : public Stream<Item> {
   std::optional<formats::TfrecordWriter> writer_;  // while the first pass runs, unless it failed
   bool started_ = false;                           // the file was looked for in this pass
   bool failed_ = false;                            // and neither read nor begun
-  int64_t to_pass_over_ = 0;                       // of a restored position
   int64_t handed_on_ = 0, filled_by_ = 0;
 };
 

@@ -201,6 +201,42 @@ std::exception_ptr current_failure(const std::string& stage) {
   return std::make_exception_ptr(stage.empty() ? error : error.with_context(stage));
 }
 
+void Item::settle() {
+  if (block == nullptr) return;
+  element = unversioned(block->transform([this](const Value& value) { return value.row(row); }));
+  block.reset();
+}
+
+void hold(Item& item) {
+  if (item.block == nullptr) return;
+  constexpr uint64_t kLarge = 1024;  // bytes; the tensor itself takes some 200
+  if (size_in_bytes(item) < kLarge * item.block->values().size()) return;
+  item.element = item.block->transform([&](const Value& value) -> Value {
+    return value.is_tensor() ? Value(value.tensor()[item.row].clone()) : value.row(item.row);
+  });
+  item.block.reset();
+}
+
+Element unversioned(const Element& element) {
+  return element.transform([](const Value& value) -> Value {
+    return value.is_tensor() && value.tensor().defined() ? Value(value.tensor().variable_data())
+                                                         : value;
+  });
+}
+
+Ref tag_within(int64_t input, const Ref& tag) {
+  const uint64_t mixed = derive_key(static_cast<uint64_t>(input),
+                                    {id_of("data.tag"), static_cast<uint64_t>(tag.index)})
+                             .key;
+  return {std::numeric_limits<int64_t>::min() | static_cast<int64_t>(mixed >> 1), tag.run};
+}
+
+uint64_t size_in_bytes(const Item& item) {
+  if (item.block == nullptr) return size_in_bytes(item.element);
+  if (item.block->values().empty()) return 0;
+  return size_in_bytes(*item.block) / static_cast<uint64_t>(std::max<int64_t>(1, item.block->rows()));
+}
+
 uint64_t size_in_bytes(const Element& element) {
   uint64_t bytes = 0;
   for (const Value& value : element.values()) {
@@ -208,7 +244,10 @@ uint64_t size_in_bytes(const Element& element) {
       if (value.tensor().defined()) bytes += static_cast<uint64_t>(value.tensor().nbytes());
     } else {
       const Strings& strings = value.strings();
-      for (int64_t i = 0; i < strings.size(); ++i) bytes += sizeof(int64_t) + strings[i].size();
+      if (strings.size() == 0) continue;
+      const std::string_view last = strings[strings.size() - 1];  // they lie one behind another
+      bytes += static_cast<uint64_t>(strings.size()) * sizeof(int64_t) +
+               static_cast<uint64_t>(last.data() + last.size() - strings[0].data());
     }
   }
   return bytes;
@@ -230,7 +269,7 @@ Element join_items(std::span<Item> items) {
     for (Item& item : items) item.block.reset();
     return block.use_count() == 1 ? std::move(*block) : *block;
   }
-  if (consecutive) return block->slice(begin, begin + n);
+  if (consecutive) return unversioned(block->slice(begin, begin + n));
   std::vector<Value> values;
   values.reserve(block->values().size());
   for (size_t v = 0; v < block->values().size(); ++v) {

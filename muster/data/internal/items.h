@@ -23,12 +23,16 @@ struct Item {
   std::exception_ptr error;
 
   // Makes `element` the item.
-  void settle() {
-    if (block == nullptr) return;
-    element = block->transform([this](const Value& value) { return value.row(row); });
-    block.reset();
-  }
+  void settle();
 };
+
+// A stage keeps the item for long: a large row leaves the block it was read with, which would stay
+// as long as the last of its rows.
+void hold(Item& item);
+
+// The element with version counters of its own: rows of a block share theirs, and who writes to one
+// would seem to have changed the others.
+Element unversioned(const Element& element);
 
 // The exception being handled, as an Error to put into an Item, which names `stage` unless that is
 // empty.
@@ -42,10 +46,16 @@ Element join_padded(std::span<Item> items, const PaddingOptions& padding);
 
 // What the values of an element take.
 uint64_t size_in_bytes(const Element& element);
+// The same of an item: of a row, its share of the block.
+uint64_t size_in_bytes(const Item& item);
 
 // Streams that run the pipeline ending in a node; `run` must outlive them.
 std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run);  // REQUIRES: addressable
 std::unique_ptr<Stream<Item>> open_items(const NodePtr& node, const Run& run);
+
+// Tells apart what is numbered alike in several inputs: `tag` of input number `input`. Negative,
+// since it is no place in the data.
+Ref tag_within(int64_t input, const Ref& tag);
 
 // A stage that hands on what its input gives, one to one, and leaves no trace in saved positions.
 class PassingStream : public Stream<Item> {

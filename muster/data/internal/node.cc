@@ -212,6 +212,26 @@ NodePtr make_node(Spec spec, std::vector<NodePtr> inputs) {
   return node;
 }
 
+NodePtr in_order(const NodePtr& node, bool needed) {
+  const bool needed_before =
+      needed || node->is<Shard, Shuffle, Unbatch, Rebatch, Interleave, Cache>();
+  std::vector<NodePtr> inputs;
+  bool changed = false;
+  for (const NodePtr& input : node->inputs) {
+    inputs.push_back(in_order(input, needed_before));
+    changed = changed || inputs.back() != input;
+  }
+  Spec spec = node->spec;
+  if (auto* map = std::get_if<Map>(&spec); needed && map != nullptr && !map->deterministic) {
+    map->deterministic = changed = true;
+  }
+  if (auto* opens = std::get_if<Interleave>(&spec);
+      needed && opens != nullptr && !opens->in_order) {
+    opens->in_order = changed = true;
+  }
+  return changed ? make_node(std::move(spec), std::move(inputs)) : node;
+}
+
 int64_t MarkReader::next() {
   if (at_ == marks_.size()) {
     throw invalid_argument(

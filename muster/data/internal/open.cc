@@ -67,9 +67,14 @@ bool maps_in_parallel(const Node& node) {
   return false;
 }
 
+// Between whom the batches of `node` are divided.
+Sharding dealt_by(const Node& node, const Run& run) {
+  return &node == run.dealing_node ? run.sharding : Sharding{};
+}
+
 ItemStream open_batch(const NodePtr& node, const Batch& batch, const Run& run) {
   const NodePtr& input = node->input();
-  const Sharding sharding = node.get() == run.dealing_node ? run.sharding : Sharding{};
+  const Sharding sharding = dealt_by(*node, run);
   if (input->addressable && batch.padding == nullptr) {
     return ahead(std::make_unique<BatchStream<Ref>>(
                      [input, &run] { return open_refs(*input, run); },
@@ -120,17 +125,17 @@ ItemStream open_stage(const NodePtr& node, const Run& run) {
   const NodePtr& before = node->input();
   if (const auto* rebatch = node->as<Rebatch>()) {
     return std::make_unique<RebatchStream>([before, &run] { return open_items(before, run); },
-                                           *rebatch);
+                                           *rebatch, dealt_by(*node, run));
   }
   ItemStream input = open_items(before, run);
   if (const auto* prefetch = node->as<Prefetch>()) return ahead(std::move(input), prefetch->count);
-  if (node->is<Filter>()) return std::make_unique<FilterStream>(std::move(input), node);
+  if (node->is<Filter>()) return std::make_unique<FilterStream>(std::move(input), node, run);
   if (const auto* enumerate = node->as<Enumerate>()) {
     return std::make_unique<EnumerateStream>(std::move(input), enumerate->start);
   }
   if (node->is<Unbatch>()) return std::make_unique<UnbatchStream>(std::move(input));
   if (const auto* ignore = node->as<IgnoreErrors>()) {
-    return std::make_unique<IgnoreErrorsStream>(std::move(input), ignore->log_warning);
+    return std::make_unique<IgnoreErrorsStream>(std::move(input), ignore->log_warning, run);
   }
   if (const auto* cache = node->as<Cache>())
     return open_cache(*node, *cache, std::move(input), run);
@@ -138,6 +143,15 @@ ItemStream open_stage(const NodePtr& node, const Run& run) {
     return std::make_unique<AssertCardinalityStream>(std::move(input), assert->expected);
   }
   return reorder(*node, std::move(input), run);
+}
+
+StageClock& clock_of(const Node& node, const Run& run) {
+  if (run.scope().empty()) return run.clocks().of(node.description, node.name);
+  // Data sets that a stage makes while it runs may differ in numbers and names.
+  int64_t depth = 0;
+  for (const Node* at = &node; at != nullptr; at = at->input().get()) ++depth;
+  const std::string kind = node.name.substr(0, node.name.find_first_of("( "));
+  return run.clocks().of(fmt::format("{}{} {}", run.scope(), depth, kind), kind);
 }
 
 }  // namespace
@@ -154,8 +168,7 @@ std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run) {
 ItemStream open_items(const NodePtr& node, const Run& run) {
   if (node->is<WithOptions>()) return open_items(node->input(), run);
   ItemStream stage = open_stage(node, run);  // the clocks of what comes before it are made first
-  return std::make_unique<TimedStream>(std::move(stage),
-                                       run.clocks().of(node->description, node->name));
+  return std::make_unique<TimedStream>(std::move(stage), clock_of(*node, run));
 }
 
 }  // namespace muster::inline v0_1::data::internal

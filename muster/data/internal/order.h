@@ -270,6 +270,7 @@ class ShuffleStream final : public Transformation<T> {
       if (ahead_end_ == 0) return false;
     }
     *out = std::move(block_[ahead_++]);
+    hold(*out);
     return true;
   }
 
@@ -279,7 +280,8 @@ class ShuffleStream final : public Transformation<T> {
       filled_ = true;
       buffer_.reserve(static_cast<size_t>(std::min<int64_t>(effective_buffer(), 1 << 20)));
       T element;
-      while (static_cast<int64_t>(buffer_.size()) < config_.buffer && pull(&element)) {
+      while (static_cast<int64_t>(buffer_.size()) < config_.buffer && !shared_.stopping() &&
+             pull(&element)) {
         buffer_.push_back(std::move(element));
       }
     }
@@ -328,6 +330,7 @@ class ShuffleStream final : public Transformation<T> {
     for (const size_t slot : by_position) {
       input.skip(slots[slot] - at);
       input.read(&buffer_[slot], 1);
+      hold(buffer_[slot]);
       at = slots[slot] + 1;
     }
     input.skip(next - at);

@@ -1,6 +1,7 @@
 #include "muster/data/internal/parallel_map.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "muster/base/error.h"
 #include "muster/tensor/threads.h"
@@ -118,7 +119,11 @@ void ParallelMapStream::hand_on(Entry& entry, Item* out) {
 
 int64_t ParallelMapStream::read(Item* out, int64_t count) {
   if (threads_.empty()) {
-    for (int i = 0; i < calls_; ++i) threads_.emplace_back([this] { work(); });
+    try {
+      for (int i = 0; i < calls_; ++i) threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;  // else as many as the system gives
+    }
   }
   std::unique_lock lock(mutex_);
   int64_t got = 0;

@@ -59,7 +59,7 @@ bool OpenBatch::refill(std::exception_ptr* error) {
 
 Element OpenBatch::take(int64_t rows) {
   row_ += rows;
-  return batch_->slice(row_ - rows, row_);
+  return unversioned(batch_->slice(row_ - rows, row_));
 }
 
 void OpenBatch::mark(Marks& marks) const {
@@ -157,48 +157,82 @@ std::optional<Element> RebatchStream::without_any_rows() {
   return empty_;
 }
 
-bool RebatchStream::produce(Item* out) {
+bool RebatchStream::take_batch(std::vector<Element>* parts, std::exception_ptr* error) {
   const int64_t size = spec_.sizes[static_cast<size_t>(made_) % spec_.sizes.size()];
-  *out = {};
-  out->tag = {made_, run_};
-  std::vector<Element> parts;
+  // Where nothing is left there is no batch of zero rows either.
+  if (size == 0 && !rows_.refill(error) && *error == nullptr) return false;
   int64_t have = 0;
-  while (have < size && rows_.refill(&out->error)) {
+  while (have < size && rows_.refill(error)) {
     const int64_t more = std::min(size - have, rows_.left());
-    parts.push_back(rows_.take(more));
+    if (parts != nullptr) {
+      parts->push_back(rows_.take(more));
+    } else {
+      rows_.pass(more);
+    }
     have += more;
   }
-  // A batch that could not be read takes the rows before it along: they were to share a batch.
-  if (out->error != nullptr) {
-    ++made_;
-    return true;
+  if (*error == nullptr && size > 0 && (have == 0 || (have < size && spec_.drop_remainder))) {
+    return false;
   }
-  if (size > 0 && (have == 0 || (have < size && spec_.drop_remainder))) return false;
   ++made_;
+  return true;
+}
+
+bool RebatchStream::make_empty(Item* out) {
   try {
-    if (size == 0) {
-      std::optional<Element> empty = without_any_rows();
-      if (!empty) return false;
-      out->element = *empty;
-    } else {
-      out->element = parts.size() == 1 ? std::move(parts.front()) : concatenate(parts);
-    }
+    const std::optional<Element> empty = without_any_rows();
+    if (!empty) return false;
+    out->element = *empty;
   } catch (...) {
     out->error = current_failure("rebatch");
   }
   return true;
 }
 
+bool RebatchStream::produce(Item* out) {
+  *out = {};
+  out->tag = {made_, run_};
+  std::vector<Element> parts;
+  if (!take_batch(&parts, &out->error)) return false;
+  if (out->error != nullptr) return true;
+  if (parts.empty()) return make_empty(out);
+  try {
+    out->element = parts.size() == 1 ? std::move(parts.front()) : concatenate(parts);
+  } catch (...) {
+    out->error = current_failure("rebatch");
+  }
+  return true;
+}
+
+int64_t RebatchStream::pass_over(int64_t count) {
+  int64_t passed = 0;
+  std::exception_ptr error;  // takes its place
+  for (; passed < count && take_batch(nullptr, &error); ++passed) error = nullptr;
+  return passed;
+}
+
+bool RebatchStream::deal(Item* out) {
+  const int64_t n = sharding_.num_replicas, r = sharding_.replica;
+  const int64_t before = pass_over(r);
+  if (before == r && produce(out)) {
+    pass_over(n - 1 - r);
+    return true;
+  }
+  if (before == 0) return false;
+  *out = {};
+  out->tag = {made_, run_};
+  return make_empty(out);
+}
+
 int64_t RebatchStream::read(Item* out, int64_t count) {
   int64_t got = 0;
-  while (got < count && produce(out + got)) ++got;
+  while (got < count && deal(out + got)) ++got;
   return got;
 }
 
 int64_t RebatchStream::skip(int64_t count) {
-  Item item;
   int64_t skipped = 0;
-  while (skipped < count && produce(&item)) ++skipped;
+  while (skipped < count && pass_over(sharding_.num_replicas) > 0) ++skipped;
   return skipped;
 }
 

@@ -57,14 +57,16 @@ class UnbatchStream final : public Stream<Item> {
   OpenBatch rows_;
 };
 
+// Several replicas get its batches in turn: of each round of so many, every one its own; where the
+// last round is not full, batches of zero rows.
 class RebatchStream final : public Stream<Item> {
  public:
   using Open = std::function<std::unique_ptr<Stream<Item>>()>;
 
   // `open` makes the input; it is called again when a batch without rows is to be made and nothing
   // was read that shows its shape.
-  RebatchStream(Open open, const Rebatch& spec)
-      : open_(std::move(open)), rows_(open_()), spec_(spec) {}
+  RebatchStream(Open open, const Rebatch& spec, const Sharding& sharding)
+      : open_(std::move(open)), rows_(open_()), spec_(spec), sharding_(sharding) {}
 
   void start(int64_t run) override;
   int64_t read(Item* out, int64_t count) override;
@@ -79,13 +81,24 @@ class RebatchStream final : public Stream<Item> {
   void restore(MarkReader& marks, int64_t run) override;
 
  private:
+  // The rows of the next batch, added to `parts` unless that is null; false at the end. `error`:
+  // that of a batch of the input, which takes the rows before it along: they were to share one.
+  bool take_batch(std::vector<Element>* parts, std::exception_ptr* error);
+  // The next batch.
   bool produce(Item* out);
+  // This replica's of the next round.
+  bool deal(Item* out);
+  // Passes over so many batches; fewer only at the end.
+  int64_t pass_over(int64_t count);
+  // A batch without rows; false where there is no batch that shows its shape.
+  bool make_empty(Item* out);
   // Of the shape of the input's batches; nothing when there are none.
   std::optional<Element> without_any_rows();
 
   const Open open_;
   OpenBatch rows_;
   const Rebatch spec_;
+  const Sharding sharding_;
   int64_t made_ = 0, run_ = 0;
   std::optional<Element> empty_;
 };

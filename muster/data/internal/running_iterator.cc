@@ -4,6 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/data/internal/items.h"
+#include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
@@ -12,7 +13,7 @@ class RunningIterator final : public Iterator {
  public:
   RunningIterator(NodePtr node, const IteratorOptions& options, const Node* dealing_node)
       : node_(std::move(node)),
-        run_(options.seed, options.sharding, dealing_node),
+        run_(options.seed, options.sharding, dealing_node, num_threads()),
         stream_(open_items(node_, run_)) {
     stream_->start(0);
   }
@@ -54,19 +55,11 @@ class RunningIterator final : public Iterator {
       numbers.push_back(number.get<int64_t>());
     }
     const uint64_t seed = run_.seed();
-    stream_->start(0);  // ends threads, which read the seed
+    const Marks before = marks();
     try {
-      run_.set_seed(state["seed"].get<uint64_t>());
-      MarkReader reader(numbers);
-      stream_->restore(reader, 0);
-      if (!reader.at_end()) {
-        throw invalid_argument(fmt::format(
-            "the saved position has {} numbers, more than the pipeline {} has places for",
-            numbers.size(), node_->description));
-      }
+      go_to(numbers, state["seed"].get<uint64_t>());
     } catch (...) {
-      run_.set_seed(seed);
-      stream_->start(0);
+      go_to(before, seed);
       throw;
     }
   }
@@ -99,6 +92,17 @@ class RunningIterator final : public Iterator {
 
  private:
   static constexpr const char* kFormat = "muster.input.2";
+
+  void go_to(const Marks& numbers, uint64_t seed) {
+    stream_->start(0);  // ends threads, which read the seed
+    run_.set_seed(seed);
+    MarkReader reader(numbers);
+    stream_->restore(reader, 0);
+    if (reader.at_end()) return;
+    throw invalid_argument(
+        fmt::format("the saved position has {} numbers, more than the pipeline {} has places for",
+                    numbers.size(), node_->description));
+  }
 
   Marks marks() const {
     Marks numbers;

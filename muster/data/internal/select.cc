@@ -23,7 +23,7 @@ bool FilterStream::passes(Item& item) const {
 
 int64_t FilterStream::read(Item* out, int64_t count) {
   int64_t got = 0;
-  while (got < count) {
+  while (got < count && !run_.stopping()) {
     // No more than are wanted: what passes is handed on, so the input stands behind it.
     const int64_t more = input().read(out + got, count - got);
     if (more == 0) break;
@@ -60,7 +60,7 @@ bool IgnoreErrorsStream::passes(const Item& item) {
 
 int64_t IgnoreErrorsStream::read(Item* out, int64_t count) {
   int64_t got = 0;
-  while (got < count) {
+  while (got < count && !run_.stopping()) {
     const int64_t more = input().read(out + got, count - got);
     if (more == 0) break;
     int64_t kept = got;
@@ -99,17 +99,30 @@ int64_t EnumerateStream::skip(int64_t count) {
 }
 
 int64_t AssertCardinalityStream::read(Item* out, int64_t count) {
-  int64_t got = input().read(out, count);
-  count_ += got;
-  const bool wrong = count_ > expected_ || (got < count && count_ < expected_);
-  if (!wrong || told_ || expected_ == kInfinite) return got;
-  told_ = true;
-  Item& item = got < count ? out[got++] : out[got - 1];
-  item = {};
-  item.error = std::make_exception_ptr(invalid_argument(
-      fmt::format("assert_cardinality({}): the data set has {} elements", expected_,
-                  count_ > expected_ ? "more" : fmt::format("only {}", count_)),
-      "give the count there is, or leave assert_cardinality() away"));
+  int64_t got = 0;
+  bool ended = false;
+  while (got < count && !ended) {
+    // The first that is too many comes alone.
+    const int64_t left = count - got;
+    const int64_t most =
+        expected_ < 0 || told_ ? left : std::clamp<int64_t>(expected_ - count_, 1, left);
+    int64_t more = input().read(out + got, most);
+    count_ += more;
+    ended = more < most;
+    const bool wrong = ended ? expected_ == kInfinite || count_ < expected_
+                             : expected_ >= 0 && count_ > expected_;
+    if (wrong && !told_) {
+      told_ = true;
+      Item& item = out[ended ? got + more++ : got];
+      item = {};
+      item.error = std::make_exception_ptr(invalid_argument(
+          fmt::format("assert_cardinality({}): the data set has {} elements",
+                      expected_ == kInfinite ? "kInfinite" : std::to_string(expected_),
+                      ended ? fmt::format("only {}", count_) : "more"),
+          "give the count there is, or leave assert_cardinality() away"));
+    }
+    got += more;
+  }
   return got;
 }
 

@@ -7,8 +7,8 @@ namespace muster::inline v0_1::data::internal {
 
 class FilterStream final : public PassingStream {
  public:
-  FilterStream(std::unique_ptr<Stream<Item>> input, NodePtr node)
-      : PassingStream(std::move(input)), node_(std::move(node)) {}
+  FilterStream(std::unique_ptr<Stream<Item>> input, NodePtr node, const Run& run)
+      : PassingStream(std::move(input)), node_(std::move(node)), run_(run) {}
   int64_t read(Item* out, int64_t count) override;
   int64_t skip(int64_t count) override;
 
@@ -17,12 +17,13 @@ class FilterStream final : public PassingStream {
   bool passes(Item& item) const;
 
   const NodePtr node_;
+  const Run& run_;
 };
 
 class IgnoreErrorsStream final : public PassingStream {
  public:
-  IgnoreErrorsStream(std::unique_ptr<Stream<Item>> input, bool log_warning)
-      : PassingStream(std::move(input)), log_warning_(log_warning) {}
+  IgnoreErrorsStream(std::unique_ptr<Stream<Item>> input, bool log_warning, const Run& run)
+      : PassingStream(std::move(input)), log_warning_(log_warning), run_(run) {}
   int64_t read(Item* out, int64_t count) override;
   int64_t skip(int64_t count) override;
 
@@ -30,6 +31,7 @@ class IgnoreErrorsStream final : public PassingStream {
   bool passes(const Item& item);
 
   const bool log_warning_;
+  const Run& run_;
   int64_t ignored_ = 0;
 };
 
@@ -87,6 +89,10 @@ class AssertCardinalityStream final : public CountingStream {
   void start(int64_t run) override {
     told_ = false;
     CountingStream::start(run);
+  }
+  void restore(MarkReader& marks, int64_t run) override {
+    told_ = false;
+    CountingStream::restore(marks, run);
   }
   int64_t read(Item* out, int64_t count) override;
   int64_t skip(int64_t count) override;

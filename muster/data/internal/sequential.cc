@@ -104,7 +104,11 @@ int64_t SequentialStream::skip(int64_t count) {
       in_file_ = 0;
       continue;
     }
-    const int64_t more = reader_->skip(count - skipped);
+    int64_t more = 1;
+    try {
+      more = reader_->skip(count - skipped);
+    } catch (...) {  // takes a place, as in read()
+    }
     in_file_ += more;
     skipped += more;
     if (more > 0) remember_place();
@@ -132,7 +136,15 @@ Position SequentialStream::position(MarkReader& marks) const {
 
 json SequentialStream::identity() const {
   if (from_files_ == nullptr) return {{"kind", source_->kind()}, {"version", 1}};
-  return {{"kind", from_files_->format->kind()}, {"version", 1}, {"files", files()}};
+  // They may have moved, all together.
+  std::string names;
+  for (const FromFiles::File& file : from_files_->files) {
+    names += std::string(base_name(file.path)) + '\n';
+  }
+  return {{"kind", from_files_->format->kind()},
+          {"version", 1},
+          {"files", files()},
+          {"names", fmt::format("{:016x}", id_of(names))}};
 }
 
 void SequentialStream::restore(MarkReader& marks, int64_t run) {

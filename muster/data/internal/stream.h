@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <semaphore>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,10 +35,13 @@ struct Ref {
 // that flat_map() opens) has one of its own, so that it draws other numbers.
 class Run {
  public:
-  Run(uint64_t seed, const Sharding& sharding, const void* dealing_node)
-      : sharding(sharding), dealing_node(dealing_node), seed_(seed) {}
-  // A branch of `outer`, which must outlive it.
-  Run(const Run& outer, RandomKey branch) : outer_(&outer), branch_(branch) {}
+  // `cores`: maps that leave it to the pipeline how many of their calls run at once share so many.
+  Run(uint64_t seed, const Sharding& sharding, const void* dealing_node, int cores)
+      : sharding(sharding), dealing_node(dealing_node), seed_(seed), cores_(cores) {}
+  // A branch of `outer`, which must outlive it. `scope`: of a pipeline made while it runs, the
+  // stage that makes it; its stages are timed together with those of others made there.
+  Run(const Run& outer, RandomKey branch, std::string scope = "")
+      : outer_(&outer), branch_(branch), scope_(outer.scope_ + scope), cores_(0) {}
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
@@ -53,6 +57,10 @@ class Run {
   }
   // Whose times a stage of this pipeline adds to.
   Clocks& clocks() const { return outer_ != nullptr ? outer_->clocks() : clocks_; }
+  const std::string& scope() const { return scope_; }
+  std::counting_semaphore<>& cores() const {
+    return outer_ != nullptr ? outer_->cores() : cores_;
+  }
 
   const Sharding sharding;
   const void* const dealing_node = nullptr;  // the batch that deals to the replicas
@@ -60,9 +68,11 @@ class Run {
  private:
   const Run* const outer_ = nullptr;
   const RandomKey branch_;
+  const std::string scope_;
   uint64_t seed_ = 0;
   std::atomic<bool> stopping_{false};
   mutable Clocks clocks_;
+  mutable std::counting_semaphore<> cores_;
 };
 
 // A position as plain numbers, written by mark() for every element that prefetch reads; they are
@@ -85,6 +95,9 @@ class MarkReader {
   std::span<const int64_t> marks_;
   size_t at_ = 0;
 };
+
+// A stage keeps it for long. (Of Items there is more to do.)
+inline void hold(Ref&) {}
 
 template <typename T>
 class Stream {

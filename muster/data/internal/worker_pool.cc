@@ -1,5 +1,6 @@
 #include "muster/data/internal/worker_pool.h"
 
+#include <system_error>
 #include <utility>
 
 #include "muster/tensor/threads.h"
@@ -7,7 +8,11 @@
 namespace muster::inline v0_1::data::internal {
 
 WorkerPool::WorkerPool(int size) {
-  for (int i = 1; i < size; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (int i = 1; i < size; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    // As many as the system gives: the caller of each() works too.
+  }
 }
 
 WorkerPool::~WorkerPool() {

@@ -29,6 +29,8 @@ class Feed {
   void restore(const nlohmann::json& state);
 
   Position position() const;
+  // Where the time of this replica's pipeline went.
+  std::vector<StageTime> times() const { return iterator_->times(); }
   // Of its shuffles: the one it was restored with, if it was.
   uint64_t seed() const;
   // Batches until the data ends, where that can be told; otherwise below 0. Of workers that shard
@@ -37,7 +39,7 @@ class Feed {
 
  private:
   distribute::Session& session_;
-  bool per_worker_ = false;  // the input function, not Muster, gives each worker its part
+  bool per_worker_ = false;  // each worker reads data of its own, which may end before that of others
   std::string description_;
   std::unique_ptr<Iterator> iterator_;
   nlohmann::json start_;  // before the pending batch
