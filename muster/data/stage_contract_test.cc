@@ -1,0 +1,289 @@
+// What stages owe each other: how many calls run at once, whose memory is whose, that order is kept
+// where it counts, and that nothing breaks when one of them fails.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/data/auto_shard.h"
+#include "muster/data/internal/items.h"
+#include "muster/data/internal/test_numbers.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Lists = std::vector<std::vector<int64_t>>;
+
+int64_t number(const Element& element) { return element.value().tensor().item<int64_t>(); }
+Lists read(const Dataset& dataset, const IteratorOptions& options = {}) {
+  return rest_of(*dataset.iterator(options));
+}
+std::multiset<int64_t> counted(const Lists& lists) {
+  std::multiset<int64_t> all;
+  for (const auto& list : lists) all.insert(list.begin(), list.end());
+  return all;
+}
+std::multiset<int64_t> all_below(int64_t n) {
+  std::multiset<int64_t> all;
+  for (int64_t i = 0; i < n; ++i) all.insert(i);
+  return all;
+}
+
+// How many calls of a function run at once.
+class Calls {
+ public:
+  Dataset::MapFunction identity() {
+    return [this](const Element& element) {
+      const int now = ++running_;
+      int most = most_;
+      while (now > most && !most_.compare_exchange_weak(most, now)) {
+      }
+      // Long enough for another call to come, were it let in.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      --running_;
+      return element;
+    };
+  }
+  int most() const { return most_; }
+
+ private:
+  std::atomic<int> running_{0}, most_{0};
+};
+
+TEST(Maps, OneCallAtATimeIsOneCallBesideOthersThatAreParallel) {
+  for (const bool parallel_first : {true, false}) {
+    Calls alone, several;
+    const MapOptions four{.num_parallel_calls = 4};
+    Dataset dataset = Dataset::range(32);
+    dataset = parallel_first ? dataset.map(several.identity(), four).map(alone.identity())
+                             : dataset.map(alone.identity()).map(several.identity(), four);
+    EXPECT_EQ(counted(read(dataset.batch(16))), all_below(32));
+    EXPECT_EQ(alone.most(), 1);
+    EXPECT_LE(several.most(), 4);
+  }
+}
+
+// Elements of later indices are ready first.
+Dataset out_of_order(int64_t n) {
+  return Dataset::range(n).map(
+      [](const Element& element) {
+        std::this_thread::sleep_for(std::chrono::microseconds(number(element) % 4 == 0 ? 800 : 0));
+        return element;
+      },
+      {.num_parallel_calls = 4, .deterministic = false});
+}
+
+TEST(Maps, OutOfOrderLoseNothingWhereReplicasAreDealtTo) {
+  const Dataset dataset = out_of_order(40).batch(5);
+  Lists all;
+  for (int64_t replica = 0; replica < 2; ++replica) {
+    for (auto& batch : read(dataset, {.sharding = {.num_replicas = 2, .replica = replica}}))
+      all.push_back(batch);
+  }
+  EXPECT_EQ(counted(all), all_below(40));
+}
+
+TEST(Maps, OutOfOrderLoseNothingWhereStagesReadAgain) {
+  const std::vector<std::pair<std::string, Dataset>> pipelines{
+      {"shuffle", out_of_order(24).shuffle(6)},
+      {"unbatch", out_of_order(24).batch(5).unbatch()},
+      {"rebatch", out_of_order(24).batch(5).rebatch({2, 3})},
+      {"cache", out_of_order(24).cache()},
+      {"flat_map", out_of_order(24).flat_map(
+                       [](const Element& x) { return Dataset::from_tensors(x); })},
+      {"flat_map of maps, shuffled",
+       Dataset::range(1).flat_map([](const Element&) { return out_of_order(24); }).shuffle(6)},
+      {"behind nothing", out_of_order(24)}};
+  for (const auto& [name, dataset] : pipelines) {
+    for (const int64_t stop : {1, 4, 7}) {
+      const auto first = dataset.iterator();
+      Lists seen;
+      Element element;
+      for (int64_t i = 0; i < stop; ++i) {
+        ASSERT_TRUE(first->next(&element));
+        seen.push_back(numbers_in(element));
+      }
+      const auto second = dataset.iterator();
+      second->restore(json::parse(first->save().dump()));
+      for (auto& rest : rest_of(*second)) seen.push_back(rest);
+      EXPECT_EQ(counted(seen), all_below(24)) << name << ", stopped after " << stop;
+    }
+  }
+}
+
+TEST(Restoring, ThatFailsLeavesTheIteratorWhereItWas) {
+  const Dataset dataset = number_files({"0-4", "10-14"}).shuffle(3).batch(2);
+  const auto iterator = dataset.iterator({.seed = 5});
+  const Lists whole = rest_of(*dataset.iterator({.seed = 5}));
+  Element element;
+  iterator->next(&element);
+  json wrong = iterator->save();
+  wrong["position"].push_back(7);
+  EXPECT_EQ(error_of([&] { iterator->restore(wrong); }).kind(), ErrorKind::kInvalidArgument);
+  wrong = iterator->save();
+  wrong["seed"] = 9;
+  for (auto& place : wrong["position"]) place = 1000;
+  EXPECT_EQ(error_of([&] { iterator->restore(wrong); }).kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(rest_of(*iterator), Lists(whole.begin() + 1, whole.end()));
+}
+
+TEST(Restoring, ACacheThatWasLongerIsAnError) {
+  TempDirectory directory;
+  for (const std::string& path : {std::string(), directory / "cache"}) {
+    int64_t n = 6;
+    const Dataset dataset = Dataset::from_generator([&n]() -> Dataset::Generator {
+                              return [&n, next = int64_t{0}]() mutable -> std::optional<Element> {
+                                if (next >= n) return std::nullopt;
+                                return Element(torch::scalar_tensor(next++, torch::kInt64));
+                              };
+                            }).cache(path);
+    const auto iterator = dataset.iterator();
+    Element element;
+    for (int i = 0; i < 5; ++i) iterator->next(&element);
+    const json position = iterator->save();
+    n = 3;
+    const auto shorter = dataset.iterator();
+    EXPECT_THAT(error_of([&] { shorter->restore(position); }).what(),
+                HasSubstr("the saved position is element 5 of"));
+  }
+}
+
+TEST(AssertCardinality, IsAnErrorAtTheFirstElementTooMany) {
+  const Dataset five = Dataset::range(5).filter([](const Element&) { return true; });
+  EXPECT_EQ(read(five.assert_cardinality(3)), (Lists{{0}, {1}, {2}, {-1}, {4}}));
+  EXPECT_EQ(read(five.assert_cardinality(3).batch(2)), (Lists{{0, 1}, {-1}, {4}}));
+  EXPECT_EQ(read(five.assert_cardinality(5)), (Lists{{0}, {1}, {2}, {3}, {4}}));
+  EXPECT_EQ(read(five.assert_cardinality(6)), (Lists{{0}, {1}, {2}, {3}, {4}, {-1}}));
+  EXPECT_EQ(read(five.assert_cardinality(kInfinite)).back(), (std::vector<int64_t>{-1}));
+}
+
+TEST(Memory, AGeneratorMayWriteToWhatItGave) {
+  const Dataset dataset = Dataset::from_generator([]() -> Dataset::Generator {
+    return [row = torch::zeros({1}, torch::kInt64)]() mutable -> std::optional<Element> {
+      if (row.item<int64_t>() == 5) return std::nullopt;
+      return Element(row.add_(1));
+    };
+  });
+  EXPECT_EQ(counted(read(dataset.shuffle(3))), (std::multiset<int64_t>{1, 2, 3, 4, 5}));
+}
+
+// A map may write to its element while the model has another of the same batch saved for backward.
+TEST(Memory, RowsOfABatchCountTheirVersionsApart) {
+  const auto iterator = Dataset::range(6).batch(6).unbatch().iterator();
+  Element first, second;
+  iterator->next(&first);
+  iterator->next(&second);
+  const auto version = first.value().tensor()._version();
+  Tensor(second.value().tensor()).add_(10);
+  EXPECT_EQ(first.value().tensor()._version(), version);
+  EXPECT_EQ(number(first), 0);
+  EXPECT_EQ(number(second), 11);
+}
+
+TEST(Memory, ARowOfABlockCountsItsShare) {
+  data::internal::Item item;
+  item.block = std::make_shared<Element>(torch::zeros({8, 3}));
+  item.row = 2;
+  EXPECT_EQ(data::internal::size_in_bytes(item), 12u);
+  item.settle();
+  EXPECT_EQ(data::internal::size_in_bytes(item), 12u);
+}
+
+TEST(Memory, AShuffleKeepsLargeRowsAndNotTheBlocksTheyCameIn) {
+  data::internal::Item large, small;
+  large.block = std::make_shared<Element>(torch::ones({4, 1000}));
+  small.block = std::make_shared<Element>(torch::ones({4, 2}));
+  data::internal::hold(large);
+  data::internal::hold(small);
+  EXPECT_EQ(large.block, nullptr);
+  EXPECT_EQ(large.element.value().tensor().storage().nbytes(), 4000u);
+  EXPECT_NE(small.block, nullptr);
+}
+
+TEST(Stopping, EndsAStageThatWouldSearchForever) {
+  const auto left = std::make_shared<std::atomic<int64_t>>(2);
+  auto iterator = Dataset::range(10)
+                      .repeat()
+                      .filter([left](const Element&) { return left->fetch_sub(1) > 0; })
+                      .prefetch(1)
+                      .iterator();
+  Element element;
+  ASSERT_TRUE(iterator->next(&element));
+  iterator.reset();  // while the thread of prefetch() searches for a third element
+}
+
+TEST(Rebatch, HandsItsBatchesToReplicasInTurn) {
+  const Dataset dataset = Dataset::range(11).batch(4).rebatch({2, 1});
+  const auto of = [&](int64_t replica, int64_t replicas) {
+    return read(dataset, {.sharding = {.num_replicas = replicas, .replica = replica}});
+  };
+  EXPECT_EQ(of(0, 1), (Lists{{0, 1}, {2}, {3, 4}, {5}, {6, 7}, {8}, {9, 10}}));
+  EXPECT_EQ(of(0, 2), (Lists{{0, 1}, {3, 4}, {6, 7}, {9, 10}}));
+  EXPECT_EQ(of(1, 2), (Lists{{2}, {5}, {8}, {}}));
+  // All replicas stand at the same place, which any number of them continues from.
+  const auto one = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 0}});
+  const auto other = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}});
+  Element element;
+  for (int round = 0; round < 4; ++round) {
+    EXPECT_EQ(one->save(), other->save());
+    one->next(&element);
+    other->next(&element);
+  }
+  EXPECT_EQ(one->save(), other->save());
+}
+
+TEST(Times, OfDataSetsMadeOnTheWayAreAddedUp) {
+  const auto iterator = Dataset::range(20)
+                            .flat_map([](const Element& x) { return Dataset::range(number(x)); })
+                            .iterator();
+  rest_of(*iterator);
+  EXPECT_THAT(iterator->times(), ::testing::SizeIs(3));
+  EXPECT_THAT(describe_longest({{"a", 0.5, 1}, {"b", 2, 1}, {"c", 1, 1}}, 2),
+              testing::Eq("b 2.0 s, c 1.0 s"));
+}
+
+// Two inputs whose elements are numbered alike are drawn for apart.
+TEST(KeyedMaps, DrawOtherNumbersForEachPartOfAConcatenation) {
+  const Dataset dataset =
+      Dataset::range(4)
+          .concatenate(Dataset::range(4))
+          .map([](const Element&, RandomKey key) {
+            return Element(torch::scalar_tensor(
+                static_cast<int64_t>(Random(key).uniform_below(uint64_t{1} << 40)), torch::kInt64));
+          });
+  const auto drawn = counted(read(dataset));
+  EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.end()).size(), 8u);
+}
+
+TEST(AutoShard, LeavesAloneWhatIsShardedByHand) {
+  const Dataset dataset = Dataset::range(8).shard(2, 1);
+  const data::AutoSharded sharded = data::auto_shard(dataset, 2, 0);
+  EXPECT_EQ(sharded.applied, AutoShardPolicy::kOff);
+  EXPECT_EQ(read(sharded.dataset), read(dataset));
+}
+
+TEST(AutoShard, SaysSoWhereNobodyKnowsHowManyFilesThereAre) {
+  const Dataset names =
+      Dataset::from_tensor_slices(Element(Strings(std::vector<std::string>{"0-3", "10-13"})))
+          .filter([](const Element&) { return true; });
+  const auto sharded = data::auto_shard(
+      names.flat_map([](const Element& name) {
+        return number_files({std::string(name.value().strings()[0])});
+      }),
+      2, 1);
+  EXPECT_EQ(sharded.why, "files are divided: worker 1 of 2 reads its part");
+  EXPECT_EQ(read(sharded.dataset), (Lists{{10}, {11}, {12}}));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
