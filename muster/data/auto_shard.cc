@@ -81,9 +81,9 @@ class FileSharding {
 
   // "worker 1 of 3 reads 4 of 12", or less where nobody knows how many there are.
   std::string describe() const {
-    return uncounted_ ? fmt::format("worker {} of {} reads its part", index_, num_workers_)
-                      : fmt::format("worker {} of {} reads {} of {}", index_, num_workers_, mine_,
-                                    files_);
+    return uncounted_
+               ? fmt::format("worker {} of {} reads its part", index_, num_workers_)
+               : fmt::format("worker {} of {} reads {} of {}", index_, num_workers_, mine_, files_);
   }
 
  private:
@@ -211,6 +211,12 @@ std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_work
 bool ends_with_global_batch(const Dataset& dataset) {
   const auto* batch = last_batching(dataset).as<Batch>();
   return batch != nullptr && batch->global;
+}
+
+Dataset rebatch_for_worker(const Dataset& dataset, std::vector<int64_t> sizes) {
+  return Dataset(
+      make_node(Rebatch{.sizes = std::move(sizes), .drop_remainder = false, .ends_with_rows = true},
+                {dataset.node()}));
 }
 
 int64_t batch_size_of(const Dataset& dataset) {

@@ -36,5 +36,8 @@ std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_work
 bool ends_with_global_batch(const Dataset& dataset);
 // How large they are. Throws InvalidArgument when it does not end with batches of one size.
 int64_t batch_size_of(const Dataset& dataset);
+// Of batches for all workers those of one: rebatch(sizes), of which only batches before rows that
+// are left are empty, so that no step has no rows on any worker.
+Dataset rebatch_for_worker(const Dataset& dataset, std::vector<int64_t> sizes);
 
 }  // namespace muster::inline v0_1::data

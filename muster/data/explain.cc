@@ -91,9 +91,8 @@ std::string Dataset::explain() const {
 }
 
 std::string describe_longest(std::vector<StageTime> times, size_t most) {
-  std::stable_sort(times.begin(), times.end(), [](const StageTime& a, const StageTime& b) {
-    return a.seconds > b.seconds;
-  });
+  std::stable_sort(times.begin(), times.end(),
+                   [](const StageTime& a, const StageTime& b) { return a.seconds > b.seconds; });
   std::vector<std::string> stages;
   for (size_t i = 0; i < std::min(most, times.size()); ++i) {
     stages.push_back(fmt::format("{} {:.1f} s", times[i].stage, times[i].seconds));

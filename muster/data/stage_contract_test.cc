@@ -99,8 +99,8 @@ TEST(Maps, OutOfOrderLoseNothingWhereStagesReadAgain) {
       {"unbatch", out_of_order(24).batch(5).unbatch()},
       {"rebatch", out_of_order(24).batch(5).rebatch({2, 3})},
       {"cache", out_of_order(24).cache()},
-      {"flat_map", out_of_order(24).flat_map(
-                       [](const Element& x) { return Dataset::from_tensors(x); })},
+      {"flat_map",
+       out_of_order(24).flat_map([](const Element& x) { return Dataset::from_tensors(x); })},
       {"flat_map of maps, shuffled",
        Dataset::range(1).flat_map([](const Element&) { return out_of_order(24); }).shuffle(6)},
       {"behind nothing", out_of_order(24)}};
@@ -255,12 +255,10 @@ TEST(Times, OfDataSetsMadeOnTheWayAreAddedUp) {
 // Two inputs whose elements are numbered alike are drawn for apart.
 TEST(KeyedMaps, DrawOtherNumbersForEachPartOfAConcatenation) {
   const Dataset dataset =
-      Dataset::range(4)
-          .concatenate(Dataset::range(4))
-          .map([](const Element&, RandomKey key) {
-            return Element(torch::scalar_tensor(
-                static_cast<int64_t>(Random(key).uniform_below(uint64_t{1} << 40)), torch::kInt64));
-          });
+      Dataset::range(4).concatenate(Dataset::range(4)).map([](const Element&, RandomKey key) {
+        return Element(torch::scalar_tensor(
+            static_cast<int64_t>(Random(key).uniform_below(uint64_t{1} << 40)), torch::kInt64));
+      });
   const auto drawn = counted(read(dataset));
   EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.end()).size(), 8u);
 }
@@ -276,11 +274,10 @@ TEST(AutoShard, SaysSoWhereNobodyKnowsHowManyFilesThereAre) {
   const Dataset names =
       Dataset::from_tensor_slices(Element(Strings(std::vector<std::string>{"0-3", "10-13"})))
           .filter([](const Element&) { return true; });
-  const auto sharded = data::auto_shard(
-      names.flat_map([](const Element& name) {
-        return number_files({std::string(name.value().strings()[0])});
-      }),
-      2, 1);
+  const auto sharded = data::auto_shard(names.flat_map([](const Element& name) {
+    return number_files({std::string(name.value().strings()[0])});
+  }),
+                                        2, 1);
   EXPECT_EQ(sharded.why, "files are divided: worker 1 of 2 reads its part");
   EXPECT_EQ(read(sharded.dataset), (Lists{{10}, {11}, {12}}));
 }

@@ -51,7 +51,8 @@ void restore_position(const Session& session, Iterator& iterator, const json& st
         fmt::format("the checkpoint holds the positions of {} workers, each of which read data of "
                     "its own, and this run has {}: which examples are still unread cannot be told",
                     state.at("positions").size(), context.num_input_pipelines),
-        "continue on the same number of workers, or begin anew with rows that Muster divides, which "
+        "continue on the same number of workers, or begin anew with rows that Muster divides, "
+        "which "
         "continue on any number: an input function without InputContext, and "
         "AutoShardPolicy::kData where the data is in files");
   }

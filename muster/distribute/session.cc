@@ -17,10 +17,11 @@ namespace muster::inline v0_1::distribute {
 
 InputContext Session::input_context() const {
   const int pipeline = replica_id() / num_local_replicas();
-  return {.num_input_pipelines = num_replicas_in_sync() / num_local_replicas(),
-          .input_pipeline_id = pipeline,
-          .num_replicas_in_sync = num_replicas_in_sync(),
-          .seed = derive_key(seed_, {id_of("input_pipeline"), static_cast<uint64_t>(pipeline)}).key};
+  return {
+      .num_input_pipelines = num_replicas_in_sync() / num_local_replicas(),
+      .input_pipeline_id = pipeline,
+      .num_replicas_in_sync = num_replicas_in_sync(),
+      .seed = derive_key(seed_, {id_of("input_pipeline"), static_cast<uint64_t>(pipeline)}).key};
 }
 
 std::map<std::string, Tensor> Session::state() const {
@@ -89,15 +90,15 @@ ReplicaInput Session::distribute(const Dataset& dataset, const DealOptions& opti
   mine.global_batches = false;
   if (dataset.hand_sharded()) return {distribute_locally(dataset, mine), true};
   // Each worker draws an order of its own, of what all read or of its files.
-  mine.pass = derive_key(options.pass,
-                         {id_of("worker"), static_cast<uint64_t>(context.input_pipeline_id)})
-                  .key;
+  mine.pass =
+      derive_key(options.pass, {id_of("worker"), static_cast<uint64_t>(context.input_pipeline_id)})
+          .key;
   if (!global) return {distribute_locally(share.dataset, mine), true};
   // The batches are meant for all workers.
   const std::vector<int64_t> sizes =
       plan::batch_sizes_for_worker(data::batch_size_of(dataset), context.num_input_pipelines,
                                    num_local_replicas(), context.input_pipeline_id);
-  return {distribute_locally(share.dataset.rebatch(sizes), mine), true};
+  return {distribute_locally(data::rebatch_for_worker(share.dataset, sizes), mine), true};
 }
 
 std::unique_ptr<Iterator> Session::distribute_locally(const Dataset& dataset,

@@ -186,7 +186,7 @@ TEST(MultiWorkerTest, PipelinesThatShardThemselvesRefuseAnotherNumberOfWorkers) 
     ADD_FAILURE() << "three workers continued what two began";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    EXPECT_THAT(error.what(), HasSubstr("2 input pipelines"));
+    EXPECT_THAT(error.what(), HasSubstr("the positions of 2 workers"));
   }
 }
 

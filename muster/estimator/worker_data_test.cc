@@ -44,8 +44,9 @@ Dataset read(const std::vector<std::string>& files) {
   return Dataset::from_files(files, data::text_line_format()).map([](const Element& line) {
     const int64_t id = std::stoll(std::string(line.value().strings()[0]));
     const Tensor x = torch::full({testing::kFeatures}, static_cast<double>(id) / 100, kFloat32);
-    return Element::tuple({Element::dict({{"x", x}, {"id", torch::scalar_tensor(id, torch::kInt64)}}),
-                           torch::scalar_tensor(id % 2, torch::kInt64)});
+    return Element::tuple(
+        {Element::dict({{"x", x}, {"id", torch::scalar_tensor(id, torch::kInt64)}}),
+         torch::scalar_tensor(id % 2, torch::kInt64)});
   });
 }
 
@@ -53,16 +54,16 @@ Dataset read(const std::vector<std::string>& files) {
 class Seen {
  public:
   ModelFn model() {
-    return [this](const Features& features, const Labels& labels, Mode mode,
-                  ModelContext& context) {
-      if (torch::GradMode::is_enabled()) {
-        const std::lock_guard lock(mutex_);
-        std::vector<int64_t>& ids = by_step_[context.global_step()];
-        for (int64_t i = 0; i < features["id"].size(0); ++i)
-          ids.push_back(features["id"][i].item<int64_t>());
-      }
-      return two_layers(features, labels, mode, context);
-    };
+    return
+        [this](const Features& features, const Labels& labels, Mode mode, ModelContext& context) {
+          if (torch::GradMode::is_enabled()) {
+            const std::lock_guard lock(mutex_);
+            std::vector<int64_t>& ids = by_step_[context.global_step()];
+            for (int64_t i = 0; i < features["id"].size(0); ++i)
+              ids.push_back(features["id"][i].item<int64_t>());
+          }
+          return two_layers(features, labels, mode, context);
+        };
   }
   std::vector<int64_t> all() const {
     std::vector<int64_t> ids;
@@ -109,8 +110,8 @@ TEST_P(WorkerDataTest, FilesAreReadOnceByWorkersThatEndApart) {
   const auto files = write_files(directory, {9, 5, 8, 3});  // 17 rows, and 8
   Seen seen;
   const TrainResult result = train(
-      2, GetParam(), directory / "m", seen.model(),
-      [&] { return read(files).shuffle(6).batch(2); }, 100);
+      2, GetParam(), directory / "m", seen.model(), [&] { return read(files).shuffle(6).batch(2); },
+      100);
   EXPECT_TRUE(result.end_of_input);
   EXPECT_EQ(result.global_step, GetParam() == 1 ? 9 : 5);
   seen.expect_each(25, 1);
@@ -121,13 +122,25 @@ TEST_P(WorkerDataTest, GlobalBatchesAreMadeOfAllWorkersFiles) {
   TempDirectory directory;
   const auto files = write_files(directory, {7, 8, 7, 8});
   Seen seen;
-  const TrainResult result =
-      train(2, GetParam(), directory / "m", seen.model(),
-            [&] { return read(files).global_batch(8); }, 100);
+  const TrainResult result = train(
+      2, GetParam(), directory / "m", seen.model(), [&] { return read(files).global_batch(8); },
+      100);
   EXPECT_EQ(result.global_step, 4);
   EXPECT_EQ(seen.of_step(0).size(), 8u);
   EXPECT_EQ(seen.of_step(2).size(), 8u);
   seen.expect_each(30, 1);
+}
+
+TEST_P(WorkerDataTest, ABatchMayBeSmallerThanTheNumberOfReplicas) {
+  TempDirectory directory;
+  const auto files = write_files(directory, {3, 2});
+  Seen seen;
+  const TrainResult result = train(
+      2, GetParam(), directory / "m", seen.model(), [&] { return read(files).global_batch(1); },
+      100);
+  EXPECT_TRUE(result.end_of_input);
+  for (int64_t step = 0; step < 5; ++step) EXPECT_LE(seen.of_step(step).size(), 1u);
+  seen.expect_each(5, 1);
 }
 
 TEST_P(WorkerDataTest, FilesContinueWhereTheyStood) {
@@ -151,8 +164,8 @@ TEST_P(WorkerDataTest, FilesContinueWhereTheyStood) {
       EXPECT_EQ(sorted(parts), sorted(whole)) << "step " << step << ", global " << global;
     }
     parts.expect_each(30, 1);
-    EXPECT_TRUE(testing::same_bits(testing::latest(directory / "p"),
-                                   testing::latest(directory / "w")));
+    EXPECT_TRUE(
+        testing::same_bits(testing::latest(directory / "p"), testing::latest(directory / "w")));
   }
 }
 INSTANTIATE_TEST_SUITE_P(Replicas, WorkerDataTest, ::testing::Values(1, 2));
@@ -184,15 +197,16 @@ TEST(WorkerDataTest, FewerFilesThanWorkersIsTheSameErrorOnEach) {
     Estimator estimator(two_layers,
                         quiet_config(directory / "m", distribute::multi_worker_mirrored(),
                                      cluster.environment(rank)));
-    const Error error = error_of(
-        [&] { estimator.train([&] { return read(files).batch(2); }, {.max_steps = 5}); });
+    const Error error =
+        error_of([&] { estimator.train([&] { return read(files).batch(2); }, {.max_steps = 5}); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     const std::lock_guard lock(mutex);
     told.push_back(error.message());
   });
   ASSERT_EQ(told.size(), 2u);
-  EXPECT_EQ(told[0], told[1]);
-  EXPECT_THAT(told[0], AllOf(HasSubstr("only has 1 file"), HasSubstr("2 shards/workers")));
+  // One may hear of the other's before it finds its own.
+  for (const std::string& message : told)
+    EXPECT_THAT(message, AllOf(HasSubstr("only has 1 file"), HasSubstr("2 shards/workers")));
 }
 
 TEST(WorkerDataTest, AnotherNumberOfWorkersIsRefused) {
@@ -200,8 +214,7 @@ TEST(WorkerDataTest, AnotherNumberOfWorkersIsRefused) {
   const auto files = write_files(directory, {9, 9, 9});
   const InputFn input = [&] { return read(files).repeat().batch(2); };
   train(2, 1, directory / "m", two_layers, input, 3);
-  const Error error =
-      error_of([&] { train(3, 1, directory / "m", two_layers, input, 6); });
+  const Error error = error_of([&] { train(3, 1, directory / "m", two_layers, input, 6); });
   EXPECT_THAT(error.what(), AllOf(HasSubstr("the positions of 2 workers"), HasSubstr("kData")));
 }
 
@@ -240,8 +253,7 @@ TEST(WorkerDataTest, EveryWorkerGetsASeedOfItsOwn) {
   TempDirectory directory;
   std::mutex mutex;
   std::set<uint64_t> seeds;
-  train(2, 1, directory / "m", two_layers,
-        InputFn([&](const InputContext& context) {
+  train(2, 1, directory / "m", two_layers, InputFn([&](const InputContext& context) {
           const std::lock_guard lock(mutex);
           seeds.insert(context.seed);
           return testing::examples(8).batch(4);

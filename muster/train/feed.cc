@@ -15,9 +15,8 @@ Feed::Feed(const InputFn& input_fn, Session& session) : session_(session) {
   const Dataset dataset = input_fn(session.input_context());
   description_ = dataset.describe();
   distribute::ReplicaInput input =
-      input_fn.shards_itself()
-          ? distribute::ReplicaInput{session.distribute_locally(dataset), true}
-          : session.distribute(dataset);
+      input_fn.shards_itself() ? distribute::ReplicaInput{session.distribute_locally(dataset), true}
+                               : session.distribute(dataset);
   iterator_ = std::move(input.iterator);
   per_worker_ = input.by_process;
 }

@@ -20,9 +20,7 @@ void StepTrace::lap(const distribute::StepTimes& times) {
   seconds_[kUpdate] += total - times.backward - times.reduction;
 }
 
-double StepTrace::total() const {
-  return std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
-}
+double StepTrace::total() const { return std::accumulate(seconds_.begin(), seconds_.end(), 0.0); }
 
 std::string StepTrace::report() const {
   static constexpr std::array<const char*, kParts> kNames{

@@ -41,9 +41,10 @@ class Collector<Item> {
   std::shared_ptr<const PaddingOptions> padding_;
 };
 
-// Throws InvalidArgument when so many rows of this size are more than the machine's memory. A batch
-// may be larger than its data set, repeated, and gathering it would end only when memory does.
-void check_fits(const Node& batch, int64_t rows, uint64_t row_bytes);
+// Throws InvalidArgument when so many rows are more than the machine's memory. A batch may be
+// larger than its data set, repeated, and gathering it would end only when memory does.
+// `row_bytes`: what one takes, asked for only where there are many.
+void check_fits(const Node& batch, int64_t rows, const std::function<uint64_t()>& row_bytes);
 
 // The element with zero rows in place of what it has.
 Element without_rows(const Element& batch);
@@ -77,7 +78,7 @@ class BatchStream final : public Stream<Item> {
     // small batch, and the input notices its end.
     const int64_t there_are = node.input()->cardinality;
     const int64_t most = there_are < 0 || there_are >= size_ ? size_ : there_are + 1;
-    check_fits(node, most, collector_.row_bytes());
+    check_fits(node, most, [this] { return collector_.row_bytes(); });
     pulled_.resize(static_cast<size_t>(most));
   }
 

@@ -69,8 +69,8 @@ void MemoryCacheStream::restore(MarkReader& marks, int64_t) {
   start(filled_by);
   fill(handed_on);
   if (static_cast<int64_t>(kept_.size()) < handed_on) {
-    throw invalid_argument(fmt::format("the saved position is element {} of a cache of {}",
-                                       handed_on, kept_.size()));
+    throw invalid_argument(
+        fmt::format("the saved position is element {} of a cache of {}", handed_on, kept_.size()));
   }
   handed_on_ = handed_on;
 }

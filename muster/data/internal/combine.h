@@ -10,7 +10,9 @@ namespace muster::inline v0_1::data::internal {
 struct Branch {
   // `made_by`: the stage that makes the node while it runs; empty for an input of the description.
   Branch(NodePtr node, const Run& outer, RandomKey key, std::string made_by = "")
-      : node(std::move(node)), run(outer, key, std::move(made_by)), stream(open_items(this->node, run)) {}
+      : node(std::move(node)),
+        run(outer, key, std::move(made_by)),
+        stream(open_items(this->node, run)) {}
   const NodePtr node;  // stream reads it
   Run run;             // and this
   std::unique_ptr<Stream<Item>> stream;

@@ -40,16 +40,15 @@ Element MapStage::operator()(const Element& element, const Ref& tag, const Run& 
                                 static_cast<uint64_t>(tag.run), static_cast<uint64_t>(tag.index)}));
   } catch (...) {
     const std::string which =
-        tag.index < 0 ? "an element"
-                      : fmt::format("{} {}",
-                                    node->addressable
-                                        ? "source element"
-                                        : "the element, or the batch that begins at example,",
-                                    tag.index);
-    std::rethrow_exception(current_failure(
-        fmt::format("{} failed on {} (pass {}), {}, in {}",
-                    map.name.empty() ? "map" : "map '" + map.name + "'", which, tag.run,
-                    element.describe(), node->description)));
+        tag.index < 0
+            ? "an element"
+            : fmt::format("{} {}",
+                          node->addressable ? "source element"
+                                            : "the element, or the batch that begins at example,",
+                          tag.index);
+    std::rethrow_exception(current_failure(fmt::format(
+        "{} failed on {} (pass {}), {}, in {}", map.name.empty() ? "map" : "map '" + map.name + "'",
+        which, tag.run, element.describe(), node->description)));
   }
 }
 
@@ -76,8 +75,7 @@ Reader::Reader(NodePtr node, const Run& run) : run_(run) {
   for (size_t i = 0; i < maps_.size(); ++i) {
     const int calls = calls_of(std::get<Map>(maps_[i].node->spec));
     if (groups_.empty() || groups_.back().calls != calls) {
-      groups_.push_back(
-          {calls, i, i, calls > 1 ? std::make_unique<WorkerPool>(calls) : nullptr});
+      groups_.push_back({calls, i, i, calls > 1 ? std::make_unique<WorkerPool>(calls) : nullptr});
     }
     groups_.back().end = i + 1;
   }
@@ -107,7 +105,8 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
   std::vector<Element> elements(refs.size());
   if (!refs.empty()) {
     elements.front() = read(refs.front());
-    check_fits(batch, static_cast<int64_t>(refs.size()), size_in_bytes(elements.front()));
+    check_fits(batch, static_cast<int64_t>(refs.size()),
+               [&] { return size_in_bytes(elements.front()); });
   }
   for (const Group& group : groups_) {
     const auto apply_one = [&](size_t i) {
@@ -145,10 +144,10 @@ int64_t MapStream::read(Item* out, int64_t count) {
   return got;
 }
 
-void check_fits(const Node& batch, int64_t rows, uint64_t row_bytes) {
+void check_fits(const Node& batch, int64_t rows, const std::function<uint64_t()>& row_bytes) {
   constexpr int64_t kManyRows = 1 << 16;  // so few need no look at the machine
   if (rows <= kManyRows) return;
-  const double needed = static_cast<double>(rows) * static_cast<double>(row_bytes);
+  const double needed = static_cast<double>(rows) * static_cast<double>(row_bytes());
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (needed <= memory) return;

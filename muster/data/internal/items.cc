@@ -234,7 +234,8 @@ Ref tag_within(int64_t input, const Ref& tag) {
 uint64_t size_in_bytes(const Item& item) {
   if (item.block == nullptr) return size_in_bytes(item.element);
   if (item.block->values().empty()) return 0;
-  return size_in_bytes(*item.block) / static_cast<uint64_t>(std::max<int64_t>(1, item.block->rows()));
+  return size_in_bytes(*item.block) /
+         static_cast<uint64_t>(std::max<int64_t>(1, item.block->rows()));
 }
 
 uint64_t size_in_bytes(const Element& element) {

@@ -74,6 +74,7 @@ struct Unbatch {};
 struct Rebatch {
   std::vector<int64_t> sizes;
   bool drop_remainder;
+  bool ends_with_rows = false;  // a batch of size 0 is made only where rows are left
 };
 struct Interleave {
   Dataset::FlatMapFunction fn;

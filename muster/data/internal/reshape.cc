@@ -159,8 +159,7 @@ std::optional<Element> RebatchStream::without_any_rows() {
 
 bool RebatchStream::take_batch(std::vector<Element>* parts, std::exception_ptr* error) {
   const int64_t size = spec_.sizes[static_cast<size_t>(made_) % spec_.sizes.size()];
-  // Where nothing is left there is no batch of zero rows either.
-  if (size == 0 && !rows_.refill(error) && *error == nullptr) return false;
+  if (size == 0 && spec_.ends_with_rows && !rows_.refill(error) && *error == nullptr) return false;
   int64_t have = 0;
   while (have < size && rows_.refill(error)) {
     const int64_t more = std::min(size - have, rows_.left());

@@ -109,8 +109,8 @@ int64_t AssertCardinalityStream::read(Item* out, int64_t count) {
     int64_t more = input().read(out + got, most);
     count_ += more;
     ended = more < most;
-    const bool wrong = ended ? expected_ == kInfinite || count_ < expected_
-                             : expected_ >= 0 && count_ > expected_;
+    const bool wrong =
+        ended ? expected_ == kInfinite || count_ < expected_ : expected_ >= 0 && count_ > expected_;
     if (wrong && !told_) {
       told_ = true;
       Item& item = out[ended ? got + more++ : got];

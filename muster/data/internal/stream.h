@@ -58,9 +58,7 @@ class Run {
   // Whose times a stage of this pipeline adds to.
   Clocks& clocks() const { return outer_ != nullptr ? outer_->clocks() : clocks_; }
   const std::string& scope() const { return scope_; }
-  std::counting_semaphore<>& cores() const {
-    return outer_ != nullptr ? outer_->cores() : cores_;
-  }
+  std::counting_semaphore<>& cores() const { return outer_ != nullptr ? outer_->cores() : cores_; }
 
   const Sharding sharding;
   const void* const dealing_node = nullptr;  // the batch that deals to the replicas

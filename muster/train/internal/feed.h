@@ -39,7 +39,8 @@ class Feed {
 
  private:
   distribute::Session& session_;
-  bool per_worker_ = false;  // each worker reads data of its own, which may end before that of others
+  bool per_worker_ =
+      false;  // each worker reads data of its own, which may end before that of others
   std::string description_;
   std::unique_ptr<Iterator> iterator_;
   nlohmann::json start_;  // before the pending batch
