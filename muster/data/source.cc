@@ -4,6 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/data/dataset.h"
+#include "muster/data/internal/row_collector.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -151,11 +152,14 @@ class Range final : public Source {
 }  // namespace
 
 Element Source::gather(std::span<const int64_t> indices) const {
-  std::vector<Element> elements;
-  elements.reserve(std::max<size_t>(indices.size(), 1));
-  for (const int64_t index : indices) elements.push_back(element(index));
-  if (!elements.empty()) return Element::stack(elements);
-  return Element::stack({element(0)}).slice(0, 0);
+  if (indices.empty()) return Element::stack({element(0)}).slice(0, 0);
+  Element first = element(indices.front());
+  data::internal::BatchMemory memory;
+  data::internal::RowCollector rows(first, static_cast<int64_t>(indices.size()), memory);
+  rows.put(0, std::move(first));
+  for (size_t i = 1; i < indices.size(); ++i)
+    rows.put(static_cast<int64_t>(i), element(indices[i]));
+  return rows.join();
 }
 
 Dataset Dataset::from_tensor_slices(Element element) {

@@ -190,6 +190,56 @@ TEST(Memory, RowsOfABatchCountTheirVersionsApart) {
   EXPECT_EQ(number(second), 11);
 }
 
+Dataset of_large_rows() {
+  return Dataset::range(6).map(
+      [](const Element& x) { return Element(torch::full({1 << 18}, number(x), torch::kInt64)); });
+}
+
+TEST(Memory, OfALargeBatchIsUsedAgainOnceNobodyHasTheBatch) {
+  const auto iterator = of_large_rows().repeat().batch(2).iterator();
+  Element batch, other;
+  iterator->next(&batch);
+  const void* first = batch.value().tensor().data_ptr();
+  iterator->next(&other);
+  EXPECT_NE(other.value().tensor().data_ptr(), first);
+  batch = {};
+  iterator->next(&batch);
+  EXPECT_EQ(batch.value().tensor().data_ptr(), first);
+}
+
+TEST(Memory, OfABatchThatIsKeptIsLeftAlone) {
+  const auto iterator = of_large_rows().repeat(4).batch(2).iterator();
+  std::vector<Tensor> rows;  // a row of each batch, the batches themselves are dropped
+  Element batch;
+  while (iterator->next(&batch)) rows.push_back(batch.value().tensor()[1]);
+  ASSERT_EQ(rows.size(), 12u);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto expected = static_cast<int64_t>(2 * i + 1) % 6;
+    EXPECT_EQ(rows[i].min().item<int64_t>(), expected);
+    EXPECT_EQ(rows[i].max().item<int64_t>(), expected);
+  }
+}
+
+TEST(Batch, OfMapsTellsOfRowsThatDoNotFit) {
+  const auto ragged = Dataset::range(4).map(
+      [](const Element& x) { return Element(torch::zeros({number(x) == 2 ? 3 : 2})); });
+  const auto iterator = ragged.batch(4).iterator();
+  Element batch;
+  EXPECT_THAT(error_of([&] { iterator->next(&batch); }).what(),
+              ::testing::AllOf(HasSubstr("[2]"), HasSubstr("[3]")));
+  // Rows with strings, in any layout, are joined.
+  const auto mixed = Dataset::range(3).map([](const Element& x) {
+    return Element::tuple({Value(Strings(std::vector<std::string>{std::to_string(number(x))})),
+                           torch::stack({torch::zeros({2}), torch::ones({2})}).t() * number(x)});
+  });
+  const auto joined = mixed.batch(3).iterator();
+  ASSERT_TRUE(joined->next(&batch));
+  EXPECT_EQ(batch.part(0).value().strings()[2], "2");
+  EXPECT_TRUE(batch.part(1).value().tensor().equal(
+      torch::tensor({0., 0., 0., 0., 0., 1., 0., 1., 0., 2., 0., 2.}, torch::kFloat32)
+          .view({3, 2, 2})));
+}
+
 TEST(Memory, ARowOfABlockCountsItsShare) {
   data::internal::Item item;
   item.block = std::make_shared<Element>(torch::zeros({8, 3}));

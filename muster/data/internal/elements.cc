@@ -5,6 +5,7 @@
 
 #include "muster/base/strings.h"
 #include "muster/data/internal/batch.h"
+#include "muster/data/internal/row_collector.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -102,16 +103,24 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
     for (size_t i = 0; i < refs.size(); ++i) indices_[i] = refs[i].index;
     return source_->gather(indices_);
   }
-  std::vector<Element> elements(refs.size());
-  if (!refs.empty()) {
-    elements.front() = read(refs.front());
-    check_fits(batch, static_cast<int64_t>(refs.size()),
-               [&] { return size_in_bytes(elements.front()); });
-  }
+  if (refs.empty()) return Element::stack({});
+  const auto n = static_cast<int64_t>(refs.size());
+  Element first = read(refs.front());
+  check_fits(batch, n, [&] { return size_in_bytes(first); });
+  RowCollector rows(first, n, memory_);
+  rows.put(0, std::move(first));
+  std::vector<Element> elements(groups_.size() > 1 ? refs.size() : 0);  // between two groups
   for (const Group& group : groups_) {
+    const bool begins = &group == &groups_.front(), ends = &group == &groups_.back();
     const auto apply_one = [&](size_t i) {
-      if (&group == &groups_.front()) elements[i] = source_->element(refs[i].index);
-      apply(group, refs[i], elements[i]);
+      Element element =
+          begins ? source_->element(refs[i].index) : std::exchange(elements[i], Element());
+      apply(group, refs[i], element);
+      if (ends) {
+        rows.put(static_cast<int64_t>(i), std::move(element));
+      } else {
+        elements[i] = std::move(element);
+      }
     };
     if (group.pool == nullptr) {
       for (size_t i = 1; i < refs.size(); ++i) apply_one(i);
@@ -119,7 +128,7 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
       group.pool->each(refs.size() - 1, [&](size_t i) { apply_one(i + 1); });
     }
   }
-  return Element::stack(elements);
+  return rows.join();
 }
 
 int64_t ReadStream::read(Item* out, int64_t count) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "muster/base/queue.h"
+#include "muster/data/internal/batch_memory.h"
 #include "muster/data/internal/items.h"
 #include "muster/data/internal/worker_pool.h"
 
@@ -57,6 +58,7 @@ class Reader {
   std::vector<MapStage> maps_;
   std::vector<Group> groups_;
   std::vector<int64_t> indices_;
+  BatchMemory memory_;
 };
 
 // The elements of an addressable chain, one by one.

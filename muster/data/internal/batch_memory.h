@@ -1,0 +1,23 @@
+// Memory of large batches, used again when nobody holds the batch any more: freed, it goes back to
+// the system and comes anew page by page, which takes as long as filling it. Thread safety: one
+// thread; batches may be let go of on any.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::data::internal {
+
+class BatchMemory {
+ public:
+  // A CPU tensor, not initialised, of the dtype of `like`.
+  Tensor take(const Shape& shape, const Tensor& like);
+
+ private:
+  std::vector<Tensor> kept_;  // the last ones handed out, each all of a storage
+  size_t oldest_ = 0;
+};
+
+}  // namespace muster::inline v0_1::data::internal
