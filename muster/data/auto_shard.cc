@@ -76,7 +76,13 @@ class FileSharding {
       inputs.push_back(apply(input));
       if (inputs.back() == nullptr) return nullptr;
     }
-    return make_node(node->spec, std::move(inputs));
+    Spec spec = node->spec;
+    // Every worker keeps elements of its own.
+    if (auto* cache = std::get_if<Cache>(&spec);
+        cache != nullptr && !cache->path.empty() && num_workers_ > 1) {
+      cache->path += fmt::format(".{}-of-{}", index_, num_workers_);
+    }
+    return make_node(std::move(spec), std::move(inputs));
   }
 
   // "worker 1 of 3 reads 4 of 12", or less where nobody knows how many there are.
@@ -143,13 +149,26 @@ class FileSharding {
   bool uncounted_ = false;
 };
 
-// The last stage that makes or undoes batches, or the first of the pipeline.
-const Node& last_batching(const Dataset& dataset) {
-  const Node* node = dataset.node().get();
-  while (node->inputs.size() == 1 && !node->is<Batch, Rebatch, Unbatch, Interleave>()) {
-    node = node->input().get();
+// The last stages that make or undo batches, of each branch one, or the first of it.
+void find_batching(const NodePtr& node, std::vector<const Node*>& found) {
+  if (node->inputs.empty() || node->is<Batch, Rebatch, Unbatch, Interleave>()) {
+    found.push_back(node.get());
+    return;
   }
-  return *node;
+  for (const NodePtr& input : node->inputs) find_batching(input, found);
+}
+std::vector<const Node*> last_batching(const Dataset& dataset) {
+  std::vector<const Node*> found;
+  find_batching(dataset.node(), found);
+  return found;
+}
+
+// The size of the batches a stage makes; nothing when they are of several sizes, or none.
+std::optional<int64_t> one_size(const Node& node) {
+  if (const auto* batch = node.as<Batch>()) return batch->size;
+  const auto* rebatch = node.as<Rebatch>();
+  if (rebatch != nullptr && rebatch->sizes.size() == 1) return rebatch->sizes.front();
+  return std::nullopt;
 }
 
 Dataset marked_by_worker(const Dataset& dataset) {
@@ -209,8 +228,10 @@ std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_work
 }
 
 bool ends_with_global_batch(const Dataset& dataset) {
-  const auto* batch = last_batching(dataset).as<Batch>();
-  return batch != nullptr && batch->global;
+  for (const Node* node : last_batching(dataset)) {
+    if (const auto* batch = node->as<Batch>(); batch != nullptr && batch->global) return true;
+  }
+  return false;
 }
 
 Dataset rebatch_for_worker(const Dataset& dataset, std::vector<int64_t> sizes) {
@@ -220,15 +241,22 @@ Dataset rebatch_for_worker(const Dataset& dataset, std::vector<int64_t> sizes) {
 }
 
 int64_t batch_size_of(const Dataset& dataset) {
-  const Node& node = last_batching(dataset);
-  if (const auto* batch = node.as<Batch>()) return batch->size;
-  const auto* rebatch = node.as<Rebatch>();
-  if (rebatch != nullptr && rebatch->sizes.size() == 1) return rebatch->sizes.front();
-  throw invalid_argument(
-      fmt::format("how large the batches of {} are cannot be told: {}", dataset.describe(),
-                  rebatch != nullptr ? node.name + " makes unequal ones"
-                                     : fmt::format("there is no batch() behind {}", node.name)),
-      "end the pipeline with batch(n)");
+  std::optional<int64_t> size;
+  for (const Node* node : last_batching(dataset)) {
+    const std::optional<int64_t> here = one_size(*node);
+    if (here && (!size || *size == *here)) {
+      size = here;
+      continue;
+    }
+    const std::string why = here ? fmt::format("there are batches of {} and of {}", *size, *here)
+                            : node->is<Rebatch>()
+                                ? node->name + " makes unequal ones"
+                                : fmt::format("there is no batch() behind {}", node->name);
+    throw invalid_argument(
+        fmt::format("how large the batches of {} are cannot be told: {}", dataset.describe(), why),
+        "end the pipeline with batch(n)");
+  }
+  return *size;
 }
 
 }  // namespace muster::inline v0_1::data

@@ -77,7 +77,8 @@ struct MapOptions {
   // Calls of the function at once, on threads of the pipeline's own; kAutotune: the task's cores.
   int64_t num_parallel_calls = 1;
   // Elements come in the input's order. Without it they come as they are ready, on several threads,
-  // and two runs may differ.
+  // and two runs may differ; where a stage behind reads elements again (shuffle, cache, unbatch,
+  // rebatch, interleave, shard) or deals them to replicas, they keep the order all the same.
   bool deterministic = true;
 };
 
@@ -190,8 +191,9 @@ class Dataset {
   Dataset interleave(FlatMapFunction fn, const InterleaveOptions& options = {}) const;
   // Keeps the elements of the first whole pass for those that follow: in memory, or in the file
   // `path`, which later runs read too. A pass with an error in it is not kept in a file. Behind a
-  // batch() that deals to several replicas each has a file of its own, "<path>.<replica>-of-<n>". A
-  // file that another pipeline wrote is an InvalidArgument at the first element.
+  // batch() that deals to several replicas, or with files divided between workers, each has a file
+  // of its own, "<path>.<index>-of-<n>"; with a shard() by hand give each a path of its own. A file
+  // that another pipeline wrote is an InvalidArgument at the first element.
   Dataset cache(const std::string& path = "") const;
   // Leaves out elements that are errors: each takes one place less.
   Dataset ignore_errors(bool log_warning = false) const;
@@ -214,7 +216,7 @@ class Dataset {
   std::string explain() const;
 
   // Throws InvalidArgument for a replica outside of [0, num_replicas), and for several replicas
-  // without a batch().
+  // without a batch(), or with global batches of a pipeline that ends with rebatch().
   std::unique_ptr<Iterator> iterator(const IteratorOptions& options = {}) const;
 
   // --- for muster/data ---

@@ -45,7 +45,10 @@ struct How {
     const int calls = in::calls_of(map);
     std::string how =
         node.addressable && behind != nullptr ? "where elements are read" : "in order";
-    if (!map.deterministic) how = "as elements are ready";
+    if (!map.deterministic) {
+      how = map.kept_in_order ? "in order, for a stage behind it reads elements again"
+                              : "as elements are ready";
+    }
     return calls > 1 ? fmt::format("{}, {} calls at once", how, calls) : how;
   }
   std::string operator()(const in::Prefetch& prefetch) const {
@@ -82,7 +85,8 @@ void explain_chain(const in::Node& node, const in::Node* behind, int depth,
 
 std::string Dataset::explain() const {
   std::vector<std::pair<std::string, std::string>> lines;
-  explain_chain(*node_, nullptr, 0, lines);
+  const in::NodePtr node = in::in_order(node_, false);
+  explain_chain(*node, nullptr, 0, lines);
   size_t width = 0;
   for (const auto& [stage, how] : lines) width = std::max(width, stage.size());
   std::string text;

@@ -11,8 +11,10 @@
 #include <thread>
 
 #include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/data/auto_shard.h"
+#include "muster/data/internal/held_memory.h"
 #include "muster/data/internal/items.h"
 #include "muster/data/internal/test_numbers.h"
 
@@ -117,6 +119,55 @@ TEST(Maps, OutOfOrderLoseNothingWhereStagesReadAgain) {
       second->restore(json::parse(first->save().dump()));
       for (auto& rest : rest_of(*second)) seen.push_back(rest);
       EXPECT_EQ(counted(seen), all_below(24)) << name << ", stopped after " << stop;
+    }
+  }
+}
+
+// The number of replicas may change, also around maps out of order.
+TEST(Restoring, OutOfOrderContinuesOnAnotherNumberOfReplicas) {
+  const std::vector<std::pair<std::string, Dataset>> pipelines{
+      {"map", out_of_order(24).batch(2)},
+      {"inside of flat_map",
+       Dataset::range(1).flat_map([](const Element&) { return out_of_order(24); }).batch(2)}};
+  for (const auto& [name, dataset] : pipelines) {
+    for (const int64_t stop : {1, 3, 5}) {
+      const auto one = dataset.iterator();
+      Lists seen;
+      Element element;
+      for (int64_t i = 0; i < stop; ++i) {
+        ASSERT_TRUE(one->next(&element));
+        seen.push_back(numbers_in(element));
+      }
+      const json position = one->save();
+      for (int64_t replica = 0; replica < 2; ++replica) {
+        const auto rest = dataset.iterator({.sharding = {.num_replicas = 2, .replica = replica}});
+        rest->restore(position);
+        for (auto& batch : rest_of(*rest)) seen.push_back(batch);
+      }
+      EXPECT_EQ(counted(seen), all_below(24)) << name << ", stopped after " << stop;
+    }
+  }
+}
+
+TEST(Restoring, AnAssertionIsToldOnce) {
+  const Dataset five = Dataset::range(5).filter([](const Element&) { return true; });
+  for (const int64_t expected : {3, 6}) {
+    const Dataset dataset = five.assert_cardinality(expected);
+    const Lists whole = read(dataset);
+    for (size_t stop = 0; stop <= whole.size(); ++stop) {
+      const auto first = dataset.iterator();
+      Element element;
+      for (size_t i = 0; i < stop; ++i) {
+        try {
+          first->next(&element);
+        } catch (const Error&) {
+        }
+      }
+      const auto second = dataset.iterator();
+      second->restore(first->save());
+      EXPECT_EQ(rest_of(*second),
+                Lists(whole.begin() + static_cast<std::ptrdiff_t>(stop), whole.end()))
+          << expected << " " << stop;
     }
   }
 }
@@ -240,6 +291,26 @@ TEST(Batch, OfMapsTellsOfRowsThatDoNotFit) {
           .view({3, 2, 2})));
 }
 
+TEST(Memory, ThatAStageHoldsIsBounded) {
+  data::internal::HeldMemory held("cache()", "keep them in a file", 100);
+  EXPECT_TRUE(held.add(60));
+  EXPECT_TRUE(held.add(40));
+  EXPECT_FALSE(held.add(1));
+  EXPECT_THAT(error_of([&] { std::rethrow_exception(held.error()); }).what(),
+              ::testing::AllOf(HasSubstr("cache() holds 3 elements"), HasSubstr("in a file")));
+  held.clear();
+  EXPECT_TRUE(held.add(100));
+}
+
+TEST(Memory, RowsMayBeGivenAnotherShapeInPlace) {
+  const Dataset dataset = number_files({"0-4"}).map([](const Element& x) {
+    Tensor row = x.value().tensor();
+    row.unsqueeze_(0);
+    return Element(row);
+  });
+  EXPECT_EQ(read(dataset), (Lists{{0}, {1}, {2}, {3}}));
+}
+
 TEST(Memory, ARowOfABlockCountsItsShare) {
   data::internal::Item item;
   item.block = std::make_shared<Element>(torch::zeros({8, 3}));
@@ -311,6 +382,38 @@ TEST(KeyedMaps, DrawOtherNumbersForEachPartOfAConcatenation) {
       });
   const auto drawn = counted(read(dataset));
   EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.end()).size(), 8u);
+}
+
+TEST(KeyedMaps, DrawOtherNumbersInEachEpochOfAnInterleave) {
+  const Dataset dataset =
+      Dataset::range(3)
+          .repeat(2)
+          .flat_map([](const Element& x) { return Dataset::from_tensors(x); })
+          .map([](const Element&, RandomKey key) {
+            return Element(torch::scalar_tensor(
+                static_cast<int64_t>(Random(key).uniform_below(uint64_t{1} << 40)), torch::kInt64));
+          });
+  const auto drawn = counted(read(dataset));
+  EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.end()).size(), 6u);
+}
+
+TEST(AutoShard, KnowsTheBatchesOfEveryBranch) {
+  const auto of = [](int64_t n) { return Dataset::range(32).global_batch(n); };
+  EXPECT_TRUE(data::ends_with_global_batch(of(8).concatenate(of(8))));
+  EXPECT_EQ(data::batch_size_of(Dataset::zip({of(8), of(8)})), 8);
+  EXPECT_THAT(error_of([&] { data::batch_size_of(of(8).concatenate(of(4))); }).what(),
+              HasSubstr("batches of 8 and of 4"));
+  EXPECT_EQ(data::batch_size_of(of(8).rebatch({4})), 4);
+}
+
+TEST(AutoShard, GivesEachWorkerACacheFileOfItsOwn) {
+  TempDirectory directory;
+  const Dataset dataset = number_files({"0-3", "10-13"}).cache(directory / "c");
+  for (int64_t worker = 0; worker < 2; ++worker) {
+    const auto mine = data::auto_shard(dataset, 2, worker).dataset;
+    EXPECT_EQ(read(mine), read(mine));
+  }
+  EXPECT_TRUE(local_file_system().exists(directory / "c.1-of-2").value());
 }
 
 TEST(AutoShard, LeavesAloneWhatIsShardedByHand) {

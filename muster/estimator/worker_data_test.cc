@@ -218,6 +218,17 @@ TEST(WorkerDataTest, AnotherNumberOfWorkersIsRefused) {
   EXPECT_THAT(error.what(), AllOf(HasSubstr("the positions of 2 workers"), HasSubstr("kData")));
 }
 
+TEST(WorkerDataTest, GlobalBatchesContinueOnOtherReplicasOfTheSameWorkers) {
+  TempDirectory directory;
+  const auto files = write_files(directory, {9, 9, 9, 9});
+  const InputFn input = [&] { return read(files).global_batch(6); };
+  Seen seen;
+  train(2, 1, directory / "m", seen.model(), input, 2);
+  train(2, 2, directory / "m", seen.model(), input, 4);
+  train(2, 1, directory / "m", seen.model(), input, 100);
+  seen.expect_each(36, 1);
+}
+
 // Loops written by hand give global batches; files divide them too.
 TEST(WorkerDataTest, LoopsOverFilesSeeEachRowOnce) {
   for (const int local_replicas : {1, 2}) {

@@ -187,10 +187,13 @@ class Run {
     }
     const uint64_t seed = feed.seed();
     if (seed == own || !session_.is_chief()) return;
-    log::warning(
-        fmt::format("the run began with seed {}, now it is {}: the order of the data "
-                    "stays that of {}, what layers draw changes",
-                    seed, own, seed));
+    log::warning(own == session_.seed()
+                     ? fmt::format("the run began with seed {}, now it is {}: the order of the "
+                                   "data stays that of {}, what layers draw changes",
+                                   seed, own, seed)
+                     : fmt::format("the run began with another seed than {}: the order of the data "
+                                   "stays what it was, what layers draw changes",
+                                   session_.seed()));
   }
 
   void loop(Feed& feed, TrainResult* result) {

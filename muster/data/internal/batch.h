@@ -182,10 +182,17 @@ class BatchStream final : public Stream<Item> {
       const std::unique_ptr<Stream<T>> fresh = open_();
       fresh->start(run_);
       T one;
-      if (fresh->read(&one, 1) == 0) {
-        throw internal_error("a batch without rows needs an element to take its shapes from");
+      // The first that can be read shows the shapes.
+      while (!empty_) {
+        if (fresh->read(&one, 1) == 0) {
+          throw internal_error("a batch without rows needs an element to take its shapes from");
+        }
+        try {
+          empty_ = without_rows(collector_.join(std::span<T>(&one, 1)));
+        } catch (const Error& error) {
+          if (error.kind() == ErrorKind::kCancelled) throw;  // the iterator goes away
+        }
       }
-      empty_ = without_rows(collector_.join(std::span<T>(&one, 1)));
     }
     return *empty_;
   }

@@ -4,23 +4,25 @@
 
 namespace muster::inline v0_1::data::internal {
 
-Tensor BatchMemory::take(const Shape& shape, const Tensor& like) {
+Tensor BatchMemory::take(size_t value, const Shape& shape, const Tensor& like) {
   constexpr size_t kLarge = 1 << 20;  // what allocators keep for themselves
   constexpr size_t kMost = 4;         // the one in use, the next, and what prefetch() holds
   const torch::NoGradGuard no_grad;
   Tensor fresh = at::empty({0}, like.options());
   const size_t bytes = static_cast<size_t>(c10::multiply_integers(shape)) * like.dtype().itemsize();
   if (bytes < kLarge) return fresh.resize_(shape);
-  for (const Tensor& kept : kept_) {
+  if (values_.size() <= value) values_.resize(value + 1);
+  auto& [all_kept, oldest] = values_[value];
+  for (const Tensor& kept : all_kept) {
     const at::Storage& storage = kept.storage();
     if (storage.nbytes() != bytes || storage.use_count() != 1) continue;
     return fresh.set_(storage, 0, shape);
   }
   fresh.resize_(shape);
-  if (kept_.size() < kMost) kept_.emplace_back();
+  if (all_kept.size() < kMost) all_kept.emplace_back();
   // Not the tensor itself: who gets that may give it another shape.
-  kept_[oldest_] = at::empty({0}, like.options()).set_(fresh.storage(), 0, shape);
-  oldest_ = (oldest_ + 1) % kMost;
+  all_kept[oldest] = at::empty({0}, like.options()).set_(fresh.storage(), 0, shape);
+  oldest = (oldest + 1) % kMost;
   return fresh;
 }
 

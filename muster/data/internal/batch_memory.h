@@ -12,12 +12,15 @@ namespace muster::inline v0_1::data::internal {
 
 class BatchMemory {
  public:
-  // A CPU tensor, not initialised, of the dtype of `like`.
-  Tensor take(const Shape& shape, const Tensor& like);
+  // A CPU tensor for the value of that number, not initialised, of the dtype of `like`.
+  Tensor take(size_t value, const Shape& shape, const Tensor& like);
 
  private:
-  std::vector<Tensor> kept_;  // the last ones handed out, each all of a storage
-  size_t oldest_ = 0;
+  struct OfValue {
+    std::vector<Tensor> kept;  // the last ones handed out, each all of a storage
+    size_t oldest = 0;
+  };
+  std::vector<OfValue> values_;
 };
 
 }  // namespace muster::inline v0_1::data::internal

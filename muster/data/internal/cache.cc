@@ -19,6 +19,7 @@ Element copied(const Element& element) {
 void MemoryCacheStream::start(int64_t run) {
   handed_on_ = 0;
   if (complete_) return;
+  held_.clear();
   kept_.clear();  // a pass that was left does not count
   filled_by_ = run;
   input_->start(run);
@@ -32,7 +33,13 @@ void MemoryCacheStream::fill(int64_t wanted) {
       kept_.shrink_to_fit();
     } else {
       if (item.error == nullptr) item.settle();
+      const uint64_t bytes = size_in_bytes(item);
       kept_.push_back(std::move(item));
+      if (!held_.add(bytes)) {
+        kept_.resize(static_cast<size_t>(std::min(handed_on_, static_cast<int64_t>(kept_.size()))));
+        become_error(kept_.emplace_back(), held_.error());
+        complete_ = true;
+      }
     }
   }
 }

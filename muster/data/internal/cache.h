@@ -2,6 +2,7 @@
 // again: what is saved is counts.
 #pragma once
 
+#include "muster/data/internal/held_memory.h"
 #include "muster/data/internal/items.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -27,6 +28,7 @@ class MemoryCacheStream final : public Stream<Item> {
 
   std::unique_ptr<Stream<Item>> input_;
   std::vector<Item> kept_;
+  HeldMemory held_{"cache()", "keep the elements in a file: cache(path)"};
   bool complete_ = false;
   int64_t handed_on_ = 0;  // in this pass
   int64_t filled_by_ = 0;  // the pass whose elements are kept

@@ -114,7 +114,7 @@ int64_t ConcatenateStream::read(Item* out, int64_t count) {
   while (got < count) {
     const int64_t more = branches_[at_]->stream->read(out + got, count - got);
     for (int64_t i = got; at_ > 0 && i < got + more; ++i) {
-      out[i].tag = tag_within(static_cast<int64_t>(at_), out[i].tag);
+      out[i].tag = tag_within({static_cast<int64_t>(at_), 0}, out[i].tag);
     }
     got += more;
     if (got < count && !next_branch()) break;
@@ -196,7 +196,9 @@ void InterleaveStream::open(Slot& slot, Item& argument, int64_t number) {
   slot.tag = argument.tag;
   slot.branch = std::make_unique<Branch>(
       in_order(inner.node(), spec().in_order), shared_,
-      RandomKey{id_of("data.flat_map"), static_cast<uint64_t>(argument.tag.index)},
+      RandomKey{id_of("data.flat_map"), derive_key(static_cast<uint64_t>(argument.tag.index),
+                                                   {static_cast<uint64_t>(argument.tag.run)})
+                                            .key},
       node_->description + " > ");
   slot.branch->stream->start(run_);
 }
@@ -226,7 +228,7 @@ bool InterleaveStream::produce(Item* out) {
     Slot& slot = slots_[at_];
     if (slot.branch != nullptr) {
       if (slot.branch->stream->read(out, 1) == 1) {
-        out->tag = {tag_within(slot.tag.index, out->tag).index, run_};
+        out->tag = {tag_within(slot.tag, out->tag).index, run_};
         if (++in_block_ == spec().block_length) advance();
         return true;
       }
@@ -253,7 +255,7 @@ int64_t InterleaveStream::read(Item* out, int64_t count) {
     if (in_blocks && slot.branch != nullptr) {
       const int64_t more = slot.branch->stream->read(out + got, count - got);
       for (int64_t i = got; i < got + more; ++i) {
-        out[i].tag = {tag_within(slot.tag.index, out[i].tag).index, run_};
+        out[i].tag = {tag_within(slot.tag, out[i].tag).index, run_};
       }
       got += more;
       if (more > 0) continue;
@@ -341,6 +343,12 @@ void InterleaveStream::restore(MarkReader& marks, int64_t) {
     open(slots_[s], argument, wanted);
     ++open_;
     slots_[s].branch->stream->restore(position, run_);
+    if (!position.at_end()) {
+      throw invalid_argument(
+          fmt::format("the saved position in what {} makes of element {} has more numbers than "
+                      "that has places for: it makes another pipeline now",
+                      node_->name, wanted));
+    }
   }
   input_->restore(marks, run);
   at_ = static_cast<size_t>(at);

@@ -1,37 +1,18 @@
 #include "muster/data/internal/elements.h"
 
 #include <torch/torch.h>
-#include <unistd.h>
 
+#include "muster/base/memory_size.h"
 #include "muster/base/strings.h"
 #include "muster/data/internal/batch.h"
 #include "muster/data/internal/row_collector.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::data::internal {
-namespace {
-
-// One of the cores that calls share, while it lives.
-class Core {
- public:
-  explicit Core(std::counting_semaphore<>* cores) : cores_(cores) {
-    if (cores_ != nullptr) cores_->acquire();
-  }
-  ~Core() {
-    if (cores_ != nullptr) cores_->release();
-  }
-  Core(const Core&) = delete;
-  Core& operator=(const Core&) = delete;
-
- private:
-  std::counting_semaphore<>* const cores_;
-};
-
-}  // namespace
 
 Element MapStage::operator()(const Element& element, const Ref& tag, const Run& run) const {
   const Map& map = std::get<Map>(node->spec);
-  const Core core(map.calls == kAutotune ? &run.cores() : nullptr);
+  const Cores::Use core(map.calls == kAutotune ? &run.cores() : nullptr);
   try {
     const torch::NoGradGuard no_grad;
     if (!map.keyed) return map.fn(element, {});
@@ -59,6 +40,8 @@ void MapStage::apply(Item& item, const Run& run) const {
     item.settle();
     item.element = (*this)(item.element, item.tag, run);
   } catch (...) {
+    item.element = {};
+    item.block.reset();
     item.error = current_failure();
   }
 }
@@ -157,8 +140,7 @@ void check_fits(const Node& batch, int64_t rows, const std::function<uint64_t()>
   constexpr int64_t kManyRows = 1 << 16;  // so few need no look at the machine
   if (rows <= kManyRows) return;
   const double needed = static_cast<double>(rows) * static_cast<double>(row_bytes());
-  const double memory =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const auto memory = static_cast<double>(memory_size());
   if (needed <= memory) return;
   throw invalid_argument(
       fmt::format("a batch of {} rows needs {} or more, and this machine has {}: {}", rows,
@@ -244,7 +226,7 @@ void PrefetchStream::stop() {
 
 bool PrefetchStream::wait_for_room() {
   std::unique_lock lock(bytes_mutex_);
-  has_room_.wait(lock, [this] { return stopped_ || bytes_ahead_ < kMostBytes; });
+  has_room_.wait(lock, [this] { return stopped_ || bytes_ahead_ < kMostBytesAhead; });
   return !stopped_;
 }
 

@@ -25,6 +25,9 @@ struct MapStage {
   void apply(Item& item, const Run& run) const;
 };
 
+// What a stage reads ahead at most, in bytes of elements.
+inline constexpr uint64_t kMostBytesAhead = uint64_t{1} << 28;
+
 // How many calls of the map may run at once: as asked, or the cores of this task.
 int calls_of(const Map& map);
 
@@ -139,8 +142,6 @@ class PrefetchStream final : public Stream<Item> {
     Marks position;
     uint64_t bytes = 0;
   };
-  static constexpr uint64_t kMostBytes = uint64_t{1} << 28;
-
   void stop();
   void produce();
   // Waits while what is read ahead is too large; false when nobody wants it any more.

@@ -207,42 +207,57 @@ void Item::settle() {
   block.reset();
 }
 
-void hold(Item& item) {
-  if (item.block == nullptr) return;
+uint64_t hold(Item& item) {
+  const uint64_t bytes = size_in_bytes(item);
   constexpr uint64_t kLarge = 1024;  // bytes; the tensor itself takes some 200
-  if (size_in_bytes(item) < kLarge * item.block->values().size()) return;
+  if (item.block == nullptr || bytes < kLarge * item.block->values().size()) return bytes;
   item.element = item.block->transform([&](const Value& value) -> Value {
     return value.is_tensor() ? Value(value.tensor()[item.row].clone()) : value.row(item.row);
   });
   item.block.reset();
+  return bytes;
 }
 
 Element unversioned(const Element& element) {
+  const torch::NoGradGuard no_grad;
   return element.transform([](const Value& value) -> Value {
-    return value.is_tensor() && value.tensor().defined() ? Value(value.tensor().variable_data())
-                                                         : value;
+    if (!value.is_tensor() || !value.tensor().defined() ||
+        value.tensor().layout() != torch::kStrided) {
+      return value;
+    }
+    // Unlike detach() and variable_data() it may be given another shape in place.
+    const Tensor& rows = value.tensor();
+    return at::empty({0}, rows.options())
+        .set_(rows.storage(), rows.storage_offset(), rows.sizes(), rows.strides());
   });
 }
 
-Ref tag_within(int64_t input, const Ref& tag) {
-  const uint64_t mixed = derive_key(static_cast<uint64_t>(input),
-                                    {id_of("data.tag"), static_cast<uint64_t>(tag.index)})
-                             .key;
+Ref tag_within(const Ref& outer, const Ref& tag) {
+  const uint64_t mixed =
+      derive_key(static_cast<uint64_t>(outer.index),
+                 {id_of("data.tag"), static_cast<uint64_t>(outer.run),
+                  static_cast<uint64_t>(tag.index), static_cast<uint64_t>(tag.run)})
+          .key;
   return {std::numeric_limits<int64_t>::min() | static_cast<int64_t>(mixed >> 1), tag.run};
 }
 
 uint64_t size_in_bytes(const Item& item) {
   if (item.block == nullptr) return size_in_bytes(item.element);
-  if (item.block->values().empty()) return 0;
-  return size_in_bytes(*item.block) /
-         static_cast<uint64_t>(std::max<int64_t>(1, item.block->rows()));
+  int64_t rows = 1;  // of the first value; what does not fit is said where it is needed
+  for (const Value& value : item.block->values()) {
+    if (!value.is_tensor() || !value.tensor().defined() || value.tensor().dim() == 0) continue;
+    rows = std::max<int64_t>(1, value.tensor().size(0));
+    break;
+  }
+  return size_in_bytes(*item.block) / static_cast<uint64_t>(rows);
 }
 
 uint64_t size_in_bytes(const Element& element) {
   uint64_t bytes = 0;
   for (const Value& value : element.values()) {
     if (value.is_tensor()) {
-      if (value.tensor().defined()) bytes += static_cast<uint64_t>(value.tensor().nbytes());
+      if (!value.tensor().defined()) continue;
+      bytes += static_cast<uint64_t>(value.tensor().nbytes());
     } else {
       const Strings& strings = value.strings();
       if (strings.size() == 0) continue;

@@ -27,8 +27,12 @@ struct Item {
 };
 
 // A stage keeps the item for long: a large row leaves the block it was read with, which would stay
-// as long as the last of its rows.
-void hold(Item& item);
+// as long as the last of its rows. Returns its bytes.
+uint64_t hold(Item& item);
+inline void become_error(Item& item, std::exception_ptr error) {
+  item = {};
+  item.error = std::move(error);
+}
 
 // The element with version counters of its own: rows of a block share theirs, and who writes to one
 // would seem to have changed the others.
@@ -53,9 +57,9 @@ uint64_t size_in_bytes(const Item& item);
 std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run);  // REQUIRES: addressable
 std::unique_ptr<Stream<Item>> open_items(const NodePtr& node, const Run& run);
 
-// Tells apart what is numbered alike in several inputs: `tag` of input number `input`. Negative,
-// since it is no place in the data.
-Ref tag_within(int64_t input, const Ref& tag);
+// Tells apart what is numbered alike in several inputs: `tag` in the input that `outer` names, in
+// that pass. Negative, since it is no place in the data.
+Ref tag_within(const Ref& outer, const Ref& tag);
 
 // A stage that hands on what its input gives, one to one, and leaves no trace in saved positions.
 class PassingStream : public Stream<Item> {

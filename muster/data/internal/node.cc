@@ -222,8 +222,9 @@ NodePtr in_order(const NodePtr& node, bool needed) {
     changed = changed || inputs.back() != input;
   }
   Spec spec = node->spec;
-  if (auto* map = std::get_if<Map>(&spec); needed && map != nullptr && !map->deterministic) {
-    map->deterministic = changed = true;
+  if (auto* map = std::get_if<Map>(&spec);
+      needed && map != nullptr && !map->deterministic && !map->kept_in_order) {
+    map->kept_in_order = changed = true;
   }
   if (auto* opens = std::get_if<Interleave>(&spec);
       needed && opens != nullptr && !opens->in_order) {

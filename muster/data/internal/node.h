@@ -59,6 +59,7 @@ struct Map {
   std::string name;
   int64_t calls;  // at once
   bool deterministic;
+  bool kept_in_order = false;  // although not deterministic; set by in_order()
 };
 struct Prefetch {
   int64_t count;
@@ -82,7 +83,7 @@ struct Interleave {
   int64_t cycle_length, block_length;
   bool parallel;
   std::string name;
-  bool in_order = false;  // what it opens is read in one order each time; set by in_order()
+  bool in_order = false;  // what it opens is kept in order too; set by in_order()
 };
 struct Zip {
   std::vector<std::string> keys;  // of a dict; none: a tuple
@@ -137,9 +138,10 @@ using NodePtr = std::shared_ptr<const Node>;
 
 NodePtr make_node(Spec spec, std::vector<NodePtr> inputs);
 
-// The pipeline with the maps that hand on elements as they are ready made to keep the order,
-// wherever a stage behind them reads elements again or counts them out: there another order would
-// lose some and repeat others. `needed`: also what comes behind the last stage does so.
+// The pipeline with the maps that hand on elements as they are ready kept in order wherever a stage
+// behind them reads elements again or counts them out: there another order would lose some and
+// repeat others. `needed`: also what comes behind the last stage does so. Saved positions are
+// those of the pipeline as it was.
 NodePtr in_order(const NodePtr& node, bool needed);
 
 }  // namespace muster::inline v0_1::data::internal

@@ -87,7 +87,7 @@ ItemStream open_batch(const NodePtr& node, const Batch& batch, const Run& run) {
 
 ItemStream open_map(const NodePtr& node, const Map& map, const Run& run) {
   ItemStream input = open_items(node->input(), run);
-  if (calls_of(map) > 1) {
+  if (calls_of(map) > 1 || !map.deterministic) {
     return std::make_unique<ParallelMapStream>(std::move(input), MapStage{node}, run);
   }
   return std::make_unique<MapStream>(std::move(input), MapStage{node}, run);

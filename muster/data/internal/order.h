@@ -3,6 +3,8 @@
 // replaying its draws on integers.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -10,6 +12,7 @@
 #include <type_traits>
 
 #include "muster/base/random.h"
+#include "muster/data/internal/held_memory.h"
 #include "muster/data/internal/stream.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -204,12 +207,18 @@ class ShuffleStream final : public Transformation<T> {
     int64_t cardinality;  // of the input
   };
   ShuffleStream(std::unique_ptr<Stream<T>> input, const Config& config, const Run& run)
-      : Transformation<T>(std::move(input)), config_(config), shared_(run) {}
+      : Transformation<T>(std::move(input)),
+        config_(config),
+        shared_(run),
+        held_(fmt::format("shuffle({})", config.buffer),
+              "take a smaller window, or shuffle in front of the stage that makes elements large") {
+  }
 
   void start(int64_t run) override {
     this->input().start(run);
     random_ = generator(run);
     buffer_.clear();
+    held_.clear();
     ahead_ = ahead_end_ = 0;
     filled_ = input_ended_ = false;
     run_ = run;
@@ -270,8 +279,17 @@ class ShuffleStream final : public Transformation<T> {
       if (ahead_end_ == 0) return false;
     }
     *out = std::move(block_[ahead_++]);
-    hold(*out);
+    bytes_of_last_ = hold(*out);
     return true;
+  }
+
+  // The window does not fit into memory: one error is all that is left.
+  void give_up() {
+    buffer_.resize(1);
+    buffer_.shrink_to_fit();
+    become_error(buffer_.front(), held_.error());
+    ahead_ = ahead_end_ = 0;
+    input_ended_ = true;
   }
 
   template <typename Emit>
@@ -283,6 +301,7 @@ class ShuffleStream final : public Transformation<T> {
       while (static_cast<int64_t>(buffer_.size()) < config_.buffer && !shared_.stopping() &&
              pull(&element)) {
         buffer_.push_back(std::move(element));
+        if (!held_.add(bytes_of_last_)) give_up();
       }
     }
     int64_t got = 0;
@@ -330,7 +349,7 @@ class ShuffleStream final : public Transformation<T> {
     for (const size_t slot : by_position) {
       input.skip(slots[slot] - at);
       input.read(&buffer_[slot], 1);
-      hold(buffer_[slot]);
+      if (!held_.add(hold(buffer_[slot]))) std::rethrow_exception(held_.error());
       at = slots[slot] + 1;
     }
     input.skip(next - at);
@@ -342,6 +361,8 @@ class ShuffleStream final : public Transformation<T> {
   const Run& shared_;
   Random random_{RandomKey{}};
   std::vector<T> buffer_;
+  HeldMemory held_;
+  uint64_t bytes_of_last_ = 0;  // that pull() gave
   T block_[kBlock];
   int64_t ahead_ = 0, ahead_end_ = 0;
   bool filled_ = false, input_ended_ = false;

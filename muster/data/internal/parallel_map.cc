@@ -14,7 +14,9 @@ ParallelMapStream::ParallelMapStream(std::unique_ptr<Stream<Item>> input, MapSta
       stage_(std::move(stage)),
       run_(run),
       calls_(std::max(1, calls_of(std::get<Map>(stage_.node->spec)))),
-      ordered_(std::get<Map>(stage_.node->spec).deterministic),
+      ordered_(std::get<Map>(stage_.node->spec).deterministic ||
+               std::get<Map>(stage_.node->spec).kept_in_order),
+      listed_(!std::get<Map>(stage_.node->spec).deterministic),
       most_(2 * static_cast<size_t>(calls_)) {}
 
 void ParallelMapStream::begin_here() {
@@ -41,6 +43,7 @@ void ParallelMapStream::stop() {
   entries_.clear();
   stopping_ = input_ended_ = false;
   working_ = 0;
+  bytes_ahead_ = 0;
 }
 
 void ParallelMapStream::work() {
@@ -48,7 +51,10 @@ void ParallelMapStream::work() {
   while (true) {
     std::unique_lock input_lock(input_mutex_);
     std::unique_lock lock(mutex_);
-    has_room_.wait(lock, [this] { return stopping_ || input_ended_ || entries_.size() < most_; });
+    has_room_.wait(lock, [this] {
+      return stopping_ || input_ended_ ||
+             (entries_.size() < most_ && bytes_ahead_ < kMostBytesAhead);
+    });
     if (stopping_ || input_ended_) return;
     lock.unlock();
     Item item;
@@ -79,6 +85,8 @@ void ParallelMapStream::work() {
     stage_.apply(item, run_);
     lock.lock();
     --working_;
+    entry.bytes = size_in_bytes(item);
+    bytes_ahead_ += entry.bytes;
     entry.item = std::move(item);
     entry.ready = true;
     is_ready_.notify_all();
@@ -109,6 +117,7 @@ ParallelMapStream::Entry* ParallelMapStream::wait_for_entry(std::unique_lock<std
 void ParallelMapStream::hand_on(Entry& entry, Item* out) {
   *out = std::move(entry.item);
   entry.item = {};
+  bytes_ahead_ -= entry.bytes;
   entry.handed_on = true;
   while (!entries_.empty() && entries_.front().handed_on) {
     before_ = std::move(entries_.front().behind);
@@ -150,7 +159,7 @@ int64_t ParallelMapStream::skip(int64_t count) {
 
 void ParallelMapStream::mark(Marks& marks) const {
   const std::lock_guard lock(mutex_);
-  if (!ordered_) {
+  if (listed_) {
     const size_t size_at = marks.size();
     marks.push_back(0);
     int64_t offset = 0;
@@ -170,7 +179,7 @@ void ParallelMapStream::mark(Marks& marks) const {
 
 Position ParallelMapStream::position(MarkReader& marks) const {
   int64_t handed_on = 0;
-  if (!ordered_) {
+  if (listed_) {
     handed_on = marks.count();
     (void)marks.part(handed_on);
   }
@@ -181,14 +190,14 @@ Position ParallelMapStream::position(MarkReader& marks) const {
 }
 
 json ParallelMapStream::identity() const {
-  if (ordered_) return input_->identity();
+  if (!listed_) return input_->identity();
   return {{"kind", "map_unordered"}, {"version", 1}, {"input", input_->identity()}};
 }
 
 void ParallelMapStream::restore(MarkReader& marks, int64_t run) {
   stop();
   passed_over_.clear();
-  if (!ordered_) {
+  if (listed_) {
     const int64_t size = marks.count();
     for (int64_t i = 0; i < size; ++i) passed_over_.push_back(marks.count());
     std::sort(passed_over_.begin(), passed_over_.end());

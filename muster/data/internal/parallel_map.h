@@ -11,9 +11,10 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// Threads take elements from the input in its order and map them. Ordered, they are handed on in
-// that order and leave no trace in saved positions; else as they are ready, and a position is that
-// of the oldest element not handed on, with the list of younger ones that were.
+// Threads take elements from the input in its order and map them. A deterministic map leaves no
+// trace in saved positions; of another one, elements are handed on as they are ready, unless they
+// have to be kept in order, and a position is that of the oldest element not handed on, with the
+// list of younger ones that were.
 class ParallelMapStream final : public Stream<Item> {
  public:
   ParallelMapStream(std::unique_ptr<Stream<Item>> input, MapStage stage, const Run& run);
@@ -31,7 +32,8 @@ class ParallelMapStream final : public Stream<Item> {
  private:
   struct Entry {
     Item item;
-    Marks behind;  // the input's position behind the element
+    Marks behind;        // the input's position behind the element
+    uint64_t bytes = 0;  // when ready
     bool ready = false;
     bool handed_on = false;
   };
@@ -49,6 +51,7 @@ class ParallelMapStream final : public Stream<Item> {
   const Run& run_;
   const int calls_;
   const bool ordered_;
+  const bool listed_;  // saved positions begin with the list
   const size_t most_;  // entries under way
 
   mutable std::mutex mutex_;
@@ -57,6 +60,7 @@ class ParallelMapStream final : public Stream<Item> {
   std::deque<Entry> entries_;  // those not handed on, in the input's order; others between them
   Marks before_;               // of the place before entries_.front()
   std::vector<int64_t> passed_over_;  // of a restored position: offsets handed on before
+  uint64_t bytes_ahead_ = 0;          // of entries that are ready
   int64_t taken_ = 0;                 // from the input since it was started or restored
   bool input_ended_ = false, stopping_ = false;
   int working_ = 0;  // entries being made

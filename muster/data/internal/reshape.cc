@@ -150,9 +150,10 @@ std::optional<Element> RebatchStream::without_any_rows() {
   if (!empty_) {
     OpenBatch fresh(open_());
     fresh.start(run_);
+    // The first that can be read, as it would be had this stream come here by itself.
     std::exception_ptr error;
-    if (fresh.refill(&error)) empty_ = without_rows(*fresh.batch());
-    if (error != nullptr) std::rethrow_exception(error);
+    while (!fresh.refill(&error) && error != nullptr) error = nullptr;
+    if (fresh.left() > 0) empty_ = without_rows(*fresh.batch());
   }
   return empty_;
 }
@@ -236,7 +237,8 @@ int64_t RebatchStream::skip(int64_t count) {
 }
 
 void RebatchStream::mark(Marks& marks) const {
-  marks.insert(marks.end(), {made_, run_});
+  const int64_t n = sharding_.num_replicas;
+  marks.insert(marks.end(), {spec_.ends_with_rows ? (made_ + n - 1) / n : made_, run_});
   rows_.mark(marks);
 }
 
@@ -247,7 +249,7 @@ Position RebatchStream::position(MarkReader& marks) const {
 }
 
 void RebatchStream::restore(MarkReader& marks, int64_t) {
-  made_ = marks.count();
+  made_ = marks.count() * (spec_.ends_with_rows ? sharding_.num_replicas : 1);
   run_ = marks.next();
   rows_.restore(marks, run_);
 }

@@ -75,8 +75,10 @@ class RebatchStream final : public Stream<Item> {
   void mark(Marks& marks) const override;
   Position position(MarkReader& marks) const override;
   json identity() const override {
-    return {
-        {"kind", "rebatch"}, {"version", 1}, {"sizes", spec_.sizes}, {"input", rows_.identity()}};
+    json state{{"kind", "rebatch"}, {"version", 1}, {"input", rows_.identity()}};
+    // Those of a worker follow from its replicas, of which there may be others later.
+    if (!spec_.ends_with_rows) state["sizes"] = spec_.sizes;
+    return state;
   }
   void restore(MarkReader& marks, int64_t run) override;
 
@@ -99,7 +101,7 @@ class RebatchStream final : public Stream<Item> {
   OpenBatch rows_;
   const Rebatch spec_;
   const Sharding sharding_;
-  int64_t made_ = 0, run_ = 0;
+  int64_t made_ = 0, run_ = 0;  // batches; saved as rounds where sizes follow from the replicas
   std::optional<Element> empty_;
 };
 

@@ -24,7 +24,7 @@ RowCollector::RowCollector(const Element& first, int64_t rows, BatchMemory& memo
     }
     Shape shape = value.tensor().sizes().vec();
     shape.insert(shape.begin(), rows);
-    batches_.push_back(memory.take(shape, value.tensor()));
+    batches_.push_back(memory.take(batches_.size(), shape, value.tensor()));
   }
 }
 

@@ -5,33 +5,43 @@
 
 namespace muster::inline v0_1::data::internal {
 
-class FilterStream final : public PassingStream {
+// Hands on some of its input's elements.
+class SelectingStream : public PassingStream {
  public:
-  FilterStream(std::unique_ptr<Stream<Item>> input, NodePtr node, const Run& run)
-      : PassingStream(std::move(input)), node_(std::move(node)), run_(run) {}
+  SelectingStream(std::unique_ptr<Stream<Item>> input, const Run& run)
+      : PassingStream(std::move(input)), run_(run) {}
   int64_t read(Item* out, int64_t count) override;
   int64_t skip(int64_t count) override;
 
- private:
-  // Whether the item is handed on. A predicate that throws leaves its error in it, and it is.
-  bool passes(Item& item) const;
+ protected:
+  // Whether the item is one of them. May put an error into it, which is handed on.
+  virtual bool passes(Item& item) = 0;
 
-  const NodePtr node_;
+ private:
   const Run& run_;
 };
 
-class IgnoreErrorsStream final : public PassingStream {
+class FilterStream final : public SelectingStream {
  public:
-  IgnoreErrorsStream(std::unique_ptr<Stream<Item>> input, bool log_warning, const Run& run)
-      : PassingStream(std::move(input)), log_warning_(log_warning), run_(run) {}
-  int64_t read(Item* out, int64_t count) override;
-  int64_t skip(int64_t count) override;
+  FilterStream(std::unique_ptr<Stream<Item>> input, NodePtr node, const Run& run)
+      : SelectingStream(std::move(input), run), node_(std::move(node)) {}
 
  private:
-  bool passes(const Item& item);
+  // A predicate that throws leaves its error in the item.
+  bool passes(Item& item) override;
+
+  const NodePtr node_;
+};
+
+class IgnoreErrorsStream final : public SelectingStream {
+ public:
+  IgnoreErrorsStream(std::unique_ptr<Stream<Item>> input, bool log_warning, const Run& run)
+      : SelectingStream(std::move(input), run), log_warning_(log_warning) {}
+
+ private:
+  bool passes(Item& item) override;
 
   const bool log_warning_;
-  const Run& run_;
   int64_t ignored_ = 0;
 };
 
@@ -90,8 +100,16 @@ class AssertCardinalityStream final : public CountingStream {
     told_ = false;
     CountingStream::start(run);
   }
+  void mark(Marks& marks) const override {
+    marks.push_back(told_);
+    CountingStream::mark(marks);
+  }
+  Position position(MarkReader& marks) const override {
+    marks.next();
+    return CountingStream::position(marks);
+  }
   void restore(MarkReader& marks, int64_t run) override {
-    told_ = false;
+    told_ = marks.count() != 0;
     CountingStream::restore(marks, run);
   }
   int64_t read(Item* out, int64_t count) override;
@@ -99,6 +117,10 @@ class AssertCardinalityStream final : public CountingStream {
 
  private:
   const char* kind() const override { return "assert_cardinality"; }
+  // Up to `count` elements: `take(from, n)` takes n of the input; `fail(at, ended)` puts the error
+  // in place of element `at`, or, where the input ended, behind the last.
+  template <typename Take, typename Fail>
+  int64_t pass(int64_t count, Take take, Fail fail);
   const int64_t expected_;
   bool told_ = false;
 };

@@ -104,10 +104,13 @@ int64_t SequentialStream::skip(int64_t count) {
       in_file_ = 0;
       continue;
     }
-    int64_t more = 1;
+    int64_t more = 0;
     try {
       more = reader_->skip(count - skipped);
-    } catch (...) {  // takes a place, as in read()
+    } catch (...) {  // takes a place, as in read(), and what is behind it is still there
+      ++in_file_;
+      ++skipped;
+      continue;
     }
     in_file_ += more;
     skipped += more;

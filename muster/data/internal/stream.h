@@ -6,11 +6,13 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
-#include <semaphore>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,6 +31,40 @@ using nlohmann::json;
 struct Ref {
   int64_t index = 0;
   int64_t run = 0;
+};
+
+// Cores that the calls of maps share. (libstdc++'s counting_semaphore may miss a release.) Thread
+// safety: any thread.
+class Cores {
+ public:
+  explicit Cores(int cores) : free_(cores) {}
+
+  // Holds one of them while it lives; none of a null `cores`.
+  class Use {
+   public:
+    explicit Use(Cores* cores) : cores_(cores) {
+      if (cores_ == nullptr) return;
+      std::unique_lock lock(cores_->mutex_);
+      cores_->is_free_.wait(lock, [this] { return cores_->free_ > 0; });
+      --cores_->free_;
+    }
+    ~Use() {
+      if (cores_ == nullptr) return;
+      const std::lock_guard lock(cores_->mutex_);
+      ++cores_->free_;
+      cores_->is_free_.notify_one();
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Cores* const cores_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable is_free_;
+  int free_;
 };
 
 // What the streams of one iterator share; a branch of the pipeline (an input of zip(), a data set
@@ -58,7 +94,7 @@ class Run {
   // Whose times a stage of this pipeline adds to.
   Clocks& clocks() const { return outer_ != nullptr ? outer_->clocks() : clocks_; }
   const std::string& scope() const { return scope_; }
-  std::counting_semaphore<>& cores() const { return outer_ != nullptr ? outer_->cores() : cores_; }
+  Cores& cores() const { return outer_ != nullptr ? outer_->cores() : cores_; }
 
   const Sharding sharding;
   const void* const dealing_node = nullptr;  // the batch that deals to the replicas
@@ -67,10 +103,10 @@ class Run {
   const Run* const outer_ = nullptr;
   const RandomKey branch_;
   const std::string scope_;
-  uint64_t seed_ = 0;
+  std::atomic<uint64_t> seed_{0};  // a stage that is done with its input may leave threads there
   std::atomic<bool> stopping_{false};
   mutable Clocks clocks_;
-  mutable std::counting_semaphore<> cores_;
+  mutable Cores cores_;
 };
 
 // A position as plain numbers, written by mark() for every element that prefetch reads; they are
@@ -94,8 +130,10 @@ class MarkReader {
   size_t at_ = 0;
 };
 
-// A stage keeps it for long. (Of Items there is more to do.)
-inline void hold(Ref&) {}
+// A stage keeps it for long, and is told what that takes beside itself. (Of Items there is more to
+// do.)
+inline uint64_t hold(Ref&) { return 0; }
+inline void become_error(Ref&, std::exception_ptr) {}
 
 template <typename T>
 class Stream {

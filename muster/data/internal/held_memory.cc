@@ -1,0 +1,31 @@
+#include "muster/data/internal/held_memory.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/memory_size.h"
+#include "muster/base/strings.h"
+
+namespace muster::inline v0_1::data::internal {
+
+HeldMemory::HeldMemory(std::string stage, std::string hint, uint64_t limit)
+    : stage_(std::move(stage)), hint_(std::move(hint)), limit_(limit) {}
+
+bool HeldMemory::add(uint64_t bytes) {
+  constexpr uint64_t kLittle = uint64_t{1} << 26;  // needs no look at the machine
+  bytes_ += bytes;
+  ++elements_;
+  if (limit_ == 0 && bytes_ > kLittle) limit_ = memory_size() / 4 * 3;
+  return limit_ == 0 || bytes_ <= limit_;
+}
+
+std::exception_ptr HeldMemory::error() const {
+  return std::make_exception_ptr(
+      invalid_argument(fmt::format("{} holds {} elements of {} in all, and has {} for them", stage_,
+                                   elements_, human_bytes(bytes_), human_bytes(limit_)),
+                       hint_));
+}
+
+}  // namespace muster::inline v0_1::data::internal
