@@ -11,11 +11,11 @@ for word in "$@"; do
   case $word in
     --quick) quick=(--quick) ;;
     --images=*) images=("$word") ;;
-    tax | mnist | workers | layers | input | records | csv | images | loopback | all_reduce | network | overlap) names+=("$word") ;;
-    *) printf 'error: there is no benchmark "%s"\nhint: take some of: tax mnist workers layers input records csv images loopback all_reduce network overlap, --images=DIR, and --quick\n' "$word" >&2 && exit 2 ;;
+    tax | mnist | workers | layers | input | records | csv | images | loopback | all_reduce | network) names+=("$word") ;;
+    *) printf 'error: there is no benchmark "%s"\nhint: take some of: tax mnist workers layers input records csv images loopback all_reduce network, --images=DIR, and --quick\n' "$word" >&2 && exit 2 ;;
   esac
 done
-[ ${#names[@]} -gt 0 ] || names=(tax mnist workers layers input records csv images loopback all_reduce network overlap)
+[ ${#names[@]} -gt 0 ] || names=(tax mnist workers layers input records csv images loopback all_reduce network)
 
 # Which kernels OpenBLAS takes is a large part of every figure.
 blas() {
@@ -57,9 +57,6 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = network ]; then
       printf '\n### all_reduce between two hosts, over a link of 1 Gbit/s\n'
       benchmarks/network.sh "$bin" "$figures"
-    elif [ "$name" = overlap ]; then
-      printf '\n### Reduction behind backward, between two hosts, over a link of 1 Gbit/s\n\n'
-      benchmarks/overlap.sh "$bin" "$out/digits"
     elif [ "$name" = input ] || [ "$name" = csv ]; then
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
     else
