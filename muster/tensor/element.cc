@@ -1,5 +1,7 @@
 #include "muster/tensor/element.h"
 
+#include <utility>
+
 #include "muster/base/error.h"
 #include "muster/tensor/features.h"
 
@@ -129,7 +131,12 @@ Element Element::at(const std::string& key) const {
                   "the keys are those the input function gave its features");
 }
 
-const Value& Element::value() const {
+Value Element::value() && {
+  (void)std::as_const(*this).value();
+  return std::move(values_.front());
+}
+
+const Value& Element::value() const& {
   if (!is_leaf()) {
     throw invalid_argument("the element " + describe() + " is not a single value",
                            "name the entry you mean");

@@ -40,7 +40,9 @@ class Element {
   // REQUIRES: values.size() == structure.leaves(); throws InvalidArgument otherwise.
   static Element make(std::shared_ptr<const Structure> structure, std::vector<Value> values);
 
-  const std::vector<Value>& values() const { return values_; }
+  // Of a temporary, values are its own, and outlive it; so does value().
+  const std::vector<Value>& values() const& { return values_; }
+  std::vector<Value> values() && { return std::move(values_); }
   const Structure& structure() const { return *structure_; }
   const std::shared_ptr<const Structure>& shared_structure() const { return structure_; }
 
@@ -52,7 +54,8 @@ class Element {
   Element at(const std::string& key) const;
   bool is_leaf() const { return structure_->kind == Structure::Kind::kLeaf; }
   // REQUIRES: is_leaf(); throws InvalidArgument otherwise.
-  const Value& value() const;
+  const Value& value() const&;
+  Value value() &&;
 
   // Rows of the first value (of a batch); throws InvalidArgument when values disagree.
   int64_t rows() const;

@@ -120,5 +120,19 @@ TEST(ThreadsTest, AVariableThatIsNoNumberIsRefused) {
   ::setenv("MUSTER_THREADS", kept.c_str(), 1);
 }
 
+// What one writes: the parts of an element are made on the way, and gone at the end of the line.
+TEST(ElementTest, WhatComesOfATemporaryOutlivesIt) {
+  const Element batch = Element::dict(
+      {{"name", Value(Strings(std::vector<std::string>{"a rather long name, on the heap", "b"}))},
+       {"x", torch::arange(3)}});
+  const Strings& names = batch.at("name").value().strings();
+  const Tensor& x = batch.at("x").value().tensor();
+  const std::vector<Value>& values = batch.at("name").values();
+  EXPECT_EQ(names[0], "a rather long name, on the heap");
+  EXPECT_EQ(x.numel(), 3);
+  EXPECT_EQ(values.front().strings()[1], "b");
+  for (const Value& value : batch.at("name").values()) EXPECT_EQ(value.strings().size(), 2);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <numeric>
+#include <utility>
 
 #include "muster/base/error.h"
 
@@ -75,13 +76,20 @@ std::string_view Strings::operator[](int64_t i) const {
       static_cast<size_t>(offsets_[static_cast<size_t>(i) + 1] - begin));
 }
 
-const Tensor& Value::tensor() const {
+Tensor Value::tensor() && { return std::as_const(*this).tensor(); }
+
+Strings Value::strings() && {
+  if (auto* strings = std::get_if<Strings>(&data_)) return std::move(*strings);
+  return std::as_const(*this).strings();
+}
+
+const Tensor& Value::tensor() const& {
   if (const Tensor* tensor = std::get_if<Tensor>(&data_)) return *tensor;
   throw invalid_argument("this value is " + describe() + ", not a tensor",
                          "turn strings into numbers in map(), or read them with Value::strings()");
 }
 
-const Strings& Value::strings() const {
+const Strings& Value::strings() const& {
   if (const Strings* strings = std::get_if<Strings>(&data_)) return *strings;
   throw invalid_argument("this value is " + describe() + ", not strings",
                          "read it with Value::tensor()");

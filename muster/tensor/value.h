@@ -41,9 +41,12 @@ class Value {
 
   bool is_tensor() const { return std::holds_alternative<Tensor>(data_); }
   bool is_strings() const { return std::holds_alternative<Strings>(data_); }
-  // The content; throws InvalidArgument when it is of another kind.
-  const Tensor& tensor() const;
-  const Strings& strings() const;
+  // The content; throws InvalidArgument when it is of another kind. Of a temporary it is a value of
+  // its own: `const Strings& names = batch.at("names").value().strings();` holds.
+  const Tensor& tensor() const&;
+  Tensor tensor() &&;
+  const Strings& strings() const&;
+  Strings strings() &&;
 
   // Size of axis 0; throws InvalidArgument for a scalar.
   int64_t rows() const;
