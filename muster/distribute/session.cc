@@ -79,8 +79,12 @@ ReplicaInput Session::distribute(const Dataset& dataset, const DealOptions& opti
   if (num_replicas_in_sync() == 1) return {deal(dataset, 1, 0, options), dataset.hand_sharded()};
   const data::AutoSharded share = share_of(dataset);
   const InputContext context = input_context();
-  if (context.num_input_pipelines > 1 && local_replica() == 0) {
+  // What all workers do alike is said by one of them; and nothing again for each pass.
+  const bool differs = share.applied == AutoShardPolicy::kFile;
+  if (context.num_input_pipelines > 1 && share.why != told_of_input_ &&
+      (differs ? local_replica() == 0 : is_chief())) {
     log::info(fmt::format("input: {}", share.why));
+    told_of_input_ = share.why;
   }
   if (!share.dataset.hand_sharded()) {
     return {deal(dataset, num_replicas_in_sync(), replica_id(), options), false};

@@ -190,6 +190,7 @@ class Session {
                                  const DealOptions& options) const;
   void check_depends_on_variables(const Tensor& loss) const;
 
+  std::string told_of_input_;
   bool losses_checked_ = false;  // of the first step: the later ones are made alike
 
  protected:
