@@ -37,6 +37,8 @@ namespace muster::inline v0_1::distribute {
 // Throws InvalidArgument, naming the option, for a dtype gradients cannot travel in.
 void check_wire_dtype(const std::string& option, DType dtype);
 
+// Sums the gradients of all replicas while backward runs, bucket by bucket, and the numbers of the
+// step with the last of them.
 class Reducer final : public GradientDestinations {
  public:
   // `head`: how many numbers of the step travel along; `wire`: how float32 gradients do. The

@@ -29,6 +29,7 @@ constexpr std::string_view to_string(FeatureKind kind) {
 using Feature = std::variant<std::monostate, std::vector<std::string>, std::vector<float>,
                              std::vector<int64_t>>;
 
+// Of which kind they are.
 inline FeatureKind kind_of(const Feature& feature) {
   return static_cast<FeatureKind>(feature.index());
 }

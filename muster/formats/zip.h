@@ -23,6 +23,7 @@ struct ZipEntry {
   uint16_t flags = 0;
 };
 
+// The entries of an archive, by name.
 class ZipReader {
  public:
   // Reads the directory. Corrupt when there is none, when it is damaged, and when a name occurs

@@ -40,8 +40,8 @@ class Element {
   // REQUIRES: values.size() == structure.leaves(); throws InvalidArgument otherwise.
   static Element make(std::shared_ptr<const Structure> structure, std::vector<Value> values);
 
-  // Of a temporary, values are its own, and outlive it; so does value().
   const std::vector<Value>& values() const& { return values_; }
+  // Of a temporary, values are its own, and outlive it; so does value().
   std::vector<Value> values() && { return std::move(values_); }
   const Structure& structure() const { return *structure_; }
   const std::shared_ptr<const Structure>& shared_structure() const { return structure_; }

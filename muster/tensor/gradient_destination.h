@@ -7,6 +7,7 @@
 
 namespace muster::inline v0_1 {
 
+// Who has memory for gradients.
 class GradientDestinations {
  public:
   virtual ~GradientDestinations() = default;

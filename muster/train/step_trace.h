@@ -35,6 +35,7 @@ class StepTrace {
   // Once a step: report() divides by it.
   void count_step() { ++steps_; }
 
+  // What was added up, of one part and of all.
   double seconds(Part part) const { return seconds_[part]; }
   double total() const;
 
