@@ -45,6 +45,10 @@ Element encode(const Table& table, const Element& batch) {
   if (label.is_tensor()) {
     return Element::tuple({torch::cat(parts, 1), label.tensor().to(kInt64)});
   }
+  if (table.positive.empty()) {
+    throw Error(ErrorKind::kInvalidArgument, "the labels are texts",
+                "say which of them is class 1: --positive=TEXT");
+  }
   Tensor labels = torch::zeros({label.rows()}, kInt64);
   for (int64_t row = 0; row < label.rows(); ++row) {
     labels[row] = label.strings()[row] == table.positive ? 1 : 0;

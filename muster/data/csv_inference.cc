@@ -111,7 +111,9 @@ CsvOptions infer_csv(const std::string& path, CsvOptions options) {
     const auto given = std::find_if(options.columns.begin(), options.columns.end(),
                                     [&](const CsvColumn& column) { return column.name == name; });
     complete.push_back(
-        given != options.columns.end() ? *given : column_of(name, seen, options.missing_number));
+        given != options.columns.end()
+            ? *given
+            : column_of(name, seen, name == options.label ? std::nullopt : options.missing_number));
   }
   options.columns = std::move(complete);
   return options;

@@ -394,6 +394,11 @@ Status ExampleBatch::fill_missing(size_t i, Bytes example) {
     }
   } else {
     const std::vector<std::string> keys = keys_of(example);
+    if (std::find(keys.begin(), keys.end(), feature.key) != keys.end()) {
+      return invalid_argument(
+          fmt::format("{} is there but has no values, and has no default", quoted(feature.key)),
+          "give it a default_value, or read it as a VarLenFeature");
+    }
     const std::optional<std::string> meant = nearest(feature.key, keys);
     return invalid_argument(
         fmt::format("{} is missing and has no default; the example has {}", quoted(feature.key),

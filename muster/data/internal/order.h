@@ -244,7 +244,7 @@ class ShuffleStream final : public Transformation<T> {
                   {"version", 1},
                   {"buffer", effective_buffer()},
                   {"reshuffle", config_.reshuffle},
-                  {"of", config_.cardinality},
+                  {"elements", config_.cardinality},
                   {"examples_per_element", this->examples_per_element()}};
     state["seed"] = config_.seed ? json(*config_.seed) : json();
     return state;

@@ -50,7 +50,9 @@ bool FilterStream::passes(Item& item) {
 bool IgnoreErrorsStream::passes(Item& item) {
   if (item.error == nullptr) return true;
   ++ignored_;
-  if (log_warning_) {
+  // Each of the first, then fewer and fewer: 16, 32, 64 …
+  constexpr int64_t kAll = 10;
+  if (log_warning_ && (ignored_ <= kAll || (ignored_ & (ignored_ - 1)) == 0)) {
     try {
       std::rethrow_exception(item.error);
     } catch (const std::exception& error) {

@@ -12,8 +12,12 @@ class SelectingStream : public PassingStream {
       : PassingStream(std::move(input)), run_(run) {}
   int64_t read(Item* out, int64_t count) override;
   int64_t skip(int64_t count) override;
+  json identity() const override {
+    return {{"kind", kind()}, {"version", 1}, {"input", PassingStream::identity()}};
+  }
 
  protected:
+  virtual const char* kind() const = 0;
   // Whether the item is one of them. May put an error into it, which is handed on.
   virtual bool passes(Item& item) = 0;
 
@@ -27,6 +31,7 @@ class FilterStream final : public SelectingStream {
       : SelectingStream(std::move(input), run), node_(std::move(node)) {}
 
  private:
+  const char* kind() const override { return "filter"; }
   // A predicate that throws leaves its error in the item.
   bool passes(Item& item) override;
 
@@ -39,6 +44,7 @@ class IgnoreErrorsStream final : public SelectingStream {
       : SelectingStream(std::move(input), run), log_warning_(log_warning) {}
 
  private:
+  const char* kind() const override { return "ignore_errors"; }
   bool passes(Item& item) override;
 
   const bool log_warning_;
