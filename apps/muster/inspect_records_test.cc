@@ -159,6 +159,7 @@ TEST_F(InspectRecords, MissingFilesAreFoundBeforeAnythingIsRead) {
 
 TEST_F(InspectRecords, FilesOfOthers) {
   const char* folder = std::getenv("MUSTER_TEST_DATA");
+  // Files written by others do not come with the project: ./dev test names their folder.
   if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   const std::string records = join_path(folder, "tensorflow/records");
   EXPECT_THAT(inspect(join_path(records, "taxi_examples.tfrecord")).text,

@@ -119,8 +119,10 @@ int64_t number_of(const json& element) {
 
 TEST(AutoShard, KnownCases) {
   const char* data = std::getenv("MUSTER_TEST_DATA");
+  // Files written by others do not come with the project: ./dev test names their folder.
   if (data == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   std::ifstream file(std::string(data) + "/../golden/autoshard_cases.json");
+  // Nor do the known cases of tf.data.
   if (!file) GTEST_SKIP() << "the known cases are not beside MUSTER_TEST_DATA";
   const std::set<std::string> cannot_be_said{"map_to_datasets_then_interleave_identity",
                                              "dataset_of_reader_datasets_groups_of_10",

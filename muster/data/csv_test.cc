@@ -332,6 +332,7 @@ class RealCsv : public CsvTest {
  protected:
   void SetUp() override {
     const char* data = std::getenv("MUSTER_TEST_DATA");
+    // Files written by others do not come with the project: ./dev test names their folder.
     if (data == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
     folder_ = data;
   }

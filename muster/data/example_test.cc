@@ -187,6 +187,7 @@ TEST(ExampleParser, OneParserServesManyThreads) {
 
 TEST(ExampleParser, RecordsOfOthers) {
   const char* folder = std::getenv("MUSTER_TEST_DATA");
+  // Files written by others do not come with the project: ./dev test names their folder.
   if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   const std::string records = join_path(folder, "tensorflow/records");
   // The whole of toy.csv: Num_1, Num_2 with NA, Cat_2 with nothing, Cat_set_1 a set.

@@ -101,6 +101,7 @@ TEST(Idx, MnistFindsPlainAndCompressedFiles) {
 
 TEST(Idx, ReadsFashionMnist) {
   const char* data = std::getenv("MUSTER_TEST_DATA");
+  // Files written by others do not come with the project: ./dev test names their folder.
   if (data == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   const Dataset train = mnist(join_path(data, "fashion-mnist"), "train");
   EXPECT_EQ(train.cardinality(), 60000);

@@ -102,6 +102,7 @@ TEST_F(LibsvmTest, OptionsAreChecked) {
 
 TEST_F(LibsvmTest, ReadsA9a) {
   const char* data = std::getenv("MUSTER_TEST_DATA");
+  // Files written by others do not come with the project: ./dev test names their folder.
   if (data == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   const auto format = libsvm_format({.num_features = 123, .label_dtype = kInt64});
   // Rows, ones and positive labels, counted by awk.

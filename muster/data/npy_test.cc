@@ -120,6 +120,7 @@ TEST(Npz, IsAnInputFunction) {
 // Files of other writers, in both byte orders and both orders of axes.
 TEST(RealFiles, Npy) {
   const char* data = std::getenv("MUSTER_TEST_DATA");
+  // Files written by others do not come with the project: ./dev test names their folder.
   if (data == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   const std::string folder = join_path(data, "npy");
   const auto load = [&](const std::string& name) { return load_npy(join_path(folder, name)); };

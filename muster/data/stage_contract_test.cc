@@ -50,7 +50,7 @@ class Calls {
       int most = most_;
       while (now > most && !most_.compare_exchange_weak(most, now)) {
       }
-      // Long enough for another call to come, were it let in.
+      // Time for another call to come, were it let in; a slower machine only sees fewer at once.
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       --running_;
       return element;
@@ -79,6 +79,7 @@ TEST(Maps, OneCallAtATimeIsOneCallBesideOthersThatAreParallel) {
 Dataset out_of_order(int64_t n) {
   return Dataset::range(n).map(
       [](const Element& element) {
+        // The law is about elements that take unequal time; no result depends on how long.
         std::this_thread::sleep_for(std::chrono::microseconds(number(element) % 4 == 0 ? 800 : 0));
         return element;
       },

@@ -126,6 +126,7 @@ TEST(Gzip, RoundTripsAndJoinsMembers) {
 
 TEST(RealFiles, Mnist) {
   const char* folder = std::getenv("MUSTER_TEST_DATA");
+  // Files written by others do not come with the project: ./dev test names their folder.
   if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   for (const char* set : {"mnist", "fashion-mnist"}) {
     const IdxArray images =

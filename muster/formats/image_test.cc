@@ -365,6 +365,7 @@ TEST(Image, MemoryIsUsedAgain) {
 
 TEST(Image, PhotosOfOthersDecode) {
   const char* folder = std::getenv("MUSTER_TEST_DATA");
+  // Files written by others do not come with the project: ./dev test names their folder.
   if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   const std::string dir = join_path(folder, "images/val/ants");
   int count = 0;

@@ -190,6 +190,7 @@ TEST(Safetensors, FullDiskReachesTheCaller) {
 
 TEST(RealFiles, SafetensorsOfOthers) {
   const char* folder = std::getenv("MUSTER_TEST_DATA");
+  // Files written by others do not come with the project: ./dev test names their folder.
   if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   FileSystem& files = local_file_system();
   const std::string root = join_path(folder, "safetensors");

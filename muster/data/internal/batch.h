@@ -46,6 +46,10 @@ class Collector<Item> {
 // `row_bytes`: what one takes, asked for only where there are many.
 void check_fits(const Node& batch, int64_t rows, const std::function<uint64_t()>& row_bytes);
 
+// After so many elements that cannot be read, the search for one that shows the shapes of a batch
+// ends: data without end may have none.
+inline constexpr int kMostUnreadable = 1000;
+
 // The element with zero rows in place of what it has.
 Element without_rows(const Element& batch);
 
@@ -183,14 +187,15 @@ class BatchStream final : public Stream<Item> {
       fresh->start(run_);
       T one;
       // The first that can be read shows the shapes.
-      while (!empty_) {
+      for (int tried = 0; !empty_; ++tried) {
         if (fresh->read(&one, 1) == 0) {
           throw internal_error("a batch without rows needs an element to take its shapes from");
         }
         try {
           empty_ = without_rows(collector_.join(std::span<T>(&one, 1)));
         } catch (const Error& error) {
-          if (error.kind() == ErrorKind::kCancelled) throw;  // the iterator goes away
+          // Also where the iterator goes away.
+          if (tried == kMostUnreadable || error.kind() == ErrorKind::kCancelled) throw;
         }
       }
     }

@@ -152,7 +152,10 @@ std::optional<Element> RebatchStream::without_any_rows() {
     fresh.start(run_);
     // The first that can be read, as it would be had this stream come here by itself.
     std::exception_ptr error;
-    while (!fresh.refill(&error) && error != nullptr) error = nullptr;
+    for (int tried = 0; !fresh.refill(&error) && error != nullptr; ++tried) {
+      if (tried == kMostUnreadable) std::rethrow_exception(error);
+      error = nullptr;
+    }
     if (fresh.left() > 0) empty_ = without_rows(*fresh.batch());
   }
   return empty_;
