@@ -344,6 +344,17 @@ TEST(Stopping, EndsAStageThatWouldSearchForever) {
   iterator.reset();  // while the thread of prefetch() searches for a third element
 }
 
+// A replica without rows needs the shape of an element, and there is none to find.
+TEST(Stopping, EndsTheSearchForAnElementThatShowsTheShapes) {
+  const Dataset dataset = Dataset::range(1)
+                              .repeat()
+                              .map([](const Element&) -> Element { throw corrupt("unreadable"); })
+                              .global_batch(1);
+  const auto iterator = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}});
+  Element batch;
+  EXPECT_THAT(error_of([&] { iterator->next(&batch); }).what(), HasSubstr("unreadable"));
+}
+
 TEST(Rebatch, HandsItsBatchesToReplicasInTurn) {
   const Dataset dataset = Dataset::range(11).batch(4).rebatch({2, 1});
   const auto of = [&](int64_t replica, int64_t replicas) {

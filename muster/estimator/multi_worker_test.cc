@@ -257,7 +257,10 @@ TEST(MultiWorkerTest, ASaveThatTakesTooLongIsNamed) {
                                  distribute::multi_worker_mirrored({.save_timeout_seconds = 0.5}),
                                  cluster.environment(rank)));
     const auto hook = std::make_shared<WhileSaving>([&] {
-      while (told == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      // A save that lasts until the other worker has given up; a minute at most.
+      for (int i = 0; told == 0 && i < 6000; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
     });
     const Error error = error_of([&] {
       estimator.train([] { return examples(60).repeat().global_batch(12); },
