@@ -6,7 +6,7 @@ import torch
 import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from mnist_torch import Barrier, Batches, Mlp, Tuned, make_step, parse, take_turns
+from mnist_torch import MLP, TOWER, Barrier, Batches, Mlp, Tuned, make_step, parse, take_turns
 
 
 def main():
@@ -14,7 +14,7 @@ def main():
     options = parse()
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     batches = Batches(options.data_dir, options.batch, rank, size)
-    net = Mlp() if options.model == "mlp" else Tuned()
+    net = {"mlp": lambda: Mlp(MLP), "tower": lambda: Mlp(TOWER)}.get(options.model, Tuned)()
     if options.barrier:
         take_turns(make_step(net, options, batches, Barrier(rank, size).wait))
         return

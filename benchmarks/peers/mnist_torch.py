@@ -81,11 +81,10 @@ class Tuned(Plain):
 
 
 class Mlp(torch.nn.Module):
-    """784-4096-4096-1024-10, 25 million weights."""
+    """Dense layers of these sizes."""
 
-    def __init__(self):
+    def __init__(self, sizes):
         super().__init__()
-        sizes = [784, 4096, 4096, 1024, 10]
         self.layers = torch.nn.ModuleList(
             torch.nn.Linear(into, out) for into, out in zip(sizes, sizes[1:]))
 
@@ -94,6 +93,10 @@ class Mlp(torch.nn.Module):
         for layer in self.layers[:-1]:
             x = torch.relu(layer(x))
         return self.layers[-1](x)
+
+
+MLP = [784, 4096, 4096, 1024, 10]  # 25 million weights
+TOWER = [784] + 10 * [1024] + [10]  # 10 million
 
 
 def take_turns(step):

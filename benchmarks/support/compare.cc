@@ -143,6 +143,26 @@ class Player {
   int in_ = -1;
 };
 
+// Lets the process run as worker `rank` on its host.
+void move_to(const std::vector<Host>& hosts, int rank, const std::vector<int>& ports,
+             launch::ProcessSpec* spec) {
+  nlohmann::json addresses = nlohmann::json::array();
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    addresses.push_back(fmt::format("{}:{}", hosts[i].address, ports[i]));
+  }
+  const nlohmann::json config = {{"cluster", {{"worker", addresses}}},
+                                 {"task", {{"type", "worker"}, {"index", rank}}}};
+  const Host& host = hosts[static_cast<size_t>(rank)];
+  spec->environment.emplace_back("TF_CONFIG", config.dump());
+  spec->environment.emplace_back("MASTER_ADDR", hosts.front().address);
+  spec->environment.emplace_back("GLOO_SOCKET_IFNAME", host.interface);  // PyTorch's
+  // The program that enters the host is another executable.
+  if (spec->argv.front() == "/proc/self/exe") {
+    spec->argv.front() = std::filesystem::read_symlink("/proc/self/exe").string();
+  }
+  spec->argv.insert(spec->argv.begin(), host.enter.begin(), host.enter.end());
+}
+
 // All processes of a contestant: one team.
 class Team {
  public:
@@ -168,7 +188,11 @@ class Team {
       environment.emplace_back("OMP_NUM_THREADS", "1");
       environment.emplace_back("RANK", std::to_string(rank));
       environment.emplace_back("WORLD_SIZE", std::to_string(n));
-      environment.emplace_back("MASTER_ADDR", "127.0.0.1");
+      if (contestant.hosts.empty()) {
+        environment.emplace_back("MASTER_ADDR", "127.0.0.1");
+      } else {
+        move_to(contestant.hosts, rank, ports, &spec);
+      }
       environment.emplace_back("MASTER_PORT", std::to_string(ports.back()));
       environment.emplace_back("BENCH_BARRIER", std::to_string(barrier_));
       environment.emplace_back("BENCH_MODEL_DIR", fmt::format("{}/model-{}", directory, index));

@@ -29,6 +29,12 @@ Layer make_model(const std::string& name) {
                        Dense(4096, {.activation = relu}), Dense(1024, {.activation = relu}),
                        Dense(10)});
   }
+  if (name == "tower") {
+    std::vector<Layer> layers{Flatten()};
+    for (int i = 0; i < 10; ++i) layers.push_back(Dense(1024, {.activation = relu}));
+    layers.push_back(Dense(10));
+    return Sequential(std::move(layers));
+  }
   return Sequential({Conv2D(32, 3, {.activation = relu}), MaxPooling2D(), Flatten(),
                      Dense(64, {.activation = relu}), Dense(10)});
 }
@@ -68,11 +74,13 @@ class TurnsHook : public Hook {
 };
 
 void train_with_estimator(const Settings& settings) {
+  distribute::CommunicationOptions communication;
+  if (!settings.overlap) communication.bytes_per_pack = 0;
   Estimator classifier(model_fn,
                        {.model_dir = std::getenv("BENCH_MODEL_DIR"),
                         .random_seed = kSeed,
                         .save_checkpoints_steps = 0,
-                        .train_distribute = distribute::multi_worker_mirrored()},
+                        .train_distribute = distribute::multi_worker_mirrored(communication)},
                        {{"learning_rate", kLearningRate},
                         {"momentum", settings.momentum},
                         {"model", settings.model}});
@@ -242,6 +250,7 @@ Settings parse(int argc, char** argv) {
   app.add_option("--batch", settings.batch)->group("");
   app.add_option("--model", settings.model)->group("");
   app.add_option("--momentum", settings.momentum)->group("");
+  app.add_flag("--overlap,!--no-overlap", settings.overlap)->group("");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -255,7 +264,8 @@ Contestant contestant(const std::string& name, const Settings& settings) {
       .name = name,
       .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir, "--way=" + settings.way,
                fmt::format("--batch={}", settings.batch),
-               fmt::format("--momentum={}", settings.momentum), "--model=" + settings.model},
+               fmt::format("--momentum={}", settings.momentum), "--model=" + settings.model,
+               settings.overlap ? "--overlap" : "--no-overlap"},
       .environment = {{"MUSTER_TRANSPORT", settings.transport}},
       .rows = settings.batch};
   return contestant;

@@ -5,6 +5,8 @@
 // Expected on the Titanic's passengers (--label=survived): an accuracy of about 80 %.
 #include <muster/muster.h>
 
+#include <set>
+
 using namespace muster;
 
 namespace {
@@ -45,15 +47,40 @@ Element encode(const Table& table, const Element& batch) {
   if (label.is_tensor()) {
     return Element::tuple({torch::cat(parts, 1), label.tensor().to(kInt64)});
   }
-  if (table.positive.empty()) {
-    throw Error(ErrorKind::kInvalidArgument, "the labels are texts",
-                "say which of them is class 1: --positive=TEXT");
-  }
   Tensor labels = torch::zeros({label.rows()}, kInt64);
   for (int64_t row = 0; row < label.rows(); ++row) {
     labels[row] = label.strings()[row] == table.positive ? 1 : 0;
   }
   return Element::tuple({torch::cat(parts, 1), labels});
+}
+
+// Before anything is trained: throws InvalidArgument unless there are two classes.
+void check_labels(const Table& table, const Dataset& rows) {
+  constexpr int64_t kRows = 100000;  // of a large file its beginning
+  std::set<std::string> texts;
+  const auto batches = rows.take(kRows).batch(1000).iterator();
+  Element batch;
+  while (batches->next(&batch)) {
+    const Value label = batch.part(1).value();
+    if (label.is_tensor()) {
+      const Tensor numbers = label.tensor();
+      if (((numbers != 0) & (numbers != 1)).any().item<bool>()) {
+        throw Error(ErrorKind::kInvalidArgument, "the labels are numbers other than 0 and 1",
+                    "name another column with --label");
+      }
+      continue;
+    }
+    for (int64_t row = 0; row < label.rows(); ++row) texts.emplace(label.strings()[row]);
+  }
+  if (texts.empty() || texts.contains(table.positive)) return;
+  std::string some;
+  for (const std::string& text : texts) {
+    if (some.size() < 100) some += " '" + text + "'";
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              table.positive.empty() ? "the labels are texts:" + some
+                                     : "no label is '" + table.positive + "'; there are" + some,
+              "say which of them is class 1: --positive=TEXT");
 }
 
 EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
@@ -79,6 +106,7 @@ void program(const Flags& flags, const std::string& label, const std::string& po
   const auto rows = [&](const std::string& file) {
     return Dataset::from_files({file}, data::csv_format(table.csv));
   };
+  check_labels(table, rows(train));
   const auto encoded = [&table](const Element& batch) { return encode(table, batch); };
   Estimator classifier(model_fn,
                        {.model_dir = flags.model_dir,

@@ -8,7 +8,9 @@ namespace {
 TEST(MemorySize, IsThatOfTheMachineOrTheLimitWhereThereIsOne) {
   const uint64_t limit = memory_limit(), size = memory_size();
   EXPECT_GT(size, uint64_t{1} << 24);
-  if (limit > 0) EXPECT_LE(size, limit);
+  if (limit > 0) {
+    EXPECT_LE(size, limit);
+  }
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 
 #include "muster/base/error.h"
 #include "muster/collectives/work.h"
+#include "muster/plan/communication_cost.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -53,6 +54,12 @@ class Communicator {
   virtual Work all_gather(const Tensor& in, const Tensor& out) = 0;
   // Done when every rank has come here.
   virtual Work barrier() = 0;
+
+  // Chooses the algorithms of later operations by what an all-reduce was measured to cost; results
+  // stay the same, to the bit. All ranks call it with the same figures, between the same
+  // operations, all of which are done. Returns up to how many bytes are summed in one exchange
+  // then; 0 where the transport has one algorithm for all sizes.
+  virtual int64_t tune(const plan::CommunicationCost& cost) { return (void)cost, 0; }
 
   // Ends blocked and later operations of this rank with an error of this kind that carries
   // `reason`; the other ranks get PeerLost with the same reason. Returns at once; a second call

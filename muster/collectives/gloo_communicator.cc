@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -31,6 +32,12 @@ class GlooCommunicator final : public internal::TensorCommunicator {
   ~GlooCommunicator() override { stop(); }
 
   std::string_view name() const override { return "gloo"; }
+  int64_t tune(const plan::CommunicationCost& cost) override {
+    inline_bytes_ =
+        std::min(options_.inline_bytes, plan::most_bytes_in_one_exchange(cost, size()));
+    if (conversation_ != nullptr) conversation_->inline_up_to(inline_bytes_);
+    return inline_bytes_;
+  }
 
  private:
   // A message and whom it is from or for.
@@ -51,6 +58,7 @@ class GlooCommunicator final : public internal::TensorCommunicator {
   }
 
   const GlooOptions options_;
+  int64_t inline_bytes_ = options_.inline_bytes;  // changes between operations alone
   std::unique_ptr<Conversation> conversation_;
   std::optional<internal::AlignedBuffer> scratch_;  // segments on their way in
   int64_t scratch_bytes_ = 0;
@@ -93,7 +101,7 @@ void GlooCommunicator::await_all(const std::vector<Posted>& transfers, const Ope
 
 void GlooCommunicator::execute(const Operation& operation) {
   conversation_->run(operation, [&] {
-    if (operation.contributed_bytes(size()) <= options_.inline_bytes) {
+    if (operation.contributed_bytes(size()) <= inline_bytes_) {
       inline_operation(operation);
     } else if (operation.sums()) {
       run_sum(operation);

@@ -56,6 +56,22 @@ TEST(GlooCommunicator, InlineAndChunkedGiveTheSameBits) {
   }
 }
 
+// A byte that costs much, one that costs nothing, and a message that costs nothing.
+TEST(GlooCommunicator, TunedItGivesTheSameBits) {
+  run_gloo_with({.size = 3}, [&](std::unique_ptr<Communicator> group) {
+    const std::vector<std::pair<plan::CommunicationCost, int64_t>> costs = {
+        {{50e-6, 100e-9}, 1000}, {{50e-6, 0}, 16 * 1024}, {{0, 1e-9}, 0}};
+    for (const auto& [cost, expected] : costs) {
+      EXPECT_EQ(group->tune(cost), expected);
+      for (const int64_t count : {1, 240, 260, 4096, 4097}) {
+        Tensor buffer = uneven_values(group->rank(), count, kFloat32);
+        group->all_reduce(buffer).wait();
+        EXPECT_TRUE(same_bits(buffer, expected_sum(3, count, kFloat32))) << count;
+      }
+    }
+  });
+}
+
 TEST(GlooCommunicator, OptionsThatDifferAreNamed) {
   MemoryStore store;
   testing::run_ranks(2, [&](int rank) {

@@ -148,7 +148,9 @@ TEST(AutoShard, KnownCases) {
       continue;
     }
     const AutoSharded sharded = auto_shard(dataset, workers, index, policy);
-    if (expect.contains("applied")) EXPECT_EQ(to_string(sharded.applied), expect["applied"]);
+    if (expect.contains("applied")) {
+      EXPECT_EQ(to_string(sharded.applied), expect["applied"]);
+    }
     if (expect.contains("files")) {
       const Lists batches = read(sharded.dataset);
       std::set<int64_t> files;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "muster/base/log.h"
 #include "muster/data/csv.h"
 #include "muster/data/internal/csv_table.h"
 #include "muster/formats/number_text.h"
@@ -16,6 +17,9 @@ struct Seen {
   bool missing = false;
   bool whole = true;    // all values are int64
   bool numbers = true;  // all values are numbers
+  int64_t values = 0;   // that are not missing
+  int64_t texts = 0;    // of these, no numbers
+  std::string first_text;
 };
 
 // Digits alone: an identifier too long for int64, of which a float would drop the end.
@@ -27,9 +31,12 @@ void look_at(std::string_view field, Seen* seen) {
   int64_t integer = 0;
   float number = 0;
   seen->any = true;
+  ++seen->values;
   if (formats::parse_number(field, &integer)) return;
   seen->whole = false;
-  if (is_long_identifier(field) || !formats::parse_number(field, &number)) seen->numbers = false;
+  if (!is_long_identifier(field) && formats::parse_number(field, &number)) return;
+  seen->numbers = false;
+  if (seen->texts++ == 0) seen->first_text = field;
 }
 
 CsvColumn column_of(const std::string& name, const Seen& seen,
@@ -49,6 +56,18 @@ CsvColumn column_of(const std::string& name, const Seen& seen,
     column.missing = *missing_number;
   }
   return column;
+}
+
+// A few texts among numbers are more likely slips of a pen than a column of texts.
+void warn_of_slips(const std::string& name, const Seen& seen) {
+  constexpr int64_t kFew = 20;  // one in so many
+  if (seen.numbers || seen.texts * kFew > seen.values) return;
+  log::warning(fmt::format(
+      "input: column '{}' is read as texts, since {} of its first {} values {} no number: {}. If "
+      "that is a slip, correct it; if it stands for a missing value, add it to na_values; else "
+      "list the column with its kind",
+      name, seen.texts, seen.values, seen.texts == 1 ? "is" : "are",
+      internal::shown(seen.first_text)));
 }
 
 // The indices of the columns to look at, in the order of the file.
@@ -100,7 +119,12 @@ CsvOptions infer_csv(const std::string& path, CsvOptions options) {
       }
     }
   }
-  if (!any) {
+  const auto is_given = [&](const Seen& seen) {
+    return std::any_of(
+        options.columns.begin(), options.columns.end(),
+        [&](const CsvColumn& column) { return column.name == table.names[seen.field]; });
+  };
+  if (!any && !std::all_of(columns.begin(), columns.end(), is_given)) {
     throw invalid_argument(
         fmt::format("{} has no rows to infer the kinds of its columns from", path),
         "list the columns with their kinds in columns");
@@ -110,6 +134,7 @@ CsvOptions infer_csv(const std::string& path, CsvOptions options) {
     const std::string& name = table.names[seen.field];
     const auto given = std::find_if(options.columns.begin(), options.columns.end(),
                                     [&](const CsvColumn& column) { return column.name == name; });
+    if (given == options.columns.end()) warn_of_slips(name, seen);
     complete.push_back(
         given != options.columns.end()
             ? *given

@@ -32,7 +32,7 @@ void match(FileSystem& files, const std::string& directory, const std::string& p
       files.list_directory(directory.empty() ? "." : directory);
   if (!names.ok()) {
     if (names.error().kind() == ErrorKind::kNotFound) return;
-    throw names.error();
+    throw names.error().with_context(fmt::format("no files of {} can be listed", pattern));
   }
   for (const std::string& name : names.value()) {
     // As a shell does, "*" leaves out names that begin with a dot.

@@ -23,4 +23,12 @@ struct CommunicationCost {
 // InvalidArgument for negative numbers.
 BucketOptions choose_buckets(const CommunicationCost& cost, int64_t bytes);
 
+// Up to how many bytes `ranks` sum fastest in one exchange, where each sends all of its buffer to
+// every other, rather than in two, where each sums one part of it and hands the sum out. With t
+// seconds_per_byte of the two exchanges, a rank sends 2 (n - 1) / n bytes a byte in them and n - 1
+// in the one: latency + n / 2 * t * bytes is at most 2 * latency + t * bytes up to
+// latency / (t * (n / 2 - 1)). Two ranks send the same either way: no limit, the largest int64.
+// Throws InvalidArgument for negative figures and for no ranks.
+int64_t most_bytes_in_one_exchange(const CommunicationCost& cost, int ranks);
+
 }  // namespace muster::inline v0_1::plan

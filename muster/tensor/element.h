@@ -33,6 +33,8 @@ class Element {
   Element(Value value);  // NOLINT(google-explicit-constructor)
   Element(Tensor tensor)
       : Element(Value(std::move(tensor))) {}  // NOLINT(google-explicit-constructor)
+  Element(Strings strings)
+      : Element(Value(std::move(strings))) {}  // NOLINT(google-explicit-constructor)
   // Parts in order.
   static Element tuple(std::vector<Element> parts);
   // Parts by key. Throws InvalidArgument for a key given twice.

@@ -69,7 +69,7 @@ Strings::Strings(Shape shape, std::vector<int64_t> offsets, std::string bytes)
   }
 }
 
-std::string_view Strings::operator[](int64_t i) const {
+std::string_view Strings::operator[](int64_t i) const& {
   const int64_t begin = offsets_[static_cast<size_t>(i)];
   return std::string_view(bytes_).substr(
       static_cast<size_t>(begin),

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,7 +26,9 @@ class Strings {
 
   const Shape& shape() const { return shape_; }
   int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
-  std::string_view operator[](int64_t i) const;
+  // Element i, counted through all axes. Of a temporary it is a text of its own.
+  std::string_view operator[](int64_t i) const&;
+  std::string operator[](int64_t i) && { return std::string(std::as_const(*this)[i]); }
 
  private:
   Shape shape_{0};

@@ -254,7 +254,7 @@ void Conversation::diagnose(int peer, const Operation& operation, const std::str
 }
 
 bool Conversation::is_inlined(const Operation& operation) const {
-  return operation.contributed_bytes(options_.link.size) <= options_.inline_bytes;
+  return operation.contributed_bytes(options_.link.size) <= inline_bytes_;
 }
 
 std::string Conversation::place(const Operation& operation) const {

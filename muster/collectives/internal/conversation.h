@@ -58,6 +58,9 @@ class Conversation {
   // why. However it ends, no message touches a buffer afterwards. Throws Error.
   void run(const Operation& operation, const std::function<void()>& algorithm);
 
+  // In place of Options::inline_bytes, from the next operation on; at most kMaxInlineBytes.
+  void inline_up_to(int64_t bytes) { inline_bytes_ = bytes; }
+
   // --- for algorithms ---
   // Tells all peers what this rank is in; `payload` goes along when the operation is an inlined
   // one, and may be empty.
@@ -106,6 +109,7 @@ class Conversation {
   [[noreturn]] void diagnose(int peer, const Operation& operation, const std::string& what);
 
   const Options options_;
+  int64_t inline_bytes_ = options_.inline_bytes;
   std::unique_ptr<PointToPoint> link_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<int> peer_ranks_;

@@ -27,18 +27,21 @@ class Collector<Ref> {
 template <>
 class Collector<Item> {
  public:
-  // `padding`: of padded_batch(), else null.
-  explicit Collector(std::shared_ptr<const PaddingOptions> padding)
-      : padding_(std::move(padding)) {}
+  // `batch` outlives it.
+  explicit Collector(const Node& batch) : batch_(batch) {}
   // Throws the first error among the items.
   Element join(std::span<Item> items) {
-    return padding_ == nullptr ? join_items(items) : join_padded(items, *padding_);
+    rethrow_first(items);
+    const PaddingOptions* padding = std::get<Batch>(batch_.spec).padding.get();
+    return in_batch(batch_, [&] {
+      return padding == nullptr ? join_items(items) : join_padded(items, *padding);
+    });
   }
   uint64_t row_bytes() const { return sizeof(Item); }
   bool knows_empty() const { return false; }
 
  private:
-  std::shared_ptr<const PaddingOptions> padding_;
+  const Node& batch_;
 };
 
 // Throws InvalidArgument when so many rows are more than the machine's memory. A batch may be
@@ -162,7 +165,7 @@ class BatchStream final : public Stream<Item> {
       if (mine == size_ && total < round_) total += input_->skip(round_ - total);
     }
     if (ends(total)) return false;
-    out->tag = {consumed_ + begin_, run_};
+    out->from = Ref{consumed_ + begin_, run_};
     out->error = nullptr;
     out->block.reset();
     try {

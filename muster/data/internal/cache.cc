@@ -50,7 +50,7 @@ int64_t MemoryCacheStream::read(Item* out, int64_t count) {
   for (int64_t i = 0; i < got; ++i, ++handed_on_) {
     const Item& kept = kept_[static_cast<size_t>(handed_on_)];
     out[i] = {};
-    out[i].tag = kept.tag;
+    out[i].from = kept.from;
     out[i].error = kept.error;
     if (kept.error == nullptr) out[i].element = copied(kept.element);
   }

@@ -48,7 +48,7 @@ int64_t ZipStream::read(Item* out, int64_t count) {
         ended_ = true;
         return got;
       }
-      if (b == 0) row.tag = part.tag;
+      if (b == 0) row.from = part.from;
       if (error == nullptr) error = part.error;
       if (part.error == nullptr) part.settle();
       parts.push_back(std::move(part.element));
@@ -94,7 +94,12 @@ void ZipStream::restore(MarkReader& marks, int64_t run) {
 // ---- concatenate ----
 
 ConcatenateStream::ConcatenateStream(const NodePtr& node, const Run& run)
-    : branches_(open_branches(*node, run)) {}
+    : branches_(open_branches(*node, run)) {
+  for (const auto& branch : branches_) {
+    origins_.push_back(std::make_shared<Origin>(
+        Origin{branch->node, node, static_cast<int64_t>(origins_.size())}));
+  }
+}
 
 void ConcatenateStream::start(int64_t run) {
   run_ = run;
@@ -113,8 +118,10 @@ int64_t ConcatenateStream::read(Item* out, int64_t count) {
   int64_t got = 0;
   while (got < count) {
     const int64_t more = branches_[at_]->stream->read(out + got, count - got);
-    for (int64_t i = got; at_ > 0 && i < got + more; ++i) {
-      out[i].tag = tag_within({static_cast<int64_t>(at_), 0}, out[i].tag);
+    for (int64_t i = got; i < got + more; ++i) {
+      const Ref tag = out[i].from.tag;
+      out[i].from.pass(origins_[at_],
+                       at_ == 0 ? tag : tag_within({static_cast<int64_t>(at_), 0}, tag));
     }
     got += more;
     if (got < count && !next_branch()) break;
@@ -188,19 +195,26 @@ void InterleaveStream::open(Slot& slot, Item& argument, int64_t number) {
       return spec().fn(argument.element);
     } catch (...) {
       std::rethrow_exception(current_failure(fmt::format(
-          "{} failed on {}, in {}", node_->name, argument.element.describe(), node_->description)));
+          "{} failed on {} (pass {}), {}, in {}", node_->name,
+          describe_place(argument.from, *node_->input()), argument.from.tag.run,
+          argument.element.describe(), node_->description)));
     }
   }();
   if (spec().parallel) inner = inner.prefetch(std::max<int64_t>(16, 2 * spec().block_length));
   slot.argument = number;
-  slot.tag = argument.tag;
+  slot.tag = argument.from.tag;
   slot.branch = std::make_unique<Branch>(
       in_order(inner.node(), spec().in_order), shared_,
-      RandomKey{id_of("data.flat_map"), derive_key(static_cast<uint64_t>(argument.tag.index),
-                                                   {static_cast<uint64_t>(argument.tag.run)})
+      RandomKey{id_of("data.flat_map"), derive_key(static_cast<uint64_t>(slot.tag.index),
+                                                   {static_cast<uint64_t>(slot.tag.run)})
                                             .key},
       node_->description + " > ");
+  slot.origin = std::make_shared<Origin>(Origin{slot.branch->node, node_, number});
   slot.branch->stream->start(run_);
+}
+
+void InterleaveStream::hand_on(const Slot& slot, Item& item) const {
+  item.from.pass(slot.origin, {tag_within(slot.tag, item.from.tag).index, run_});
 }
 
 void InterleaveStream::fill(Slot& slot, Item* out) {
@@ -228,7 +242,7 @@ bool InterleaveStream::produce(Item* out) {
     Slot& slot = slots_[at_];
     if (slot.branch != nullptr) {
       if (slot.branch->stream->read(out, 1) == 1) {
-        out->tag = {tag_within(slot.tag, out->tag).index, run_};
+        hand_on(slot, *out);
         if (++in_block_ == spec().block_length) advance();
         return true;
       }
@@ -254,9 +268,7 @@ int64_t InterleaveStream::read(Item* out, int64_t count) {
     Slot& slot = slots_[at_];
     if (in_blocks && slot.branch != nullptr) {
       const int64_t more = slot.branch->stream->read(out + got, count - got);
-      for (int64_t i = got; i < got + more; ++i) {
-        out[i].tag = {tag_within(slot.tag, out[i].tag).index, run_};
-      }
+      for (int64_t i = got; i < got + more; ++i) hand_on(slot, out[i]);
       got += more;
       if (more > 0) continue;
     }

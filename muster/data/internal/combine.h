@@ -54,6 +54,7 @@ class ConcatenateStream final : public Stream<Item> {
   bool next_branch();
 
   std::vector<std::unique_ptr<Branch>> branches_;
+  std::vector<std::shared_ptr<const Origin>> origins_;  // by branch
   size_t at_ = 0;
   int64_t emitted_ = 0, run_ = 0;
 };
@@ -77,6 +78,7 @@ class InterleaveStream final : public Stream<Item> {
     std::unique_ptr<Branch> branch;
     int64_t argument = -1;
     Ref tag;  // of that element
+    std::shared_ptr<const Origin> origin;
   };
   const Interleave& spec() const { return std::get<Interleave>(node_->spec); }
   // The next element, into `out`; false at the end.
@@ -88,6 +90,8 @@ class InterleaveStream final : public Stream<Item> {
   void fill(Slot& slot, Item* out);
   // Throws what the function throws, and what opening does.
   void open(Slot& slot, Item& argument, int64_t number);
+  // `item` came from the slot.
+  void hand_on(const Slot& slot, Item& item) const;
 
   const NodePtr node_;
   const Run& shared_;

@@ -127,8 +127,8 @@ class Decoder {
 
 std::string encode_item(const Item& item) {
   Encoder encoder;
-  encoder.number(item.tag.index);
-  encoder.number(item.tag.run);
+  encoder.number(item.from.tag.index);
+  encoder.number(item.from.tag.run);
   encoder.structure(item.element.structure());
   for (const Value& value : item.element.values()) encoder.value(value);
   return std::move(encoder.out);
@@ -137,7 +137,7 @@ std::string encode_item(const Item& item) {
 Item decode_item(Bytes bytes) {
   Decoder decoder(bytes);
   Item item;
-  item.tag = {decoder.number(), decoder.number()};
+  item.from = Ref{decoder.number(), decoder.number()};
   auto structure = std::make_shared<Structure>(decoder.structure());
   std::vector<Value> values;
   for (int64_t leaf = structure->leaves(); leaf > 0; --leaf) values.push_back(decoder.value());

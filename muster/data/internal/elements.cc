@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-Element MapStage::operator()(const Element& element, const Ref& tag, const Run& run) const {
+Element MapStage::operator()(const Element& element, const Place& from, const Run& run) const {
   const Map& map = std::get<Map>(node->spec);
   const Cores::Use core(map.calls == kAutotune ? &run.cores() : nullptr);
   try {
@@ -19,18 +19,13 @@ Element MapStage::operator()(const Element& element, const Ref& tag, const Run& 
     return map.fn(
         element,
         derive_key(run.seed(), {id_of("data.map"), static_cast<uint64_t>(node->ordinal),
-                                static_cast<uint64_t>(tag.run), static_cast<uint64_t>(tag.index)}));
+                                static_cast<uint64_t>(from.tag.run),
+                                static_cast<uint64_t>(from.tag.index)}));
   } catch (...) {
-    const std::string which =
-        tag.index < 0
-            ? "an element"
-            : fmt::format("{} {}",
-                          node->addressable ? "source element"
-                                            : "the element, or the batch that begins at example,",
-                          tag.index);
-    std::rethrow_exception(current_failure(fmt::format(
-        "{} failed on {} (pass {}), {}, in {}", map.name.empty() ? "map" : "map '" + map.name + "'",
-        which, tag.run, element.describe(), node->description)));
+    std::rethrow_exception(current_failure(
+        fmt::format("{} failed on {} (pass {}), {}, in {}", node->name,
+                    describe_place(from, *node->input()), from.tag.run, element.describe(),
+                    node->description)));
   }
 }
 
@@ -38,7 +33,7 @@ void MapStage::apply(Item& item, const Run& run) const {
   if (item.error != nullptr) return;
   try {
     item.settle();
-    item.element = (*this)(item.element, item.tag, run);
+    item.element = (*this)(item.element, item.from, run);
   } catch (...) {
     item.element = {};
     item.block.reset();
@@ -84,7 +79,7 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
   if (maps_.empty()) {
     indices_.resize(refs.size());
     for (size_t i = 0; i < refs.size(); ++i) indices_[i] = refs[i].index;
-    return source_->gather(indices_);
+    return in_batch(batch, [&] { return source_->gather(indices_); });
   }
   if (refs.empty()) return Element::stack({});
   const auto n = static_cast<int64_t>(refs.size());
@@ -111,18 +106,20 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
       group.pool->each(refs.size() - 1, [&](size_t i) { apply_one(i + 1); });
     }
   }
-  return rows.join();
+  return in_batch(batch, [&] { return rows.join(); });
 }
 
 int64_t ReadStream::read(Item* out, int64_t count) {
   int64_t got = 0;
   for (; got < count; ++got) {
     Item& item = out[got];
-    if (refs_->read(&item.tag, 1) == 0) break;
+    Ref ref;
+    if (refs_->read(&ref, 1) == 0) break;
+    item.from = ref;
     item.error = nullptr;
     item.block.reset();
     try {
-      item.element = reader_.read(item.tag);
+      item.element = reader_.read(ref);
     } catch (...) {
       item.error = current_failure();
     }

@@ -2,6 +2,8 @@
 // in between.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -20,10 +22,20 @@ struct MapStage {
   NodePtr node;
 
   // Throws Error naming the map, the pipeline and the element.
-  Element operator()(const Element& element, const Ref& tag, const Run& run) const;
+  Element operator()(const Element& element, const Place& from, const Run& run) const;
   // Of an item, whose error it leaves or sets.
   void apply(Item& item, const Run& run) const;
 };
+
+// The result of `make`, whose errors name the stage.
+template <typename Make>
+auto in_batch(const Node& batch, Make make) {
+  try {
+    return make();
+  } catch (...) {
+    std::rethrow_exception(current_failure(fmt::format("no batch in {}", batch.description)));
+  }
+}
 
 // What a stage reads ahead at most, in bytes of elements.
 inline constexpr uint64_t kMostBytesAhead = uint64_t{1} << 28;

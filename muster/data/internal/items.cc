@@ -86,12 +86,6 @@ Value gather_strings(std::span<const Item> items, size_t v) {
   return Strings(std::move(shape), std::move(offsets), std::move(bytes));
 }
 
-void rethrow_first(std::span<const Item> items) {
-  for (const Item& item : items) {
-    if (item.error != nullptr) std::rethrow_exception(item.error);
-  }
-}
-
 std::vector<Element> settled(std::span<Item> items) {
   std::vector<Element> elements;
   elements.reserve(items.size());
@@ -196,6 +190,14 @@ Value pad_strings(const std::vector<Element>& elements, size_t v, const Shape& s
 
 }  // namespace
 
+void rethrow_first(std::span<Item> items) {
+  const auto failed = std::find_if(items.begin(), items.end(),
+                                   [](const Item& item) { return item.error != nullptr; });
+  if (failed == items.end()) return;
+  const Emptied emptied{items};
+  std::rethrow_exception(std::exception_ptr(failed->error));
+}
+
 std::exception_ptr current_failure(const std::string& stage) {
   const Error error = current_error();
   return std::make_exception_ptr(stage.empty() ? error : error.with_context(stage));
@@ -271,7 +273,6 @@ uint64_t size_in_bytes(const Element& element) {
 
 Element join_items(std::span<Item> items) {
   const Emptied emptied{items};
-  rethrow_first(items);
   if (!all_rows(items)) return Element::stack(settled(items));
   const std::shared_ptr<Element> block = items.front().block;
   const int64_t begin = items.front().row, n = static_cast<int64_t>(items.size());
@@ -297,7 +298,6 @@ Element join_items(std::span<Item> items) {
 
 Element join_padded(std::span<Item> items, const PaddingOptions& padding) {
   const Emptied emptied{items};
-  rethrow_first(items);
   const std::vector<Element> elements = settled(items);
   const Element& first = elements.front();
   const size_t leaves = first.values().size();

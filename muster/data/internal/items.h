@@ -6,6 +6,7 @@
 #include <span>
 
 #include "muster/data/internal/node.h"
+#include "muster/data/internal/place.h"
 #include "muster/data/internal/stream.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -18,8 +19,7 @@ struct Item {
   // When set, the item is row `row` of it, read together with its neighbours.
   std::shared_ptr<Element> block;
   int64_t row = 0;
-  Ref tag;  // what keyed maps derive their keys from; of a batch: the position of its first row,
-            // and its pass
+  Place from;
   std::exception_ptr error;
 
   // Makes `element` the item.
@@ -42,8 +42,11 @@ Element unversioned(const Element& element);
 // empty.
 std::exception_ptr current_failure(const std::string& stage = "");
 
-// Item i as row i of one element. Throws the first error among the items, and InvalidArgument where
-// they do not fit into one batch.
+// Throws the first error among the items, and lets go of what they hold.
+void rethrow_first(std::span<Item> items);
+
+// Item i as row i of one element. Throws InvalidArgument where they do not fit into one batch.
+// REQUIRES: none is an error.
 Element join_items(std::span<Item> items);
 // The same, each value padded to the largest, or to the shape asked for.
 Element join_padded(std::span<Item> items, const PaddingOptions& padding);

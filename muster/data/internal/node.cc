@@ -169,6 +169,13 @@ void compare(const json& was, const json& is, const std::string& chain, const st
     }
     const json other = was.value(key, json("absent"));
     if (other == value) continue;
+    if (key == kFileNames) {
+      throw invalid_argument(
+          fmt::format("the saved position was saved with other files of {}, or with the same in "
+                      "another order (pipeline: {})",
+                      is.value("kind", "?"), chain),
+          "continue with the files it was saved with, in their order; their directory may differ");
+    }
     throw invalid_argument(
         fmt::format("the saved position belongs to another input pipeline: {} of its {} is {}, "
                     "here it is {} (pipeline: {})",

@@ -82,7 +82,7 @@ ItemStream open_batch(const NodePtr& node, const Batch& batch, const Run& run) {
                  (prefetched(*input) + batch.size - 1) / batch.size);
   }
   return std::make_unique<BatchStream<Item>>([input, &run] { return open_items(input, run); },
-                                             Collector<Item>(batch.padding), *node, sharding);
+                                             Collector<Item>(*node), *node, sharding);
 }
 
 ItemStream open_map(const NodePtr& node, const Map& map, const Run& run) {

@@ -212,6 +212,7 @@ class ShuffleStream final : public Transformation<T> {
         shared_(run),
         held_(fmt::format("shuffle({})", config.buffer),
               "take a smaller window, or shuffle in front of the stage that makes elements large") {
+    if (std::is_same_v<T, Ref>) held_.check(effective_buffer(), sizeof(T));
   }
 
   void start(int64_t run) override {

@@ -52,7 +52,7 @@ bool OpenBatch::refill(std::exception_ptr* error) {
       return false;
     }
     batch_ = std::make_shared<Element>(std::move(item.element));
-    tag_ = item.tag;
+    tag_ = item.from.tag;
   }
   return true;
 }
@@ -108,7 +108,7 @@ int64_t UnbatchStream::read(Item* out, int64_t count) {
         item.element = {};
         item.block = rows_.batch();
         item.row = first + i;
-        item.tag = {rows_.tag().index + item.row, rows_.tag().run};
+        item.from = Ref{rows_.tag().index + item.row, rows_.tag().run};
       }
       rows_.pass(more);
       got += more;
@@ -194,7 +194,7 @@ bool RebatchStream::make_empty(Item* out) {
 
 bool RebatchStream::produce(Item* out) {
   *out = {};
-  out->tag = {made_, run_};
+  out->from = Ref{made_, run_};
   std::vector<Element> parts;
   if (!take_batch(&parts, &out->error)) return false;
   if (out->error != nullptr) return true;
@@ -223,7 +223,7 @@ bool RebatchStream::deal(Item* out) {
   }
   if (before == 0) return false;
   *out = {};
-  out->tag = {made_, run_};
+  out->from = Ref{made_, run_};
   return make_empty(out);
 }
 

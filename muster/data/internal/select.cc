@@ -41,14 +41,31 @@ bool FilterStream::passes(Item& item) {
     const torch::NoGradGuard no_grad;
     return filter.fn(item.element);
   } catch (...) {
-    item.error = current_failure(fmt::format("{} failed on {}, in {}", node_->name,
-                                             item.element.describe(), node_->description));
+    item.error = current_failure(fmt::format(
+        "{} failed on {} (pass {}), {}, in {}", node_->name,
+        describe_place(item.from, *node_->input()), item.from.tag.run, item.element.describe(),
+        node_->description));
     return true;
   }
 }
 
 bool IgnoreErrorsStream::passes(Item& item) {
-  if (item.error == nullptr) return true;
+  if (item.error == nullptr) {
+    in_a_row_ = 0;
+    return true;
+  }
+  if (++in_a_row_ == kMostInARow) {
+    in_a_row_ = 0;
+    try {
+      std::rethrow_exception(item.error);
+    } catch (...) {
+      item.error = current_failure(
+          fmt::format("ignore_errors: {} elements in a row cannot be read, the last of them "
+                      "because",
+                      kMostInARow));
+    }
+    return true;
+  }
   ++ignored_;
   // Each of the first, then fewer and fewer: 16, 32, 64 …
   constexpr int64_t kAll = 10;

@@ -47,8 +47,12 @@ class IgnoreErrorsStream final : public SelectingStream {
   const char* kind() const override { return "ignore_errors"; }
   bool passes(Item& item) override;
 
+  // So many, and there is hardly anything else: the search for an element ends with an error, and
+  // goes on when asked again.
+  static constexpr int64_t kMostInARow = 100000;
+
   const bool log_warning_;
-  int64_t ignored_ = 0;
+  int64_t ignored_ = 0, in_a_row_ = 0;
 };
 
 // Counts what it hands on; a stage that needs the count in its saved position.

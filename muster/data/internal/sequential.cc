@@ -47,10 +47,9 @@ int64_t SequentialStream::read(Item* out, int64_t count) {
   int64_t got = 0;
   while (got < count) {
     Item& item = out[got];
-    // A file's number keeps elements apart whichever worker reads them.
     const int64_t number =
         from_files_ == nullptr || file_ == files() ? 0 : from_files_->files[file_].number;
-    item.tag = {(number << 40) + in_file_, run_};
+    item.from = Ref{(number << kBitsInFile) + in_file_, run_};
     item.error = nullptr;
     item.block.reset();
     if (row_ < rows_) {
@@ -147,7 +146,7 @@ json SequentialStream::identity() const {
   return {{"kind", from_files_->format->kind()},
           {"version", 1},
           {"files", files()},
-          {"names", fmt::format("{:016x}", id_of(names))}};
+          {kFileNames, fmt::format("{:016x}", id_of(names))}};
 }
 
 void SequentialStream::restore(MarkReader& marks, int64_t run) {

@@ -5,6 +5,12 @@
 
 namespace muster::inline v0_1::data::internal {
 
+// Files read one after another number their elements so: a file's number keeps them apart whichever
+// worker reads them.
+inline constexpr int kBitsInFile = 40;
+inline int64_t file_of(int64_t index) { return index >> kBitsInFile; }
+inline int64_t index_in_file(int64_t index) { return index & ((int64_t{1} << kBitsInFile) - 1); }
+
 // A place in it is a file, where its reader said the last block begins, and a count of elements
 // from there on: a file is not read again from its beginning where its format can tell a place.
 class SequentialStream final : public Stream<Item> {

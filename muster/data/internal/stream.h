@@ -109,6 +109,9 @@ class Run {
   mutable Cores cores_;
 };
 
+// The member of an identity that stands for the names of its files.
+inline constexpr const char* kFileNames = "names";
+
 // A position as plain numbers, written by mark() for every element that prefetch reads; they are
 // all that is saved.
 using Marks = std::vector<int64_t>;

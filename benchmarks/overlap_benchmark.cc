@@ -1,0 +1,98 @@
+// How much of the reduction of gradients hides behind backward: two workers on two hosts, the
+// network namespaces of benchmarks/network.sh, with a link of 1 Gbit/s between them. The same
+// network of like layers is trained three times: by workers that exchange nothing, by an Estimator
+// that reduces all gradients at once when backward is over, and by one that reduces each as soon as
+// it is there. The second takes as much longer than the first as the reduction costs; the third
+// wins back what it hides.
+//
+// What can be hidden is what is there before backward ends: all but the gradient of the first
+// layer, and no more than backward lasts, two thirds of a step that exchanges nothing (it multiplies
+// twice as much as forward).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "benchmarks/support/mnist_model.h"
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+
+namespace muster::bench {
+namespace {
+
+constexpr double kFirstLayer = 784 * 1024 + 1024;
+constexpr double kWeights = kFirstLayer + 9 * (1024 * 1024 + 1024) + 1024 * 10 + 10;
+
+void run(Settings settings) {
+  settings.model = "tower";
+  settings.batch = 512;
+  settings.momentum = 0.9;
+  const std::vector<Host> hosts = {{"10.7.7.1", "here", {}},
+                                   {"10.7.7.2", "there", {"/sbin/ip", "netns", "exec", "other"}}};
+  std::vector<Contestant> contestants;
+  const auto add = [&](Contestant made) {
+    made.workers = static_cast<int>(hosts.size());
+    made.rows = made.workers * settings.batch;
+    made.hosts = hosts;
+    contestants.push_back(std::move(made));
+    return contestants.size() - 1;
+  };
+  settings.way = kLayers;
+  const size_t nothing = add(contestant("Muster's layers, a barrier only", settings));
+  settings.way = kEstimator;
+  settings.transport = "gloo";
+  settings.overlap = false;
+  const size_t behind = add(contestant("Estimator, gradients reduced behind backward", settings));
+  settings.overlap = true;
+  const size_t during = add(contestant("Estimator, gradients reduced as they come", settings));
+  contestants[behind].same = contestants[during].same = "exchanged";
+  if (has_pytorch()) {
+    add(peer("PyTorch tuned, a barrier only", {"mnist_ddp.py", "--barrier"}, settings));
+    add(peer("PyTorch tuned, DDP over Gloo", {"mnist_ddp.py"}, settings));
+  }
+  const Plan plan = settings.quick
+                        ? Plan{.launches = 1, .pairs = 3, .turns = 1, .steps = 3, .warm_up = 5}
+                        : Plan{.launches = 1, .pairs = 9, .turns = 2, .steps = 5, .warm_up = 10};
+  const std::vector<Result> results = compare(contestants, plan);
+  print_table("overlap",
+              fmt::format("Two workers on two hosts, a link of 1 Gbit/s, {} examples a step each, "
+                          "{:.1f} million weights",
+                          settings.batch, 1e-6 * kWeights),
+              results, nothing, settings.json);
+
+  std::vector<double> reductions, hidden, of_possible;
+  for (size_t i = 0; i < results[nothing].seconds.size(); ++i) {
+    const double alone = results[nothing].seconds[i];
+    const double reduction = results[behind].seconds[i] - alone;
+    const double won = results[behind].seconds[i] - results[during].seconds[i];
+    const double possible = std::min(alone * 2 / 3, reduction * (1 - kFirstLayer / kWeights));
+    reductions.push_back(1e3 * reduction);
+    hidden.push_back(1e3 * won);
+    of_possible.push_back(100 * won / possible);
+  }
+  const Estimate cost = estimate(reductions), won = estimate(hidden), share = estimate(of_possible);
+  fmt::print("The reduction costs {:.0f} ms a step ({:.0f} to {:.0f}), of which {:.0f} ms are "
+             "hidden ({:.0f} to {:.0f}): {:.0f} % of what can be ({:.0f} to {:.0f} %); promised: "
+             "80 %.\n",
+             cost.median, cost.low, cost.high, won.median, won.low, won.high, share.median,
+             share.low, share.high);
+  fmt::print("{} samples of {} steps.\n", plan.samples(), plan.steps_per_sample());
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  try {
+    const auto settings = muster::bench::parse(argc, argv);
+    if (muster::bench::took_part(settings)) return 0;
+    muster::bench::run(settings);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,199 @@
+// Errors say which element they are about, wherever it came from, and which stage refused it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <limits>
+
+#include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
+#include "muster/data/internal/test_numbers.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+int64_t first_number(const Element& element) {
+  return numbers_in(element.values().front()).front();
+}
+
+// Fails on the elements, or batches, that begin with `number`.
+Dataset failing_on(int64_t number, const Dataset& dataset) {
+  return dataset.map(
+      [number](const Element& element) {
+        if (first_number(element) == number) throw std::runtime_error("not this one");
+        return element;
+      },
+      {.name = "check"});
+}
+
+// The message of the only error there is.
+std::string error_in(Iterator& iterator) {
+  std::vector<std::string> errors;
+  Element element;
+  while (true) {
+    try {
+      if (!iterator.next(&element)) break;
+    } catch (const Error& error) {
+      errors.push_back(error.message());
+    }
+  }
+  if (errors.size() != 1) return fmt::format("{} errors", errors.size());
+  return errors.front();
+}
+std::string error_in(const Dataset& dataset) { return error_in(*dataset.iterator()); }
+
+Dataset files_of(const Dataset& names) {
+  return names.interleave(
+      [](const Element& name) {
+        return number_files({std::string(name.value().strings()[0])});
+      },
+      {.cycle_length = 2});
+}
+
+Dataset three_names() {
+  return Dataset::from_tensor_slices(Strings(std::vector<std::string>{"0-4", "10-14", "20-24"}));
+}
+
+TEST(Place, NamesFileAndElement) {
+  EXPECT_THAT(error_in(failing_on(12, number_files({"0-4", "10-14"}))),
+              StartsWith("map 'check' failed on element 2 of 10-14 (pass 0), int64[], in "));
+  EXPECT_THAT(error_in(failing_on(12, number_files({"0-4", "10-14"}).shuffle(100).take(8))),
+              StartsWith("map 'check' failed on element 2 of 10-14 (pass 0)"));
+}
+
+TEST(Place, NamesFileAndElementBehindInterleave) {
+  const std::string expected =
+      "map 'check' failed on element 3 of 20-24, in what interleave makes of its element 2 (pass 0)";
+  EXPECT_THAT(error_in(failing_on(23, files_of(three_names()))), StartsWith(expected));
+  EXPECT_THAT(error_in(failing_on(23, files_of(three_names()).shuffle(5, {.seed = 3}))),
+              StartsWith(expected));
+}
+
+TEST(Place, IsTheSameInARestoredIterator) {
+  const Dataset dataset = failing_on(23, files_of(three_names()));
+  const auto iterator = dataset.iterator();
+  Element element;
+  for (int i = 0; i < 9; ++i) ASSERT_TRUE(iterator->next(&element));
+  const auto again = dataset.iterator();
+  again->restore(iterator->save());
+  EXPECT_EQ(error_in(*again), error_in(*iterator));
+}
+
+TEST(Place, NamesTheInputOfConcatenate) {
+  const Dataset both = Dataset::range(0, 5).concatenate(Dataset::range(10, 15));
+  EXPECT_THAT(error_in(failing_on(3, both)),
+              HasSubstr("failed on source element 3, in input 0 of concatenate (pass 0)"));
+  EXPECT_THAT(error_in(failing_on(13, both)),
+              HasSubstr("failed on source element 3, in input 1 of concatenate (pass 0)"));
+}
+
+TEST(Place, OfFlatMapIsWhatItWasMadeOf) {
+  const auto ten_times = [](const Element& element) {
+    const int64_t begin = 10 * first_number(element);
+    return Dataset::range(begin, begin + 10);
+  };
+  EXPECT_THAT(
+      error_in(failing_on(34, Dataset::range(0, 5).flat_map(ten_times))),
+      HasSubstr("failed on source element 4, in what flat_map makes of its element 3 (pass 0)"));
+  const Dataset twice = Dataset::range(0, 2).flat_map(ten_times).flat_map(ten_times);
+  EXPECT_THAT(error_in(failing_on(134, twice)),
+              HasSubstr("failed on source element 4, in what flat_map makes of its element 13"));
+}
+
+TEST(Place, OfBatches) {
+  EXPECT_THAT(error_in(failing_on(6, Dataset::range(0, 10).batch(3))),
+              HasSubstr("failed on the batch that begins at example 6 (pass 0), int64[3]"));
+  const auto batches = [](const Element& name) {
+    return number_files({std::string(name.value().strings()[0])}).batch(2);
+  };
+  EXPECT_THAT(error_in(failing_on(12, three_names().flat_map(batches))),
+              HasSubstr("failed on the batch that begins at example 2 of 10-14, in what flat_map "
+                        "makes of its element 1 (pass 0)"));
+  EXPECT_THAT(error_in(failing_on(7, Dataset::range(0, 10).batch(3).unbatch())),
+              HasSubstr("failed on example 7 (pass 0)"));
+  EXPECT_THAT(error_in(failing_on(4, Dataset::range(0, 10).batch(3).rebatch({2}))),
+              HasSubstr("failed on batch 2 (pass 0)"));
+}
+
+TEST(Place, OfFilterAndZip) {
+  const auto check = [](const Element& element) -> bool {
+    if (first_number(element) == 12) throw std::runtime_error("not this one");
+    return true;
+  };
+  const Dataset files = number_files({"0-4", "10-14"});
+  EXPECT_THAT(error_in(files.filter(check)), HasSubstr("filter failed on element 2 of 10-14 (pass"));
+  EXPECT_THAT(error_in(failing_on(12, Dataset::zip({files, Dataset::range(0, 8)}))),
+              HasSubstr("failed on element 2 of 10-14 (pass"));
+}
+
+TEST(Place, IsUnknownBehindAFileOfACache) {
+  const TempDirectory dir;
+  const Dataset kept = files_of(three_names()).cache(dir / "kept");
+  EXPECT_EQ(rest_of(*kept.iterator()).size(), 12U);
+  EXPECT_THAT(error_in(failing_on(23, kept)), HasSubstr("failed on an element (pass 0)"));
+}
+
+TEST(Batch, NamesStageAndKeyOfWhatDoesNotFit) {
+  const auto grow = [](const Element& element) {
+    return Element::tuple({Element::dict({{"age", torch::ones({1})},
+                                          {"words", torch::ones({first_number(element) + 1})}}),
+                           torch::ones({})});
+  };
+  const std::string cause =
+      "[0].words: cannot put element 0, float32[1], and element 1, float32[2], into one batch";
+  for (const Dataset& rows :
+       {Dataset::range(0, 4).map(grow), number_files({"0-4"}).map(grow),
+        Dataset::range(0, 4).map(grow, {.num_parallel_calls = 2}), Dataset::range(0, 4).map(grow).cache()}) {
+    const auto iterator = rows.batch(4).iterator();
+    Element element;
+    const Error error = error_of([&] { iterator->next(&element); });
+    EXPECT_THAT(error.what(), HasSubstr(cause));
+    EXPECT_THAT(error.message(), StartsWith("no batch in "));
+    EXPECT_THAT(error.message(), HasSubstr("> batch(4)"));
+  }
+  const auto padded = number_files({"0-4"}).map(grow).padded_batch(4, {.padded_shapes = {{-1}, {2}, {}}});
+  EXPECT_THAT(error_in(padded), HasSubstr("> padded_batch(4)"));
+  // The error of an element is told as it is.
+  EXPECT_THAT(error_in(failing_on(2, number_files({"0-4"})).batch(4)),
+              StartsWith("map 'check' failed on element 2 of 0-4"));
+}
+
+TEST(IgnoreErrors, EndsTheSearchAmongErrorsAlone) {
+  const Dataset broken = Dataset::range(0, 250000).map([](const Element& element) -> Element {
+    if (first_number(element) < 150000) throw std::runtime_error("broken");
+    return element;
+  });
+  const auto iterator = broken.ignore_errors().iterator();
+  Element element;
+  EXPECT_THAT(error_of([&] { iterator->next(&element); }).what(),
+              HasSubstr("100000 elements in a row cannot be read"));
+  ASSERT_TRUE(iterator->next(&element));
+  EXPECT_EQ(first_number(element), 150000);
+}
+
+TEST(Shuffle, OfIndicesThatNoMachineHoldsIsRefused) {
+  const auto endless = Dataset::range(0, 10).repeat().shuffle(std::numeric_limits<int64_t>::max());
+  const Error error = error_of([&] { (void)endless.iterator(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("would hold 9223372036854775807 elements"));
+  // The window is no larger than the data.
+  const auto all = Dataset::range(0, 10).shuffle(std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(rest_of(*all.iterator()).size(), 10U);
+}
+
+TEST(Restore, SaysThatTheFilesAreOthers) {
+  const auto iterator = number_files({"0-4", "10-14"}).iterator();
+  Element element;
+  ASSERT_TRUE(iterator->next(&element));
+  const auto other = number_files({"10-14", "0-4"}).iterator();
+  EXPECT_THAT(error_of([&] { other->restore(iterator->save()); }).message(),
+              HasSubstr("other files of numbers, or with the same in another order"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
