@@ -6,8 +6,8 @@
 // wins back what it hides.
 //
 // What can be hidden is what is there before backward ends: all but the gradient of the first
-// layer, and no more than backward lasts, two thirds of a step that exchanges nothing (it multiplies
-// twice as much as forward).
+// layer, and no more than backward lasts, two thirds of a step that exchanges nothing (it
+// multiplies twice as much as forward).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,8 +29,9 @@ void run(Settings settings) {
   settings.model = "tower";
   settings.batch = 512;
   settings.momentum = 0.9;
-  const std::vector<Host> hosts = {{"10.7.7.1", "here", {}},
-                                   {"10.7.7.2", "there", {"/sbin/ip", "netns", "exec", "other"}}};
+  const std::vector<Host> hosts = {
+      {"10.7.7.1", "here", {}},
+      {"10.7.7.2", "there", {"/usr/bin/env", "ip", "netns", "exec", "other"}}};
   std::vector<Contestant> contestants;
   const auto add = [&](Contestant made) {
     made.workers = static_cast<int>(hosts.size());
@@ -62,22 +63,22 @@ void run(Settings settings) {
                           settings.batch, 1e-6 * kWeights),
               results, nothing, settings.json);
 
-  std::vector<double> reductions, hidden, of_possible;
+  std::vector<double> reductions, hidden;
   for (size_t i = 0; i < results[nothing].seconds.size(); ++i) {
     const double alone = results[nothing].seconds[i];
     const double reduction = results[behind].seconds[i] - alone;
     const double won = results[behind].seconds[i] - results[during].seconds[i];
-    const double possible = std::min(alone * 2 / 3, reduction * (1 - kFirstLayer / kWeights));
     reductions.push_back(1e3 * reduction);
     hidden.push_back(1e3 * won);
-    of_possible.push_back(100 * won / possible);
   }
-  const Estimate cost = estimate(reductions), won = estimate(hidden), share = estimate(of_possible);
-  fmt::print("The reduction costs {:.0f} ms a step ({:.0f} to {:.0f}), of which {:.0f} ms are "
-             "hidden ({:.0f} to {:.0f}): {:.0f} % of what can be ({:.0f} to {:.0f} %); promised: "
-             "80 %.\n",
-             cost.median, cost.low, cost.high, won.median, won.low, won.high, share.median,
-             share.low, share.high);
+  const Estimate cost = estimate(reductions), won = estimate(hidden);
+  const double alone = quantile(results[nothing].seconds, 0.5);
+  const double possible = std::min(1e3 * alone * 2 / 3, cost.median * (1 - kFirstLayer / kWeights));
+  fmt::print(
+      "The reduction costs {:.0f} ms a step ({:.0f} to {:.0f}), of which {:.0f} ms are "
+      "hidden ({:.0f} to {:.0f}), {:.0f} % of the {:.0f} ms that can be; promised: 80 %.\n",
+      cost.median, cost.low, cost.high, won.median, won.low, won.high, 100 * won.median / possible,
+      possible);
   fmt::print("{} samples of {} steps.\n", plan.samples(), plan.steps_per_sample());
   std::fflush(stdout);
 }

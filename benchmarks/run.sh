@@ -56,7 +56,7 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
       "$bin/all_reduce_benchmark" --json="$figures" "${quick[@]}"
     elif [ "$name" = network ]; then
       printf '\n### all_reduce between two hosts, over a link of 1 Gbit/s\n'
-      benchmarks/network.sh "$bin" "$out/digits" "$figures"
+      benchmarks/network.sh "$bin" "$out/digits" "$figures" "${quick[@]}"
     elif [ "$name" = input ] || [ "$name" = csv ]; then
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
     else

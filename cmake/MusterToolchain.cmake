@@ -17,6 +17,9 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -fno-omit-frame-pointer")
 add_library(muster_flags INTERFACE)
 target_compile_options(muster_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
 target_include_directories(muster_flags INTERFACE ${CMAKE_SOURCE_DIR})
+if(NOT CMAKE_BUILD_TYPE STREQUAL Release)
+  add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+endif()
 if(MUSTER_SANITIZE)
   add_compile_options(-fsanitize=${MUSTER_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MUSTER_SANITIZE})
@@ -27,7 +30,7 @@ if(MUSTER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header is only cacheable when its time stamp is allowed to differ.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      # Two clones share what they compile.
+      # Two clones share what they compile; paths in debug information begin at the clone.
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${MUSTER_CCACHE})
   add_compile_options(-fpch-preprocess)
 endif()

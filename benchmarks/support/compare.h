@@ -20,8 +20,8 @@ struct Contestant {
   std::string name;               // of the row
   std::vector<std::string> argv;  // argv[0] is a path
   std::vector<std::pair<std::string, std::string>> environment;
-  int workers = 1;    // processes, one core and one thread each
-  int64_t rows = 64;  // examples a step, over all workers
+  int workers = 1;          // processes, one core and one thread each
+  int64_t rows = 64;        // examples a step, over all workers
   std::vector<Host> hosts;  // by worker; none: all run here
   // Contestants with the same mark compute the same: their losses must agree after warming up.
   std::string same;

@@ -7,7 +7,6 @@
 #include <muster/formats/tfrecord.h>
 #include <muster/muster.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 using namespace muster;
@@ -37,7 +36,7 @@ Dataset reviews_of(const std::string& path) {
       {{"words", data::VarLenFeature{data::kString}},
        {"stars", data::FixedLenFeature{{}, kFloat32, torch::tensor(-1.0f)}}});
   const Dataset records = Dataset::from_files({path}, data::tfrecord_format());
-  const Dataset numbers = Dataset::range(0, std::numeric_limits<int64_t>::max());
+  const Dataset numbers = Dataset::range(0, 1000);
   return Dataset::zip({records, numbers})
       .shuffle(4, {.seed = 1})
       .batch(2)

@@ -54,7 +54,7 @@ Element encode(const Table& table, const Element& batch) {
   return Element::tuple({torch::cat(parts, 1), labels});
 }
 
-// Before anything is trained: throws InvalidArgument unless there are two classes.
+// Before anything is trained: throws InvalidArgument for labels that do not say what class 1 is.
 void check_labels(const Table& table, const Dataset& rows) {
   constexpr int64_t kRows = 100000;  // of a large file its beginning
   std::set<std::string> texts;
@@ -72,7 +72,7 @@ void check_labels(const Table& table, const Dataset& rows) {
     }
     for (int64_t row = 0; row < label.rows(); ++row) texts.emplace(label.strings()[row]);
   }
-  if (texts.empty() || texts.contains(table.positive)) return;
+  if (texts.empty() || (!table.positive.empty() && texts.contains(table.positive))) return;
   std::string some;
   for (const std::string& text : texts) {
     if (some.size() < 100) some += " '" + text + "'";

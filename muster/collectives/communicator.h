@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -57,9 +58,9 @@ class Communicator {
 
   // Chooses the algorithms of later operations by what an all-reduce was measured to cost; results
   // stay the same, to the bit. All ranks call it with the same figures, between the same
-  // operations, all of which are done. Returns up to how many bytes are summed in one exchange
-  // then; 0 where the transport has one algorithm for all sizes.
-  virtual int64_t tune(const plan::CommunicationCost& cost) { return (void)cost, 0; }
+  // operations, all of which are done. Returns up to how many bytes all_reduce takes one exchange
+  // then; nothing where the transport has one algorithm for all sizes.
+  virtual std::optional<int64_t> tune(const plan::CommunicationCost& /*cost*/) { return {}; }
 
   // Ends blocked and later operations of this rank with an error of this kind that carries
   // `reason`; the other ranks get PeerLost with the same reason. Returns at once; a second call

@@ -32,11 +32,11 @@ class GlooCommunicator final : public internal::TensorCommunicator {
   ~GlooCommunicator() override { stop(); }
 
   std::string_view name() const override { return "gloo"; }
-  int64_t tune(const plan::CommunicationCost& cost) override {
-    inline_bytes_ =
+  std::optional<int64_t> tune(const plan::CommunicationCost& cost) override {
+    const int64_t bytes =
         std::min(options_.inline_bytes, plan::most_bytes_in_one_exchange(cost, size()));
-    if (conversation_ != nullptr) conversation_->inline_up_to(inline_bytes_);
-    return inline_bytes_;
+    if (conversation_ != nullptr) conversation_->inline_sums_up_to(bytes);
+    return bytes;
   }
 
  private:
@@ -58,7 +58,6 @@ class GlooCommunicator final : public internal::TensorCommunicator {
   }
 
   const GlooOptions options_;
-  int64_t inline_bytes_ = options_.inline_bytes;  // changes between operations alone
   std::unique_ptr<Conversation> conversation_;
   std::optional<internal::AlignedBuffer> scratch_;  // segments on their way in
   int64_t scratch_bytes_ = 0;
@@ -101,7 +100,7 @@ void GlooCommunicator::await_all(const std::vector<Posted>& transfers, const Ope
 
 void GlooCommunicator::execute(const Operation& operation) {
   conversation_->run(operation, [&] {
-    if (operation.contributed_bytes(size()) <= inline_bytes_) {
+    if (conversation_->is_inlined(operation)) {
       inline_operation(operation);
     } else if (operation.sums()) {
       run_sum(operation);

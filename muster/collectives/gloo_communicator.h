@@ -32,8 +32,8 @@ struct GlooOptions {
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
   // Up to this many bytes (16384 at most) an operation is one message per peer, and every rank sums
   // everything: half the latency for at most size() times the bytes. Larger buffers are cut into
-  // one chunk per rank. The bits are the same. tune() lowers it where a byte costs more than that
-  // saves.
+  // one chunk per rank. The bits are the same. tune() lowers it for all_reduce where a byte costs
+  // more than that saves.
   int64_t inline_bytes = 16 * 1024;
   // Chunks travel in segments of this size, so that adding one overlaps with receiving the next.
   int64_t segment_bytes = 512 * 1024;

@@ -67,6 +67,12 @@ TEST(GlooCommunicator, TunedItGivesTheSameBits) {
         Tensor buffer = uneven_values(group->rank(), count, kFloat32);
         group->all_reduce(buffer).wait();
         EXPECT_TRUE(same_bits(buffer, expected_sum(3, count, kFloat32))) << count;
+        const Tensor one = torch::full({count}, group->rank(), kFloat32);
+        const Tensor all = torch::zeros({3 * count});
+        group->all_gather(one, all).wait();
+        group->broadcast(one, 2).wait();
+        EXPECT_EQ(all.sum().item<float>(), 3.0f * static_cast<float>(count));
+        EXPECT_EQ(one.sum().item<float>(), 2.0f * static_cast<float>(count));
       }
     }
   });

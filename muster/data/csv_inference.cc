@@ -19,6 +19,7 @@ struct Seen {
   bool numbers = true;  // all values are numbers
   int64_t values = 0;   // that are not missing
   int64_t texts = 0;    // of these, no numbers
+  bool identifiers = false;
   std::string first_text;
 };
 
@@ -34,8 +35,10 @@ void look_at(std::string_view field, Seen* seen) {
   ++seen->values;
   if (formats::parse_number(field, &integer)) return;
   seen->whole = false;
-  if (!is_long_identifier(field) && formats::parse_number(field, &number)) return;
+  const bool is_identifier = is_long_identifier(field);
+  if (!is_identifier && formats::parse_number(field, &number)) return;
   seen->numbers = false;
+  if (is_identifier) seen->identifiers = true;
   if (seen->texts++ == 0) seen->first_text = field;
 }
 
@@ -61,7 +64,7 @@ CsvColumn column_of(const std::string& name, const Seen& seen,
 // A few texts among numbers are more likely slips of a pen than a column of texts.
 void warn_of_slips(const std::string& name, const Seen& seen) {
   constexpr int64_t kFew = 20;  // one in so many
-  if (seen.numbers || seen.texts * kFew > seen.values) return;
+  if (seen.numbers || seen.identifiers || seen.texts * kFew > seen.values) return;
   log::warning(fmt::format(
       "input: column '{}' is read as texts, since {} of its first {} values {} no number: {}. If "
       "that is a slip, correct it; if it stands for a missing value, add it to na_values; else "
@@ -124,7 +127,7 @@ CsvOptions infer_csv(const std::string& path, CsvOptions options) {
         options.columns.begin(), options.columns.end(),
         [&](const CsvColumn& column) { return column.name == table.names[seen.field]; });
   };
-  if (!any && !std::all_of(columns.begin(), columns.end(), is_given)) {
+  if (!any && (columns.empty() || !std::all_of(columns.begin(), columns.end(), is_given))) {
     throw invalid_argument(
         fmt::format("{} has no rows to infer the kinds of its columns from", path),
         "list the columns with their kinds in columns");

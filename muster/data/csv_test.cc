@@ -209,8 +209,30 @@ TEST_F(CsvTest, KindsAreInferredFromTheFirstRows) {
   EXPECT_EQ(error_of([&] { infer_csv(path, {.select_columns = {7}}); }).kind(),
             ErrorKind::kNotFound);
   EXPECT_EQ(error_of([&] { infer_csv(path, {.label = "l"}); }).kind(), ErrorKind::kNotFound);
+  const CsvOptions listed{.columns = {{.name = "a"}, {.name = "b"}}};
+  EXPECT_EQ(infer_csv(write("a,b\n", "b.csv"), listed).columns.size(), 2U);
+  EXPECT_THROW(infer_csv(write("", "none.csv"), {.header = false}), Error);
   EXPECT_THAT(error_of([&] { infer_csv(write("a,b\n", "b.csv")); }).message(),
               HasSubstr("no rows"));
+}
+
+TEST_F(CsvTest, AColumnThatIsNearlyNumbersIsNamed) {
+  const auto warning = [&](const std::string& odd, int64_t rows, const CsvOptions& options = {}) {
+    std::string text = "a,b\n" + odd + ",1\n";
+    for (int64_t i = 1; i < rows; ++i) text += fmt::format("{},1\n", i);
+    const std::string path = write(text);
+    ::testing::internal::CaptureStderr();
+    EXPECT_THAT(kinds_of(infer_csv(path, options)), HasSubstr("b:int64"));
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(warning("4O", 20),
+              HasSubstr("column 'a' is read as texts, since 1 of its first 20 values is no number: "
+                        "'4O'"));
+  EXPECT_EQ(warning("4O", 19), "");
+  EXPECT_EQ(warning("40", 20), "");
+  EXPECT_EQ(warning("", 20), "");
+  EXPECT_EQ(warning("99999999999999999999", 20), "");
+  EXPECT_EQ(warning("4O", 20, {.columns = {{"a", CsvKind::kString}}}), "");
 }
 
 TEST_F(CsvTest, FilesWithoutHeaderAreNumberedOrNamed) {

@@ -49,9 +49,7 @@ std::string error_in(const Dataset& dataset) { return error_in(*dataset.iterator
 
 Dataset files_of(const Dataset& names) {
   return names.interleave(
-      [](const Element& name) {
-        return number_files({std::string(name.value().strings()[0])});
-      },
+      [](const Element& name) { return number_files({std::string(name.value().strings()[0])}); },
       {.cycle_length = 2});
 }
 
@@ -68,7 +66,9 @@ TEST(Place, NamesFileAndElement) {
 
 TEST(Place, NamesFileAndElementBehindInterleave) {
   const std::string expected =
-      "map 'check' failed on element 3 of 20-24, in what interleave makes of its element 2 (pass 0)";
+      "map 'check' failed on element 3 of 20-24, in what interleave makes of source element 2 "
+      "(pass "
+      "0)";
   EXPECT_THAT(error_in(failing_on(23, files_of(three_names()))), StartsWith(expected));
   EXPECT_THAT(error_in(failing_on(23, files_of(three_names()).shuffle(5, {.seed = 3}))),
               StartsWith(expected));
@@ -81,7 +81,8 @@ TEST(Place, IsTheSameInARestoredIterator) {
   for (int i = 0; i < 9; ++i) ASSERT_TRUE(iterator->next(&element));
   const auto again = dataset.iterator();
   again->restore(iterator->save());
-  EXPECT_EQ(error_in(*again), error_in(*iterator));
+  EXPECT_THAT(error_in(*again), HasSubstr("element 3 of 20-24"));
+  EXPECT_THAT(error_in(*iterator), HasSubstr("element 3 of 20-24"));
 }
 
 TEST(Place, NamesTheInputOfConcatenate) {
@@ -90,6 +91,10 @@ TEST(Place, NamesTheInputOfConcatenate) {
               HasSubstr("failed on source element 3, in input 0 of concatenate (pass 0)"));
   EXPECT_THAT(error_in(failing_on(13, both)),
               HasSubstr("failed on source element 3, in input 1 of concatenate (pass 0)"));
+  const Dataset three =
+      both.filter([](const Element&) { return true; }).concatenate(Dataset::range(20, 25));
+  EXPECT_THAT(error_in(failing_on(13, three)), HasSubstr("source element 3, in input 1 of"));
+  EXPECT_THAT(error_in(failing_on(23, three)), HasSubstr("source element 3, in input 2 of"));
 }
 
 TEST(Place, OfFlatMapIsWhatItWasMadeOf) {
@@ -99,10 +104,16 @@ TEST(Place, OfFlatMapIsWhatItWasMadeOf) {
   };
   EXPECT_THAT(
       error_in(failing_on(34, Dataset::range(0, 5).flat_map(ten_times))),
-      HasSubstr("failed on source element 4, in what flat_map makes of its element 3 (pass 0)"));
+      HasSubstr("failed on source element 4, in what flat_map makes of source element 3 (pass 0)"));
   const Dataset twice = Dataset::range(0, 2).flat_map(ten_times).flat_map(ten_times);
-  EXPECT_THAT(error_in(failing_on(134, twice)),
-              HasSubstr("failed on source element 4, in what flat_map makes of its element 13"));
+  EXPECT_THAT(
+      error_in(failing_on(134, twice)),
+      HasSubstr("failed on source element 4, in what flat_map makes of source element 3, in "
+                "what flat_map makes of source element 1 (pass 0)"));
+  // The place in the source, not in what came of it in some order.
+  const Dataset shuffled = Dataset::range(0, 5).shuffle(5, {.seed = 7}).repeat(2).skip(5);
+  EXPECT_THAT(error_in(failing_on(34, shuffled.flat_map(ten_times))),
+              HasSubstr("in what flat_map makes of source element 3 "));
 }
 
 TEST(Place, OfBatches) {
@@ -113,11 +124,57 @@ TEST(Place, OfBatches) {
   };
   EXPECT_THAT(error_in(failing_on(12, three_names().flat_map(batches))),
               HasSubstr("failed on the batch that begins at example 2 of 10-14, in what flat_map "
-                        "makes of its element 1 (pass 0)"));
+                        "makes of source element 1 (pass 0)"));
   EXPECT_THAT(error_in(failing_on(7, Dataset::range(0, 10).batch(3).unbatch())),
               HasSubstr("failed on example 7 (pass 0)"));
   EXPECT_THAT(error_in(failing_on(4, Dataset::range(0, 10).batch(3).rebatch({2}))),
               HasSubstr("failed on batch 2 (pass 0)"));
+}
+
+// A count of examples is none of the file's where a stage between changes it.
+TEST(Place, OfBatchesNamesNoFileThatItDoesNotCountIn) {
+  const auto all = [](const Element&) { return true; };
+  const Dataset file = number_files({"0-10"});
+  EXPECT_THAT(error_in(failing_on(6, file.take(8).batch(3))),
+              HasSubstr("the batch that begins at example 6 of 0-10 (pass 0)"));
+  EXPECT_THAT(error_in(failing_on(6, file.filter(all).batch(3))),
+              HasSubstr("the batch that begins at example 6 (pass 0)"));
+  EXPECT_THAT(error_in(failing_on(3, file.skip(3).batch(3))),
+              HasSubstr("the batch that begins at example 0 (pass 0)"));
+  EXPECT_THAT(error_in(failing_on(0, file.repeat(2).skip(10).batch(20))),
+              HasSubstr("the batch that begins at example 0 (pass"));
+  const auto again = [](const Element& element) { return Dataset::from_tensors(element); };
+  EXPECT_THAT(error_in(failing_on(6, file.flat_map(again).batch(3))),
+              HasSubstr("the batch that begins at example 6 (pass 0)"));
+}
+
+TEST(Place, OfRowsIsToldWhereABatchMadeThem) {
+  EXPECT_THAT(error_in(failing_on(7, number_files({"0-10"}).batch(3).unbatch())),
+              HasSubstr("failed on example 7 of 0-10 (pass 0)"));
+  const Dataset pairs = Dataset::from_tensor_slices(torch::arange(10, torch::kInt64).view({5, 2}));
+  EXPECT_THAT(error_in(failing_on(7, pairs.unbatch())), HasSubstr("failed on an element (pass 0)"));
+  EXPECT_THAT(error_in(failing_on(7, Dataset::range(0, 10).batch(3).rebatch({2}).unbatch())),
+              HasSubstr("failed on an element (pass 0)"));
+}
+
+// Elements that are kept do not keep the data set they came from.
+TEST(Place, KeepsNoDataSet) {
+  std::weak_ptr<const Source> source;
+  const auto open = [&source](const Element&) {
+    class Small final : public Source {
+     public:
+      std::string kind() const override { return "small"; }
+      int64_t size() const override { return 2; }
+      Element element(int64_t) const override { return Element(torch::ones({1})); }
+    };
+    const auto made = std::make_shared<const Small>();
+    source = made;
+    return Dataset::from_source(made);
+  };
+  const auto iterator = Dataset::range(0, 1).flat_map(open).cache().shuffle(10).iterator();
+  Element element;
+  ASSERT_TRUE(iterator->next(&element));
+  EXPECT_TRUE(source.expired());
 }
 
 TEST(Place, OfFilterAndZip) {
@@ -126,7 +183,8 @@ TEST(Place, OfFilterAndZip) {
     return true;
   };
   const Dataset files = number_files({"0-4", "10-14"});
-  EXPECT_THAT(error_in(files.filter(check)), HasSubstr("filter failed on element 2 of 10-14 (pass"));
+  EXPECT_THAT(error_in(files.filter(check)),
+              HasSubstr("filter failed on element 2 of 10-14 (pass"));
   EXPECT_THAT(error_in(failing_on(12, Dataset::zip({files, Dataset::range(0, 8)}))),
               HasSubstr("failed on element 2 of 10-14 (pass"));
 }
@@ -146,9 +204,9 @@ TEST(Batch, NamesStageAndKeyOfWhatDoesNotFit) {
   };
   const std::string cause =
       "[0].words: cannot put element 0, float32[1], and element 1, float32[2], into one batch";
-  for (const Dataset& rows :
-       {Dataset::range(0, 4).map(grow), number_files({"0-4"}).map(grow),
-        Dataset::range(0, 4).map(grow, {.num_parallel_calls = 2}), Dataset::range(0, 4).map(grow).cache()}) {
+  for (const Dataset& rows : {Dataset::range(0, 4).map(grow), number_files({"0-4"}).map(grow),
+                              Dataset::range(0, 4).map(grow, {.num_parallel_calls = 2}),
+                              Dataset::range(0, 4).map(grow).cache()}) {
     const auto iterator = rows.batch(4).iterator();
     Element element;
     const Error error = error_of([&] { iterator->next(&element); });
@@ -156,16 +214,21 @@ TEST(Batch, NamesStageAndKeyOfWhatDoesNotFit) {
     EXPECT_THAT(error.message(), StartsWith("no batch in "));
     EXPECT_THAT(error.message(), HasSubstr("> batch(4)"));
   }
-  const auto padded = number_files({"0-4"}).map(grow).padded_batch(4, {.padded_shapes = {{-1}, {2}, {}}});
+  const auto padded =
+      number_files({"0-4"}).map(grow).padded_batch(4, {.padded_shapes = {{-1}, {2}, {}}});
   EXPECT_THAT(error_in(padded), HasSubstr("> padded_batch(4)"));
+  const auto padding = padded.iterator();
+  Element batch;
+  EXPECT_THAT(error_of([&] { padding->next(&batch); }).what(),
+              HasSubstr("[0].words: padded_batch: row 2 has shape [3]"));
   // The error of an element is told as it is.
   EXPECT_THAT(error_in(failing_on(2, number_files({"0-4"})).batch(4)),
               StartsWith("map 'check' failed on element 2 of 0-4"));
 }
 
 TEST(IgnoreErrors, EndsTheSearchAmongErrorsAlone) {
-  const Dataset broken = Dataset::range(0, 250000).map([](const Element& element) -> Element {
-    if (first_number(element) < 150000) throw std::runtime_error("broken");
+  const Dataset broken = Dataset::range(0, 100010).map([](const Element& element) -> Element {
+    if (first_number(element) < 100001) throw std::runtime_error("broken");
     return element;
   });
   const auto iterator = broken.ignore_errors().iterator();
@@ -173,7 +236,23 @@ TEST(IgnoreErrors, EndsTheSearchAmongErrorsAlone) {
   EXPECT_THAT(error_of([&] { iterator->next(&element); }).what(),
               HasSubstr("100000 elements in a row cannot be read"));
   ASSERT_TRUE(iterator->next(&element));
-  EXPECT_EQ(first_number(element), 150000);
+  EXPECT_EQ(first_number(element), 100001);
+}
+
+// What was counted in the pass before is not counted in this one, so that a restored iterator and
+// the one it was saved from go on alike.
+TEST(IgnoreErrors, CountsWithinAPass) {
+  const Dataset broken = Dataset::range(0, 60001).map([](const Element& element) -> Element {
+    if (first_number(element) > 0) throw std::runtime_error("broken");
+    return element;
+  });
+  const Dataset turned = Dataset::range(0, 60001).map([](const Element& element) -> Element {
+    if (first_number(element) < 60000) throw std::runtime_error("broken");
+    return element;
+  });
+  EXPECT_EQ(rest_of(*broken.concatenate(turned).ignore_errors().iterator()).size(), 3U);
+  EXPECT_EQ(rest_of(*broken.ignore_errors().concatenate(turned.ignore_errors()).iterator()).size(),
+            2U);
 }
 
 TEST(Shuffle, OfIndicesThatNoMachineHoldsIsRefused) {
@@ -193,6 +272,14 @@ TEST(Restore, SaysThatTheFilesAreOthers) {
   const auto other = number_files({"10-14", "0-4"}).iterator();
   EXPECT_THAT(error_of([&] { other->restore(iterator->save()); }).message(),
               HasSubstr("other files of numbers, or with the same in another order"));
+  const auto more = number_files({"0-4", "10-14", "20-24"}).iterator();
+  EXPECT_THAT(error_of([&] { more->restore(iterator->save()); }).message(),
+              HasSubstr("saved with 2 files of numbers, and here are 3"));
+}
+
+TEST(ListFiles, NamesThePatternThatCannotBeListed) {
+  EXPECT_THAT(error_of([] { (void)Dataset::list_files({"nowhere://here/*.csv"}); }).message(),
+              HasSubstr("nowhere://here/*.csv"));
 }
 
 }  // namespace

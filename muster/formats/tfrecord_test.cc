@@ -329,5 +329,14 @@ TEST(RealFiles, RecordsOfOthers) {
   EXPECT_EQ(TfrecordReader::open(files, other).value().skip(1'000'000).value(), 9769);
 }
 
+TEST(TfrecordReader, AShortTextIsPerhapsNoTfrecordFile) {
+  const TempDirectory dir;
+  local_file_system().write_atomically(dir / "t", std::string("ten bytes\n")).value();
+  auto reader = TfrecordReader::open(local_file_system(), dir / "t", Compression::kAuto).value();
+  Bytes payload;
+  EXPECT_NE(std::string(reader.read(&payload).error().what()).find("or is no TFRecord file"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::formats

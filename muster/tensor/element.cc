@@ -4,6 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/tensor/features.h"
+#include "muster/tensor/leaf_name.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -27,22 +28,6 @@ void render(const Structure& structure, const std::vector<std::string>& leaves, 
       *out += dict ? '}' : ')';
     }
   }
-}
-
-// The way to a leaf through the parts of an element: "[0].age"; empty where it is all there is.
-std::string name_of_leaf(const Structure& structure, int64_t leaf) {
-  const bool dict = structure.kind == Structure::Kind::kDict;
-  for (size_t i = 0; i < structure.children.size(); ++i) {
-    const Structure& child = structure.children[i];
-    if (leaf >= child.leaves()) {
-      leaf -= child.leaves();
-      continue;
-    }
-    const std::string rest = name_of_leaf(child, leaf);
-    const std::string own = dict ? structure.keys[i] : fmt::format("[{}]", i);
-    return rest.empty() || rest.front() == '[' ? own + rest : own + "." + rest;
-  }
-  return "";
 }
 
 const std::shared_ptr<const Structure>& leaf_structure() {
@@ -204,9 +189,7 @@ Element Element::stack(const std::vector<Element>& elements) {
     try {
       values.push_back(Value::stack(column));
     } catch (const Error& error) {
-      const std::string name = name_of_leaf(*first.structure_, static_cast<int64_t>(leaf));
-      if (name.empty()) throw;
-      throw Error(error.kind(), name + ": " + error.message(), error.hint());
+      throw with_leaf_name(error, *first.structure_, leaf);
     }
   }
   return make(first.structure_, std::move(values));

@@ -79,6 +79,8 @@ TEST(ElementTest, StackNeedsOneStructure) {
   const Element b = Element::dict({{"z", torch::zeros({2})}});
   EXPECT_EQ(Element::stack({a, a}).describe(), "{x: float32[2, 2]}");
   EXPECT_THROW((void)Element::stack({a, b}), Error);
+  const auto text = Element(Strings(std::vector<std::string>{"a", "b"})).value().strings()[1];
+  EXPECT_EQ(text, "b");  // its own: the strings are gone
 }
 
 TEST(FeaturesTest, AMissingKeyListsWhatThereIs) {

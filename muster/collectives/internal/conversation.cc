@@ -254,7 +254,9 @@ void Conversation::diagnose(int peer, const Operation& operation, const std::str
 }
 
 bool Conversation::is_inlined(const Operation& operation) const {
-  return operation.contributed_bytes(options_.link.size) <= inline_bytes_;
+  const int64_t most =
+      operation.kind == OperationKind::kAllReduce ? inline_sum_bytes_ : options_.inline_bytes;
+  return operation.contributed_bytes(options_.link.size) <= most;
 }
 
 std::string Conversation::place(const Operation& operation) const {

@@ -58,8 +58,10 @@ class Conversation {
   // why. However it ends, no message touches a buffer afterwards. Throws Error.
   void run(const Operation& operation, const std::function<void()>& algorithm);
 
-  // In place of Options::inline_bytes, from the next operation on; at most kMaxInlineBytes.
-  void inline_up_to(int64_t bytes) { inline_bytes_ = bytes; }
+  // What all_reduce takes in place of Options::inline_bytes from the next operation on; not more.
+  void inline_sums_up_to(int64_t bytes) { inline_sum_bytes_ = bytes; }
+  // Whether the operation is one message to each peer.
+  bool is_inlined(const Operation& operation) const;
 
   // --- for algorithms ---
   // Tells all peers what this rank is in; `payload` goes along when the operation is an inlined
@@ -100,7 +102,6 @@ class Conversation {
   // Does nothing when it is asked for already. Throws some std::exception when the connection is
   // gone.
   void ask_for_header(Peer& peer, uint64_t sequence);
-  bool is_inlined(const Operation& operation) const;
   std::string place(const Operation& operation) const;
   int shown(int rank) const {
     return options_.shown_ranks.empty() ? rank : options_.shown_ranks[static_cast<size_t>(rank)];
@@ -109,7 +110,7 @@ class Conversation {
   [[noreturn]] void diagnose(int peer, const Operation& operation, const std::string& what);
 
   const Options options_;
-  int64_t inline_bytes_ = options_.inline_bytes;
+  int64_t inline_sum_bytes_ = options_.inline_bytes;
   std::unique_ptr<PointToPoint> link_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<int> peer_ranks_;

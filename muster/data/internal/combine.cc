@@ -95,9 +95,10 @@ void ZipStream::restore(MarkReader& marks, int64_t run) {
 
 ConcatenateStream::ConcatenateStream(const NodePtr& node, const Run& run)
     : branches_(open_branches(*node, run)) {
-  for (const auto& branch : branches_) {
+  for (size_t i = 0; i < branches_.size(); ++i) {
     origins_.push_back(std::make_shared<Origin>(
-        Origin{branch->node, node, static_cast<int64_t>(origins_.size())}));
+        Origin{numbering_of(*branches_[i]->node),
+               fmt::format("input {} of concatenate", number_of_input(*node, i))}));
   }
 }
 
@@ -194,10 +195,10 @@ void InterleaveStream::open(Slot& slot, Item& argument, int64_t number) {
       const torch::NoGradGuard no_grad;
       return spec().fn(argument.element);
     } catch (...) {
-      std::rethrow_exception(current_failure(fmt::format(
-          "{} failed on {} (pass {}), {}, in {}", node_->name,
-          describe_place(argument.from, *node_->input()), argument.from.tag.run,
-          argument.element.describe(), node_->description)));
+      std::rethrow_exception(current_failure(
+          fmt::format("{} failed on {} (pass {}), {}, in {}", node_->name,
+                      describe_place(argument.from, *node_->input()), argument.from.tag.run,
+                      argument.element.describe(), node_->description)));
     }
   }();
   if (spec().parallel) inner = inner.prefetch(std::max<int64_t>(16, 2 * spec().block_length));
@@ -209,7 +210,10 @@ void InterleaveStream::open(Slot& slot, Item& argument, int64_t number) {
                                                    {static_cast<uint64_t>(slot.tag.run)})
                                             .key},
       node_->description + " > ");
-  slot.origin = std::make_shared<Origin>(Origin{slot.branch->node, node_, number});
+  slot.origin =
+      std::make_shared<Origin>(Origin{numbering_of(*slot.branch->node),
+                                      fmt::format("what {} makes of {}", node_->name,
+                                                  describe_place(argument.from, *node_->input()))});
   slot.branch->stream->start(run_);
 }
 

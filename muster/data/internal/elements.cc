@@ -16,16 +16,14 @@ Element MapStage::operator()(const Element& element, const Place& from, const Ru
   try {
     const torch::NoGradGuard no_grad;
     if (!map.keyed) return map.fn(element, {});
-    return map.fn(
-        element,
-        derive_key(run.seed(), {id_of("data.map"), static_cast<uint64_t>(node->ordinal),
-                                static_cast<uint64_t>(from.tag.run),
-                                static_cast<uint64_t>(from.tag.index)}));
+    return map.fn(element,
+                  derive_key(run.seed(), {id_of("data.map"), static_cast<uint64_t>(node->ordinal),
+                                          static_cast<uint64_t>(from.tag.run),
+                                          static_cast<uint64_t>(from.tag.index)}));
   } catch (...) {
-    std::rethrow_exception(current_failure(
-        fmt::format("{} failed on {} (pass {}), {}, in {}", node->name,
-                    describe_place(from, *node->input()), from.tag.run, element.describe(),
-                    node->description)));
+    std::rethrow_exception(current_failure(fmt::format(
+        "{} failed on {} (pass {}), {}, in {}", node->name, describe_place(from, *node->input()),
+        from.tag.run, element.describe(), node->description)));
   }
 }
 
@@ -79,7 +77,7 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
   if (maps_.empty()) {
     indices_.resize(refs.size());
     for (size_t i = 0; i < refs.size(); ++i) indices_[i] = refs[i].index;
-    return in_batch(batch, [&] { return source_->gather(indices_); });
+    return source_->gather(indices_);
   }
   if (refs.empty()) return Element::stack({});
   const auto n = static_cast<int64_t>(refs.size());

@@ -13,7 +13,7 @@ class HeldMemory {
   // `limit` in bytes; 0: three quarters of what the task may use, since a model needs some too.
   HeldMemory(std::string stage, std::string hint, uint64_t limit = 0);
 
-  // Throws what error() says when so many elements of that size are more than the limit.
+  // Throws InvalidArgument when so many elements of that size would be more than the limit.
   void check(int64_t elements, uint64_t bytes_each) const;
   // One more element is kept; false when that is more than the limit.
   bool add(uint64_t bytes);

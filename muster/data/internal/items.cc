@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "muster/base/error.h"
+#include "muster/tensor/leaf_name.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
@@ -188,6 +189,19 @@ Value pad_strings(const std::vector<Element>& elements, size_t v, const Shape& s
   return Strings(std::move(batch), std::move(offsets), std::move(bytes));
 }
 
+// Leaf `v` of all elements.
+Value pad(const std::vector<Element>& elements, size_t v, const PaddingOptions& padding) {
+  const Element& first = elements.front();
+  for (const Element& element : elements) {
+    if (element.values()[v].is_tensor() == first.values()[v].is_tensor()) continue;
+    throw invalid_argument(fmt::format("padded_batch: one row is {} and another {}",
+                                       first.describe(), element.describe()));
+  }
+  const Shape shape = padded_shape(elements, v, padding);
+  return first.values()[v].is_tensor() ? pad_tensors(elements, v, shape, padding)
+                                       : pad_strings(elements, v, shape);
+}
+
 }  // namespace
 
 void rethrow_first(std::span<Item> items) {
@@ -316,14 +330,11 @@ Element join_padded(std::span<Item> items, const PaddingOptions& padding) {
   }
   std::vector<Value> values;
   for (size_t v = 0; v < leaves; ++v) {
-    for (const Element& element : elements) {
-      if (element.values()[v].is_tensor() == first.values()[v].is_tensor()) continue;
-      throw invalid_argument(fmt::format("padded_batch: one row is {} and another {}",
-                                         first.describe(), element.describe()));
+    try {
+      values.push_back(pad(elements, v, padding));
+    } catch (const Error& error) {
+      throw with_leaf_name(error, first.structure(), v);
     }
-    const Shape shape = padded_shape(elements, v, padding);
-    values.push_back(first.values()[v].is_tensor() ? pad_tensors(elements, v, shape, padding)
-                                                   : pad_strings(elements, v, shape));
   }
   return Element::make(first.shared_structure(), std::move(values));
 }

@@ -169,11 +169,15 @@ void compare(const json& was, const json& is, const std::string& chain, const st
     }
     const json other = was.value(key, json("absent"));
     if (other == value) continue;
-    if (key == kFileNames) {
+    if (key == kFileCount || key == kFileNames) {
       throw invalid_argument(
-          fmt::format("the saved position was saved with other files of {}, or with the same in "
-                      "another order (pipeline: {})",
-                      is.value("kind", "?"), chain),
+          fmt::format("the position was saved with {} (pipeline: {})",
+                      key == kFileCount
+                          ? fmt::format("{} files of {}, and here are {}", other.dump(),
+                                        is.value("kind", "?"), value.dump())
+                          : fmt::format("other files of {}, or with the same in another order",
+                                        is.value("kind", "?")),
+                      chain),
           "continue with the files it was saved with, in their order; their directory may differ");
     }
     throw invalid_argument(

@@ -211,7 +211,10 @@ class ShuffleStream final : public Transformation<T> {
         config_(config),
         shared_(run),
         held_(fmt::format("shuffle({})", config.buffer),
-              "take a smaller window, or shuffle in front of the stage that makes elements large") {
+              std::is_same_v<T, Ref>
+                  ? "take a smaller window"
+                  : "take a smaller window, or shuffle in front of the stage that makes elements "
+                    "large") {
     if (std::is_same_v<T, Ref>) held_.check(effective_buffer(), sizeof(T));
   }
 

@@ -7,54 +7,89 @@
 namespace muster::inline v0_1::data::internal {
 namespace {
 
-// " of train.csv" where all that `node` gives comes from one file.
-std::string of_file(const Node& node) {
-  const Node* first = &node;
-  while (first->inputs.size() == 1) first = first->input().get();
-  const auto* from = first->as<FromFiles>();
-  return from != nullptr && from->files.size() == 1 ? " of " + from->files.front().path : "";
+using Kind = Numbering::Kind;
+
+// The path where all examples come from one file in its order, so that a count of them is one of
+// the file's.
+std::string only_file(const Node& node) {
+  const Node* at = &node;
+  while (at->is<Map, Prefetch, Take, Cache, Enumerate, AssertCardinality, WithOptions>()) {
+    at = at->input().get();
+  }
+  const auto* from = at->as<FromFiles>();
+  return from != nullptr && from->files.size() == 1 ? from->files.front().path : "";
 }
 
-constexpr const char* kSomewhere = "an element";
-
-std::string in_files(const FromFiles& from, int64_t index) {
-  const int64_t number = file_of(index);
-  for (const FromFiles::File& file : from.files) {
-    if (file.number == number) {
-      return fmt::format("element {} of {}", index_in_file(index), file.path);
-    }
-  }
-  return kSomewhere;
+// Rows are numbered where batch() made them.
+Numbering behind_unbatch(const Node& unbatch) {
+  Numbering rows = numbering_of(*unbatch.input());
+  if (rows.kind != Kind::kBatch) return {};
+  rows.kind = Kind::kExample;
+  return rows;
 }
 
-// Element `index` of the pipeline ending in `node`.
-std::string at_index(const Node& node, int64_t index) {
-  if (index < 0) return kSomewhere;
-  for (const Node* at = &node; at != nullptr; at = at->input().get()) {
-    if (at->is<Batch>()) {
-      return fmt::format("the batch that begins at example {}{}", index, of_file(*at));
-    }
-    if (at->is<Rebatch>()) return fmt::format("batch {}{}", index, of_file(*at));
-    if (at->is<Unbatch>()) return fmt::format("example {}{}", index, of_file(*at));
-    if (at->is<Concatenate, Interleave>()) return kSomewhere;
-    if (at->is<FromSource>()) return fmt::format("source element {}", index);
-    if (at->is<FromSequential>()) return fmt::format("element {} of {}", index, at->name);
-    if (const auto* files = at->as<FromFiles>()) return in_files(*files, index);
-  }
-  return kSomewhere;
+int64_t inputs_below(const Node& node) {
+  const Node* at = &node;
+  while (at->inputs.size() == 1) at = at->input().get();
+  if (!at->is<Concatenate>()) return 1;
+  int64_t count = 0;
+  for (const NodePtr& input : at->inputs) count += inputs_below(*input);
+  return count;
 }
 
 }  // namespace
 
-std::string describe_place(const Place& place, const Node& node) {
-  if (place.origin == nullptr) return at_index(node, place.tag.index);
-  const Origin& origin = *place.origin;
-  const std::string inner = at_index(*origin.pipeline, place.number);
-  if (origin.stage->is<Concatenate>()) {
-    return fmt::format("{}, in input {} of concatenate", inner, origin.input);
+Numbering numbering_of(const Node& node) {
+  for (const Node* at = &node; at != nullptr; at = at->input().get()) {
+    if (at->is<Batch>()) return {.kind = Kind::kBatch, .name = only_file(*at->input())};
+    if (at->is<Unbatch>()) return behind_unbatch(*at);
+    if (at->is<Rebatch>()) return {.kind = Kind::kBatchOf};
+    if (at->is<FromSource>()) return {.kind = Kind::kSource};
+    if (at->is<FromSequential>()) return {.kind = Kind::kSequential, .name = at->name};
+    if (const auto* from = at->as<FromFiles>()) return {.kind = Kind::kFiles, .files = from->files};
+    if (at->is<Concatenate, Interleave>()) return {};
   }
-  return fmt::format("{}, in what {} makes of its element {}", inner, origin.stage->name,
-                     origin.input);
+  return {};
+}
+
+std::string Numbering::describe(int64_t index) const {
+  const std::string somewhere = "an element";
+  if (index < 0) return somewhere;
+  const std::string of_file = name.empty() ? "" : " of " + name;
+  switch (kind) {
+    case Kind::kUnknown:
+      return somewhere;
+    case Kind::kSource:
+      return fmt::format("source element {}", index);
+    case Kind::kSequential:
+      return fmt::format("element {}{}", index, of_file);
+    case Kind::kFiles: {
+      const auto file = std::find_if(files.begin(), files.end(), [&](const FromFiles::File& one) {
+        return one.number == file_of(index);
+      });
+      if (file == files.end()) return somewhere;
+      return fmt::format("element {} of {}", index_in_file(index), file->path);
+    }
+    case Kind::kExample:
+      return fmt::format("example {}{}", index, of_file);
+    case Kind::kBatch:
+      return fmt::format("the batch that begins at example {}{}", index, of_file);
+    case Kind::kBatchOf:
+      return fmt::format("batch {}", index);
+  }
+  return somewhere;
+}
+
+std::string describe_place(const Place& place, const Node& node) {
+  if (place.origin == nullptr) return numbering_of(node).describe(place.tag.index);
+  return fmt::format("{}, in {}", place.origin->numbering.describe(place.number),
+                     place.origin->which);
+}
+
+int64_t number_of_input(const Node& concatenate, size_t index) {
+  int64_t before = 0;
+  for (size_t i = 0; i < index; ++i) before += inputs_below(*concatenate.inputs[i]);
+  return before;
 }
 
 }  // namespace muster::inline v0_1::data::internal

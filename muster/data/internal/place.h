@@ -3,17 +3,33 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "muster/data/internal/node.h"
 #include "muster/data/internal/stream.h"
 
 namespace muster::inline v0_1::data::internal {
 
+// What the index of an element's tag counts at some place of a pipeline. It holds names alone:
+// elements may be kept for long, and their data set is not to be kept with them.
+struct Numbering {
+  enum class Kind { kUnknown, kSource, kSequential, kFiles, kExample, kBatch, kBatchOf };
+
+  Kind kind = Kind::kUnknown;
+  std::string name;                    // of a sequential source; of the one file batches come from
+  std::vector<FromFiles::File> files;  // of kFiles
+
+  // "element 17 of train.csv", "source element 17", "the batch that begins at example 128"; "an
+  // element" where nothing can be said.
+  std::string describe(int64_t index) const;
+};
+// At the end of the pipeline.
+Numbering numbering_of(const Node& node);
+
 // What is common to the elements that a stage with several inputs hands on of one of them.
 struct Origin {
-  NodePtr pipeline;  // the input, or what the stage's function made
-  NodePtr stage;
-  int64_t input;  // which input it is, or the element of the input that the function made it of
+  Numbering numbering;  // of that input
+  std::string which;    // "what flat_map makes of source element 3", "input 1 of concatenate"
 };
 
 struct Place {
@@ -23,11 +39,11 @@ struct Place {
   // What keyed maps derive their keys from; of a batch: the position of its first row, and its
   // pass.
   Ref tag;
-  // Behind a stage with several inputs; number: the tag's index in that pipeline.
+  // Behind a stage with several inputs; number: the tag's index in that input.
   std::shared_ptr<const Origin> origin;
   int64_t number = 0;
 
-  // The same behind a stage that handed it on with the tag `given`. The innermost origin stays: it
+  // The same behind a stage that hands it on with the tag `given`. The innermost origin stays: it
   // names the file.
   void pass(const std::shared_ptr<const Origin>& stage, const Ref& given) {
     if (origin == nullptr) {
@@ -38,8 +54,11 @@ struct Place {
   }
 };
 
-// "element 17 of train.csv", "source element 17", "the batch that begins at example 128": what the
-// pipeline ending in `node` gives there, as far as can be said; "an element" where nothing can.
+// Of an element that the pipeline ending in `node` gives.
 std::string describe_place(const Place& place, const Node& node);
+
+// Which of the data sets concatenated one after another input `index` of the stage begins with:
+// a.concatenate(b).concatenate(c) has three.
+int64_t number_of_input(const Node& concatenate, size_t index);
 
 }  // namespace muster::inline v0_1::data::internal

@@ -41,10 +41,10 @@ bool FilterStream::passes(Item& item) {
     const torch::NoGradGuard no_grad;
     return filter.fn(item.element);
   } catch (...) {
-    item.error = current_failure(fmt::format(
-        "{} failed on {} (pass {}), {}, in {}", node_->name,
-        describe_place(item.from, *node_->input()), item.from.tag.run, item.element.describe(),
-        node_->description));
+    item.error =
+        current_failure(fmt::format("{} failed on {} (pass {}), {}, in {}", node_->name,
+                                    describe_place(item.from, *node_->input()), item.from.tag.run,
+                                    item.element.describe(), node_->description));
     return true;
   }
 }

@@ -42,6 +42,15 @@ class IgnoreErrorsStream final : public SelectingStream {
  public:
   IgnoreErrorsStream(std::unique_ptr<Stream<Item>> input, bool log_warning, const Run& run)
       : SelectingStream(std::move(input), run), log_warning_(log_warning) {}
+  // Where a position can be saved, none is being counted: what came before must not count either.
+  void start(int64_t run) override {
+    in_a_row_ = 0;
+    SelectingStream::start(run);
+  }
+  void restore(MarkReader& marks, int64_t run) override {
+    in_a_row_ = 0;
+    SelectingStream::restore(marks, run);
+  }
 
  private:
   const char* kind() const override { return "ignore_errors"; }

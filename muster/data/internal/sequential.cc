@@ -145,7 +145,7 @@ json SequentialStream::identity() const {
   }
   return {{"kind", from_files_->format->kind()},
           {"version", 1},
-          {"files", files()},
+          {kFileCount, files()},
           {kFileNames, fmt::format("{:016x}", id_of(names))}};
 }
 

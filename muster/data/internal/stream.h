@@ -109,7 +109,8 @@ class Run {
   mutable Cores cores_;
 };
 
-// The member of an identity that stands for the names of its files.
+// The members of an identity that count its files, and stand for their names.
+inline constexpr const char* kFileCount = "files";
 inline constexpr const char* kFileNames = "names";
 
 // A position as plain numbers, written by mark() for every element that prefetch reads; they are

@@ -66,7 +66,7 @@ plan::BucketOptions SyncSession::bucket_options() {
   }
   const plan::CommunicationCost cost = measure_all_reduce(*communicator_);
   buckets = plan::choose_buckets(cost, bytes);
-  const int64_t at_once = communicator_->tune(cost);
+  const std::optional<int64_t> at_once = communicator_->tune(cost);
   if (is_chief()) {
     log::info(
         fmt::format("gradients of {:.1f} MB, in buckets of {:.1f} MB: a message takes {:.1f} us, "
@@ -74,9 +74,9 @@ plan::BucketOptions SyncSession::bucket_options() {
                     static_cast<double>(bytes) * 1e-6,
                     static_cast<double>(std::min(buckets.bucket_bytes, bytes)) * 1e-6,
                     cost.latency * 1e6, cost.seconds_per_byte * 1e12,
-                    at_once == 0 ? ""
-                                 : fmt::format("; up to {:.1f} KB are summed in one exchange",
-                                               static_cast<double>(at_once) * 1e-3)));
+                    at_once ? fmt::format("; up to {:.1f} KB are summed in one exchange",
+                                          static_cast<double>(*at_once) * 1e-3)
+                            : ""));
   }
   return buckets;
 }
