@@ -20,7 +20,7 @@ struct Settings {
       transport;  // of an Estimator on several workers: "gloo", "shm"; empty: its own choice
   std::string model = "cnn";  // of examples/mnist; "mlp": 784-4096-4096-1024-10, 25 million
                               // weights; or "tower": ten layers of 1024, 10 million weights
-  int64_t batch = 64;   // per worker
+  int64_t batch = 64;         // per worker
   bool overlap = true;  // of an Estimator: false reduces all gradients at once, behind backward
   double momentum = 0;
 };
