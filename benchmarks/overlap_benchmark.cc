@@ -12,12 +12,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 
 #include "benchmarks/support/mnist_model.h"
-#include "muster/base/error.h"
-#include "muster/base/strings.h"
 
 namespace muster::bench {
 namespace {
@@ -82,22 +78,18 @@ void run(Settings settings, bool pytorch) {
   std::fflush(stdout);
 }
 
+// Backward is shorter than the reduction, about as long, and longer.
+void run_all(Settings settings) {
+  const bool pytorch = has_pytorch();
+  for (const int64_t batch : {512, 1024, 2048}) {
+    settings.batch = batch;
+    run(settings, pytorch && batch == 512);
+  }
+}
+
 }  // namespace
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
-  try {
-    auto settings = muster::bench::parse(argc, argv);
-    if (muster::bench::took_part(settings)) return 0;
-    // Backward is shorter than the reduction, about as long, and longer.
-    const bool pytorch = muster::bench::has_pytorch();
-    for (const int64_t batch : {512, 1024, 2048}) {
-      settings.batch = batch;
-      muster::bench::run(settings, pytorch && batch == 512);
-    }
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
+  return muster::bench::benchmark_main(argc, argv, muster::bench::run_all);
 }

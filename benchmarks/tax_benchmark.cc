@@ -43,12 +43,5 @@ void run(Settings settings) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
-  try {
-    const auto settings = muster::bench::parse(argc, argv);
-    if (!muster::bench::took_part(settings)) muster::bench::run(settings);
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
+  return muster::bench::benchmark_main(argc, argv, muster::bench::run);
 }

@@ -63,24 +63,20 @@ void run(Settings settings, bool pytorch) {
   std::fflush(stdout);
 }
 
+void run_all(Settings settings) {
+  const bool pytorch = has_pytorch();
+  for (const int64_t batch : {64, 256}) {
+    settings.batch = batch;
+    run(settings, pytorch);
+  }
+  settings.model = "mlp";
+  settings.batch = 64;
+  run(settings, pytorch);
+}
+
 }  // namespace
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
-  try {
-    auto settings = muster::bench::parse(argc, argv);
-    if (muster::bench::took_part(settings)) return 0;
-    const bool pytorch = muster::bench::has_pytorch();
-    for (const int64_t batch : {64, 256}) {
-      settings.batch = batch;
-      muster::bench::run(settings, pytorch);
-    }
-    settings.model = "mlp";
-    settings.batch = 64;
-    muster::bench::run(settings, pytorch);
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
+  return muster::bench::benchmark_main(argc, argv, muster::bench::run_all);
 }

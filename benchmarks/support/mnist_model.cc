@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -238,8 +239,6 @@ void train_libtorch(const Settings& settings) {
   });
 }
 
-}  // namespace
-
 Settings parse(int argc, char** argv) {
   Settings settings;
   CLI::App app("A benchmark; ./dev bench runs all of them.");
@@ -258,6 +257,19 @@ Settings parse(int argc, char** argv) {
   }
   return settings;
 }
+
+void take_part(const Settings& settings) {
+  set_threads(1);
+  if (settings.way == kEstimator) {
+    train_with_estimator(settings);
+  } else if (settings.way == kLayers) {
+    train_layers(settings);
+  } else {
+    train_libtorch(settings);
+  }
+}
+
+}  // namespace
 
 Contestant contestant(const std::string& name, const Settings& settings) {
   Contestant contestant{
@@ -285,17 +297,19 @@ Contestant peer(const std::string& name, const std::vector<std::string>& argumen
 
 bool has_pytorch() { return has_python("torch", "python3-torch"); }
 
-bool took_part(const Settings& settings) {
-  if (settings.way.empty()) return false;
-  set_threads(1);
-  if (settings.way == kEstimator) {
-    train_with_estimator(settings);
-  } else if (settings.way == kLayers) {
-    train_layers(settings);
-  } else {
-    train_libtorch(settings);
+int benchmark_main(int argc, char** argv, const std::function<void(const Settings&)>& run) {
+  try {
+    const Settings settings = parse(argc, argv);
+    if (settings.way.empty()) {
+      run(settings);
+    } else {
+      take_part(settings);
+    }
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
   }
-  return true;
 }
 
 }  // namespace muster::bench

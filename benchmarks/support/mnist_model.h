@@ -3,6 +3,7 @@
 // Thread safety: one call in a process.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,6 @@ struct Settings {
   bool overlap = true;  // of an Estimator: false reduces all gradients at once, behind backward
   double momentum = 0;
 };
-Settings parse(int argc, char** argv);
 
 inline constexpr const char* kEstimator = "estimator";
 inline constexpr const char* kLayers = "layers";
@@ -39,8 +39,8 @@ Contestant peer(const std::string& name, const std::vector<std::string>& argumen
 // Whether Debian's python3-torch is there; says so when it is not.
 bool has_pytorch();
 
-// When `settings` say that this process is a contestant: takes part until the end, and returns
-// true.
-bool took_part(const Settings& settings);
+// main() of a benchmark: as a contestant, where the command line says so, it takes part until the
+// end; else it is `run`. Returns the exit status, after printing what was thrown.
+int benchmark_main(int argc, char** argv, const std::function<void(const Settings&)>& run);
 
 }  // namespace muster::bench

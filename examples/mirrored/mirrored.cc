@@ -8,6 +8,8 @@
 #include <muster/muster.h>
 #include <torch/torch.h>
 
+#include <nlohmann/json.hpp>
+
 using namespace muster;
 
 EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,

@@ -5,6 +5,8 @@
 // teach a network little that has not learned from others before.
 #include <muster/muster.h>
 
+#include <nlohmann/json.hpp>
+
 using namespace muster;
 
 namespace {

@@ -3,9 +3,11 @@
 //
 // Expected: the batches behind the saved position are the same, and come in the same order, in an
 // iterator that starts there.
+#include <fmt/format.h>
 #include <muster/formats/example.h>
 #include <muster/formats/tfrecord.h>
 #include <muster/muster.h>
+#include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
 

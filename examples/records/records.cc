@@ -3,9 +3,14 @@
 // of its own.
 //
 // Expected on `muster data digits`: an accuracy of 95 % or more.
+#include <fmt/format.h>
 #include <muster/formats/example.h>
 #include <muster/formats/tfrecord.h>
 #include <muster/muster.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
 
 using namespace muster;
 

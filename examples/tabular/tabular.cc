@@ -4,7 +4,9 @@
 //
 // Expected on the Titanic's passengers (--label=survived): an accuracy of about 80 %.
 #include <muster/muster.h>
+#include <torch/torch.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 using namespace muster;

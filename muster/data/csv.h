@@ -60,11 +60,12 @@ struct CsvOptions {
 
 // `options` with a kind for every selected column that has none, from the first infer_rows rows of
 // the file: int64 if all values that are not missing are whole numbers, float32 if they are
-// numbers, else string with missing values as "". Whole numbers too long for int64 make a column of
-// strings, so that identifiers keep their digits. A warning names a column whose values are numbers
-// but for one in 20 or fewer. Call it once for many files, so that all give the same kinds. A file
-// without rows will do where all columns are listed. Throws NotFound for the file and for selected
-// columns it does not have (listing those it has), InvalidArgument and Corrupt as reading it does.
+// numbers, else string with missing values as "" (but for the label, where they are errors). Whole
+// numbers too long for int64 make a column of strings, so that identifiers keep their digits. A
+// warning names a column whose values are numbers but for one in 20 or fewer. Call it once for many
+// files, so that all give the same kinds. A file without rows will do where all columns are listed.
+// Throws NotFound for the file and for selected columns it does not have (listing those it has),
+// InvalidArgument and Corrupt as reading it does.
 CsvOptions infer_csv(const std::string& path, CsvOptions options = {});
 
 // Reads files whose rows are dicts {column: value}, or (dict, label). The columns are

@@ -42,13 +42,15 @@ void look_at(std::string_view field, Seen* seen) {
   if (seen->texts++ == 0) seen->first_text = field;
 }
 
-CsvColumn column_of(const std::string& name, const Seen& seen,
+CsvColumn column_of(const std::string& name, const Seen& seen, bool is_label,
                     const std::optional<double>& missing_number) {
   if (!seen.any || !seen.numbers) {
-    return {.name = name, .kind = CsvKind::kString, .missing = std::string()};
+    CsvColumn texts{.name = name, .kind = CsvKind::kString};
+    if (!is_label) texts.missing = std::string();
+    return texts;
   }
   CsvColumn column{.name = name, .kind = seen.whole ? CsvKind::kInt64 : CsvKind::kFloat32};
-  if (!missing_number) return column;
+  if (is_label || !missing_number) return column;
   constexpr double kMostWhole = 9007199254740992.0;  // 2^53
   const bool whole_default =
       *missing_number == std::floor(*missing_number) && std::abs(*missing_number) <= kMostWhole;
@@ -138,10 +140,9 @@ CsvOptions infer_csv(const std::string& path, CsvOptions options) {
     const auto given = std::find_if(options.columns.begin(), options.columns.end(),
                                     [&](const CsvColumn& column) { return column.name == name; });
     if (given == options.columns.end()) warn_of_slips(name, seen);
-    complete.push_back(
-        given != options.columns.end()
-            ? *given
-            : column_of(name, seen, name == options.label ? std::nullopt : options.missing_number));
+    complete.push_back(given != options.columns.end()
+                           ? *given
+                           : column_of(name, seen, name == options.label, options.missing_number));
   }
   options.columns = std::move(complete);
   return options;

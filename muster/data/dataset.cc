@@ -182,6 +182,14 @@ Dataset Dataset::prefetch(int64_t n) const {
 
 Dataset Dataset::padded_batch(int64_t size, const PaddingOptions& options) const {
   check_batch("padded_batch", size);
+  for (const Shape& shape : options.padded_shapes) {
+    for (const int64_t extent : shape) {
+      if (extent >= -1) continue;
+      throw invalid_argument(fmt::format("padded_batch: the padded shape {} has an axis of {}",
+                                         muster::describe(shape), extent),
+                             "give sizes, or -1 for the largest of a batch");
+    }
+  }
   return Dataset(make_node(in::Batch{size, false, options.drop_remainder,
                                      std::make_shared<const PaddingOptions>(options)},
                            {node_}));
@@ -287,7 +295,9 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
                     obstacle == nullptr || obstacle->inputs.empty()
                         ? std::string("it has no batches")
                         : fmt::format("it has no batches behind {}", obstacle->name)),
-        "call batch(b) with the batch size of one replica, or global_batch(n * b)");
+        obstacle != nullptr && obstacle->is<in::IgnoreErrors>()
+            ? "put ignore_errors() in front of batch()"
+            : "call batch(b) with the batch size of one replica, or global_batch(n * b)");
   }
   if (options.sharding.global_batches && num_replicas > 1 && deals->is<in::Rebatch>()) {
     throw invalid_argument(

@@ -7,6 +7,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
 #include "muster/data/dataset.h"
+#include "muster/data/internal/path_list.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -67,8 +68,8 @@ Dataset Dataset::list_files(const std::vector<std::string>& patterns,
     found.merge(matched);
   }
   const auto n = static_cast<int64_t>(found.size());
-  Dataset files =
-      from_tensor_slices(Element(Strings(std::vector<std::string>(found.begin(), found.end()))));
+  Dataset files = from_source(std::make_shared<const data::internal::PathList>(
+      std::vector<std::string>(found.begin(), found.end())));
   return options.shuffle ? files.shuffle(n, {.seed = options.seed}) : files;
 }
 

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
@@ -95,6 +97,9 @@ TEST(Place, NamesTheInputOfConcatenate) {
       both.filter([](const Element&) { return true; }).concatenate(Dataset::range(20, 25));
   EXPECT_THAT(error_in(failing_on(13, three)), HasSubstr("source element 3, in input 1 of"));
   EXPECT_THAT(error_in(failing_on(23, three)), HasSubstr("source element 3, in input 2 of"));
+  const Dataset right = Dataset::range(20, 25).concatenate(both);
+  EXPECT_THAT(error_in(failing_on(13, right)),
+              HasSubstr("source element 3, in input 1 of concatenate, in input 1 of concatenate"));
 }
 
 TEST(Place, OfFlatMapIsWhatItWasMadeOf) {
@@ -110,6 +115,22 @@ TEST(Place, OfFlatMapIsWhatItWasMadeOf) {
       error_in(failing_on(134, twice)),
       HasSubstr("failed on source element 4, in what flat_map makes of source element 3, in "
                 "what flat_map makes of source element 1 (pass 0)"));
+  const auto both = [&](const Element& element) {
+    return Dataset::from_tensors(element).flat_map(ten_times);
+  };
+  for (const int64_t number : {3, 13}) {
+    EXPECT_THAT(error_in(failing_on(number, Dataset::range(0, 2).flat_map(both))),
+                HasSubstr(fmt::format("in what flat_map makes of source element 0, in what "
+                                      "flat_map makes of source element {} (pass 0)",
+                                      number / 10)));
+  }
+  const Dataset parts = Dataset::range(0, 3).flat_map([](const Element& element) {
+    const int64_t begin = 4 * first_number(element);
+    return Dataset::range(begin, begin + 2).concatenate(Dataset::range(begin + 2, begin + 4));
+  });
+  EXPECT_THAT(error_in(failing_on(7, parts)),
+              HasSubstr("source element 1, in input 1 of concatenate, in what flat_map makes of "
+                        "source element 1 (pass 0)"));
   // The place in the source, not in what came of it in some order.
   const Dataset shuffled = Dataset::range(0, 5).shuffle(5, {.seed = 7}).repeat(2).skip(5);
   EXPECT_THAT(error_in(failing_on(34, shuffled.flat_map(ten_times))),
@@ -186,7 +207,7 @@ TEST(Place, OfFilterAndZip) {
   EXPECT_THAT(error_in(files.filter(check)),
               HasSubstr("filter failed on element 2 of 10-14 (pass"));
   EXPECT_THAT(error_in(failing_on(12, Dataset::zip({files, Dataset::range(0, 8)}))),
-              HasSubstr("failed on element 2 of 10-14 (pass"));
+              HasSubstr("failed on element 2 of 10-14, in input 0 of zip (pass"));
 }
 
 TEST(Place, IsUnknownBehindAFileOfACache) {
@@ -211,7 +232,7 @@ TEST(Batch, NamesStageAndKeyOfWhatDoesNotFit) {
     Element element;
     const Error error = error_of([&] { iterator->next(&element); });
     EXPECT_THAT(error.what(), HasSubstr(cause));
-    EXPECT_THAT(error.message(), StartsWith("no batch in "));
+    EXPECT_THAT(error.message(), StartsWith("no batch that begins with "));
     EXPECT_THAT(error.message(), HasSubstr("> batch(4)"));
   }
   const auto padded =
@@ -221,9 +242,39 @@ TEST(Batch, NamesStageAndKeyOfWhatDoesNotFit) {
   Element batch;
   EXPECT_THAT(error_of([&] { padding->next(&batch); }).what(),
               HasSubstr("[0].words: padded_batch: row 2 has shape [3]"));
+  EXPECT_THAT(error_in(number_files({"0-4"}).map(grow).skip(2).batch(2)),
+              HasSubstr("that begins with element 2 of 0-4 (pass 0), in "));
   // The error of an element is told as it is.
   EXPECT_THAT(error_in(failing_on(2, number_files({"0-4"})).batch(4)),
               StartsWith("map 'check' failed on element 2 of 0-4"));
+}
+
+TEST(Batch, OfRowsThatDoNotFitNamesTheKey) {
+  const auto of_width = [](int64_t width) {
+    return Dataset::from_tensors(Element::dict({{"a", torch::ones({2, width})}}));
+  };
+  const auto iterator = of_width(3).concatenate(of_width(4)).rebatch({3}).iterator();
+  Element element;
+  const Error error = error_of([&] { iterator->next(&element); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), HasSubstr("a: cannot put rows of float32[2, 3] and of float32[1, 4]"));
+}
+
+TEST(Batch, PaddingThatIsNoValueOfTheDtypeIsRefused) {
+  const Dataset bytes = Dataset::from_tensors(torch::zeros({2}, torch::kUInt8));
+  Element batch;
+  for (const double wrong : {0.5, 300.0, -1.0, std::nan("")}) {
+    const auto iterator =
+        bytes.padded_batch(1, {.padded_shapes = {{3}}, .padding_values = {wrong}}).iterator();
+    const Error error = error_of([&] { iterator->next(&batch); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << wrong;
+    EXPECT_THAT(error.what(), HasSubstr("is no uint8"));
+  }
+  const auto iterator =
+      bytes.padded_batch(1, {.padded_shapes = {{3}}, .padding_values = {255}}).iterator();
+  ASSERT_TRUE(iterator->next(&batch));
+  EXPECT_EQ(batch.value().tensor()[0][2].item<int64_t>(), 255);
+  EXPECT_THROW((void)bytes.padded_batch(1, {.padded_shapes = {{-2}}}), Error);
 }
 
 TEST(IgnoreErrors, EndsTheSearchAmongErrorsAlone) {
@@ -271,10 +322,39 @@ TEST(Restore, SaysThatTheFilesAreOthers) {
   ASSERT_TRUE(iterator->next(&element));
   const auto other = number_files({"10-14", "0-4"}).iterator();
   EXPECT_THAT(error_of([&] { other->restore(iterator->save()); }).message(),
-              HasSubstr("other files of numbers, or with the same in another order"));
+              HasSubstr("other files in numbers, or with the same in another order"));
   const auto more = number_files({"0-4", "10-14", "20-24"}).iterator();
   EXPECT_THAT(error_of([&] { more->restore(iterator->save()); }).message(),
               HasSubstr("saved with 2 files of numbers, and here are 3"));
+}
+
+// Names alike in several folders are told apart, and so are the files of list_files(); all of them
+// may have moved together.
+TEST(Restore, FilesAreThoseTheyWere) {
+  const TempDirectory dir;
+  const auto make = [&](const std::string& name) {
+    local_file_system().make_directories(dir / name.substr(0, name.rfind('/'))).value();
+    local_file_system().write_atomically(dir / name, std::string("x\ny\n")).value();
+    return dir / name;
+  };
+  const auto folders = [](const std::string& first, const std::string& second) {
+    return number_files({first, second}).iterator();
+  };
+  const auto saved = folders("1/0-4", "2/0-4")->save();
+  EXPECT_THROW(folders("2/0-4", "1/0-4")->restore(saved), Error);
+  EXPECT_NO_THROW(folders("7/1/0-4", "7/2/0-4")->restore(saved));
+
+  for (const char* name : {"a/1.txt", "a/2.txt", "b/1.txt", "b/2.txt", "c/1.txt", "c/3.txt"})
+    make(name);
+  const auto listed = [&](const std::string& folder) {
+    return Dataset::list_files({dir / folder + "/*.txt"})
+        .flat_map([](const Element& path) { return Dataset::from_tensors(path); })
+        .iterator();
+  };
+  const auto position = listed("a")->save();
+  EXPECT_NO_THROW(listed("b")->restore(position));
+  EXPECT_THAT(error_of([&] { listed("c")->restore(position); }).message(),
+              HasSubstr("other files"));
 }
 
 TEST(ListFiles, NamesThePatternThatCannotBeListed) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -352,6 +353,45 @@ TEST(Times, CountElementsOfEveryStage) {
   EXPECT_EQ(times[0].elements, 10);
   EXPECT_EQ(times[1].elements, 6);
   EXPECT_EQ(times[2].elements, 3);
+}
+
+// A cache changes nothing but time: in each pass maps behind it draw what they would without it.
+TEST(Cache, KeysBehindItAreThoseOfThePass) {
+  const auto drawn = [](const Element&, RandomKey key) {
+    return Element(torch::scalar_tensor(static_cast<int64_t>(Random(key).uniform_below(1 << 30)),
+                                        torch::kInt64));
+  };
+  const auto rows = [](const Dataset& dataset) { return rest_of(*dataset.iterator({.seed = 3})); };
+  for (const bool twice : {false, true}) {
+    const TempDirectory dir;
+    const Dataset input = number_files({"0-4", "10-14"}).shuffle(3).repeat(twice ? 2 : 1);
+    const auto expected = rows(input.map(drawn).repeat(3));
+    EXPECT_NE(expected.front(), expected[expected.size() / 3]);
+    const Dataset cached = input.cache().map(drawn).repeat(3);
+    const auto all = rows(cached);
+    // The order is that of the first pass, so the numbers are those of other elements later on.
+    ASSERT_EQ(all.size(), expected.size());
+    EXPECT_TRUE(std::equal(all.begin(), all.begin() + static_cast<int64_t>(all.size() / 3),
+                           expected.begin()));
+    const auto sorted = [](auto lists) {
+      std::sort(lists.begin(), lists.end());
+      return lists;
+    };
+    EXPECT_EQ(sorted(all), sorted(expected));
+    if (!twice) {
+      const Dataset filed = input.cache(dir / "kept").map(drawn).repeat(3);
+      EXPECT_EQ(rows(filed), all);
+      EXPECT_EQ(rows(filed), all);  // of the file there is now
+    }
+    for (const int64_t done : {0, 3, 8, 11, 16, 20}) {
+      const auto iterator = cached.iterator({.seed = 3});
+      Element element;
+      for (int64_t i = 0; i < done; ++i) ASSERT_TRUE(iterator->next(&element));
+      const auto again = cached.iterator({.seed = 3});
+      again->restore(iterator->save());
+      EXPECT_EQ(rest_of(*again), rest_of(*iterator)) << done;
+    }
+  }
 }
 
 }  // namespace

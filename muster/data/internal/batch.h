@@ -33,7 +33,8 @@ class Collector<Item> {
   Element join(std::span<Item> items) {
     rethrow_first(items);
     const PaddingOptions* padding = std::get<Batch>(batch_.spec).padding.get();
-    return in_batch(batch_, [&] {
+    const Place first = items.front().from;  // they are emptied
+    return in_batch(batch_, first, [&] {
       return padding == nullptr ? join_items(items) : join_padded(items, *padding);
     });
   }

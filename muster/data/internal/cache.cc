@@ -18,6 +18,7 @@ Element copied(const Element& element) {
 
 void MemoryCacheStream::start(int64_t run) {
   handed_on_ = 0;
+  run_ = run;
   if (complete_) return;
   held_.clear();
   kept_.clear();  // a pass that was left does not count
@@ -31,6 +32,13 @@ void MemoryCacheStream::fill(int64_t wanted) {
     if (input_->read(&item, 1) == 0) {
       complete_ = true;
       kept_.shrink_to_fit();
+      if (!kept_.empty()) {
+        const auto by_run = [](const Item& a, const Item& b) {
+          return a.from.tag.run < b.from.tag.run;
+        };
+        const auto [first, last] = std::minmax_element(kept_.begin(), kept_.end(), by_run);
+        runs_ = last->from.tag.run - first->from.tag.run + 1;
+      }
     } else {
       if (item.error == nullptr) item.settle();
       const uint64_t bytes = size_in_bytes(item);
@@ -50,7 +58,7 @@ int64_t MemoryCacheStream::read(Item* out, int64_t count) {
   for (int64_t i = 0; i < got; ++i, ++handed_on_) {
     const Item& kept = kept_[static_cast<size_t>(handed_on_)];
     out[i] = {};
-    out[i].from = kept.from;
+    out[i].from = place_now(kept.from);
     out[i].error = kept.error;
     if (kept.error == nullptr) out[i].element = copied(kept.element);
   }
@@ -70,11 +78,19 @@ Position MemoryCacheStream::position(MarkReader& marks) const {
   return {0, examples, examples};
 }
 
-void MemoryCacheStream::restore(MarkReader& marks, int64_t) {
+Place MemoryCacheStream::place_now(const Place& kept) const {
+  Place now = kept;
+  now.tag.run += (run_ - filled_by_) * runs_;  // as without a cache: see RepeatStream
+  return now;
+}
+
+void MemoryCacheStream::restore(MarkReader& marks, int64_t run) {
   const int64_t handed_on = marks.count(), filled_by = marks.next();
   complete_ = false;
   start(filled_by);
-  fill(handed_on);
+  // A later pass begins when all is kept.
+  fill(run == filled_by ? handed_on : std::numeric_limits<int64_t>::max());
+  run_ = run;
   if (static_cast<int64_t>(kept_.size()) < handed_on) {
     throw invalid_argument(
         fmt::format("the saved position is element {} of a cache of {}", handed_on, kept_.size()));

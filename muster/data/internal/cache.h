@@ -25,6 +25,8 @@ class MemoryCacheStream final : public Stream<Item> {
  private:
   // Reads until so many elements are kept, or all there are.
   void fill(int64_t wanted);
+  // The element is that of this pass, whichever filled the cache: maps behind draw new numbers.
+  Place place_now(const Place& kept) const;
 
   std::unique_ptr<Stream<Item>> input_;
   std::vector<Item> kept_;
@@ -32,6 +34,8 @@ class MemoryCacheStream final : public Stream<Item> {
   bool complete_ = false;
   int64_t handed_on_ = 0;  // in this pass
   int64_t filled_by_ = 0;  // the pass whose elements are kept
+  int64_t run_ = 0;        // this pass
+  int64_t runs_ = 1;       // of the input in a pass, once it is complete
 };
 
 }  // namespace muster::inline v0_1::data::internal

@@ -28,7 +28,9 @@ json identities(const char* kind, const std::vector<std::unique_ptr<Branch>>& br
 // ---- zip ----
 
 ZipStream::ZipStream(NodePtr node, const Run& run)
-    : node_(std::move(node)), branches_(open_branches(*node_, run)) {}
+    : node_(std::move(node)),
+      branches_(open_branches(*node_, run)),
+      first_({numbering_of(*branches_.front()->node), "input 0 of zip"}) {}
 
 void ZipStream::start(int64_t run) {
   ended_ = false;
@@ -48,7 +50,10 @@ int64_t ZipStream::read(Item* out, int64_t count) {
         ended_ = true;
         return got;
       }
-      if (b == 0) row.from = part.from;
+      if (b == 0) {
+        row.from = part.from;
+        first_.pass(row.from, part.from.tag);
+      }
       if (error == nullptr) error = part.error;
       if (part.error == nullptr) part.settle();
       parts.push_back(std::move(part.element));
@@ -96,9 +101,9 @@ void ZipStream::restore(MarkReader& marks, int64_t run) {
 ConcatenateStream::ConcatenateStream(const NodePtr& node, const Run& run)
     : branches_(open_branches(*node, run)) {
   for (size_t i = 0; i < branches_.size(); ++i) {
-    origins_.push_back(std::make_shared<Origin>(
-        Origin{numbering_of(*branches_[i]->node),
-               fmt::format("input {} of concatenate", number_of_input(*node, i))}));
+    passages_.emplace_back(Origin{numbering_of(*branches_[i]->node),
+                                  fmt::format("input {} of concatenate", number_of_input(*node, i)),
+                                  true});
   }
 }
 
@@ -121,8 +126,8 @@ int64_t ConcatenateStream::read(Item* out, int64_t count) {
     const int64_t more = branches_[at_]->stream->read(out + got, count - got);
     for (int64_t i = got; i < got + more; ++i) {
       const Ref tag = out[i].from.tag;
-      out[i].from.pass(origins_[at_],
-                       at_ == 0 ? tag : tag_within({static_cast<int64_t>(at_), 0}, tag));
+      passages_[at_].pass(out[i].from,
+                          at_ == 0 ? tag : tag_within({static_cast<int64_t>(at_), 0}, tag));
     }
     got += more;
     if (got < count && !next_branch()) break;
@@ -210,15 +215,14 @@ void InterleaveStream::open(Slot& slot, Item& argument, int64_t number) {
                                                    {static_cast<uint64_t>(slot.tag.run)})
                                             .key},
       node_->description + " > ");
-  slot.origin =
-      std::make_shared<Origin>(Origin{numbering_of(*slot.branch->node),
-                                      fmt::format("what {} makes of {}", node_->name,
-                                                  describe_place(argument.from, *node_->input()))});
+  slot.passage = Passage({numbering_of(*slot.branch->node),
+                          fmt::format("what {} makes of {}", node_->name,
+                                      describe_place(argument.from, *node_->input()))});
   slot.branch->stream->start(run_);
 }
 
-void InterleaveStream::hand_on(const Slot& slot, Item& item) const {
-  item.from.pass(slot.origin, {tag_within(slot.tag, item.from.tag).index, run_});
+void InterleaveStream::hand_on(Slot& slot, Item& item) const {
+  slot.passage.pass(item.from, {tag_within(slot.tag, item.from.tag).index, run_});
 }
 
 void InterleaveStream::fill(Slot& slot, Item* out) {

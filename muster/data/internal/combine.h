@@ -34,6 +34,7 @@ class ZipStream final : public Stream<Item> {
  private:
   const NodePtr node_;
   std::vector<std::unique_ptr<Branch>> branches_;
+  Passage first_;  // from the first input, which gives the tags
   bool ended_ = false;
 };
 
@@ -54,7 +55,7 @@ class ConcatenateStream final : public Stream<Item> {
   bool next_branch();
 
   std::vector<std::unique_ptr<Branch>> branches_;
-  std::vector<std::shared_ptr<const Origin>> origins_;  // by branch
+  std::vector<Passage> passages_;  // by branch
   size_t at_ = 0;
   int64_t emitted_ = 0, run_ = 0;
 };
@@ -78,7 +79,7 @@ class InterleaveStream final : public Stream<Item> {
     std::unique_ptr<Branch> branch;
     int64_t argument = -1;
     Ref tag;  // of that element
-    std::shared_ptr<const Origin> origin;
+    Passage passage;
   };
   const Interleave& spec() const { return std::get<Interleave>(node_->spec); }
   // The next element, into `out`; false at the end.
@@ -91,7 +92,7 @@ class InterleaveStream final : public Stream<Item> {
   // Throws what the function throws, and what opening does.
   void open(Slot& slot, Item& argument, int64_t number);
   // `item` came from the slot.
-  void hand_on(const Slot& slot, Item& item) const;
+  void hand_on(Slot& slot, Item& item) const;
 
   const NodePtr node_;
   const Run& shared_;

@@ -104,7 +104,7 @@ Element Reader::gather(std::span<const Ref> refs, const Node& batch) {
       group.pool->each(refs.size() - 1, [&](size_t i) { apply_one(i + 1); });
     }
   }
-  return in_batch(batch, [&] { return rows.join(); });
+  return in_batch(batch, refs.front(), [&] { return rows.join(); });
 }
 
 int64_t ReadStream::read(Item* out, int64_t count) {

@@ -27,13 +27,15 @@ struct MapStage {
   void apply(Item& item, const Run& run) const;
 };
 
-// The result of `make`, whose errors name the stage.
+// The result of `make`, whose errors name the stage, and the element the batch was to begin with.
 template <typename Make>
-auto in_batch(const Node& batch, Make make) {
+auto in_batch(const Node& batch, const Place& first, Make make) {
   try {
     return make();
   } catch (...) {
-    std::rethrow_exception(current_failure(fmt::format("no batch in {}", batch.description)));
+    std::rethrow_exception(current_failure(
+        fmt::format("no batch that begins with {} (pass {}), in {}",
+                    describe_place(first, *batch.input()), first.tag.run, batch.description)));
   }
 }
 

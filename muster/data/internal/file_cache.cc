@@ -48,6 +48,9 @@ bool FileCacheStream::next(Item* out) {
     Bytes record;
     if (!reader_->read(&record).value()) return false;
     *out = decode_item(record);
+    // The element is that of this pass: maps behind it draw new numbers.
+    if (!written_by_) written_by_ = out->from.tag.run;
+    out->from.tag.run += filled_by_ - *written_by_;
     return true;
   }
   if (input_->read(out, 1) == 0) {

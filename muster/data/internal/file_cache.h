@@ -41,6 +41,7 @@ class FileCacheStream final : public Stream<Item> {
   std::optional<formats::TfrecordWriter> writer_;  // while the first pass runs, unless it failed
   bool started_ = false;                           // the file was looked for in this pass
   bool failed_ = false;                            // and neither read nor begun
+  std::optional<int64_t> written_by_;              // the pass in which the file was
   int64_t handed_on_ = 0, filled_by_ = 0;
 };
 

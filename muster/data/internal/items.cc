@@ -143,12 +143,24 @@ Shape padded_shape(const std::vector<Element>& elements, size_t v, const Padding
   return largest;
 }
 
+void check_fill(double fill, DType dtype) {
+  if (!c10::isIntegralType(dtype, /*includeBool=*/true)) return;
+  constexpr double kMost = 9007199254740992.0;  // 2^53: larger ones are not told apart
+  const bool whole = std::floor(fill) == fill && std::abs(fill) <= kMost;
+  // Within the bounds of the dtype it survives the way there and back.
+  if (whole && torch::scalar_tensor(fill, torch::kFloat64).to(dtype).item<double>() == fill) return;
+  throw invalid_argument(
+      fmt::format("padded_batch: the padding value {} is no {}", fill, dtype_name(dtype)),
+      "give a value of the dtype in padding_values");
+}
+
 Value pad_tensors(const std::vector<Element>& elements, size_t v, const Shape& shape,
                   const PaddingOptions& padding) {
   const Tensor& first = elements.front().values()[v].tensor();
   Shape batch = shape;
   batch.insert(batch.begin(), static_cast<int64_t>(elements.size()));
   const double fill = v < padding.padding_values.size() ? padding.padding_values[v] : 0;
+  check_fill(fill, first.scalar_type());
   Tensor out = torch::full(batch, fill, first.options());
   for (size_t i = 0; i < elements.size(); ++i) {
     const Value& value = elements[i].values()[v];

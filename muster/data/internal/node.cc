@@ -175,7 +175,7 @@ void compare(const json& was, const json& is, const std::string& chain, const st
                       key == kFileCount
                           ? fmt::format("{} files of {}, and here are {}", other.dump(),
                                         is.value("kind", "?"), value.dump())
-                          : fmt::format("other files of {}, or with the same in another order",
+                          : fmt::format("other files in {}, or with the same in another order",
                                         is.value("kind", "?")),
                       chain),
           "continue with the files it was saved with, in their order; their directory may differ");

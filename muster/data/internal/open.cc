@@ -10,6 +10,7 @@
 #include "muster/data/internal/file_cache.h"
 #include "muster/data/internal/order.h"
 #include "muster/data/internal/parallel_map.h"
+#include "muster/data/internal/path_list.h"
 #include "muster/data/internal/reshape.h"
 #include "muster/data/internal/select.h"
 #include "muster/data/internal/sequential.h"
@@ -158,7 +159,9 @@ StageClock& clock_of(const Node& node, const Run& run) {
 
 std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run) {
   if (const auto* from = node.as<FromSource>()) {
-    return std::make_unique<SourceStream>(from->source->kind(), from->source->size());
+    const auto* paths = dynamic_cast<const PathList*>(from->source.get());
+    return std::make_unique<SourceStream>(from->source->kind(), from->source->size(),
+                                          paths == nullptr ? "" : paths->digest());
   }
   std::unique_ptr<Stream<Ref>> input = open_refs(*node.input(), run);
   if (node.is<Map, Prefetch, WithOptions>()) return input;

@@ -19,7 +19,9 @@ namespace muster::inline v0_1::data::internal {
 
 class SourceStream final : public Stream<Ref> {
  public:
-  SourceStream(std::string kind, int64_t size) : kind_(std::move(kind)), size_(size) {}
+  // `names`: of the files it stands for; empty where it does not.
+  SourceStream(std::string kind, int64_t size, std::string names = "")
+      : kind_(std::move(kind)), size_(size), names_(std::move(names)) {}
 
   void start(int64_t run) override {
     run_ = run;
@@ -42,7 +44,11 @@ class SourceStream final : public Stream<Ref> {
     const int64_t next = marks.next();
     return {0, next, next};
   }
-  json identity() const override { return {{"kind", kind_}, {"version", 1}, {"size", size_}}; }
+  json identity() const override {
+    json state = {{"kind", kind_}, {"version", 1}, {"size", size_}};
+    if (!names_.empty()) state[kFileNames] = names_;
+    return state;
+  }
   void restore(MarkReader& marks, int64_t run) override {
     run_ = run;
     next_ = std::min(marks.count(), size_);
@@ -51,6 +57,7 @@ class SourceStream final : public Stream<Ref> {
  private:
   const std::string kind_;
   const int64_t size_;
+  const std::string names_;
   int64_t run_ = 0;
   int64_t next_ = 0;
 };

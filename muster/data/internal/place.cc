@@ -9,6 +9,8 @@ namespace {
 
 using Kind = Numbering::Kind;
 
+constexpr const char* kFirstInput = "input 0 of concatenate";
+
 // The path where all examples come from one file in its order, so that a count of them is one of
 // the file's.
 std::string only_file(const Node& node) {
@@ -78,6 +80,26 @@ std::string Numbering::describe(int64_t index) const {
       return fmt::format("batch {}", index);
   }
   return somewhere;
+}
+
+void Passage::pass(Place& place, const Ref& given) {
+  if (place.origin == nullptr) {
+    place.origin = own_;
+    place.number = place.tag.index;
+  } else {
+    if (place.origin != inner_) {
+      inner_ = place.origin;
+      // Inputs are counted through data sets concatenated one after another.
+      const bool first = own_->which == kFirstInput;
+      both_ = first && inner_->concatenated
+                  ? inner_
+                  : std::make_shared<const Origin>(
+                        Origin{inner_->numbering, inner_->which + ", in " + own_->which,
+                               inner_->concatenated && own_->concatenated});
+    }
+    place.origin = both_;
+  }
+  place.tag = given;
 }
 
 std::string describe_place(const Place& place, const Node& node) {

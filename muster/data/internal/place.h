@@ -30,6 +30,7 @@ Numbering numbering_of(const Node& node);
 struct Origin {
   Numbering numbering;  // of that input
   std::string which;    // "what flat_map makes of source element 3", "input 1 of concatenate"
+  bool concatenated = false;
 };
 
 struct Place {
@@ -42,16 +43,21 @@ struct Place {
   // Behind a stage with several inputs; number: the tag's index in that input.
   std::shared_ptr<const Origin> origin;
   int64_t number = 0;
+};
 
-  // The same behind a stage that hands it on with the tag `given`. The innermost origin stays: it
-  // names the file.
-  void pass(const std::shared_ptr<const Origin>& stage, const Ref& given) {
-    if (origin == nullptr) {
-      origin = stage;
-      number = tag.index;
-    }
-    tag = given;
-  }
+// Hands the elements of one input on.
+class Passage {
+ public:
+  Passage() = default;
+  explicit Passage(Origin origin) : own_(std::make_shared<const Origin>(std::move(origin))) {}
+
+  // The place behind the stage, with the tag `given`.
+  void pass(Place& place, const Ref& given);
+
+ private:
+  std::shared_ptr<const Origin> own_;
+  // Of elements that have an origin already: theirs, which many that follow share, and both.
+  std::shared_ptr<const Origin> inner_, both_;
 };
 
 // Of an element that the pipeline ending in `node` gives.

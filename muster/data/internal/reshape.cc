@@ -4,9 +4,20 @@
 
 #include "muster/base/error.h"
 #include "muster/data/internal/batch.h"
+#include "muster/tensor/leaf_name.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
+
+// Whether rows of both go into one batch.
+bool same_rows(const Value& a, const Value& b) {
+  const auto shape_of_row = [](const Value& value) {
+    const Shape shape = value.is_tensor() ? value.tensor().sizes().vec() : value.strings().shape();
+    return Shape(shape.begin() + 1, shape.end());
+  };
+  return a.is_tensor() == b.is_tensor() && shape_of_row(a) == shape_of_row(b) &&
+         (!a.is_tensor() || a.tensor().scalar_type() == b.tensor().scalar_type());
+}
 
 Element concatenate(const std::vector<Element>& parts) {
   std::vector<Value> values;
@@ -18,6 +29,13 @@ Element concatenate(const std::vector<Element>& parts) {
                                            parts.front().describe(), part.describe()));
       }
       column.push_back(part.values()[v]);
+      if (same_rows(column.front(), column.back())) continue;
+      throw with_leaf_name(
+          invalid_argument(
+              fmt::format("cannot put rows of {} and of {} into one batch: they differ",
+                          column.front().describe(), column.back().describe()),
+              "give all rows one shape and dtype (resize, pad or cast in map())"),
+          parts.front().structure(), v);
     }
     values.push_back(Value::concatenate(column));
   }
@@ -48,7 +66,8 @@ bool OpenBatch::refill(std::exception_ptr* error) {
       item.settle();
       rows_ = item.element.rows();
     } catch (...) {
-      *error = current_failure();
+      *error = current_failure(
+          fmt::format("the rows of {} cannot be told apart", item.element.describe()));
       return false;
     }
     batch_ = std::make_shared<Element>(std::move(item.element));

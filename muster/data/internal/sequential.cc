@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
+#include "muster/data/internal/file_names.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -74,7 +75,10 @@ int64_t SequentialStream::read(Item* out, int64_t count) {
       }
     } catch (...) {
       // Readers of files name the file.
-      item.error = current_failure(from_files_ == nullptr ? node_.name : "");
+      item.error =
+          current_failure(from_files_ == nullptr ? fmt::format("{} failed on element {} (pass {})",
+                                                               node_.name, in_file_, run_)
+                                                 : "");
       ++total_;
       ++got;
       if (reader_ == nullptr) {  // nothing to go on with in this file
@@ -138,15 +142,12 @@ Position SequentialStream::position(MarkReader& marks) const {
 
 json SequentialStream::identity() const {
   if (from_files_ == nullptr) return {{"kind", source_->kind()}, {"version", 1}};
-  // They may have moved, all together.
-  std::string names;
-  for (const FromFiles::File& file : from_files_->files) {
-    names += std::string(base_name(file.path)) + '\n';
-  }
+  std::vector<std::string> paths;
+  for (const FromFiles::File& file : from_files_->files) paths.push_back(file.path);
   return {{"kind", from_files_->format->kind()},
           {"version", 1},
           {kFileCount, files()},
-          {kFileNames, fmt::format("{:016x}", id_of(names))}};
+          {kFileNames, digest_of_names(paths)}};
 }
 
 void SequentialStream::restore(MarkReader& marks, int64_t run) {
