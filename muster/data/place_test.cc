@@ -97,6 +97,9 @@ TEST(Place, NamesTheInputOfConcatenate) {
       both.filter([](const Element&) { return true; }).concatenate(Dataset::range(20, 25));
   EXPECT_THAT(error_in(failing_on(13, three)), HasSubstr("source element 3, in input 1 of"));
   EXPECT_THAT(error_in(failing_on(23, three)), HasSubstr("source element 3, in input 2 of"));
+  const auto itself = [](const Element& element) { return Dataset::from_tensors(element); };
+  const Dataset made = both.flat_map(itself).concatenate(Dataset::range(20, 25));
+  EXPECT_THAT(error_in(failing_on(23, made)), HasSubstr("source element 3, in input 1 of"));
   const Dataset right = Dataset::range(20, 25).concatenate(both);
   EXPECT_THAT(error_in(failing_on(13, right)),
               HasSubstr("source element 3, in input 1 of concatenate, in input 1 of concatenate"));

@@ -26,6 +26,17 @@ void check_range(int64_t begin, int64_t end, int64_t rows) {
   }
 }
 
+// Whether rows of both can stand in one value. REQUIRES: neither is a scalar.
+bool same_rows(const Value& a, const Value& b) {
+  if (a.is_tensor() != b.is_tensor()) return false;
+  if (a.is_tensor()) {
+    const Tensor &s = a.tensor(), &t = b.tensor();
+    return s.scalar_type() == t.scalar_type() && s.sizes().slice(1) == t.sizes().slice(1);
+  }
+  const Shape &s = a.strings().shape(), &t = b.strings().shape();
+  return std::equal(s.begin() + 1, s.end(), t.begin() + 1, t.end());
+}
+
 [[noreturn]] void throw_unequal(const Value& first, const Value& other, size_t at) {
   throw invalid_argument(
       fmt::format("cannot put element 0, {}, and element {}, {}, into one batch: they differ",
@@ -194,6 +205,13 @@ Value Value::stack(const std::vector<Value>& values) {
 
 Value Value::concatenate(const std::vector<Value>& values) {
   if (values.empty()) throw invalid_argument("cannot concatenate an empty list of values");
+  for (const Value& value : values) {
+    if (same_rows(values.front(), value)) continue;
+    throw invalid_argument(
+        fmt::format("cannot put rows of {} and of {} into one batch: they differ",
+                    values.front().describe(), value.describe()),
+        "give all rows one shape and dtype (resize, pad or cast in map())");
+  }
   if (values.front().is_tensor()) {
     std::vector<Tensor> tensors;
     for (const Value& value : values) tensors.push_back(value.tensor());

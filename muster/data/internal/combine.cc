@@ -103,7 +103,7 @@ ConcatenateStream::ConcatenateStream(const NodePtr& node, const Run& run)
   for (size_t i = 0; i < branches_.size(); ++i) {
     passages_.emplace_back(Origin{numbering_of(*branches_[i]->node),
                                   fmt::format("input {} of concatenate", number_of_input(*node, i)),
-                                  true});
+                                  true, i == 0});
   }
 }
 

@@ -9,8 +9,6 @@ namespace {
 
 using Kind = Numbering::Kind;
 
-constexpr const char* kFirstInput = "input 0 of concatenate";
-
 // The path where all examples come from one file in its order, so that a count of them is one of
 // the file's.
 std::string only_file(const Node& node) {
@@ -32,7 +30,10 @@ Numbering behind_unbatch(const Node& unbatch) {
 
 int64_t inputs_below(const Node& node) {
   const Node* at = &node;
-  while (at->inputs.size() == 1) at = at->input().get();
+  // Elements made anew begin a count of their own.
+  while (at->inputs.size() == 1 && !at->is<Interleave, Batch, Unbatch, Rebatch>()) {
+    at = at->input().get();
+  }
   if (!at->is<Concatenate>()) return 1;
   int64_t count = 0;
   for (const NodePtr& input : at->inputs) count += inputs_below(*input);
@@ -90,8 +91,7 @@ void Passage::pass(Place& place, const Ref& given) {
     if (place.origin != inner_) {
       inner_ = place.origin;
       // Inputs are counted through data sets concatenated one after another.
-      const bool first = own_->which == kFirstInput;
-      both_ = first && inner_->concatenated
+      both_ = own_->first && inner_->concatenated
                   ? inner_
                   : std::make_shared<const Origin>(
                         Origin{inner_->numbering, inner_->which + ", in " + own_->which,

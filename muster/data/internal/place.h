@@ -31,6 +31,7 @@ struct Origin {
   Numbering numbering;  // of that input
   std::string which;    // "what flat_map makes of source element 3", "input 1 of concatenate"
   bool concatenated = false;
+  bool first = false;  // of those concatenated
 };
 
 struct Place {

@@ -9,16 +9,6 @@
 namespace muster::inline v0_1::data::internal {
 namespace {
 
-// Whether rows of both go into one batch.
-bool same_rows(const Value& a, const Value& b) {
-  const auto shape_of_row = [](const Value& value) {
-    const Shape shape = value.is_tensor() ? value.tensor().sizes().vec() : value.strings().shape();
-    return Shape(shape.begin() + 1, shape.end());
-  };
-  return a.is_tensor() == b.is_tensor() && shape_of_row(a) == shape_of_row(b) &&
-         (!a.is_tensor() || a.tensor().scalar_type() == b.tensor().scalar_type());
-}
-
 Element concatenate(const std::vector<Element>& parts) {
   std::vector<Value> values;
   for (size_t v = 0; v < parts.front().values().size(); ++v) {
@@ -29,15 +19,12 @@ Element concatenate(const std::vector<Element>& parts) {
                                            parts.front().describe(), part.describe()));
       }
       column.push_back(part.values()[v]);
-      if (same_rows(column.front(), column.back())) continue;
-      throw with_leaf_name(
-          invalid_argument(
-              fmt::format("cannot put rows of {} and of {} into one batch: they differ",
-                          column.front().describe(), column.back().describe()),
-              "give all rows one shape and dtype (resize, pad or cast in map())"),
-          parts.front().structure(), v);
     }
-    values.push_back(Value::concatenate(column));
+    try {
+      values.push_back(Value::concatenate(column));
+    } catch (const Error& error) {
+      throw with_leaf_name(error, parts.front().structure(), v);
+    }
   }
   return Element::make(parts.front().shared_structure(), std::move(values));
 }
