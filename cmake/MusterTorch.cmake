@@ -2,6 +2,7 @@
 # CPU or CUDA).
 #   muster_torch  what the tensor storey links
 #   muster_gloo   for the one source that talks to c10d's Gloo
+#   muster_nccl   for the one that talks to NCCL; only there where LibTorch has CUDA and NCCL is installed
 include(MusterTorchChecks)
 
 file(TO_CMAKE_PATH "$ENV{CMAKE_PREFIX_PATH}" muster_prefixes)
@@ -40,6 +41,22 @@ if(MUSTER_CONTROL_PLANE)
   add_library(muster_gloo INTERFACE)
   target_include_directories(muster_gloo SYSTEM INTERFACE ${MUSTER_GLOO_DIR})
   target_compile_definitions(muster_gloo INTERFACE USE_C10D_GLOO)
+endif()
+
+# LibTorch's own NCCL is often hidden inside of it; ours must be the system's, with its headers.
+if(TARGET torch_cuda)
+  find_path(MUSTER_NCCL_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDA_INCLUDE_DIRS})
+  find_library(MUSTER_NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+  if(MUSTER_NCCL_DIR AND MUSTER_NCCL_LIBRARY)
+    add_library(muster_nccl INTERFACE)
+    target_include_directories(muster_nccl SYSTEM INTERFACE ${MUSTER_NCCL_DIR})
+    target_link_libraries(muster_nccl INTERFACE ${MUSTER_NCCL_LIBRARY})
+    message(STATUS "NCCL in ${MUSTER_NCCL_LIBRARY}: GPUs reduce gradients among themselves")
+  else()
+    message(WARNING "LibTorch has CUDA, but NCCL is not here: gradients of several GPUs will travel through the CPU.\n"
+      "hint: install it (Debian: libnccl-dev), or name where it is: -DMUSTER_NCCL_DIR=FOLDER_OF_NCCL_H "
+      "-DMUSTER_NCCL_LIBRARY=FILE")
+  endif()
 endif()
 
 # Installed programs find a LibTorch that is not the system's.

@@ -21,8 +21,10 @@
 // - Parameters and buffers are registered by the time the module is made, and neither converted nor
 //   replaced later: InvalidArgument otherwise. Buffers are changed in place.
 // - Every replica and mode has a module of its own; a tensor belongs to one module and name.
-// - Not supported: CUDA, sparse, quantised and complex tensors, training in other types than
-//   float32 and float64.
+// - A module is made on the CPU; what it registers then moves to the replica's device, and what it
+//   draws there is seeded likewise. Tensors it does not register stay where they are.
+// - Not supported: sparse, quantised and complex tensors, training in other types than float32 and
+//   float64.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -45,7 +47,7 @@ class TorchModule {
   // One use of the module, until the end of the expression it stands in.
   class Use {
    public:
-    Use(Net* net, RandomKey key) : generator_(key), net_(net) {}
+    Use(Net* net, RandomKey key, Device device) : generator_(key, device), net_(net) {}
     Net* operator->() const { return net_; }
 
    private:
@@ -56,7 +58,7 @@ class TorchModule {
   explicit TorchModule(const AdoptedModule& module) : module_(&module) {}
 
   // net->encode(x): any member.
-  Use operator->() const { return Use(get().get(), module_->next_random_key()); }
+  Use operator->() const { return Use(get().get(), module_->next_random_key(), module_->device()); }
   // net(x) is net->forward(x).
   template <typename... Args>
   auto operator()(Args&&... args) const {

@@ -9,8 +9,10 @@
 // When an operation fails, so does every later one, with the first failure as the reason: the group
 // is over.
 //
-// Tensors are on the CPU, contiguous and one-dimensional, and belong to the communicator until the
-// returned Work is done (they are kept alive). A group of one costs nothing: no thread, no copies,
+// Tensors are on the CPU, or on the device the communicator was made for; contiguous and
+// one-dimensional; and belong to the communicator until the returned Work is done (they are kept
+// alive). On a device an operation begins when what was given to it before is done, by the current
+// stream of the thread that calls. A group of one costs nothing: no thread, no copies,
 // every Work is done already.
 #pragma once
 
@@ -33,11 +35,12 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // "gloo", "shared memory", "threads".
+  // "gloo", "shared memory", "threads", "NCCL".
   virtual std::string_view name() const = 0;
 
-  // Zeroed uint8 memory, 64-byte aligned, that this transport reduces in place at its best. Views
-  // of it are reduced like any tensor; the memory lives as long as its tensors.
+  // Zeroed uint8 memory on the communicator's device, 64-byte aligned, that this transport reduces
+  // in place at its best. Views of it are reduced like any tensor; the memory lives as long as its
+  // tensors.
   virtual Tensor allocate(int64_t bytes);
 
   // buffer = the sum over ranks, in place; float32, float64, int64, bfloat16, float16. Each element

@@ -3,27 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <vector>
 
 #include "muster/base/log.h"
+#include "muster/collectives/device_communicator.h"
 #include "muster/collectives/gloo_communicator.h"
 #include "muster/collectives/hierarchical_communicator.h"
 #include "muster/collectives/internal/shared_memory.h"
 #include "muster/collectives/shared_memory_communicator.h"
 
 namespace muster::inline v0_1 {
-
-std::optional<Transport> parse_transport(std::string_view name) {
-  std::string word(name);
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (word == "auto") return Transport::kAuto;
-  if (word == "gloo" || word == "ring") return Transport::kGloo;
-  if (word == "shared_memory") return Transport::kSharedMemory;
-  if (word == "nccl") return Transport::kNccl;
-  return std::nullopt;
-}
 
 namespace {
 
@@ -57,15 +47,11 @@ bool form_a_hierarchy(const std::vector<int>& hosts) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options) {
-  if (options.transport == Transport::kNccl) {
-    throw invalid_argument(
-        "not supported: NCCL, which moves buffers between GPUs; this Muster computes on the CPU",
-        "let Muster choose the transport (auto), or use shared_memory or gloo");
-  }
   std::unique_ptr<Communicator> communicator;
   std::string why;
+  const bool free = options.transport == Transport::kAuto || options.transport == Transport::kNccl;
   bool shares = options.transport != Transport::kGloo;  // memory, among all ranks
-  if (options.transport == Transport::kAuto && options.size > 2 && options.rendezvous != nullptr) {
+  if (free && options.size > 2 && options.rendezvous != nullptr) {
     if (const std::vector<int> hosts = hosts_of(options); form_a_hierarchy(hosts)) {
       shares = false;
       communicator =
@@ -97,10 +83,14 @@ std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options) {
                                            .timeout = options.timeout,
                                            .connect_timeout = options.connect_timeout});
   }
-  if (options.rank == 0 && options.size > 1) {
-    log::info(
-        fmt::format("{} ranks communicate over {}{}", options.size, communicator->name(), why));
-  }
+  const std::string name(communicator->name());
+  std::string devices;
+  communicator = make_device_communicator(
+      std::move(communicator),
+      {.device = options.device, .transport = options.transport, .timeout = options.timeout},
+      &devices);
+  if (options.rank == 0 && options.size > 1)
+    log::info(fmt::format("{} ranks communicate over {}{}{}", options.size, name, why, devices));
   return communicator;
 }
 

@@ -3,28 +3,14 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "muster/collectives/communicator.h"
 #include "muster/collectives/rendezvous.h"
+#include "muster/collectives/transport.h"
+#include "muster/tensor/device.h"
 
 namespace muster::inline v0_1 {
-
-// How buffers travel between ranks.
-enum class Transport {
-  // Shared memory when all ranks are on one host and can reach each other; on several hosts, Gloo,
-  // with shared memory inside of hosts that have several ranks one after the other. Where ranks
-  // cannot share memory, Gloo between all of them, and the log says why.
-  kAuto,
-  kGloo,          // TCP
-  kSharedMemory,  // Unavailable when the ranks cannot share memory
-  kNccl,          // between GPUs: not supported yet, InvalidArgument
-};
-// "auto", "gloo", "shared_memory", "nccl", in any case; tf.distribute's "ring", all ranks over TCP,
-// is "gloo". Nothing for another word.
-std::optional<Transport> parse_transport(std::string_view name);
 
 // Who meets whom, and how.
 struct ConnectOptions {
@@ -34,6 +20,8 @@ struct ConnectOptions {
   KeyValueStore* rendezvous = nullptr;
   int rank = 0;
   int size = 1;
+  // Where this rank's tensors are. On a GPU those of the CPU are reduced too.
+  Device device = at::kCPU;
   std::string address = "127.0.0.1";  // see GlooOptions
   // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew.
   std::string group = "group";
@@ -44,8 +32,9 @@ struct ConnectOptions {
 };
 
 // Returns when all ranks are connected; rank 0 logs what was chosen. All ranks choose alike and
-// need the same options but rank and address. Throws as make_gloo_communicator(),
-// make_shared_memory_communicator() and make_hierarchical_communicator() do.
+// need the same options but rank, the number of the device, and address. Throws as
+// make_gloo_communicator(), make_shared_memory_communicator(), make_hierarchical_communicator() and
+// make_device_communicator() do.
 std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options);
 
 }  // namespace muster::inline v0_1

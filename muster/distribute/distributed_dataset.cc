@@ -8,6 +8,7 @@
 #include "muster/distribute/input_position.h"
 #include "muster/distribute/internal/data_progress.h"
 #include "muster/distribute/internal/loop.h"
+#include "muster/tensor/device_copier.h"
 #include "muster/tensor/element_spec.h"
 
 namespace muster::inline v0_1::distribute {
@@ -58,7 +59,7 @@ class DistributedDataset::Pass {
       // Dealt by Muster, all end together; else they have to ask.
       if (by_process_ && session.num_replicas_in_sync() > session.num_local_replicas())
         has = ask(session, local, has);
-      if (has) batches[local] = to_batch(elements_[local]);
+      if (has) batches[local] = to_batch(DeviceCopier(session.device())(elements_[local]));
       if (local == 0) any = has;
     });
     *out = PerReplica<Batch>(std::move(batches));

@@ -3,6 +3,8 @@
 #include <chrono>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/collectives/device_communicator.h"
 #include "muster/collectives/rendezvous.h"
 #include "muster/collectives/shared_memory_communicator.h"
 #include "muster/collectives/thread_communicator.h"
@@ -14,7 +16,8 @@ namespace {
 
 class Mirrored : public Strategy {
  public:
-  explicit Mirrored(const MirroredOptions& options) : options_(options) {
+  explicit Mirrored(const MirroredOptions& options)
+      : options_(options), devices_(replica_devices(options.devices, options.replicas)) {
     if (options.replicas < 1) {
       throw invalid_argument(fmt::format("MirroredOptions.replicas is {}", options.replicas),
                              "it must be at least 1");
@@ -44,6 +47,7 @@ class Mirrored : public Strategy {
   }
 
   std::string_view name() const override { return "Mirrored"; }
+  Device device() const override { return devices_[0]; }
   bool multi_worker() const override { return false; }
 
   std::vector<std::unique_ptr<Session>> start_replicas(const StartOptions& start) const override {
@@ -55,16 +59,19 @@ class Mirrored : public Strategy {
           "set RunConfig{.train_distribute = distribute::multi_worker_mirrored()}, or unset "
           "TF_CONFIG");
     }
-    if (options_.replicas == 1) return one_device()->start_replicas(start);
+    const auto replicas = static_cast<int>(devices_.size());
+    if (replicas == 1) return one_device(devices_[0].str())->start_replicas(start);
     const auto group = std::make_shared<LocalGroup>(
-        options_.replicas, LocalGroup::Patience{.progress = options_.progress_timeout_seconds,
-                                                .save = options_.save_timeout_seconds});
+        replicas, LocalGroup::Patience{.progress = options_.progress_timeout_seconds,
+                                       .save = options_.save_timeout_seconds});
     auto communicators = connect();
     std::vector<std::unique_ptr<Session>> sessions;
-    for (int replica = 0; replica < options_.replicas; ++replica) {
+    for (int replica = 0; replica < replicas; ++replica) {
+      const Device device = devices_[static_cast<size_t>(replica)];
       sessions.push_back(std::make_unique<ReplicaSession>(
-          ReplicaPlace{.local = replica, .locals = options_.replicas},
-          fmt::format("Mirrored: replica {} of {} in this process", replica, options_.replicas),
+          ReplicaPlace{.local = replica, .locals = replicas, .device = device},
+          fmt::format("Mirrored: replica {} of {} in this process{}", replica, replicas,
+                      device.is_cpu() ? "" : ", on " + device.str()),
           group, nullptr, std::move(communicators[static_cast<size_t>(replica)]), start.seed,
           WireOptions{.bytes_per_pack = options_.bytes_per_pack,
                       .wire_dtype = options_.wire_dtype}));
@@ -73,22 +80,40 @@ class Mirrored : public Strategy {
   }
 
  private:
+  std::vector<std::unique_ptr<Communicator>> connect() const {
+    const auto replicas = static_cast<int>(devices_.size());
+    auto communicators = connect_on_cpu(replicas);
+    if (devices_[0].is_cpu()) return communicators;
+    return connect_replicas(replicas, [&](int replica) {
+      const auto r = static_cast<size_t>(replica);
+      std::string how;
+      auto made = make_device_communicator(std::move(communicators[r]),
+                                           {.device = devices_[r], .timeout = timeout()}, &how);
+      if (replica == 0)
+        log::info(fmt::format("{} replicas on {} to {}{}", replicas, devices_.front().str(),
+                              devices_.back().str(), how));
+      return made;
+    });
+  }
+
+  std::chrono::milliseconds timeout() const {
+    return std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000));
+  }
+
   // Threads share all memory; what is made for processes of one host has no thread of its own to
   // hand operations to, and is quicker. It takes a socket for each pair, of which a process has
   // not that many.
-  std::vector<std::unique_ptr<Communicator>> connect() const {
+  std::vector<std::unique_ptr<Communicator>> connect_on_cpu(int replicas) const {
     constexpr int kMostBySockets = 16;
-    const auto timeout =
-        std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000));
-    if (options_.replicas <= kMostBySockets) {
+    if (replicas <= kMostBySockets) {
       MemoryStore store;
       try {
-        auto communicators = connect_replicas(options_.replicas, [&](int replica) {
+        auto communicators = connect_replicas(replicas, [&](int replica) {
           std::string why_not;
           return try_shared_memory_communicator({.rendezvous = &store,
                                                  .rank = replica,
-                                                 .size = options_.replicas,
-                                                 .timeout = timeout,
+                                                 .size = replicas,
+                                                 .timeout = timeout(),
                                                  .connect_timeout = std::chrono::seconds(5)},
                                                 &why_not);
         });
@@ -98,10 +123,11 @@ class Mirrored : public Strategy {
         if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kTimeout) throw;
       }
     }
-    return make_thread_communicators({.size = options_.replicas, .timeout = timeout});
+    return make_thread_communicators({.size = replicas, .timeout = timeout()});
   }
 
   MirroredOptions options_;
+  std::vector<Device> devices_;  // by replica
 };
 
 }  // namespace

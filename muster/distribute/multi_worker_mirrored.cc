@@ -34,7 +34,7 @@ Transport transport_of(const CommunicationOptions& options) {
   const auto transport = parse_transport(*name);
   if (!transport) {
     throw invalid_argument(fmt::format("MUSTER_TRANSPORT is '{}'", *name),
-                           "use auto, shared_memory or gloo (or ring)");
+                           "use auto, shared_memory, gloo (or ring) or nccl");
   }
   return *transport;
 }
@@ -83,23 +83,29 @@ class Cluster : public ProcessGroup {
         .rendezvous = store_.get(),
         .rank = place.replica(),
         .size = place.replicas(),
+        .device = place.device,
         .address = net::split_address(cluster_.addresses[static_cast<size_t>(cluster_.rank)]).host,
         .group = fmt::format("epoch{}", client_->epoch()),
         .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)),
     });
   }
 
-  // Throws InvalidArgument on every process when they have different numbers of replicas.
-  void check_local_replicas() {
-    const std::vector<std::string> all =
-        gather_text("local_replicas", std::to_string(options_.local_replicas));
+  // Throws InvalidArgument on every process when they have different numbers of replicas, or
+  // replicas on devices of another kind.
+  void check_local_replicas(const std::vector<Device>& devices) {
+    const std::string mine =
+        std::to_string(devices.size()) +
+        (devices[0].is_cpu() ? std::string()
+                             : fmt::format(" on {}", c10::DeviceTypeName(devices[0].type(), true)));
+    const std::vector<std::string> all = gather_text("local_replicas", mine);
     for (size_t rank = 1; rank < all.size(); ++rank) {
       if (all[rank] == all[0]) continue;
       throw invalid_argument(
           fmt::format("{} trains {} local replicas, {} trains {}",
                       plan::readable_task(cluster_.workers[0].name()), all[0],
                       plan::readable_task(cluster_.workers[rank].name()), all[rank]),
-          "set CommunicationOptions.local_replicas to the same number on every task");
+          "set CommunicationOptions.local_replicas, or .devices, to as many of one kind on every "
+          "task");
     }
   }
 
@@ -224,19 +230,21 @@ auto or_fail(Cluster& cluster, Fn fn) {
 }  // namespace
 
 std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& start,
-                                                         const CommunicationOptions& options) {
+                                                         const CommunicationOptions& options,
+                                                         const std::vector<Device>& devices) {
   const cluster::ResolvedCluster& resolved = start.cluster;
-  const int locals = options.local_replicas;
+  const auto locals = static_cast<int>(devices.size());
   const auto cluster = std::make_shared<Cluster>(start, options);
   const auto place = [&](int local) {
     return ReplicaPlace{.process = resolved.rank,
                         .processes = resolved.num_workers,
                         .local = local,
                         .locals = locals,
-                        .in_chief_process = resolved.is_chief};
+                        .in_chief_process = resolved.is_chief,
+                        .device = devices[static_cast<size_t>(local)]};
   };
   auto communicators = or_fail(*cluster, [&] {
-    cluster->check_local_replicas();
+    cluster->check_local_replicas(devices);
     return connect_replicas(
         locals, [&](int local) { return cluster->connect(place(local)); },
         [&](const Error& error) { cluster->fail(cluster->explain(error, [] { return false; })); });
@@ -251,6 +259,7 @@ std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& sta
     std::string title = fmt::format("MultiWorkerMirrored: {} ({} of {}{})",
                                     plan::readable_task(resolved.task.name()), resolved.rank + 1,
                                     resolved.num_workers, resolved.is_chief ? ", chief" : "");
+    if (!devices[0].is_cpu()) title += ", on " + place(local).device.str();
     if (locals > 1) {
       title += fmt::format(", replica {} of {}", place(local).replica(), place(local).replicas());
     }

@@ -14,17 +14,21 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 class OneDeviceSession : public Session {
  public:
-  using Session::Session;
+  OneDeviceSession(uint64_t seed, Device device) : Session(seed, device) {}
 
   int num_replicas_in_sync() const override { return 1; }
   int replica_id() const override { return 0; }
   bool is_chief() const override { return true; }
-  std::string describe() const override { return "OneDevice: one replica in this process"; }
+  std::string describe() const override {
+    return "OneDevice: one replica in this process" +
+           (device().is_cpu() ? std::string() : ", on " + device().str());
+  }
 
   void finish_build(const optim::TrainOp& train_op) override {
     table_.seal();
-    parameters_ = std::make_unique<FlatParameters>(
-        table_, train_op, [](int64_t bytes) { return torch::zeros({bytes}, torch::kUInt8); });
+    parameters_ = std::make_unique<FlatParameters>(table_, train_op, [this](int64_t bytes) {
+      return torch::zeros({bytes}, at::device(device()).dtype(torch::kUInt8));
+    });
   }
 
   std::string share_state(const std::string& note) override { return note; }
@@ -83,6 +87,9 @@ class OneDeviceSession : public Session {
 
 class OneDevice : public Strategy {
  public:
+  explicit OneDevice(Device device) : device_(device) {}
+
+  Device device() const override { return device_; }
   std::string_view name() const override { return "OneDevice"; }
   bool multi_worker() const override { return false; }
   std::vector<std::unique_ptr<Session>> start_replicas(const StartOptions& options) const override {
@@ -94,20 +101,18 @@ class OneDevice : public Strategy {
                              "distribute::multi_worker_mirrored()}, or unset TF_CONFIG");
     }
     std::vector<std::unique_ptr<Session>> sessions;
-    sessions.push_back(std::make_unique<OneDeviceSession>(options.seed));
+    sessions.push_back(std::make_unique<OneDeviceSession>(options.seed, device_));
     return sessions;
   }
+
+ private:
+  Device device_;
 };
 
 }  // namespace
 
 StrategyPtr one_device(const std::string& device) {
-  if (device != "cpu") {
-    throw invalid_argument(
-        fmt::format("not supported: the device \"{}\"; this Muster computes on the CPU", device),
-        "use \"cpu\"; several replicas are mirrored({.replicas = n})");
-  }
-  return std::make_shared<OneDevice>();
+  return std::make_shared<OneDevice>(parse_device(device));
 }
 
 }  // namespace muster::inline v0_1::distribute

@@ -171,11 +171,13 @@ void Reducer::finish(const std::vector<double>& head) {
   torch::NoGradGuard no_grad;
   const auto parameters = static_cast<int64_t>(ready_.size());
   const Tensor front = memory_[0].slice(0, 0, head_size_ + parameters);
+  const Tensor here = front.is_cpu() ? front : torch::empty(front.sizes(), front.scalar_type());
   AT_DISPATCH_FLOATING_TYPES(front.scalar_type(), "muster_head", [&] {
-    auto* numbers = front.data_ptr<scalar_t>();
+    auto* numbers = here.data_ptr<scalar_t>();
     for (double number : head) *numbers++ = static_cast<scalar_t>(number);
     for (bool ready : ready_) *numbers++ = ready ? 1 : 0;
   });
+  if (!front.is_cpu()) Tensor(front).copy_(here);
   for (int64_t p = 0; p < parameters; ++p) {
     if (!ready_[static_cast<size_t>(p)]) views_[static_cast<size_t>(p)].zero_();
   }
@@ -186,8 +188,9 @@ void Reducer::finish(const std::vector<double>& head) {
   for (size_t b = 0; b < wire_.size(); ++b) {
     if (wire_[b].defined()) gradients_[b].copy_(wire_[b].slice(0, b == 0 ? front_ : 0));
   }
+  if (!front.is_cpu()) Tensor(here).copy_(front);
   AT_DISPATCH_FLOATING_TYPES(front.scalar_type(), "muster_head", [&] {
-    const scalar_t* numbers = front.data_ptr<scalar_t>();
+    const scalar_t* numbers = here.data_ptr<scalar_t>();
     for (size_t i = 0; i < head_.size(); ++i) head_[i] = static_cast<double>(numbers[i]);
     for (size_t p = 0; p < used_.size(); ++p) used_[p] = numbers[head_.size() + p] > 0;
   });

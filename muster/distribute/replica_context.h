@@ -50,6 +50,8 @@ class ReplicaContext {
 
   int replica_id() const { return session_.replica_id(); }
   int num_replicas_in_sync() const { return session_.num_replicas_in_sync(); }
+  // Where its variables are and its batches arrive: for tensors a replica function makes itself.
+  Device device() const { return session_.device(); }
   // Steps that trained so far: 0 in the first.
   int64_t step() const { return step_; }
 

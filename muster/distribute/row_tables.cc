@@ -12,8 +12,8 @@ namespace {
 RowGradient no_rows(const Variable& variable) {
   std::vector<int64_t> shape = variable.spec().shape;
   shape[0] = 0;
-  return {torch::zeros({0}, torch::kInt64),
-          torch::zeros(shape, variable.value().options().requires_grad(false))};
+  const at::TensorOptions options = variable.value().options().requires_grad(false);
+  return {torch::zeros({0}, options.dtype(torch::kInt64)), torch::zeros(shape, options)};
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::vector<RowGradient> exchange_rows(Communicator& communicator,
     }
     std::vector<int64_t> shape = part.values.sizes().vec();
     shape[0] = most;
-    Tensor ids = torch::zeros({most}, torch::kInt64);
+    Tensor ids = torch::zeros({most}, part.ids.options());
     Tensor values = torch::zeros(shape, part.values.options());
     ids.narrow(0, 0, own).copy_(part.ids);
     values.narrow(0, 0, own).copy_(part.values);

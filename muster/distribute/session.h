@@ -77,7 +77,7 @@ struct ReplicaInput {
 
 class Session {
  public:
-  explicit Session(uint64_t seed) : table_(seed), seed_(seed) {}
+  explicit Session(uint64_t seed, Device device = at::kCPU) : table_(seed, device), seed_(seed) {}
   virtual ~Session() = default;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -88,6 +88,8 @@ class Session {
   // Replicas in this process, and which of them this is.
   virtual int num_local_replicas() const { return 1; }
   virtual int local_replica() const { return 0; }
+  // Where its variables are, and its batches are to be.
+  Device device() const { return table_.device(); }
   // Whether this replica saves, logs and evaluates for all.
   virtual bool is_chief() const = 0;
   // "MultiWorkerMirrored: worker 0 (chief) of 2 over gloo"

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/distribute/internal/start_multi_worker.h"
@@ -19,7 +21,8 @@ void check_positive(double value, const char* name) {
 
 class MultiWorkerMirrored : public Strategy {
  public:
-  explicit MultiWorkerMirrored(const CommunicationOptions& options) : options_(options) {
+  explicit MultiWorkerMirrored(const CommunicationOptions& options)
+      : options_(options), devices_(replica_devices(options.devices, options.local_replicas)) {
     check_wire_dtype("CommunicationOptions.wire_dtype", options.wire_dtype);
     if (options.bytes_per_pack && *options.bytes_per_pack < 0) {
       throw invalid_argument(
@@ -44,6 +47,7 @@ class MultiWorkerMirrored : public Strategy {
   }
 
   std::string_view name() const override { return "MultiWorkerMirrored"; }
+  Device device() const override { return devices_[0]; }
   bool multi_worker() const override { return true; }
 
   std::vector<std::unique_ptr<Session>> start_replicas(const StartOptions& options) const override {
@@ -54,6 +58,7 @@ class MultiWorkerMirrored : public Strategy {
     }
     if (!options.cluster.distributed()) {
       return mirrored({.replicas = options_.local_replicas,
+                       .devices = options_.devices,
                        .bytes_per_pack =
                            options_.bytes_per_pack.value_or(MirroredOptions().bytes_per_pack),
                        .wire_dtype = options_.wire_dtype,
@@ -62,12 +67,24 @@ class MultiWorkerMirrored : public Strategy {
                        .save_timeout_seconds = options_.save_timeout_seconds})
           ->start_replicas(options);
     }
-    return start_multi_worker(options, options_);
+    return start_multi_worker(options, options_, devices_);
   }
 
  private:
   CommunicationOptions options_;
+  std::vector<Device> devices_;  // by replica of this process
 };
+
+// "cuda:0,cuda:2" as a list.
+std::vector<std::string> split_at_commas(const std::string& names) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    parts.push_back(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
 
 }  // namespace
 
@@ -87,18 +104,36 @@ StrategyPtr strategy_by_name(const std::string& name) {
   if (name == "mirrored") return mirrored();
   const size_t colon = name.find(':');
   if (colon != std::string::npos) {
-    const auto replicas = parse_int(std::string_view(name).substr(colon + 1));
-    if (replicas && *replicas >= 1 && *replicas <= 1024) {
-      const auto count = static_cast<int>(*replicas);
-      if (name.starts_with("mirrored:")) return mirrored({.replicas = count});
+    const std::string of = name.substr(colon + 1);
+    const auto replicas = parse_int(of);
+    const bool counted = replicas && *replicas >= 1 && *replicas <= 1024;
+    const int count = counted ? static_cast<int>(*replicas) : 1;
+    const std::vector<std::string> devices =
+        replicas ? std::vector<std::string>() : split_at_commas(of);
+    if (!replicas && name.starts_with("one_device:")) return one_device(of);
+    if (!replicas || counted) {
+      if (name.starts_with("mirrored:")) return mirrored({.replicas = count, .devices = devices});
       if (name.starts_with("multi_worker:"))
-        return multi_worker_mirrored({.local_replicas = count});
+        return multi_worker_mirrored({.local_replicas = count, .devices = devices});
     }
   }
   throw invalid_argument(
       fmt::format("there is no strategy '{}'", name),
       "use one_device, mirrored (2 replicas in this process), mirrored:4 (or another number from 1 "
-      "to 1024), multi_worker, or multi_worker:4 (replicas in each worker)");
+      "to 1024), multi_worker, or multi_worker:4 (replicas in each worker); on GPUs "
+      "one_device:cuda, mirrored:cuda (all of them), multi_worker:cuda");
+}
+
+std::vector<Device> replica_devices(const std::vector<std::string>& devices, int replicas) {
+  if (devices.empty()) return std::vector<Device>(std::max(replicas, 1), at::kCPU);
+  std::vector<Device> parsed = parse_devices(devices);
+  for (const Device& device : parsed) {
+    if (device.type() == parsed[0].type()) continue;
+    throw invalid_argument(fmt::format("not supported: replicas on devices of several kinds ({})",
+                                       join_quoted(devices)),
+                           "use GPUs alone, or the CPU alone");
+  }
+  return parsed;
 }
 
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options) {

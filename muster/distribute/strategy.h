@@ -22,6 +22,7 @@
 #include "muster/distribute/session.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/batch.h"
+#include "muster/tensor/device.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -41,6 +42,9 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   // Whether workers are peers that train in step: then a cluster of workers alone is valid, worker
   // 0 being the chief.
   virtual bool multi_worker() const = 0;
+  // Where the first replica of this process is; what needs one replica alone, as predictions do, is
+  // computed there.
+  virtual Device device() const = 0;
   // Brings the replicas together; one session for each replica of this process, to be used by a
   // thread of its own. Throws InvalidArgument when the cluster does not suit the strategy, Timeout
   // naming who did not appear, Unavailable when an address is in use.
@@ -102,13 +106,20 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
 // How RunConfig holds a strategy.
 using StrategyPtr = std::shared_ptr<const Strategy>;
 
-// One replica in this process, on `device`: "cpu" is the only one yet. Throws InvalidArgument for
-// another.
+// One replica in this process, on `device`: "cpu", "cuda" or "cuda:1". Throws InvalidArgument for a
+// device that is not there.
 StrategyPtr one_device(const std::string& device = "cpu");
+
+// The devices of the replicas of one process: those that are named, as by parse_devices(); without
+// any, the CPU for each of `replicas`. Throws what parse_devices() throws, and InvalidArgument for
+// devices of several kinds.
+std::vector<Device> replica_devices(const std::vector<std::string>& devices, int replicas);
 
 // Options of mirrored().
 struct MirroredOptions {
-  int replicas = 2;                          // threads of this process that train in step
+  int replicas = 2;  // threads of this process that train in step; what `devices` names counts
+  // A replica on each: {"cuda"} is every GPU, {"cuda:0", "cuda:2"} these. Empty: all on the CPU.
+  std::vector<std::string> devices = {};
   int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
   // How float32 gradients travel: kFloat32, or kBFloat16 for half the bytes, rounded on the way and
   // added as float32. What else a step exchanges, and gradients of float64, stay exact. The same on
@@ -129,9 +140,14 @@ StrategyPtr mirrored(const MirroredOptions& options = {});
 
 // Options of multi_worker_mirrored(): replicas, transport, buckets and patience.
 struct CommunicationOptions {
-  int local_replicas = 1;  // threads of each worker that train in step; the same on all workers
-  // How workers exchange gradients. kAuto is also what MUSTER_TRANSPORT says (auto, gloo or
-  // shared_memory), when it is set.
+  // Threads of each worker that train in step; the same on all workers. What `devices` names
+  // counts.
+  int local_replicas = 1;
+  // A replica of each worker on each: {"cuda"} is every GPU this process sees. Empty: all on the
+  // CPU.
+  std::vector<std::string> devices = {};
+  // How workers exchange gradients. kAuto is also what MUSTER_TRANSPORT says (auto, gloo,
+  // shared_memory or nccl), when it is set.
   Transport implementation = Transport::kAuto;
   // Of a gradient bucket; 0 puts all gradients into one. Unset: chosen by what an all-reduce was
   // measured to cost when the model was built, which a log line says.
@@ -157,7 +173,8 @@ struct CommunicationOptions {
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 
 // For flags: "one_device", "mirrored" or "mirrored:4" (replicas), "multi_worker" or
-// "multi_worker:4" (replicas in each worker). Throws InvalidArgument listing them.
+// "multi_worker:4" (replicas in each worker); on devices "one_device:cuda:1", "mirrored:cuda"
+// (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda". Throws InvalidArgument listing them.
 StrategyPtr strategy_by_name(const std::string& name);
 
 template <typename Fn, typename... Args>

@@ -58,7 +58,7 @@ Variable& VariableTable::get_or_create(const VariableSpec& spec) {
         fmt::format("the initializer of {} gave {}", spec.describe(), describe(value)),
         "an initializer must return the shape and dtype it is asked for");
   }
-  value = value.detach().contiguous();
+  value = value.detach().to(device_).contiguous();
   value.set_requires_grad(spec.trainable && at::isFloatingType(spec.dtype));
   variables_.push_back(std::make_unique<Variable>(spec, std::move(value)));
   Variable& created = *variables_.back();

@@ -13,12 +13,13 @@ namespace muster::inline v0_1::distribute {
 
 class VariableTable : public VariableStore {
  public:
-  // Initial values depend on (seed, variable name) only.
-  explicit VariableTable(uint64_t seed) : seed_(seed) {}
+  // Initial values depend on (seed, variable name) only, wherever the variables live.
+  explicit VariableTable(uint64_t seed, Device device = at::kCPU) : seed_(seed), device_(device) {}
 
   Variable& get_or_create(const VariableSpec& spec) override;
   const std::vector<std::unique_ptr<Variable>>& variables() const override { return variables_; }
   Variable* find(const std::string& name) const override;
+  Device device() const override { return device_; }
 
   // The build pass is over: from now on a new name is an InvalidArgument that says so. Variables of
   // kOnRead get their initial value back, whatever the pass wrote into them.
@@ -34,6 +35,7 @@ class VariableTable : public VariableStore {
 
  private:
   uint64_t seed_;
+  Device device_;
   bool sealed_ = false;
   std::vector<std::unique_ptr<Variable>> variables_;
   std::vector<Variable*> on_read_;

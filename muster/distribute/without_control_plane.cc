@@ -6,7 +6,8 @@
 namespace muster::inline v0_1::distribute {
 
 std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& start,
-                                                         const CommunicationOptions& /*options*/) {
+                                                         const CommunicationOptions& /*options*/,
+                                                         const std::vector<Device>& /*devices*/) {
   throw invalid_argument(
       fmt::format(
           "not supported: TF_CONFIG describes {} workers, and this Muster was built without "

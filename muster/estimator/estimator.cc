@@ -10,6 +10,7 @@
 #include "muster/base/strings.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/summary/event_writer.h"
+#include "muster/tensor/device_copier.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/stop_signal.h"
@@ -25,8 +26,9 @@ struct Estimator::Impl {
   // Made when first needed.
   std::string model_dir;
   std::optional<cluster::ResolvedCluster> cluster;
-  ModelRunners eval_runners{
-      [this] { return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params); }};
+  ModelRunners eval_runners{[this](Device device) {
+    return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params, device);
+  }};
   std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
@@ -302,7 +304,8 @@ EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& o
 EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& options,
                                distribute::Session& session) {
   return impl_->evaluate(input_fn, options, session.is_chief(), [&](const EvaluateLoop& loop) {
-    ModelRunner& runner = impl_->eval_runners[static_cast<size_t>(session.local_replica())];
+    ModelRunner& runner =
+        impl_->eval_runners.get(static_cast<size_t>(session.local_replica()), session.device());
     return muster::evaluate(runner, session, loop);
   });
 }
@@ -321,7 +324,8 @@ struct Predictions::Impl {
     Element element;
     if (!iterator) iterator = open();
     if (!iterator->next(&element)) return false;
-    const Batch input = to_batch(element);
+    const DeviceScope here(runner->device());
+    const Batch input = to_batch(DeviceCopier(runner->device())(element));
     EstimatorSpec spec = runner->run({input.features, Labels()}, batches++);
     batch.clear();
     for (auto& [name, tensor] : spec.predictions) {
@@ -330,7 +334,7 @@ struct Predictions::Impl {
               options.predict_keys.end()) {
         continue;
       }
-      batch[name] = tensor;
+      batch[name] = tensor.cpu();
     }
     if (batch.empty()) {
       std::string known;
@@ -380,8 +384,8 @@ Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& op
   if (!input_fn) throw invalid_argument("predict needs an input function");
   set_threads(0);
   auto impl = std::make_unique<Predictions::Impl>();
-  impl->runner =
-      std::make_unique<ModelRunner>(impl_->model_fn, Mode::kPredict, impl_->seed(), impl_->params);
+  impl->runner = std::make_unique<ModelRunner>(impl_->model_fn, Mode::kPredict, impl_->seed(),
+                                               impl_->params, impl_->eval_strategy()->device());
   impl->options = options;
   Predictions::Impl* state = impl.get();
   // Not `this`: an Estimator may be moved.

@@ -31,16 +31,17 @@ Tensor Variable::rows(const Tensor& ids) {
         fmt::format("rows of {} were asked for by {}", spec_.describe(), muster::describe(ids)),
         "numbers of rows are int64 or int32");
   }
-  const Tensor flat = ids.reshape({-1}).to(kInt64).contiguous();
-  const int64_t* numbers = flat.data_ptr<int64_t>();
+  const Tensor here = ids.reshape({-1}).to(kInt64).cpu().contiguous();
+  const int64_t* numbers = here.data_ptr<int64_t>();
   const int64_t size = value_.size(0);
-  for (int64_t i = 0; i < flat.numel(); ++i) {
+  for (int64_t i = 0; i < here.numel(); ++i) {
     if (numbers[i] >= 0 && numbers[i] < size) continue;
     throw invalid_argument(
         fmt::format("the id {} at {} of {} is outside of the table {}: it has {} rows", numbers[i],
                     place_of(i, ids.sizes()), muster::describe(ids), spec_.describe(), size),
         fmt::format("ids go from 0 to {}; make the table larger, or mend the data", size - 1));
   }
+  const Tensor flat = value_.is_cpu() ? here : ids.reshape({-1}).to(value_.device(), kInt64);
   std::vector<int64_t> shape = ids.sizes().vec();
   shape.insert(shape.end(), spec_.shape.begin() + 1, spec_.shape.end());
   if (!spec_.row_sparse || !value_.requires_grad() || !torch::GradMode::is_enabled())

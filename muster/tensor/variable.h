@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/random.h"
+#include "muster/tensor/device.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -91,6 +92,8 @@ class VariableStore {
   virtual const std::vector<std::unique_ptr<Variable>>& variables() const = 0;
   // nullptr when there is none.
   virtual Variable* find(const std::string& name) const = 0;
+  // Where its variables live.
+  virtual Device device() const { return at::kCPU; }
 };
 
 }  // namespace muster::inline v0_1

@@ -22,6 +22,19 @@ std::lock_guard<std::mutex> hold(at::Generator& generator) {
   return std::lock_guard<std::mutex>(generator.mutex());
 }
 
+// Returns the state it was in.
+Tensor reseed(at::Generator generator, uint64_t seed) {
+  const auto held = hold(generator);
+  Tensor state = generator.get_state();
+  generator.set_current_seed(seed);
+  return state;
+}
+
+void put_back(at::Generator generator, const Tensor& state) {
+  const auto held = hold(generator);
+  generator.set_state(state);
+}
+
 struct Registered {
   std::string path;  // "encoder/conv1/weight"
   Tensor tensor;
@@ -74,17 +87,18 @@ std::string type_name(std::type_index type) { return c10::demangle(type.name());
 
 }  // namespace
 
-SeededGenerator::SeededGenerator(RandomKey key) : lock_(default_generator_mutex()) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const auto held = hold(generator);
-  state_ = generator.get_state();
-  generator.set_current_seed(Random(key).next_u32());
+SeededGenerator::SeededGenerator(RandomKey key, Device device)
+    : lock_(default_generator_mutex()), device_(device) {
+  Random random(key);
+  state_ = reseed(at::detail::getDefaultCPUGenerator(), random.next_u32());
+  if (device_.is_cuda())
+    device_state_ = reseed(at::globalContext().defaultGenerator(device_), random.next_u32());
 }
 
 SeededGenerator::~SeededGenerator() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const auto held = hold(generator);
-  generator.set_state(state_);
+  put_back(at::detail::getDefaultCPUGenerator(), state_);
+  if (device_state_.defined())
+    put_back(at::globalContext().defaultGenerator(device_), device_state_);
 }
 
 const AdoptedModule& AdoptedModule::get(ModelContext& context, const std::string& name,
@@ -94,7 +108,8 @@ const AdoptedModule& AdoptedModule::get(ModelContext& context, const std::string
   }
   std::shared_ptr<void>& kept = context.kept("torch module " + name);
   if (!kept) {
-    const SeededGenerator seeded(derive_key(context.seed(), {id_of("torch module"), id_of(name)}));
+    const SeededGenerator seeded(derive_key(context.seed(), {id_of("torch module"), id_of(name)}),
+                                 context.device());
     Made made = make();
     if (!made.module) {
       throw invalid_argument(fmt::format("the torch module \"{}\" is null", name),
@@ -140,7 +155,8 @@ void AdoptedModule::adopt(const std::string& path, const Tensor& tensor, bool pa
         fmt::format("not supported: the {} {} is {} on {}, {}{}", kind, path,
                     muster::describe(tensor), tensor.device().str(), c10::str(tensor.layout()),
                     tensor.is_quantized() ? ", quantised" : ""),
-        "keep dense real tensors on the CPU; a complex one as two real ones");
+        "make the module of dense real tensors on the CPU: it is moved to the replica's device; a "
+        "complex one as two real ones");
   }
   if (const auto owner = claims().claim(tensor, path)) {
     throw invalid_argument(

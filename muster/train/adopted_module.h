@@ -20,18 +20,21 @@ class Module;
 namespace muster::inline v0_1 {
 
 // While it lives, LibTorch's default CPU generator gives the numbers of `key` (of 32 bits of it,
-// which are all that generator's engine takes); afterwards it goes on where it was. Scopes of one
-// thread may nest. There is one such generator in a process: replicas in threads take turns.
+// which are all that generator's engine takes); afterwards it goes on where it was. So does that of
+// `device`, when that is a GPU. Scopes of one thread may nest. There is one such generator in a
+// process: replicas in threads take turns.
 class SeededGenerator {
  public:
-  explicit SeededGenerator(RandomKey key);
+  explicit SeededGenerator(RandomKey key, Device device = at::kCPU);
   ~SeededGenerator();
   SeededGenerator(const SeededGenerator&) = delete;
   SeededGenerator& operator=(const SeededGenerator&) = delete;
 
  private:
   std::unique_lock<std::recursive_mutex> lock_;
+  Device device_;
   Tensor state_;
+  Tensor device_state_;
 };
 
 class AdoptedModule {
@@ -62,6 +65,7 @@ class AdoptedModule {
   const std::shared_ptr<void>& typed() const { return made_.typed; }
   // For the generator while the module is used.
   RandomKey next_random_key() const { return context_.next_random_key(name_); }
+  Device device() const { return context_.device(); }
 
  private:
   AdoptedModule(ModelContext& context, const std::string& name, Made made);

@@ -7,6 +7,7 @@
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/distribute/replica_threads.h"
+#include "muster/tensor/device_copier.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -38,8 +39,9 @@ void share_values(ModelRunner& runner, Session& session) {
   std::vector<Tensor> values;
   for (const Variable* variable : runner.variables()) values.push_back(variable->value());
   for (size_t v = values.size(); v < chief.size(); ++v) {
-    values.push_back(
-        torch::empty(chief[v][2].get<Shape>(), static_cast<DType>(chief[v][1].get<int>())));
+    values.push_back(torch::empty(
+        chief[v][2].get<Shape>(),
+        at::device(session.device()).dtype(static_cast<DType>(chief[v][1].get<int>()))));
   }
   session.broadcast(values);
 }
@@ -138,6 +140,8 @@ class Tally {
 
 EvalResult evaluate(ModelRunner& runner, Session& session, const EvaluateLoop& loop) {
   const int64_t n = session.num_replicas_in_sync();
+  const DeviceScope here(session.device());
+  const DeviceCopier copy(session.device());
   if (session.is_chief() && loop.load) loop.load(runner);
   const Dataset dataset = loop.input_fn(InputContext());
   const auto iterator =
@@ -158,7 +162,7 @@ EvalResult evaluate(ModelRunner& runner, Session& session, const EvaluateLoop& l
   }
   runner.set_global_step(start.at("global_step"));
   session.report(distribute::Phase::kEvaluating, runner.global_step());
-  if (has_data) runner.build(to_batch(element));
+  if (has_data) runner.build(to_batch(copy(element)));
   share_values(runner, session);
   Tally tally;
   for (int64_t made = 0; has_data; index += n, has_data = next()) {
@@ -167,7 +171,7 @@ EvalResult evaluate(ModelRunner& runner, Session& session, const EvaluateLoop& l
       throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
                                                      made, made == 1 ? "" : "es"));
     }
-    tally.add(runner.run(to_batch(element), index));
+    tally.add(runner.run(to_batch(copy(element)), index));
     ++made;
     if (loop.after_batch && session.local_replica() == 0) loop.after_batch(index + 1);
   }
@@ -176,10 +180,12 @@ EvalResult evaluate(ModelRunner& runner, Session& session, const EvaluateLoop& l
   return result;
 }
 
-ModelRunner& ModelRunners::operator[](size_t local_replica) {
+ModelRunner& ModelRunners::get(size_t local_replica, Device device) {
   const std::lock_guard lock(mutex_);
-  while (runners_.size() <= local_replica) runners_.push_back(make_());
-  return *runners_[local_replica];
+  if (runners_.size() <= local_replica) runners_.resize(local_replica + 1);
+  auto& runner = runners_[local_replica];
+  if (!runner || runner->device() != device) runner = make_(device);
+  return *runner;
 }
 
 EvalResult evaluate(ModelRunners& runners, const distribute::Strategy& strategy,
@@ -191,7 +197,7 @@ EvalResult evaluate(ModelRunners& runners, const distribute::Strategy& strategy,
   const auto work = [&](size_t replica, const std::function<void()>& failing) {
     Session& session = *sessions[replica];
     try {
-      EvalResult mine = evaluate(runners[replica], session, shared);
+      EvalResult mine = evaluate(runners.get(replica, session.device()), session, shared);
       session.finish();
       if (replica == 0) result = std::move(mine);
     } catch (...) {

@@ -43,13 +43,14 @@ EvalResult evaluate(ModelRunner& runner, distribute::Session& session, const Eva
 // The runners of the replicas of one process, kept from one evaluation to the next.
 class ModelRunners {
  public:
-  explicit ModelRunners(std::function<std::unique_ptr<ModelRunner>()> make)
+  explicit ModelRunners(std::function<std::unique_ptr<ModelRunner>(Device device)> make)
       : make_(std::move(make)) {}
-  // That of a replica of this process; made when it is first asked for. Any thread.
-  ModelRunner& operator[](size_t local_replica);
+  // That of a replica of this process; made when it is first asked for, and anew for a replica on
+  // another device. Any thread.
+  ModelRunner& get(size_t local_replica, Device device);
 
  private:
-  std::function<std::unique_ptr<ModelRunner>()> make_;
+  std::function<std::unique_ptr<ModelRunner>(Device device)> make_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<ModelRunner>> runners_;
 };

@@ -39,6 +39,12 @@ Error converted(const c10::Error& error, const Batch& batch, const ModelContext&
   if (said.find("DefaultCPUAllocator") != std::string::npos) {
     return internal_error(message, "use a smaller batch or a machine with more memory");
   }
+  if (said.find("to be on the same device") != std::string::npos) {
+    return invalid_argument(
+        message, fmt::format("features, labels and variables are on {}: make other tensors there, "
+                             "with context.device()",
+                             context.device().str()));
+  }
   // What torch::nn's BatchNorm says in training.
   if (said.find("Expected more than 1 value per channel when training") != std::string::npos) {
     return invalid_argument(

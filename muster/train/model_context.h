@@ -39,6 +39,8 @@ class ModelContext {
   Mode mode() const { return mode_; }
   // Updates made so far: 0 in the first step.
   int64_t global_step() const { return global_step_; }
+  // Where variables are and features arrive: for tensors a model function makes itself.
+  Device device() const { return variables_.device(); }
   // What the Estimator was given to set from outside.
   const nlohmann::json& params() const { return params_; }
 

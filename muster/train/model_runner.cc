@@ -7,10 +7,11 @@
 
 namespace muster::inline v0_1 {
 
-ModelRunner::ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohmann::json& params)
+ModelRunner::ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohmann::json& params,
+                         Device device)
     : model_fn_(std::move(model_fn)),
       mode_(mode),
-      variables_(seed),
+      variables_(seed, device),
       context_(mode, variables_, seed, params) {}
 
 void ModelRunner::load(const Checkpoint* checkpoint, const std::string& name) {

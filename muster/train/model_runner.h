@@ -23,8 +23,10 @@ using Prediction = std::map<std::string, Tensor>;
 // replaces values.
 class ModelRunner {
  public:
-  // `params` must outlive the runner.
-  ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohmann::json& params);
+  // `params` must outlive the runner. Variables are on `device`, where batches are to be.
+  ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohmann::json& params,
+              Device device = at::kCPU);
+  Device device() const { return variables_.device(); }
 
   // The next call uses these values; without a checkpoint (nullptr) freshly initialised ones, as
   // the model is built. Throws InvalidArgument listing missing and reshaped variables; what is only

@@ -13,6 +13,7 @@
 #include "muster/distribute/replica_context.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/distribute/restored_state.h"
+#include "muster/tensor/device_copier.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/internal/feed.h"
@@ -40,7 +41,8 @@ class Run {
         session_(session),
         checkpoints_(checkpoints),
         clock_(options.clock != nullptr ? *options.clock : system_clock()),
-        context_(Mode::kTrain, session.variables(), session.seed(), *options.params) {
+        context_(Mode::kTrain, session.variables(), session.seed(), *options.params),
+        copy_(session.device()) {
     session_.accumulate(options.accumulate_steps);
     context_.calls().set_replicas(session.num_replicas_in_sync(), [&session](const Tensor& value) {
       return distribute::all_reduce(session, distribute::ReduceOp::kSum, value);
@@ -124,7 +126,7 @@ class Run {
   }
 
   void build(const Element& element) {
-    batch_ = to_batch(element);
+    batch_ = to_batch(copy_(element));
     context_.begin_step(0, session_.replica_id());
     {
       torch::NoGradGuard no_grad;
@@ -263,7 +265,7 @@ class Run {
       trace_.lap(session_.last_times());
       return rest;
     }
-    batch_ = to_batch(element);
+    batch_ = to_batch(copy_(element));
     trace_.lap(StepTrace::kInput);
     context_.begin_step(step_, session_.replica_id(), session_.accumulated());
     const bool empty = batch_.rows() == 0;
@@ -402,6 +404,7 @@ class Run {
   CheckpointManager& checkpoints_;
   Clock& clock_;
   ModelContext context_;
+  const DeviceCopier copy_;
   std::vector<std::shared_ptr<Hook>> hooks_;
   StepTrace trace_;
   const int threads_ = num_threads();                // this replica's
@@ -431,6 +434,7 @@ Error as_stop(const Error& error) {
 TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
                           const TrainerOptions& options, Session& session,
                           CheckpointManager& checkpoints, const std::function<void()>& failing) {
+  const DeviceScope here(session.device());
   Run run(model_fn, options, session, checkpoints);
   const bool saves = options.save_checkpoints_steps || options.save_checkpoints_secs;
   const auto fail = [&](const Error& error) {

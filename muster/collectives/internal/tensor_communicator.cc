@@ -3,35 +3,26 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <cstring>
 #include <utility>
 
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1 {
 
-Tensor Communicator::allocate(int64_t bytes) {
+Tensor Communicator::allocate(int64_t bytes) { return internal::allocate_on(at::kCPU, bytes); }
+
+namespace internal {
+
+Tensor allocate_on(Device device, int64_t bytes) {
   if (bytes < 0) throw invalid_argument(fmt::format("cannot allocate {} bytes", bytes));
-  Tensor memory = torch::zeros({bytes}, torch::kUInt8);
+  Tensor memory = torch::zeros({bytes}, at::device(device).dtype(torch::kUInt8));
   if (reinterpret_cast<uintptr_t>(memory.data_ptr()) % 64 != 0) {
     throw internal_error("the allocator returned memory that is not 64-byte aligned");
   }
   return memory;
 }
 
-namespace internal {
 namespace {
-
-void check(const Tensor& tensor, const char* call) {
-  if (!tensor.defined()) throw invalid_argument(fmt::format("{} got an undefined tensor", call));
-  if (!tensor.device().is_cpu() || tensor.dim() != 1 || !tensor.is_contiguous()) {
-    throw invalid_argument(
-        fmt::format("{} needs a contiguous one-dimensional tensor on the CPU, got {}{} on {}", call,
-                    describe(tensor), tensor.is_contiguous() ? "" : " (strided)",
-                    tensor.device().str()),
-        "pass buffer.contiguous().view(-1), or reduce the flat buffer it lives in");
-  }
-}
 
 ElementType element_type(const Tensor& tensor) {
   switch (tensor.scalar_type()) {
@@ -65,10 +56,23 @@ Operation operation_on(OperationKind kind, const Tensor& tensor) {
 
 }  // namespace
 
-TensorCommunicator::TensorCommunicator(int rank, int size) : rank_(rank), size_(size) {
+TensorCommunicator::TensorCommunicator(int rank, int size, Device device)
+    : rank_(rank), size_(size), device_(device) {
   if (size < 1 || rank < 0 || rank >= size) {
     throw invalid_argument(fmt::format("rank {} is not in a group of {}", rank, size));
   }
+}
+
+Tensor TensorCommunicator::allocate(int64_t bytes) { return allocate_on(device_, bytes); }
+
+void TensorCommunicator::check(const Tensor& tensor, const char* call) const {
+  if (!tensor.defined()) throw invalid_argument(fmt::format("{} got an undefined tensor", call));
+  if (tensor.device() == device_ && tensor.dim() == 1 && tensor.is_contiguous()) return;
+  throw invalid_argument(
+      fmt::format("{} needs a contiguous one-dimensional tensor on {}, got {}{} on {}", call,
+                  device_.is_cpu() ? "the CPU" : device_.str(), describe(tensor),
+                  tensor.is_contiguous() ? "" : " (strided)", tensor.device().str()),
+      "pass buffer.contiguous().view(-1), or reduce the flat buffer it lives in");
 }
 
 void TensorCommunicator::start(std::shared_ptr<Executor> executor) {
@@ -117,9 +121,7 @@ Work TensorCommunicator::reduce_scatter(const Tensor& in, const Tensor& out) {
   check_summable(operation, in, "reduce_scatter");
   operation.out = operation.data;
   operation.data = static_cast<std::byte*>(in.data_ptr());
-  if (size_ == 1 && operation.out != operation.data && operation.count > 0) {
-    std::memcpy(operation.out, operation.data, operation.bytes());
-  }
+  if (size_ == 1 && operation.out != operation.data) out.detach().copy_(in.detach());
   return submit(std::move(operation), in, out);
 }
 
@@ -143,9 +145,7 @@ Work TensorCommunicator::all_gather(const Tensor& in, const Tensor& out) {
   }
   Operation operation = operation_on(OperationKind::kAllGather, in);
   operation.out = static_cast<std::byte*>(out.data_ptr());
-  if (size_ == 1 && operation.out != operation.data && operation.count > 0) {
-    std::memcpy(operation.out, operation.data, operation.bytes());
-  }
+  if (size_ == 1 && operation.out != operation.data) out.detach().copy_(in.detach());
   return submit(std::move(operation), in, out);
 }
 

@@ -8,13 +8,18 @@
 
 #include "muster/collectives/communicator.h"
 #include "muster/collectives/internal/operation.h"
+#include "muster/tensor/device.h"
 
 namespace muster::inline v0_1::internal {
+
+// Zeroed uint8 memory, 64-byte aligned. Throws InvalidArgument for fewer than 0 bytes.
+Tensor allocate_on(Device device, int64_t bytes);
 
 class TensorCommunicator : public Communicator {
  public:
   int rank() const final { return rank_; }
   int size() const final { return size_; }
+  Tensor allocate(int64_t bytes) override;
   Work all_reduce(const Tensor& buffer) final;
   Work reduce_scatter(const Tensor& in, const Tensor& out) final;
   Work broadcast(const Tensor& buffer, int root) final;
@@ -24,8 +29,8 @@ class TensorCommunicator : public Communicator {
   using Communicator::abort;
 
  protected:
-  // Throws InvalidArgument unless 0 <= rank < size.
-  TensorCommunicator(int rank, int size);
+  // Throws InvalidArgument unless 0 <= rank < size. Tensors are on `device`.
+  TensorCommunicator(int rank, int size, Device device = at::kCPU);
 
   // Who carries operations out; to be called once by groups of two or more, when all is ready.
   void start(std::shared_ptr<Executor> executor);
@@ -39,10 +44,12 @@ class TensorCommunicator : public Communicator {
   virtual void interrupt(const Error& /*error*/) {}
 
  private:
+  void check(const Tensor& tensor, const char* call) const;
   Work submit(Operation operation, const Tensor& a, const Tensor& b = {});
 
   const int rank_;
   const int size_;
+  const Device device_;
   std::shared_ptr<Executor> executor_;
   std::mutex mutex_;
   std::optional<Error> aborted_;  // groups of one; others keep it in the executor

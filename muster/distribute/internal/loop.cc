@@ -129,6 +129,7 @@ void Loop::each(const std::function<void(Session&, size_t)>& fn) {
   try {
     threads_->run([&](size_t local, const std::function<void()>& failing) {
       Session& session = *replicas_[local]->session;
+      const DeviceScope here(session.device());
       const auto fail = [&](const Error& error) {
         failing();
         session.fail(error);

@@ -56,7 +56,7 @@ ReplicaSession::ReplicaSession(const ReplicaPlace& place, std::string title,
                                std::shared_ptr<ProcessGroup> processes,
                                std::unique_ptr<Communicator> communicator, uint64_t seed,
                                const WireOptions& wire)
-    : SyncSession(seed, wire),
+    : SyncSession(seed, place.device, wire),
       place_(place),
       title_(std::move(title)),
       group_(std::move(group)),

@@ -23,6 +23,7 @@ struct ReplicaPlace {
   int local = 0;  // in its process
   int locals = 1;
   bool in_chief_process = true;
+  Device device = at::kCPU;
 
   int replica() const { return process * locals + local; }
   int replicas() const { return processes * locals; }

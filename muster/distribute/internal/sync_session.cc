@@ -313,6 +313,7 @@ void SyncSession::share_replica_values() {
         (known != replica_values_.end()
              ? known->second
              : spread(variable->spec(), variable->value(), num_replicas_in_sync()))
+            .to(device())
             .contiguous();
     communicator_->broadcast(values.view({-1}), 0).wait();
     variable->value().copy_(values[replica_id()]);

@@ -24,7 +24,8 @@ struct WireOptions {
 
 class SyncSession : public Session {
  public:
-  SyncSession(uint64_t seed, const WireOptions& wire) : Session(seed), wire_(wire) {}
+  SyncSession(uint64_t seed, Device device, const WireOptions& wire)
+      : Session(seed, device), wire_(wire) {}
 
   void finish_build(const optim::TrainOp& train_op) override;
   std::string share_state(const std::string& note) override;

@@ -1,0 +1,41 @@
+// What moves buffers between devices by itself, as NCCL does, and the communicator made of it. The
+// border between what is ours and what only runs where there are such devices.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string_view>
+
+#include "muster/collectives/communicator.h"
+#include "muster/collectives/internal/operation.h"
+#include "muster/tensor/device.h"
+
+namespace c10 {
+class Stream;
+}
+
+namespace muster::inline v0_1::internal {
+
+// This rank's end of it. Thread safety: all calls from any thread.
+class DeviceGroup {
+ public:
+  virtual ~DeviceGroup() = default;
+  virtual std::string_view name() const = 0;
+  // Lets the device carry the operation out, behind what is in `stream`; its addresses are the
+  // device's. Ranks enqueue the same operations in the same order. Throws what ended the group.
+  virtual void enqueue(const Operation& operation, const c10::Stream& stream) = 0;
+  // Throws what is known to keep operations from ending.
+  virtual void check() = 0;
+  // Ends those that are enqueued, and is no group any more. Only the first call counts.
+  virtual void abort() noexcept = 0;
+};
+
+// For each operation of the group `host` carries a few bytes, by which ranks compare what they were
+// asked to do, and notice who is lost: a group itself would hang, or mix up buffers. An operation
+// that takes longer than `timeout` after that ends the group.
+std::unique_ptr<Communicator> make_group_communicator(std::unique_ptr<Communicator> host,
+                                                      std::unique_ptr<DeviceGroup> group,
+                                                      Device device,
+                                                      std::chrono::milliseconds timeout);
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,215 @@
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "muster/base/foreign_error.h"
+#include "muster/collectives/device_communicator.h"
+#include "muster/collectives/internal/operation.h"
+#include "muster/collectives/internal/tensor_communicator.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+// Calls one operation of the communicator of the CPU, with what stands for `in` and `out` there.
+using Call = std::function<Work(Communicator& host, const Tensor& in, const Tensor& out)>;
+
+struct Job : Work::State {
+  explicit Job(Call call) : call(std::move(call)) {}
+
+  const Call call;
+  Tensor in, out;                    // on the CPU
+  Tensor target;                     // on the device, for `out`; undefined when there is none
+  Tensor source;                     // on the device, kept while it is copied
+  std::optional<c10::Event> copied;  // `in` holds what was brought
+};
+
+class StagedCommunicator final : public Communicator {
+ public:
+  StagedCommunicator(std::unique_ptr<Communicator> host, Device device)
+      : host_(std::move(host)),
+        device_(device),
+        guard_(c10::impl::getDeviceGuardImpl(device.type())),
+        copies_(guard_->getStreamFromGlobalPool(device)),
+        name_(fmt::format("{}, through the CPU", host_->name())) {
+    if (host_->size() > 1) thread_ = std::thread([this] { run(); });
+  }
+
+  ~StagedCommunicator() override {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      if (busy_ || !queue_.empty()) host_->abort("the communicator was closed");
+      stop_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  std::string_view name() const override { return name_; }
+
+  Tensor allocate(int64_t bytes) override { return internal::allocate_on(device_, bytes); }
+
+  Work all_reduce(const Tensor& buffer) override {
+    return submit(buffer, buffer, true, [](Communicator& host, const Tensor&, const Tensor& sums) {
+      return host.all_reduce(sums);
+    });
+  }
+  Work reduce_scatter(const Tensor& in, const Tensor& out) override {
+    return submit(in, out, true, [](Communicator& host, const Tensor& all, const Tensor& mine) {
+      return host.reduce_scatter(all, mine);
+    });
+  }
+  Work broadcast(const Tensor& buffer, int root) override {
+    return submit(buffer, buffer, root == rank(),
+                  [root](Communicator& host, const Tensor&, const Tensor& values) {
+                    return host.broadcast(values, root);
+                  });
+  }
+  Work all_gather(const Tensor& in, const Tensor& out) override {
+    return submit(in, out, true, [](Communicator& host, const Tensor& mine, const Tensor& all) {
+      return host.all_gather(mine, all);
+    });
+  }
+  Work barrier() override {
+    return submit({}, {}, false,
+                  [](Communicator& host, const Tensor&, const Tensor&) { return host.barrier(); });
+  }
+  std::optional<int64_t> tune(const plan::CommunicationCost& cost) override {
+    return host_->tune(cost);
+  }
+
+  void abort(ErrorKind kind, const std::string& reason) override { host_->abort(kind, reason); }
+  using Communicator::abort;
+
+ private:
+  // `brings`: this rank's `in` is read.
+  Work submit(const Tensor& in, const Tensor& out, bool brings, Call call) {
+    check(in);
+    check(out);
+    const bool staged = in.defined() && !in.is_cpu();
+    if (staged && size() == 1) {
+      if (!in.is_same(out)) Tensor(out).copy_(in);
+      return {};
+    }
+    if (!staged) {
+      const std::lock_guard lock(mutex_);
+      // Nobody else is at `host`: no need to hand it over.
+      if (queue_.empty() && !busy_) return call(*host_, in, out);
+    }
+    auto job = std::make_shared<Job>(std::move(call));
+    if (staged) {
+      stage(*job, in, out, brings);
+    } else {
+      job->in = in;
+      job->out = out;
+    }
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(job);
+    changed_.notify_one();
+    return Work(std::move(job));
+  }
+
+  void check(const Tensor& tensor) const {
+    if (!tensor.defined() || tensor.is_cpu()) return;
+    if (tensor.device() == device_ && tensor.dim() == 1 && tensor.is_contiguous()) return;
+    throw invalid_argument(fmt::format("the communicator of {} was given {}{} on {}", device_.str(),
+                                       tensor.is_contiguous() ? "" : "a strided ", describe(tensor),
+                                       tensor.device().str()),
+                           "give it contiguous tensors of one axis, on its device or on the CPU");
+  }
+
+  Tensor memory_for(const Tensor& tensor) const {
+    return torch::empty(tensor.sizes(),
+                        at::dtype(tensor.scalar_type()).pinned_memory(device_.is_cuda()));
+  }
+
+  // Begins to copy what this rank brings.
+  void stage(Job& job, const Tensor& in, const Tensor& out, bool brings) {
+    const torch::NoGradGuard no_grad;
+    job.in = memory_for(in);
+    job.out = in.is_same(out) ? job.in : memory_for(out);
+    job.target = out;
+    if (!brings) return;
+    job.source = in;
+    c10::Event computed(device_.type());
+    computed.record(guard_->getStream(device_));
+    computed.block(copies_);
+    const c10::StreamGuard here(copies_);
+    job.in.copy_(in, /*non_blocking=*/true);
+    job.copied.emplace(device_.type());
+    job.copied->record(copies_);
+  }
+
+  void run() {
+    pthread_setname_np(pthread_self(), "staging");
+    const DeviceScope here(device_);
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return stop_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      const std::shared_ptr<Job> job = std::move(queue_.front());
+      queue_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      std::optional<Error> failure;
+      try {
+        execute(*job);
+      } catch (...) {
+        failure = current_error();
+      }
+      job->source.reset();
+      lock.lock();
+      busy_ = false;
+      job->finish(std::move(failure));
+    }
+  }
+
+  void execute(Job& job) {
+    const torch::NoGradGuard no_grad;
+    // The event comes whatever other ranks do: what is before it is this device's own work.
+    while (job.copied && !job.copied->query())
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    job.call(*host_, job.in, job.out).wait();
+    if (!job.target.defined()) return;
+    {
+      const c10::StreamGuard here(copies_);
+      job.target.copy_(job.out, /*non_blocking=*/true);
+    }
+    guard_->synchronizeStream(copies_);
+  }
+
+  const std::unique_ptr<Communicator> host_;
+  const Device device_;
+  const c10::impl::DeviceGuardImplInterface* const guard_;
+  const c10::Stream copies_;
+  const std::string name_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Job>> queue_;
+  bool busy_ = false;  // the thread executes one
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_staged_communicator(std::unique_ptr<Communicator> host,
+                                                       Device device) {
+  return std::make_unique<StagedCommunicator>(std::move(host), device);
+}
+
+}  // namespace muster::inline v0_1

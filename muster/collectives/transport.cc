@@ -1,0 +1,18 @@
+#include "muster/collectives/transport.h"
+
+#include <cctype>
+#include <string>
+
+namespace muster::inline v0_1 {
+
+std::optional<Transport> parse_transport(std::string_view name) {
+  std::string word(name);
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (word == "auto") return Transport::kAuto;
+  if (word == "gloo" || word == "ring") return Transport::kGloo;
+  if (word == "shared_memory") return Transport::kSharedMemory;
+  if (word == "nccl") return Transport::kNccl;
+  return std::nullopt;
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,26 @@
+// The ways buffers travel between ranks, by name. Thread safety: values.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace muster::inline v0_1 {
+
+// How buffers travel between ranks.
+enum class Transport {
+  // Shared memory when all ranks are on one host and can reach each other; on several hosts, Gloo,
+  // with shared memory inside of hosts that have several ranks one after the other. Where ranks
+  // cannot share memory, Gloo between all of them, and the log says why. Tensors of GPUs: NCCL
+  // where this Muster was built with it and no GPU is shared, else through the CPU.
+  kAuto,
+  kGloo,          // TCP
+  kSharedMemory,  // Unavailable when the ranks cannot share memory
+  // Between GPUs; InvalidArgument where there are none, or no NCCL. What is on the CPU travels as
+  // by kAuto.
+  kNccl,
+};
+// "auto", "gloo", "shared_memory", "nccl", in any case; tf.distribute's "ring", all ranks over TCP,
+// is "gloo". Nothing for another word.
+std::optional<Transport> parse_transport(std::string_view name);
+
+}  // namespace muster::inline v0_1

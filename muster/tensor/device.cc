@@ -1,0 +1,101 @@
+#include "muster/tensor/device.h"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+int count_of(at::DeviceType type) {
+  if (type == at::kCPU) return 1;
+  return c10::impl::hasDeviceGuardImpl(type) ? c10::impl::getDeviceGuardImpl(type)->deviceCount()
+                                             : 0;
+}
+
+// A kind that has its device without a number.
+Device parse_kind(const std::string& name) {
+  try {
+    return Device(name);
+  } catch (const c10::Error&) {
+    throw invalid_argument(fmt::format("there is no device \"{}\"", name),
+                           "use cpu, cuda (every GPU) or cuda:0 (one of them)");
+  }
+}
+
+Error not_there(const std::string& name, at::DeviceType type) {
+  const int count = count_of(type);
+  const std::string kind = c10::DeviceTypeName(type, /*lower_case=*/true);
+  if (count > 0) {
+    return invalid_argument(
+        fmt::format("the device \"{}\" does not exist: there {} {}:0{}", name,
+                    count == 1 ? "is" : "are", kind,
+                    count == 1 ? std::string() : fmt::format(" to {}:{}", kind, count - 1)),
+        type == at::kCUDA
+            ? "name one of these; CUDA_VISIBLE_DEVICES hides the others from a process"
+            : "name one of these");
+  }
+  if (c10::impl::hasDeviceGuardImpl(type)) {
+    return invalid_argument(
+        fmt::format("the device \"{}\" does not exist: LibTorch sees no GPU here", name),
+        "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use \"cpu\"");
+  }
+  return invalid_argument(
+      fmt::format("not supported: the device \"{}\"; this LibTorch was built without it", name),
+      "use \"cpu\" (several replicas are mirrored({.replicas = n})), or build Muster with a "
+      "LibTorch "
+      "for CUDA: docs/strategies.md, \"GPUs\"");
+}
+
+void check_there(const std::string& name, Device device) {
+  if (device.index() >= count_of(device.type())) throw not_there(name, device.type());
+}
+
+}  // namespace
+
+Device parse_device(const std::string& name) {
+  Device device = parse_kind(name);
+  if (device.is_cpu()) return at::kCPU;
+  if (!device.has_index()) device.set_index(0);
+  check_there(name, device);
+  return device;
+}
+
+std::vector<Device> parse_devices(const std::vector<std::string>& names) {
+  std::vector<Device> devices;
+  for (const std::string& name : names) {
+    const Device device = parse_kind(name);
+    if (device.is_cpu() || device.has_index()) {
+      devices.push_back(parse_device(name));
+    } else {
+      const int count = count_of(device.type());
+      if (count == 0) throw not_there(name, device.type());
+      for (int i = 0; i < count; ++i)
+        devices.emplace_back(device.type(), static_cast<c10::DeviceIndex>(i));
+    }
+  }
+  // A backward waits for the others of its step on the one thread LibTorch has for a device.
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].is_cpu() || std::count(devices.begin(), devices.end(), devices[i]) == 1)
+      continue;
+    throw invalid_argument(
+        fmt::format("the devices {} name {} twice", join_quoted(names), devices[i].str()),
+        "give each replica a device of its own");
+  }
+  return devices;
+}
+
+DeviceScope::DeviceScope(Device device) : outer_(at::kCPU) {
+  if (!device.is_cpu())
+    outer_ = c10::impl::getDeviceGuardImpl(device.type())->exchangeDevice(device);
+}
+
+DeviceScope::~DeviceScope() {
+  if (!outer_.is_cpu()) c10::impl::getDeviceGuardImpl(outer_.type())->uncheckedSetDevice(outer_);
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,45 @@
+#include "muster/tensor/device_copier.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/torch.h>
+
+#include <vector>
+
+namespace muster::inline v0_1 {
+
+DeviceCopier::DeviceCopier(Device device) : device_(device) {}
+
+Element DeviceCopier::operator()(const Element& element) const {
+  if (device_.is_cpu()) return element;
+  const auto* device = c10::impl::getDeviceGuardImpl(device_.type());
+  const c10::Stream computes = device->getStream(device_);
+  const c10::Stream copies = device->getStreamFromGlobalPool(device_);
+  c10::Event copied(device_.type());
+  std::vector<Tensor> there;
+  const Element result = [&] {
+    const torch::NoGradGuard no_grad;
+    const c10::StreamGuard here(copies);
+    Element moved = element.transform([&](const Value& value) -> Value {
+      if (!value.is_tensor() || !value.tensor().defined()) return value;
+      const Tensor& tensor = value.tensor();
+      if (tensor.device() == device_) return value;
+      Tensor from = tensor.contiguous();
+      // Only from there a copy runs beside the program.
+      if (device_.is_cuda() && from.device().is_cpu() && from.numel() > 0) from = from.pin_memory();
+      there.push_back(from.to(device_, /*non_blocking=*/true));
+      return there.back();
+    });
+    copied.record(copies);
+    return moved;
+  }();
+  copied.block(computes);
+  // Their memory belongs to the stream of the copies: not to be used again before this one is
+  // through with it.
+  for (const Tensor& tensor : there)
+    device->recordDataPtrOnStream(tensor.storage().data_ptr(), computes);
+  return result;
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,21 @@
+// A fake accelerator for tests of where tensors lie: LibTorch's device "privateuseone", four of
+// them. Their memory is the host's, and yet they are as strict as a GPU: no operation mixes
+// devices, fresh memory is NaN, and a copy that was asked not to block, on a stream of its own, is
+// carried out only once somebody waits for it.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+namespace muster::inline v0_1::internal {
+
+inline constexpr int kTestDevices = 4;
+
+// The device of that index. Calling it is also what links the devices into a program: a test names
+// none by a literal.
+c10::Device test_device(int index = 0);
+// What tensors on all test devices hold now, in bytes.
+int64_t test_device_bytes();
+
+}  // namespace muster::inline v0_1::internal
