@@ -47,6 +47,7 @@ bool form_a_hierarchy(const std::vector<int>& hosts) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options) {
+  check_transport(options.transport, options.device);
   std::unique_ptr<Communicator> communicator;
   std::string why;
   const bool free = options.transport == Transport::kAuto || options.transport == Transport::kNccl;

@@ -113,16 +113,6 @@ TEST(MakeCommunicator, KnowsItsTransportsByName) {
   EXPECT_EQ(parse_transport("carrier pigeon"), std::nullopt);
 }
 
-TEST(MakeCommunicator, NcclIsRefusedWithWhatToDo) {
-  MemoryStore store;
-  const Error error = error_of([&] {
-    make_communicator({.transport = Transport::kNccl, .rendezvous = &store, .rank = 0, .size = 2});
-  });
-  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error.message(), HasSubstr("not supported: NCCL"));
-  EXPECT_THAT(error.hint(), HasSubstr("auto"));
-}
-
 TEST(MakeCommunicator, TransportsHaveTheNamesOfTheField) {
   EXPECT_EQ(parse_transport("AUTO"), Transport::kAuto);
   EXPECT_EQ(parse_transport("RING"), Transport::kGloo);

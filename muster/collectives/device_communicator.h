@@ -22,11 +22,15 @@ struct DeviceCommunicatorOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
 };
 
+// Throws InvalidArgument where NCCL was asked for and cannot be: for another device than a GPU, and
+// where this Muster was built without it.
+void check_transport(Transport transport, Device device);
+
 // A communicator for tensors on the CPU, which go to `host`, and for those on the device. Returns
 // `host` itself where the device is the CPU. `how` is given what was chosen and why, in brackets,
 // or nothing. All ranks call it together, with the same options but the device. Throws
-// InvalidArgument where NCCL was asked for and cannot be: on the CPU, without NCCL, and for two
-// ranks on one GPU.
+// what check_transport() throws, and InvalidArgument where NCCL was asked for and two ranks have
+// the same GPU.
 std::unique_ptr<Communicator> make_device_communicator(std::unique_ptr<Communicator> host,
                                                        const DeviceCommunicatorOptions& options,
                                                        std::string* how);
@@ -41,7 +45,7 @@ std::unique_ptr<Communicator> make_staged_communicator(std::unique_ptr<Communica
 // (internal/device_group.h). Sums are made in
 // NCCL's order: the same bits on all ranks, but not those of other transports. Nothing, with the
 // reason in `why_not`, on every rank, when two ranks have the same GPU; `host` is left alone then.
-// Throws InvalidArgument where this Muster was built without NCCL.
+// REQUIRES: built_with_nccl().
 std::unique_ptr<Communicator> try_nccl_communicator(std::unique_ptr<Communicator>& host,
                                                     Device device,
                                                     std::chrono::milliseconds timeout,

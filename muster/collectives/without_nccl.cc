@@ -9,10 +9,7 @@ std::unique_ptr<Communicator> try_nccl_communicator(std::unique_ptr<Communicator
                                                     Device /*device*/,
                                                     std::chrono::milliseconds /*timeout*/,
                                                     std::string* /*why_not*/) {
-  throw invalid_argument(
-      "not supported: NCCL; this Muster was built without it",
-      "build Muster with a LibTorch for CUDA and NCCL's headers (Debian: libtorch-cuda-dev and "
-      "libnccl-dev), or let Muster choose the transport (auto)");
+  throw internal_error("this Muster was built without NCCL");
 }
 
 }  // namespace muster::inline v0_1

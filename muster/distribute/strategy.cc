@@ -105,13 +105,13 @@ StrategyPtr strategy_by_name(const std::string& name) {
   const size_t colon = name.find(':');
   if (colon != std::string::npos) {
     const std::string of = name.substr(colon + 1);
+    std::vector<std::string> devices = split_at_commas(of);
     const auto replicas = parse_int(of);
+    if (replicas) devices.clear();
     const bool counted = replicas && *replicas >= 1 && *replicas <= 1024;
-    const int count = counted ? static_cast<int>(*replicas) : 1;
-    const std::vector<std::string> devices =
-        replicas ? std::vector<std::string>() : split_at_commas(of);
-    if (!replicas && name.starts_with("one_device:")) return one_device(of);
-    if (!replicas || counted) {
+    if (counted || (!devices.empty() && std::ranges::all_of(devices, names_device))) {
+      const int count = counted ? static_cast<int>(*replicas) : 1;
+      if (name.starts_with("one_device:") && devices.size() == 1) return one_device(of);
       if (name.starts_with("mirrored:")) return mirrored({.replicas = count, .devices = devices});
       if (name.starts_with("multi_worker:"))
         return multi_worker_mirrored({.local_replicas = count, .devices = devices});

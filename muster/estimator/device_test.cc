@@ -13,10 +13,9 @@
 #include "muster/layers/convolution.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/normalization.h"
-#include "muster/tensor/internal/test_device.h"
-#include "muster/torch.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/test_device.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -25,7 +24,6 @@ using distribute::mirrored;
 using distribute::multi_worker_mirrored;
 using distribute::one_device;
 using distribute::StrategyPtr;
-using internal::test_device;
 using nlohmann::json;
 using testing::examples;
 using ::testing::HasSubstr;
@@ -35,9 +33,11 @@ using testing::LocalCluster;
 using testing::quiet_config;
 using testing::run_ranks;
 using testing::same_bits;
+using testing::test_device;
 using testing::two_layers;
 
-// The CPU's loops and LibTorch's operations round differently in the last place, and steps add to it.
+// The CPU's loops and LibTorch's operations round differently in the last place, and steps add to
+// it.
 constexpr double kRounding = 1e-4;
 
 std::string name_of(int device) { return test_device(device).str(); }
@@ -209,45 +209,10 @@ TEST(DeviceTest, NothingIsLeftThere) {
   TempDirectory directory;
   train(directory / "first", mirrored({.devices = {name_of(0), name_of(1)}}), many_layers,
         json::object());
-  const int64_t before = internal::test_device_bytes();
+  const int64_t before = testing::test_device_bytes();
   train(directory / "m", mirrored({.devices = {name_of(0), name_of(1)}}), many_layers,
         json::object());
-  EXPECT_EQ(internal::test_device_bytes(), before);
-}
-
-struct Net : torch::nn::Module {
-  Net() {
-    hidden = register_module("hidden", torch::nn::Linear(testing::kFeatures, 8));
-    norm = register_module("norm", torch::nn::BatchNorm1d(8));
-    out = register_module("out", torch::nn::Linear(8, 2));
-  }
-  Tensor forward(const Tensor& x) { return out(torch::relu(norm(hidden(x)))); }
-  torch::nn::Linear hidden = nullptr, out = nullptr;
-  torch::nn::BatchNorm1d norm = nullptr;
-};
-
-TEST(DeviceTest, ModulesOfLibTorchMoveThere) {
-  const ModelFn model_fn = [](const Features& features, const Labels& labels, Mode,
-                              ModelContext& context) {
-    auto net = torch_module<Net>(context, "net");
-    EXPECT_EQ(net.get()->hidden->weight.device(), context.device());
-    const Tensor loss =
-        losses::sparse_categorical_crossentropy(labels, net(features["x"]), {.from_logits = true});
-    return EstimatorSpec::train(
-        loss, context.optimizer(optim::sgd({.learning_rate = 0.1})).minimize(loss));
-  };
-  TempDirectory directory;
-  const auto run = [&](const std::string& name, const StrategyPtr& strategy) {
-    Estimator(model_fn, quiet_config(directory / name, strategy)).train([] {
-      return examples(60).shuffle(60).repeat(2).global_batch(12);
-    });
-    return latest(directory / name);
-  };
-  EXPECT_LT(largest_difference(run("there", one_device(name_of(0))), run("here", one_device())),
-            kRounding);
-  EXPECT_LT(largest_difference(run("both", mirrored({.devices = {name_of(0), name_of(1)}})),
-                               run("two", mirrored({.replicas = 2}))),
-            kRounding);
+  EXPECT_EQ(testing::test_device_bytes(), before);
 }
 
 TEST(DeviceTest, LoopsByHandRunThere) {
@@ -336,7 +301,9 @@ TEST(DeviceTest, DevicesThatAreNotThere) {
               HasSubstr("name privateuseone:1 twice"));
   EXPECT_EQ(mirrored({.devices = {"cpu", "cpu"}})->device(), Device(at::kCPU));
   EXPECT_THAT(message([] { distribute::strategy_by_name("mirrored:gpu"); }),
-              HasSubstr("there is no device \"gpu\""));
+              HasSubstr("there is no strategy 'mirrored:gpu'"));
+  EXPECT_THAT(message([] { distribute::strategy_by_name("mirrored:privateuseone:4"); }),
+              HasSubstr("there are privateuseone:0 to"));
   if (torch::cuda::is_available()) return;
   for (const char* name : {"cuda", "cuda:1"}) {
     EXPECT_THAT(message([&] { one_device(name); }),

@@ -57,6 +57,15 @@ void check_there(const std::string& name, Device device) {
 
 }  // namespace
 
+bool names_device(const std::string& name) {
+  try {
+    (void)parse_kind(name);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Device parse_device(const std::string& name) {
   Device device = parse_kind(name);
   if (device.is_cpu()) return at::kCPU;

@@ -12,6 +12,8 @@ namespace muster::inline v0_1 {
 // LibTorch's: a kind and a number, "cuda:1".
 using Device = at::Device;
 
+// Whether that is the name of a device, be it there or not.
+bool names_device(const std::string& name);
 // "cpu", "cuda:1"; "cuda" is the first of its kind. Throws InvalidArgument for a name that is none,
 // and for a device that is not there, saying which are.
 Device parse_device(const std::string& name);

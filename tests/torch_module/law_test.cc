@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "muster/base/temp_directory.h"
+#include "tests/support/test_device.h"
 #include "tests/torch_module/nets.h"
 
 namespace muster::torch_nets {
@@ -284,6 +285,36 @@ TEST(TorchModuleEvaluationTest, ExistingWeightsAreLoadedWhereTheModuleIsMade) {
   EXPECT_TRUE(start.tensors.at(kMean).equal(torch::full({kHidden}, 2.0f)));
   EXPECT_FALSE(
       checkpoints.load_latest()->checkpoint.tensors.at(kMean).equal(torch::full({kHidden}, 2.0f)));
+}
+
+// The module is made on the CPU, and moves.
+TEST(TorchModuleLawTest, DevicesTrainWhatTheCpuTrains) {
+  const auto trained = [](const distribute::StrategyPtr& strategy) {
+    TempDirectory directory;
+    RunConfig config = config_of(directory / "m", std::nullopt, 5);
+    config.train_distribute = strategy;
+    const ModelFn model = model_of<Normed>(0.3);
+    Estimator(
+        [&](const Features& features, const Labels& labels, Mode mode, ModelContext& context) {
+          const auto net = torch_module<Normed>(context, "net", 0.3);
+          EXPECT_EQ(net.get()->head->weight.device(), context.device());
+          return model(features, labels, mode, context);
+        },
+        config)
+        .train([] { return dataset(60).shuffle(60).repeat(2).global_batch(12); });
+    return CheckpointManager(directory / "m").load_latest()->checkpoint.tensors;
+  };
+  const auto expect_close = [&](const distribute::StrategyPtr& there,
+                                const distribute::StrategyPtr& here) {
+    const auto expected = trained(here);
+    for (const auto& [name, tensor] : trained(there)) {
+      EXPECT_TRUE(tensor.to(kFloat64).allclose(expected.at(name).to(kFloat64), 1e-4, 1e-5)) << name;
+    }
+  };
+  const std::string first = testing::test_device(0).str(), second = testing::test_device(1).str();
+  expect_close(distribute::one_device(second), distribute::one_device());
+  expect_close(distribute::mirrored({.devices = {first, second}}),
+               distribute::mirrored({.replicas = 2}));
 }
 
 }  // namespace

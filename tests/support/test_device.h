@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1::testing {
 
 inline constexpr int kTestDevices = 4;
 
@@ -18,4 +18,4 @@ c10::Device test_device(int index = 0);
 // What tensors on all test devices hold now, in bytes.
 int64_t test_device_bytes();
 
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1::testing

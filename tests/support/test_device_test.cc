@@ -1,4 +1,4 @@
-#include "muster/tensor/internal/test_device.h"
+#include "tests/support/test_device.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/DeviceGuard.h>
@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1::testing {
 namespace {
 
 using at::Tensor;
@@ -555,4 +555,4 @@ TEST(TestDeviceThreads, EachThreadTrainsOnItsDevice) {
 }
 
 }  // namespace
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1::testing

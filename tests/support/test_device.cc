@@ -1,4 +1,4 @@
-#include "muster/tensor/internal/test_device.h"
+#include "tests/support/test_device.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -8,7 +8,6 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
-#include <torch/version.h>
 
 #include <array>
 #include <atomic>
@@ -22,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1::testing {
 namespace {
 
 using at::Tensor;
@@ -78,14 +77,10 @@ c10::DataPtr allocate_block(size_t size) {
 
 class TestAllocator final : public c10::Allocator {
  public:
-#if TORCH_VERSION_MAJOR >= 2
-  c10::DataPtr allocate(size_t size) override { return allocate_block(size); }
-  void copy_data(void* to, const void* from, size_t size) const override {
-    std::memcpy(to, from, size);
-  }
-#else
-  c10::DataPtr allocate(size_t size) const override { return allocate_block(size); }
-#endif
+  // LibTorch 2 takes another one of these than 1.13, and has the third.
+  c10::DataPtr allocate(size_t size) { return allocate_block(size); }
+  c10::DataPtr allocate(size_t size) const { return allocate_block(size); }
+  void copy_data(void* to, const void* from, size_t size) const { std::memcpy(to, from, size); }
 };
 
 TestAllocator& test_allocator() {
@@ -206,14 +201,13 @@ class TestGuard final : public c10::impl::DeviceGuardImplInterface {
   void destroyEvent(void* event, const DeviceIndex /*device*/) const noexcept override {
     delete static_cast<RecordedEvent*>(event);
   }
-#if TORCH_VERSION_MAJOR >= 2
-  void synchronizeEvent(void* event) const override { wait_for(event); }
-  void synchronizeDevice(const DeviceIndex index) const override {
+  // LibTorch 2 asks for these, too.
+  void synchronizeEvent(void* event) const { wait_for(event); }
+  void synchronizeDevice(const DeviceIndex index) const {
     for (StreamId id = 0; id <= kPoolStreams; ++id) {
       queue_of(Stream(Stream::UNSAFE, Device(kTestDevice, index), id)).carry_out();
     }
   }
-#endif
 };
 
 // --- Running an operation on the host, over the device's memory ---
@@ -501,4 +495,4 @@ Device test_device(int index) {
 
 int64_t test_device_bytes() { return bytes_in_use; }
 
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1::testing
