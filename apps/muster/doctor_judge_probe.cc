@@ -167,7 +167,15 @@ Finding judge_devices(const json& torch) {
   const int64_t gpus = torch.at("cuda_devices");
   if (gpus == 0) return {Level::kNote, "Devices", "the CPU; LibTorch sees no GPU"};
   return {Level::kNote, "Devices",
-          fmt::format("the CPU; LibTorch sees {} GPU(s), which Muster does not use yet", gpus)};
+          fmt::format("the CPU, and {} GPU{}: --strategy=one_device:cuda, mirrored:cuda", gpus,
+                      gpus == 1 ? "" : "s")};
+}
+
+Finding judge_nccl(const json& torch) {
+  return {Level::kNote, "NCCL",
+          torch.at("nccl").get<bool>()
+              ? "built in: gradients of several GPUs travel by it"
+              : "not built in: gradients of several GPUs would travel through the CPU"};
 }
 
 Finding judge_blas(const json& facts, const Environment& environment) {
@@ -328,6 +336,7 @@ std::vector<Finding> judge_probe(const DoctorFacts& facts) {
     if (known.contains("torch")) {
       findings.push_back(judge_torch(known.at("torch"), known.at("cpu"), facts.environment));
       findings.push_back(judge_devices(known.at("torch")));
+      findings.push_back(judge_nccl(known.at("torch")));
     }
     if (known.contains("blas")) {
       findings.push_back(judge_blas(known, facts.environment));
@@ -348,7 +357,6 @@ std::vector<Finding> judge_probe(const DoctorFacts& facts) {
                             : "BLAS, allocator, and whether processes can talk: this needs "
                               "muster-probe"});
   }
-  findings.push_back({Level::kNote, "NCCL", "Muster has no collectives for GPUs yet"});
   return findings;
 }
 

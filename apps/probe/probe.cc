@@ -16,6 +16,7 @@
 #include "apps/probe/libraries.h"
 #include "apps/probe/talk.h"
 #include "muster/base/terminal.h"
+#include "muster/collectives/device_communicator.h"
 #include "muster/tensor/tensor.h"
 #include "muster/tensor/threads.h"
 
@@ -57,7 +58,8 @@ json torch_facts() {
           {"library", provider_of(reinterpret_cast<const void*>(&at::show_config))},
           {"cpu_capability", configured("CPU capability usage: ")},
           {"mkl", at::show_config().find("Math Kernel Library") != std::string::npos},
-          {"cuda_devices", torch::cuda::is_available() ? torch::cuda::device_count() : 0}};
+          {"cuda_devices", torch::cuda::is_available() ? torch::cuda::device_count() : 0},
+          {"nccl", built_with_nccl()}};
 }
 
 // The best rate of many products in a tenth of a second: a busy neighbour does not count.

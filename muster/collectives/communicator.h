@@ -38,6 +38,9 @@ class Communicator {
   // "gloo", "shared memory", "threads", "NCCL".
   virtual std::string_view name() const = 0;
 
+  // Whether sums have the bits that all_reduce() speaks of: not those of NCCL.
+  virtual bool sums_in_rank_order() const { return true; }
+
   // Zeroed uint8 memory on the communicator's device, 64-byte aligned, that this transport reduces
   // in place at its best. Views of it are reduced like any tensor; the memory lives as long as its
   // tensors.
@@ -45,7 +48,8 @@ class Communicator {
 
   // buffer = the sum over ranks, in place; float32, float64, int64, bfloat16, float16. Each element
   // is added in rank order, ((r0 + r1) + r2) + ..., so the bits depend neither on transport nor on
-  // how buffers are cut into calls. Elements of 16 bits are added as float32 and rounded once.
+  // how buffers are cut into calls. Elements of 16 bits are added as float32 and rounded once. NCCL
+  // adds in an order of its own; the bits are the same on all ranks.
   virtual Work all_reduce(const Tensor& buffer) = 0;
   // out = this rank's part of the sum over ranks of `in`, which all bring: elements
   // [rank() * n, (rank() + 1) * n) for out of n; dtypes and order of additions as all_reduce;

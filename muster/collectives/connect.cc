@@ -86,10 +86,12 @@ std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options) {
   }
   const std::string name(communicator->name());
   std::string devices;
-  communicator = make_device_communicator(
-      std::move(communicator),
-      {.device = options.device, .transport = options.transport, .timeout = options.timeout},
-      &devices);
+  communicator = make_device_communicator(std::move(communicator),
+                                          {.device = options.device,
+                                           .transport = options.transport,
+                                           .timeout = options.timeout,
+                                           .connect_timeout = options.connect_timeout},
+                                          &devices);
   if (options.rank == 0 && options.size > 1)
     log::info(fmt::format("{} ranks communicate over {}{}{}", options.size, name, why, devices));
   return communicator;

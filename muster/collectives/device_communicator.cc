@@ -33,7 +33,7 @@ std::unique_ptr<Communicator> make_device_communicator(std::unique_ptr<Communica
   std::string why = built_with_nccl() ? "it was not asked for" : "this Muster was built without it";
   if (built_with_nccl() && options.device.is_cuda() &&
       (nccl || options.transport == Transport::kAuto)) {
-    if (auto group = try_nccl_communicator(host, options.device, options.timeout, &why)) {
+    if (auto group = try_nccl_communicator(host, options, &why)) {
       *how = " (GPUs by NCCL)";
       return group;
     }

@@ -20,6 +20,8 @@ struct DeviceCommunicatorOptions {
   Transport transport = Transport::kAuto;
   // An operation of NCCL fails with Timeout when it takes longer.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  // How long NCCL may take to connect all ranks.
+  std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
 };
 
 // Throws InvalidArgument where NCCL was asked for and cannot be: for another device than a GPU, and
@@ -47,8 +49,7 @@ std::unique_ptr<Communicator> make_staged_communicator(std::unique_ptr<Communica
 // reason in `why_not`, on every rank, when two ranks have the same GPU; `host` is left alone then.
 // REQUIRES: built_with_nccl().
 std::unique_ptr<Communicator> try_nccl_communicator(std::unique_ptr<Communicator>& host,
-                                                    Device device,
-                                                    std::chrono::milliseconds timeout,
+                                                    const DeviceCommunicatorOptions& options,
                                                     std::string* why_not);
 // Whether it was built with it.
 bool built_with_nccl();

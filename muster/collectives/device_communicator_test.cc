@@ -230,21 +230,69 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OnDevices,
                                                 }}));
 
 TEST(GroupCommunicator, WhatItCannotEnqueueEndsEveryRank) {
-  run_group(
-      {.size = 2, .timeout = std::chrono::seconds(20)},
-      [&](std::unique_ptr<Communicator> group) {
-        const Device device = test_device(group->rank());
-        group->all_reduce(torch::ones({4}, device)).wait();
-        const Error error = error_of([&] { group->all_reduce(torch::ones({4}, device)).wait(); });
-        if (group->rank() == 1) {
-          EXPECT_THAT(error.message(), HasSubstr("the group has no memory"));
-        }
-        // Rank 0 may have had what it needs of this one, but not of the next.
-        const Error next = error_of([&] { group->all_reduce(torch::ones({4}, device)).wait(); });
-        EXPECT_NE(next.kind(), ErrorKind::kTimeout) << next.what();
-        EXPECT_THAT(std::string(next.what()), HasSubstr("the group has no memory"));
-      },
-      {0, 2});
+  run_group({.size = 2, .timeout = std::chrono::seconds(20)},
+            [&](std::unique_ptr<Communicator> group) {
+              const Device device = test_device(group->rank());
+              const auto sum = [&] { group->all_reduce(torch::ones({4}, device)).wait(); };
+              sum();
+              if (group->rank() == 1) {
+                EXPECT_THAT(error_of(sum).message(), HasSubstr("the group has no memory"));
+              } else {
+                // It learns of it with its next operation at the latest.
+                try {
+                  sum();
+                } catch (const Error&) {
+                }
+              }
+              const Error next = error_of(sum);
+              EXPECT_NE(next.kind(), ErrorKind::kTimeout) << next.what();
+              EXPECT_THAT(std::string(next.what()), HasSubstr("the group has no memory"));
+            },
+            {0, 2});
+}
+
+// While the device is still at it.
+TEST(GroupCommunicator, WhatTakesTooLongEndsTheGroup) {
+  const testing::TestDevicesAtWork at_work;
+  run_group({.size = 2, .timeout = milliseconds(300)}, [&](std::unique_ptr<Communicator> group) {
+    const Device device = test_device(group->rank());
+    const Work work = group->all_reduce(torch::ones({4}, device));
+    EXPECT_FALSE(work.done());
+    const Error error = error_of([&] { work.wait(); });
+    // Who is a little later learns of the other's.
+    EXPECT_TRUE(error.kind() == ErrorKind::kTimeout || error.kind() == ErrorKind::kPeerLost);
+    EXPECT_THAT(std::string(error.what()), HasSubstr("took longer than 0.3 s"));
+    EXPECT_THROW(group->all_reduce(torch::ones({4}, device)).wait(), Error);
+  });
+}
+
+TEST(GroupCommunicator, AnAbortedOperationIsNoSuccess) {
+  run_group({.size = 2, .timeout = std::chrono::seconds(20)},
+            [&](std::unique_ptr<Communicator> group) {
+              const Work work = [&] {
+                const testing::TestDevicesAtWork at_work;
+                Work begun = group->all_reduce(torch::ones({4}, test_device(group->rank())));
+                EXPECT_FALSE(begun.done());
+                group->barrier().wait();
+                // Its kernels are ended, and so the device is done.
+                group->abort(ErrorKind::kPeerLost, "worker 7 was lost");
+                return begun;
+              }();
+              const Error error = error_of([&] { work.wait(); });
+              EXPECT_EQ(error.kind(), ErrorKind::kPeerLost) << error.what();
+              EXPECT_THAT(std::string(error.what()), HasSubstr("worker 7 was lost"));
+            });
+}
+
+TEST(GroupCommunicator, WhatIsDoneNeedsNobodyToWait) {
+  run_group({.size = 2}, [&](std::unique_ptr<Communicator> group) {
+    const Tensor sums = torch::full({4}, group->rank() + 1, test_device(group->rank()));
+    (void)group->all_reduce(sums);
+    group->barrier().wait();
+    EXPECT_EQ(sums.cpu()[0].item<float>(), 3);
+    // The other would be told of an operation that was given up.
+    group.reset();
+  });
 }
 
 TEST(DeviceCommunicator, NcclIsForGpus) {

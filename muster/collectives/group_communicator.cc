@@ -49,6 +49,8 @@ class GroupExecutor final : public Executor, public std::enable_shared_from_this
  private:
   struct Running;
   void bring_to_end(Running& running, bool block);
+  // REQUIRES: it has failed.
+  Error why_not_started(const Operation& operation) const;
 
   mutable std::mutex mutex_;
   Communicator* host_;
@@ -68,7 +70,12 @@ struct GroupExecutor::Running : Work::State {
   Running(std::weak_ptr<GroupExecutor> executor, Operation operation, Device device)
       : executor(std::move(executor)), operation(std::move(operation)), done(device.type()) {}
   void help(bool block) override {
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex, std::defer_lock);
+    if (block) {
+      lock.lock();
+    } else if (!lock.try_lock()) {
+      return;  // who waits for it is at it
+    }
     if (is_finished()) return;
     if (const auto alive = executor.lock()) {
       alive->bring_to_end(*this, block);
@@ -112,7 +119,7 @@ Work GroupExecutor::submit(Operation operation) {
     failure = current_error();
   }
   if (failure) {
-    fail(*failure);
+    if (!fail(*failure)) failure = why_not_started(op);
     return failed_work(*failure);
   }
   const std::lock_guard lock(mutex_);
@@ -149,6 +156,9 @@ void GroupExecutor::bring_to_end(Running& running, bool block) {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
+    // What was ended is done, too, and left anything behind.
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw Error(*failure_);
   } catch (...) {
     failure = current_error();
   }
@@ -166,7 +176,19 @@ bool GroupExecutor::fail(const Error& error) {
   return true;
 }
 
+Error GroupExecutor::why_not_started(const Operation& operation) const {
+  const std::lock_guard lock(mutex_);
+  return failure_->with_context(operation.describe() + " was not started");
+}
+
 bool GroupExecutor::idle() const {
+  std::deque<std::shared_ptr<Running>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    running = running_;
+  }
+  // Some may be done without anybody having asked.
+  for (const auto& one : running) one->help(/*block=*/false);
   const std::lock_guard lock(mutex_);
   while (!running_.empty() && running_.front()->is_finished()) running_.pop_front();
   return running_.empty();
@@ -201,6 +223,7 @@ class GroupCommunicator final : public Communicator {
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
   std::string_view name() const override { return device_.name(); }
+  bool sums_in_rank_order() const override { return false; }
   Tensor allocate(int64_t bytes) override { return device_.allocate(bytes); }
   Work all_reduce(const Tensor& buffer) override { return side(buffer).all_reduce(buffer); }
   Work reduce_scatter(const Tensor& in, const Tensor& out) override {

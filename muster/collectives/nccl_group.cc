@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <nccl.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -53,25 +56,43 @@ class NcclGroup final : public internal::DeviceGroup {
  public:
   // Returns when all ranks are connected. No call of NCCL blocks, or a rank that is lost meanwhile
   // would block the others for ever.
-  NcclGroup(const ncclUniqueId& id, int rank, int size, std::chrono::milliseconds timeout)
-      : timeout_(timeout) {
+  NcclGroup(const ncclUniqueId& id, int rank, int size, const DeviceCommunicatorOptions& options)
+      : timeout_(options.timeout) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     try {
-      settle(ncclCommInitRankConfig(&group_, size, id, rank, &config), "connecting");
+      settle(ncclCommInitRankConfig(&group_, size, id, rank, &config), "connecting",
+             options.connect_timeout);
+    } catch (const Error& error) {
+      abort();
+      // Which system call failed is no news of a peer: to start again would not help.
+      throw Error(error.kind() == ErrorKind::kPeerLost ? ErrorKind::kInternal : error.kind(),
+                  error.message(), error.hint());
     } catch (...) {
       abort();
       throw;
     }
   }
-  ~NcclGroup() override { abort(); }
+  // All ranks are through: others may still send through this one.
+  ~NcclGroup() override {
+    constexpr std::chrono::seconds kPatience(5);
+    const std::lock_guard lock(mutex_);
+    if (group_ == nullptr) return;
+    try {
+      settle(ncclCommFinalize(group_), "the end", kPatience);
+      ncclCommDestroy(group_);
+    } catch (const Error&) {
+      ncclCommAbort(group_);
+    }
+  }
 
   std::string_view name() const override { return "NCCL"; }
 
   void enqueue(const Operation& operation, const c10::Stream& stream) override {
     const std::lock_guard lock(mutex_);
     if (group_ == nullptr) throw Error(ErrorKind::kCancelled, "NCCL's group was ended");
-    settle(start(operation, c10::cuda::CUDAStream(stream).stream()), operation.describe());
+    settle(start(operation, c10::cuda::CUDAStream(stream).stream()), operation.describe(),
+           timeout_);
   }
 
   void check() override {
@@ -82,6 +103,7 @@ class NcclGroup final : public internal::DeviceGroup {
   }
 
   void abort() noexcept override {
+    ended_ = true;  // first: who waits for NCCL holds the lock
     const std::lock_guard lock(mutex_);
     if (group_ != nullptr) ncclCommAbort(std::exchange(group_, nullptr));
   }
@@ -112,14 +134,14 @@ class NcclGroup final : public internal::DeviceGroup {
     return ncclCommGetAsyncError(group_, &result) == ncclSuccess ? result : ncclInternalError;
   }
 
-  // Until NCCL has taken a call.
-  void settle(ncclResult_t result, const std::string& what) {
-    for (const auto deadline = Clock::now() + timeout_; result == ncclInProgress;
-         result = state()) {
+  // Until NCCL has taken a call, for which it may have to connect to peers.
+  void settle(ncclResult_t result, const std::string& what, std::chrono::milliseconds timeout) {
+    for (const auto deadline = Clock::now() + timeout; result == ncclInProgress; result = state()) {
+      if (ended_) throw Error(ErrorKind::kCancelled, what + " over NCCL was ended");
       if (Clock::now() > deadline) {
         throw Error(ErrorKind::kTimeout,
                     fmt::format("NCCL was not through with {} after {} s", what,
-                                static_cast<double>(timeout_.count()) * 1e-3),
+                                static_cast<double>(timeout.count()) * 1e-3),
                     kAskNccl);
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -127,13 +149,18 @@ class NcclGroup final : public internal::DeviceGroup {
     if (result != ncclSuccess) throw failed(result, what);
   }
 
-  static Error failed(ncclResult_t result, const std::string& what) {
+  Error failed(ncclResult_t result, const std::string& what) const {
     const bool peer = result == ncclSystemError || result == ncclRemoteError;
-    return Error(peer ? ErrorKind::kPeerLost : ErrorKind::kInternal,
-                 fmt::format("NCCL failed in {}: {}", what, ncclGetErrorString(result)), kAskNccl);
+    const char* said = ncclGetLastError(group_);
+    return Error(
+        peer ? ErrorKind::kPeerLost : ErrorKind::kInternal,
+        fmt::format("NCCL failed in {}: {}{}{}", what, ncclGetErrorString(result),
+                    said != nullptr && *said != '\0' ? ": " : "", said != nullptr ? said : ""),
+        kAskNccl);
   }
 
   const std::chrono::milliseconds timeout_;
+  std::atomic<bool> ended_ = false;
   std::mutex mutex_;
   ncclComm_t group_ = nullptr;
 };
@@ -170,31 +197,40 @@ std::string identity_of(Device device) {
 bool built_with_nccl() { return true; }
 
 std::unique_ptr<Communicator> try_nccl_communicator(std::unique_ptr<Communicator>& host,
-                                                    Device device,
-                                                    std::chrono::milliseconds timeout,
+                                                    const DeviceCommunicatorOptions& options,
                                                     std::string* why_not) {
-  const std::vector<std::string> gpus = gather_texts(*host, identity_of(device));
+  const std::vector<std::string> gpus = gather_texts(*host, identity_of(options.device));
+  const std::vector<std::string> processes = gather_texts(
+      *host, fmt::format("{} of {}", static_cast<int64_t>(getpid()), internal::host_identity()));
+  bool shares_process = false;
   for (size_t b = 0; b < gpus.size(); ++b) {
     for (size_t a = 0; a < b; ++a) {
+      shares_process |= processes[a] == processes[b];
       if (gpus[a] != gpus[b]) continue;
       *why_not = fmt::format("ranks {} and {} have the same GPU", a, b);
       return nullptr;
     }
   }
+  // In one process CUDA may let a GPU that allocates memory wait for one that waits for it: kernels
+  // of all its GPUs have to start together.
+  static std::once_flag told;
+  if (shares_process)
+    std::call_once(told, [] { setenv("NCCL_LAUNCH_MODE", "GROUP", /*overwrite=*/0); });
   const Tensor bytes = torch::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, torch::kUInt8);
   ncclUniqueId id{};
   if (host->rank() == 0) {
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {
-      throw Error(ErrorKind::kUnavailable,
-                  fmt::format("NCCL cannot begin: {}", ncclGetErrorString(result)), kAskNccl);
+      throw internal_error(fmt::format("NCCL cannot begin: {}", ncclGetErrorString(result)),
+                           kAskNccl);
     }
     std::memcpy(bytes.data_ptr(), &id, sizeof(id));
   }
   host->broadcast(bytes, 0).wait();
   std::memcpy(&id, bytes.data_ptr(), sizeof(id));
-  const DeviceScope here(device);
-  auto group = std::make_unique<NcclGroup>(id, host->rank(), host->size(), timeout);
-  return internal::make_group_communicator(std::move(host), std::move(group), device, timeout);
+  const DeviceScope here(options.device);
+  auto group = std::make_unique<NcclGroup>(id, host->rank(), host->size(), options);
+  return internal::make_group_communicator(std::move(host), std::move(group), options.device,
+                                           options.timeout);
 }
 
 }  // namespace muster::inline v0_1

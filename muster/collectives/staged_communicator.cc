@@ -41,7 +41,8 @@ class StagedCommunicator final : public Communicator {
       : host_(std::move(host)),
         device_(device),
         guard_(c10::impl::getDeviceGuardImpl(device.type())),
-        copies_(guard_->getStreamFromGlobalPool(device)),
+        down_(guard_->getStreamFromGlobalPool(device)),
+        up_(guard_->getStreamFromGlobalPool(device)),
         name_(fmt::format("{}, through the CPU", host_->name())) {
     if (host_->size() > 1) thread_ = std::thread([this] { run(); });
   }
@@ -112,15 +113,32 @@ class StagedCommunicator final : public Communicator {
     }
     auto job = std::make_shared<Job>(std::move(call));
     if (staged) {
-      stage(*job, in, out, brings);
+      try {
+        stage(*job, in, out, brings);
+      } catch (...) {
+        const Error failure = current_error();
+        fail(failure);
+        return internal::failed_work(failure);
+      }
     } else {
       job->in = in;
       job->out = out;
     }
     const std::lock_guard lock(mutex_);
+    if (failure_) return internal::failed_work(failure_->with_context("it was not started"));
     queue_.push_back(job);
     changed_.notify_one();
     return Work(std::move(job));
+  }
+
+  // The group is over: the other ranks would wait for what failed here.
+  void fail(const Error& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_) return;
+      failure_ = error;
+    }
+    host_->abort(error.kind(), error.message());
   }
 
   void check(const Tensor& tensor) const {
@@ -143,15 +161,17 @@ class StagedCommunicator final : public Communicator {
     job.in = memory_for(in);
     job.out = in.is_same(out) ? job.in : memory_for(out);
     job.target = out;
-    if (!brings) return;
-    job.source = in;
     c10::Event computed(device_.type());
     computed.record(guard_->getStream(device_));
-    computed.block(copies_);
-    const c10::StreamGuard here(copies_);
+    // What this thread has let the device write there comes first.
+    computed.block(up_);
+    if (!brings) return;
+    job.source = in;
+    computed.block(down_);
+    const c10::StreamGuard here(down_);
     job.in.copy_(in, /*non_blocking=*/true);
     job.copied.emplace(device_.type());
-    job.copied->record(copies_);
+    job.copied->record(down_);
   }
 
   void run() {
@@ -170,6 +190,7 @@ class StagedCommunicator final : public Communicator {
         execute(*job);
       } catch (...) {
         failure = current_error();
+        fail(*failure);
       }
       job->source.reset();
       lock.lock();
@@ -180,28 +201,35 @@ class StagedCommunicator final : public Communicator {
 
   void execute(Job& job) {
     const torch::NoGradGuard no_grad;
-    // The event comes whatever other ranks do: what is before it is this device's own work.
-    while (job.copied && !job.copied->query())
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    if (job.copied) await(*job.copied);
     job.call(*host_, job.in, job.out).wait();
     if (!job.target.defined()) return;
+    c10::Event back(device_.type());
     {
-      const c10::StreamGuard here(copies_);
+      const c10::StreamGuard here(up_);
       job.target.copy_(job.out, /*non_blocking=*/true);
+      back.record(up_);
     }
-    guard_->synchronizeStream(copies_);
+    await(back);
+  }
+
+  // It comes whatever other ranks do: what is before it is this device's own work.
+  static void await(const c10::Event& event) {
+    while (!event.query()) std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
   const std::unique_ptr<Communicator> host_;
   const Device device_;
   const c10::impl::DeviceGuardImplInterface* const guard_;
-  const c10::Stream copies_;
+  // What comes back does not wait for what is still to be computed.
+  const c10::Stream down_, up_;
   const std::string name_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Job>> queue_;
   bool busy_ = false;  // the thread executes one
   bool stop_ = false;
+  std::optional<Error> failure_;
   std::thread thread_;
 };
 

@@ -25,6 +25,7 @@ class DistributedDataset::Pass {
         number_(number),
         by_process_(for_this_process),
         iterators_(loop_->num_local_replicas()),
+        copiers_(loop_->num_local_replicas()),
         empty_(loop_->num_local_replicas()),
         elements_(loop_->num_local_replicas()) {
     loop_->each([&](Session& session, size_t local) {
@@ -34,6 +35,7 @@ class DistributedDataset::Pass {
               : session.distribute(dataset, {.global_batches = true, .pass = number});
       if (local == 0) by_process_ = input.by_process;
       iterators_[local] = std::move(input.iterator);
+      copiers_[local].emplace(session.device());
       if (resumed) {
         restore_position(session, *iterators_[local], resumed->at("data"), input.by_process);
       }
@@ -59,7 +61,7 @@ class DistributedDataset::Pass {
       // Dealt by Muster, all end together; else they have to ask.
       if (by_process_ && session.num_replicas_in_sync() > session.num_local_replicas())
         has = ask(session, local, has);
-      if (has) batches[local] = to_batch(DeviceCopier(session.device())(elements_[local]));
+      if (has) batches[local] = to_batch((*copiers_[local])(elements_[local]));
       if (local == 0) any = has;
     });
     *out = PerReplica<Batch>(std::move(batches));
@@ -94,6 +96,7 @@ class DistributedDataset::Pass {
   uint64_t number_;
   bool by_process_;
   std::vector<std::unique_ptr<muster::Iterator>> iterators_;
+  std::vector<std::optional<DeviceCopier>> copiers_;
   std::vector<std::optional<Element>> empty_;
   std::vector<Element> elements_;
 };

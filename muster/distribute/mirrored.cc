@@ -4,6 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/collectives/device_communicator.h"
 #include "muster/collectives/rendezvous.h"
 #include "muster/collectives/shared_memory_communicator.h"
@@ -89,9 +90,11 @@ class Mirrored : public Strategy {
       std::string how;
       auto made = make_device_communicator(std::move(communicators[r]),
                                            {.device = devices_[r], .timeout = timeout()}, &how);
-      if (replica == 0)
-        log::info(fmt::format("{} replicas on {} to {}{}", replicas, devices_.front().str(),
-                              devices_.back().str(), how));
+      if (replica == 0) {
+        std::vector<std::string> names;
+        for (const Device& device : devices_) names.push_back(device.str());
+        log::info(fmt::format("{} replicas on {}{}", replicas, join(names, ", "), how));
+      }
       return made;
     });
   }

@@ -68,10 +68,11 @@ class ReplicaContext {
   // Calls `fn` once in this process, outside of every replica, with a PerReplica<T> for each
   // argument T: what the replicas here brought, Tensors without their graphs. All replicas call it
   // together. Each gets the result: of a PerReplica its own value, of anything else a copy. What
-  // other processes hold takes part through all_reduce() and all_gather(). Throws what `fn` throws,
-  // on every replica; Timeout naming a replica that does not come within
-  // ScopeOptions::merge_timeout, or the one that runs `fn`, when that does not return in as long;
-  // InvalidArgument naming one whose function ended without coming.
+  // other processes hold takes part through all_reduce() and all_gather(). Tensors stay on the
+  // devices of the replicas they come from. Throws what `fn` throws, on every replica; Timeout
+  // naming a replica that does not come within ScopeOptions::merge_timeout, or the one that runs
+  // `fn`, when that does not return in as long; InvalidArgument naming one whose function ended
+  // without coming.
   template <typename Fn, typename... Args>
   auto merge(Fn&& fn, const Args&... args);
 

@@ -63,12 +63,12 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
 
   // Calls `fn(args...)` on every replica of this process, in a ReplicaContext; of a PerReplica each
   // gets its own value, a Batch goes to a function of (features, labels) as these two, everything
-  // else is shared. What minimize() describes inside is done when `fn` returns: one backward, one
-  // reduction over all replicas, one update. Returns the results by replica, a Tensor without its
-  // graph; nothing when `fn` returns nothing. The first call that trains calls `fn` twice: the
-  // first time makes the variables, all of which must come up in it, and counts for nothing. When
-  // `fn` throws on one replica, the others end too, and the scope is over; what the first threw is
-  // thrown.
+  // else is shared, and stays on the device it is on. What minimize() describes inside is done when
+  // `fn` returns: one backward, one reduction over all replicas, one update. Returns the results by
+  // replica, a Tensor without its graph; nothing when `fn` returns nothing. The first call that
+  // trains calls `fn` twice: the first time makes the variables, all of which must come up in it,
+  // and counts for nothing. When `fn` throws on one replica, the others end too, and the scope is
+  // over; what the first threw is thrown.
   template <typename Fn, typename... Args>
   auto run(const RunOptions& options, Fn&& fn, const Args&... args) const;
   // The same with the default options.
@@ -78,9 +78,10 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
     return run(RunOptions(), std::forward<Fn>(fn), args...);
   }
 
-  // The sum or mean over all replicas. With an `axis`, over that axis of the values as well: a mean
-  // then counts every element once, also when replicas bring different numbers of them. Throws
-  // InvalidArgument for a mean of whole numbers and for values of different shapes or dtypes.
+  // The sum or mean over all replicas, on the device of the first one here. With an `axis`, over
+  // that axis of the values as well: a mean then counts every element once, also when replicas
+  // bring different numbers of them. Throws InvalidArgument for a mean of whole numbers and for
+  // values of different shapes or dtypes.
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value,
                 std::optional<int64_t> axis = {}) const;
   // What the metrics of all replicas have seen together.

@@ -38,7 +38,8 @@ struct Estimator::Impl {
     return config.train_distribute ? config.train_distribute : distribute::one_device();
   }
   distribute::StrategyPtr eval_strategy() const {
-    return config.eval_distribute ? config.eval_distribute : distribute::one_device();
+    return config.eval_distribute ? config.eval_distribute
+                                  : distribute::one_device(strategy()->device().str());
   }
 
   const cluster::ResolvedCluster& resolve() {
@@ -311,7 +312,11 @@ EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& o
 }
 
 struct Predictions::Impl {
-  std::unique_ptr<ModelRunner> runner;
+  explicit Impl(std::unique_ptr<ModelRunner> model)
+      : runner(std::move(model)), copy(runner->device()) {}
+
+  const std::unique_ptr<ModelRunner> runner;
+  const DeviceCopier copy;
   std::function<std::unique_ptr<Iterator>()> open;  // at the first call
   std::unique_ptr<Iterator> iterator;
   PredictOptions options;
@@ -325,7 +330,7 @@ struct Predictions::Impl {
     if (!iterator) iterator = open();
     if (!iterator->next(&element)) return false;
     const DeviceScope here(runner->device());
-    const Batch input = to_batch(DeviceCopier(runner->device())(element));
+    const Batch input = to_batch(copy(element));
     EstimatorSpec spec = runner->run({input.features, Labels()}, batches++);
     batch.clear();
     for (auto& [name, tensor] : spec.predictions) {
@@ -383,9 +388,9 @@ bool Predictions::next(Prediction* out) {
 Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& options) {
   if (!input_fn) throw invalid_argument("predict needs an input function");
   set_threads(0);
-  auto impl = std::make_unique<Predictions::Impl>();
-  impl->runner = std::make_unique<ModelRunner>(impl_->model_fn, Mode::kPredict, impl_->seed(),
-                                               impl_->params, impl_->eval_strategy()->device());
+  auto impl = std::make_unique<Predictions::Impl>(
+      std::make_unique<ModelRunner>(impl_->model_fn, Mode::kPredict, impl_->seed(), impl_->params,
+                                    impl_->eval_strategy()->device()));
   impl->options = options;
   Predictions::Impl* state = impl.get();
   // Not `this`: an Estimator may be moved.

@@ -33,9 +33,10 @@ struct RunConfig {
   int64_t log_step_count_steps = 100;  // progress lines, train_metrics, rates; more than 0
 
   distribute::StrategyPtr train_distribute;  // one device when unset
-  // Where to evaluate; the results are the same. Unset: one replica of the chief. mirrored():
-  // threads of the chief. multi_worker_mirrored(): all workers, under train_and_evaluate those that
-  // train; train_distribute must then be multi_worker_mirrored() as well, or unset.
+  // Where to evaluate; the results are the same. Unset: one replica of the chief, on its first
+  // device. mirrored(): threads of the chief. multi_worker_mirrored(): all workers, under
+  // train_and_evaluate those that train; train_distribute must then be multi_worker_mirrored() as
+  // well, or unset.
   distribute::StrategyPtr eval_distribute;
   double session_creation_timeout_secs =
       600;  // how long to wait for all tasks to appear; more than 0

@@ -20,11 +20,14 @@ int count_of(at::DeviceType type) {
 // A kind that has its device without a number.
 Device parse_kind(const std::string& name) {
   try {
-    return Device(name);
+    const Device device(name);
+    // LibTorch keeps the number in a byte; and on "meta" nothing is computed.
+    if (device.str() == name && device.type() != at::kMeta && (!device.is_cpu() || name == "cpu"))
+      return device;
   } catch (const c10::Error&) {
-    throw invalid_argument(fmt::format("there is no device \"{}\"", name),
-                           "use cpu, cuda (every GPU) or cuda:0 (one of them)");
   }
+  throw invalid_argument(fmt::format("there is no device \"{}\"", name),
+                         "use cpu, cuda (every GPU) or cuda:0 (one of them)");
 }
 
 Error not_there(const std::string& name, at::DeviceType type) {

@@ -9,18 +9,27 @@
 
 namespace muster::inline v0_1 {
 
-DeviceCopier::DeviceCopier(Device device) : device_(device) {}
+struct DeviceCopier::Streams {
+  const c10::impl::DeviceGuardImplInterface* device;
+  c10::Stream copies;
+};
+
+DeviceCopier::DeviceCopier(Device device) : device_(device) {
+  if (device.is_cpu()) return;
+  const auto* guard = c10::impl::getDeviceGuardImpl(device.type());
+  streams_ =
+      std::make_shared<const Streams>(Streams{guard, guard->getStreamFromGlobalPool(device)});
+}
 
 Element DeviceCopier::operator()(const Element& element) const {
-  if (device_.is_cpu()) return element;
-  const auto* device = c10::impl::getDeviceGuardImpl(device_.type());
+  if (!streams_) return element;
+  const auto& [device, copies] = *streams_;
   const c10::Stream computes = device->getStream(device_);
-  const c10::Stream copies = device->getStreamFromGlobalPool(device_);
   c10::Event copied(device_.type());
   std::vector<Tensor> there;
   const Element result = [&] {
     const torch::NoGradGuard no_grad;
-    const c10::StreamGuard here(copies);
+    const c10::StreamGuard here(streams_->copies);
     Element moved = element.transform([&](const Value& value) -> Value {
       if (!value.is_tensor() || !value.tensor().defined()) return value;
       const Tensor& tensor = value.tensor();
@@ -31,7 +40,7 @@ Element DeviceCopier::operator()(const Element& element) const {
       there.push_back(from.to(device_, /*non_blocking=*/true));
       return there.back();
     });
-    copied.record(copies);
+    copied.record(streams_->copies);
     return moved;
   }();
   copied.block(computes);

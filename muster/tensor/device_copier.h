@@ -2,6 +2,8 @@
 // Thread safety: a DeviceCopier belongs to one thread.
 #pragma once
 
+#include <memory>
+
 #include "muster/tensor/device.h"
 #include "muster/tensor/element.h"
 
@@ -21,7 +23,9 @@ class DeviceCopier {
   Element operator()(const Element& element) const;
 
  private:
+  struct Streams;
   Device device_;
+  std::shared_ptr<const Streams> streams_;  // one for all batches: memory is kept for each
 };
 
 }  // namespace muster::inline v0_1

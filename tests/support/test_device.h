@@ -18,4 +18,13 @@ c10::Device test_device(int index = 0);
 // What tensors on all test devices hold now, in bytes.
 int64_t test_device_bytes();
 
+// While one lives, no event of a test device has happened yet: the devices are at work.
+class TestDevicesAtWork {
+ public:
+  TestDevicesAtWork();
+  ~TestDevicesAtWork();
+  TestDevicesAtWork(const TestDevicesAtWork&) = delete;
+  TestDevicesAtWork& operator=(const TestDevicesAtWork&) = delete;
+};
+
 }  // namespace muster::inline v0_1::testing

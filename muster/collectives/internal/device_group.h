@@ -26,13 +26,15 @@ class DeviceGroup {
   virtual void enqueue(const Operation& operation, const c10::Stream& stream) = 0;
   // Throws what is known to keep operations from ending.
   virtual void check() = 0;
-  // Ends those that are enqueued, and is no group any more. Only the first call counts.
+  // Ends those that are enqueued, and is no group any more; also while another thread is in
+  // enqueue(), which then throws. Only the first call counts.
   virtual void abort() noexcept = 0;
 };
 
 // For each operation of the group `host` carries a few bytes, by which ranks compare what they were
-// asked to do, and notice who is lost: a group itself would hang, or mix up buffers. An operation
-// that takes longer than `timeout` after that ends the group.
+// asked to do, and notice who is lost before: a group itself would hang, or mix up buffers. An
+// operation that takes longer than `timeout` after that ends the group; so does abort(), by which
+// a session ends those of a rank that is lost meanwhile.
 std::unique_ptr<Communicator> make_group_communicator(std::unique_ptr<Communicator> host,
                                                       std::unique_ptr<DeviceGroup> group,
                                                       Device device,

@@ -138,8 +138,14 @@ void Loop::each(const std::function<void(Session&, size_t)>& fn) {
       try {
         fn(session, local);
       } catch (const c10::Error& error) {
+        const std::string said = muster::text_of(error);
         const Error converted = invalid_argument(
-            fmt::format("LibTorch failed after step {}: {}", step_, muster::text_of(error)));
+            fmt::format("LibTorch failed after step {}: {}", step_, said),
+            said.find("on the same device") == std::string::npos
+                ? ""
+                : fmt::format("batches and variables are on {}: make other tensors there, with "
+                              "ReplicaContext::current().device()",
+                              session.device().str()));
         fail(converted);
         throw converted;
       } catch (...) {

@@ -60,6 +60,8 @@ plan::BucketOptions SyncSession::bucket_options() {
     buckets.first_bucket_bytes = std::min(buckets.first_bucket_bytes, buckets.bucket_bytes);
     return buckets;
   }
+  // Where their size shows in the bits, it may not be another one in each run.
+  if (!communicator_->sums_in_rank_order()) return buckets;
   int64_t bytes = 0;
   for (const auto& buffer : parameters_->buffers()) {
     bytes += buffer.elements * static_cast<int64_t>(c10::elementSize(buffer.dtype));
@@ -205,6 +207,7 @@ class SyncSession::Forms {
     mine_ = torch::zeros({kSizes + kMostAxes}, torch::kInt64);
     mine_[kType] = static_cast<int64_t>(value.scalar_type());
     mine_[kAxes] = value.dim();
+    mine_[kDevice] = static_cast<int64_t>(value.device().type());
     for (int64_t a = 0; a < value.dim(); ++a) mine_[kSizes + a] = value.size(a);
     all_ = torch::empty({session.num_replicas_in_sync(), mine_.numel()}, torch::kInt64);
     work_ = session.communicator_->all_gather(mine_, all_.view({-1}));
@@ -223,11 +226,12 @@ class SyncSession::Forms {
       for (int64_t a = 0; a < all_[r][kAxes].item<int64_t>(); ++a)
         shape.push_back(all_[r][kSizes + a].item<int64_t>());
       throw invalid_argument(
-          fmt::format("{}: replica {} has {}, replica {} has {}[{}]", verb_, session_.replica_id(),
-                      muster::describe(value_), r,
+          fmt::format("{}: replica {} has {}{}, replica {} has {}[{}]{}", verb_,
+                      session_.replica_id(), muster::describe(value_),
+                      place_of(mine_[kDevice].item<int64_t>()), r,
                       dtype_name(static_cast<DType>(all_[r][kType].item<int64_t>())),
-                      fmt::join(shape, ", ")),
-          fmt::format("all replicas bring the same dtype and sizes{}",
+                      fmt::join(shape, ", "), place_of(other[kDevice].item<int64_t>())),
+          fmt::format("all replicas bring the same dtype and sizes{}, on devices of one kind",
                       free ? ", but for that axis" : ""));
     }
   }
@@ -236,8 +240,13 @@ class SyncSession::Forms {
   Tensor sizes(int64_t axis) const { return all_.select(1, kSizes + axis).clone(); }
 
  private:
-  enum Place : int64_t { kType, kAxes, kSizes };
-  static constexpr int64_t kMostAxes = 62;
+  static std::string place_of(int64_t device) {
+    const auto type = static_cast<at::DeviceType>(device);
+    return type == at::kCPU ? "" : " on " + c10::DeviceTypeName(type, /*lower_case=*/true);
+  }
+
+  enum Place : int64_t { kType, kAxes, kDevice, kSizes };
+  static constexpr int64_t kMostAxes = 61;
 
   SyncSession& session_;
   const std::string verb_;
