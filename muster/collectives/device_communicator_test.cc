@@ -333,5 +333,30 @@ TEST(DeviceCommunicator, DevicesMeetOverAnyTransport) {
   }
 }
 
+TEST(NcclTest, SumsWhatGpusBring) {
+  const auto gpus = static_cast<int>(torch::cuda::device_count());
+  if (!built_with_nccl() || gpus == 0) GTEST_SKIP() << "there is no NCCL here, or no GPU";
+  auto group = hosts({.size = gpus});
+  run_ranks(gpus, [&](int rank) {
+    const Device device(at::kCUDA, static_cast<c10::DeviceIndex>(rank));
+    std::string how;
+    const auto nccl =
+        make_device_communicator(std::move(group[static_cast<size_t>(rank)]),
+                                 {.device = device, .transport = Transport::kNccl}, &how);
+    for (int64_t count : {1, 1000, 5'000'000}) {
+      const Tensor sums = torch::full({count}, rank + 1, device);
+      nccl->all_reduce(sums).wait();
+      EXPECT_TRUE((sums.cpu() == gpus * (gpus + 1) / 2).all().item<bool>());
+    }
+    const Tensor mine = torch::full({5}, rank, device), all = torch::empty({5 * gpus}, device);
+    nccl->all_gather(mine, all).wait();
+    EXPECT_EQ(all.cpu()[5 * gpus - 1].item<float>(), gpus - 1);
+    const Tensor told = torch::full({3}, rank, device);
+    nccl->broadcast(told, gpus - 1).wait();
+    EXPECT_EQ(told.cpu()[0].item<float>(), gpus - 1);
+    nccl->barrier().wait();
+  });
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

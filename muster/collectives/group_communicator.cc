@@ -156,7 +156,7 @@ void GroupExecutor::bring_to_end(Running& running, bool block) {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
-    // What was ended is done, too, and left anything behind.
+    // What was ended is done, too; what it left behind is no sum.
     const std::lock_guard lock(mutex_);
     if (failure_) throw Error(*failure_);
   } catch (...) {

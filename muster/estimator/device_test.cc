@@ -326,5 +326,67 @@ TEST(DeviceTest, WorkersOnDevicesOfDifferentKindsAreNamed) {
   });
 }
 
+// --- where a GPU is at hand ----------------------------------------------------------------------
+
+// Its kernels round in ways of their own, convolutions to 11 bits.
+constexpr double kGpuRounding = 2e-2;
+
+class GpuTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    gpus_ = static_cast<int>(torch::cuda::device_count());
+    if (gpus_ == 0) GTEST_SKIP() << "LibTorch sees no GPU here";
+  }
+  int gpus_ = 0;
+};
+
+TEST_F(GpuTest, TrainsWhatTheCpuTrains) {
+  TempDirectory directory;
+  for (const char* optimizer : {"sgd", "momentum", "adam", "adagrad", "clipped"}) {
+    const json params{{"optimizer", optimizer}, {"dropout", 0.2}};
+    const std::string name = optimizer;
+    const Checkpoint here = train(directory / name, one_device(), two_layers, params);
+    const Checkpoint there =
+        train(directory / (name + "_gpu"), one_device("cuda"), two_layers, params);
+    EXPECT_LT(largest_difference(there, here), kGpuRounding) << optimizer;
+  }
+  const json params{{"optimizer", "momentum"}};
+  const Checkpoint here = train(directory / "many", one_device(), many_layers, params);
+  const Checkpoint there = train(directory / "many_gpu", one_device("cuda"), many_layers, params);
+  EXPECT_LT(largest_difference(there, here), kGpuRounding);
+  const InputFn held_out = [] { return examples(37, 2).batch(5); };
+  RunConfig config = quiet_config(directory / "many_gpu", one_device("cuda"));
+  const EvalResult on_gpu = Estimator(many_layers, config).evaluate(held_out);
+  config.train_distribute = nullptr;
+  const EvalResult on_cpu = Estimator(many_layers, config).evaluate(held_out);
+  EXPECT_NEAR(on_gpu.at("loss"), on_cpu.at("loss"), kGpuRounding);
+}
+
+TEST_F(GpuTest, SeveralTrainWhatSeveralReplicasOfTheCpuTrain) {
+  if (gpus_ < 2) GTEST_SKIP() << "there is one GPU";
+  TempDirectory directory;
+  const json params{{"optimizer", "momentum"}};
+  const Checkpoint here =
+      train(directory / "cpus", mirrored({.replicas = gpus_}), many_layers, params);
+  const Checkpoint there =
+      train(directory / "gpus", mirrored({.devices = {"cuda"}}), many_layers, params);
+  EXPECT_LT(largest_difference(there, here), kGpuRounding);
+}
+
+// Through the CPU, where NCCL will not have it.
+TEST_F(GpuTest, WorkersMayShareOne) {
+  TempDirectory directory;
+  const json params{{"optimizer", "adam"}};
+  const Checkpoint here = train(directory / "cpus", mirrored({.replicas = 2}), two_layers, params);
+  const LocalCluster cluster(2);
+  run_ranks(2, [&](int rank) {
+    const StrategyPtr strategy = multi_worker_mirrored({.devices = {"cuda:0"}});
+    Estimator(two_layers, quiet_config(directory / "gpu", strategy, cluster.environment(rank)),
+              params)
+        .train([] { return examples(53).shuffle(53).repeat(2).global_batch(12); });
+  });
+  EXPECT_LT(largest_difference(latest(directory / "gpu"), here), kGpuRounding);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1
