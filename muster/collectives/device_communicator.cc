@@ -46,7 +46,7 @@ std::unique_ptr<Communicator> make_device_communicator(std::unique_ptr<Communica
   }
   *how = options.device.is_cuda() ? fmt::format(" (GPUs through the CPU, without NCCL: {})", why)
                                   : " (devices through the CPU)";
-  return make_staged_communicator(std::move(host), options.device);
+  return make_staged_communicator(std::move(host), options.device, options.timeout);
 }
 
 }  // namespace muster::inline v0_1

@@ -18,7 +18,7 @@ struct DeviceCommunicatorOptions {
   // kNccl: between GPUs, by NCCL. kAuto: likewise where every rank has a GPU of its own and this
   // Muster was built with NCCL. All others: through memory of the CPU.
   Transport transport = Transport::kAuto;
-  // An operation of NCCL fails with Timeout when it takes longer.
+  // An operation of NCCL fails with Timeout when it takes longer; others when the device does.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // How long NCCL may take to connect all ranks.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
@@ -39,9 +39,11 @@ std::unique_ptr<Communicator> make_device_communicator(std::unique_ptr<Communica
 
 // Tensors of the device are copied to memory of the CPU as soon as what computes them is done,
 // beside what the device does next; `host` brings them together; and back. So sums are made in rank
-// order, and have the bits of `host`'s. A thread of its own does the waiting.
+// order, and have the bits of `host`'s. A thread of its own does the waiting; a device that is not
+// through with its own work after `timeout` ends the group.
 std::unique_ptr<Communicator> make_staged_communicator(std::unique_ptr<Communicator> host,
-                                                       Device device);
+                                                       Device device,
+                                                       std::chrono::milliseconds timeout);
 
 // NCCL between GPUs; `host` carries what is on the CPU, and for every operation of NCCL a few bytes
 // (internal/device_group.h). Sums are made in

@@ -37,9 +37,11 @@ struct Job : Work::State {
 
 class StagedCommunicator final : public Communicator {
  public:
-  StagedCommunicator(std::unique_ptr<Communicator> host, Device device)
+  StagedCommunicator(std::unique_ptr<Communicator> host, Device device,
+                     std::chrono::milliseconds timeout)
       : host_(std::move(host)),
         device_(device),
+        timeout_(timeout),
         guard_(c10::impl::getDeviceGuardImpl(device.type())),
         down_(guard_->getStreamFromGlobalPool(device)),
         up_(guard_->getStreamFromGlobalPool(device)),
@@ -125,7 +127,8 @@ class StagedCommunicator final : public Communicator {
       job->out = out;
     }
     const std::lock_guard lock(mutex_);
-    if (failure_) return internal::failed_work(failure_->with_context("it was not started"));
+    if (failure_)
+      return internal::failed_work(failure_->with_context("the operation was not started"));
     queue_.push_back(job);
     changed_.notify_one();
     return Work(std::move(job));
@@ -213,13 +216,23 @@ class StagedCommunicator final : public Communicator {
     await(back);
   }
 
-  // It comes whatever other ranks do: what is before it is this device's own work.
-  static void await(const c10::Event& event) {
-    while (!event.query()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  // It comes whatever other ranks do, what is before it being this device's own work; unless the
+  // device hangs.
+  void await(const c10::Event& event) const {
+    for (const auto deadline = std::chrono::steady_clock::now() + timeout_; !event.query();) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        throw Error(ErrorKind::kTimeout,
+                    fmt::format("{} was not through with its own work after {} s", device_.str(),
+                                static_cast<double>(timeout_.count()) * 1e-3),
+                    "look whether it hangs, or give collectives a longer time-out");
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
   }
 
   const std::unique_ptr<Communicator> host_;
   const Device device_;
+  const std::chrono::milliseconds timeout_;
   const c10::impl::DeviceGuardImplInterface* const guard_;
   // What comes back does not wait for what is still to be computed.
   const c10::Stream down_, up_;
@@ -236,8 +249,9 @@ class StagedCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_staged_communicator(std::unique_ptr<Communicator> host,
-                                                       Device device) {
-  return std::make_unique<StagedCommunicator>(std::move(host), device);
+                                                       Device device,
+                                                       std::chrono::milliseconds timeout) {
+  return std::make_unique<StagedCommunicator>(std::move(host), device, timeout);
 }
 
 }  // namespace muster::inline v0_1

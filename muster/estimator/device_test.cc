@@ -331,6 +331,7 @@ TEST(DeviceTest, WorkersOnDevicesOfDifferentKindsAreNamed) {
 // Its kernels round in ways of their own, convolutions to 11 bits.
 constexpr double kGpuRounding = 2e-2;
 
+// What the stand-in cannot show: CUDA's own kernels, streams and memory. So these need one.
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -363,6 +364,7 @@ TEST_F(GpuTest, TrainsWhatTheCpuTrains) {
 }
 
 TEST_F(GpuTest, SeveralTrainWhatSeveralReplicasOfTheCpuTrain) {
+  // Two replicas of a process cannot have the same one.
   if (gpus_ < 2) GTEST_SKIP() << "there is one GPU";
   TempDirectory directory;
   const json params{{"optimizer", "momentum"}};

@@ -9,4 +9,8 @@ std::string text_of(const c10::Error& error) {
   return text.substr(0, text.find("\nException raised from"));
 }
 
+bool tells_of_mixed_devices(const std::string& text) {
+  return text.find("on the same device") != std::string::npos;
+}
+
 }  // namespace muster::inline v0_1

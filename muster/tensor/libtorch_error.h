@@ -11,5 +11,7 @@ namespace muster::inline v0_1 {
 
 // What it says, without what follows for LibTorch's developers.
 std::string text_of(const c10::Error& error);
+// Whether that says that tensors of several devices met in one operation.
+bool tells_of_mixed_devices(const std::string& text);
 
 }  // namespace muster::inline v0_1

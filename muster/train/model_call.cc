@@ -40,7 +40,7 @@ Error converted(const c10::Error& error, const Batch& batch, const ModelContext&
       said.find("out of memory") != std::string::npos) {
     return internal_error(message, "use a smaller batch, or a machine (or GPU) with more memory");
   }
-  if (said.find("to be on the same device") != std::string::npos) {
+  if (tells_of_mixed_devices(said)) {
     return invalid_argument(
         message, fmt::format("features, labels and variables are on {}: make other tensors there, "
                              "with context.device()",

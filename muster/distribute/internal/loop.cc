@@ -141,7 +141,7 @@ void Loop::each(const std::function<void(Session&, size_t)>& fn) {
         const std::string said = muster::text_of(error);
         const Error converted = invalid_argument(
             fmt::format("LibTorch failed after step {}: {}", step_, said),
-            said.find("on the same device") == std::string::npos
+            !muster::tells_of_mixed_devices(said)
                 ? ""
                 : fmt::format("batches and variables are on {}: make other tensors there, with "
                               "ReplicaContext::current().device()",
