@@ -1,7 +1,6 @@
 // A CSV file of 40 columns, 30 of decimals and 10 of whole numbers, into batches of tensors on one
 // core, beside pandas.read_csv: megabytes a second.
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/random.h"
 #include "muster/data/csv.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::bench {
@@ -64,7 +64,7 @@ void take_part(const std::string& path) {
     Element rows;
     bool first = true;
     while (reader->read(1024, &rows) > 0) {
-      if (first) sum = rows.values().front().tensor().to(torch::kFloat64).sum().item<double>();
+      if (first) sum = rows.values().front().tensor().to(at::kDouble).sum().item<double>();
       first = false;
     }
   }

@@ -3,7 +3,6 @@
 // when a list of files is read again and again.
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -20,6 +19,7 @@
 #include "muster/data/dataset.h"
 #include "muster/data/tfrecord.h"
 #include "muster/formats/tfrecord.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::bench {

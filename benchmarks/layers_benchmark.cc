@@ -2,7 +2,6 @@
 // LibTorch step tuned by hand, alternating in one process. Prints examples/s of both (median of the
 // rounds, in CPU time of the thread).
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <ctime>
@@ -11,6 +10,7 @@
 #include "muster/layers/core.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster {
 namespace {
@@ -120,7 +120,7 @@ int run() {
   at::set_num_threads(1);
   torch::manual_seed(1);
   const Tensor images = torch::rand({kBatch, 28, 28, 1});
-  const Tensor labels = torch::randint(0, 10, {kBatch}, torch::kInt64);
+  const Tensor labels = torch::randint(0, 10, {kBatch}, at::kLong);
   Layers ours(images);
   Bare bare(ours.store);
   std::vector<double> times[2];

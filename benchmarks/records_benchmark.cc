@@ -4,7 +4,6 @@
 // median of the rounds) and the median of the ratios to the plain read of the same round.
 // "--quick": small files and few rounds, to see that it works.
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +18,7 @@
 #include "muster/formats/example.h"
 #include "muster/formats/tfrecord.h"
 #include "muster/tensor/features.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::bench {
 namespace {

@@ -6,6 +6,13 @@
 #   One GoogleTest binary, one CTest entry. Default label fast, default time limit 60 s.
 # muster_executable(NAME mnist SOURCES ... [DEPS ...] [TORCH])
 
+# Several sources as one, where a folder is built as a whole: headers are read and templates instantiated once for all.
+function(muster_join_sources target)
+  if(MUSTER_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
+endfunction()
+
 function(muster_library)
   cmake_parse_arguments(arg "TORCH;NOT_INSTALLED" "NAME" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   set(target muster_${arg_NAME})
@@ -17,6 +24,7 @@ function(muster_library)
   if(NOT arg_NOT_INSTALLED)
     set_property(GLOBAL APPEND PROPERTY MUSTER_FOLDER_LIBRARIES ${target})
   endif()
+  muster_join_sources(${target})
   target_link_libraries(${target} PUBLIC muster_flags ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
   if(arg_TORCH)
     target_link_libraries(${target} PUBLIC muster_torch)
@@ -30,6 +38,7 @@ function(muster_executable)
     return()
   endif()
   add_executable(${arg_NAME} ${arg_SOURCES})
+  muster_join_sources(${arg_NAME})
   target_link_libraries(${arg_NAME} PRIVATE muster_flags muster_allocator ${arg_DEPS})
   if(arg_TORCH)
     target_link_libraries(${arg_NAME} PRIVATE muster_torch)
@@ -49,6 +58,7 @@ function(muster_test)
     set(arg_LABELS fast)
   endif()
   add_executable(${arg_NAME} ${arg_SOURCES})
+  muster_join_sources(${arg_NAME})
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${arg_NAME} PRIVATE muster_flags ${arg_DEPS} GTest::gmock GTest::gtest_main)
   if(arg_TORCH)
@@ -61,13 +71,13 @@ function(muster_test)
     ENVIRONMENT "OMP_NUM_THREADS=1;MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin;MUSTER_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
 endfunction()
 
-# One precompiled header serves every LibTorch source: torch/torch.h alone costs 10 s a file.
+# One precompiled header serves every LibTorch source; muster/tensor/libtorch.h says what is in it, and why not more.
 if(NOT MUSTER_GROUND_ONLY)
   file(WRITE ${CMAKE_BINARY_DIR}/torch_pch.cc.in "// Only here to carry the precompiled header.\n")
   configure_file(${CMAKE_BINARY_DIR}/torch_pch.cc.in ${CMAKE_BINARY_DIR}/torch_pch.cc COPYONLY)
   add_library(muster_torch_pch STATIC ${CMAKE_BINARY_DIR}/torch_pch.cc)
   target_link_libraries(muster_torch_pch PUBLIC muster_flags muster_torch)
   target_precompile_headers(muster_torch_pch PRIVATE
-    <torch/torch.h> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <cstdint> <functional> <map>
+    ${CMAKE_SOURCE_DIR}/muster/tensor/libtorch.h <nlohmann/json.hpp> <fmt/format.h> <algorithm> <cstdint> <functional> <map>
     <memory> <optional> <string> <string_view> <variant> <vector>)
 endif()

@@ -4,7 +4,6 @@
 #include <ATen/Version.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "apps/probe/talk.h"
 #include "muster/base/terminal.h"
 #include "muster/collectives/device_communicator.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/tensor.h"
 #include "muster/tensor/threads.h"
 

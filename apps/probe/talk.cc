@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
 #include "muster/distribute/coordinator_store.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::probe {
 namespace {
@@ -53,11 +53,11 @@ json attempt(Call&& call) {
 }
 
 void check_sum(Communicator& group) {
-  const Tensor own = torch::arange(kNumbers, torch::kFloat32) * (group.rank() + 1);
-  Tensor buffer = group.allocate(kNumbers * 4).view(torch::kFloat32);
+  const Tensor own = torch::arange(kNumbers, at::kFloat) * (group.rank() + 1);
+  Tensor buffer = group.allocate(kNumbers * 4).view(at::kFloat);
   buffer.copy_(own);
   group.all_reduce(buffer).wait();
-  if (!buffer.equal(torch::arange(kNumbers, torch::kFloat32) * 3)) {
+  if (!buffer.equal(torch::arange(kNumbers, at::kFloat) * 3)) {
     throw internal_error(fmt::format("the sum over {} came out wrong", group.name()),
                          "report it, with the output of muster doctor --json");
   }

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <torch/torch.h>
 
 #include <chrono>
 #include <cstring>
@@ -23,6 +22,7 @@
 #include "muster/collectives/gloo_communicator.h"
 #include "muster/collectives/shared_memory_communicator.h"
 #include "muster/collectives/thread_communicator.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::bench {
 namespace {
@@ -121,8 +121,8 @@ std::string address_of(int rank) {
 }
 
 void be_muster(const std::string& stem, int rank, Communicator& group, bool own_memory) {
-  const at::Tensor buffer = own_memory ? group.allocate(kLargest).view(torch::kFloat32)
-                                       : torch::zeros({kLargest / 4}, torch::kFloat32);
+  const at::Tensor buffer = own_memory ? group.allocate(kLargest).view(at::kFloat)
+                                       : torch::zeros({kLargest / 4}, at::kFloat);
   at::Tensor part;
   obey(stem, rank, [&](int64_t bytes) {
     if (!part.defined() || part.numel() != bytes / 4) part = buffer.slice(0, 0, bytes / 4);
@@ -137,7 +137,7 @@ void be_gloo(const std::string& stem, int rank, int size) {
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address_of(rank)));
   auto store = c10::make_intrusive<c10d::FileStore>(stem + ".store", size);
   c10d::ProcessGroupGloo group(store, rank, size, options);
-  const at::Tensor buffer = torch::zeros({kLargest / 4}, torch::kFloat32);
+  const at::Tensor buffer = torch::zeros({kLargest / 4}, at::kFloat);
   std::vector<at::Tensor> part(1);
   obey(stem, rank, [&](int64_t bytes) {
     if (!part[0].defined() || part[0].numel() != bytes / 4) part[0] = buffer.slice(0, 0, bytes / 4);

@@ -1,7 +1,6 @@
 #include "benchmarks/support/mnist_model.h"
 
 #include <muster/muster.h>
-#include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -11,6 +10,7 @@
 #include "benchmarks/support/python_peer.h"
 #include "benchmarks/support/turns.h"
 #include "muster/distribute/variable_table.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::bench {
@@ -232,7 +232,7 @@ void train_libtorch(const Settings& settings) {
     x = x.permute({0, 2, 3, 1}).view({images.size(0), -1});
     x = torch::relu(torch::addmm(dense_bias, x, dense));
     x = torch::addmm(logits_bias, x, logits);
-    const Tensor loss = torch::cross_entropy_loss(x, batch.labels.to(torch::kInt64));
+    const Tensor loss = torch::cross_entropy_loss(x, batch.labels.to(at::kLong));
     loss.backward();
     update();
     return loss.detach();

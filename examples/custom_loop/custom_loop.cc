@@ -5,7 +5,7 @@
 //
 // Expected: the weights 3 and -2 and the bias 1 that the data was made of, to a tenth.
 #include <muster/muster.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

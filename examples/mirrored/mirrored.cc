@@ -6,7 +6,7 @@
 // Expected: an accuracy above 90 % after 100 steps, the same for any number of replicas that
 // divides the 64 examples of a step.
 #include <muster/muster.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <nlohmann/json.hpp>
 

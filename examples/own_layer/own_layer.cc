@@ -3,7 +3,7 @@
 //
 // Expected: an accuracy above 95 % after the default 10 epochs, on any number of workers.
 #include <muster/muster.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

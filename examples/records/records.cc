@@ -7,7 +7,7 @@
 #include <muster/formats/example.h>
 #include <muster/formats/tfrecord.h>
 #include <muster/muster.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstring>
 #include <nlohmann/json.hpp>

@@ -4,7 +4,7 @@
 //
 // Expected on the Titanic's passengers (--label=survived): an accuracy of about 80 %.
 #include <muster/muster.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <nlohmann/json.hpp>
 #include <set>

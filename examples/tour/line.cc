@@ -1,6 +1,6 @@
 // Learns the line y = 2x + 1 from 1,000 points: the smallest program there is.
 #include <muster/muster.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 using namespace muster;
 

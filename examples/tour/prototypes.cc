@@ -1,6 +1,6 @@
 // A model of one's own: one learned image for each digit, and the nearest one wins.
 #include <muster/muster.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,6 @@
 #include "muster/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
 #include "muster/formats/safetensors.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -144,7 +144,7 @@ void write_checkpoint(FileSystem& fs, const std::string& path, const Checkpoint&
       add(name, std::move(stored), dtype);
     }
     // Readers that know nothing of our metadata find the step where tf.estimator keeps it.
-    add(kGlobalStep, torch::tensor(checkpoint.global_step, torch::kInt64), "I64");
+    add(kGlobalStep, torch::tensor(checkpoint.global_step, at::kLong), "I64");
 
     std::string text;
     try {

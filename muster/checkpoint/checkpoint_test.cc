@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <fstream>
 
@@ -10,6 +9,7 @@
 #include "muster/base/crc32c.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -69,7 +69,7 @@ TEST(Checkpoint, RoundTripsEveryDtypeAndShape) {
 TEST(Checkpoint, StoresWhatIsNotContiguousOrWantsGradients) {
   TempDirectory directory;
   Checkpoint saved;
-  saved.tensors["transposed"] = torch::arange(12, torch::kFloat32).reshape({3, 4}).t();
+  saved.tensors["transposed"] = torch::arange(12, at::kFloat).reshape({3, 4}).t();
   saved.tensors["expanded"] = torch::tensor(3.5).expand({2, 3});
   saved.tensors["strided"] = torch::arange(10).slice(0, 1, 9, 3);
   saved.tensors["leaf"] = torch::ones({2}).requires_grad_();
@@ -86,7 +86,7 @@ TEST(Checkpoint, FileIsWhatTheSafetensorsSpecificationSays) {
   Checkpoint saved{.global_step = 41, .epoch = 2, .inputs = "{\"a\": [1]}", .notes = {{"k", "v"}}};
   const std::string nine = "123456789";
   saved.tensors["digits"] =
-      torch::from_blob(const_cast<char*>(nine.data()), {9}, torch::kUInt8).clone();
+      torch::from_blob(const_cast<char*>(nine.data()), {9}, at::kByte).clone();
   saved.tensors["pair"] = torch::tensor({1.0f, -2.0f});
   write_checkpoint(files(), directory / "a.safetensors", saved);
 
@@ -126,7 +126,7 @@ TEST(Checkpoint, WhatCannotBeStoredIsNamed) {
     EXPECT_THAT(error.message(), HasSubstr(message));
     EXPECT_FALSE(files().exists(path).value());
   };
-  expect({.tensors = {{"z", torch::zeros({2}, torch::kComplexFloat)}}}, "'z'");
+  expect({.tensors = {{"z", torch::zeros({2}, at::kComplexFloat)}}}, "'z'");
   expect({.tensors = {{"s", torch::eye(2).to_sparse()}}}, "'s'");
   expect({.tensors = {{"u", Tensor()}}}, "'u'");
   expect({.tensors = {{"global_step", torch::zeros({})}}}, "'global_step'");
@@ -166,7 +166,7 @@ TEST(Checkpoint, DamagedTensorIsNamedWithBothDigests) {
   const std::string nine = "123456789";
   Checkpoint saved;
   saved.tensors["digits"] =
-      torch::from_blob(const_cast<char*>(nine.data()), {9}, torch::kUInt8).clone();
+      torch::from_blob(const_cast<char*>(nine.data()), {9}, at::kByte).clone();
   write_checkpoint(files(), path, saved);
   std::string content = files().read_file(path).value();
   const size_t at = content.rfind(nine);
@@ -254,8 +254,8 @@ TEST(Compatibility, ListsEveryDifferenceInOneError) {
   Checkpoint checkpoint;
   checkpoint.tensors["same"] = torch::zeros({2, 3});
   checkpoint.tensors["kernel"] = torch::zeros({784, 10});
-  checkpoint.tensors["old"] = torch::zeros({4}, torch::kInt64);
-  checkpoint.tensors["count"] = torch::zeros({}, torch::kInt32);
+  checkpoint.tensors["old"] = torch::zeros({4}, at::kLong);
+  checkpoint.tensors["count"] = torch::zeros({}, at::kInt);
   const Compatibility found = compare(
       {{"same", {{2, 3}}}, {"kernel", {{784, 20}}}, {"bias", {{20}}}, {"count", {{}, kInt64}}},
       checkpoint, "run/model.ckpt-7");

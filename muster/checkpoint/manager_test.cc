@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

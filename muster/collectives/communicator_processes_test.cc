@@ -1,12 +1,12 @@
 // Ranks as processes, which end, are killed or stop at any time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <thread>
 
 #include "muster/collectives/communicator_suite.h"
 #include "muster/collectives/connect.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/process_tasks.h"
 
 namespace muster::inline v0_1 {

@@ -1,7 +1,6 @@
 #include "muster/collectives/communicator_suite.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
 
 #include <atomic>
 #include <cmath>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "muster/base/error_of.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 
@@ -206,7 +206,7 @@ TEST_P(CommunicatorSuite, BroadcastCopiesTheRoot) {
           group->broadcast(values, root).wait();
           EXPECT_TRUE(same_bits(values, uneven_values(root, count, kFloat64)));
         }
-        Tensor bytes = torch::full({33}, group->rank() + 1, torch::kUInt8);
+        Tensor bytes = torch::full({33}, group->rank() + 1, at::kByte);
         group->broadcast(bytes, root).wait();
         EXPECT_EQ(bytes.sum().item<int64_t>(), 33 * (root + 1));
       }
@@ -231,8 +231,8 @@ TEST_P(CommunicatorSuite, AllGatherPutsRanksInOrder) {
         group->all_gather(own, again).wait();
         EXPECT_TRUE(same_bits(again, expected));
       }
-      Tensor flags = torch::zeros({ranks}, torch::kInt32);
-      group->all_gather(torch::full({1}, group->rank() * 3, torch::kInt32), flags).wait();
+      Tensor flags = torch::zeros({ranks}, at::kInt);
+      group->all_gather(torch::full({1}, group->rank() * 3, at::kInt), flags).wait();
       for (int r = 0; r < ranks; ++r) EXPECT_EQ(flags[r].item<int>(), r * 3);
     });
   }
@@ -426,7 +426,7 @@ TEST_P(CommunicatorSuite, RefusesTensorsItCannotReduce) {
     refused([&] { group->all_reduce({}); });
     refused([&] { group->all_reduce(torch::ones({2, 2})); });
     refused([&] { group->all_reduce(torch::ones({8}).slice(0, 0, 8, 2)); });
-    refused([&] { group->all_reduce(torch::ones({8}, torch::kInt32)); });
+    refused([&] { group->all_reduce(torch::ones({8}, at::kInt)); });
     refused([&] { group->broadcast(torch::ones({8}), 1); });
     refused([&] { group->broadcast(torch::ones({8}), -1); });
     refused([&] { group->all_gather(torch::ones({8}), torch::ones({9})); });

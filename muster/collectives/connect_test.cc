@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "muster/base/error_of.h"
 #include "muster/base/strings.h"
 #include "muster/collectives/communicator_suite.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster::inline v0_1 {

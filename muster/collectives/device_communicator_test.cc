@@ -5,7 +5,6 @@
 #include <c10/core/Stream.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <latch>
 
@@ -14,6 +13,7 @@
 #include "muster/collectives/connect.h"
 #include "muster/collectives/internal/device_group.h"
 #include "muster/collectives/thread_communicator.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_device.h"
 
@@ -125,12 +125,12 @@ TEST_P(OnDevices, OperationsGiveWhatTheCpuGives) {
           EXPECT_EQ(host[2].item<float>(), ranks * (ranks + 1) / 2);
         }
       }
-      const Tensor mine = torch::full({5}, rank, at::device(device).dtype(torch::kInt16));
+      const Tensor mine = torch::full({5}, rank, at::device(device).dtype(at::kShort));
       const Tensor all = torch::empty({5 * ranks}, mine.options());
       group->all_gather(mine, all).wait();
       for (int r = 0; r < ranks; ++r)
         EXPECT_TRUE((all.cpu().slice(0, 5 * r, 5 * r + 5) == r).all().item<bool>());
-      const Tensor told = torch::full({9}, rank + 7, at::device(device).dtype(torch::kBool));
+      const Tensor told = torch::full({9}, rank + 7, at::device(device).dtype(at::kBool));
       group->broadcast(told.view(kUInt8), ranks - 1).wait();
       EXPECT_TRUE(told.cpu().all().item<bool>());
       const Tensor whole = uneven_values(rank, 12 * ranks, kFloat32).to(device);

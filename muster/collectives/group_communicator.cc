@@ -1,7 +1,6 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <deque>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "muster/base/foreign_error.h"
 #include "muster/collectives/internal/device_group.h"
 #include "muster/collectives/internal/tensor_communicator.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -103,8 +103,8 @@ Work GroupExecutor::submit(Operation operation) {
     if (failure_) return failed_work(failure_->with_context(op.describe() + " was not started"));
     running->mine = torch::tensor({static_cast<int64_t>(op.kind), static_cast<int64_t>(op.type),
                                    op.count, static_cast<int64_t>(op.root)},
-                                  torch::kInt64);
-    running->all = torch::empty({size_ * kDigest}, torch::kInt64);
+                                  at::kLong);
+    running->all = torch::empty({size_ * kDigest}, at::kLong);
     running->compared = host_->all_gather(running->mine, running->all);
   }
   try {

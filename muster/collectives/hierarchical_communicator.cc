@@ -1,7 +1,6 @@
 #include "muster/collectives/hierarchical_communicator.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "muster/collectives/internal/tensor_communicator.h"
 #include "muster/collectives/shared_memory_communicator.h"
 #include "muster/plan/exchange.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "muster/base/error_of.h"
 #include "muster/collectives/communicator_suite.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster::inline v0_1 {

@@ -1,10 +1,11 @@
 #include "muster/collectives/measure.h"
 
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
 #include <vector>
+
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -2,7 +2,6 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "muster/collectives/device_communicator.h"
 #include "muster/collectives/internal/device_group.h"
 #include "muster/collectives/internal/shared_memory.h"
+#include "muster/tensor/libtorch.h"
 
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0),
               "Muster needs NCCL 2.14, the first whose calls need not block");
@@ -168,9 +168,9 @@ class NcclGroup final : public internal::DeviceGroup {
 // Texts of up to 255 bytes, of all ranks.
 std::vector<std::string> gather_texts(Communicator& host, const std::string& mine) {
   constexpr int64_t kLength = 256;
-  const Tensor own = torch::zeros({kLength}, torch::kUInt8);
+  const Tensor own = torch::zeros({kLength}, at::kByte);
   std::memcpy(own.data_ptr(), mine.data(), std::min<size_t>(mine.size(), kLength - 1));
-  const Tensor all = torch::zeros({host.size() * kLength}, torch::kUInt8);
+  const Tensor all = torch::zeros({host.size() * kLength}, at::kByte);
   host.all_gather(own, all).wait();
   std::vector<std::string> texts;
   for (int rank = 0; rank < host.size(); ++rank)
@@ -216,7 +216,7 @@ std::unique_ptr<Communicator> try_nccl_communicator(std::unique_ptr<Communicator
   static std::once_flag told;
   if (shares_process)
     std::call_once(told, [] { setenv("NCCL_LAUNCH_MODE", "GROUP", /*overwrite=*/0); });
-  const Tensor bytes = torch::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, torch::kUInt8);
+  const Tensor bytes = torch::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, at::kByte);
   ncclUniqueId id{};
   if (host->rank() == 0) {
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {

@@ -1,7 +1,6 @@
 #include "muster/collectives/shared_memory_communicator.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <optional>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "muster/collectives/internal/descriptors.h"
 #include "muster/collectives/internal/shared_engine.h"
 #include "muster/collectives/internal/tensor_communicator.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -43,7 +43,7 @@ class SharedMemoryCommunicator final : public internal::TensorCommunicator {
     void* const data = memory.get();
     return torch::from_blob(
         data, {bytes}, [memory = std::move(memory)](void*) mutable { memory.reset(); },
-        torch::kUInt8);
+        at::kByte);
   }
 
  private:

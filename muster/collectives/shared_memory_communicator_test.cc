@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "muster/collectives/communicator_suite.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster::inline v0_1 {

@@ -3,7 +3,6 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <fmt/format.h>
 #include <pthread.h>
-#include <torch/torch.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -18,6 +17,7 @@
 #include "muster/collectives/device_communicator.h"
 #include "muster/collectives/internal/operation.h"
 #include "muster/collectives/internal/tensor_communicator.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -1,12 +1,12 @@
 // What a batch takes of the machine's memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <limits>
 
 #include "muster/base/error_of.h"
 #include "muster/data/dataset.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -32,7 +32,7 @@ class Huge final : public Source {
   std::string kind() const override { return "huge"; }
   int64_t size() const override { return size_; }
   Element element(int64_t index) const override {
-    return Element(torch::full({1}, index, torch::kInt64).expand({int64_t{1} << 37}));
+    return Element(torch::full({1}, index, at::kLong).expand({int64_t{1} << 37}));
   }
 
  private:

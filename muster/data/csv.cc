@@ -1,6 +1,5 @@
 #include "muster/data/csv.h"
 
-#include <torch/torch.h>
 
 #include <set>
 
@@ -8,6 +7,7 @@
 #include "muster/data/internal/csv_table.h"
 #include "muster/data/internal/row_reader.h"
 #include "muster/formats/number_text.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -17,9 +17,9 @@ using internal::MissingValues;
 using internal::shown;
 
 DType dtype_of(CsvKind kind) {
-  return kind == CsvKind::kFloat32   ? torch::kFloat32
-         : kind == CsvKind::kFloat64 ? torch::kFloat64
-                                     : torch::kInt64;
+  return kind == CsvKind::kFloat32   ? at::kFloat
+         : kind == CsvKind::kFloat64 ? at::kDouble
+                                     : at::kLong;
 }
 
 // A column while rows are read into it.

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include "muster/base/random.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/gzip.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -78,9 +78,9 @@ TEST_F(CsvTest, ColumnsBecomeTensorsAndStrings) {
            {"a"}, {"b", CsvKind::kInt64}, {"c", CsvKind::kFloat64}, {"name", CsvKind::kString}}});
   EXPECT_EQ(rows.describe(), "{a: float32[2], b: int64[2], c: float64[2], name: string[2]}");
   EXPECT_TRUE(torch::equal(rows.at("a").value().tensor(), torch::tensor({0.5f, 1000.f})));
-  EXPECT_TRUE(torch::equal(rows.at("b").value().tensor(), torch::tensor({1, -2}, torch::kInt64)));
+  EXPECT_TRUE(torch::equal(rows.at("b").value().tensor(), torch::tensor({1, -2}, at::kLong)));
   EXPECT_TRUE(
-      torch::equal(rows.at("c").value().tensor(), torch::tensor({2.5, 3.0}, torch::kFloat64)));
+      torch::equal(rows.at("c").value().tensor(), torch::tensor({2.5, 3.0}, at::kDouble)));
   EXPECT_THAT(texts(rows.at("name").value()), ElementsAre("Ann", "Bo, B"));
 }
 
@@ -88,7 +88,7 @@ TEST_F(CsvTest, ALabelStandsBesideTheFeatures) {
   const std::string path = write("x,y,z\n1,2,3\n4,5,6\n");
   const Element rows = read_all(path, infer_csv(path, {.label = "y"}));
   EXPECT_EQ(rows.describe(), "({x: int64[2], z: int64[2]}, int64[2])");
-  EXPECT_TRUE(torch::equal(rows.values()[2].tensor(), torch::tensor({2, 5}, torch::kInt64)));
+  EXPECT_TRUE(torch::equal(rows.values()[2].tensor(), torch::tensor({2, 5}, at::kLong)));
 }
 
 TEST_F(CsvTest, MissingValuesTakeTheDefaultOfTheirColumn) {
@@ -100,9 +100,9 @@ TEST_F(CsvTest, MissingValuesTakeTheDefaultOfTheirColumn) {
                                        .na_values = {"", "?", "NA"}});
   EXPECT_TRUE(std::isnan(rows.at("a").value().tensor()[0].item<float>()));
   EXPECT_EQ(rows.at("a").value().tensor()[1].item<float>(), 1);
-  EXPECT_TRUE(torch::equal(rows.at("b").value().tensor(), torch::tensor({-1, -1}, torch::kInt64)));
+  EXPECT_TRUE(torch::equal(rows.at("b").value().tensor(), torch::tensor({-1, -1}, at::kLong)));
   EXPECT_TRUE(
-      torch::equal(rows.at("c").value().tensor(), torch::tensor({0.5, 2.0}, torch::kFloat64)));
+      torch::equal(rows.at("c").value().tensor(), torch::tensor({0.5, 2.0}, at::kDouble)));
   EXPECT_THAT(texts(rows.at("d").value()), ElementsAre("none", "x"));
 }
 
@@ -280,8 +280,8 @@ TEST_F(CsvTest, FilesAreADataSet) {
 
 // Rows of every kind of value, as bits.
 Element random_rows(Random& random, int64_t count) {
-  Tensor single = torch::empty({count}), wide = torch::empty({count}, torch::kFloat64);
-  Tensor whole = torch::empty({count}, torch::kInt64);
+  Tensor single = torch::empty({count}), wide = torch::empty({count}, at::kDouble);
+  Tensor whole = torch::empty({count}, at::kLong);
   std::vector<std::string> names;
   constexpr std::string_view kLetters = "ab,\"\n\r ;\xc3\xa9";
   for (int64_t i = 0; i < count; ++i) {
@@ -331,10 +331,10 @@ TEST_F(CsvTest, WritesFeaturesAndLabelsAndSingleRows) {
   EXPECT_EQ(error_of([&] { writer.commit(); }).kind(), ErrorKind::kInvalidArgument);
   const Element features =
       Element::dict({{"b", torch::tensor({1.5f, 0.1f})}, {"a", torch::tensor({true, false})}});
-  writer.write(Element::tuple({features, torch::tensor({3, 4}, torch::kInt32)}));
-  writer.write(Element::tuple({Element::dict({{"a", torch::scalar_tensor(true, torch::kBool)},
+  writer.write(Element::tuple({features, torch::tensor({3, 4}, at::kInt)}));
+  writer.write(Element::tuple({Element::dict({{"a", torch::scalar_tensor(true, at::kBool)},
                                               {"b", torch::scalar_tensor(kNaN)}}),
-                               torch::scalar_tensor(5, torch::kInt64)}));
+                               torch::scalar_tensor(5, at::kLong)}));
   EXPECT_THAT(error_of([&] { writer.write(features); }).message(),
               AllOf(HasSubstr("'a', 'b'"), HasSubstr("'a', 'b', 'label'")));
   EXPECT_THAT(error_of([&] {

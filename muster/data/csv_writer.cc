@@ -1,5 +1,4 @@
 // CsvWriter: rows to CSV files.
-#include <torch/torch.h>
 
 #include <array>
 #include <charconv>
@@ -9,6 +8,7 @@
 #include "muster/base/strings.h"
 #include "muster/data/csv.h"
 #include "muster/formats/csv.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -65,8 +65,8 @@ class Cells {
           "write real and imaginary parts as two columns");
     }
     const bool narrow =
-        dtype == torch::kFloat32 || dtype == torch::kFloat16 || dtype == torch::kBFloat16;
-    dtype_ = dtype == torch::kFloat64 ? torch::kFloat64 : narrow ? torch::kFloat32 : torch::kInt64;
+        dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
+    dtype_ = dtype == at::kDouble ? at::kDouble : narrow ? at::kFloat : at::kLong;
     numbers_ = tensor.to(dtype_).contiguous();
     rows_ = numbers_.numel();
   }
@@ -80,15 +80,15 @@ class Cells {
       const auto [end, code] = std::to_chars(text_.data(), text_.data() + text_.size(), number);
       return {text_.data(), static_cast<size_t>(end - text_.data())};
     };
-    if (dtype_ == torch::kFloat32) return put(numbers_.data_ptr<float>()[row]);
-    if (dtype_ == torch::kFloat64) return put(numbers_.data_ptr<double>()[row]);
+    if (dtype_ == at::kFloat) return put(numbers_.data_ptr<float>()[row]);
+    if (dtype_ == at::kDouble) return put(numbers_.data_ptr<double>()[row]);
     return put(numbers_.data_ptr<int64_t>()[row]);
   }
 
  private:
   const Strings* strings_;
   Tensor numbers_;
-  DType dtype_ = torch::kInt64;
+  DType dtype_ = at::kLong;
   int64_t rows_ = 0;
   std::array<char, 32> text_{};
 };

@@ -1,12 +1,12 @@
 #include "muster/data/dataset.h"
 
-#include <torch/torch.h>
 
 #include <limits>
 
 #include "muster/base/error.h"
 #include "muster/data/internal/node.h"
 #include "muster/data/internal/running_iterator.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 

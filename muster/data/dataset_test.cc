@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,6 +13,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -66,7 +66,7 @@ class Watched final : public Source {
   Element element(int64_t index) const override {
     const std::lock_guard lock(mutex_);
     read_.push_back(index);
-    return Element(torch::full({}, index, torch::kInt64));
+    return Element(torch::full({}, index, at::kLong));
   }
   std::vector<int64_t> read() const {
     const std::lock_guard lock(mutex_);
@@ -205,8 +205,8 @@ TEST(Shuffle, AFullBufferGivesEveryPermutationEquallyOften) {
 TEST(Dataset, KeepsStructureAndStrings) {
   const Element element = Element::tuple(
       {Element::dict({{"name", Element(Value(Strings({"a", "bc", "", "def"})))},
-                      {"x", Element(torch::arange(8).to(torch::kFloat32).view({4, 2}))}}),
-       Element(torch::arange(4).to(torch::kUInt8))});
+                      {"x", Element(torch::arange(8).to(at::kFloat).view({4, 2}))}}),
+       Element(torch::arange(4).to(at::kByte))});
   const auto iterator = Dataset::from_tensor_slices(element).batch(3).iterator();
   Element batch;
   ASSERT_TRUE(iterator->next(&batch));
@@ -340,10 +340,10 @@ TEST(Sharding, OnlyOwnRowsAreRead) {
 
 TEST(Sharding, AReplicaWithoutRowsGetsTheRightShapes) {
   const Element element = Element::dict({{"image", Element(torch::zeros({3, 4, 5}))},
-                                         {"label", Element(torch::zeros({3}, torch::kInt64))}});
+                                         {"label", Element(torch::zeros({3}, at::kLong))}});
   const auto to_float = [](const Element& batch) {
     return batch.transform(
-        [](const Value& value) { return Value(value.tensor().to(torch::kFloat64)); });
+        [](const Value& value) { return Value(value.tensor().to(at::kDouble)); });
   };
   const Dataset slices = Dataset::from_tensor_slices(element);
   const IteratorOptions last{.sharding = {.num_replicas = 4, .replica = 3}};

@@ -1,6 +1,5 @@
 #include "muster/data/example.h"
 
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <numeric>
@@ -8,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/formats/example_parser.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdlib>
 #include <string>
@@ -14,6 +13,7 @@
 #include "muster/data/tfrecord.h"
 #include "muster/formats/example.h"
 #include "muster/tensor/features.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {

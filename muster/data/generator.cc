@@ -1,7 +1,7 @@
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/data/dataset.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

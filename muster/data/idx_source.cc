@@ -1,11 +1,11 @@
 #include "muster/data/idx_source.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
 #include "muster/formats/idx.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -17,17 +17,17 @@ Tensor to_int64(const IdxArray& array, const std::string& path) {
   const auto from = [&](DType dtype) {
     // from_blob does not write; the cast below copies.
     return torch::from_blob(const_cast<char*>(array.data.data()), array.shape, dtype)
-        .to(torch::kInt64, /*non_blocking=*/false, /*copy=*/true);
+        .to(at::kLong, /*non_blocking=*/false, /*copy=*/true);
   };
   switch (array.type) {
     case IdxType::kUint8:
-      return from(torch::kUInt8);
+      return from(at::kByte);
     case IdxType::kInt8:
-      return from(torch::kInt8);
+      return from(at::kChar);
     case IdxType::kInt16:
-      return from(torch::kInt16);
+      return from(at::kShort);
     case IdxType::kInt32:
-      return from(torch::kInt32);
+      return from(at::kInt);
     default:
       throw invalid_argument(fmt::format("the labels in {} are {}, not integers", path,
                                          formats::to_string(array.type)));
@@ -62,7 +62,7 @@ Dataset from_idx(const std::string& images_path, const std::string& labels_path)
                            "take files with images in them; muster data digits makes some");
   }
   Tensor pixels =
-      torch::empty({images.shape[0], images.shape[1], images.shape[2], 1}, torch::kUInt8);
+      torch::empty({images.shape[0], images.shape[1], images.shape[2], 1}, at::kByte);
   std::memcpy(pixels.data_ptr(), images.data.data(), images.data.size());
   return Dataset::from_tensor_slices(
       Element::tuple({std::move(pixels), to_int64(labels, labels_path)}));

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdlib>
 
@@ -10,6 +9,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/idx.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -34,7 +34,7 @@ TEST(Idx, GivesImagesWithAChannelAndInt64Labels) {
   ASSERT_TRUE(iterator->next(&batch));
   EXPECT_EQ(batch.describe(), "(uint8[2, 2, 4, 1], int64[2])");
   EXPECT_TRUE(
-      torch::equal(batch.values()[0].tensor().flatten(), torch::arange(16).to(torch::kUInt8)));
+      torch::equal(batch.values()[0].tensor().flatten(), torch::arange(16).to(at::kByte)));
   ASSERT_TRUE(iterator->next(&batch));
   EXPECT_EQ(batch.describe(), "(uint8[1, 2, 4, 1], int64[1])");
   EXPECT_EQ(batch.values()[1].tensor().item<int64_t>(), 2);
@@ -106,12 +106,12 @@ TEST(Idx, ReadsFashionMnist) {
   const Dataset train = mnist(join_path(data, "fashion-mnist"), "train");
   EXPECT_EQ(train.cardinality(), 60000);
   EXPECT_EQ(mnist(join_path(data, "fashion-mnist"), "test").cardinality(), 10000);
-  Tensor counts = torch::zeros({10}, torch::kInt64);
+  Tensor counts = torch::zeros({10}, at::kLong);
   const auto iterator = train.shuffle(60000).batch(1000).iterator();
   Element batch;
   while (iterator->next(&batch)) counts += batch.values()[1].tensor().bincount({}, 10);
   // The data set is balanced: 6,000 images of each of its ten classes.
-  EXPECT_TRUE(torch::equal(counts, torch::full({10}, 6000, torch::kInt64)));
+  EXPECT_TRUE(torch::equal(counts, torch::full({10}, 6000, at::kLong)));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "muster/data/image.h"
 
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/data/internal/image_options.h"
 #include "muster/data/internal/resample.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/formats/image.h"
 
 namespace muster::inline v0_1::data {
@@ -141,7 +141,7 @@ Tensor decode_image(std::string_view bytes, int channels, std::string_view what)
   const Shape shape{image.height, image.width, image.channels};
   uint8_t* pixels = image.pixels.release();
   return torch::from_blob(
-      pixels, shape, [](void* memory) { delete[] static_cast<uint8_t*>(memory); }, torch::kUInt8);
+      pixels, shape, [](void* memory) { delete[] static_cast<uint8_t*>(memory); }, at::kByte);
 }
 
 Tensor decode_image(const Value& bytes, int channels) {

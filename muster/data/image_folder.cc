@@ -1,4 +1,3 @@
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cctype>
@@ -9,6 +8,7 @@
 #include "muster/base/strings.h"
 #include "muster/data/image.h"
 #include "muster/data/internal/image_options.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -139,7 +139,7 @@ Dataset image_folder(const std::string& dir, const ImageOptions& image,
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> paths;
-  Tensor numbers = torch::empty({static_cast<int64_t>(found.size())}, torch::kInt64);
+  Tensor numbers = torch::empty({static_cast<int64_t>(found.size())}, at::kLong);
   for (size_t i = 0; i < found.size(); ++i) {
     numbers.data_ptr<int64_t>()[i] = found[i].first;
     paths.push_back(std::move(found[i].second));

@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdlib>
 
@@ -8,6 +7,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/data/image.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/test_images.h"
 
 namespace muster::inline v0_1::data {

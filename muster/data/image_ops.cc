@@ -1,11 +1,11 @@
 #include "muster/data/image_ops.h"
 
-#include <torch/torch.h>
 
 #include <algorithm>
 
 #include "muster/base/error.h"
 #include "muster/data/internal/resample.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -43,7 +43,7 @@ Tensor for_each_image(const Tensor& images, Fn fn) {
 
 Tensor resize_nearest(const Tensor& images, int64_t height, int64_t width) {
   const auto places = [](int64_t in, int64_t out) {
-    Tensor places = torch::empty({out}, torch::kInt64);
+    Tensor places = torch::empty({out}, at::kLong);
     for (int64_t i = 0; i < out; ++i) {
       // (i + 1/2) * in / out, rounded down, in whole numbers.
       places.data_ptr<int64_t>()[i] = std::min((2 * i + 1) * in / (2 * out), in - 1);
@@ -141,7 +141,7 @@ Tensor to_float(const Tensor& images) {
     throw invalid_argument(fmt::format("to_float takes uint8 images, not {}", describe(images)),
                            "call it on what was decoded, once");
   }
-  return images.to(torch::kFloat32).div_(255);
+  return images.to(at::kFloat).div_(255);
 }
 
 Tensor normalize(const Tensor& images, std::span<const double> mean, std::span<const double> std) {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <array>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "muster/base/error_of.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -81,13 +81,13 @@ TEST(ImageOps, ResizeKeepsWhatItMust) {
   const Tensor bytes = counted({9, 11, 3}, kUInt8);
   EXPECT_TRUE(torch::equal(resize(bytes, 9, 11), bytes));
   for (const int64_t size : {1, 4, 9, 33}) {
-    EXPECT_TRUE(torch::equal(resize(torch::full({9, 11, 3}, 200, torch::kUInt8), size, size),
-                             torch::full({size, size, 3}, 200, torch::kUInt8)));
+    EXPECT_TRUE(torch::equal(resize(torch::full({9, 11, 3}, 200, at::kByte), size, size),
+                             torch::full({size, size, 3}, 200, at::kByte)));
     EXPECT_TRUE(torch::allclose(resize(torch::full({9, 11, 3}, 0.7), size, size),
                                 torch::full({size, size, 3}, 0.7)));
   }
   // A ramp stays one, away from the borders: pixel x has the value of its middle.
-  const Tensor ramp = torch::arange(64, torch::kFloat32).view({1, 64, 1}).expand({8, 64, 1});
+  const Tensor ramp = torch::arange(64, at::kFloat).view({1, 64, 1}).expand({8, 64, 1});
   for (const int64_t width : {16, 32, 128}) {
     const Tensor out = resize(ramp, 8, width);
     const double step = 64.0 / static_cast<double>(width);
@@ -97,7 +97,7 @@ TEST(ImageOps, ResizeKeepsWhatItMust) {
 }
 
 TEST(ImageOps, ResizeOfBytesIsThatOfFloatsRounded) {
-  const Tensor bytes = noise({31, 23, 3}).mul(256).to(torch::kUInt8);
+  const Tensor bytes = noise({31, 23, 3}).mul(256).to(at::kByte);
   for (const auto& [height, width] : {std::pair<int64_t, int64_t>{10, 7}, {50, 60}}) {
     const Tensor out = resize(bytes, height, width);
     ASSERT_EQ(out.scalar_type(), kUInt8);
@@ -126,7 +126,7 @@ TEST(ImageOps, WhatDoesNotCountIsNotLookedAt) {
 }
 
 TEST(ImageOps, NearestTakesThePixelBelowTheMiddle) {
-  const Tensor image = counted({2, 4, 1}, torch::kInt64);
+  const Tensor image = counted({2, 4, 1}, at::kLong);
   EXPECT_TRUE(torch::equal(resize(image, 2, 4, {.method = ResizeMethod::kNearest}), image));
   const Tensor half = resize(image, 1, 2, {.method = ResizeMethod::kNearest});
   EXPECT_EQ(half[0][0][0].item<int64_t>(), 5);
@@ -172,7 +172,7 @@ TEST(ImageOps, ABatchWithoutRowsStaysOne) {
   EXPECT_EQ(center_crop(none, 4, 5).sizes(), (Shape{0, 4, 5, 3}));
   EXPECT_EQ(random_crop(none, 4, 5, key).sizes(), (Shape{0, 4, 5, 3}));
   EXPECT_EQ(random_flip_left_right(none, key).sizes(), (Shape{0, 8, 10, 3}));
-  EXPECT_EQ(to_float(none.to(torch::kUInt8)).sizes(), (Shape{0, 8, 10, 3}));
+  EXPECT_EQ(to_float(none.to(at::kByte)).sizes(), (Shape{0, 8, 10, 3}));
 }
 
 TEST(ImageOps, CropsAreInsideAndReachEveryPlace) {
@@ -215,7 +215,7 @@ TEST(ImageOps, FlipsMirrorAndDrawForEachImage) {
 }
 
 TEST(ImageOps, NumbersAreScaled) {
-  const Tensor bytes = torch::tensor({0, 51, 255}, torch::kUInt8).view({1, 1, 3});
+  const Tensor bytes = torch::tensor({0, 51, 255}, at::kByte).view({1, 1, 3});
   const Tensor floats = to_float(bytes);
   EXPECT_FLOAT_EQ(floats[0][0][1].item<float>(), 0.2f);
   EXPECT_FLOAT_EQ(floats[0][0][2].item<float>(), 1.0f);
@@ -232,7 +232,7 @@ TEST(ImageOps, ErrorsSayWhatIsWrong) {
   const std::array<double, 1> one{1};
   EXPECT_THAT(error_of([&] { resize(image[0], 2, 2); }).message(), HasSubstr("float32[5, 3]"));
   EXPECT_THAT(error_of([&] { resize(image, 0, 2); }).message(), HasSubstr("0 x 2"));
-  EXPECT_THAT(error_of([&] { resize(image.to(torch::kFloat64), 2, 2); }).message(),
+  EXPECT_THAT(error_of([&] { resize(image.to(at::kDouble), 2, 2); }).message(),
               HasSubstr("not supported"));
   EXPECT_THAT(error_of([&] { center_crop(image, 5, 5); }).message(),
               AllOf(HasSubstr("5 x 5"), HasSubstr("float32[4, 5, 3]")));

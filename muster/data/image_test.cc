@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 
 #include "muster/base/error_of.h"
 #include "muster/data/image_ops.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/test_images.h"
 
 namespace muster::inline v0_1::data {
@@ -20,7 +20,7 @@ using testing::make_test_image;
 using testing::TestImage;
 
 Tensor tensor_of(const TestImage& image) {
-  return torch::tensor(image.pixels, torch::kUInt8)
+  return torch::tensor(image.pixels, at::kByte)
       .view({image.height, image.width, image.channels});
 }
 

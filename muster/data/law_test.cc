@@ -2,12 +2,12 @@
 // a plain element-by-element model, any saved position continues exactly, and replicas together
 // read the unsharded order.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
 
 #include "muster/base/random.h"
 #include "muster/data/dataset.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1 {
@@ -308,7 +308,7 @@ TEST_F(Laws, ReplicasTogetherReadTheUnshardedOrder) {
           const int64_t already = static_cast<int64_t>(dealt.size());
           ASSERT_EQ(static_cast<int64_t>(rows.size()), std::min(share, left - already));
           ASSERT_EQ(element.value().tensor().dim(), 1);
-          ASSERT_EQ(element.value().tensor().scalar_type(), torch::kInt64);
+          ASSERT_EQ(element.value().tensor().scalar_type(), at::kLong);
           dealt.insert(dealt.end(), rows.begin(), rows.end());
         }
         if (!more) break;

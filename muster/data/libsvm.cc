@@ -1,11 +1,11 @@
 #include "muster/data/libsvm.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/data/internal/row_reader.h"
 #include "muster/formats/lines.h"
 #include "muster/formats/number_text.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -34,7 +34,7 @@ class LibsvmRows final : public internal::RowReader {
 
  private:
   void start(int64_t rows) override {
-    integers_ = options_.label_dtype == torch::kInt64;
+    integers_ = options_.label_dtype == at::kLong;
     labels_ = torch::empty({rows}, options_.label_dtype);
     if (options_.dense) features_ = torch::zeros({rows, options_.num_features});
   }
@@ -99,7 +99,7 @@ class LibsvmRows final : public internal::RowReader {
       return Element::tuple({Element::dict({{"features", features}}), labels});
     }
     const auto pairs = static_cast<int64_t>(indices_.size());
-    const Tensor indices = torch::empty({1, pairs}, torch::kInt64);
+    const Tensor indices = torch::empty({1, pairs}, at::kLong);
     const Tensor values = torch::empty({1, pairs});
     std::copy(indices_.begin(), indices_.end(), indices.data_ptr<int64_t>());
     std::copy(values_.begin(), values_.end(), values.data_ptr<float>());
@@ -167,7 +167,7 @@ std::shared_ptr<const FileFormat> libsvm_format(const LibsvmOptions& options) {
                            options.num_features < 1 ? "set it to the highest index of all files"
                                                     : "read so many features with dense = false");
   }
-  if (options.label_dtype != torch::kFloat32 && options.label_dtype != torch::kInt64) {
+  if (options.label_dtype != at::kFloat && options.label_dtype != at::kLong) {
     throw invalid_argument(
         fmt::format("libsvm_format got label_dtype = {}", dtype_name(options.label_dtype)),
         "take kFloat32 or kInt64");

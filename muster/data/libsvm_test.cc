@@ -2,13 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdlib>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {

@@ -1,11 +1,11 @@
 #include "muster/data/npy.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/formats/npy.h"
 #include "muster/formats/zip.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -23,23 +23,23 @@ DType bytes_dtype(const NpyHeader& header) {
   };
   switch (header.kind) {
     case NpyKind::kBool:
-      return torch::kBool;
+      return at::kBool;
     case NpyKind::kInt:
-      return by_width(torch::kInt8, torch::kInt16, torch::kInt32, torch::kInt64);
+      return by_width(at::kChar, at::kShort, at::kInt, at::kLong);
     case NpyKind::kUint:
-      return by_width(torch::kUInt8, torch::kInt16, torch::kInt32, torch::kInt64);
+      return by_width(at::kByte, at::kShort, at::kInt, at::kLong);
     case NpyKind::kFloat:
-      return by_width(torch::kFloat16, torch::kFloat16, torch::kFloat32, torch::kFloat64);
+      return by_width(at::kHalf, at::kHalf, at::kFloat, at::kDouble);
     default:
-      return header.item_bytes == 8 ? torch::kComplexFloat : torch::kComplexDouble;
+      return header.item_bytes == 8 ? at::kComplexFloat : at::kComplexDouble;
   }
 }
 
 // What has the bytes of a uint16, uint32 or uint64, as a wider integer of the same value.
 Tensor from_unsigned(const Tensor& bytes, const std::string& name) {
-  if (bytes.scalar_type() == torch::kInt16) return bytes.to(torch::kInt32).bitwise_and(0xffff);
-  if (bytes.scalar_type() == torch::kInt32)
-    return bytes.to(torch::kInt64).bitwise_and(int64_t{0xffffffff});
+  if (bytes.scalar_type() == at::kShort) return bytes.to(at::kInt).bitwise_and(0xffff);
+  if (bytes.scalar_type() == at::kInt)
+    return bytes.to(at::kLong).bitwise_and(int64_t{0xffffffff});
   const auto* begin = bytes.data_ptr<int64_t>();
   const auto* end = begin + bytes.numel();
   const auto* negative = std::find_if(begin, end, [](int64_t number) { return number < 0; });
@@ -71,25 +71,25 @@ NpyHeader header_of(const Tensor& tensor) {
   NpyHeader header{.item_bytes = static_cast<uint64_t>(tensor.element_size()),
                    .shape = tensor.sizes().vec()};
   switch (tensor.scalar_type()) {
-    case torch::kBool:
+    case at::kBool:
       header.kind = NpyKind::kBool;
       return header;
-    case torch::kUInt8:
+    case at::kByte:
       header.kind = NpyKind::kUint;
       return header;
-    case torch::kInt8:
-    case torch::kInt16:
-    case torch::kInt32:
-    case torch::kInt64:
+    case at::kChar:
+    case at::kShort:
+    case at::kInt:
+    case at::kLong:
       header.kind = NpyKind::kInt;
       return header;
-    case torch::kFloat16:
-    case torch::kFloat32:
-    case torch::kFloat64:
+    case at::kHalf:
+    case at::kFloat:
+    case at::kDouble:
       header.kind = NpyKind::kFloat;
       return header;
-    case torch::kComplexFloat:
-    case torch::kComplexDouble:
+    case at::kComplexFloat:
+    case at::kComplexDouble:
       header.kind = NpyKind::kComplex;
       return header;
     default:

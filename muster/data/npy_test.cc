@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdlib>
 
@@ -11,6 +10,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/data/numpy_input_fn.h"
 #include "muster/formats/npy.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -58,9 +58,9 @@ void write_unsigned(const std::string& path, uint64_t item_bytes, uint64_t last)
 
 TEST(Npy, EveryDtypeComesBack) {
   const TempDirectory dir;
-  for (const DType dtype : {torch::kBool, torch::kUInt8, torch::kInt8, torch::kInt16, torch::kInt32,
-                            torch::kInt64, torch::kFloat16, torch::kFloat32, torch::kFloat64,
-                            torch::kComplexFloat, torch::kComplexDouble}) {
+  for (const DType dtype : {at::kBool, at::kByte, at::kChar, at::kShort, at::kInt,
+                            at::kLong, at::kHalf, at::kFloat, at::kDouble,
+                            at::kComplexFloat, at::kComplexDouble}) {
     const Tensor tensor = torch::arange(12).remainder(5).to(dtype).view({3, 4}).t();
     save_npy(dir / "a.npy", tensor);
     const Tensor back = load_npy(dir / "a.npy");
@@ -72,7 +72,7 @@ TEST(Npy, EveryDtypeComesBack) {
   save_npy(dir / "none.npy", torch::zeros({0, 3}));
   EXPECT_EQ(describe(load_npy(dir / "none.npy")), "float32[0, 3]");
   EXPECT_THAT(
-      error_of([&] { save_npy(dir / "b.npy", torch::zeros({1}, torch::kBFloat16)); }).message(),
+      error_of([&] { save_npy(dir / "b.npy", torch::zeros({1}, at::kBFloat16)); }).message(),
       HasSubstr("NumPy has no bfloat16"));
   EXPECT_EQ(error_of([&] { load_npy(dir / "b.npy"); }).kind(), ErrorKind::kNotFound);
 }
@@ -80,7 +80,7 @@ TEST(Npy, EveryDtypeComesBack) {
 TEST(Npy, UnsignedNumbersBecomeWiderOnes) {
   const TempDirectory dir;
   write_unsigned(dir / "2.npy", 2, 65535);
-  EXPECT_TRUE(torch::equal(load_npy(dir / "2.npy"), torch::tensor({0, 7, 65535}, torch::kInt32)));
+  EXPECT_TRUE(torch::equal(load_npy(dir / "2.npy"), torch::tensor({0, 7, 65535}, at::kInt)));
   write_unsigned(dir / "4.npy", 4, 4294967295);
   EXPECT_TRUE(torch::equal(load_npy(dir / "4.npy"),
                            torch::tensor({int64_t{0}, int64_t{7}, int64_t{4294967295}})));
@@ -97,7 +97,7 @@ TEST(Npz, GivesADictOfArraysAndStrings) {
   EXPECT_EQ(arrays.describe(), "{names: string[2], x: float32[2, 3]}");
   EXPECT_EQ(arrays.at("names").value().strings()[1], "b\u00e9");
   EXPECT_TRUE(torch::equal(arrays.at("x").value().tensor(),
-                           torch::arange(6).to(torch::kFloat32).view({2, 3})));
+                           torch::arange(6).to(at::kFloat).view({2, 3})));
   local_file_system().write_atomically(dir / "no.npz", "PK").value();
   EXPECT_EQ(error_of([&] { load_npz(dir / "no.npz"); }).kind(), ErrorKind::kCorrupt);
 }
@@ -126,10 +126,10 @@ TEST(RealFiles, Npy) {
   const auto load = [&](const std::string& name) { return load_npy(join_path(folder, name)); };
   for (const std::string order : {"le", "be"}) {
     EXPECT_TRUE(
-        torch::equal(load("int." + order + ".npy"), torch::tensor({3, 4, 5, 6, 7}, torch::kInt32)));
+        torch::equal(load("int." + order + ".npy"), torch::tensor({3, 4, 5, 6, 7}, at::kInt)));
     for (const std::string layout : {"", "_fortran"}) {
       EXPECT_TRUE(torch::equal(load("unsignedlong" + layout + "." + order + ".npy"),
-                               torch::tensor({12, 14, 16, 18, 1234321}, torch::kInt64)));
+                               torch::tensor({12, 14, 16, 18, 1234321}, at::kLong)));
       const Tensor numbers = load("double" + layout + "." + order + ".npy");
       EXPECT_EQ(describe(numbers), "float64[3, 3, 3]");
       // As numpy 1.24 reads them.
@@ -139,7 +139,7 @@ TEST(RealFiles, Npy) {
       const Tensor bools = load("bool" + layout + "." + order + ".npy").flatten();
       EXPECT_TRUE(
           torch::equal(bools.narrow(0, 0, 8),
-                       torch::tensor({0, 0, 1, 1, 1, 0, 1, 0}, torch::kInt64).to(torch::kBool)));
+                       torch::tensor({0, 0, 1, 1, 1, 0, 1, 0}, at::kLong).to(at::kBool)));
     }
   }
   for (const std::string& name : local_file_system().list_directory(folder).value()) {

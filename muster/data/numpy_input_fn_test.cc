@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <numeric>
 
 #include "muster/base/error_of.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 Element numbers(int64_t rows) {
   return Element::dict(
-      {{"a", torch::arange(rows)}, {"b", torch::arange(rows).to(torch::kFloat32)}});
+      {{"a", torch::arange(rows)}, {"b", torch::arange(rows).to(at::kFloat)}});
 }
 
 // The values of "a" in each batch.
@@ -27,7 +27,7 @@ std::vector<std::vector<int64_t>> batches_of(const Dataset& dataset, size_t most
   while (batches.size() < most && iterator->next(&batch)) {
     const Tensor a = batch.values()[0].tensor();
     batches.emplace_back(a.data_ptr<int64_t>(), a.data_ptr<int64_t>() + a.numel());
-    EXPECT_TRUE(torch::equal(a.to(torch::kFloat32), batch.values()[1].tensor()));
+    EXPECT_TRUE(torch::equal(a.to(at::kFloat), batch.values()[1].tensor()));
   }
   return batches;
 }

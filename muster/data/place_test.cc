@@ -1,7 +1,6 @@
 // Errors say which element they are about, wherever it came from, and which stage refused it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
@@ -11,6 +10,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/data/internal/test_numbers.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -175,7 +175,7 @@ TEST(Place, OfBatchesNamesNoFileThatItDoesNotCountIn) {
 TEST(Place, OfRowsIsToldWhereABatchMadeThem) {
   EXPECT_THAT(error_in(failing_on(7, number_files({"0-10"}).batch(3).unbatch())),
               HasSubstr("failed on example 7 of 0-10 (pass 0)"));
-  const Dataset pairs = Dataset::from_tensor_slices(torch::arange(10, torch::kInt64).view({5, 2}));
+  const Dataset pairs = Dataset::from_tensor_slices(torch::arange(10, at::kLong).view({5, 2}));
   EXPECT_THAT(error_in(failing_on(7, pairs.unbatch())), HasSubstr("failed on an element (pass 0)"));
   EXPECT_THAT(error_in(failing_on(7, Dataset::range(0, 10).batch(3).rebatch({2}).unbatch())),
               HasSubstr("failed on an element (pass 0)"));
@@ -264,7 +264,7 @@ TEST(Batch, OfRowsThatDoNotFitNamesTheKey) {
 }
 
 TEST(Batch, PaddingThatIsNoValueOfTheDtypeIsRefused) {
-  const Dataset bytes = Dataset::from_tensors(torch::zeros({2}, torch::kUInt8));
+  const Dataset bytes = Dataset::from_tensors(torch::zeros({2}, at::kByte));
   Element batch;
   for (const double wrong : {0.5, 300.0, -1.0, std::nan("")}) {
     const auto iterator =

@@ -1,10 +1,10 @@
 #include "muster/data/source.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/data/dataset.h"
 #include "muster/data/internal/row_collector.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -136,10 +136,10 @@ class Range final : public Source {
   std::string kind() const override { return "range"; }
   int64_t size() const override { return size_; }
   Element element(int64_t index) const override {
-    return Element(torch::scalar_tensor(start_ + index * step_, torch::kInt64));
+    return Element(torch::scalar_tensor(start_ + index * step_, at::kLong));
   }
   Element gather(std::span<const int64_t> indices) const override {
-    Tensor out = torch::empty({static_cast<int64_t>(indices.size())}, torch::kInt64);
+    Tensor out = torch::empty({static_cast<int64_t>(indices.size())}, at::kLong);
     std::transform(indices.begin(), indices.end(), out.data_ptr<int64_t>(),
                    [this](int64_t index) { return start_ + index * step_; });
     return Element(std::move(out));

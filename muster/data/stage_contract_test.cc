@@ -2,7 +2,6 @@
 // where it counts, and that nothing breaks when one of them fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <atomic>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "muster/data/internal/held_memory.h"
 #include "muster/data/internal/items.h"
 #include "muster/data/internal/test_numbers.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -196,7 +196,7 @@ TEST(Restoring, ACacheThatWasLongerIsAnError) {
     const Dataset dataset = Dataset::from_generator([&n]() -> Dataset::Generator {
                               return [&n, next = int64_t{0}]() mutable -> std::optional<Element> {
                                 if (next >= n) return std::nullopt;
-                                return Element(torch::scalar_tensor(next++, torch::kInt64));
+                                return Element(torch::scalar_tensor(next++, at::kLong));
                               };
                             }).cache(path);
     const auto iterator = dataset.iterator();
@@ -221,7 +221,7 @@ TEST(AssertCardinality, IsAnErrorAtTheFirstElementTooMany) {
 
 TEST(Memory, AGeneratorMayWriteToWhatItGave) {
   const Dataset dataset = Dataset::from_generator([]() -> Dataset::Generator {
-    return [row = torch::zeros({1}, torch::kInt64)]() mutable -> std::optional<Element> {
+    return [row = torch::zeros({1}, at::kLong)]() mutable -> std::optional<Element> {
       if (row.item<int64_t>() == 5) return std::nullopt;
       return Element(row.add_(1));
     };
@@ -244,7 +244,7 @@ TEST(Memory, RowsOfABatchCountTheirVersionsApart) {
 
 Dataset of_large_rows() {
   return Dataset::range(6).map(
-      [](const Element& x) { return Element(torch::full({1 << 18}, number(x), torch::kInt64)); });
+      [](const Element& x) { return Element(torch::full({1 << 18}, number(x), at::kLong)); });
 }
 
 TEST(Memory, OfALargeBatchIsUsedAgainOnceNobodyHasTheBatch) {
@@ -288,7 +288,7 @@ TEST(Batch, OfMapsTellsOfRowsThatDoNotFit) {
   ASSERT_TRUE(joined->next(&batch));
   EXPECT_EQ(batch.part(0).value().strings()[2], "2");
   EXPECT_TRUE(batch.part(1).value().tensor().equal(
-      torch::tensor({0., 0., 0., 0., 0., 1., 0., 1., 0., 2., 0., 2.}, torch::kFloat32)
+      torch::tensor({0., 0., 0., 0., 0., 1., 0., 1., 0., 2., 0., 2.}, at::kFloat)
           .view({3, 2, 2})));
 }
 
@@ -390,7 +390,7 @@ TEST(KeyedMaps, DrawOtherNumbersForEachPartOfAConcatenation) {
   const Dataset dataset =
       Dataset::range(4).concatenate(Dataset::range(4)).map([](const Element&, RandomKey key) {
         return Element(torch::scalar_tensor(
-            static_cast<int64_t>(Random(key).uniform_below(uint64_t{1} << 40)), torch::kInt64));
+            static_cast<int64_t>(Random(key).uniform_below(uint64_t{1} << 40)), at::kLong));
       });
   const auto drawn = counted(read(dataset));
   EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.end()).size(), 8u);
@@ -403,7 +403,7 @@ TEST(KeyedMaps, DrawOtherNumbersInEachEpochOfAnInterleave) {
           .flat_map([](const Element& x) { return Dataset::from_tensors(x); })
           .map([](const Element&, RandomKey key) {
             return Element(torch::scalar_tensor(
-                static_cast<int64_t>(Random(key).uniform_below(uint64_t{1} << 40)), torch::kInt64));
+                static_cast<int64_t>(Random(key).uniform_below(uint64_t{1} << 40)), at::kLong));
           });
   const auto drawn = counted(read(dataset));
   EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.end()).size(), 6u);

@@ -1,12 +1,12 @@
 // The law of positions for pipelines without an index, on random compositions: an iterator saved
 // anywhere and restored gives the same rest.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
 
 #include "muster/base/random.h"
 #include "muster/data/internal/test_numbers.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1 {
@@ -31,7 +31,7 @@ class Generator {
         return Dataset::from_generator([n = below(15)]() -> Dataset::Generator {
           return [n, next = int64_t{0}]() mutable -> std::optional<Element> {
             if (next == n) return std::nullopt;
-            return Element(torch::scalar_tensor(next++, torch::kInt64));
+            return Element(torch::scalar_tensor(next++, at::kLong));
           };
         });
       default: {

@@ -1,7 +1,6 @@
 // What each transformation gives, element by element; the known cases of tf.data among them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +11,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/data/internal/test_numbers.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -322,7 +322,7 @@ TEST(Generator, IsMadeAnewEachPass) {
         throw invalid_argument("two");
       }
       return next == 4 ? std::nullopt
-                       : std::optional(Element(torch::scalar_tensor(next++, torch::kInt64)));
+                       : std::optional(Element(torch::scalar_tensor(next++, at::kLong)));
     };
   });
   EXPECT_EQ(read(dataset.repeat(2)), (Lists{{0}, {1}, {-1}, {3}, {0}, {1}, {-1}, {3}}));
@@ -359,7 +359,7 @@ TEST(Times, CountElementsOfEveryStage) {
 TEST(Cache, KeysBehindItAreThoseOfThePass) {
   const auto drawn = [](const Element&, RandomKey key) {
     return Element(torch::scalar_tensor(static_cast<int64_t>(Random(key).uniform_below(1 << 30)),
-                                        torch::kInt64));
+                                        at::kLong));
   };
   const auto rows = [](const Dataset& dataset) { return rest_of(*dataset.iterator({.seed = 3})); };
   for (const bool twice : {false, true}) {

@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
 
@@ -14,6 +13,7 @@
 #include "muster/distribute/reducer.h"
 #include "muster/distribute/strategy.h"
 #include "muster/distribute/variable_table.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster::inline v0_1::distribute {

@@ -85,7 +85,7 @@ class DistributedDataset::Pass {
       if (spec.empty()) return false;
       empty_[local] = zero_rows(spec);
     }
-    const Tensor here = torch::full({}, has ? 1 : 0, torch::kInt64);
+    const Tensor here = torch::full({}, has ? 1 : 0, at::kLong);
     if (session.reduce(ReduceOp::kSum, here).item<int64_t>() == 0) return false;
     if (!has) elements_[local] = *empty_[local];
     return true;

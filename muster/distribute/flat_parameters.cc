@@ -1,11 +1,11 @@
 #include "muster/distribute/flat_parameters.h"
 
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -40,7 +40,7 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
     if (known == optimizers_.end()) {
       optimizer_of_entry_.push_back(static_cast<int>(optimizers_.size()));
       optimizers_.push_back({.name = name,
-                             .iterations = torch::zeros({}, torch::kInt64),
+                             .iterations = torch::zeros({}, at::kLong),
                              .slot_specs = train_op.entries[e].optimizer.rule().slots()});
     } else {
       const size_t first = static_cast<size_t>(known - optimizers_.begin());
@@ -121,7 +121,7 @@ void FlatParameters::lay_out(const Allocate& allocate) {
     buffers_.back().elements += parameter.padded;
   }
   // What travels beside the weights needs a buffer, also where all weights are in tables.
-  if (buffers_.empty()) buffers_.push_back({.weights = torch::zeros({0}, torch::kFloat32)});
+  if (buffers_.empty()) buffers_.push_back({.weights = torch::zeros({0}, at::kFloat)});
   for (Buffer& buffer : buffers_) {
     if (buffer.elements == 0) continue;
     buffer.weights =

@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "muster/base/error_of.h"
 #include "muster/distribute/internal/test_variables.h"
 #include "muster/distribute/variable_table.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -93,7 +93,7 @@ TEST(FlatParametersTest, RefusesWhatCannotTrain) {
               HasSubstr("two optimizers of the train_op are called \"SGD\""));
   EXPECT_THAT(message({spec_of("a", {1})}, sgd.minimize(no_loss(), only("nothing"))),
               HasSubstr("no variable to train"));
-  EXPECT_THAT(message({spec_of("a", {1}, torch::kFloat16)}, sgd.minimize(no_loss())),
+  EXPECT_THAT(message({spec_of("a", {1}, at::kHalf)}, sgd.minimize(no_loss())),
               HasSubstr("not supported: training the variable a float16[1]"));
 }
 

@@ -1,13 +1,13 @@
 // Loops written by hand that are wrong: what is said, and that it is said at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "muster/base/error_of.h"
 #include "muster/distribute/replica_context.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
 #include "muster/losses/losses.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {

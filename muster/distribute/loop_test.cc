@@ -1,7 +1,6 @@
 // Loops written by hand over a strategy.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "muster/base/error_of.h"
 #include "muster/distribute/replica_context.h"
@@ -10,6 +9,7 @@
 #include "muster/layers/normalization.h"
 #include "muster/losses/losses.h"
 #include "muster/metrics/metrics.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {

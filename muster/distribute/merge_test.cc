@@ -1,7 +1,6 @@
 // What replicas of one process bring together in the middle of their functions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +12,7 @@
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
 #include "muster/losses/losses.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {

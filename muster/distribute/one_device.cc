@@ -1,9 +1,9 @@
-#include <torch/torch.h>
 
 #include <chrono>
 
 #include "muster/base/error.h"
 #include "muster/distribute/strategy.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -27,7 +27,7 @@ class OneDeviceSession : public Session {
   void finish_build(const optim::TrainOp& train_op) override {
     table_.seal();
     parameters_ = std::make_unique<FlatParameters>(table_, train_op, [this](int64_t bytes) {
-      return torch::zeros({bytes}, at::device(device()).dtype(torch::kUInt8));
+      return torch::zeros({bytes}, at::device(device()).dtype(at::kByte));
     });
   }
 

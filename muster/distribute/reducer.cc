@@ -2,9 +2,9 @@
 
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -225,7 +225,7 @@ std::string Reducer::describe_bucket(int bucket) const {
 
 void Reducer::adopt_observed_order() {
   // Whoever had no data in the first step observed nothing; the chief's order goes to all.
-  Tensor order = torch::full({static_cast<int64_t>(ready_.size())}, -1, torch::kInt64);
+  Tensor order = torch::full({static_cast<int64_t>(ready_.size())}, -1, at::kLong);
   int64_t* numbers = order.data_ptr<int64_t>();
   for (size_t i = 0; i < observed_.size(); ++i) numbers[i] = observed_[i];
   communicator_.broadcast(order, 0).wait();

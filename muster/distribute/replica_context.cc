@@ -1,11 +1,11 @@
 #include "muster/distribute/replica_context.h"
 
-#include <torch/torch.h>
 
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/distribute/internal/merge_point.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {

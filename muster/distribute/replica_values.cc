@@ -1,6 +1,7 @@
 #include "muster/distribute/replica_values.h"
 
-#include <torch/torch.h>
+#include "muster/tensor/libtorch.h"
+
 
 namespace muster::inline v0_1::distribute {
 

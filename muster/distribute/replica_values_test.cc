@@ -3,13 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <mutex>
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 #include "muster/distribute/strategy.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 

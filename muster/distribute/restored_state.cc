@@ -1,8 +1,9 @@
 #include "muster/distribute/restored_state.h"
 
-#include <torch/torch.h>
 
 #include <map>
+
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 

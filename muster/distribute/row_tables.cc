@@ -1,10 +1,10 @@
 #include "muster/distribute/row_tables.h"
 
-#include <torch/torch.h>
 
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -13,7 +13,7 @@ RowGradient no_rows(const Variable& variable) {
   std::vector<int64_t> shape = variable.spec().shape;
   shape[0] = 0;
   const at::TensorOptions options = variable.value().options().requires_grad(false);
-  return {torch::zeros({0}, options.dtype(torch::kInt64)), torch::zeros(shape, options)};
+  return {torch::zeros({0}, options.dtype(at::kLong)), torch::zeros(shape, options)};
 }
 
 }  // namespace
@@ -43,9 +43,9 @@ std::vector<RowGradient> exchange_rows(Communicator& communicator,
   if (mine.empty()) return {};
   torch::NoGradGuard no_grad;
   const int64_t replicas = communicator.size(), tables = static_cast<int64_t>(mine.size());
-  Tensor counts = torch::empty({tables}, torch::kInt64);
+  Tensor counts = torch::empty({tables}, at::kLong);
   for (int64_t t = 0; t < tables; ++t) counts[t] = mine[static_cast<size_t>(t)].ids.size(0);
-  Tensor all_counts = torch::empty({replicas, tables}, torch::kInt64);
+  Tensor all_counts = torch::empty({replicas, tables}, at::kLong);
   communicator.all_gather(counts, all_counts.view({-1})).wait();
   std::vector<RowGradient> sums;
   for (int64_t t = 0; t < tables; ++t) {

@@ -1,7 +1,6 @@
 #include "muster/distribute/session.h"
 
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
-#include <torch/torch.h>
 
 #include <chrono>
 #include <unordered_set>
@@ -12,6 +11,7 @@
 #include "muster/base/strings.h"
 #include "muster/distribute/replica_values.h"
 #include "muster/plan/data_shards.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 

@@ -2,7 +2,6 @@
 // with no others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <mutex>
 
@@ -13,6 +12,7 @@
 #include "muster/layers/convolution.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/normalization.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_device.h"

@@ -1,6 +1,5 @@
 #include "muster/estimator/estimator.h"
 
-#include <torch/torch.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/summary/event_writer.h"
 #include "muster/tensor/device_copier.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/stop_signal.h"

@@ -114,7 +114,7 @@ TEST(LocalReplicasTest, LoopsRunOnAllOfThem) {
     ASSERT_EQ(ids.size(), 2u);
     EXPECT_EQ(ids[0].item<double>(), 2 * rank);
     EXPECT_EQ(strategy->reduce(distribute::ReduceOp::kSum, ids).item<double>(), 6);
-    EXPECT_TRUE(strategy->gather(ids).equal(torch::arange(4).to(torch::kFloat64)));
+    EXPECT_TRUE(strategy->gather(ids).equal(torch::arange(4).to(at::kDouble)));
     // Where the replicas of a process come together, those of the others do not.
     const auto sums = strategy->run([&] {
       distribute::ReplicaContext& context = distribute::ReplicaContext::current();

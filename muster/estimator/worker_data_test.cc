@@ -45,8 +45,8 @@ Dataset read(const std::vector<std::string>& files) {
     const int64_t id = std::stoll(std::string(line.value().strings()[0]));
     const Tensor x = torch::full({testing::kFeatures}, static_cast<double>(id) / 100, kFloat32);
     return Element::tuple(
-        {Element::dict({{"x", x}, {"id", torch::scalar_tensor(id, torch::kInt64)}}),
-         torch::scalar_tensor(id % 2, torch::kInt64)});
+        {Element::dict({{"x", x}, {"id", torch::scalar_tensor(id, at::kLong)}}),
+         torch::scalar_tensor(id % 2, at::kLong)});
   });
 }
 

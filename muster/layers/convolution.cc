@@ -1,7 +1,6 @@
 #include "muster/layers/convolution.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
@@ -9,6 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/image_bodies.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace internal {

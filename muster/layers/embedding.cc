@@ -1,12 +1,12 @@
 #include "muster/layers/embedding.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -1,11 +1,11 @@
 #include "muster/layers/initializers.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <cmath>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::initializers {
 namespace {

@@ -1,11 +1,11 @@
 #include "muster/layers/layer.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/internal/checks.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
@@ -9,6 +8,7 @@
 #include "muster/layers/convolution.h"
 #include "muster/layers/core.h"
 #include "muster/layers/internal/test_store.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -26,7 +26,7 @@ Tensor numbers(at::IntArrayRef shape, double phase = 0.3) {
   for (int64_t size : shape) n *= size;
   std::vector<double> values(n);
   for (int64_t i = 0; i < n; ++i) values[i] = std::sin(phase + 12.9898 * (i + 1) + 0.001 * i * i);
-  return torch::tensor(values, torch::kFloat64).reshape(shape);
+  return torch::tensor(values, at::kDouble).reshape(shape);
 }
 
 double at4(const Tensor& t, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -59,7 +59,7 @@ Tensor plain_conv(const Tensor& x, const Tensor& kernel, const Tensor& bias, Siz
                   Padding padding) {
   const Window h = window_of(padding, x.size(1), kernel.size(0), strides.height);
   const Window w = window_of(padding, x.size(2), kernel.size(1), strides.width);
-  Tensor y = torch::empty({x.size(0), h.outputs, w.outputs, kernel.size(3)}, torch::kFloat64);
+  Tensor y = torch::empty({x.size(0), h.outputs, w.outputs, kernel.size(3)}, at::kDouble);
   double* out = y.data_ptr<double>();
   for (int64_t n = 0; n < y.size(0); ++n)
     for (int64_t i = 0; i < h.outputs; ++i)
@@ -82,7 +82,7 @@ Tensor plain_conv(const Tensor& x, const Tensor& kernel, const Tensor& bias, Siz
 Tensor plain_pool(const Tensor& x, Size2D pool, Size2D strides, Padding padding) {
   const Window h = window_of(padding, x.size(1), pool.height, strides.height);
   const Window w = window_of(padding, x.size(2), pool.width, strides.width);
-  Tensor y = torch::empty({x.size(0), h.outputs, w.outputs, x.size(3)}, torch::kFloat64);
+  Tensor y = torch::empty({x.size(0), h.outputs, w.outputs, x.size(3)}, at::kDouble);
   double* out = y.data_ptr<double>();
   for (int64_t n = 0; n < y.size(0); ++n)
     for (int64_t i = 0; i < h.outputs; ++i)
@@ -209,7 +209,7 @@ TEST(Dense, AgreesWithPlainLoops) {
 }
 
 TEST(Activations, AreTheTextbookFunctions) {
-  const Tensor x = torch::tensor({{-1.5, 0.0, 2.0}}, torch::kFloat64);
+  const Tensor x = torch::tensor({{-1.5, 0.0, 2.0}}, at::kDouble);
   const double v[3] = {-1.5, 0.0, 2.0};
   const double sum = std::exp(v[0]) + std::exp(v[1]) + std::exp(v[2]);
   for (int i = 0; i < 3; ++i) {
@@ -258,7 +258,7 @@ TEST(Sequential, IsTheLayersOneAfterAnother) {
   for (const Padding padding : {Padding::kValid, Padding::kSame}) {
     for (const Size2D pool : {Size2D(2), Size2D(3, 2)}) {
       for (const int64_t channels : {1, 3}) {
-        for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+        for (const auto dtype : {at::kFloat, at::kDouble}) {
           for (const int64_t filters : {5, 32}) {
             const Layer conv = Conv2D(filters, 3,
                                       {.padding = padding,
@@ -279,7 +279,7 @@ TEST(Sequential, IsTheLayersOneAfterAnother) {
               kernels[fused] = fixture.store.value("conv2d/kernel").grad();
               biases[fused] = fixture.store.value("conv2d/bias").grad();
             }
-            const double tolerance = dtype == torch::kFloat64 ? 1e-12 : 2e-5;
+            const double tolerance = dtype == at::kDouble ? 1e-12 : 2e-5;
             EXPECT_TRUE(torch::allclose(values[0], values[1], tolerance, tolerance));
             EXPECT_TRUE(torch::allclose(inputs[0], inputs[1], tolerance, tolerance));
             EXPECT_TRUE(torch::allclose(kernels[0], kernels[1], tolerance, tolerance));
@@ -304,13 +304,13 @@ TEST(Sequential, FirstLayerInOnePassAgreesWithTheLayers) {
               Conv2D(filters, kernel,
                      {.activation = relu, .bias_initializer = initializers::constant(-0.05)});
           const Layer pooling = MaxPooling2D();
-          const Tensor x = numbers({5, 9, 12, channels}).to(torch::kFloat32);
+          const Tensor x = numbers({5, 9, 12, channels}).to(at::kFloat);
           Tensor values[2], kernels[2], biases[2];
           for (const bool fused : {false, true}) {
             Fixture fixture;
             const Tensor y = fused ? Sequential({conv, pooling})(x, fixture.context)
                                    : pooling(conv(x, fixture.context), fixture.context);
-            (y * numbers(y.sizes(), 0.9).to(torch::kFloat32)).sum().backward();
+            (y * numbers(y.sizes(), 0.9).to(at::kFloat)).sum().backward();
             values[fused] = y.detach();
             kernels[fused] = fixture.store.value("conv2d/kernel").grad();
             biases[fused] = fixture.store.value("conv2d/bias").grad();
@@ -351,7 +351,7 @@ TEST(Sequential, NotANumberWins) {
 }
 
 TEST(Sequential, ZeroRowsGiveZeroGradients) {
-  for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+  for (const auto dtype : {at::kFloat, at::kDouble}) {
     Fixture fixture;
     fixture.context.begin_step(true, 3, 0);
     const Layer model = Sequential({Conv2D(32, 3, {.activation = relu}), MaxPooling2D(),
@@ -418,9 +418,9 @@ TEST(Layer, SeesAVariableThatWasMoved) {
   Fixture fixture;
   const Layer layer = Dense(2, {.use_bias = false});
   layer(numbers({1, 3}), fixture.context);
-  fixture.store.find("dense/kernel")->value() = torch::ones({3, 2}, torch::kFloat64);
-  const Tensor x = torch::tensor({{1.0, 2.0, 4.0}}, torch::kFloat64);
-  EXPECT_TRUE(torch::equal(layer(x, fixture.context), torch::full({1, 2}, 7.0, torch::kFloat64)));
+  fixture.store.find("dense/kernel")->value() = torch::ones({3, 2}, at::kDouble);
+  const Tensor x = torch::tensor({{1.0, 2.0, 4.0}}, at::kDouble);
+  EXPECT_TRUE(torch::equal(layer(x, fixture.context), torch::full({1, 2}, 7.0, at::kDouble)));
 }
 
 TEST(Dropout, KeepsAboutTheRateAndScalesTheRest) {
@@ -430,7 +430,7 @@ TEST(Dropout, KeepsAboutTheRateAndScalesTheRest) {
   EXPECT_TRUE(layer(x, fixture.context).is_same(x)) << "outside training it does nothing";
   fixture.context.begin_step(true, 0, 0);
   const Tensor y = layer(x, fixture.context);
-  const double dropped = y.eq(0).to(torch::kFloat64).mean().item<double>();
+  const double dropped = y.eq(0).to(at::kDouble).mean().item<double>();
   EXPECT_NEAR(dropped, 0.3, 0.006);  // four standard deviations of 100,000 draws
   EXPECT_TRUE(torch::logical_or(y.eq(0), y.eq(static_cast<float>(1 / 0.7))).all().item<bool>());
   EXPECT_TRUE(Dropout(0)(x, fixture.context).is_same(x));
@@ -474,7 +474,7 @@ TEST(Initializers, HaveTheMomentsAndBoundsOfKeras) {
                                2 * std::sqrt(2.0 / 900) / 0.87962566103423978},
                           Case{initializers::random_normal(0, 0.5), 0.25, 10},
                           Case{initializers::random_uniform(-0.3, 0.3), 0.03, 0.3}}) {
-      const Tensor values = c.initializer(shape, dtype, key).to(torch::kFloat64);
+      const Tensor values = c.initializer(shape, dtype, key).to(at::kDouble);
       EXPECT_EQ(values.sizes(), shape);
       EXPECT_NEAR(values.mean().item<double>() / std::sqrt(c.variance), 0, 0.02);
       EXPECT_NEAR(values.var().item<double>() / c.variance, 1, 0.03);
@@ -525,11 +525,11 @@ TEST(Errors, NameTheLayerAndBothShapes) {
             }),
             "layer conv2d: expected images of at least 3x3, was given float32[1, 2, 5, 3]");
   EXPECT_EQ(message_of([&] {
-              conv(torch::zeros({1, 5, 5, 3}, torch::kUInt8), fixture.context);
+              conv(torch::zeros({1, 5, 5, 3}, at::kByte), fixture.context);
             }),
             "layer conv2d: expected a float32 or float64 input, was given uint8[1, 5, 5, 3]");
   EXPECT_EQ(message_of([&] {
-              conv(torch::zeros({1, 5, 5, 3}, torch::kFloat64), fixture.context);
+              conv(torch::zeros({1, 5, 5, 3}, at::kDouble), fixture.context);
             }),
             "layer conv2d: expected the dtype of its variables, float32, was given "
             "float64[1, 5, 5, 3]");

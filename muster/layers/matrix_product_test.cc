@@ -1,9 +1,9 @@
 #include "muster/layers/internal/matrix_product.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "muster/tensor/gradient_destination.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
 namespace {

@@ -1,13 +1,13 @@
 #include "muster/layers/normalization.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -1,12 +1,12 @@
 #include "muster/losses/losses.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses {
 namespace {
@@ -19,7 +19,7 @@ std::vector<double> numbers(int64_t n, double scale, double phase) {
 }
 
 Tensor tensor_of(const std::vector<double>& values, at::IntArrayRef shape) {
-  return torch::tensor(values, torch::kFloat64).reshape(shape);
+  return torch::tensor(values, at::kDouble).reshape(shape);
 }
 
 std::string message_of(const std::function<void()>& fn) {
@@ -61,7 +61,7 @@ TEST(SparseCategoricalCrossentropy, LogitsAgreeWithThePlainFormula) {
   for (double loss : expected.losses) total += loss;
 
   for (const auto dtype :
-       {torch::kUInt8, torch::kInt8, torch::kInt16, torch::kInt32, torch::kInt64}) {
+       {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong}) {
     for (const bool column : {false, true}) {
       Tensor targets = torch::tensor(labels).to(dtype);
       if (column) targets = targets.unsqueeze(1);
@@ -89,7 +89,7 @@ TEST(SparseCategoricalCrossentropy, TakesProbabilitiesByDefault) {
   // Keras: clip, then scale to sum 1. Row 0 sums to 1, row 1 to 2, row 2 has a probability of 0
   // where the label is.
   const Tensor probabilities =
-      torch::tensor({{0.2, 0.5, 0.3}, {1.0 - 1e-7, 0.4, 0.6}, {0.75, 0.25, 0.0}}, torch::kFloat64);
+      torch::tensor({{0.2, 0.5, 0.3}, {1.0 - 1e-7, 0.4, 0.6}, {0.75, 0.25, 0.0}}, at::kDouble);
   const Tensor labels = torch::tensor({1, 2, 2});
   const Tensor each =
       sparse_categorical_crossentropy(labels, probabilities, {.reduction = Reduction::kNone});
@@ -165,7 +165,7 @@ TEST(Losses, ArgumentsTheWrongWayRoundAreTold) {
 
 TEST(SparseCategoricalCrossentropy, ShowsBothShapes) {
   const std::string text = message_of([&] {
-    sparse_categorical_crossentropy(torch::zeros({3}, torch::kInt64), torch::zeros({2, 4}));
+    sparse_categorical_crossentropy(torch::zeros({3}, at::kLong), torch::zeros({2, 4}));
   });
   EXPECT_NE(text.find("int64[3]"), std::string::npos) << text;
   EXPECT_NE(text.find("float32[2, 4]"), std::string::npos) << text;
@@ -197,7 +197,7 @@ TEST(MeanSquaredError, OneColumnFitsAVectorAndNothingElseIsBroadcast) {
   const Tensor column = torch::tensor({{1.0f}, {2.0f}, {4.0f}});
   const Tensor vector = torch::tensor({1, 4, 4});
   EXPECT_FLOAT_EQ(mean_squared_error(vector, column).item<float>(), 4.0f / 3);
-  EXPECT_FLOAT_EQ(mean_squared_error(column, vector.to(torch::kFloat32)).item<float>(), 4.0f / 3);
+  EXPECT_FLOAT_EQ(mean_squared_error(column, vector.to(at::kFloat)).item<float>(), 4.0f / 3);
   const std::string text = message_of([&] {
     mean_squared_error(torch::zeros({3}), torch::zeros({3, 2}));
   });
@@ -211,7 +211,7 @@ TEST(Losses, NoRowsLoseNothingAndMoveNothing) {
       Tensor weights = torch::ones({3, 4}).requires_grad_();
       const Tensor output = torch::zeros({0, 3}).mm(weights);
       const Tensor loss =
-          sparse_categorical_crossentropy(torch::zeros({0}, torch::kInt64), output,
+          sparse_categorical_crossentropy(torch::zeros({0}, at::kLong), output,
                                           {.from_logits = from_logits, .reduction = reduction});
       EXPECT_EQ(loss.item<float>(), 0.0f);
       loss.backward();

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 #include "muster/metrics/metrics.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -39,10 +39,10 @@ TEST(Metric, WeightsOfExamplesCoverTheirOtherAxes) {
 }
 
 TEST(Metric, AccuracyCountsEqualClasses) {
-  const Tensor labels = torch::tensor({0, 1, 2, 2}, torch::kInt64);
-  const Tensor predictions = torch::tensor({0, 1, 1, 2}, torch::kInt64);
+  const Tensor labels = torch::tensor({0, 1, 2, 2}, at::kLong);
+  const Tensor predictions = torch::tensor({0, 1, 1, 2}, at::kLong);
   EXPECT_EQ(metrics::accuracy(labels, predictions).state(), (std::vector<double>{3, 4}));
-  EXPECT_EQ(metrics::accuracy(labels.to(torch::kUInt8), predictions.to(torch::kFloat32)).result(),
+  EXPECT_EQ(metrics::accuracy(labels.to(at::kByte), predictions.to(at::kFloat)).result(),
             0.75);
   EXPECT_EQ(metrics::accuracy(labels.unsqueeze(1), predictions).result(), 0.75);
   EXPECT_EQ(metrics::accuracy(labels, predictions.unsqueeze(1)).result(), 0.75);
@@ -52,9 +52,9 @@ TEST(Metric, AccuracyCountsEqualClasses) {
 }
 
 TEST(Metric, MergingBatchesIsSeeingThemAllAtOnce) {
-  const Tensor labels = torch::arange(101, torch::kInt64).remainder(7);
-  const Tensor predictions = torch::arange(101, torch::kInt64).remainder(3);
-  const Tensor weights = torch::arange(101, torch::kFloat32).remainder(4);
+  const Tensor labels = torch::arange(101, at::kLong).remainder(7);
+  const Tensor predictions = torch::arange(101, at::kLong).remainder(3);
+  const Tensor weights = torch::arange(101, at::kFloat).remainder(4);
   const Metric whole = metrics::accuracy(labels, predictions, weights);
   Metric merged =
       metrics::accuracy(labels.slice(0, 0, 0), predictions.slice(0, 0, 0), weights.slice(0, 0, 0));
@@ -108,11 +108,11 @@ TEST(Metric, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message_of([] { Metric::make("mean", {1}); }),
             "the state of a mean metric has 2 numbers, not 1");
   const std::string labels = message_of([] {
-    metrics::accuracy(torch::zeros({4}, torch::kInt64), torch::zeros({4, 10}));
+    metrics::accuracy(torch::zeros({4}, at::kLong), torch::zeros({4, 10}));
   });
   EXPECT_EQ(labels, "metrics::accuracy: labels int64[4] do not fit predictions float32[4, 10]");
   EXPECT_EQ(error_of([] {
-              metrics::accuracy(torch::zeros({4, 10}), torch::zeros({4}, torch::kInt64));
+              metrics::accuracy(torch::zeros({4, 10}), torch::zeros({4}, at::kLong));
             }).hint(),
             "the labels come first: accuracy(labels, logits.argmax(-1))");
   const std::string weights =

@@ -1,9 +1,9 @@
 #include "muster/metrics/metrics.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::metrics {
 namespace {

@@ -1,13 +1,13 @@
 #include "muster/optim/optimizer.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <cmath>
 
 #include "muster/base/error.h"
 #include "muster/optim/internal/kernels.h"
 #include "muster/optim/train_op.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::optim {
 namespace {

@@ -1,13 +1,13 @@
 #include "muster/optim/optimizer.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
 
 #include "muster/base/error.h"
 #include "muster/optim/train_op.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::optim {
@@ -76,7 +76,7 @@ Segment make_segment(const Optimizer& optimizer, torch::Dtype dtype, int64_t beg
   std::vector<double> weights;
   for (int64_t i = begin; i < end; ++i) weights.push_back(start(i));
   Segment segment;
-  segment.weights = torch::tensor(weights, torch::kFloat64).to(dtype);
+  segment.weights = torch::tensor(weights, at::kDouble).to(dtype);
   segment.gradient = torch::empty({end - begin}, dtype);
   for (const SlotSpec& slot : optimizer.rule().slots()) {
     segment.slots.push_back(torch::full({end - begin}, slot.initial_value, dtype));
@@ -90,7 +90,7 @@ void run(const Optimizer& optimizer, Segment& segment, int64_t begin, double sca
     for (int64_t i = 0; i < segment.weights.numel(); ++i) {
       gradient.push_back(slope(begin + i, step) / scale);
     }
-    segment.gradient.copy_(torch::tensor(gradient, torch::kFloat64));
+    segment.gradient.copy_(torch::tensor(gradient, at::kDouble));
     segment.gradient_scale = scale;
     optimizer.rule().update(segment, step);
   }
@@ -98,12 +98,12 @@ void run(const Optimizer& optimizer, Segment& segment, int64_t begin, double sca
 
 TEST(UpdateRule, FollowsTheScalarFormula) {
   for (const Case& one : cases()) {
-    for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+    for (const auto dtype : {at::kFloat, at::kDouble}) {
       for (const double scale : {1.0, 0.25}) {
         Segment segment = make_segment(one.optimizer, dtype, 0, kLength);
         run(one.optimizer, segment, 0, scale);
-        const Tensor result = segment.weights.to(torch::kFloat64);
-        const double tolerance = dtype == torch::kFloat64 ? 1e-14 : 2e-6;
+        const Tensor result = segment.weights.to(at::kDouble);
+        const double tolerance = dtype == at::kDouble ? 1e-14 : 2e-6;
         for (int64_t i = 0; i < kLength; ++i) {
           Scalar scalar{start(i)};
           for (int step = 0; step < kSteps; ++step) one.step(scalar, slope(i, step), step);
@@ -119,11 +119,11 @@ TEST(UpdateRule, FollowsTheScalarFormula) {
 // on it.
 TEST(UpdateRule, BitsDoNotDependOnWhereSegmentsBegin) {
   for (const Case& one : cases()) {
-    Segment whole = make_segment(one.optimizer, torch::kFloat32, 0, kLength);
+    Segment whole = make_segment(one.optimizer, at::kFloat, 0, kLength);
     run(one.optimizer, whole, 0, 0.5);
     for (int64_t cut : {1, 8, 13, 500, 1002}) {
-      Segment left = make_segment(one.optimizer, torch::kFloat32, 0, cut);
-      Segment right = make_segment(one.optimizer, torch::kFloat32, cut, kLength);
+      Segment left = make_segment(one.optimizer, at::kFloat, 0, cut);
+      Segment right = make_segment(one.optimizer, at::kFloat, cut, kLength);
       run(one.optimizer, left, 0, 0.5);
       run(one.optimizer, right, cut, 0.5);
       EXPECT_TRUE(torch::equal(torch::cat({left.weights, right.weights}), whole.weights))
@@ -134,7 +134,7 @@ TEST(UpdateRule, BitsDoNotDependOnWhereSegmentsBegin) {
 
 TEST(UpdateRule, WorksOnViewsOfAFlatBufferAndTouchesNothingElse) {
   const Optimizer rule = adam();
-  const Tensor flat = torch::arange(100, torch::kFloat32);
+  const Tensor flat = torch::arange(100, at::kFloat);
   Segment segment{
       flat.slice(0, 10, 40), torch::ones({30}), {torch::zeros({30}), torch::zeros({30})}};
   rule.rule().update(segment, 0);
@@ -154,11 +154,11 @@ TEST(UpdateRule, AdagradsAccumulatorIsASlotThatBeginsAtATenth) {
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(slots[0].name, "accumulator");
   EXPECT_EQ(slots[0].initial_value, 0.1);
-  Segment segment{torch::ones({2}, torch::kFloat64),
-                  torch::tensor({0.3, 0.0}, torch::kFloat64),
-                  {torch::full({2}, slots[0].initial_value, torch::kFloat64)}};
+  Segment segment{torch::ones({2}, at::kDouble),
+                  torch::tensor({0.3, 0.0}, at::kDouble),
+                  {torch::full({2}, slots[0].initial_value, at::kDouble)}};
   rule.rule().update(segment, 0);
-  segment.gradient.copy_(torch::tensor({-0.2, 0.0}, torch::kFloat64));
+  segment.gradient.copy_(torch::tensor({-0.2, 0.0}, at::kDouble));
   rule.rule().update(segment, 1);
   EXPECT_NEAR(segment.slots[0][0].item<double>(), 0.23, 1e-15);
   EXPECT_NEAR(segment.weights[0].item<double>(),
@@ -201,7 +201,7 @@ TEST(UpdateRule, RefusesSegmentsThatDoNotFit) {
   const std::string text = update(sgd(), {four, torch::zeros({5}), {}});
   EXPECT_NE(text.find("float32[5]"), std::string::npos) << text;
   EXPECT_NE(text.find("float32[4]"), std::string::npos) << text;
-  update(sgd(), {four, torch::zeros({4}, torch::kFloat64), {}});
+  update(sgd(), {four, torch::zeros({4}, at::kDouble), {}});
   update(sgd(), {torch::zeros({2, 2}), torch::zeros({2, 2}), {}});
   update(sgd(), {four, torch::zeros({8}).slice(0, 0, 8, 2), {}});
   update(sgd(), {four, Tensor(), {}});
@@ -210,7 +210,7 @@ TEST(UpdateRule, RefusesSegmentsThatDoNotFit) {
   update(adam(), {four, four.clone(), {four.clone()}});
   update(adagrad(), {four, four.clone(), {}});
   update(adam(), {four, four.clone(), {four.clone(), torch::zeros({3})}});
-  const Tensor whole = torch::zeros({4}, torch::kInt64);
+  const Tensor whole = torch::zeros({4}, at::kLong);
   EXPECT_NE(update(sgd(), {whole, whole, {}}).find("int64"), std::string::npos);
 }
 

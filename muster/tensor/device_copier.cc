@@ -3,9 +3,10 @@
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <torch/torch.h>
 
 #include <vector>
+
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 

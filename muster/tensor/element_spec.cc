@@ -1,10 +1,10 @@
 #include "muster/tensor/element_spec.h"
 
-#include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -1,8 +1,9 @@
 #include "muster/tensor/finite.h"
 
-#include <torch/torch.h>
 
 #include <cmath>
+
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 
@@ -18,7 +19,7 @@ std::optional<Found> first_non_finite(const Tensor& tensor) {
   const Tensor flat = tensor.detach().reshape({-1});
   // A sum is finite unless some element is not (or the sum overflows): one cheap pass before the
   // exact one.
-  if (std::isfinite(flat.sum(torch::kFloat64).item<double>())) return std::nullopt;
+  if (std::isfinite(flat.sum(at::kDouble).item<double>())) return std::nullopt;
   const Tensor bad = flat.isfinite().logical_not().nonzero();
   if (bad.numel() == 0) return std::nullopt;
   const auto index = bad[0][0].item<int64_t>();

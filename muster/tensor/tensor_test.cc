@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdlib>
 
@@ -8,6 +7,7 @@
 #include "muster/tensor/element.h"
 #include "muster/tensor/features.h"
 #include "muster/tensor/input_context.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1 {
@@ -31,7 +31,7 @@ TEST(StringsTest, OffsetsMustFitTheShape) {
 }
 
 TEST(ValueTest, GatherEqualsRowByRow) {
-  const Tensor all = torch::arange(24, torch::kFloat32).reshape({6, 2, 2});
+  const Tensor all = torch::arange(24, at::kFloat).reshape({6, 2, 2});
   const std::vector<int64_t> indices{5, 0, 0, 3};
   const Value gathered = Value(all).gather(indices);
   for (size_t i = 0; i < indices.size(); ++i) {

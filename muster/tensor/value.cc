@@ -1,11 +1,11 @@
 #include "muster/tensor/value.h"
 
-#include <torch/torch.h>
 
 #include <numeric>
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -1,9 +1,9 @@
 #include "muster/tensor/variable.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -1,6 +1,5 @@
 #include "muster/train/adopted_module.h"
 
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <unordered_set>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -1,6 +1,5 @@
 #include "muster/train/evaluator.h"
 
-#include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
 
@@ -8,6 +7,7 @@
 #include "muster/base/foreign_error.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/tensor/device_copier.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -119,7 +119,7 @@ class Tally {
   Tensor numbers() const {
     int64_t width = 1;
     for (const auto& kind : kinds_) width += kind[1].get<int64_t>();
-    Tensor all = torch::zeros({static_cast<int64_t>(batches_.size()), width}, torch::kDouble);
+    Tensor all = torch::zeros({static_cast<int64_t>(batches_.size()), width}, at::kDouble);
     double* next = all.data_ptr<double>();
     for (const Measured& batch : batches_) {
       *next++ = batch.loss;

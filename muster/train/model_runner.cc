@@ -1,8 +1,8 @@
 #include "muster/train/model_runner.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/train/model_call.h"
 
 namespace muster::inline v0_1 {

@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "muster/metrics/metrics.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/finite.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/train/evaluator.h"
 #include "muster/train/model_context.h"
 #include "muster/train/progress_line.h"
@@ -62,7 +62,7 @@ TEST(EstimatorSpecTest, NamesTheFieldThatIsWrong) {
       {EstimatorSpec::train(loss, {}), Mode::kTrain, "Missing train_op"},
       {EstimatorSpec::train(torch::ones({2}), some_op()), Mode::kTrain,
        "Loss must be scalar; the model function gave float32[2] in mode train"},
-      {EstimatorSpec::train(torch::ones({}, torch::kInt64), some_op()), Mode::kTrain,
+      {EstimatorSpec::train(torch::ones({}, at::kLong), some_op()), Mode::kTrain,
        "floating type; the model function gave int64[]"},
       {with(EstimatorSpec::eval(loss), [](auto& spec) { spec.loss_weight = -1; }), Mode::kEval,
        "loss_weight is -1 in mode eval"},
@@ -165,7 +165,7 @@ TEST(ElementSpecTest, ABatchOfZeroRowsHasTheForm) {
       {Element::dict({{"image", torch::ones({4, 2, 3})},
                       {"name", Value(Strings(std::vector<std::string>{"a", "b", "c", "d"}))},
                       {"nested", Element::dict({{"id", torch::arange(4)}})}}),
-       torch::ones({4}, torch::kBool)});
+       torch::ones({4}, at::kBool)});
   const Element empty = zero_rows(encode_batch_spec(batch));
   EXPECT_EQ(empty.structure(), batch.structure());
   EXPECT_EQ(empty.describe(),
@@ -188,7 +188,7 @@ TEST(FiniteTest, FindsTheFirstBadElement) {
   EXPECT_EQ(find_non_finite("t", torch::arange(3)), std::nullopt);
   EXPECT_EQ(find_non_finite("t", Tensor()), std::nullopt);
   // A sum beyond the largest number is no reason to complain.
-  EXPECT_EQ(find_non_finite("t", torch::full({2}, 1.5e308, torch::kFloat64)), std::nullopt);
+  EXPECT_EQ(find_non_finite("t", torch::full({2}, 1.5e308, at::kDouble)), std::nullopt);
 }
 
 TEST(FiniteTest, ExplainsWhereItCameFrom) {
@@ -409,13 +409,13 @@ EstimatorSpec one_weight(const Features& features, const Labels&, Mode mode,
 }
 
 Dataset numbers(int64_t n) {
-  return Dataset::from_tensor_slices(torch::arange(0, n, torch::kFloat32));
+  return Dataset::from_tensor_slices(torch::arange(0, n, at::kFloat));
 }
 
 Checkpoint checkpoint_of(double w, int64_t step) {
   Checkpoint checkpoint{.global_step = step};
   checkpoint.tensors["w"] = torch::full({}, w);
-  checkpoint.tensors["SGD/iterations"] = torch::full({}, step, torch::kInt64);
+  checkpoint.tensors["SGD/iterations"] = torch::full({}, step, at::kLong);
   return checkpoint;
 }
 

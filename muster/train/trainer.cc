@@ -1,6 +1,5 @@
 #include "muster/train/trainer.h"
 
-#include <torch/torch.h>
 
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "muster/distribute/restored_state.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/finite.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/internal/feed.h"
 #include "muster/train/internal/save_timer.h"
@@ -308,7 +308,7 @@ class Run {
     for (const auto& [name, metric] : seen_)
       sums.insert(sums.end(), metric.state().begin(), metric.state().end());
     const Tensor all =
-        session_.reduce(distribute::ReduceOp::kSum, torch::tensor(sums, torch::kDouble));
+        session_.reduce(distribute::ReduceOp::kSum, torch::tensor(sums, at::kDouble));
     const double* next = all.data_ptr<double>();
     for (const auto& [name, metric] : seen_) {
       const size_t size = metric.state().size();

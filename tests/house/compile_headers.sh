@@ -43,7 +43,7 @@ case $mode in
   tensor)
     # With these two macros LibTorch refuses any header that brings all operators with it.
     {
-      headers tensor
+      headers tensor | grep -vx 'muster/tensor/libtorch\.h'
       find muster -maxdepth 1 -name '*.h' ! -name torch.h
     } | as_includes |
       "$compiler" "${flags[@]}" -DAT_PER_OPERATOR_HEADERS -DTORCH_ASSERT_ONLY_METHOD_OPERATORS -

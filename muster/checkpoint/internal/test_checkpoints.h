@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::testing {
 
@@ -17,20 +17,20 @@ namespace muster::inline v0_1::testing {
 inline Checkpoint make_checkpoint(int64_t step, int64_t seed = 0) {
   const double base = static_cast<double>(step) + 1000.0 * static_cast<double>(seed);
   auto ramp = [&](std::vector<int64_t> shape, DType dtype) {
-    return (torch::arange(c10::multiply_integers(shape), torch::kFloat64) * 0.37 + base)
+    return (torch::arange(c10::multiply_integers(shape), at::kDouble) * 0.37 + base)
         .reshape(shape)
         .to(dtype);
   };
   Checkpoint checkpoint{.global_step = step, .epoch = step / 7};
-  checkpoint.tensors["dense/kernel"] = ramp({5, 3}, torch::kFloat32);
-  checkpoint.tensors["dense/kernel/Adam/m"] = ramp({5, 3}, torch::kFloat64);
-  checkpoint.tensors["half"] = ramp({7}, torch::kFloat16);
-  checkpoint.tensors["brain"] = ramp({2, 2}, torch::kBFloat16);
-  checkpoint.tensors["count"] = ramp({}, torch::kInt64);
-  checkpoint.tensors["flags"] = ramp({9}, torch::kInt64).remainder(2).to(torch::kBool);
-  checkpoint.tensors["bytes"] = ramp({3}, torch::kInt64).to(torch::kUInt8);
-  checkpoint.tensors["empty"] = torch::empty({0, 4}, torch::kFloat32);
-  checkpoint.tensors["int32"] = ramp({2}, torch::kInt32);
+  checkpoint.tensors["dense/kernel"] = ramp({5, 3}, at::kFloat);
+  checkpoint.tensors["dense/kernel/Adam/m"] = ramp({5, 3}, at::kDouble);
+  checkpoint.tensors["half"] = ramp({7}, at::kHalf);
+  checkpoint.tensors["brain"] = ramp({2, 2}, at::kBFloat16);
+  checkpoint.tensors["count"] = ramp({}, at::kLong);
+  checkpoint.tensors["flags"] = ramp({9}, at::kLong).remainder(2).to(at::kBool);
+  checkpoint.tensors["bytes"] = ramp({3}, at::kLong).to(at::kByte);
+  checkpoint.tensors["empty"] = torch::empty({0, 4}, at::kFloat);
+  checkpoint.tensors["int32"] = ramp({2}, at::kInt);
   checkpoint.inputs = "{\"train\":{\"epoch\":" + std::to_string(step / 7) +
                       ",\"index\":" + std::to_string(step) + "}}";
   checkpoint.notes["model"] = "digest \"quoted\" \xc3\xa9";

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <torch/torch.h>
 
 #include <array>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -11,6 +10,7 @@
 
 #include "muster/base/error.h"
 #include "muster/collectives/internal/descriptors.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
 namespace {

@@ -1,10 +1,10 @@
 #include "muster/collectives/internal/tensor_communicator.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <utility>
 
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1 {
@@ -15,7 +15,7 @@ namespace internal {
 
 Tensor allocate_on(Device device, int64_t bytes) {
   if (bytes < 0) throw invalid_argument(fmt::format("cannot allocate {} bytes", bytes));
-  Tensor memory = torch::zeros({bytes}, at::device(device).dtype(torch::kUInt8));
+  Tensor memory = torch::zeros({bytes}, at::device(device).dtype(at::kByte));
   if (reinterpret_cast<uintptr_t>(memory.data_ptr()) % 64 != 0) {
     throw internal_error("the allocator returned memory that is not 64-byte aligned");
   }

@@ -1,6 +1,7 @@
 #include "muster/data/internal/batch_memory.h"
 
-#include <torch/torch.h>
+#include "muster/tensor/libtorch.h"
+
 
 namespace muster::inline v0_1::data::internal {
 

@@ -1,8 +1,8 @@
 #include "muster/data/internal/cache.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {

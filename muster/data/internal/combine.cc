@@ -1,9 +1,9 @@
 #include "muster/data/internal/combine.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/data/internal/elements.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {

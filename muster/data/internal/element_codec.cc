@@ -1,10 +1,10 @@
 #include "muster/data/internal/element_codec.h"
 
-#include <torch/torch.h>
 
 #include <cstring>
 
 #include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {

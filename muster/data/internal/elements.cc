@@ -1,11 +1,11 @@
 #include "muster/data/internal/elements.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/memory_size.h"
 #include "muster/base/strings.h"
 #include "muster/data/internal/batch.h"
 #include "muster/data/internal/row_collector.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::data::internal {

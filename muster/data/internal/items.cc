@@ -1,9 +1,9 @@
 #include "muster/data/internal/items.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/tensor/leaf_name.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
@@ -148,7 +148,7 @@ void check_fill(double fill, DType dtype) {
   constexpr double kMost = 9007199254740992.0;  // 2^53: larger ones are not told apart
   const bool whole = std::floor(fill) == fill && std::abs(fill) <= kMost;
   // Within the bounds of the dtype it survives the way there and back.
-  if (whole && torch::scalar_tensor(fill, torch::kFloat64).to(dtype).item<double>() == fill) return;
+  if (whole && torch::scalar_tensor(fill, at::kDouble).to(dtype).item<double>() == fill) return;
   throw invalid_argument(
       fmt::format("padded_batch: the padding value {} is no {}", fill, dtype_name(dtype)),
       "give a value of the dtype in padding_values");
@@ -250,7 +250,7 @@ Element unversioned(const Element& element) {
   const torch::NoGradGuard no_grad;
   return element.transform([](const Value& value) -> Value {
     if (!value.is_tensor() || !value.tensor().defined() ||
-        value.tensor().layout() != torch::kStrided) {
+        value.tensor().layout() != at::kStrided) {
       return value;
     }
     // Unlike detach() and variable_data() it may be given another shape in place.

@@ -1,15 +1,16 @@
 #include "muster/data/internal/row_collector.h"
 
-#include <torch/torch.h>
 
 #include <cstring>
+
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
 
 bool is_plain(const Value& value) {
   return value.is_tensor() && value.tensor().defined() && value.tensor().device().is_cpu() &&
-         value.tensor().layout() == torch::kStrided;
+         value.tensor().layout() == at::kStrided;
 }
 
 }  // namespace

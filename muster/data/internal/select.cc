@@ -1,9 +1,9 @@
 #include "muster/data/internal/select.h"
 
-#include <torch/torch.h>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -85,7 +85,7 @@ int64_t EnumerateStream::read(Item* out, int64_t count) {
     if (out[i].error != nullptr) continue;
     out[i].settle();
     out[i].element = Element::tuple(
-        {Element(torch::scalar_tensor(start_ + count_, torch::kInt64)), std::move(out[i].element)});
+        {Element(torch::scalar_tensor(start_ + count_, at::kLong)), std::move(out[i].element)});
   }
   return got;
 }

@@ -1,13 +1,13 @@
 // For tests: int64 scalars in elements and files of numbers, one per eight bytes.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>
 
 #include "muster/base/error.h"
 #include "muster/data/dataset.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 
@@ -66,7 +66,7 @@ class NumberFiles final : public FileFormat {
       }
       int64_t got = std::min(count, end_ - next_);
       if (bad_ && next_ == begin_) got = std::min<int64_t>(got, 1);
-      *rows = Element(torch::arange(next_, next_ + got, torch::kInt64));
+      *rows = Element(torch::arange(next_, next_ + got, at::kLong));
       next_ += got;
       return got;
     }

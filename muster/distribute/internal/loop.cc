@@ -1,7 +1,6 @@
 #include "muster/distribute/internal/loop.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +11,7 @@
 #include "muster/cluster/resolve.h"
 #include "muster/distribute/restored_state.h"
 #include "muster/optim/train_op.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 #include "muster/tensor/threads.h"
 
@@ -95,7 +95,7 @@ void Loop::leave(bool by_exception) noexcept {
       each([](Session& session, size_t) {
         // A process that left its loop too early meets the others' collectives here: an error that
         // names both, where a barrier would wait.
-        session.reduce(ReduceOp::kSum, torch::zeros({}, torch::kInt64));
+        session.reduce(ReduceOp::kSum, torch::zeros({}, at::kLong));
         session.finish();
       });
     }
@@ -295,11 +295,11 @@ Tensor Loop::reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<
       reduced = session.reduce(op, value[local]);
     } else {
       reduced = session.reduce(ReduceOp::kSum, value[local].sum(*axis));
-      const Tensor count = torch::full({}, value[local].size(*axis), torch::kDouble);
+      const Tensor count = torch::full({}, value[local].size(*axis), at::kDouble);
       if (op == ReduceOp::kMean) {
         if (!value[local].is_floating_point()) (void)session.reduce(op, value[local]);  // refuses
         const Tensor all = session.reduce(ReduceOp::kSum, count);
-        reduced = (reduced.to(torch::kDouble) / all).to(reduced.scalar_type());
+        reduced = (reduced.to(at::kDouble) / all).to(reduced.scalar_type());
       }
     }
     if (local == 0) result = reduced;
@@ -319,7 +319,7 @@ Metric Loop::reduce(const PerReplica<Metric>& value) {
   each([&](Session& session, size_t local) {
     const Metric& metric = value[local];
     const Tensor sums =
-        session.reduce(ReduceOp::kSum, torch::tensor(metric.state(), torch::kDouble));
+        session.reduce(ReduceOp::kSum, torch::tensor(metric.state(), at::kDouble));
     const double* first = sums.data_ptr<double>();
     if (local == 0) result = Metric::make(metric.kind(), {first, first + sums.numel()});
   });

@@ -1,6 +1,5 @@
 // Checkpoints of loops written by hand, and the data sets whose position they hold.
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "muster/distribute/internal/data_progress.h"
 #include "muster/distribute/internal/loop.h"
 #include "muster/tensor/finite.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 

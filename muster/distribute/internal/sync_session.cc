@@ -1,6 +1,5 @@
 #include "muster/distribute/internal/sync_session.h"
 
-#include <torch/torch.h>
 
 #include <chrono>
 #include <limits>
@@ -9,6 +8,7 @@
 #include "muster/base/log.h"
 #include "muster/collectives/measure.h"
 #include "muster/distribute/replica_values.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -204,12 +204,12 @@ class SyncSession::Forms {
       throw invalid_argument(fmt::format("{} of {}", verb_, muster::describe(value)),
                              fmt::format("it takes up to {} axes", kMostAxes));
     }
-    mine_ = torch::zeros({kSizes + kMostAxes}, torch::kInt64);
+    mine_ = torch::zeros({kSizes + kMostAxes}, at::kLong);
     mine_[kType] = static_cast<int64_t>(value.scalar_type());
     mine_[kAxes] = value.dim();
     mine_[kDevice] = static_cast<int64_t>(value.device().type());
     for (int64_t a = 0; a < value.dim(); ++a) mine_[kSizes + a] = value.size(a);
-    all_ = torch::empty({session.num_replicas_in_sync(), mine_.numel()}, torch::kInt64);
+    all_ = torch::empty({session.num_replicas_in_sync(), mine_.numel()}, at::kLong);
     work_ = session.communicator_->all_gather(mine_, all_.view({-1}));
   }
 

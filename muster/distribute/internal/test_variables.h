@@ -1,12 +1,12 @@
 // Variables and pieces for tests of what trains them.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <string>
 #include <utility>
 
 #include "muster/distribute/variable_table.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::testing {
 
@@ -16,14 +16,14 @@ inline VariableSpec spec_of(const std::string& name, Shape shape, DType dtype = 
           .dtype = dtype,
           .initializer = [](const Shape& shape, DType dtype, RandomKey key) {
             Random random(key);
-            Tensor value = torch::empty(shape, torch::kFloat64);
+            Tensor value = torch::empty(shape, at::kDouble);
             double* numbers = value.data_ptr<double>();
             for (int64_t i = 0; i < value.numel(); ++i) numbers[i] = random.normal();
             return value.to(dtype);
           }};
 }
 
-inline Tensor heap(int64_t bytes) { return torch::zeros({bytes}, torch::kUInt8); }
+inline Tensor heap(int64_t bytes) { return torch::zeros({bytes}, at::kByte); }
 
 inline auto only(const std::string& part) {
   return [part](const VariableSpec& spec) { return spec.name.find(part) != std::string::npos; };

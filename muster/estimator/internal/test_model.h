@@ -1,7 +1,6 @@
 // A small model and data set for tests of the training storey: two dense layers on ten features.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +10,7 @@
 #include "muster/layers/core.h"
 #include "muster/losses/losses.h"
 #include "muster/metrics/metrics.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/train/model_context.h"
 
 namespace muster::inline v0_1::testing {
@@ -21,7 +21,7 @@ inline constexpr int64_t kFeatures = 10;
 inline Dataset examples(int64_t rows, uint64_t seed = 1) {
   Random random(derive_key(seed, {id_of("examples")}));
   Tensor x = torch::empty({rows, kFeatures});
-  Tensor label = torch::empty({rows}, torch::kInt64);
+  Tensor label = torch::empty({rows}, at::kLong);
   for (int64_t i = 0; i < rows; ++i) {
     double sum = 0;
     for (int64_t j = 0; j < kFeatures; ++j) {

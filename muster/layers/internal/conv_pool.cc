@@ -1,8 +1,8 @@
 #include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/torch.h>
 
 #include "muster/layers/internal/conv_pool_kernels.h"
 #include "muster/layers/internal/image_bodies.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
 namespace {

@@ -1,8 +1,8 @@
 #include "muster/layers/internal/matrix_product.h"
 
-#include <torch/torch.h>
 
 #include "muster/tensor/gradient_destination.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
 namespace {

@@ -1,12 +1,12 @@
 // A store of variables for tests of layers.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::testing {

@@ -1,0 +1,27 @@
+// What Muster's sources use of LibTorch: tensors, their functions, and autograd. <torch/torch.h> adds modules, data
+// loaders and serialization, and with them 5 s to each source: a compiler instantiates the templates that headers
+// mention in every source anew, also behind a precompiled header. So only sources that use a module include that one.
+// For sources alone: public headers include nothing of LibTorch but <ATen/core/Tensor.h>.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/generated/variable_factories.h>
+#include <torch/csrc/autograd/variable.h>
+
+// The names that <torch/types.h> gives them; to say so twice does no harm.
+namespace torch {
+using namespace at;
+using Dtype = at::ScalarType;
+using NoGradGuard = at::NoGradGuard;
+using AutoGradMode = at::AutoGradMode;
+constexpr auto kUInt8 = at::kByte;
+constexpr auto kInt8 = at::kChar;
+constexpr auto kInt16 = at::kShort;
+constexpr auto kInt32 = at::kInt;
+constexpr auto kInt64 = at::kLong;
+constexpr auto kFloat16 = at::kHalf;
+constexpr auto kFloat32 = at::kFloat;
+constexpr auto kFloat64 = at::kDouble;
+}  // namespace torch
