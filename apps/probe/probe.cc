@@ -1,9 +1,11 @@
 // What a program of Muster finds on this machine, as lines of JSON for `muster doctor`. Each line
 // is one object: {"doing": what comes next} or facts. They are written one by one, so that a crash
 // leaves what was known before, and the name of what was being done.
+#include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <torch/cuda.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +18,6 @@
 #include "apps/probe/talk.h"
 #include "muster/base/terminal.h"
 #include "muster/collectives/device_communicator.h"
-#include "muster/tensor/libtorch.h"
 #include "muster/tensor/tensor.h"
 #include "muster/tensor/threads.h"
 

@@ -9,6 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
+#include "muster/checkpoint/internal/file_names.h"
 #include "muster/formats/safetensors.h"
 #include "muster/tensor/libtorch.h"
 
@@ -16,8 +17,6 @@ namespace muster::inline v0_1 {
 namespace {
 
 constexpr int64_t kFormatVersion = 1;
-constexpr std::string_view kBaseName = "model.ckpt-";
-constexpr std::string_view kSuffix = ".safetensors";
 const std::string kGlobalStep = "global_step";
 const std::string kMetadata = "muster";
 const std::string kMetadataDigest = "muster_digest";
@@ -91,7 +90,7 @@ Error absent(FileSystem& fs, const std::string& prefix, const Error& error) {
   auto names = fs.list_directory(directory_of(prefix));
   if (!names.ok()) return error;
   for (const std::string& name : names.value()) {
-    if (name.starts_with(base + "-0") && name.ends_with(kSuffix)) {
+    if (name.starts_with(base + "-0") && name.ends_with(internal::kCheckpointSuffix)) {
       return invalid_argument(
           fmt::format("not supported: sharded checkpoint '{}' (found '{}')", prefix, name),
           "join its shards into one .safetensors file");
@@ -110,16 +109,19 @@ Error absent(FileSystem& fs, const std::string& prefix, const Error& error) {
 
 int64_t checkpoint_step(const std::string& prefix_or_path) {
   std::string_view name = base_name(prefix_or_path);
-  if (!name.starts_with(kBaseName)) return -1;
-  name.remove_prefix(kBaseName.size());
-  if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
+  if (!name.starts_with(internal::kCheckpointBaseName)) return -1;
+  name.remove_prefix(internal::kCheckpointBaseName.size());
+  if (name.ends_with(internal::kCheckpointSuffix))
+    name.remove_suffix(internal::kCheckpointSuffix.size());
   // One spelling per step: "05" and "+5" are other files.
   const std::optional<int64_t> step = parse_int(name);
   return step && *step >= 0 && std::to_string(*step) == name ? *step : -1;
 }
 
 std::string checkpoint_file(const std::string& prefix_or_path) {
-  return prefix_or_path.ends_with(kSuffix) ? prefix_or_path : prefix_or_path + std::string(kSuffix);
+  return prefix_or_path.ends_with(internal::kCheckpointSuffix)
+             ? prefix_or_path
+             : prefix_or_path + std::string(internal::kCheckpointSuffix);
 }
 
 void write_checkpoint(FileSystem& fs, const std::string& path, const Checkpoint& checkpoint) {
@@ -177,7 +179,8 @@ Checkpoint read_checkpoint(FileSystem& fs, const std::string& prefix_or_path) {
     auto opened = formats::SafetensorsReader::open(fs, path);
     if (!opened.ok()) {
       if (opened.error().kind() != ErrorKind::kNotFound) throw opened.error();
-      throw absent(fs, path.substr(0, path.size() - kSuffix.size()), opened.error());
+      throw absent(fs, path.substr(0, path.size() - internal::kCheckpointSuffix.size()),
+                   opened.error());
     }
     const formats::SafetensorsReader& reader = opened.value();
     const auto& metadata = reader.metadata();

@@ -18,7 +18,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 std::string holder(int fd) {
   char text[256];
@@ -44,7 +44,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
   if (fd_ < 0) throw from_errno(errno, "cannot open " + path);
   struct stat info {};
   if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) refuse("no plain file");
-  const auto deadline = Clock::now() + wait;
+  const auto deadline = SteadyClock::now() + wait;
   bool told = false;
   while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const int number = errno;
@@ -54,7 +54,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
       return;
     }
     const bool stop = cancelled && cancelled();
-    if (stop || Clock::now() >= deadline) {
+    if (stop || SteadyClock::now() >= deadline) {
       const std::string who = holder(fd_);
       close(fd_);
       if (stop) {

@@ -12,6 +12,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/checkpoint/internal/file_names.h"
 #include "muster/checkpoint/internal/state_file.h"
 
 namespace muster::inline v0_1 {
@@ -21,8 +22,6 @@ using internal::CheckpointState;
 namespace {
 
 constexpr std::string_view kStateFile = "checkpoint";
-constexpr std::string_view kBaseName = "model.ckpt-";
-constexpr std::string_view kSuffix = ".safetensors";
 // Readers of a directory in which another process saves look again this often when what they were
 // about to read is gone.
 constexpr int kMaxLooks = 5;
@@ -34,8 +33,9 @@ constexpr double kStaleSeconds = 24 * 3600;
 // Whether `name` is what a killed save of ours left behind:
 // ".model.ckpt-7.safetensors.staging-<pid>-<n>".
 bool is_our_staging_name(const std::string& name) {
-  return is_staging_name(name) && (name.starts_with("." + std::string(kBaseName)) ||
-                                   name.starts_with("." + std::string(kStateFile) + "."));
+  return is_staging_name(name) &&
+         (name.starts_with("." + std::string(internal::kCheckpointBaseName)) ||
+          name.starts_with("." + std::string(kStateFile) + "."));
 }
 
 // The process in a staging name, 0 when there is none to be read.
@@ -52,7 +52,9 @@ bool is_other_live_process(int64_t pid) {
 }
 
 std::string without_suffix(const std::string& path) {
-  return path.ends_with(kSuffix) ? path.substr(0, path.size() - kSuffix.size()) : path;
+  return path.ends_with(internal::kCheckpointSuffix)
+             ? path.substr(0, path.size() - internal::kCheckpointSuffix.size())
+             : path;
 }
 
 }  // namespace
@@ -68,10 +70,12 @@ struct CheckpointManager::Listing {
 
   // Whether a file of this prefix is there, also in a form we cannot read: loading it says so.
   bool holds(const std::string& name) const {
-    if (names.count(name + std::string(kSuffix)) != 0 || names.count(name + ".index") != 0)
+    if (names.count(name + std::string(internal::kCheckpointSuffix)) != 0 ||
+        names.count(name + ".index") != 0)
       return true;
     auto it = names.lower_bound(name + "-0");
-    return it != names.end() && it->starts_with(name + "-0") && it->ends_with(kSuffix);
+    return it != names.end() && it->starts_with(name + "-0") &&
+           it->ends_with(internal::kCheckpointSuffix);
   }
 };
 
@@ -164,7 +168,9 @@ CheckpointManager::Listing CheckpointManager::list() const {
   listing.state = {};
   std::map<int64_t, std::string> found;
   for (const std::string& name : listing.names) {
-    if (!name.starts_with(kBaseName) || !name.ends_with(kSuffix)) continue;
+    if (!name.starts_with(internal::kCheckpointBaseName) ||
+        !name.ends_with(internal::kCheckpointSuffix))
+      continue;
     if (const int64_t step = checkpoint_step(name); step >= 0) found[step] = without_suffix(name);
   }
   // The one that was deleted last is no reason to complain about a state file that says so.
@@ -228,7 +234,8 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   if (checkpoint.global_step < 0) {
     throw invalid_argument(fmt::format("global_step is {}", checkpoint.global_step));
   }
-  const std::string name = fmt::format("{}{}", kBaseName, checkpoint.global_step);
+  const std::string name =
+      fmt::format("{}{}", internal::kCheckpointBaseName, checkpoint.global_step);
   const std::string prefix = path_of(name);
   const std::string file = checkpoint_file(prefix);
   const auto failed = [&](const Error& error, const CheckpointState& before) {
@@ -325,7 +332,9 @@ std::optional<CheckpointManager::Loaded> CheckpointManager::load_latest() const 
     }
     std::map<int64_t, std::string, std::greater<>> unnamed;
     for (const std::string& name : listing.names) {
-      if (!name.starts_with(kBaseName) || !name.ends_with(kSuffix)) continue;
+      if (!name.starts_with(internal::kCheckpointBaseName) ||
+          !name.ends_with(internal::kCheckpointSuffix))
+        continue;
       const std::string prefix = without_suffix(name);
       const int64_t step = checkpoint_step(name);
       if (step >= 0 && step < checkpoint_step(state.latest) &&

@@ -5,6 +5,7 @@
 #include <c10/core/Stream.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/cuda.h>
 
 #include <latch>
 

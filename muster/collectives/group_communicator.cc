@@ -17,7 +17,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // What travels of a rank's operation: kind, element type, count, root.
 constexpr int64_t kDigest = 4;
@@ -142,14 +142,14 @@ void GroupExecutor::bring_to_end(Running& running, bool block) {
       other.root = static_cast<int>(theirs[3]);
       if (!running.operation.matches(other)) throw mismatch(rank_, running.operation, r, other);
     }
-    for (const auto deadline = Clock::now() + timeout_; !running.done.query();) {
+    for (const auto deadline = SteadyClock::now() + timeout_; !running.done.query();) {
       group_->check();
       {
         const std::lock_guard lock(mutex_);
         if (failure_) throw Error(*failure_);
       }
       if (!block) return;
-      if (Clock::now() > deadline) {
+      if (SteadyClock::now() > deadline) {
         throw Error(ErrorKind::kTimeout,
                     fmt::format("{} over {} took longer than {} s", running.operation.describe(),
                                 group_->name(), static_cast<double>(timeout_.count()) * 1e-3));

@@ -27,7 +27,7 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0),
 namespace muster::inline v0_1 {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using internal::ElementType;
 using internal::Operation;
 using internal::OperationKind;
@@ -136,9 +136,10 @@ class NcclGroup final : public internal::DeviceGroup {
 
   // Until NCCL has taken a call, for which it may have to connect to peers.
   void settle(ncclResult_t result, const std::string& what, std::chrono::milliseconds timeout) {
-    for (const auto deadline = Clock::now() + timeout; result == ncclInProgress; result = state()) {
+    for (const auto deadline = SteadyClock::now() + timeout; result == ncclInProgress;
+         result = state()) {
       if (ended_) throw Error(ErrorKind::kCancelled, what + " over NCCL was ended");
-      if (Clock::now() > deadline) {
+      if (SteadyClock::now() > deadline) {
         throw Error(ErrorKind::kTimeout,
                     fmt::format("NCCL was not through with {} after {} s", what,
                                 static_cast<double>(timeout.count()) * 1e-3),

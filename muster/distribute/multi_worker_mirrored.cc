@@ -23,7 +23,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // What the options leave open, the environment may settle.
 Transport transport_of(const CommunicationOptions& options) {
@@ -165,8 +165,8 @@ class Cluster : public ProcessGroup {
 
   void await_failure(const std::function<bool()>& enough) const override {
     const auto deadline =
-        Clock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
-    while (!client_->first_failure() && !enough() && Clock::now() < deadline) {
+        SteadyClock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
+    while (!client_->first_failure() && !enough() && SteadyClock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }

@@ -2,6 +2,7 @@
 // with no others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/cuda.h>
 
 #include <mutex>
 

@@ -8,6 +8,7 @@
 
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
+#include "muster/formats/internal/shape_text.h"
 #include "muster/formats/internal/wire.h"
 
 namespace muster::inline v0_1::formats {
@@ -30,9 +31,7 @@ std::vector<std::string> keys_of(Bytes example) {
   return keys;
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
+using internal::shape_text;
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include "muster/base/strings.h"
 #include "muster/formats/gzip.h"
+#include "muster/formats/internal/hints.h"
 #include "muster/formats/internal/shape_text.h"
 
 namespace muster::inline v0_1::formats {
@@ -51,7 +52,7 @@ Result<IdxArray> parse_plain(std::string_view content, const std::string& what) 
     return corrupt(what + " has " + std::to_string(bytes.size()) +
                        " bytes: too few for the 4 bytes an IDX file starts "
                        "with",
-                   "copy or download the file again");
+                   internal::kCopyAgain);
   }
   if (byte(0) != 0 || byte(1) != 0 || !is_known(byte(2))) {
     return corrupt(
@@ -65,7 +66,7 @@ Result<IdxArray> parse_plain(std::string_view content, const std::string& what) 
   if (bytes.size() < header) {
     return corrupt(what + " is cut short inside its header: " + std::to_string(header) +
                        " bytes expected, " + std::to_string(bytes.size()) + " found",
-                   "copy or download the file again");
+                   internal::kCopyAgain);
   }
   for (size_t i = 0; i < rank; ++i) {
     uint32_t size = 0;
@@ -80,7 +81,7 @@ Result<IdxArray> parse_plain(std::string_view content, const std::string& what) 
                        (expected ? std::to_string(*expected) : "more than 2^64") +
                        " bytes of data expected for " + std::string(to_string(array.type)) +
                        shape_text(array.shape) + ", " + std::to_string(actual) + " found",
-                   "copy or download the file again");
+                   internal::kCopyAgain);
   }
   array.data.assign(content.substr(header));
   swap_elements(array.data, 0, size_of(array.type));

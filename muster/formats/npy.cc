@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "muster/base/strings.h"
+#include "muster/formats/internal/hints.h"
 #include "muster/formats/internal/npy_header.h"
 #include "muster/formats/internal/shape_text.h"
 
@@ -16,7 +17,7 @@ using internal::shape_text;
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 // Far above what a shape and a dtype take; numpy itself stops at 10,000.
 constexpr uint64_t kHeaderLimit = 1 << 20;
-constexpr const char* kCopyAgain = "copy or download the file again";
+using internal::kCopyAgain;
 
 // Elements and bytes of them; false when one does not fit 63 bits. Axes of size 0 do not excuse
 // others: strides are made of all of them.

@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "muster/formats/internal/hints.h"
+
 namespace muster::inline v0_1::formats {
 namespace {
 
@@ -19,7 +21,7 @@ constexpr uint64_t kLongestComment = 65535;
 constexpr uint16_t kStored = 0, kDeflated = 8, kEncrypted = 1, kZip64Field = 1;
 // Deflate cannot pack better: an entry that says so lies.
 constexpr uint64_t kBestRatio = 1032;
-constexpr const char* kCopyAgain = "copy or download the file again";
+using internal::kCopyAgain;
 
 template <typename Number>
 Number at(std::string_view bytes, size_t offset) {

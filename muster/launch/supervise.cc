@@ -19,7 +19,7 @@
 namespace muster::inline v0_1::launch {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{100};         // the longest sleep: the bound of a lost SIGCHLD
@@ -106,7 +106,7 @@ struct Task {
   internal::Started process;
   internal::LineSplitter lines[2];
   TaskExit exit;
-  Clock::time_point exit_time;
+  SteadyClock::time_point exit_time;
   bool signalled = false;
   bool reaped = false;
   int line_count = 0;
@@ -175,8 +175,8 @@ class Supervisor {
         task.process = internal::start(*task.spec, signals_.former());
       } catch (const Error&) {
         kill_all();
-        const auto deadline = Clock::now() + kKillTime;
-        while (Clock::now() < deadline &&
+        const auto deadline = SteadyClock::now() + kKillTime;
+        while (SteadyClock::now() < deadline &&
                std::any_of(tasks_.begin(), tasks_.end(), [](const Task& other) {
                  return other.process.pid > 0 && !other.reaped;
                })) {
@@ -204,7 +204,7 @@ class Supervisor {
     }
     auto timeout = kTick;
     if (phase_ != Phase::kRunning && phase_ != Phase::kKilled) {
-      const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
+      const auto left = std::chrono::ceil<milliseconds>(deadline_ - SteadyClock::now());
       timeout = std::clamp(left, milliseconds(0), kTick);
     }
     if (poll(waits.data(), waits.size(), static_cast<int>(timeout.count())) <= 0) return;
@@ -260,10 +260,10 @@ class Supervisor {
       task.exit.ended = true;
       task.exit.after_our_signal = task.signalled;
       task.exit.order = ended_++;
-      task.exit_time = Clock::now();
+      task.exit_time = SteadyClock::now();
     }
     const bool written = task.process.out < 0 && task.process.err < 0;
-    if (!written && Clock::now() < task.exit_time + kPipeTime) return;
+    if (!written && SteadyClock::now() < task.exit_time + kPipeTime) return;
     reap(task);
     on_exit(task);
   }
@@ -304,7 +304,7 @@ class Supervisor {
     say(fmt::format("{}; waiting up to {} for {} to end", what, seconds(options_.survivor_time),
                     others));
     phase_ = Phase::kSurvivors;
-    deadline_ = Clock::now() + options_.survivor_time;
+    deadline_ = SteadyClock::now() + options_.survivor_time;
   }
 
   void on_signal(int number) {
@@ -322,7 +322,7 @@ class Supervisor {
   }
 
   void act_on_deadline() {
-    if (phase_ == Phase::kRunning || Clock::now() < deadline_) return;
+    if (phase_ == Phase::kRunning || SteadyClock::now() < deadline_) return;
     const std::string who = names_of_running();
     if (who.empty()) return;
     if (phase_ == Phase::kSurvivors) {
@@ -339,13 +339,13 @@ class Supervisor {
 
   void stop_all(int signal, milliseconds time) {
     phase_ = Phase::kStopping;
-    deadline_ = Clock::now() + time;
+    deadline_ = SteadyClock::now() + time;
     send(signal);
   }
 
   void kill_all() {
     phase_ = Phase::kKilled;
-    deadline_ = Clock::now() + kKillTime;
+    deadline_ = SteadyClock::now() + kKillTime;
     send(SIGKILL);
   }
 
@@ -362,7 +362,7 @@ class Supervisor {
     return std::all_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.reaped; });
   }
 
-  bool given_up() const { return phase_ == Phase::kKilled && Clock::now() >= deadline_; }
+  bool given_up() const { return phase_ == Phase::kKilled && SteadyClock::now() >= deadline_; }
 
   std::string names_of_running() const {
     std::vector<std::string_view> names;
@@ -454,7 +454,7 @@ class Supervisor {
   internal::Output output_;
   std::vector<Task> tasks_;
   Phase phase_ = Phase::kRunning;
-  Clock::time_point deadline_;
+  SteadyClock::time_point deadline_;
   int stop_signal_ = 0;
   int ended_ = 0;
   int all_lines_ = 0;  // of tasks

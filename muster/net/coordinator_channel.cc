@@ -13,7 +13,6 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-constexpr int kMaxMessageBytes = 256 << 20;
 constexpr int kMaxReconnectMs = 1000;
 
 ErrorKind kind_of(grpc::StatusCode code) {

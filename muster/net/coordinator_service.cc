@@ -14,8 +14,6 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-constexpr int kMaxMessageBytes = 256 << 20;
-
 // Runs `serve` and turns what it throws into a refusal the client can rethrow.
 template <typename Serve>
 grpc::Status answer(wire::Reply* reply, Serve serve) {

@@ -1,7 +1,8 @@
-// What Muster's sources use of LibTorch: tensors, their functions, and autograd. <torch/torch.h> adds modules, data
-// loaders and serialization, and with them 5 s to each source: a compiler instantiates the templates that headers
-// mention in every source anew, also behind a precompiled header. So only sources that use a module include that one.
-// For sources alone: public headers include nothing of LibTorch but <ATen/core/Tensor.h>.
+// What Muster's sources use of LibTorch: tensors, their functions, and autograd. <torch/torch.h>
+// adds modules, data loaders and serialization, and with them 5 s to each source: a compiler
+// instantiates the templates that headers mention in every source anew, also behind a precompiled
+// header. So only sources that use a module include that one. For sources alone: public headers
+// include nothing of LibTorch but <ATen/core/Tensor.h>.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,12 +17,4 @@ using namespace at;
 using Dtype = at::ScalarType;
 using NoGradGuard = at::NoGradGuard;
 using AutoGradMode = at::AutoGradMode;
-constexpr auto kUInt8 = at::kByte;
-constexpr auto kInt8 = at::kChar;
-constexpr auto kInt16 = at::kShort;
-constexpr auto kInt32 = at::kInt;
-constexpr auto kInt64 = at::kLong;
-constexpr auto kFloat16 = at::kHalf;
-constexpr auto kFloat32 = at::kFloat;
-constexpr auto kFloat64 = at::kDouble;
 }  // namespace torch

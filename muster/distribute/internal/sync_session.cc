@@ -1,6 +1,5 @@
 #include "muster/distribute/internal/sync_session.h"
 
-
 #include <chrono>
 #include <limits>
 
@@ -13,9 +12,9 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
+double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
@@ -143,7 +142,7 @@ void SyncSession::add_gradients(const optim::TrainOp& train_op, double seed, Tur
 
 StepResult SyncSession::update(const optim::TrainOp& train_op, const Group& group) {
   return guarded([&] {
-    const auto start = Clock::now();
+    const auto start = SteadyClock::now();
     together(fmt::format("replica {} is in the update of a step", replica_id()), [&] {
       reducer_->finish({group.weight, group.loss, group.has_data ? 1.0 : 0.0,
                         static_cast<double>(group.rows), group.stop ? 1.0 : 0.0,
@@ -154,7 +153,7 @@ StepResult SyncSession::update(const optim::TrainOp& train_op, const Group& grou
                       .rows = static_cast<int64_t>(head[kRows]),
                       .stop = head[kStop] > 0,
                       .save = head[kSave] > 0};
-    auto reduced = Clock::now();
+    auto reduced = SteadyClock::now();
     times_.reduction = seconds_between(start, reduced);
     const std::vector<RowGradient> mine = parameters_->tables().take();
     if (!result.any_data) return result;
@@ -170,13 +169,13 @@ StepResult SyncSession::update(const optim::TrainOp& train_op, const Group& grou
       const double scale = group.mean() ? 1.0 / head[kWeight] : 1.0;
       result.loss = head[kLoss] * scale;
       const std::vector<RowGradient> rows = exchange_rows(*communicator_, mine);
-      times_.reduction = seconds_between(start, Clock::now());
-      reduced = Clock::now();
+      times_.reduction = seconds_between(start, SteadyClock::now());
+      reduced = SteadyClock::now();
       parameters_->update_flat(train_op, reducer_->gradients(), reducer_->used(), rows, scale);
     }
     for (const auto& update : train_op.updates) update();
     note_versions();
-    times_.update = seconds_between(reduced, Clock::now());
+    times_.update = seconds_between(reduced, SteadyClock::now());
     return result;
   });
 }

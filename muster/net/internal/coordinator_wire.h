@@ -11,6 +11,9 @@ namespace muster::inline v0_1::net {
 
 namespace wire = ::muster_wire::net;
 
+// A model's list of variables is the largest message there is.
+inline constexpr int kMaxMessageBytes = 256 << 20;
+
 wire::JoinRequest to_wire(const JoinRequest& from);
 wire::BeatRequest to_wire(const BeatRequest& from);
 wire::ModelRequest to_wire(const ModelRequest& from);

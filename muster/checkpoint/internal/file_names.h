@@ -1,0 +1,12 @@
+// What the files of a checkpoint are called. Thread safety: constants.
+#pragma once
+
+#include <string_view>
+
+namespace muster::inline v0_1::internal {
+
+// A checkpoint of step 100 is the file model.ckpt-100.safetensors.
+inline constexpr std::string_view kCheckpointBaseName = "model.ckpt-";
+inline constexpr std::string_view kCheckpointSuffix = ".safetensors";
+
+}  // namespace muster::inline v0_1::internal
