@@ -2,8 +2,10 @@
 #   One static library per folder of the house: target muster_<name>, alias muster::<name>.
 #   NOT_INSTALLED: no part of the library users get.
 #   TORCH: the folder belongs to the tensor storey (links LibTorch, shares the precompiled header).
-# muster_test(NAME base_test SOURCES a_test.cc [DEPS ...] [TORCH] [LABELS fast|slow] [TIMEOUT seconds])
+# muster_test(NAME base_test SOURCES a_test.cc [DEPS ...] [TORCH] [LAW] [LABELS fast|slow] [TIMEOUT seconds])
 #   One GoogleTest binary, one CTest entry. Default label fast, default time limit 60 s.
+#   LAW: sanitizers look at it in every run of .ci/run (target and label "laws" and "law"), as at all tests of the
+#   ground storey; the others are looked at by ./dev check.
 # muster_executable(NAME mnist SOURCES ... [DEPS ...] [TORCH])
 
 # Several sources as one, where a folder is built as a whole: headers are read and templates instantiated once for all.
@@ -47,7 +49,7 @@ function(muster_executable)
 endfunction()
 
 function(muster_test)
-  cmake_parse_arguments(arg "TORCH" "NAME;TIMEOUT;LABELS" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;LAW" "NAME;TIMEOUT;LABELS" "SOURCES;DEPS" ${ARGN})
   if(NOT MUSTER_BUILD_TESTS OR (arg_TORCH AND MUSTER_GROUND_ONLY))
     return()
   endif()
@@ -65,10 +67,16 @@ function(muster_test)
     target_precompile_headers(${arg_NAME} REUSE_FROM muster_torch_pch)
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
+  if(arg_LAW OR (NOT arg_TORCH AND CMAKE_CURRENT_SOURCE_DIR MATCHES "/(muster|fuzz)(/|$)"))
+    list(APPEND arg_LABELS law)
+    add_dependencies(laws ${arg_NAME})
+  endif()
   set_tests_properties(${arg_NAME} PROPERTIES
-    TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS}
+    TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"
     ENVIRONMENT "OMP_NUM_THREADS=1;MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin;MUSTER_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
 endfunction()
+
+add_custom_target(laws)
 
 # One precompiled header serves every LibTorch source; muster/tensor/libtorch.h says what is in it, and why not more.
 if(NOT MUSTER_GROUND_ONLY)

@@ -12,12 +12,12 @@
 namespace muster::app {
 namespace {
 
-struct Flags {
+struct DoctorFlags {
   bool json = false;
   double timeout = 60;
 };
 
-int examine(const Flags& flags, const std::string& own_folder) {
+int examine(const DoctorFlags& flags, const std::string& own_folder) {
   DoctorFacts facts{.version = MUSTER_VERSION, .environment = Environment::process()};
   facts.machine = gather_machine(facts.environment);
   facts.probe = gather_probe(own_folder,
@@ -40,7 +40,7 @@ int examine(const Flags& flags, const std::string& own_folder) {
 
 void add_doctor(CLI::App& app, const std::string& own_folder, Action& action) {
   auto* command = app.add_subcommand("doctor", "Say what this installation can do");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<DoctorFlags>();
   command::add_flag(*command, {"json", &flags->json, "One JSON document, for programs"});
   command::add_flag(*command, {"timeout",
                                &flags->timeout,

@@ -9,7 +9,7 @@
 namespace muster::app {
 namespace {
 
-struct Flags {
+struct InspectFlags {
   std::string path;
   std::vector<std::string> paths;
   std::string tag;
@@ -34,7 +34,7 @@ void add_inspect(CLI::App& app, Action& action) {
       "Examples:\n  muster inspect checkpoint model\n  muster inspect events model --tag loss\n"
       "  muster inspect records train.tfrecord\n"
       "\nExit codes: 0 all is well, 1 something is damaged, 2 not found.");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<InspectFlags>();
   const Flag json{"json", &flags->json, "One JSON document, for programs"};
 
   auto* checkpoint = inspect->add_subcommand(

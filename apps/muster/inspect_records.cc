@@ -120,7 +120,7 @@ void add(const SequenceExample& content, File& file) {
   }
 }
 
-File read(FileSystem& files, const std::string& path, TfrecordReader reader,
+File read_records(FileSystem& files, const std::string& path, TfrecordReader reader,
           const RecordsOptions& options) {
   File file{
       .path = path, .bytes = files.file_size(path).value(), .compression = reader.compression()};
@@ -415,7 +415,7 @@ Inspection inspect_records(FileSystem& files, const std::vector<std::string>& pa
   nlohmann::json document = {{"files", nlohmann::json::array()}};
   std::vector<Error> damages;
   for (size_t i = 0; i < paths.size(); ++i) {
-    const File file = read(files, paths[i], std::move(readers[i]), options);
+    const File file = read_records(files, paths[i], std::move(readers[i]), options);
     if (json) {
       document["files"].push_back(file_json(file));
     } else {

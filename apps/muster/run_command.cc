@@ -32,7 +32,7 @@ class WithProgram final : public CLI::Formatter {
   }
 };
 
-struct Flags {
+struct RunFlags {
   launch::RunOptions run;
   int ps = 0;
   bool evaluator = false;
@@ -48,7 +48,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<long>(seconds * 1000));
 }
 
-int run(Flags& flags, const std::string& own_folder) {
+int run(RunFlags& flags, const std::string& own_folder) {
   if (flags.ps > 0) {
     throw invalid_argument("--ps: parameter servers are not supported yet",
                            "leave it out: workers train synchronously without them");
@@ -86,7 +86,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
              Action& action) {
   auto* command =
       app.add_subcommand("run", "Start a program as the tasks of a cluster on this machine");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<RunFlags>();
   command->formatter(std::make_shared<WithProgram>());
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
   const FlagLimits count{.at_least = 0, .at_most = 4096};

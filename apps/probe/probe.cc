@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <torch/cuda.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -80,20 +80,20 @@ TEST(VariableTableTest, RefusesWhatDoesNotFit) {
 // --- one device ----------------------------------------------------------------------------------
 
 struct OneDeviceTest : ::testing::Test {
-  std::unique_ptr<Session> session = one_device()->start({.seed = 5});
+  std::unique_ptr<Replica> replica = one_device()->start({.seed = 5});
 
   const Tensor& variable(const std::string& name) {
-    return session->variables().get_or_create(spec_of(name, {3})).value();
+    return replica->variables().get_or_create(spec_of(name, {3})).value();
   }
   StepResult step(const Tensor& loss, const optim::TrainOp& op, double weight = 1) {
-    return session->train_step({.train_op = &op, .loss = loss, .weight = weight, .rows = 1});
+    return replica->train_step({.train_op = &op, .loss = loss, .weight = weight, .rows = 1});
   }
 };
 
 TEST_F(OneDeviceTest, LossesOnlyReachTheVariablesOfTheirEntries) {
   variable("a"), variable("b");
   const auto sgd = optim::sgd({.learning_rate = 1});
-  session->finish_build(
+  replica->finish_build(
       optim::group({sgd.minimize(no_loss(), only("a")), sgd.minimize(no_loss(), only("b")),
                     sgd.minimize(no_loss(), only("none"))}));
   const Tensor a = variable("a").detach().clone(), b = variable("b").detach().clone();
@@ -109,7 +109,7 @@ TEST_F(OneDeviceTest, ATrainOpKeepsItsEntries) {
   variable("a"), variable("b");
   const auto sgd = optim::sgd();
   const auto adam = optim::adam();
-  session->finish_build(
+  replica->finish_build(
       optim::group({sgd.minimize(no_loss(), only("a")), adam.minimize(no_loss(), only("b"))}));
   const Tensor loss = variable("a").sum();
   const Error error = error_of([&] { step(loss, sgd.minimize(loss, only("a"))); });
@@ -120,20 +120,20 @@ TEST_F(OneDeviceTest, ATrainOpKeepsItsEntries) {
 TEST_F(OneDeviceTest, AStepWithoutWeightUpdatesNothing) {
   variable("a");
   const auto sgd = optim::sgd();
-  session->finish_build(sgd.minimize(no_loss()));
-  const auto before = session->state();
+  replica->finish_build(sgd.minimize(no_loss()));
+  const auto before = replica->state().tensors();
   std::map<std::string, Tensor> copies;
   for (const auto& [name, tensor] : before) copies[name] = tensor.clone();
   const Tensor loss = variable("a").sum();
   EXPECT_EQ(step(loss, sgd.minimize(loss), 0).loss, 0);
-  for (const auto& [name, tensor] : session->state())
+  for (const auto& [name, tensor] : replica->state().tensors())
     EXPECT_TRUE(tensor.equal(copies.at(name))) << name;
 }
 
 TEST_F(OneDeviceTest, ALossThatIsNoNumberOrReachesNothingIsAnError) {
   variable("a");
   const auto sgd = optim::sgd();
-  session->finish_build(sgd.minimize(no_loss()));
+  replica->finish_build(sgd.minimize(no_loss()));
   const Tensor a = variable("a").detach().clone();
   const Tensor bad = variable("a").sum() * std::numeric_limits<double>::infinity();
   EXPECT_EQ(error_of([&] { step(bad, sgd.minimize(bad)); }).kind(), ErrorKind::kNonFinite);
@@ -300,7 +300,7 @@ TEST(ReducerTest, ALossMayOutliveIt) {
 
 // --- several workers -----------------------------------------------------------------------------
 
-void on_workers(int workers, const std::function<void(Session&, int rank)>& body,
+void on_workers(int workers, const std::function<void(Replica&, int rank)>& body,
                 const CommunicationOptions& options = {.bytes_per_pack = 64}) {
   nlohmann::json addresses = nlohmann::json::array();
   for (int port : free_ports(workers)) addresses.push_back(fmt::format("127.0.0.1:{}", port));
@@ -308,92 +308,92 @@ void on_workers(int workers, const std::function<void(Session&, int rank)>& body
   run_ranks(workers, [&](int rank) {
     const nlohmann::json config{{"cluster", {{"worker", addresses}}},
                                 {"task", {{"type", "worker"}, {"index", rank}}}};
-    const auto session = strategy->start(
+    const auto replica = strategy->start(
         {.cluster = cluster::resolve_cluster(Environment({{"TF_CONFIG", config.dump()}}),
                                              {.worker_zero_may_be_chief = true}),
          .seed = 5,
          .join_timeout = 30});
     try {
-      body(*session, rank);
+      body(*replica, rank);
     } catch (const Error& error) {
-      session->fail(error);
+      replica->group().fail(error);
       throw;
     }
   });
 }
 
-const Tensor& variable(Session& session, const VariableSpec& spec) {
-  return session.variables().get_or_create(spec).value();
+const Tensor& variable(Replica& replica, const VariableSpec& spec) {
+  return replica.variables().get_or_create(spec).value();
 }
 
 // A two-player game: each loss trains its own side, with an optimizer of its own.
-std::map<std::string, Tensor> play(Session& session, const Tensor& rows) {
+std::map<std::string, Tensor> play(Replica& replica, const Tensor& rows) {
   const auto descent = optim::sgd({.learning_rate = 0.1, .momentum = 0.5});
   const auto adam = optim::adam({.learning_rate = 0.01});
   const auto op = [&](const Tensor& left, const Tensor& right) {
     return optim::group(
         {descent.minimize(left, only("left")), adam.minimize(right, only("right"))});
   };
-  const auto left = [&] { return variable(session, spec_of("left/w", {4})); };
-  const auto right = [&] { return variable(session, spec_of("right/w", {4})); };
+  const auto left = [&] { return variable(replica, spec_of("left/w", {4})); };
+  const auto right = [&] { return variable(replica, spec_of("right/w", {4})); };
   left(), right();
-  session.finish_build(op(no_loss(), no_loss()));
-  session.share_state("");
+  replica.finish_build(op(no_loss(), no_loss()));
+  replica.share_state("");
   for (int step = 0; step < 5; ++step) {
     const Tensor game = (rows * left() * right()).sum(-1).mean();
     const Tensor first = game + left().square().sum(), second = -game + right().square().sum();
     const optim::TrainOp both = op(first, second);
-    session.train_step({.train_op = &both,
+    replica.train_step({.train_op = &both,
                         .loss = first,
                         .weight = static_cast<double>(rows.size(0)),
                         .rows = rows.size(0)});
   }
   std::map<std::string, Tensor> state;
-  for (const auto& [name, tensor] : session.state()) state[name] = tensor.clone();
-  session.finish();
+  for (const auto& [name, tensor] : replica.state().tensors()) state[name] = tensor.clone();
+  replica.finish();
   return state;
 }
 
 TEST(MultiWorkerSessionTest, SeveralLossesAreOneLawToo) {
   const Tensor rows = torch::arange(0, 24, kFloat32).view({6, 4}) / 24;
   const auto alone = play(*one_device()->start({.seed = 5}), rows);
-  on_workers(2, [&](Session& session, int rank) {
-    const auto state = play(session, rank == 0 ? rows.slice(0, 0, 4) : rows.slice(0, 4, 6));
+  on_workers(2, [&](Replica& replica, int rank) {
+    const auto state = play(replica, rank == 0 ? rows.slice(0, 0, 4) : rows.slice(0, 4, 6));
     ASSERT_EQ(state.size(), alone.size());
     for (const auto& [name, tensor] : state)
       EXPECT_TRUE(torch::allclose(tensor, alone.at(name), 1e-5, 1e-7)) << name;
   });
 }
 
-StepResult one_step(Session& session, const optim::Optimizer& sgd) {
-  const Tensor loss = variable(session, spec_of("a", {3})).sum();
+StepResult one_step(Replica& replica, const optim::Optimizer& sgd) {
+  const Tensor loss = variable(replica, spec_of("a", {3})).sum();
   const auto op = sgd.minimize(loss);
-  return session.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
+  return replica.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
 }
 
 TEST(MultiWorkerSessionTest, StateThatDoesNotTrainMayNotDriftApartUnnoticed) {
   for (const auto aggregation : {VariableAggregation::kMean, VariableAggregation::kSum,
                                  VariableAggregation::kOnlyFirstReplica}) {
     std::atomic<int> refused{0};
-    const auto body = [&](Session& session, int rank) {
+    const auto body = [&](Replica& replica, int rank) {
       const auto sgd = optim::sgd();
       VariableSpec moving = spec_of("moving", {2});
       moving.trainable = false;
       moving.aggregation = aggregation;
-      variable(session, spec_of("a", {3})), variable(session, moving);
-      session.finish_build(sgd.minimize(no_loss()));
-      session.share_state("");
+      variable(replica, spec_of("a", {3})), variable(replica, moving);
+      replica.finish_build(sgd.minimize(no_loss()));
+      replica.share_state("");
       // Changed after the reduction, by what is equal everywhere: fine.
-      const Tensor loss = variable(session, spec_of("a", {3})).sum();
+      const Tensor loss = variable(replica, spec_of("a", {3})).sum();
       auto op = sgd.minimize(loss);
-      op.updates.push_back([&] { Tensor(variable(session, moving)).add_(1); });
-      session.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
-      one_step(session, sgd);
+      op.updates.push_back([&] { Tensor(variable(replica, moving)).add_(1); });
+      replica.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
+      one_step(replica, sgd);
       // Changed by the model function: each replica would have another value.
-      Tensor(variable(session, moving)).add_(rank);
+      Tensor(variable(replica, moving)).add_(rank);
       try {
-        one_step(session, sgd);
-        session.finish();
+        one_step(replica, sgd);
+        replica.finish();
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
         EXPECT_THAT(error.message(), HasSubstr("not supported"));
@@ -414,19 +414,19 @@ TEST(MultiWorkerSessionTest, StateThatDoesNotTrainMayNotDriftApartUnnoticed) {
 // What ends one worker is known to the others at once, with its cause, wherever they wait.
 TEST(MultiWorkerSessionTest, AFailureIsToldToThoseWhoWaitInACollective) {
   std::atomic<int> told{0};
-  on_workers(3, [&](Session& session, int rank) {
+  on_workers(3, [&](Replica& replica, int rank) {
     const auto sgd = optim::sgd();
-    variable(session, spec_of("a", {3}));
-    session.finish_build(sgd.minimize(no_loss()));
-    session.share_state("");
-    one_step(session, sgd);
+    variable(replica, spec_of("a", {3}));
+    replica.finish_build(sgd.minimize(no_loss()));
+    replica.share_state("");
+    one_step(replica, sgd);
     if (rank == 1) {
-      session.fail(corrupt("the shard is damaged"));
+      replica.group().fail(corrupt("the shard is damaged"));
       return;
     }
     const Error error = error_of([&] {
-      if (rank == 0) one_step(session, sgd);
-      if (rank == 2) session.gather_text("note", "here");
+      if (rank == 0) one_step(replica, sgd);
+      if (rank == 2) replica.group().gather_text("note", "here");
     });
     EXPECT_EQ(error.kind(), ErrorKind::kPeerLost) << error.what();
     EXPECT_THAT(error.message(), HasSubstr("the shard is damaged"));
@@ -440,20 +440,20 @@ TEST(MultiWorkerSessionTest, AFailureIsToldToThoseWhoWaitInACollective) {
 TEST(MultiWorkerSessionTest, ATimeoutNamesBucketAndCulprit) {
   std::atomic<bool> over{false};
   on_workers(2,
-             [&](Session& session, int rank) {
+             [&](Replica& replica, int rank) {
                const auto sgd = optim::sgd();
-               const auto left = [&] { return variable(session, spec_of("left/w", {300})); };
-               const auto right = [&] { return variable(session, spec_of("right/w", {300})); };
+               const auto left = [&] { return variable(replica, spec_of("left/w", {300})); };
+               const auto right = [&] { return variable(replica, spec_of("right/w", {300})); };
                left(), right();
-               session.finish_build(sgd.minimize(no_loss()));
-               session.share_state("");
+               replica.finish_build(sgd.minimize(no_loss()));
+               replica.share_state("");
                const auto step = [&] {
                  const Tensor loss = (left() * right()).sum();
                  const auto op = sgd.minimize(loss);
-                 session.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
+                 replica.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
                };
                step();
-               session.report(Phase::kTraining, 7);
+               replica.group().report(Phase::kTraining, 7);
                if (rank == 1) {
                  // Alive, and away from the collective, until the other has given it up: bounded by
                  // its
@@ -477,12 +477,12 @@ TEST(MultiWorkerSessionTest, ATimeoutNamesBucketAndCulprit) {
 }
 
 TEST(MultiWorkerSessionTest, TextsAreGatheredRoundByRound) {
-  on_workers(2, [&](Session& session, int rank) {
+  on_workers(2, [&](Replica& replica, int rank) {
     for (int round = 0; round < 5; ++round) {
-      EXPECT_THAT(session.gather_text("t", fmt::format("{}/{}", round, rank)),
+      EXPECT_THAT(replica.group().gather_text("t", fmt::format("{}/{}", round, rank)),
                   ElementsAre(fmt::format("{}/0", round), fmt::format("{}/1", round)));
     }
-    session.finish();
+    replica.finish();
   });
 }
 

@@ -1,6 +1,5 @@
 #include "muster/distribute/flat_parameters.h"
 
-
 #include <algorithm>
 #include <cmath>
 

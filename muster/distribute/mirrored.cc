@@ -9,7 +9,9 @@
 #include "muster/collectives/rendezvous.h"
 #include "muster/collectives/shared_memory_communicator.h"
 #include "muster/collectives/thread_communicator.h"
-#include "muster/distribute/internal/replica_session.h"
+#include "muster/distribute/internal/check_options.h"
+#include "muster/distribute/internal/connect_replicas.h"
+#include "muster/distribute/internal/make_replica.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {
@@ -19,39 +21,20 @@ class Mirrored : public Strategy {
  public:
   explicit Mirrored(const MirroredOptions& options)
       : options_(options), devices_(replica_devices(options.devices, options.replicas)) {
-    if (options.replicas < 1) {
-      throw invalid_argument(fmt::format("MirroredOptions.replicas is {}", options.replicas),
-                             "it must be at least 1");
-    }
-    if (options.bytes_per_pack < 0) {
-      throw invalid_argument(
-          fmt::format("MirroredOptions.bytes_per_pack is {}", options.bytes_per_pack),
-          "use 0 for one bucket, or a size in bytes");
-    }
-    check_wire_dtype("MirroredOptions.wire_dtype", options.wire_dtype);
-    if (!(options.timeout_seconds > 0)) {
-      throw invalid_argument(
-          fmt::format("MirroredOptions.timeout_seconds is {}; it must be more "
-                      "than 0",
-                      options.timeout_seconds));
-    }
-    if (!(options.progress_timeout_seconds > 0)) {
-      throw invalid_argument(
-          fmt::format("MirroredOptions.progress_timeout_seconds is {}; it must be more than 0",
-                      options.progress_timeout_seconds));
-    }
-    if (!(options.save_timeout_seconds > 0)) {
-      throw invalid_argument(
-          fmt::format("MirroredOptions.save_timeout_seconds is {}; it must be more than 0",
-                      options.save_timeout_seconds));
-    }
+    internal::check_options({.local_replicas = options.replicas,
+                             .bytes_per_pack = options.bytes_per_pack,
+                             .wire_dtype = options.wire_dtype,
+                             .timeout_seconds = options.timeout_seconds,
+                             .progress_timeout_seconds = options.progress_timeout_seconds,
+                             .save_timeout_seconds = options.save_timeout_seconds},
+                            "MirroredOptions", "replicas");
   }
 
   std::string_view name() const override { return "Mirrored"; }
   Device device() const override { return devices_[0]; }
   bool multi_worker() const override { return false; }
 
-  std::vector<std::unique_ptr<Session>> start_replicas(const StartOptions& start) const override {
+  std::vector<std::unique_ptr<Replica>> start_replicas(const StartOptions& start) const override {
     if (start.cluster.distributed()) {
       throw invalid_argument(
           fmt::format("TF_CONFIG describes {} workers, but the strategy Mirrored trains in one "
@@ -60,24 +43,23 @@ class Mirrored : public Strategy {
           "set RunConfig{.train_distribute = distribute::multi_worker_mirrored()}, or unset "
           "TF_CONFIG");
     }
-    const auto replicas = static_cast<int>(devices_.size());
-    if (replicas == 1) return one_device(devices_[0].str())->start_replicas(start);
+    const auto count = static_cast<int>(devices_.size());
+    if (count == 1) return one_device(devices_[0].str())->start_replicas(start);
     const auto group = std::make_shared<LocalGroup>(
-        replicas, LocalGroup::Patience{.progress = options_.progress_timeout_seconds,
-                                       .save = options_.save_timeout_seconds});
+        count, LocalGroup::Patience{.progress = options_.progress_timeout_seconds,
+                                    .save = options_.save_timeout_seconds});
     auto communicators = connect();
-    std::vector<std::unique_ptr<Session>> sessions;
-    for (int replica = 0; replica < replicas; ++replica) {
-      const Device device = devices_[static_cast<size_t>(replica)];
-      sessions.push_back(std::make_unique<ReplicaSession>(
-          ReplicaPlace{.local = replica, .locals = replicas, .device = device},
-          fmt::format("Mirrored: replica {} of {} in this process{}", replica, replicas,
+    std::vector<std::unique_ptr<Replica>> replicas;
+    for (int r = 0; r < count; ++r) {
+      const Device device = devices_[static_cast<size_t>(r)];
+      replicas.push_back(internal::make_replica(
+          {.local = r, .locals = count, .device = device},
+          fmt::format("Mirrored: replica {} of {} in this process{}", r, count,
                       device.is_cpu() ? "" : ", on " + device.str()),
-          group, nullptr, std::move(communicators[static_cast<size_t>(replica)]), start.seed,
-          WireOptions{.bytes_per_pack = options_.bytes_per_pack,
-                      .wire_dtype = options_.wire_dtype}));
+          start.seed, std::move(communicators[static_cast<size_t>(r)]), group, nullptr,
+          {.bytes_per_pack = options_.bytes_per_pack, .wire_dtype = options_.wire_dtype}));
     }
-    return sessions;
+    return replicas;
   }
 
  private:

@@ -1,274 +1,53 @@
 #include <fmt/format.h>
 
-#include <atomic>
-#include <chrono>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <thread>
-
-#include "muster/base/environment.h"
 #include "muster/base/error.h"
-#include "muster/base/log.h"
-#include "muster/collectives/connect.h"
-#include "muster/control/coordinator_client.h"
-#include "muster/control/coordinator_server.h"
-#include "muster/control/group.h"
-#include "muster/distribute/coordinator_store.h"
-#include "muster/distribute/internal/replica_session.h"
+#include "muster/distribute/internal/check_options.h"
 #include "muster/distribute/internal/start_multi_worker.h"
 #include "muster/distribute/strategy.h"
-#include "muster/net/port.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-
-// What the options leave open, the environment may settle.
-Transport transport_of(const CommunicationOptions& options) {
-  const auto name = Environment::process().get("MUSTER_TRANSPORT");
-  if (options.implementation != Transport::kAuto || !name || name->empty()) {
-    return options.implementation;
-  }
-  const auto transport = parse_transport(*name);
-  if (!transport) {
-    throw invalid_argument(fmt::format("MUSTER_TRANSPORT is '{}'", *name),
-                           "use auto, shared_memory, gloo (or ring) or nccl");
-  }
-  return *transport;
-}
-
-// Processes that meet at the coordinator, which the chief serves.
-class Cluster : public ProcessGroup {
+class MultiWorkerMirrored : public Strategy {
  public:
-  Cluster(const StartOptions& start, const CommunicationOptions& options)
-      : cluster_(start.cluster), options_(options) {
-    if (cluster_.is_chief) {
-      control::ServerOptions server = control::server_options(cluster_);
-      server.group.heartbeat_timeout = options_.heartbeat_timeout_seconds;
-      server.group.progress_timeout = options_.progress_timeout_seconds;
-      server.group.save_timeout = options_.save_timeout_seconds;
-      server_ = std::make_unique<control::CoordinatorServer>(server);
-    }
-    control::JoinOptions join = control::join_options(cluster_);
-    join.join_deadline = start.join_timeout;
-    join.cancelled = start.cancelled;
-    join.heartbeat_interval = options_.heartbeat_seconds;
-    join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
-    client_ = control::CoordinatorClient::join(join);
-    store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
-    // A stopped peer would block a collective for ever: the watcher ends it.
-    client_->on_failure([this](const control::Failure& failure) {
-      const Error error(ErrorKind::kPeerLost, failure.describe());
-      std::vector<std::function<void(const Error&)>> callbacks;
-      {
-        const std::lock_guard lock(mutex_);
-        failure_ = error;
-        callbacks = callbacks_;
-      }
-      for (const auto& callback : callbacks) callback(error);
-    });
+  explicit MultiWorkerMirrored(const CommunicationOptions& options)
+      : options_(options), devices_(replica_devices(options.devices, options.local_replicas)) {
+    internal::check_options(options, "CommunicationOptions", "local_replicas");
   }
 
-  ~Cluster() override {
-    client_->close();  // before what its callback refers to
-    if (server_) server_->stop(finished_ ? 10 : 2);
-  }
+  std::string_view name() const override { return "MultiWorkerMirrored"; }
+  Device device() const override { return devices_[0]; }
+  bool multi_worker() const override { return true; }
 
-  // The connection of one replica to all others.
-  std::unique_ptr<Communicator> connect(const ReplicaPlace& place) {
-    return make_communicator({
-        .transport = transport_of(options_),
-        .rendezvous = store_.get(),
-        .rank = place.replica(),
-        .size = place.replicas(),
-        .device = place.device,
-        .address = net::split_address(cluster_.addresses[static_cast<size_t>(cluster_.rank)]).host,
-        .group = fmt::format("epoch{}", client_->epoch()),
-        .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)),
-    });
-  }
-
-  // Throws InvalidArgument on every process when they have different numbers of replicas, or
-  // replicas on devices of another kind.
-  void check_local_replicas(const std::vector<Device>& devices) {
-    const std::string mine =
-        std::to_string(devices.size()) +
-        (devices[0].is_cpu() ? std::string()
-                             : fmt::format(" on {}", c10::DeviceTypeName(devices[0].type(), true)));
-    const std::vector<std::string> all = gather_text("local_replicas", mine);
-    for (size_t rank = 1; rank < all.size(); ++rank) {
-      if (all[rank] == all[0]) continue;
+  std::vector<std::unique_ptr<Replica>> start_replicas(const StartOptions& options) const override {
+    if (options.cluster.num_ps > 0) {
       throw invalid_argument(
-          fmt::format("{} trains {} local replicas, {} trains {}",
-                      plan::readable_task(cluster_.workers[0].name()), all[0],
-                      plan::readable_task(cluster_.workers[rank].name()), all[rank]),
-          "set CommunicationOptions.local_replicas, or .devices, to as many of one kind on every "
-          "task");
+          "TF_CONFIG lists parameter servers, which MultiWorkerMirrored does not use",
+          "remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
     }
-  }
-
-  std::vector<std::string> gather_text(const std::string& name, const std::string& text) override {
-    const int64_t round = rounds_[name]++;
-    const auto key = [&](int64_t round, int rank) {
-      return fmt::format("text/{}/{}/{}", name, round, rank);
-    };
-    client_->set(key(round, cluster_.rank), text);
-    // A task that makes no progress is found at a barrier, not while one waits for a key.
-    client_->barrier("text/" + name);
-    std::vector<std::string> all;
-    for (int rank = 0; rank < cluster_.num_workers; ++rank) {
-      all.push_back(client_->get(key(round, rank)));
+    if (!options.cluster.distributed()) {
+      return mirrored({.replicas = options_.local_replicas,
+                       .devices = options_.devices,
+                       .bytes_per_pack =
+                           options_.bytes_per_pack.value_or(MirroredOptions().bytes_per_pack),
+                       .wire_dtype = options_.wire_dtype,
+                       .timeout_seconds = options_.timeout_seconds,
+                       .progress_timeout_seconds = options_.progress_timeout_seconds,
+                       .save_timeout_seconds = options_.save_timeout_seconds})
+          ->start_replicas(options);
     }
-    // Everybody is in this round, so everybody has read the one before.
-    if (round > 0) client_->erase(key(round - 1, cluster_.rank));
-    return all;
-  }
-
-  void declare_model(const std::vector<std::string>& signature) override {
-    client_->declare_model(signature);
-  }
-
-  std::string share_text(const std::string& note) override {
-    if (cluster_.is_chief) client_->set("state_note", note);
-    return client_->get("state_note");
-  }
-
-  void barrier(const std::string& name) override { client_->barrier(name); }
-
-  void finish() override {
-    client_->barrier("finish");
-    finished_ = true;
-    client_->done();
-    client_->close();
-  }
-
-  void report(Phase phase, int64_t step) override { client_->report(phase, step); }
-
-  void fail(const Error& error) noexcept override {
-    // What another task's failure caused here is no news to the group.
-    if (!finished_ && !client_->first_failure()) client_->fail(error.kind(), error.message());
-  }
-
-  void on_failure(std::function<void(const Error&)> callback) override {
-    std::optional<Error> known;
-    {
-      const std::lock_guard lock(mutex_);
-      callbacks_.push_back(callback);
-      known = failure_;
-    }
-    if (known) callback(*known);
-  }
-
-  void check_failure() const override { client_->check_failure(); }
-
-  void await_failure(const std::function<bool()>& enough) const override {
-    const auto deadline =
-        SteadyClock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
-    while (!client_->first_failure() && !enough() && SteadyClock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-
-  Error explain(const Error& error, const std::function<bool()>& enough) const override {
-    if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kCancelled &&
-        error.kind() != ErrorKind::kTimeout) {
-      return error;
-    }
-    if (error.kind() == ErrorKind::kTimeout) return with_who_is_missing(error);
-    // A connection breaks at once when a peer dies; who died and why is known when the coordinator
-    // has noticed.
-    await_failure(enough);
-    const auto failure = client_->first_failure();
-    return failure ? control::to_error(*failure) : error;
+    return start_multi_worker(options, options_, devices_);
   }
 
  private:
-  // Whoever gives up a collective comes to a barrier; the coordinator knows where the others are.
-  Error with_who_is_missing(const Error& timeout) const {
-    constexpr double kSeconds = 3;
-    if (const auto failure = client_->first_failure()) return control::to_error(*failure);
-    const std::unique_lock lock(asking_, std::try_to_lock);
-    if (!lock) return timeout;  // another replica of this process asks
-    try {
-      client_->barrier("after a time-out", kSeconds);
-      return timeout;
-    } catch (const Error& missing) {
-      if (const auto failure = client_->first_failure()) return control::to_error(*failure);
-      return Error(timeout.kind(), fmt::format("{}; {}", timeout.message(), missing.message()),
-                   timeout.hint());
-    }
-  }
-
-  const cluster::ResolvedCluster cluster_;
-  const CommunicationOptions options_;
-  mutable std::mutex asking_;
-  std::unique_ptr<control::CoordinatorServer> server_;
-  std::unique_ptr<control::CoordinatorClient> client_;
-  std::unique_ptr<CoordinatorStore> store_;
-  std::map<std::string, int64_t> rounds_;
-  std::atomic<bool> finished_ = false;
-
-  std::mutex mutex_;
-  std::vector<std::function<void(const Error&)>> callbacks_;
-  std::optional<Error> failure_;
+  CommunicationOptions options_;
+  std::vector<Device> devices_;  // by replica of this process
 };
-
-// What went wrong while the replicas were brought together, told to the other processes.
-template <typename Fn>
-auto or_fail(Cluster& cluster, Fn fn) {
-  try {
-    return fn();
-  } catch (const Error& error) {
-    const Error cause = cluster.explain(error, [] { return false; });
-    cluster.fail(cause);
-    throw cause;
-  }
-}
 
 }  // namespace
 
-std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& start,
-                                                         const CommunicationOptions& options,
-                                                         const std::vector<Device>& devices) {
-  const cluster::ResolvedCluster& resolved = start.cluster;
-  const auto locals = static_cast<int>(devices.size());
-  const auto cluster = std::make_shared<Cluster>(start, options);
-  const auto place = [&](int local) {
-    return ReplicaPlace{.process = resolved.rank,
-                        .processes = resolved.num_workers,
-                        .local = local,
-                        .locals = locals,
-                        .in_chief_process = resolved.is_chief,
-                        .device = devices[static_cast<size_t>(local)]};
-  };
-  auto communicators = or_fail(*cluster, [&] {
-    cluster->check_local_replicas(devices);
-    return connect_replicas(
-        locals, [&](int local) { return cluster->connect(place(local)); },
-        [&](const Error& error) { cluster->fail(cluster->explain(error, [] { return false; })); });
-  });
-  const auto group = std::make_shared<LocalGroup>(
-      locals,
-      LocalGroup::Patience{.progress = options.progress_timeout_seconds,
-                           .save = options.save_timeout_seconds},
-      place(0).replica());
-  std::vector<std::unique_ptr<Session>> sessions;
-  for (int local = 0; local < locals; ++local) {
-    std::string title = fmt::format("MultiWorkerMirrored: {} ({} of {}{})",
-                                    plan::readable_task(resolved.task.name()), resolved.rank + 1,
-                                    resolved.num_workers, resolved.is_chief ? ", chief" : "");
-    if (!devices[0].is_cpu()) title += ", on " + place(local).device.str();
-    if (locals > 1) {
-      title += fmt::format(", replica {} of {}", place(local).replica(), place(local).replicas());
-    }
-    sessions.push_back(std::make_unique<ReplicaSession>(
-        place(local), std::move(title), group, cluster,
-        std::move(communicators[static_cast<size_t>(local)]), start.seed,
-        WireOptions{.bytes_per_pack = options.bytes_per_pack, .wire_dtype = options.wire_dtype}));
-  }
-  return sessions;
+StrategyPtr multi_worker_mirrored(const CommunicationOptions& options) {
+  return std::make_shared<MultiWorkerMirrored>(options);
 }
 
 }  // namespace muster::inline v0_1::distribute

@@ -2,7 +2,6 @@
 
 #include "muster/tensor/libtorch.h"
 
-
 namespace muster::inline v0_1::distribute {
 
 std::string replicas_name(const std::string& variable) { return variable + "/replicas"; }

@@ -1,6 +1,5 @@
 #include "muster/distribute/row_tables.h"
 
-
 #include <utility>
 
 #include "muster/base/error.h"

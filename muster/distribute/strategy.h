@@ -15,16 +15,30 @@
 
 #include "muster/cluster/resolve.h"
 #include "muster/collectives/connect.h"
-#include "muster/distribute/distributed_dataset.h"
 #include "muster/distribute/per_replica.h"
+#include "muster/distribute/replica.h"
 #include "muster/distribute/replica_call.h"
-#include "muster/distribute/scope.h"
-#include "muster/distribute/session.h"
-#include "muster/metrics/metric.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/device.h"
 
+namespace muster::inline v0_1 {
+class Metric;
+}
+
 namespace muster::inline v0_1::distribute {
+
+class DistributedDataset;
+class Scope;
+struct ScopeOptions;
+
+// Options of Strategy::run().
+struct RunOptions {
+  // Whether layers train (Dropout, BatchNorm) and gradients are kept; minimize() needs it.
+  bool training = true;
+  // kMean: the loss of a replica is the mean over its examples; the step is that of the mean over
+  // the examples of all replicas, as if one had them all. kSum: losses and gradients are added.
+  LossReduction loss_reduction = LossReduction::kMean;
+};
 
 // What a strategy needs to bring the replicas together.
 struct StartOptions {
@@ -45,20 +59,21 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   // Where the first replica of this process is; what needs one replica alone, as predictions do, is
   // computed there.
   virtual Device device() const = 0;
-  // Brings the replicas together; one session for each replica of this process, to be used by a
-  // thread of its own. Throws InvalidArgument when the cluster does not suit the strategy, Timeout
+  // Brings the replicas together; each replica of this process is to be used by a thread of its
+  // own. Throws InvalidArgument when the cluster does not suit the strategy, Timeout
   // naming who did not appear, Unavailable when an address is in use.
-  virtual std::vector<std::unique_ptr<Session>> start_replicas(
+  virtual std::vector<std::unique_ptr<Replica>> start_replicas(
       const StartOptions& options) const = 0;
   // The same for a strategy of one replica in this process. Throws InvalidArgument for one of
   // several.
-  std::unique_ptr<Session> start(const StartOptions& options) const;
+  std::unique_ptr<Replica> start(const StartOptions& options) const;
 
-  // --- loops written by hand; see scope.h for one ---
+  // --- loops written by hand: muster/loop has them, and loop/scope.h shows one ---
   // Brings the replicas together and enters the strategy on this thread; what follows works until
   // the scope ends. Throws what start_replicas() throws; InvalidArgument inside the scope of
   // another strategy.
-  Scope scope(const ScopeOptions& options = {}) const;
+  Scope scope() const;
+  Scope scope(const ScopeOptions& options) const;
   int num_replicas_in_sync() const;
 
   // Calls `fn(args...)` on every replica of this process, in a ReplicaContext; of a PerReplica each
@@ -115,6 +130,9 @@ StrategyPtr one_device(const std::string& device = "cpu");
 // any, the CPU for each of `replicas`. Throws what parse_devices() throws, and InvalidArgument for
 // devices of several kinds.
 std::vector<Device> replica_devices(const std::vector<std::string>& devices, int replicas);
+
+// Throws InvalidArgument for a task that is no worker: "a task of type "ps" does not train".
+void check_worker(const cluster::ResolvedCluster& task, const std::string& verb);
 
 // Options of mirrored().
 struct MirroredOptions {

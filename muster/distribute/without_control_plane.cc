@@ -5,7 +5,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-std::vector<std::unique_ptr<Session>> start_multi_worker(const StartOptions& start,
+std::vector<std::unique_ptr<Replica>> start_multi_worker(const StartOptions& start,
                                                          const CommunicationOptions& /*options*/,
                                                          const std::vector<Device>& /*devices*/) {
   throw invalid_argument(

@@ -1,6 +1,5 @@
 #include "muster/estimator/estimator.h"
 
-
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -57,10 +56,8 @@ struct Estimator::Impl {
 
   const cluster::ResolvedCluster& resolve_worker(const char* verb) {
     const cluster::ResolvedCluster& resolved = resolve();
-    if (!resolved.is_evaluator && resolved.task.type != "ps") return resolved;
-    throw invalid_argument(
-        fmt::format("a task of type \"{}\" does not {}", resolved.task.type, verb),
-        "not supported: evaluator and parameter-server tasks; start only chief and workers");
+    distribute::check_worker(resolved, verb);
+    return resolved;
   }
 
   distribute::StartOptions start_options(const cluster::ResolvedCluster& of) const {
@@ -303,11 +300,11 @@ EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& o
 }
 
 EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& options,
-                               distribute::Session& session) {
-  return impl_->evaluate(input_fn, options, session.is_chief(), [&](const EvaluateLoop& loop) {
+                               distribute::Replica& replica) {
+  return impl_->evaluate(input_fn, options, replica.is_chief(), [&](const EvaluateLoop& loop) {
     ModelRunner& runner =
-        impl_->eval_runners.get(static_cast<size_t>(session.local_replica()), session.device());
-    return muster::evaluate(runner, session, loop);
+        impl_->eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
+    return muster::evaluate(runner, replica, loop);
   });
 }
 

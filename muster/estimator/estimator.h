@@ -108,12 +108,12 @@ class Estimator {
   // For train_and_evaluate: evaluates on the replicas of a training run, one in each process, which
   // make this call together.
   EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options,
-                      distribute::Session& session);
+                      distribute::Replica& replica);
   // For train_and_evaluate: the callbacks of TrainerOptions.
   struct Listener {
-    std::function<void(int64_t global_step, const std::string& prefix, distribute::Session&)>
+    std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
         after_save;
-    std::function<void(int64_t global_step, bool trained, distribute::Session&)> at_end;
+    std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
   };
   // train() that calls back after each save and at the end.
   TrainResult train(const InputFn& input_fn, const TrainOptions& options, const Listener& listener);

@@ -6,10 +6,12 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/distribute/replica_context.h"
 #include "muster/estimator/internal/test_model.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/normalization.h"
+#include "muster/loop/distributed_dataset.h"
+#include "muster/loop/replica_context.h"
+#include "muster/loop/scope.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 

@@ -65,38 +65,39 @@ std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSp
   std::optional<int64_t> evaluated_step;
   std::optional<TimePoint> evaluated_at;
 
-  const auto evaluate = [&](int64_t step, distribute::Session& session, bool together) {
-    session.report(distribute::Phase::kEvaluating, step);
-    if (session.is_chief()) {
+  const auto evaluate = [&](int64_t step, distribute::Replica& replica, bool together) {
+    replica.group().report(distribute::Phase::kEvaluating, step);
+    if (replica.is_chief()) {
       evaluated_at = clock.now();
       evaluated_step = step;
     }
     const EvaluateOptions options{.steps = eval_spec.steps, .name = eval_spec.name};
-    const EvalResult evaluated = together ? estimator.evaluate(input.at(step), options, session)
+    const EvalResult evaluated = together ? estimator.evaluate(input.at(step), options, replica)
                                           : estimator.evaluate(eval_spec.input_fn, options);
-    if (session.is_chief()) result = evaluated;
+    if (replica.is_chief()) result = evaluated;
   };
   // Evaluates where the strategy says; `due` is asked on the chief, which decides for all.
-  const auto evaluate_if = [&](int64_t step, distribute::Session& session,
+  const auto evaluate_if = [&](int64_t step, distribute::Replica& replica,
                                const std::function<bool()>& due) {
-    const bool chief = session.is_chief();
+    const bool chief = replica.is_chief();
     const auto& strategy = estimator.config().eval_distribute;
     const bool together =
-        strategy && strategy->multi_worker() && session.num_replicas_in_sync() > 1;
+        strategy && strategy->multi_worker() && replica.num_replicas_in_sync() > 1;
     if (together) {
       const std::string answer = chief ? (due() ? "yes" : "no") : "";
-      if (session.gather_text("evaluate_now", answer)[0] == "yes") evaluate(step, session, true);
+      if (replica.group().gather_text("evaluate_now", answer)[0] == "yes")
+        evaluate(step, replica, true);
     } else if (chief && due()) {
-      evaluate(step, session, false);
+      evaluate(step, replica, false);
     }
     // The others wait here, where nothing times out as long as the chief is alive, and not in a
     // collective.
-    session.barrier("evaluated");
+    replica.group().barrier("evaluated");
   };
 
   Estimator::Listener listener;
-  listener.after_save = [&](int64_t step, const std::string&, distribute::Session& session) {
-    evaluate_if(step, session, [&] {
+  listener.after_save = [&](int64_t step, const std::string&, distribute::Replica& replica) {
+    evaluate_if(step, replica, [&] {
       const double since =
           evaluated_at ? to_seconds(clock.now() - *evaluated_at) : eval_spec.throttle_secs;
       if (since >= eval_spec.throttle_secs) return true;
@@ -107,8 +108,8 @@ std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSp
       return false;
     });
   };
-  listener.at_end = [&](int64_t step, bool trained, distribute::Session& session) {
-    evaluate_if(step, session, [&] {
+  listener.at_end = [&](int64_t step, bool trained, distribute::Replica& replica) {
+    evaluate_if(step, replica, [&] {
       if (evaluated_step == step) return false;
       if (!trained) log::info(fmt::format("evaluating the checkpoint of step {} there is", step));
       return true;

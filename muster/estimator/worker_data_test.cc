@@ -12,6 +12,8 @@
 #include "muster/base/temp_directory.h"
 #include "muster/data/text_lines.h"
 #include "muster/estimator/internal/test_model.h"
+#include "muster/loop/distributed_dataset.h"
+#include "muster/loop/scope.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -44,9 +46,8 @@ Dataset read(const std::vector<std::string>& files) {
   return Dataset::from_files(files, data::text_line_format()).map([](const Element& line) {
     const int64_t id = std::stoll(std::string(line.value().strings()[0]));
     const Tensor x = torch::full({testing::kFeatures}, static_cast<double>(id) / 100, kFloat32);
-    return Element::tuple(
-        {Element::dict({{"x", x}, {"id", torch::scalar_tensor(id, at::kLong)}}),
-         torch::scalar_tensor(id % 2, at::kLong)});
+    return Element::tuple({Element::dict({{"x", x}, {"id", torch::scalar_tensor(id, at::kLong)}}),
+                           torch::scalar_tensor(id % 2, at::kLong)});
   });
 }
 

@@ -13,4 +13,9 @@ bool tells_of_mixed_devices(const std::string& text) {
   return text.find("on the same device") != std::string::npos;
 }
 
+bool tells_of_memory(const std::string& text) {
+  return text.find("DefaultCPUAllocator") != std::string::npos ||
+         text.find("out of memory") != std::string::npos;
+}
+
 }  // namespace muster::inline v0_1

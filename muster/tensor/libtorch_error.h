@@ -13,5 +13,7 @@ namespace muster::inline v0_1 {
 std::string text_of(const c10::Error& error);
 // Whether that says that tensors of several devices met in one operation.
 bool tells_of_mixed_devices(const std::string& text);
+// Whether that says that memory ran out.
+bool tells_of_memory(const std::string& text);
 
 }  // namespace muster::inline v0_1

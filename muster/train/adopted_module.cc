@@ -1,5 +1,6 @@
 #include "muster/train/adopted_module.h"
 
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <optional>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/distribute/session.h"
+#include "muster/losses/reduction.h"
 #include "muster/metrics/metric.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/features.h"
@@ -19,7 +19,6 @@ namespace muster::inline v0_1 {
 
 class Hook;
 class ModelContext;
-using distribute::LossReduction;
 
 // What a model function returns: all that training, evaluation or prediction needs of one batch.
 struct EstimatorSpec {

@@ -1,39 +1,38 @@
 #include "muster/train/evaluator.h"
 
-
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
-#include "muster/base/foreign_error.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/engine.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-using distribute::Session;
+using distribute::Replica;
 using nlohmann::json;
 
 // What the chief says, known to all.
-json from_chief(Session& session, const std::string& name, const json& mine) {
-  return json::parse(session.gather_text(name, session.is_chief() ? mine.dump() : "")[0]);
+json from_chief(Replica& replica, const std::string& name, const json& mine) {
+  return json::parse(replica.group().gather_text(name, replica.is_chief() ? mine.dump() : "")[0]);
 }
 
 // Gives the chief's values to all. A replica without data may have built no model yet; it takes
 // part all the same.
-void share_values(ModelRunner& runner, Session& session) {
-  if (session.num_replicas_in_sync() == 1) return;
+void share_values(ModelRunner& runner, Replica& replica) {
+  if (replica.num_replicas_in_sync() == 1) return;
   json mine = json::array();
   for (const Variable* variable : runner.variables()) {
     mine.push_back({variable->name(), static_cast<int>(variable->spec().dtype),
                     variable->spec().shape, variable->spec().describe()});
   }
-  const json chief = from_chief(session, "evaluated_model", mine);
+  const json chief = from_chief(replica, "evaluated_model", mine);
   if (!mine.empty() && mine != chief) {
     throw invalid_argument(
         fmt::format("replica {} built another model to evaluate than replica 0: {} instead of {}",
-                    session.replica_id(), mine.dump(), chief.dump()),
+                    replica.replica_id(), mine.dump(), chief.dump()),
         "the model function must create the same variables on every replica");
   }
   std::vector<Tensor> values;
@@ -41,9 +40,9 @@ void share_values(ModelRunner& runner, Session& session) {
   for (size_t v = values.size(); v < chief.size(); ++v) {
     values.push_back(torch::empty(
         chief[v][2].get<Shape>(),
-        at::device(session.device()).dtype(static_cast<DType>(chief[v][1].get<int>()))));
+        at::device(replica.device()).dtype(static_cast<DType>(chief[v][1].get<int>()))));
   }
-  session.broadcast(values);
+  replica.exchange().broadcast(values);
 }
 
 // What the batches of a replica measured.
@@ -58,13 +57,14 @@ class Tally {
   }
 
   // Over the batches of all replicas, in their order: batch i is the (i / n)-th of replica i mod n.
-  EvalResult merge(Session& session) {
+  EvalResult merge(Replica& replica) {
     // Whoever is behind is waited for here, and not in a collective.
-    for (const std::string& text : session.gather_text("evaluated_metrics", kinds_.dump())) {
+    for (const std::string& text :
+         replica.group().gather_text("evaluated_metrics", kinds_.dump())) {
       const json kinds = json::parse(text);
       for (const auto& [name, kind] : kinds.items()) note(name, kind[0], kind[1]);
     }
-    const std::vector<Tensor> parts = session.gather(numbers(), 0);
+    const std::vector<Tensor> parts = replica.exchange().gather(numbers(), 0);
     int64_t total = 0;
     for (const Tensor& part : parts) total += part.size(0);
     const auto replicas = static_cast<int64_t>(parts.size());
@@ -138,22 +138,22 @@ class Tally {
 
 }  // namespace
 
-EvalResult evaluate(ModelRunner& runner, Session& session, const EvaluateLoop& loop) {
-  const int64_t n = session.num_replicas_in_sync();
-  const DeviceScope here(session.device());
-  const DeviceCopier copy(session.device());
-  if (session.is_chief() && loop.load) loop.load(runner);
+EvalResult evaluate(ModelRunner& runner, Replica& replica, const EvaluateLoop& loop) {
+  const int64_t n = replica.num_replicas_in_sync();
+  const DeviceScope here(replica.device());
+  const DeviceCopier copy(replica.device());
+  if (replica.is_chief() && loop.load) loop.load(runner);
   const Dataset dataset = loop.input_fn(InputContext());
   const auto iterator =
-      (n == 1 ? dataset : dataset.shard(n, session.replica_id())).iterator({.seed = loop.seed});
+      (n == 1 ? dataset : dataset.shard(n, replica.replica_id())).iterator({.seed = loop.seed});
   Element element;
-  int64_t index = session.replica_id();
+  int64_t index = replica.replica_id();
   const auto next = [&] {
     return (!loop.steps || index < *loop.steps) && iterator->next(&element);
   };
   bool has_data = next();
   // The first batch is the chief's: where it has none, nobody has.
-  const json start = from_chief(session, "evaluate",
+  const json start = from_chief(replica, "evaluate",
                                 {{"has_data", has_data}, {"global_step", runner.global_step()}});
   if (!start.at("has_data").get<bool>()) {
     throw invalid_argument(
@@ -161,21 +161,21 @@ EvalResult evaluate(ModelRunner& runner, Session& session, const EvaluateLoop& l
         "check the data directory and the transformations of the input function");
   }
   runner.set_global_step(start.at("global_step"));
-  session.report(distribute::Phase::kEvaluating, runner.global_step());
+  replica.group().report(distribute::Phase::kEvaluating, runner.global_step());
   if (has_data) runner.build(to_batch(copy(element)));
-  share_values(runner, session);
+  share_values(runner, replica);
   Tally tally;
   for (int64_t made = 0; has_data; index += n, has_data = next()) {
-    session.check_failure();
+    replica.group().check_failure();
     if (loop.interrupted && loop.interrupted()) {
       throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
                                                      made, made == 1 ? "" : "es"));
     }
     tally.add(runner.run(to_batch(copy(element)), index));
     ++made;
-    if (loop.after_batch && session.local_replica() == 0) loop.after_batch(index + 1);
+    if (loop.after_batch && replica.place().local == 0) loop.after_batch(index + 1);
   }
-  EvalResult result = tally.merge(session);
+  EvalResult result = tally.merge(replica);
   result["global_step"] = static_cast<double>(runner.global_step());
   return result;
 }
@@ -190,26 +190,25 @@ ModelRunner& ModelRunners::get(size_t local_replica, Device device) {
 
 EvalResult evaluate(ModelRunners& runners, const distribute::Strategy& strategy,
                     const distribute::StartOptions& start, const EvaluateLoop& loop) {
-  const std::vector<std::unique_ptr<Session>> sessions = strategy.start_replicas(start);
+  const std::vector<std::unique_ptr<Replica>> replicas = strategy.start_replicas(start);
   EvaluateLoop shared = loop;
   shared.input_fn = called_once(loop.input_fn);
   EvalResult result;
-  const auto work = [&](size_t replica, const std::function<void()>& failing) {
-    Session& session = *sessions[replica];
-    try {
-      EvalResult mine = evaluate(runners.get(replica, session.device()), session, shared);
-      session.finish();
-      if (replica == 0) result = std::move(mine);
-    } catch (...) {
-      failing();
-      session.fail(current_error());
-      throw;
-    }
+  const auto work = [&](size_t local, const std::function<void()>& failing) {
+    distribute::Replica& replica = *replicas[local];
+    guarded(
+        replica,
+        [&] {
+          EvalResult mine = evaluate(runners.get(local, replica.device()), replica, shared);
+          replica.finish();
+          if (local == 0) result = std::move(mine);
+        },
+        failing, [] { return std::string("in an evaluation"); });
   };
-  if (sessions.size() == 1) {
+  if (replicas.size() == 1) {
     work(0, [] {});
   } else {
-    distribute::ReplicaThreads(sessions.size()).run(work);
+    distribute::ReplicaThreads(replicas.size()).run(work);
   }
   return result;
 }

@@ -36,8 +36,7 @@ Error converted(const c10::Error& error, const Batch& batch, const ModelContext&
                 const std::string& place) {
   const std::string said = text_of(error);
   const std::string message = fmt::format("the model function failed {}: {}", place, said);
-  if (said.find("DefaultCPUAllocator") != std::string::npos ||
-      said.find("out of memory") != std::string::npos) {
+  if (tells_of_memory(said)) {
     return internal_error(message, "use a smaller batch, or a machine (or GPU) with more memory");
   }
   if (tells_of_mixed_devices(said)) {

@@ -1,6 +1,5 @@
 #include "muster/train/model_runner.h"
 
-
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/model_call.h"

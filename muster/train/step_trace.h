@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "muster/distribute/session.h"
+#include "muster/distribute/step.h"
 
 namespace muster::inline v0_1 {
 

@@ -408,9 +408,7 @@ EstimatorSpec one_weight(const Features& features, const Labels&, Mode mode,
       loss, context.optimizer(optim::sgd({.learning_rate = 0.25})).minimize(loss));
 }
 
-Dataset numbers(int64_t n) {
-  return Dataset::from_tensor_slices(torch::arange(0, n, at::kFloat));
-}
+Dataset numbers(int64_t n) { return Dataset::from_tensor_slices(torch::arange(0, n, at::kFloat)); }
 
 Checkpoint checkpoint_of(double w, int64_t step) {
   Checkpoint checkpoint{.global_step = step};

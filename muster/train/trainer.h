@@ -43,11 +43,11 @@ struct TrainerOptions {
   // Called on every worker after a checkpoint was written (prefix empty but on the chief); the
   // others wait for the chief at a barrier while it is busy here. Not called for the checkpoint a
   // run starts with.
-  std::function<void(int64_t global_step, const std::string& prefix, distribute::Session&)>
+  std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
       after_save;
   // Called on every worker when the run is over, before it leaves the group; `trained`: whether any
   // step was made.
-  std::function<void(int64_t global_step, bool trained, distribute::Session&)> at_end;
+  std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
 };
 
 // What a training run did.

@@ -96,11 +96,19 @@ std::vector<std::string> real_files() {
   return contents;
 }
 
-int run(int argc, char** argv) {
+// "csv" of "build/tests/fuzz_csv_test".
+std::string target_of(const std::string& program) {
+  std::string name = program.substr(program.rfind('/') + 1);
+  if (name.starts_with("fuzz_")) name.erase(0, 5);
+  if (name.ends_with("_test")) name.erase(name.size() - 5);
+  return name;
+}
+
+int run(const std::string& target, int argc, char** argv) {
   std::vector<std::string> all = seeds();
   for (std::string& content : real_files()) all.push_back(std::move(content));
   if (all.empty()) {
-    std::fprintf(stderr, "fuzz: %s has no seeds\n", FUZZ_NAME);
+    std::fprintf(stderr, "fuzz: %s has no seeds\n", target.c_str());
     return 1;
   }
   uint64_t runs = kRuns;
@@ -120,14 +128,14 @@ int run(int argc, char** argv) {
       return 0;
     } else {
       files_given = true;
-      run_one(local_file_system().read_file(word).value(), "crash-" FUZZ_NAME "-again");
+      run_one(local_file_system().read_file(word).value(), "crash-" + target + "-again");
     }
   }
   if (files_given) return 0;
   for (uint64_t index = 0; index < runs; ++index)
-    run_one(make_input(all, FUZZ_NAME, index), "crash-" FUZZ_NAME "-" + std::to_string(index));
-  std::printf("%s: %llu inputs from %zu seeds\n", FUZZ_NAME, static_cast<unsigned long long>(runs),
-              all.size());
+    run_one(make_input(all, target, index), "crash-" + target + "-" + std::to_string(index));
+  std::printf("%s: %llu inputs from %zu seeds\n", target.c_str(),
+              static_cast<unsigned long long>(runs), all.size());
   return 0;
 }
 
@@ -135,11 +143,12 @@ int run(int argc, char** argv) {
 }  // namespace muster::fuzz
 
 int main(int argc, char** argv) {
+  const std::string target = muster::fuzz::target_of(argv[0]);
   muster::fuzz::watch_for_crashes();
   try {
-    return muster::fuzz::run(argc, argv);
+    return muster::fuzz::run(target, argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "fuzz: %s: %s\n", FUZZ_NAME, error.what());
+    std::fprintf(stderr, "fuzz: %s: %s\n", target.c_str(), error.what());
     return 1;
   }
 }

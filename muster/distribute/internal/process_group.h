@@ -22,8 +22,6 @@ class ProcessGroup {
                                                const std::string& text) = 0;
   // Throws InvalidArgument on every process when one built another model.
   virtual void declare_model(const std::vector<std::string>& signature) = 0;
-  // The chief's `note`, given to all.
-  virtual std::string share_text(const std::string& note) = 0;
   virtual void barrier(const std::string& name) = 0;
   // The clean end: all processes are through.
   virtual void finish() = 0;

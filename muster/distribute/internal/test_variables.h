@@ -1,7 +1,6 @@
 // Variables and pieces for tests of what trains them.
 #pragma once
 
-
 #include <string>
 #include <utility>
 

@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "muster/layers/internal/conv_pool_kernels.h"

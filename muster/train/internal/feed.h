@@ -6,15 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "muster/distribute/session.h"
+#include "muster/distribute/replica_input.h"
 #include "muster/train/input_fn.h"
 
 namespace muster::inline v0_1 {
 
 class Feed {
  public:
-  // `session` outlives it.
-  Feed(const InputFn& input_fn, distribute::Session& session);
+  // `replica` outlives it.
+  Feed(const InputFn& input_fn, distribute::Replica& replica);
 
   // The batch the model is built with: the first, or zero rows of another replica's. Throws
   // InvalidArgument when there is no data at all. All replicas call it together.
@@ -30,7 +30,7 @@ class Feed {
 
   Position position() const;
   // Where the time of this replica's pipeline went.
-  std::vector<StageTime> times() const { return iterator_->times(); }
+  std::vector<StageTime> times() const { return input_.iterator().times(); }
   // Of its shuffles: the one it was restored with, if it was.
   uint64_t seed() const;
   // Batches until the data ends, where that can be told; otherwise below 0. Of workers that shard
@@ -38,11 +38,11 @@ class Feed {
   int64_t batches_left() const;
 
  private:
-  distribute::Session& session_;
-  bool per_worker_ =
-      false;  // each worker reads data of its own, which may end before that of others
+  Feed(const Dataset& dataset, bool for_this_process, distribute::Replica& replica);
+
+  distribute::Replica& replica_;
   std::string description_;
-  std::unique_ptr<Iterator> iterator_;
+  distribute::ReplicaInput input_;
   nlohmann::json start_;  // before the pending batch
   Position start_position_;
   Element pending_;

@@ -1,0 +1,166 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/collectives/communicator.h"
+#include "muster/distribute/exchange.h"
+#include "muster/distribute/group.h"
+#include "muster/distribute/internal/check_reducible.h"
+#include "muster/distribute/internal/mismatch.h"
+#include "muster/distribute/replica_place.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using internal::meet_at;
+
+// What the replicas bring to a reduction or a gathering: [replicas, ...], each its dtype, the
+// number of its axes, its kind of device, and its sizes.
+class Forms {
+ public:
+  // Starts the exchange. `verb`: what the value is brought to.
+  Forms(const ReplicaPlace& place, Communicator& communicator, std::string verb,
+        const Tensor& value)
+      : place_(place), verb_(std::move(verb)), value_(value) {
+    if (value.dim() > kMostAxes) {
+      throw invalid_argument(fmt::format("{} of {}", verb_, muster::describe(value)),
+                             fmt::format("it takes up to {} axes", kMostAxes));
+    }
+    mine_ = torch::zeros({kSizes + kMostAxes}, at::kLong);
+    mine_[kType] = static_cast<int64_t>(value.scalar_type());
+    mine_[kAxes] = value.dim();
+    mine_[kDevice] = static_cast<int64_t>(value.device().type());
+    for (int64_t a = 0; a < value.dim(); ++a) mine_[kSizes + a] = value.size(a);
+    all_ = torch::empty({place.replicas(), mine_.numel()}, at::kLong);
+    work_ = communicator.all_gather(mine_, all_.view({-1}));
+  }
+
+  // Throws InvalidArgument on every replica when they differ, in another axis than `free`.
+  void check(std::optional<int64_t> free = {}) {
+    meet_at(
+        fmt::format("replica {} is in {} of {}", place_.replica(), verb_, muster::describe(value_)),
+        [&] { work_.wait(); });
+    for (int64_t r = 0; r < all_.size(0); ++r) {
+      Tensor other = all_[r].clone();
+      if (free) other[kSizes + *free] = mine_[kSizes + *free];
+      if (other.equal(mine_)) continue;
+      std::vector<int64_t> shape;
+      for (int64_t a = 0; a < all_[r][kAxes].item<int64_t>(); ++a)
+        shape.push_back(all_[r][kSizes + a].item<int64_t>());
+      throw invalid_argument(
+          fmt::format("{}: replica {} has {}{}, replica {} has {}[{}]{}", verb_, place_.replica(),
+                      muster::describe(value_), place_of(mine_[kDevice].item<int64_t>()), r,
+                      dtype_name(static_cast<DType>(all_[r][kType].item<int64_t>())),
+                      fmt::join(shape, ", "), place_of(other[kDevice].item<int64_t>())),
+          fmt::format("all replicas bring the same dtype and sizes{}, on devices of one kind",
+                      free ? ", but for that axis" : ""));
+    }
+  }
+
+  // Along an axis, by replica. REQUIRES: check() returned.
+  Tensor sizes(int64_t axis) const { return all_.select(1, kSizes + axis).clone(); }
+
+ private:
+  static std::string place_of(int64_t device) {
+    const auto type = static_cast<at::DeviceType>(device);
+    return type == at::kCPU ? "" : " on " + c10::DeviceTypeName(type, /*lower_case=*/true);
+  }
+
+  enum Place : int64_t { kType, kAxes, kDevice, kSizes };
+  static constexpr int64_t kMostAxes = 61;
+
+  const ReplicaPlace& place_;
+  const std::string verb_;
+  const Tensor& value_;
+  Tensor mine_, all_;
+  Work work_;
+};
+
+class CommunicatorExchange final : public Exchange {
+ public:
+  CommunicatorExchange(const ReplicaPlace& place, Communicator& communicator, Group& group)
+      : place_(place), communicator_(communicator), group_(group) {}
+
+  Tensor reduce(ReduceOp op, const Tensor& value) override {
+    internal::check_reducible(op, value);
+    return group_.explained([&] {
+      // Both under way at once: to compare costs no round trip more.
+      Forms forms = forms_of("reduce()", value);
+      Tensor flat = value.detach().clone().contiguous().view({-1});
+      const Work sum = communicator_.all_reduce(flat);
+      forms.check();
+      sum.wait();
+      if (op == ReduceOp::kMean) flat.div_(place_.replicas());
+      return flat.view(value.sizes());
+    });
+  }
+
+  std::vector<Tensor> gather(const Tensor& value, int64_t axis) override {
+    return group_.explained([&] {
+      torch::NoGradGuard no_grad;
+      const int64_t n = place_.replicas();
+      Forms forms = forms_of(fmt::format("gather along axis {}", axis), value);
+      forms.check(axis);
+      const Tensor sizes = forms.sizes(axis);
+      const int64_t most = sizes.max().item<int64_t>();
+      const Tensor mine = value.detach().movedim(axis, 0).contiguous();
+      std::vector<int64_t> padded_shape = mine.sizes().vec();
+      padded_shape[0] = most;
+      Tensor padded = torch::zeros(padded_shape, mine.options());
+      padded.narrow(0, 0, mine.size(0)).copy_(mine);
+      const Tensor all = torch::empty({n, padded.numel()}, padded.options());
+      if (padded.numel() > 0) communicator_.all_gather(padded.view({-1}), all.view({-1})).wait();
+      std::vector<Tensor> parts;
+      for (int64_t r = 0; r < n; ++r) {
+        parts.push_back(all[r]
+                            .view(padded_shape)
+                            .narrow(0, 0, sizes[r].item<int64_t>())
+                            .movedim(0, axis)
+                            .contiguous());
+      }
+      return parts;
+    });
+  }
+
+  void broadcast(const std::vector<Tensor>& values) override {
+    group_.explained([&] {
+      std::vector<Work> works;
+      for (const Tensor& value : values)
+        works.push_back(communicator_.broadcast(value.detach().view({-1}), 0));
+      for (const Work& work : works) work.wait();
+    });
+  }
+
+  void end_of_function() override {
+    group_.explained([&] {
+      meet_at(fmt::format("the function has returned on replica {}", place_.replica()),
+              [&] { communicator_.barrier().wait(); });
+    });
+  }
+
+  void before_collective(std::function<void()> listener) override {
+    listener_ = std::move(listener);
+  }
+
+ private:
+  Forms forms_of(std::string verb, const Tensor& value) {
+    if (listener_) listener_();
+    return Forms(place_, communicator_, std::move(verb), value);
+  }
+
+  const ReplicaPlace place_;
+  Communicator& communicator_;
+  Group& group_;
+  std::function<void()> listener_;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> make_exchange(const ReplicaPlace& place, Communicator& communicator,
+                                        Group& group) {
+  return std::make_unique<CommunicatorExchange>(place, communicator, group);
+}
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,214 @@
+#include "muster/distribute/internal/coordinator_group.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "muster/base/environment.h"
+#include "muster/base/error.h"
+#include "muster/collectives/connect.h"
+#include "muster/control/coordinator_client.h"
+#include "muster/control/coordinator_server.h"
+#include "muster/control/group.h"
+#include "muster/distribute/coordinator_store.h"
+#include "muster/net/port.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// What the options leave open, the environment may settle.
+Transport transport_of(const CommunicationOptions& options) {
+  const auto name = Environment::process().get("MUSTER_TRANSPORT");
+  if (options.implementation != Transport::kAuto || !name || name->empty()) {
+    return options.implementation;
+  }
+  const auto transport = parse_transport(*name);
+  if (!transport) {
+    throw invalid_argument(fmt::format("MUSTER_TRANSPORT is '{}'", *name),
+                           "use auto, shared_memory, gloo (or ring) or nccl");
+  }
+  return *transport;
+}
+
+class JoinedCluster final : public CoordinatorGroup {
+ public:
+  JoinedCluster(const StartOptions& start, const CommunicationOptions& options)
+      : cluster_(start.cluster), options_(options) {
+    if (cluster_.is_chief) {
+      control::ServerOptions server = control::server_options(cluster_);
+      server.group.heartbeat_timeout = options_.heartbeat_timeout_seconds;
+      server.group.progress_timeout = options_.progress_timeout_seconds;
+      server.group.save_timeout = options_.save_timeout_seconds;
+      server_ = std::make_unique<control::CoordinatorServer>(server);
+    }
+    control::JoinOptions join = control::join_options(cluster_);
+    join.join_deadline = start.join_timeout;
+    join.cancelled = start.cancelled;
+    join.heartbeat_interval = options_.heartbeat_seconds;
+    join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
+    client_ = control::CoordinatorClient::join(join);
+    store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
+    // A stopped peer would block a collective for ever: the watcher ends it.
+    client_->on_failure([this](const control::Failure& failure) {
+      const Error error(ErrorKind::kPeerLost, failure.describe());
+      std::vector<std::function<void(const Error&)>> callbacks;
+      {
+        const std::lock_guard lock(mutex_);
+        failure_ = error;
+        callbacks = callbacks_;
+      }
+      for (const auto& callback : callbacks) callback(error);
+    });
+  }
+
+  ~JoinedCluster() override {
+    client_->close();  // before what its callback refers to
+    if (server_) server_->stop(finished_ ? 10 : 2);
+  }
+
+  std::unique_ptr<Communicator> connect(const ReplicaPlace& place) override {
+    return make_communicator({
+        .transport = transport_of(options_),
+        .rendezvous = store_.get(),
+        .rank = place.replica(),
+        .size = place.replicas(),
+        .device = place.device,
+        .address = net::split_address(cluster_.addresses[static_cast<size_t>(cluster_.rank)]).host,
+        .group = fmt::format("epoch{}", client_->epoch()),
+        .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)),
+    });
+  }
+
+  void check_local_replicas(const std::vector<Device>& devices) override {
+    const std::string mine =
+        std::to_string(devices.size()) +
+        (devices[0].is_cpu() ? std::string()
+                             : fmt::format(" on {}", c10::DeviceTypeName(devices[0].type(), true)));
+    const std::vector<std::string> all = gather_text("local_replicas", mine);
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      throw invalid_argument(
+          fmt::format("{} trains {} local replicas, {} trains {}",
+                      plan::readable_task(cluster_.workers[0].name()), all[0],
+                      plan::readable_task(cluster_.workers[rank].name()), all[rank]),
+          "set CommunicationOptions.local_replicas, or .devices, to as many of one kind on every "
+          "task");
+    }
+  }
+
+  std::vector<std::string> gather_text(const std::string& name, const std::string& text) override {
+    const int64_t round = rounds_[name]++;
+    const auto key = [&](int64_t round, int rank) {
+      return fmt::format("text/{}/{}/{}", name, round, rank);
+    };
+    client_->set(key(round, cluster_.rank), text);
+    // A task that makes no progress is found at a barrier, not while one waits for a key.
+    client_->barrier("text/" + name);
+    std::vector<std::string> all;
+    for (int rank = 0; rank < cluster_.num_workers; ++rank) {
+      all.push_back(client_->get(key(round, rank)));
+    }
+    // Everybody is in this round, so everybody has read the one before.
+    if (round > 0) client_->erase(key(round - 1, cluster_.rank));
+    return all;
+  }
+
+  void declare_model(const std::vector<std::string>& signature) override {
+    client_->declare_model(signature);
+  }
+
+  void barrier(const std::string& name) override { client_->barrier(name); }
+
+  void finish() override {
+    client_->barrier("finish");
+    finished_ = true;
+    client_->done();
+    client_->close();
+  }
+
+  void report(Phase phase, int64_t step) override { client_->report(phase, step); }
+
+  void fail(const Error& error) noexcept override {
+    // What another task's failure caused here is no news to the group.
+    if (!finished_ && !client_->first_failure()) client_->fail(error.kind(), error.message());
+  }
+
+  void on_failure(std::function<void(const Error&)> callback) override {
+    std::optional<Error> known;
+    {
+      const std::lock_guard lock(mutex_);
+      callbacks_.push_back(callback);
+      known = failure_;
+    }
+    if (known) callback(*known);
+  }
+
+  void check_failure() const override { client_->check_failure(); }
+
+  void await_failure(const std::function<bool()>& enough) const override {
+    const auto deadline =
+        SteadyClock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
+    while (!client_->first_failure() && !enough() && SteadyClock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  Error explain(const Error& error, const std::function<bool()>& enough) const override {
+    if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kCancelled &&
+        error.kind() != ErrorKind::kTimeout) {
+      return error;
+    }
+    if (error.kind() == ErrorKind::kTimeout) return with_who_is_missing(error);
+    // A connection breaks at once when a peer dies; who died and why is known when the coordinator
+    // has noticed.
+    await_failure(enough);
+    const auto failure = client_->first_failure();
+    return failure ? control::to_error(*failure) : error;
+  }
+
+ private:
+  // Whoever gives up a collective comes to a barrier; the coordinator knows where the others are.
+  Error with_who_is_missing(const Error& timeout) const {
+    constexpr double kSeconds = 3;
+    if (const auto failure = client_->first_failure()) return control::to_error(*failure);
+    const std::unique_lock lock(asking_, std::try_to_lock);
+    if (!lock) return timeout;  // another replica of this process asks
+    try {
+      client_->barrier("after a time-out", kSeconds);
+      return timeout;
+    } catch (const Error& missing) {
+      if (const auto failure = client_->first_failure()) return control::to_error(*failure);
+      return Error(timeout.kind(), fmt::format("{}; {}", timeout.message(), missing.message()),
+                   timeout.hint());
+    }
+  }
+
+  const cluster::ResolvedCluster cluster_;
+  const CommunicationOptions options_;
+  mutable std::mutex asking_;
+  std::unique_ptr<control::CoordinatorServer> server_;
+  std::unique_ptr<control::CoordinatorClient> client_;
+  std::unique_ptr<CoordinatorStore> store_;
+  std::map<std::string, int64_t> rounds_;
+  std::atomic<bool> finished_ = false;
+
+  std::mutex mutex_;
+  std::vector<std::function<void(const Error&)>> callbacks_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace
+
+std::shared_ptr<CoordinatorGroup> CoordinatorGroup::join(const StartOptions& start,
+                                                         const CommunicationOptions& options) {
+  return std::make_shared<JoinedCluster>(start, options);
+}
+
+}  // namespace muster::inline v0_1::distribute

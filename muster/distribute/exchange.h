@@ -1,0 +1,62 @@
+// Exchanges values between the replicas of a run: sums, gatherings, broadcasts.
+// Thread safety: belongs to the replica's thread.
+//
+// All replicas make the same calls in the same order. Throws InvalidArgument where they do not, and
+// what Group::explain() makes of a failure of another replica.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1 {
+class Communicator;
+}
+
+namespace muster::inline v0_1::distribute {
+
+class Group;
+struct ReplicaPlace;
+
+// How the values of replicas become one.
+enum class ReduceOp { kSum, kMean };
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  // The sum or mean of `value` over all replicas, in rank order, given to each. Throws
+  // InvalidArgument when they differ in shape or dtype, for a mean of whole numbers, and when
+  // another replica is in another call.
+  virtual Tensor reduce(ReduceOp op, const Tensor& value) = 0;
+  // The value of every replica by rank, given to all. Throws InvalidArgument when they differ in
+  // dtype or in another axis than `axis` (>= 0).
+  virtual std::vector<Tensor> gather(const Tensor& value, int64_t axis) = 0;
+  // Writes the chief's values into those of all replicas. All bring contiguous tensors of the same
+  // shapes and dtypes in the same order.
+  virtual void broadcast(const std::vector<Tensor>& values) = 0;
+  // A function that may call reduce() and gather() on each replica has returned on this one. Throws
+  // InvalidArgument when another replica is still in a collective of it.
+  virtual void end_of_function() = 0;
+  // `listener` is called before each reduce() and gather(): it may have messages of its own under
+  // way, which must leave in the same order everywhere.
+  virtual void before_collective(std::function<void()> listener) = 0;
+};
+
+// That of a replica which is alone: every value is its own.
+std::unique_ptr<Exchange> make_lone_exchange();
+// That of the replica at `place`, over `communicator`. All three outlive it.
+std::unique_ptr<Exchange> make_exchange(const ReplicaPlace& place, Communicator& communicator,
+                                        Group& group);
+
+// The sum or mean of `value` over all replicas, given to each, with gradients: that of a sum is the
+// sum of all gradients. backward() belongs into the life of `exchange`.
+Tensor all_reduce(Exchange& exchange, ReduceOp op, const Tensor& value);
+// The values of all replicas one after the other along `axis` (>= 0), with gradients; `replica` is
+// the id of the one that calls.
+Tensor all_gather(Exchange& exchange, int replica, const Tensor& value, int64_t axis);
+
+}  // namespace muster::inline v0_1::distribute

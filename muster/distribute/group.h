@@ -1,0 +1,68 @@
+// Where the replicas of a run meet outside of collectives: texts, barriers, and who failed first.
+// Thread safety: belongs to the replica's thread.
+//
+// Every replica makes the calls that meet others in the same order. Each of them may throw
+// PeerLost, Timeout or Unavailable naming the task that failed, the step and the phase.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/plan/coordinator_state.h"
+
+namespace muster::inline v0_1::distribute {
+
+using plan::Phase;
+
+class Group {
+ public:
+  virtual ~Group() = default;
+
+  // --- all replicas make these calls together ---
+  // The text of every replica by its id, given to all.
+  virtual std::vector<std::string> gather_text(const std::string& name,
+                                               const std::string& text) = 0;
+  // Throws InvalidArgument on every replica when one built another model. A line says what one
+  // variable, optimizer or option is.
+  virtual void declare_model(const std::vector<std::string>& lines) = 0;
+  // Returns when every replica has come here; waits as long as the missing ones are alive.
+  virtual void barrier(const std::string& name) = 0;
+  // The clean end: all replicas are through. Nothing may be called after it.
+  virtual void finish() = 0;
+
+  // --- each replica by itself ---
+  // What this replica is doing, for whoever waits for it.
+  virtual void report(Phase phase, int64_t step) = 0;
+  // This replica cannot go on; the others learn why. Never throws.
+  virtual void fail(const Error& error) noexcept = 0;
+  // Throws what ended another replica as soon as that is known here, for long work between
+  // collectives; costs a lock.
+  virtual void check_failure() = 0;
+  // Waits, for a bounded time, until it is known which replica failed first, and throws that; when
+  // none did, it returns.
+  virtual void await_failure() = 0;
+  // `error`, or what caused it when that happened to another task: a broken connection becomes
+  // "worker 1 was lost, last heard of at step 120 (training): ...". Waits a bounded time for the
+  // cause to be known.
+  virtual Error explain(const Error& error) = 0;
+
+  // What `fn` returns. What breaks in it because of another replica's failure is told with that
+  // failure.
+  template <typename Fn>
+  std::invoke_result_t<Fn> explained(Fn fn) {
+    try {
+      return fn();
+    } catch (const Error& error) {
+      throw explain(error);
+    }
+  }
+};
+
+// That of a replica which is alone: it waits for nobody.
+std::unique_ptr<Group> make_lone_group();
+
+}  // namespace muster::inline v0_1::distribute

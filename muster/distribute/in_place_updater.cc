@@ -1,0 +1,65 @@
+#include <chrono>
+#include <memory>
+
+#include "muster/distribute/internal/backward.h"
+#include "muster/distribute/updater.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+class InPlaceUpdater final : public Updater {
+ public:
+  void build(VariableTable& table, const optim::TrainOp& train_op) override {
+    backward_ = std::make_unique<internal::Backward>(table);
+    parameters_ =
+        std::make_unique<FlatParameters>(table, train_op, [device = table.device()](int64_t bytes) {
+          return torch::zeros({bytes}, at::device(device).dtype(at::kByte));
+        });
+  }
+
+  void add(const optim::TrainOp& train_op, double seed, Turn turn) override {
+    accumulates_ = !turn.alone();
+    // Without weight there is nothing to average: a step of several replicas updates nothing then
+    // either.
+    if (seed == 0) return;
+    // A batch that is alone needs no weight.
+    backward_->run(train_op, *parameters_, turn.alone() ? 1.0 : seed);
+    parameters_->tables().collect();
+    if (accumulates_) parameters_->add_in_place();
+  }
+
+  Updated update(const optim::TrainOp& train_op, const Accumulated& accumulated) override {
+    Updated updated{.result = {.any_data = accumulated.has_data,
+                               .rows = accumulated.rows,
+                               .stop = accumulated.stop,
+                               .save = accumulated.save}};
+    if (!accumulated.has_data) return updated;
+    const auto start = SteadyClock::now();
+    if (accumulated.rows > 0 && (!accumulated.mean() || accumulated.weight > 0)) {
+      const double scale = accumulated.mean() && accumulates_ ? 1.0 / accumulated.weight : 1.0;
+      updated.result.loss = accumulates_ ? accumulated.loss * scale : accumulated.last_loss;
+      if (accumulates_) parameters_->put_back_in_place();
+      parameters_->update_in_place(train_op, scale);
+    }
+    for (const auto& update : train_op.updates) update();
+    updated.update = std::chrono::duration<double>(SteadyClock::now() - start).count();
+    return updated;
+  }
+
+  std::map<std::string, Tensor> slots() const override { return parameters_->slots(); }
+  std::vector<Tensor> pieces() const override { return parameters_->pieces(); }
+
+ private:
+  std::unique_ptr<internal::Backward> backward_;
+  std::unique_ptr<FlatParameters> parameters_;
+  bool accumulates_ = false;  // several batches make the update
+};
+
+}  // namespace
+
+std::unique_ptr<Updater> make_in_place_updater() { return std::make_unique<InPlaceUpdater>(); }
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,90 @@
+#include "muster/distribute/internal/backward.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute::internal {
+namespace {
+
+// Tensors that require gradients may also be no variables, or variables of another scope. Nothing
+// trains those here, and the replicas would share them.
+void check_depends_on_variables(const VariableTable& table, const Tensor& loss) {
+  std::unordered_set<const at::TensorImpl*> own;
+  for (const auto& variable : table.variables()) {
+    own.insert(variable->value().unsafeGetTensorImpl());
+    for (const auto& use : variable->row_uses()) own.insert(use.rows.unsafeGetTensorImpl());
+  }
+  std::unordered_set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> open;
+  const auto visit = [&](torch::autograd::Node* node) {
+    if (node != nullptr && seen.insert(node).second) open.push_back(node);
+  };
+  std::vector<std::string> others;
+  visit(torch::autograd::impl::gradient_edge(loss).function.get());
+  while (!open.empty()) {
+    torch::autograd::Node* node = open.back();
+    open.pop_back();
+    if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
+      if (own.contains(leaf->variable.unsafeGetTensorImpl())) return;
+      others.push_back(muster::describe(leaf->variable));
+    }
+    for (const torch::autograd::Edge& edge : node->next_edges()) visit(edge.function.get());
+  }
+  throw invalid_argument(
+      fmt::format("the loss {} depends on no variable of this strategy's scope, but on {}",
+                  muster::describe(loss),
+                  others.empty() ? "no tensor that requires a gradient" : join(others, ", ")),
+      "tensors made elsewhere do not train: use layers, or ask for variables where the loss is "
+      "made, with ModelContext::variable() or ReplicaContext::current().variable()");
+}
+
+}  // namespace
+
+void Backward::run(const optim::TrainOp& train_op, const FlatParameters& parameters, double seed) {
+  // Entries with the same loss share one backward; a loss of its own only reaches its own
+  // variables.
+  parameters.check_entries(train_op);
+  std::vector<std::pair<Tensor, std::vector<Tensor>>> losses;
+  for (size_t e = 0; e < train_op.entries.size(); ++e) {
+    // An entry that trains nothing has nothing to compute.
+    if (parameters.entry_parameters(e).empty() && parameters.entry_tables(e).empty()) continue;
+    const Tensor& loss = train_op.entries[e].loss;
+    auto found = std::find_if(losses.begin(), losses.end(),
+                              [&](const auto& known) { return known.first.is_same(loss); });
+    if (found == losses.end()) found = losses.insert(losses.end(), {loss, {}});
+    for (int p : parameters.entry_parameters(e)) {
+      found->second.push_back(parameters.parameters()[static_cast<size_t>(p)].variable->value());
+    }
+    for (int t : parameters.entry_tables(e)) {
+      for (const auto& use : parameters.tables().variable(t).row_uses())
+        found->second.push_back(use.rows);
+    }
+  }
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const auto& [loss, variables] = losses[i];
+    if (!loss.requires_grad()) {
+      throw invalid_argument(fmt::format("the loss {} does not depend on any variable that trains",
+                                         muster::describe(loss)),
+                             "compute it from the outputs of layers, without detach() or item()");
+    }
+    if (!losses_checked_) check_depends_on_variables(table_, loss);
+    const Tensor gradient = seed == 1.0 ? torch::ones_like(loss) : torch::full_like(loss, seed);
+    // Entries whose tables this batch did not read; an empty list would mean all leaves.
+    if (losses.size() > 1 && variables.empty()) continue;
+    const bool last = i + 1 == losses.size();
+    // With one loss every variable of the graph is wanted, which autograd finds quicker by itself.
+    torch::autograd::backward({loss}, {gradient}, /*retain_graph=*/!last, /*create_graph=*/false,
+                              losses.size() == 1 ? std::vector<Tensor>() : variables);
+  }
+  losses_checked_ = true;
+}
+
+}  // namespace muster::inline v0_1::distribute::internal

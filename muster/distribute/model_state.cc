@@ -1,0 +1,112 @@
+#include "muster/distribute/model_state.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/distribute/replica_values.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+
+std::map<std::string, Tensor> ModelState::tensors() const {
+  std::map<std::string, Tensor> named = updater_.slots();
+  for (const auto& variable : table_.variables())
+    named[variable->name()] = variable->value().detach();
+  return named;
+}
+
+std::map<std::string, Tensor> ModelState::gather_for_checkpoint() {
+  std::map<std::string, Tensor> named = tensors();
+  if (place_.replicas() == 1) return named;
+  for (const Variable* variable : table_.on_read()) {
+    const VariableSpec& spec = variable->spec();
+    const std::vector<Tensor> parts = exchange_.gather(variable->value().detach().view({1, -1}), 0);
+    const Tensor values = torch::cat(parts, 0).view(replicas_shape(spec, place_.replicas()));
+    named[spec.name] = aggregate(spec, values);
+    named[replicas_name(spec.name)] = values;
+  }
+  return named;
+}
+
+void ModelState::take_replica_values(std::map<std::string, Tensor>& tensors) {
+  replica_values_.clear();
+  for (const Variable* variable : table_.on_read()) {
+    const auto found = tensors.find(replicas_name(variable->name()));
+    if (found == tensors.end() || found->second.dim() == 0 ||
+        found->second.scalar_type() != variable->spec().dtype ||
+        found->second.sizes().slice(1) != at::IntArrayRef(variable->spec().shape)) {
+      continue;
+    }
+    if (found->second.size(0) == place_.replicas())
+      replica_values_[variable->name()] = found->second;
+    tensors.erase(found);
+  }
+}
+
+void ModelState::restore(Checkpoint& checkpoint, const std::string& prefix) {
+  take_replica_values(checkpoint.tensors);
+  const std::map<std::string, Tensor> state = tensors();
+  std::map<std::string, TensorSpec> needed;
+  for (const auto& [name, tensor] : state)
+    needed[name] = {tensor.sizes().vec(), tensor.scalar_type()};
+  compare(needed, checkpoint, prefix).throw_if_incompatible();
+  torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : state) Tensor(tensor).copy_(checkpoint.tensors.at(name));
+}
+
+void ModelState::share() {
+  if (place_.replicas() == 1) return;
+  std::vector<Tensor> values = updater_.pieces();
+  for (const auto& variable : table_.variables()) {
+    if (variable->value().requires_grad()) continue;  // in the pieces
+    if (variable->spec().synchronization == VariableSynchronization::kOnRead) continue;
+    values.push_back(variable->value());
+  }
+  exchange_.broadcast(values);
+  share_replica_values();
+  note_versions();
+}
+
+void ModelState::share_replica_values() {
+  torch::NoGradGuard no_grad;
+  for (Variable* variable : table_.on_read()) {
+    const auto known = replica_values_.find(variable->name());
+    const Tensor values = (known != replica_values_.end()
+                               ? known->second
+                               : spread(variable->spec(), variable->value(), place_.replicas()))
+                              .to(place_.device)
+                              .contiguous();
+    exchange_.broadcast({values});
+    variable->value().copy_(values[place_.replica()]);
+  }
+  replica_values_.clear();
+}
+
+void ModelState::note_versions() {
+  if (place_.replicas() == 1) return;
+  versions_.clear();
+  for (const auto& variable : table_.variables()) {
+    const VariableAggregation aggregation = variable->spec().aggregation;
+    if (variable->value().requires_grad() || aggregation == VariableAggregation::kNone ||
+        aggregation == VariableAggregation::kOnlyFirstReplica ||
+        variable->spec().synchronization == VariableSynchronization::kOnRead) {
+      continue;
+    }
+    versions_.emplace_back(variable.get(), variable->value()._version());
+  }
+}
+
+void ModelState::check_versions() const {
+  for (const auto& [variable, version] : versions_) {
+    if (variable->value()._version() == version) continue;
+    throw invalid_argument(
+        fmt::format("not supported: the model function changed the variable {}, which does not "
+                    "train, and {} replicas would each have another value of it",
+                    variable->name(), place_.replicas()),
+        "change it in TrainOp::updates, by what is equal on every replica, or set its "
+        "synchronization to kOnRead: then each has its own value, and a checkpoint holds them "
+        "and what its aggregation makes of them");
+  }
+}
+
+}  // namespace muster::inline v0_1::distribute

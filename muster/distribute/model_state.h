@@ -1,0 +1,59 @@
+// All that training changes on a replica, by checkpoint name: variables, optimizer slots, counters.
+// Thread safety: belongs to the replica's thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/distribute/exchange.h"
+#include "muster/distribute/replica_place.h"
+#include "muster/distribute/updater.h"
+#include "muster/distribute/variable_table.h"
+
+namespace muster::inline v0_1::distribute {
+
+// REQUIRES, of every call: Updater::build() was called.
+class ModelState {
+ public:
+  // What is given outlives it.
+  ModelState(const ReplicaPlace& place, VariableTable& table, Updater& updater, Exchange& exchange)
+      : place_(place), table_(table), updater_(updater), exchange_(exchange) {}
+
+  // Views: writing them, on the chief before share(), sets the state.
+  std::map<std::string, Tensor> tensors() const;
+  // What a checkpoint holds on the chief: tensors(), in which variables of kOnRead are aggregated
+  // over the replicas, and with several replicas their own values as "<name>/replicas" [replicas,
+  // ...]. All replicas call it together.
+  std::map<std::string, Tensor> gather_for_checkpoint();
+  // On the chief, before share(): the state becomes that of `checkpoint`, which was found at
+  // `prefix`. Throws InvalidArgument listing every difference between the model and the checkpoint.
+  void restore(Checkpoint& checkpoint, const std::string& prefix);
+  // Gives every replica the chief's state; all call it together. Variables of kOnRead get what the
+  // checkpoint has for this replica when it was written by as many replicas, else the chief's
+  // value, of which a sum stays the chief's alone.
+  void share();
+
+  // Variables that do not train are never exchanged between steps: what a model function writes
+  // into them from its own part of the data would make the replicas drift apart, unnoticed. After
+  // each update their versions are noted, and before the next they are compared. Throws
+  // InvalidArgument naming a variable that was changed in between.
+  void note_versions();
+  void check_versions() const;
+
+ private:
+  void take_replica_values(std::map<std::string, Tensor>& tensors);
+  void share_replica_values();
+
+  const ReplicaPlace& place_;
+  VariableTable& table_;
+  Updater& updater_;
+  Exchange& exchange_;
+  std::map<std::string, Tensor> replica_values_;  // [replicas, ...], by name, until share()
+  std::vector<std::pair<const Variable*, int64_t>> versions_;
+};
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/collectives/measure.h"
+#include "muster/distribute/internal/backward.h"
+#include "muster/distribute/internal/mismatch.h"
+#include "muster/distribute/reducer.h"
+#include "muster/distribute/updater.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// The numbers of a step that travel in front of the gradients.
+enum Head { kWeight, kLoss, kHasData, kRows, kStop, kSave, kHeadNumbers };
+
+class ReducingUpdater final : public Updater {
+ public:
+  ReducingUpdater(const ReplicaPlace& place, Communicator& communicator, Group& group,
+                  Exchange& exchange, const WireOptions& wire)
+      : place_(place), communicator_(communicator), group_(group), wire_(wire) {
+    exchange.before_collective([this] {
+      if (reducer_) reducer_->other_collective();
+    });
+  }
+
+  std::vector<std::string> agreements() const override {
+    std::vector<std::string> lines;
+    if (wire_.bytes_per_pack)
+      lines.push_back(fmt::format("buckets of {} bytes", *wire_.bytes_per_pack));
+    if (wire_.wire_dtype != kFloat32)
+      lines.push_back("gradients travel as " + dtype_name(wire_.wire_dtype));
+    return lines;
+  }
+
+  void build(VariableTable& table, const optim::TrainOp& train_op) override {
+    backward_ = std::make_unique<internal::Backward>(table);
+    parameters_ = std::make_unique<FlatParameters>(
+        table, train_op, [&](int64_t bytes) { return communicator_.allocate(bytes); });
+    reducer_ = std::make_unique<Reducer>(communicator_, *parameters_, kHeadNumbers,
+                                         bucket_options(), wire_.wire_dtype);
+  }
+
+  void add(const optim::TrainOp& train_op, double seed, Turn turn) override {
+    group_.explained([&] {
+      reducer_->begin(turn.first, turn.last);
+      {
+        const GradientDestinations::Scope here(*reducer_);
+        backward_->run(train_op, *parameters_, seed);
+      }
+      reducer_->pause();
+      parameters_->tables().collect();
+    });
+  }
+
+  Updated update(const optim::TrainOp& train_op, const Accumulated& accumulated) override {
+    return group_.explained([&] {
+      const auto start = SteadyClock::now();
+      const std::vector<double>& head = reduce(accumulated);
+      Updated updated{.result = {.any_data = head[kHasData] > 0,
+                                 .rows = static_cast<int64_t>(head[kRows]),
+                                 .stop = head[kStop] > 0,
+                                 .save = head[kSave] > 0}};
+      auto reduced = SteadyClock::now();
+      updated.reduction = seconds_between(start, reduced);
+      const std::vector<RowGradient> mine = parameters_->tables().take();
+      if (!updated.result.any_data) return updated;
+      check_finite(head, accumulated);
+      if (accumulated.mean() ? head[kWeight] > 0 : head[kRows] > 0) {
+        const double scale = accumulated.mean() ? 1.0 / head[kWeight] : 1.0;
+        updated.result.loss = head[kLoss] * scale;
+        const std::vector<RowGradient> rows = exchange_rows(communicator_, mine);
+        updated.reduction = seconds_between(start, SteadyClock::now());
+        reduced = SteadyClock::now();
+        parameters_->update_flat(train_op, reducer_->gradients(), reducer_->used(), rows, scale);
+      }
+      for (const auto& update : train_op.updates) update();
+      updated.update = seconds_between(reduced, SteadyClock::now());
+      return updated;
+    });
+  }
+
+  std::map<std::string, Tensor> slots() const override { return parameters_->slots(); }
+  std::vector<Tensor> pieces() const override { return parameters_->pieces(); }
+
+ private:
+  // The numbers of the step over all replicas; with them the gradients are complete.
+  const std::vector<double>& reduce(const Accumulated& accumulated) {
+    internal::meet_at(fmt::format("replica {} is in the update of a step", place_.replica()), [&] {
+      reducer_->finish({accumulated.weight, accumulated.loss, accumulated.has_data ? 1.0 : 0.0,
+                        static_cast<double>(accumulated.rows), accumulated.stop ? 1.0 : 0.0,
+                        accumulated.save ? 1.0 : 0.0});
+    });
+    return reducer_->head();
+  }
+
+  void check_finite(const std::vector<double>& head, const Accumulated& accumulated) {
+    if (std::isfinite(head[kLoss]) && std::isfinite(head[kWeight])) return;
+    const Error error(ErrorKind::kNonFinite,
+                      fmt::format("the loss over all replicas is {} (this one's: {})", head[kLoss],
+                                  accumulated.last_loss));
+    // The replica it comes from can say which number is to blame; the others wait for that.
+    if (std::isfinite(accumulated.loss)) group_.await_failure();
+    throw error;
+  }
+
+  // The size of the buckets for the parameters there are.
+  plan::BucketOptions bucket_options() {
+    plan::BucketOptions buckets;
+    if (wire_.bytes_per_pack == 0) {
+      buckets.first_bucket_bytes = buckets.bucket_bytes = std::numeric_limits<int64_t>::max();
+      return buckets;
+    }
+    if (wire_.bytes_per_pack) {
+      buckets.bucket_bytes = *wire_.bytes_per_pack;
+      buckets.first_bucket_bytes = std::min(buckets.first_bucket_bytes, buckets.bucket_bytes);
+      return buckets;
+    }
+    // Where their size shows in the bits, it may not be another one in each run.
+    if (!communicator_.sums_in_rank_order()) return buckets;
+    int64_t bytes = 0;
+    for (const auto& buffer : parameters_->buffers()) {
+      bytes += buffer.elements * static_cast<int64_t>(c10::elementSize(buffer.dtype));
+    }
+    const plan::CommunicationCost cost = measure_all_reduce(communicator_);
+    buckets = plan::choose_buckets(cost, bytes);
+    const std::optional<int64_t> at_once = communicator_.tune(cost);
+    if (place_.is_chief()) {
+      log::info(
+          fmt::format("gradients of {:.1f} MB, in buckets of {:.1f} MB: a message takes {:.1f} us, "
+                      "a MB {:.0f} us{}",
+                      static_cast<double>(bytes) * 1e-6,
+                      static_cast<double>(std::min(buckets.bucket_bytes, bytes)) * 1e-6,
+                      cost.latency * 1e6, cost.seconds_per_byte * 1e12,
+                      at_once ? fmt::format("; up to {:.1f} KB are summed in one exchange",
+                                            static_cast<double>(*at_once) * 1e-3)
+                              : ""));
+    }
+    return buckets;
+  }
+
+  const ReplicaPlace place_;
+  Communicator& communicator_;
+  Group& group_;
+  const WireOptions wire_;
+  std::unique_ptr<internal::Backward> backward_;
+  std::unique_ptr<FlatParameters> parameters_;
+  std::unique_ptr<Reducer> reducer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Updater> make_reducing_updater(const ReplicaPlace& place,
+                                               Communicator& communicator, Group& group,
+                                               Exchange& exchange, const WireOptions& wire) {
+  return std::make_unique<ReducingUpdater>(place, communicator, group, exchange, wire);
+}
+
+}  // namespace muster::inline v0_1::distribute

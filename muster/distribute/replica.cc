@@ -1,0 +1,147 @@
+#include "muster/distribute/replica.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/random.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+
+Replica::Replica(ReplicaParts parts)
+    : table_(parts.seed, parts.place.device),
+      parts_(std::move(parts)),
+      state_(parts_.place, table_, *parts_.updater, *parts_.exchange) {}
+
+InputContext Replica::input_context() const {
+  return {
+      .num_input_pipelines = place().processes,
+      .input_pipeline_id = place().process,
+      .num_replicas_in_sync = place().replicas(),
+      .seed = derive_key(seed(), {id_of("input_pipeline"), static_cast<uint64_t>(place().process)})
+                  .key};
+}
+
+data::DistributedInput Replica::distribute(const Dataset& dataset, bool for_this_process,
+                                           const data::DistributeOptions& options) {
+  const data::ReplicaPlace here{.num_input_pipelines = place().processes,
+                                .input_pipeline_id = place().process,
+                                .num_local_replicas = place().locals,
+                                .local_replica = place().local};
+  if (for_this_process) return data::distribute_locally(dataset, here, seed(), options);
+  data::DistributedInput input = data::distribute(dataset, here, seed(), options);
+  // What all workers do alike is said by one of them; and nothing again for each pass.
+  const bool differs = input.applied == AutoShardPolicy::kFile;
+  if (place().processes > 1 && input.why != told_of_input_ &&
+      (differs ? place().local == 0 : is_chief())) {
+    log::info(fmt::format("input: {}", input.why));
+    told_of_input_ = input.why;
+  }
+  return input;
+}
+
+void Replica::accumulate(int64_t steps) {
+  if (steps < 1) {
+    throw invalid_argument(fmt::format("accumulate_steps is {}", steps),
+                           "it is the number of batches that make one update: 1 or more");
+  }
+  accumulate_steps_ = steps;
+}
+
+void Replica::finish_build(const optim::TrainOp& train_op) {
+  table_.seal();
+  group().explained([&] {
+    // One line for each variable, optimizer and option: all workers must agree on them.
+    std::vector<std::string> lines = table_.signature();
+    for (const auto& entry : train_op.entries) {
+      lines.push_back(fmt::format("optimizer {}: {}, learning rate {}, global norm up to {}",
+                                  entry.optimizer.name(), entry.optimizer.rule().name(),
+                                  entry.optimizer.rule().learning_rate(),
+                                  entry.optimizer.max_global_norm()));
+    }
+    if (accumulate_steps_ > 1)
+      lines.push_back(fmt::format("{} batches for an update", accumulate_steps_));
+    for (std::string& line : parts_.updater->agreements()) lines.push_back(std::move(line));
+    group().declare_model(lines);
+    parts_.updater->build(table_, train_op);
+  });
+}
+
+std::string Replica::share_state(const std::string& note) {
+  return group().explained([&] {
+    // The chief is the first replica of all.
+    std::string shared = group().gather_text("note", is_chief() ? note : "")[0];
+    state_.share();
+    return shared;
+  });
+}
+
+StepResult Replica::train_step(const StepInput& input) {
+  const Turn turn{.first = accumulated_.batches == 0,
+                  .last = accumulated_.batches + 1 == accumulate_steps_};
+  if (turn.first) {
+    accumulated_ = {.reduction = input.reduction};
+  } else if (input.reduction != accumulated_.reduction) {
+    throw invalid_argument(
+        fmt::format("batch {} of {} of an update adds losses, and another one averages them",
+                    accumulated_.batches + 1, accumulate_steps_),
+        "keep the loss reduction for all batches of an update");
+  }
+  const bool counts = input.rows > 0;
+  const double weight = counts ? input.weight : 0;
+  // The loss of zero rows is not a number, but its gradients are exactly 0.
+  const double loss = counts ? input.loss.item<double>() : 0;
+  group().explained([&] { state_.check_versions(); });
+  const bool alone = place().replicas() == 1;
+  // Among several replicas, that of the last batch is told with those of the others.
+  if (!std::isfinite(loss) && (alone || !turn.last)) {
+    throw Error(ErrorKind::kNonFinite,
+                accumulate_steps_ == 1
+                    ? fmt::format("the loss is {}", loss)
+                    : fmt::format("the loss of batch {} of {} is {}", accumulated_.batches + 1,
+                                  accumulate_steps_, loss));
+  }
+  ++accumulated_.batches;
+  accumulated_.weight += weight;
+  accumulated_.loss += accumulated_.mean() ? loss * weight : loss;
+  accumulated_.last_loss = loss;
+  accumulated_.rows += input.rows;
+  accumulated_.has_data |= input.has_data;
+  accumulated_.stop |= input.stop;
+  accumulated_.save |= input.save;
+  times_ = {};
+  const auto start = std::chrono::steady_clock::now();
+  parts_.updater->add(*input.train_op, accumulated_.mean() ? weight : (counts ? 1.0 : 0.0), turn);
+  times_.backward = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (turn.last) return update(*input.train_op);
+  waiting_ = *input.train_op;
+  for (auto& entry : waiting_.entries) entry.loss.reset();  // and with it the graph
+  return {.updated = false};
+}
+
+StepResult Replica::apply_accumulated() {
+  if (accumulated_.batches == 0) return {.updated = false};
+  times_ = {};
+  return update(std::exchange(waiting_, {}));
+}
+
+StepResult Replica::update(const optim::TrainOp& train_op) {
+  const Updated updated = parts_.updater->update(train_op, std::exchange(accumulated_, {}));
+  times_.reduction = updated.reduction;
+  times_.update = updated.update;
+  state_.note_versions();
+  return updated.result;
+}
+
+void Replica::finish() {
+  group().finish();
+  // Here, where the replicas of a process are threads and say goodbye to each other at once.
+  parts_.communicator.reset();
+}
+
+}  // namespace muster::inline v0_1::distribute

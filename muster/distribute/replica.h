@@ -1,0 +1,116 @@
+// One replica of one run, from the moment training starts until it ends: its place, its variables,
+// where it meets the others, and how it is updated.
+// Thread safety: belongs to the replica's thread; what reports failures from other threads is
+// internal to its group.
+//
+// The order of a run: create variables (through variables(), in one call of the model function) ->
+// finish_build() -> restore() on the chief -> share_state() -> steps -> finish(). Every replica
+// makes the same calls in the same order. Any call may throw PeerLost, Timeout or Unavailable
+// naming the task that failed, the step and the phase.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "muster/collectives/communicator.h"
+#include "muster/data/distribute.h"
+#include "muster/distribute/exchange.h"
+#include "muster/distribute/group.h"
+#include "muster/distribute/model_state.h"
+#include "muster/distribute/replica_place.h"
+#include "muster/distribute/step.h"
+#include "muster/distribute/updater.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/optim/train_op.h"
+#include "muster/tensor/input_context.h"
+
+namespace muster::inline v0_1::distribute {
+
+// What a strategy makes a replica of.
+struct ReplicaParts {
+  ReplicaPlace place;
+  std::string title;  // "MultiWorkerMirrored: worker 0 (chief) of 2 over gloo"
+  uint64_t seed = 0;  // of initial values and shuffles
+  std::unique_ptr<Communicator> communicator;  // nullptr when it is alone
+  std::unique_ptr<Group> group;
+  std::unique_ptr<Exchange> exchange;
+  std::unique_ptr<Updater> updater;
+};
+
+class Replica {
+ public:
+  explicit Replica(ReplicaParts parts);
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+
+  // --- its parts ---
+  const ReplicaPlace& place() const { return parts_.place; }
+  // Where it meets the others.
+  Group& group() const { return *parts_.group; }
+  // How it exchanges values with them.
+  Exchange& exchange() const { return *parts_.exchange; }
+  // Its variables.
+  VariableTable& variables() { return table_; }
+  const VariableTable& variables() const { return table_; }
+  // What training changes. REQUIRES: finish_build() was called.
+  ModelState& state() { return state_; }
+
+  int num_replicas_in_sync() const { return place().replicas(); }
+  int replica_id() const { return place().replica(); }
+  bool is_chief() const { return place().is_chief(); }
+  Device device() const { return place().device; }
+  uint64_t seed() const { return parts_.seed; }
+  const std::string& describe() const { return parts_.title; }
+
+  // --- data ---
+  // One input pipeline a process, whatever replicas it feeds.
+  InputContext input_context() const;
+  // This replica's part of a data set, as data::distribute(); a line of the log says what was
+  // chosen and why. `for_this_process`: the data set describes the data of this process.
+  data::DistributedInput distribute(const Dataset& dataset, bool for_this_process,
+                                    const data::DistributeOptions& options = {});
+
+  // --- training ---
+  // How many batches make one update; 1 when it is never called. Call it before finish_build().
+  // Throws InvalidArgument unless `steps` >= 1.
+  void accumulate(int64_t steps);
+  int64_t accumulate_steps() const { return accumulate_steps_; }
+  // Batches whose gradients wait for the update.
+  int64_t accumulated() const { return accumulated_.batches; }
+  // Seals the variables, checks that all replicas built the same, and moves what trains to where
+  // updates are made.
+  void finish_build(const optim::TrainOp& train_op);
+  // Gives every replica the chief's state, and returns the chief's `note` (any text) to all.
+  std::string share_state(const std::string& note = "");
+  // Backward, reduction over replicas, one update, then the updates of the train_op, which must
+  // compute the same on every replica. Of the batches of one update, all but the last only do the
+  // backward; the gradients of all are weighed as if they were one batch. Throws NonFinite before
+  // anything is updated when the loss of the step is not finite; InvalidArgument when, with several
+  // replicas, a variable that does not train was changed since the last step, unless each may keep
+  // its own value (synchronization kOnRead; or aggregation kNone or kOnlyFirstReplica: the chief's
+  // is saved).
+  StepResult train_step(const StepInput& input);
+  // The update of the batches that wait for one, fewer than accumulate_steps(): where the data
+  // ends. Nothing when none waits. All replicas call it together.
+  StepResult apply_accumulated();
+  const StepTimes& last_times() const { return times_; }
+
+  // The clean end: all replicas are through.
+  void finish();
+
+ private:
+  StepResult update(const optim::TrainOp& train_op);
+
+  VariableTable table_;  // outlives what updates it
+  ReplicaParts parts_;
+  ModelState state_;
+  std::string told_of_input_;
+  int64_t accumulate_steps_ = 1;
+  Accumulated accumulated_;
+  optim::TrainOp waiting_;  // of the last batch that was accumulated, without its losses
+  StepTimes times_;
+};
+
+}  // namespace muster::inline v0_1::distribute

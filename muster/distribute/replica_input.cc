@@ -1,0 +1,95 @@
+#include "muster/distribute/replica_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/tensor/batch.h"
+#include "muster/tensor/element_spec.h"
+
+namespace muster::inline v0_1::distribute {
+
+using nlohmann::json;
+
+namespace {
+
+std::string describe_division(bool by_process) {
+  return by_process ? "each worker reads data of its own (files, by hand, or everything)"
+                    : "Muster divides the rows";
+}
+
+}  // namespace
+
+ReplicaInput::ReplicaInput(Replica& replica, const Dataset& dataset, bool for_this_process,
+                           const data::DistributeOptions& options)
+    : replica_(replica) {
+  data::DistributedInput input = replica.distribute(dataset, for_this_process, options);
+  iterator_ = std::move(input.iterator);
+  by_process_ = input.by_process;
+}
+
+std::optional<Element> ReplicaInput::zero_rows(const Element* first) {
+  if (first != nullptr) (void)to_batch(*first);  // refuses what is no batch
+  std::string spec = first != nullptr ? encode_batch_spec(*first) : "";
+  // Only data of one's own can leave a replica without any; else all have zero rows by themselves.
+  if (by_process_) {
+    for (const std::string& other : replica_.group().gather_text("batch_spec", spec)) {
+      if (spec.empty()) spec = other;
+    }
+  }
+  if (spec.empty()) return std::nullopt;
+  return muster::zero_rows(spec);
+}
+
+int64_t ReplicaInput::remaining_over_all() {
+  int64_t most = iterator_->remaining();
+  if (!by_process_ || replica_.place().processes == 1) return most;
+  for (const std::string& text :
+       replica_.group().gather_text("batches_left", std::to_string(most))) {
+    const int64_t other = std::stoll(text);
+    if (other < 0) most = other;
+    if (most >= 0) most = std::max(most, other);
+  }
+  return most;
+}
+
+json ReplicaInput::save(const json& position) {
+  if (!by_process_) return {{"dealt_by", "muster"}, {"position", position}};
+  // One for each process: its replicas have the same.
+  json positions = json::array();
+  const std::string mine = replica_.place().local == 0 ? position.dump() : "";
+  for (const std::string& text : replica_.group().gather_text("input_position", mine)) {
+    if (!text.empty()) positions.push_back(json::parse(text));
+  }
+  return {{"dealt_by", "input_fn"}, {"positions", std::move(positions)}};
+}
+
+void ReplicaInput::restore(const json& state) {
+  const bool was_by_process = state.value("dealt_by", "muster") == "input_fn";
+  const InputContext context = replica_.input_context();
+  if (was_by_process != by_process_) {
+    throw invalid_argument(
+        fmt::format("the checkpoint was written by a run in which {}, and here {}",
+                    describe_division(was_by_process), describe_division(by_process_)),
+        "divide the data as the run began: the same kind of input function, and the same "
+        "AutoShardPolicy on as many workers; or take a new model_dir");
+  } else if (!by_process_) {
+    iterator_->restore(state.at("position"));
+  } else if (state.at("positions").size() == static_cast<size_t>(context.num_input_pipelines)) {
+    iterator_->restore(state.at("positions").at(static_cast<size_t>(context.input_pipeline_id)));
+  } else {
+    throw invalid_argument(
+        fmt::format("the checkpoint holds the positions of {} workers, each of which read data of "
+                    "its own, and this run has {}: which examples are still unread cannot be told",
+                    state.at("positions").size(), context.num_input_pipelines),
+        "continue on the same number of workers, or begin anew with rows that Muster divides, "
+        "which continue on any number: an input function without InputContext, and "
+        "AutoShardPolicy::kData where the data is in files");
+  }
+}
+
+}  // namespace muster::inline v0_1::distribute

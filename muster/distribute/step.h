@@ -1,0 +1,61 @@
+// What one replica brings to a step, and what the step was over all of them.
+// Thread safety: values.
+#pragma once
+
+#include <cstdint>
+
+#include "muster/losses/reduction.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::optim {
+struct TrainOp;
+}
+
+namespace muster::inline v0_1::distribute {
+
+using muster::LossReduction;
+
+// What one replica brings to a step.
+struct StepInput {
+  const optim::TrainOp* train_op = nullptr;
+  Tensor loss;  // scalar
+  LossReduction reduction = LossReduction::kMean;
+  double weight = 0;     // of the loss: by default the rows of the batch
+  bool has_data = true;  // false: the input of this replica is used up
+  int64_t rows = 0;      // examples of this replica in this step
+  bool stop = false;     // this task was asked to stop
+  bool save = false;     // the chief wants a checkpoint after this step
+};
+
+// What the step was over all replicas; the same on each.
+struct StepResult {
+  bool updated = true;   // false: gradients were kept for a later update; nothing below is known
+  bool any_data = true;  // false: every replica is out of data, nothing was updated
+  double loss = 0;       // by the reduction rule
+  int64_t rows = 0;      // examples over all replicas
+  bool stop = false;
+  bool save = false;
+};
+
+// Seconds the last step spent where.
+struct StepTimes {
+  double backward = 0;
+  double reduction = 0;  // what backward did not hide
+  double update = 0;
+};
+
+// What the batches of one update have brought so far on this replica.
+struct Accumulated {
+  int64_t batches = 0;
+  LossReduction reduction = LossReduction::kMean;
+  double weight = 0;
+  double loss = 0;       // times the weights, or the sum
+  double last_loss = 0;  // of the last batch, for messages
+  int64_t rows = 0;
+  bool has_data = false;
+  bool stop = false;
+  bool save = false;
+  bool mean() const { return reduction == LossReduction::kMean; }
+};
+
+}  // namespace muster::inline v0_1::distribute

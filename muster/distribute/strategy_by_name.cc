@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/distribute/strategy.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+// "cuda:0,cuda:2" as a list.
+std::vector<std::string> split_at_commas(const std::string& names) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    parts.push_back(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+StrategyPtr strategy_by_name(const std::string& name) {
+  if (name == "one_device") return one_device();
+  if (name == "multi_worker") return multi_worker_mirrored();
+  if (name == "mirrored") return mirrored();
+  const size_t colon = name.find(':');
+  if (colon != std::string::npos) {
+    const std::string of = name.substr(colon + 1);
+    std::vector<std::string> devices = split_at_commas(of);
+    const auto replicas = parse_int(of);
+    if (replicas) devices.clear();
+    const bool counted = replicas && *replicas >= 1 && *replicas <= 1024;
+    if (counted || (!devices.empty() && std::ranges::all_of(devices, names_device))) {
+      const int count = counted ? static_cast<int>(*replicas) : 1;
+      if (name.starts_with("one_device:") && devices.size() == 1) return one_device(of);
+      if (name.starts_with("mirrored:")) return mirrored({.replicas = count, .devices = devices});
+      if (name.starts_with("multi_worker:"))
+        return multi_worker_mirrored({.local_replicas = count, .devices = devices});
+    }
+  }
+  throw invalid_argument(
+      fmt::format("there is no strategy '{}'", name),
+      "use one_device, mirrored (2 replicas in this process), mirrored:4 (or another number from 1 "
+      "to 1024), multi_worker, or multi_worker:4 (replicas in each worker); on GPUs "
+      "one_device:cuda, mirrored:cuda (all of them), multi_worker:cuda");
+}
+
+}  // namespace muster::inline v0_1::distribute

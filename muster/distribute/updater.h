@@ -1,0 +1,71 @@
+// Makes the updates of a run: gradients of this replica in, new weights on all replicas out.
+// Thread safety: belongs to the replica's thread; backward runs on it.
+//
+// The order of calls: build() once, then for each update add() for every batch of it and update()
+// at the end. Every replica makes the same calls in the same order.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/collectives/communicator.h"
+#include "muster/distribute/exchange.h"
+#include "muster/distribute/group.h"
+#include "muster/distribute/replica_place.h"
+#include "muster/distribute/step.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/optim/train_op.h"
+
+namespace muster::inline v0_1::distribute {
+
+// Where a batch stands among those of its update.
+struct Turn {
+  bool first = true;
+  bool last = true;
+  bool alone() const { return first && last; }
+};
+
+// An update and where its time went.
+struct Updated {
+  StepResult result;
+  double reduction = 0;  // seconds
+  double update = 0;     // seconds
+};
+
+class Updater {
+ public:
+  virtual ~Updater() = default;
+
+  // Options that must be equal on all replicas, a line each.
+  virtual std::vector<std::string> agreements() const { return {}; }
+  // Moves the variables of `table` that `train_op` trains to where updates are made.
+  virtual void build(VariableTable& table, const optim::TrainOp& train_op) = 0;
+  // Backward of one batch: its gradients join those of the update, weighed by `seed`.
+  virtual void add(const optim::TrainOp& train_op, double seed, Turn turn) = 0;
+  // The update with all gradients that were added, over all replicas, and then what
+  // TrainOp::updates lists. Throws NonFinite before anything is updated when the loss over all
+  // replicas is not finite.
+  virtual Updated update(const optim::TrainOp& train_op, const Accumulated& accumulated) = 0;
+  // Optimizer slots and counters by checkpoint name; views, which may be written.
+  virtual std::map<std::string, Tensor> slots() const = 0;
+  // Weights, slots and counters in few contiguous pieces: what all replicas get from the chief.
+  virtual std::vector<Tensor> pieces() const = 0;
+};
+
+// How gradients travel; see CommunicationOptions.
+struct WireOptions {
+  std::optional<int64_t> bytes_per_pack;
+  DType wire_dtype = kFloat32;
+};
+
+// That of a replica which is alone: optimizers read the gradients where autograd leaves them.
+std::unique_ptr<Updater> make_in_place_updater();
+// That of the replica at `place` among others: gradients are summed over `communicator` while
+// backward runs. What is given outlives it.
+std::unique_ptr<Updater> make_reducing_updater(const ReplicaPlace& place,
+                                               Communicator& communicator, Group& group,
+                                               Exchange& exchange, const WireOptions& wire);
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,149 @@
+#include "muster/loop/distributed_dataset.h"
+
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "muster/distribute/replica_input.h"
+#include "muster/loop/internal/data_progress.h"
+#include "muster/loop/internal/loop.h"
+#include "muster/tensor/device_copier.h"
+
+namespace muster::inline v0_1::distribute {
+
+using nlohmann::json;
+
+class DistributedDataset::Pass {
+ public:
+  // `resumed`: what save() gave.
+  Pass(std::shared_ptr<Loop> loop, const Dataset& dataset, bool for_this_process, uint64_t number,
+       std::weak_ptr<Progress> progress, const std::optional<json>& resumed)
+      : loop_(std::move(loop)),
+        progress_(std::move(progress)),
+        number_(number),
+        parts_(loop_->num_local_replicas()) {
+    loop_->each([&](Replica& replica, size_t local) {
+      Part& part = parts_[local];
+      // batch(n) of a data set that describes all data means n over all replicas.
+      part.input.emplace(
+          replica, dataset, for_this_process,
+          data::DistributeOptions{.global_batches = !for_this_process, .pass = number});
+      part.copier.emplace(replica.device());
+      if (resumed) part.input->restore(resumed->at("data"));
+      // Where all processes can tell how many batches they have, nobody has to ask for each.
+      part.left = part.input->remaining_over_all();
+    });
+  }
+
+  // Its number and the position behind the last batch. All replicas take part.
+  json save() const {
+    json data;
+    loop_->each([&](Replica&, size_t local) {
+      ReplicaInput& input = *parts_[local].input;
+      json mine = input.save(input.iterator().save());
+      if (local == 0) data = std::move(mine);
+    });
+    return {{"number", number_}, {"data", data}};
+  }
+
+  // False when no replica has anything left.
+  bool next(PerReplica<Batch>* out) {
+    std::deque<Batch> batches(parts_.size());
+    bool any = false;
+    loop_->each([&](Replica& replica, size_t local) {
+      Part& part = parts_[local];
+      bool has = part.input->iterator().next(&part.element);
+      // Divided by Muster, all end together.
+      if (part.input->by_process() && replica.place().processes > 1)
+        has = any_has(replica, part, has);
+      if (has) batches[local] = to_batch((*part.copier)(part.element));
+      if (local == 0) any = has;
+    });
+    *out = PerReplica<Batch>(std::move(batches));
+    const auto progress = progress_.lock();
+    if (!any && progress) {
+      ++progress->completed;
+      if (progress->current.get() == this) progress->current.reset();
+    }
+    return any;
+  }
+
+ private:
+  struct Part {
+    std::optional<ReplicaInput> input;
+    std::optional<DeviceCopier> copier;
+    std::optional<Element> empty;  // what it brings when it is out of data
+    Element element;
+    int64_t left = -1;  // batches until the last process is out of data; below 0 when unknown
+  };
+
+  // Whether any replica has data; one without gets zero rows.
+  static bool any_has(Replica& replica, Part& part, bool has) {
+    if (!part.empty) {
+      part.empty = part.input->zero_rows(has ? &part.element : nullptr);
+      if (!part.empty) return false;
+    }
+    if (part.left >= 0) {
+      if (part.left == 0) return false;
+      --part.left;
+    } else {
+      const Tensor here = torch::full({}, has ? 1 : 0, at::kLong);
+      if (replica.exchange().reduce(ReduceOp::kSum, here).item<int64_t>() == 0) return false;
+    }
+    if (!has) part.element = *part.empty;
+    return true;
+  }
+
+  std::shared_ptr<Loop> loop_;
+  std::weak_ptr<Progress> progress_;
+  uint64_t number_;
+  mutable std::vector<Part> parts_;  // by replica of this process
+};
+
+DistributedDataset::Iterator::Iterator(std::shared_ptr<Pass> pass) : pass_(std::move(pass)) {
+  ++*this;
+}
+
+DistributedDataset::Iterator& DistributedDataset::Iterator::operator++() {
+  if (!pass_->next(&batch_)) pass_.reset();
+  return *this;
+}
+
+DistributedDataset::DistributedDataset(std::shared_ptr<Loop> loop, Dataset dataset,
+                                       bool for_this_process, std::shared_ptr<Progress> progress)
+    : loop_(std::move(loop)),
+      dataset_(std::move(dataset)),
+      for_this_process_(for_this_process),
+      progress_(std::move(progress)) {}
+
+int64_t DistributedDataset::completed_passes() const { return progress_->completed; }
+
+DistributedDataset::Iterator DistributedDataset::begin() {
+  const std::optional<json> resumed = std::exchange(progress_->resumed, std::nullopt);
+  const uint64_t number = resumed ? resumed->at("number").get<uint64_t>() : progress_->begun++;
+  const auto pass =
+      std::make_shared<Pass>(loop_, dataset_, for_this_process_, number, progress_, resumed);
+  progress_->current = pass;
+  return Iterator(pass);
+}
+
+json DistributedDataset::Progress::save() const {
+  json state{{"begun", begun}, {"completed", completed}};
+  if (current) {
+    state["pass"] = current->save();
+  } else if (resumed) {
+    state["pass"] = *resumed;  // restored, and not begun yet
+  }
+  return state;
+}
+
+void DistributedDataset::Progress::restore(const json& state) {
+  begun = state.at("begun").get<uint64_t>();
+  completed = state.at("completed").get<int64_t>();
+  current.reset();
+  resumed.reset();
+  if (state.contains("pass")) resumed = state.at("pass");
+}
+
+}  // namespace muster::inline v0_1::distribute

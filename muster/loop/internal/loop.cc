@@ -1,0 +1,321 @@
+#include "muster/loop/internal/loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
+#include "muster/cluster/resolve.h"
+#include "muster/optim/train_op.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+thread_local Loop* innermost = nullptr;
+
+}  // namespace
+
+// One call of run() and what the replicas bring to it.
+struct Loop::Call {
+  const RunOptions& options;
+  const std::function<void(size_t)>& body;
+  const std::function<int64_t(size_t)>& rows;
+  StepResult result;                      // of the first replica here
+  std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
+
+  // One that trains would wait for the others. Whoever comes later sees the difference.
+  void compare(bool trains) {
+    ++(trains ? training : idle);
+    if (training == 0 || idle == 0) return;
+    throw invalid_argument("minimize() was called on some replicas only",
+                           "call it on all of them; a replica without examples has a loss of zero "
+                           "rows, which counts for nothing");
+  }
+};
+
+Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps)
+    : replica(std::move(started)),
+      engine(*replica, accumulate_steps),
+      calls(replica->variables(), replica->seed()),
+      context(*replica) {
+  calls.set_replicas(replica->num_replicas_in_sync(), [this](const Tensor& value) {
+    return all_reduce(replica->exchange(), ReduceOp::kSum, value);
+  });
+}
+
+Loop::Loop(StrategyPtr strategy, const ScopeOptions& options) : strategy_(std::move(strategy)) {
+  set_threads(0);
+  const Environment environment =
+      options.environment ? *options.environment : Environment::process();
+  const cluster::ResolvedCluster resolved = cluster::resolve_cluster(
+      environment, {.worker_zero_may_be_chief = strategy_->multi_worker()});
+  check_worker(resolved, "train");
+  StartOptions start{.cluster = resolved,
+                     .seed = options.seed,
+                     .join_timeout = options.join_timeout,
+                     .cancelled = options.cancelled};
+  for (auto& replica : strategy_->start_replicas(start)) {
+    replicas_.push_back(std::make_unique<Member>(std::move(replica), options.accumulate_steps));
+  }
+  if (!(options.merge_timeout > 0)) {
+    throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {}; it must be more than 0",
+                                       options.merge_timeout));
+  }
+  merge_point_ =
+      std::make_unique<MergePoint>(replicas_.size(), options.merge_timeout, first().replica_id());
+  for (const auto& member : replicas_) member->context.set_merge_point(merge_point_.get());
+  threads_ = std::make_unique<ReplicaThreads>(replicas_.size());
+}
+
+Loop* Loop::entered() { return innermost; }
+
+void Loop::enter() {
+  ++scopes_;
+  innermost = this;
+}
+
+void Loop::leave(bool by_exception) noexcept {
+  if (--scopes_ > 0) return;
+  innermost = nullptr;
+  try {
+    if (broken_) {
+      // The others know, or are gone.
+    } else if (by_exception) {
+      const Error error(ErrorKind::kInternal, "an exception left the scope of its strategy");
+      for (const auto& member : replicas_) member->replica->group().fail(error);
+    } else {
+      if (const int64_t waiting = first().accumulated(); waiting > 0) {
+        log::warning(
+            fmt::format("the scope of {} ended with {} of {} batches of an update: they are lost; "
+                        "scope.apply_accumulated() makes a smaller one of them",
+                        strategy_->name(), waiting, first().accumulate_steps()));
+      }
+      each([&](Replica& replica, size_t local) {
+        // A process that left its loop too early meets the others' collectives here: an error that
+        // names both, where a barrier would wait.
+        replica.exchange().reduce(ReduceOp::kSum, torch::zeros({}, at::kLong));
+        replicas_[local]->engine.finish();
+      });
+    }
+  } catch (const std::exception& error) {
+    log::warning(fmt::format("at the end of the scope of {}: {}", strategy_->name(), error.what()));
+  }
+  if (!broken_) broken_ = invalid_argument("the program left it", "enter a new one");
+  // Data sets that were dealt in this scope may live on.
+  threads_.reset();
+  replicas_.clear();
+}
+
+void Loop::each(const std::function<void(Replica&, size_t)>& fn) {
+  if (ReplicaContext::inside()) {
+    throw invalid_argument("a distributed data set was read inside of a replica function",
+                           "read it between the calls of run(), and give run() the batch");
+  }
+  if (broken_) {
+    throw Error(broken_->kind(), "the scope is over: " + broken_->message(), broken_->hint());
+  }
+  if (running_) {
+    throw invalid_argument(
+        "the strategy was called inside of merge(), while its replicas wait for that",
+        "let merge() return, and call the strategy after run()");
+  }
+  running_ = true;
+  const struct Running {
+    bool& running;
+    ~Running() { running = false; }
+  } running{running_};
+  try {
+    threads_->run([&](size_t local, const std::function<void()>& failing) {
+      Replica& replica = *replicas_[local]->replica;
+      guarded(
+          replica, [&] { fn(replica, local); },
+          [&] {
+            failing();
+            merge_point_->fail(local);
+          },
+          [&] { return fmt::format("after step {}", step_); });
+    });
+  } catch (...) {
+    broken_ = current_error();
+    throw;
+  }
+}
+
+void Loop::run(const RunOptions& options, const std::function<void(size_t)>& body,
+               const std::function<int64_t(size_t)>& rows) {
+  Call call{options, body, rows};
+  each([&](Replica&, size_t local) { make(*replicas_[local], local, call); });
+  if (call.training > 0) note(call.result);
+}
+
+void Loop::note(const StepResult& result) {
+  if (!result.updated) return;
+  last_step_ = result;
+  step_ = replicas_.front()->engine.step();
+}
+
+void Loop::apply_accumulated() {
+  StepResult made;
+  each([&](Replica&, size_t local) {
+    const StepResult result = replicas_[local]->engine.apply_accumulated();
+    if (local == 0) made = result;
+  });
+  note(made);
+}
+
+optim::TrainOp Loop::invoke(Member& member, size_t local, const Call& call) {
+  Replica& replica = *member.replica;
+  const torch::AutoGradMode gradients(call.options.training);
+  const CallContext::Current layers(member.calls);
+  const ReplicaContext::Enter context(member.context);
+  optim::Recording recording;
+  // Those of a function that did not train.
+  for (const auto& variable : replica.variables().variables()) variable->take_row_uses();
+  member.calls.begin_step(call.options.training, step_, replica.replica_id(),
+                          replica.accumulated());
+  member.context.begin_step(step_, replica.accumulated());
+  merge_point_->enter(local, step_);
+  call.body(local);
+  merge_point_->leave(local);
+  return recording.train_op();
+}
+
+bool Loop::build(Member& member, Call& call, const std::function<optim::TrainOp()>& invoke) {
+  const optim::TrainOp described = invoke();
+  call.compare(described.defined());
+  member.replica->exchange().end_of_function();
+  if (described.defined()) {
+    // Those that train move together before they are used.
+    member.engine.build(described);
+    return true;
+  }
+  if (restored_) {
+    restore_variables(member);
+    (void)invoke();
+  }
+  return false;
+}
+
+void Loop::make(Member& member, size_t local, Call& call) {
+  Replica& replica = *member.replica;
+  const auto call_function = [&] { return invoke(member, local, call); };
+  // Whatever the program does between two calls, it is no step that takes too long.
+  struct Between {
+    Engine& engine;
+    ~Between() { engine.replica().group().report(Phase::kEvaluating, engine.step()); }
+  } between{member.engine};
+  const bool builds = call.options.training && !member.engine.built();
+  replica.group().report(builds ? Phase::kBuilding : Phase::kTraining, step_);
+  if (builds) {
+    if (!build(member, call, call_function)) return;
+  } else if (restored_ && !member.engine.built()) {
+    // To evaluate what was restored: a first call makes the variables.
+    (void)call_function();
+    restore_variables(member);
+  }
+  const int64_t examples = call.rows(local);
+  const ZeroRowGuard guard(replica.variables(), examples);
+  const optim::TrainOp train_op = call_function();
+  call.compare(train_op.defined());
+  if (!train_op.defined()) return replica.exchange().end_of_function();
+  if (!call.options.training) {
+    throw invalid_argument("minimize() was called in a run() without training",
+                           "leave RunOptions.training at true");
+  }
+  const StepResult result = train(member, train_op, call.options, examples);
+  if (local == 0) call.result = result;
+}
+
+StepResult Loop::train(Member& member, const optim::TrainOp& train_op, const RunOptions& options,
+                       int64_t examples) const {
+  // A backward of the function's own may have left something.
+  for (const auto& variable : member.replica->variables().variables())
+    variable->value().mutable_grad().reset();
+  Tensor loss;
+  std::vector<Tensor> losses;
+  for (const auto& entry : train_op.entries) {
+    if (std::ranges::any_of(losses, [&](const Tensor& known) { return known.is_same(entry.loss); }))
+      continue;
+    losses.push_back(entry.loss);
+    loss = loss.defined() ? loss + entry.loss.detach() : entry.loss.detach();
+  }
+  return member.engine.train({.train_op = &train_op,
+                              .loss = loss,
+                              .reduction = options.loss_reduction,
+                              .weight = static_cast<double>(examples),
+                              .has_data = examples > 0,
+                              .rows = examples},
+                             nullptr);
+}
+
+void Loop::check_values(size_t size, const char* what) const {
+  if (size == replicas_.size()) return;
+  throw invalid_argument(fmt::format("{} was given values of {} replicas; this process has {}",
+                                     what, size, replicas_.size()),
+                         "give it what run() returned");
+}
+
+Tensor Loop::reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis) {
+  check_values(value.size(), "reduce()");
+  Tensor result;
+  each([&](Replica& replica, size_t local) {
+    const torch::NoGradGuard no_grad;
+    Tensor reduced;
+    if (!axis) {
+      reduced = replica.exchange().reduce(op, value[local]);
+    } else {
+      reduced = replica.exchange().reduce(ReduceOp::kSum, value[local].sum(*axis));
+      const Tensor count = torch::full({}, value[local].size(*axis), at::kDouble);
+      if (op == ReduceOp::kMean) {
+        if (!value[local].is_floating_point())
+          (void)replica.exchange().reduce(op, value[local]);  // refuses
+        const Tensor all = replica.exchange().reduce(ReduceOp::kSum, count);
+        reduced = (reduced.to(at::kDouble) / all).to(reduced.scalar_type());
+      }
+    }
+    if (local == 0) result = reduced;
+  });
+  return result;
+}
+
+Metric Loop::reduce(const PerReplica<Metric>& value) {
+  check_values(value.size(), "reduce()");
+  for (const Metric& metric : value) {
+    if (metric.kind() == value[0].kind()) continue;
+    throw invalid_argument(fmt::format("reduce() was given a {} of one replica and a {} of another",
+                                       value[0].kind(), metric.kind()),
+                           "return the same metric on all replicas");
+  }
+  std::optional<Metric> result;
+  each([&](Replica& replica, size_t local) {
+    const Metric& metric = value[local];
+    const Tensor sums =
+        replica.exchange().reduce(ReduceOp::kSum, torch::tensor(metric.state(), at::kDouble));
+    const double* first = sums.data_ptr<double>();
+    if (local == 0) result = Metric::make(metric.kind(), {first, first + sums.numel()});
+  });
+  return *result;
+}
+
+Tensor Loop::gather(const PerReplica<Tensor>& value, int64_t axis) {
+  check_values(value.size(), "gather()");
+  Tensor result;
+  each([&](Replica& replica, size_t local) {
+    const Tensor& mine = value[local];
+    if (mine.dim() == 0 || axis < -mine.dim() || axis >= mine.dim()) {
+      throw invalid_argument(fmt::format("gather() of {} along axis {}", describe(mine), axis),
+                             "the value needs that axis; unsqueeze(0) gives a scalar one");
+    }
+    const int64_t along = axis < 0 ? axis + mine.dim() : axis;
+    const std::vector<Tensor> parts = replica.exchange().gather(mine, along);
+    if (local == 0) result = torch::cat(parts, along);
+  });
+  return result;
+}
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,105 @@
+// The replicas of an entered strategy, as loops written by hand use them.
+// Thread safety: belongs to the thread that entered it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/distribute/replica_threads.h"
+#include "muster/distribute/strategy.h"
+#include "muster/layers/call_context.h"
+#include "muster/loop/distributed_dataset.h"
+#include "muster/loop/internal/merge_point.h"
+#include "muster/loop/replica_context.h"
+#include "muster/loop/scope.h"
+#include "muster/metrics/metric.h"
+#include "muster/train/engine.h"
+
+namespace muster::inline v0_1::distribute {
+
+class Loop : public std::enable_shared_from_this<Loop> {
+ public:
+  Loop(StrategyPtr strategy, const ScopeOptions& options);
+
+  // The one entered on this thread; nullptr when there is none.
+  static Loop* entered();
+  // Counts the scopes. The last to leave ends the run: `by_exception` tells the others so.
+  void enter();
+  void leave(bool by_exception) noexcept;
+
+  const Strategy& strategy() const { return *strategy_; }
+  size_t num_local_replicas() const { return replicas_.size(); }
+  // Throws InvalidArgument unless `size`, of values given to `what`, is the number of replicas
+  // here.
+  void check_values(size_t size, const char* what) const;
+  const Replica& first() const { return *replicas_.front()->replica; }
+  int64_t step() const { return step_; }
+  // Whether a function that trains was seen: the variables are what they are.
+  bool built() const { return replicas_.front()->engine.built(); }
+  const StepResult& last_step() const { return last_step_; }
+
+  // Calls `body` on every replica; `rows(r)` are the examples local replica r has.
+  void run(const RunOptions& options, const std::function<void(size_t)>& body,
+           const std::function<int64_t(size_t)>& rows);
+  // The update of the batches that wait for one.
+  void apply_accumulated();
+  // As those of Scope.
+  std::string save(const std::string& model_dir, const SaveOptions& options);
+  bool restore(const std::string& model_dir);
+  // Calls `fn(replica, r)` on every replica at once. When it throws on one, the others end too, and
+  // no later call works.
+  void each(const std::function<void(Replica&, size_t)>& fn);
+
+  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis);
+  Metric reduce(const PerReplica<Metric>& value);
+  Tensor gather(const PerReplica<Tensor>& value, int64_t axis);
+  DistributedDataset distribute(const Dataset& dataset, bool for_this_process);
+
+ private:
+  // A replica with what a loop needs of it.
+  struct Member {
+    std::unique_ptr<Replica> replica;
+    Engine engine;
+    CallContext calls;
+    ReplicaContext context;
+    size_t restored = 0;  // variables that have a checkpoint's values, before the first step
+
+    Member(std::unique_ptr<Replica> started, int64_t accumulate_steps);
+  };
+  struct Call;
+  // The call that makes the variables, before the first step that trains. False when it did not
+  // train.
+  bool build(Member& member, Call& call, const std::function<optim::TrainOp()>& invoke);
+  // Before the first step that trains: gives the variables there are the values of a checkpoint.
+  void restore_variables(Member& member);
+  void note(const StepResult& result);
+  // One call of the function on one replica.
+  void make(Member& member, size_t local, Call& call);
+  optim::TrainOp invoke(Member& member, size_t local, const Call& call);
+  StepResult train(Member& member, const optim::TrainOp& train_op, const RunOptions& options,
+                   int64_t examples) const;
+
+  const StrategyPtr strategy_;
+  std::vector<std::unique_ptr<Member>> replicas_;
+  std::unique_ptr<MergePoint> merge_point_;
+  std::unique_ptr<ReplicaThreads> threads_;
+  int64_t step_ = 0;
+  StepResult last_step_;
+  std::map<std::string, CheckpointWriter> writers_;  // by model_dir, on the chief
+  bool restored_ = false;                            // a checkpoint was found
+  nlohmann::json restored_data_;                     // its positions that no data set has taken yet
+  std::vector<std::weak_ptr<DistributedDataset::Progress>> data_;  // in the order they were made
+  int scopes_ = 0;
+  bool running_ = false;  // the replicas' threads are at work
+  std::optional<Error> broken_;
+};
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,111 @@
+// Checkpoints of loops written by hand, and the data sets whose position they hold.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/log.h"
+#include "muster/loop/internal/data_progress.h"
+#include "muster/loop/internal/loop.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+
+using nlohmann::json;
+
+DistributedDataset Loop::distribute(const Dataset& dataset, bool for_this_process) {
+  auto progress = std::make_shared<DistributedDataset::Progress>();
+  std::erase_if(data_, [](const auto& known) { return known.expired(); });
+  const size_t number = data_.size();
+  data_.push_back(progress);
+  // Each position is one data set's: what is dealt later in its place begins anew.
+  if (number < restored_data_.size() && !restored_data_[number].is_null())
+    progress->restore(std::exchange(restored_data_[number], nullptr));
+  return DistributedDataset(shared_from_this(), dataset, for_this_process, std::move(progress));
+}
+
+std::string Loop::save(const std::string& model_dir, const SaveOptions& options) {
+  if (!built()) {
+    throw invalid_argument("save() was called before anything was trained",
+                           "save after a run() that called minimize()");
+  }
+  if (const int64_t waiting = first().accumulated(); waiting > 0) {
+    throw invalid_argument(
+        fmt::format("save() was called where {} of {} batches wait for their update", waiting,
+                    first().accumulate_steps()),
+        "save when step() has changed, or call apply_accumulated() before");
+  }
+  json data = json::array();
+  int64_t epoch = 0;  // of the first data set
+  for (const auto& known : data_) {
+    const auto progress = known.lock();
+    if (!progress) continue;
+    if (data.empty()) epoch = progress->completed;
+    data.push_back(progress->save());
+  }
+  std::string prefix;
+  each([&](Replica& replica, size_t local) {
+    CheckpointWriter* writer = nullptr;
+    if (replica.is_chief()) {
+      const CheckpointManagerOptions keep{.keep_checkpoint_max = options.keep_checkpoint_max};
+      writer = &writers_.try_emplace(model_dir, model_dir, keep).first->second;
+    }
+    const std::string mine = replicas_[local]->engine.save(writer, {{"loop", data}}, epoch);
+    if (local == 0) prefix = mine;
+    replica.group().report(Phase::kEvaluating, step_);
+  });
+  return prefix;
+}
+
+bool Loop::restore(const std::string& model_dir) {
+  if (built()) {
+    throw invalid_argument(fmt::format("restore() was called after {} steps", step_),
+                           "restore before the first run() that trains");
+  }
+  bool found = false;
+  each([&](Replica&, size_t local) {
+    const bool mine = replicas_[local]->engine.find_checkpoint(CheckpointManager(model_dir));
+    if (local == 0) found = mine;
+  });
+  if (!found) return false;
+  const Engine& engine = replicas_.front()->engine;
+  step_ = engine.step();
+  restored_data_ = engine.restored_inputs().value("loop", json::array());
+  std::erase_if(data_, [](const auto& known) { return known.expired(); });
+  for (size_t d = 0; d < data_.size() && d < restored_data_.size(); ++d)
+    data_[d].lock()->restore(std::exchange(restored_data_[d], nullptr));
+  if (first().is_chief()) {
+    log::event("restored", {{"checkpoint", engine.restored_from()}, {"global_step", step_}},
+               fmt::format("restored {}: continuing after step {}", engine.restored_from(), step_));
+  }
+  restored_ = true;
+  for (const auto& member : replicas_) member->restored = 0;
+  return true;
+}
+
+void Loop::restore_variables(Member& member) {
+  torch::NoGradGuard no_grad;
+  const auto& variables = member.replica->variables().variables();
+  for (; member.restored < variables.size(); ++member.restored) {
+    const Tensor value = variables[member.restored]->value().detach();
+    if (member.replica->is_chief()) {
+      const std::string& name = variables[member.restored]->name();
+      const Checkpoint& checkpoint = *member.engine.found();
+      const auto found = checkpoint.tensors.find(name);
+      if (found == checkpoint.tensors.end() || found->second.sizes() != value.sizes() ||
+          found->second.scalar_type() != value.scalar_type()) {
+        throw invalid_argument(
+            fmt::format("{} holds {} for the variable {}", member.engine.restored_from(),
+                        found == checkpoint.tensors.end() ? "nothing" : describe(found->second),
+                        variables[member.restored]->spec().describe()),
+            "evaluate with the model that was trained, or without restore()");
+      }
+      Tensor(value).copy_(found->second);
+    }
+  }
+  std::vector<Tensor> values;
+  for (const auto& variable : variables) values.push_back(variable->value());
+  member.replica->exchange().broadcast(values);
+}
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,323 @@
+// Loops written by hand over a strategy.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/error_of.h"
+#include "muster/distribute/strategy.h"
+#include "muster/layers/core.h"
+#include "muster/layers/normalization.h"
+#include "muster/loop/distributed_dataset.h"
+#include "muster/loop/replica_context.h"
+#include "muster/loop/scope.h"
+#include "muster/losses/losses.h"
+#include "muster/metrics/metrics.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ScopeOptions alone(uint64_t seed = 0) { return {.seed = seed, .environment = Environment()}; }
+
+// x float32[2], y = 3 x0 - 2 x1 + 1.
+Dataset points(int64_t rows) {
+  const Tensor x = torch::arange(2 * rows).to(kFloat32).view({rows, 2}).sin();
+  const Tensor y = (3 * x.select(1, 0) - 2 * x.select(1, 1) + 1).unsqueeze(1);
+  return Dataset::from_tensor_slices(Element::tuple({x, y}));
+}
+
+// What a run leaves: weights, and the loss of each step.
+struct Trained {
+  Tensor kernel;
+  std::vector<double> losses;
+};
+
+Trained train(const StrategyPtr& strategy, const optim::Optimizer& optimizer, int64_t rows,
+              int64_t batch, int epochs = 2) {
+  const auto scope = strategy->scope(alone(7));
+  const Layer model = Dense(1);
+  Trained trained;
+  const auto step = [&](const Features& x, const Labels& y) {
+    optimizer.minimize(losses::mean_squared_error(y, model(x)));
+  };
+  const Dataset dataset = points(rows).shuffle(rows).repeat(epochs).batch(batch);
+  for (const auto& examples : strategy->distribute(dataset)) {
+    strategy->run(step, examples);
+    trained.losses.push_back(scope.last_step().loss);
+  }
+  trained.kernel = scope.variable("dense/kernel");
+  return trained;
+}
+
+class LoopLawTest : public testing::TestWithParam<int64_t> {};
+
+TEST_P(LoopLawTest, ReplicasComputeWhatOneComputes) {
+  for (const optim::Optimizer& optimizer :
+       {optim::sgd({.learning_rate = 0.1}), optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
+        optim::adam({.learning_rate = 0.05}),
+        optim::clip_by_global_norm(optim::sgd({.learning_rate = 0.3}), 0.5)}) {
+    const Trained one = train(one_device(), optimizer, GetParam(), 12);
+    for (int replicas : {2, 3, 4}) {
+      const Trained many = train(mirrored({.replicas = replicas}), optimizer, GetParam(), 12);
+      ASSERT_EQ(one.losses.size(), many.losses.size());
+      for (size_t s = 0; s < one.losses.size(); ++s)
+        EXPECT_NEAR(one.losses[s], many.losses[s], 1e-5 * std::max(1.0, one.losses[s]));
+      EXPECT_TRUE(torch::allclose(one.kernel, many.kernel, 1e-4, 1e-6));
+      const Trained again = train(mirrored({.replicas = replicas}), optimizer, GetParam(), 12);
+      EXPECT_TRUE(again.kernel.equal(many.kernel));
+    }
+  }
+}
+
+// 48: full batches; 53: a ragged last one; 49: in the last step all replicas but one have no data.
+INSTANTIATE_TEST_SUITE_P(Rows, LoopLawTest, testing::Values(48, 53, 49));
+
+TEST(LoopTest, GlobalBatchesAreSharedOut) {
+  const StrategyPtr strategy = mirrored({.replicas = 3});
+  const auto scope = strategy->scope(alone());
+  EXPECT_EQ(strategy->num_replicas_in_sync(), 3);
+  std::vector<std::vector<int64_t>> rows;
+  for (const auto& batch : strategy->distribute(points(17).batch(8))) {
+    rows.emplace_back();
+    for (const Batch& part : batch) rows.back().push_back(part.rows());
+  }
+  EXPECT_THAT(rows, ElementsAre(ElementsAre(3, 3, 2), ElementsAre(3, 3, 2), ElementsAre(1, 0, 0)));
+}
+
+TEST(LoopTest, EveryPassHasAllExamplesInAnotherOrder) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto scope = strategy->scope(alone());
+  auto distributed = strategy->distribute(Dataset::range(10).shuffle(10).batch(4));
+  std::vector<std::vector<int64_t>> passes;
+  for (int pass = 0; pass < 2; ++pass) {
+    std::vector<int64_t> seen;
+    for (const auto& batch : distributed) {
+      for (const Batch& part : batch) {
+        const Tensor& values = part.features.tensor();
+        for (int64_t i = 0; i < values.size(0); ++i) seen.push_back(values[i].item<int64_t>());
+      }
+    }
+    passes.push_back(seen);
+    EXPECT_THAT(seen, testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  }
+  EXPECT_NE(passes[0], passes[1]);
+}
+
+TEST(LoopTest, AFunctionDescribesTheDataOfItsProcess) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto scope = strategy->scope(alone());
+  const auto distributed = strategy->distribute_from_function([](const InputContext& context) {
+    EXPECT_EQ(context.num_replicas_in_sync, 2);
+    EXPECT_EQ(context.num_input_pipelines, 1);
+    return points(10).batch(context.per_replica_batch_size(8));
+  });
+  std::vector<int64_t> rows;
+  for (const auto& batch : DistributedDataset(distributed)) {
+    for (const Batch& part : batch) rows.push_back(part.rows());
+  }
+  EXPECT_THAT(rows, ElementsAre(4, 4, 2, 0));
+}
+
+TEST(LoopTest, ValuesAreReducedAndGathered) {
+  const StrategyPtr strategy = mirrored({.replicas = 3});
+  const auto scope = strategy->scope(alone());
+  // Replica r has r + 1 rows of the number r.
+  const auto values = strategy->run([] {
+    const int64_t r = ReplicaContext::current().replica_id();
+    return torch::full({r + 1, 2}, static_cast<double>(r));
+  });
+  const auto one = strategy->run(
+      [] { return torch::full({}, static_cast<double>(ReplicaContext::current().replica_id())); });
+  EXPECT_EQ(strategy->reduce(ReduceOp::kSum, one).item<double>(), 3);
+  EXPECT_EQ(strategy->reduce(ReduceOp::kMean, one).item<double>(), 1);
+  const Tensor sums = torch::full({2}, 8.0);  // 0 + 2 * 1 + 3 * 2
+  EXPECT_TRUE(strategy->reduce(ReduceOp::kSum, values, 0).equal(sums));
+  EXPECT_TRUE(torch::allclose(strategy->reduce(ReduceOp::kMean, values, 0), sums / 6));
+  const Tensor gathered = strategy->gather(values, 0);
+  EXPECT_EQ(gathered.sizes(), at::IntArrayRef({6, 2}));
+  EXPECT_TRUE(gathered.select(1, 0).equal(torch::tensor({0., 1., 1., 2., 2., 2.})));
+  const auto accuracy = strategy->run([] {
+    const int64_t r = ReplicaContext::current().replica_id();
+    return metrics::accuracy(torch::ones({r + 1}, kInt64), torch::full({r + 1}, r, kInt64));
+  });
+  EXPECT_DOUBLE_EQ(strategy->reduce(accuracy).result(), 2.0 / 6);
+}
+
+TEST(LoopTest, GradientsFlowThroughCollectives) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto scope = strategy->scope(alone());
+  const auto gradients = strategy->run([] {
+    auto& context = ReplicaContext::current();
+    const double r = context.replica_id() + 1;
+    const Tensor x = torch::full({2}, r, torch::requires_grad());
+    const Tensor total = context.all_reduce(ReduceOp::kSum, x);  // 3
+    const Tensor mean = context.all_reduce(ReduceOp::kMean, x);  // 1.5
+    const Tensor all = context.all_gather(x);                    // 1 1 2 2
+    EXPECT_TRUE(total.eq(3).all().item<bool>());
+    EXPECT_TRUE(mean.eq(1.5).all().item<bool>());
+    EXPECT_TRUE(all.detach().equal(torch::tensor({1.f, 1.f, 2.f, 2.f})));
+    // Losses of the replicas: r * (sum of total) + sum of mean + r * (sum of all).
+    (r * total.sum() + mean.sum() + r * all.sum()).backward();
+    return x.grad();
+  });
+  // d/dx: 1 + 2 of the totals, 2 * 1/2 of the means, 1 + 2 of what was gathered.
+  for (const Tensor& gradient : gradients) EXPECT_TRUE(gradient.eq(7).all().item<bool>());
+}
+
+TEST(LoopTest, EvaluatingTrainsNothingAndDropsNothing) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto scope = strategy->scope(alone());
+  const Layer dropout = Dropout(0.5);
+  const auto dropped = [&](bool training) {
+    const auto kept = strategy->run(RunOptions{.training = training}, [&] {
+      const Tensor out = dropout(torch::ones({1000}));
+      EXPECT_EQ(torch::GradMode::is_enabled(), training);
+      return out.eq(1).all();
+    });
+    return !kept[0].item<bool>();
+  };
+  EXPECT_FALSE(dropped(false));
+  EXPECT_TRUE(dropped(true));
+  EXPECT_EQ(scope.step(), 0);
+  const auto minimize = [&] { optim::sgd().minimize(Dense(1)(torch::ones({1, 1})).sum()); };
+  EXPECT_THAT(error_of([&] { strategy->run(RunOptions{.training = false}, minimize); }).message(),
+              HasSubstr("without training"));
+}
+
+TEST(LoopTest, WhatOneReplicaThrowsIsThrownAndEndsTheScope) {
+  const StrategyPtr strategy = mirrored({.replicas = 3});
+  struct Mine : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
+  for (int broken : {0, 2}) {
+    const auto scope = strategy->scope(alone());
+    const Layer model = Dense(1);
+    const auto step = [&](const Features& x, const Labels& y) {
+      const auto& context = ReplicaContext::current();
+      if (context.replica_id() == broken && context.step() == 1) throw Mine("mine");
+      optim::sgd().minimize(losses::mean_squared_error(y, model(x)));
+    };
+    int made = 0;
+    EXPECT_THROW(
+        {
+          for (const auto& batch : strategy->distribute(points(60).batch(6))) {
+            strategy->run(step, batch);
+            ++made;
+          }
+        },
+        Mine);
+    EXPECT_EQ(made, 1);
+    EXPECT_THAT(error_of([&] { strategy->run([] {}); }).message(),
+                HasSubstr("the scope is over: "));
+  }
+}
+
+TEST(LoopTest, AReplicaWithoutExamplesLeavesStatisticsAlone) {
+  const StrategyPtr strategy = mirrored({.replicas = 2});
+  const auto scope = strategy->scope(alone());
+  const Layer model = Dense(1);
+  for (const auto& batch : strategy->distribute(points(5).batch(4))) {
+    strategy->run(
+        [&](const Features& x, const Labels& y) {
+          const Tensor seen = ReplicaContext::current().variable(
+              {.name = "mean",
+               .shape = {},
+               .initializer = initializers::zeros(),
+               .trainable = false,
+               .synchronization = VariableSynchronization::kOnRead});
+          {
+            const torch::NoGradGuard no_grad;
+            seen.copy_(x.tensor().mean());  // not a number for zero rows
+          }
+          optim::sgd().minimize(losses::mean_squared_error(y, model(x)));
+        },
+        batch);
+  }
+  const auto means = strategy->run(RunOptions{.training = false}, [&] {
+    return ReplicaContext::current().variable({.name = "mean", .shape = {}}).clone();
+  });
+  for (const Tensor& mean : means) EXPECT_TRUE(mean.isfinite().item<bool>());
+}
+
+TEST(LoopTest, ABackwardOfTheFunctionsOwnChangesNothing) {
+  const auto trained = [](const StrategyPtr& strategy, bool looks) {
+    const auto scope = strategy->scope(alone());
+    const Layer model = Dense(1);
+    for (const auto& batch : strategy->distribute(points(24).batch(6))) {
+      const auto flags = strategy->run(
+          [&](const Features& x, const Labels& y) {
+            const Tensor loss = losses::mean_squared_error(y, model(x));
+            if (looks) (2 * loss).backward({}, /*retain_graph=*/true);
+            optim::sgd({.learning_rate = 0.1}).minimize(loss);
+            return true;
+          },
+          batch);
+      EXPECT_TRUE(flags[0]);
+    }
+    return scope.variable("dense/kernel");
+  };
+  for (const StrategyPtr& strategy : {one_device(), mirrored({.replicas = 2})})
+    EXPECT_TRUE(trained(strategy, true).equal(trained(strategy, false))) << strategy->name();
+}
+
+// A layer that every replica makes and only some use, while statistics over all replicas are
+// reduced in the middle of backward.
+TEST(LoopTest, CollectivesInBackwardStandBesideVariablesThatSomeReplicasUse) {
+  const auto train = [](int replicas, std::optional<int64_t> bytes_per_pack, int64_t accumulate) {
+    const StrategyPtr strategy =
+        multi_worker_mirrored({.local_replicas = replicas, .bytes_per_pack = bytes_per_pack});
+    ScopeOptions options = alone(7);
+    options.accumulate_steps = accumulate;
+    const auto scope = strategy->scope(options);
+    const Layer first = Dense(6), norm = BatchNormalization({.synchronized = true}),
+                second = Dense(6), again = BatchNormalization({.synchronized = true}),
+                top = Dense(1), extra = Dense(1);
+    const auto sgd = optim::sgd({.learning_rate = 0.1});
+    int64_t call = -1;  // the first one makes the variables
+    for (const auto& batch : strategy->distribute(points(48).repeat(2).batch(12))) {
+      ++call;
+      strategy->run(
+          [&](const Features& x, const Labels& y) {
+            const Tensor hidden = again(second(torch::tanh(norm(first(x)))));
+            Tensor made = top(hidden);
+            // The last of the forward, so the first of backward: before both reductions.
+            const Tensor more = extra(hidden);
+            if ((ReplicaContext::current().replica_id() + call) % 2 == 0) made = made + more;
+            sgd.minimize(losses::mean_squared_error(y, made));
+          },
+          batch);
+    }
+    std::vector<Tensor> values;
+    for (const std::string& name : scope.variable_names()) values.push_back(scope.variable(name));
+    return values;
+  };
+  for (const int replicas : {2, 3}) {
+    for (const int64_t accumulate : {1, 2}) {
+      // One bucket, which leaves last, is what many are compared with.
+      const std::vector<Tensor> expected = train(replicas, 0, accumulate);
+      EXPECT_EQ(expected.size(), 16u);
+      for (const int64_t bytes : {4, 256}) {
+        const std::vector<Tensor> values = train(replicas, bytes, accumulate);
+        ASSERT_EQ(values.size(), expected.size());
+        for (size_t v = 0; v < values.size(); ++v) EXPECT_TRUE(values[v].equal(expected[v])) << v;
+      }
+    }
+  }
+}
+
+TEST(LoopTest, StrategiesHaveNames) {
+  EXPECT_EQ(strategy_by_name("one_device")->name(), "OneDevice");
+  EXPECT_EQ(strategy_by_name("mirrored")->name(), "Mirrored");
+  EXPECT_EQ(strategy_by_name("multi_worker")->name(), "MultiWorkerMirrored");
+  const StrategyPtr three = strategy_by_name("mirrored:3");
+  EXPECT_EQ(three->scope(alone()).num_replicas_in_sync(), 3);
+  for (const char* wrong : {"", "mirrored:", "mirrored:0", "mirrored:two", "Mirrored"}) {
+    EXPECT_THAT(error_of([&] { strategy_by_name(wrong); }).message(),
+                HasSubstr(std::string("there is no strategy '") + wrong + "'"));
+  }
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::distribute

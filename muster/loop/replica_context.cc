@@ -1,0 +1,67 @@
+#include "muster/loop/replica_context.h"
+
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/loop/internal/merge_point.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+thread_local ReplicaContext* current_context = nullptr;
+
+}  // namespace
+
+ReplicaContext& ReplicaContext::current() {
+  if (current_context != nullptr) return *current_context;
+  throw invalid_argument("there is no replica here",
+                         "a ReplicaContext exists inside of functions that Strategy::run() calls");
+}
+
+bool ReplicaContext::inside() { return current_context != nullptr; }
+
+ReplicaContext::Enter::Enter(ReplicaContext& context)
+    : outer_(std::exchange(current_context, &context)) {}
+ReplicaContext::Enter::~Enter() { current_context = outer_; }
+
+Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) const {
+  return distribute::all_reduce(replica_.exchange(), op, value);
+}
+
+Tensor ReplicaContext::all_gather(const Tensor& value, int64_t axis) const {
+  if (value.dim() == 0 || axis < -value.dim() || axis >= value.dim()) {
+    throw invalid_argument(
+        fmt::format("all_gather of {} along axis {}", describe(value), axis),
+        "the value needs that axis; a scalar has none: unsqueeze(0) gives it one");
+  }
+  return distribute::all_gather(replica_.exchange(), replica_id(), value,
+                                axis < 0 ? axis + value.dim() : axis);
+}
+
+void ReplicaContext::meet(const std::string& kind, std::shared_ptr<void> mine,
+                          const std::function<void(const Visits&)>& body) {
+  merge_point_->meet(static_cast<size_t>(replica_.place().local), kind, std::move(mine),
+                     [&](const Visits& all) {
+                       // Outside of replicas, as the program between two calls of run().
+                       ReplicaContext* const here = std::exchange(current_context, nullptr);
+                       struct Back {
+                         ReplicaContext* context;
+                         ~Back() { current_context = context; }
+                       } back{here};
+                       body(all);
+                     });
+}
+
+const Tensor& ReplicaContext::variable(const VariableSpec& spec) {
+  return replica_.variables().get_or_create(spec).value();
+}
+
+RandomKey ReplicaContext::random_key(const std::string& name) const {
+  const RandomKey key =
+      derive_key(replica_.seed(), {id_of("replica function"), static_cast<uint64_t>(step_),
+                                   static_cast<uint64_t>(replica_id()), id_of(name)});
+  return batch_ == 0 ? key : key.derive(static_cast<uint64_t>(batch_));
+}
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,49 @@
+#include "muster/loop/scope.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/distribute/strategy.h"
+#include "muster/loop/internal/loop.h"
+
+namespace muster::inline v0_1::distribute {
+
+Scope::Scope(std::shared_ptr<Loop> loop)
+    : loop_(std::move(loop)), exceptions_(std::uncaught_exceptions()) {
+  loop_->enter();
+}
+
+Scope::~Scope() {
+  if (loop_) loop_->leave(std::uncaught_exceptions() > exceptions_);
+}
+
+int Scope::num_replicas_in_sync() const { return loop_->first().num_replicas_in_sync(); }
+bool Scope::is_chief() const { return loop_->first().is_chief(); }
+int64_t Scope::step() const { return loop_->step(); }
+void Scope::apply_accumulated() const { loop_->apply_accumulated(); }
+std::string Scope::save(const std::string& model_dir, const SaveOptions& options) const {
+  return loop_->save(model_dir, options);
+}
+bool Scope::restore(const std::string& model_dir) const { return loop_->restore(model_dir); }
+const StepResult& Scope::last_step() const { return loop_->last_step(); }
+
+Tensor Scope::variable(const std::string& name) const {
+  const Variable* found = loop_->first().variables().find(name);
+  if (found == nullptr) {
+    throw not_found(fmt::format("there is no variable \"{}\"", name),
+                    "there are " + join_quoted(variable_names()));
+  }
+  return found->value().detach().clone();
+}
+
+std::vector<std::string> Scope::variable_names() const {
+  std::vector<std::string> names;
+  for (const auto& variable : loop_->first().variables().variables())
+    names.push_back(variable->name());
+  return names;
+}
+
+}  // namespace muster::inline v0_1::distribute

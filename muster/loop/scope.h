@@ -1,0 +1,100 @@
+// Loops written by hand: what a strategy does between scope() and the end of the scope.
+//
+//   const auto strategy = distribute::mirrored({.replicas = 2});
+//   const auto scope = strategy->scope();
+//   const Layer model = Dense(1);
+//   const auto adam = optim::adam({.learning_rate = 0.1});
+//   for (const auto& batch : strategy->distribute(dataset)) {   // batches over all replicas
+//     const auto losses = strategy->run([&](const Features& x, const Labels& y) {
+//       const Tensor loss = losses::mean_squared_error(y, model(x));
+//       adam.minimize(loss);   // reduced over the replicas and applied when this returns
+//       return loss;
+//     }, batch);
+//   }
+//
+// Thread safety: belongs to the thread that entered it; functions given to run() are called by all
+// replicas of the process at the same time, each in a thread of its own, with variables of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/environment.h"
+#include "muster/distribute/strategy.h"
+
+namespace muster::inline v0_1::distribute {
+
+class Loop;
+
+// Options of Strategy::scope().
+struct ScopeOptions {
+  uint64_t seed = 0;                // of initial values, shuffles and what layers draw
+  double join_timeout = 600;        // seconds to wait for all tasks of the cluster to appear
+  std::function<bool()> cancelled;  // asked while waiting for them; true ends the wait
+  // Seconds a replica is waited for in ReplicaContext::merge(), and its function to return.
+  double merge_timeout = 300;
+  // Calls of run() that train and make one update: their gradients are added as if their batches
+  // were one, and reduced in the last of them. At least 1, and the same on all workers.
+  int64_t accumulate_steps = 1;
+  // Where TF_CONFIG is read from; the process's own environment when not set.
+  std::optional<Environment> environment;
+};
+
+// Options of Scope::save().
+struct SaveOptions {
+  int keep_checkpoint_max = 5;  // the newest ones; 0 keeps all
+};
+
+// An entered strategy. The replicas live as long as the outermost scope of it; scopes of one
+// strategy may nest; the options are those of the outermost. Leaving it is a meeting of all
+// processes, unless an exception leaves it, which the others then learn of.
+class Scope {
+ public:
+  ~Scope();
+  Scope(Scope&&) noexcept = default;
+  Scope& operator=(Scope&&) = delete;
+
+  int num_replicas_in_sync() const;
+  // Whether this process should save and speak for all.
+  bool is_chief() const;
+  // Updates so far.
+  int64_t step() const;
+  // With ScopeOptions::accumulate_steps: the update of what waits for one, as a smaller step; where
+  // the data ends in the middle. Nothing when nothing waits. All processes call it. What still
+  // waits when the scope ends is lost, with a warning.
+  void apply_accumulated() const;
+  // Saves variables, optimizer slots, the number of updates and where the data sets of this scope
+  // stand as the checkpoint model_dir/model.ckpt-<step>: the file an Estimator writes. All
+  // processes call it after the same run(); when it returns, the file is there. The chief writes,
+  // and gets its prefix; the others get "". Throws InvalidArgument before anything was trained and
+  // where batches wait for an update; NonFinite when a variable is not finite; Unavailable when
+  // another program writes model_dir, and what CheckpointManager::save() throws.
+  std::string save(const std::string& model_dir, const SaveOptions& options = {}) const;
+  // Continues from the newest good checkpoint of model_dir, one of save() or of an Estimator with
+  // the same variables; false when there is none. step() is known at once; variables and slots get
+  // their values in the first run(). A data set of distribute() goes on where the one of its place
+  // stood, in the order they were made, of those that were alive at save(); an Estimator's input
+  // is none of them. All processes call it, before anything was trained; what does not fit the
+  // model, InvalidArgument, comes from run().
+  bool restore(const std::string& model_dir) const;
+  // What the last update was over all replicas: its loss by RunOptions::loss_reduction
+  // (of several minimize(), the sum of their losses), and the examples.
+  const StepResult& last_step() const;
+  // The value of a variable, equal on all replicas (of VariableSynchronization::kOnRead: that of
+  // the first replica here). Throws NotFound listing those there are.
+  Tensor variable(const std::string& name) const;
+  std::vector<std::string> variable_names() const;
+
+ private:
+  friend class Strategy;
+  explicit Scope(std::shared_ptr<Loop> loop);
+
+  std::shared_ptr<Loop> loop_;
+  int exceptions_;
+};
+
+}  // namespace muster::inline v0_1::distribute

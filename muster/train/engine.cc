@@ -1,0 +1,153 @@
+#include "muster/train/engine.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
+#include "muster/tensor/device.h"
+#include "muster/tensor/finite.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/libtorch_error.h"
+
+namespace muster::inline v0_1 {
+
+using distribute::Phase;
+using distribute::Replica;
+using distribute::StepResult;
+using nlohmann::json;
+
+namespace {
+
+Error converted(const c10::Error& error, const std::string& where, Device device) {
+  const std::string said = text_of(error);
+  const std::string message = fmt::format("LibTorch failed {}: {}", where, said);
+  if (tells_of_memory(said)) {
+    return internal_error(message, "use a smaller batch, or a machine (or GPU) with more memory");
+  }
+  return invalid_argument(
+      message, tells_of_mixed_devices(said)
+                   ? fmt::format("batches and variables are on {}: make other tensors there, with "
+                                 "device() of the ModelContext or ReplicaContext",
+                                 device.str())
+                   : "");
+}
+
+}  // namespace
+
+void guarded(Replica& replica, const std::function<void()>& work,
+             const std::function<void()>& failing, const std::function<std::string()>& where) {
+  const DeviceScope here(replica.device());
+  const auto fail = [&](const Error& error) {
+    failing();
+    replica.group().fail(error);
+  };
+  try {
+    work();
+  } catch (const c10::Error& error) {
+    const Error told = converted(error, where(), replica.device());
+    fail(told);
+    throw told;
+  } catch (...) {
+    fail(current_error());
+    throw;
+  }
+}
+
+ZeroRowGuard::ZeroRowGuard(distribute::VariableTable& variables, int64_t rows)
+    : variables_(variables) {
+  if (rows == 0) statistics_ = variables_.copy_on_read();
+}
+
+ZeroRowGuard::~ZeroRowGuard() { variables_.put_back_on_read(statistics_); }
+
+Engine::Engine(Replica& replica, int64_t accumulate_steps)
+    : replica_(replica), restored_inputs_(std::make_unique<json>(json::object())) {
+  replica_.accumulate(accumulate_steps);
+}
+
+Engine::~Engine() = default;
+
+const json& Engine::restored_inputs() const { return *restored_inputs_; }
+
+bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
+  json mine;
+  if (replica_.is_chief()) {
+    found_ = checkpoints.load_latest();
+    if (found_) {
+      mine = {{"step", found_->checkpoint.global_step},
+              {"inputs", json::parse(found_->checkpoint.inputs)},
+              {"prefix", found_->prefix}};
+    }
+  }
+  // The chief is the first replica of all.
+  const json chief = json::parse(replica_.group().gather_text("checkpoint", mine.dump())[0]);
+  if (chief.is_null()) return false;
+  step_ = chief.at("step").get<int64_t>();
+  restored_from_ = chief.at("prefix").get<std::string>();
+  *restored_inputs_ = chief.at("inputs");
+  return true;
+}
+
+void Engine::build(const optim::TrainOp& train_op) {
+  replica_.finish_build(train_op);
+  if (found_) replica_.state().restore(found_->checkpoint, found_->prefix);
+  found_.reset();
+  replica_.share_state();
+  built_ = true;
+}
+
+StepResult Engine::train(const distribute::StepInput& input, const Batch* batch) {
+  return told_with_cause([&] { return replica_.train_step(input); }, batch, input.loss);
+}
+
+StepResult Engine::apply_accumulated() {
+  return told_with_cause([&] { return replica_.apply_accumulated(); }, nullptr, Tensor());
+}
+
+StepResult Engine::told_with_cause(const std::function<StepResult()>& step, const Batch* batch,
+                                   const Tensor& loss) {
+  try {
+    const StepResult result = step();
+    if (result.updated && result.any_data) ++step_;
+    return result;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNonFinite) throw;
+    NonFiniteCause cause{.hint = "lower the learning rate or clip gradients"};
+    if (loss.defined()) {
+      cause = explain_non_finite(batch != nullptr ? batch->features : Features(),
+                                 batch != nullptr ? batch->labels : Labels(), replica_.variables(),
+                                 loss);
+    }
+    throw Error(ErrorKind::kNonFinite,
+                fmt::format("{} at step {}{}{}", error.message(), step_ + 1,
+                            cause.text.empty() ? "" : ": ", cause.text),
+                cause.hint + "; the last checkpoint is from before this step");
+  }
+}
+
+std::string Engine::save(CheckpointWriter* writer, const json& inputs, int64_t epoch,
+                         const std::function<void(const std::string& prefix)>& saved) {
+  replica_.group().report(Phase::kSaving, step_);
+  Checkpoint checkpoint{.global_step = step_};
+  checkpoint.inputs = inputs.dump();
+  checkpoint.epoch = epoch;
+  checkpoint.tensors = replica_.state().gather_for_checkpoint();
+  std::string prefix;
+  if (replica_.is_chief()) {
+    if (auto bad = find_non_finite(replica_.variables(), checkpoint.tensors)) {
+      throw Error(
+          ErrorKind::kNonFinite,
+          fmt::format("after step {} the {}; nothing was saved", step_, *bad),
+          "lower the learning rate or clip gradients, and continue from the last checkpoint");
+    }
+    prefix = writer->save(checkpoint);
+    if (saved) saved(prefix);
+  }
+  replica_.group().barrier("saved");
+  return prefix;
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,98 @@
+// One replica of one run: restores, builds, steps, saves, ends. Estimators and loops written by
+// hand drive it: they decide what to compute, when to save and when to stop.
+// Thread safety: belongs to the replica's thread.
+//
+// The order of calls: find_checkpoint() if the run may continue one, build() once, then train() and
+// save(), then finish(). Every replica makes the same calls in the same order, inside of guarded().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/checkpoint/manager.h"
+#include "muster/distribute/replica.h"
+#include "muster/optim/train_op.h"
+#include "muster/tensor/batch.h"
+#include "muster/train/checkpoint_writer.h"
+
+namespace muster::inline v0_1 {
+
+// Calls `work`, which is all this replica does for a while, on its device. Where it throws,
+// `failing` is called, then the other replicas learn why this one cannot go on, and the error comes
+// out: LibTorch's as InvalidArgument (Internal when memory ran out) that says `where()`, all others
+// as they are.
+void guarded(distribute::Replica& replica, const std::function<void()>& work,
+             const std::function<void()>& failing, const std::function<std::string()>& where);
+
+// While one lives, a batch of zero rows leaves no trace in variables of kOnRead: statistics of no
+// examples are not numbers. For other batches it does nothing.
+class ZeroRowGuard {
+ public:
+  ZeroRowGuard(distribute::VariableTable& variables, int64_t rows);
+  ~ZeroRowGuard();
+  ZeroRowGuard(const ZeroRowGuard&) = delete;
+  ZeroRowGuard& operator=(const ZeroRowGuard&) = delete;
+
+ private:
+  distribute::VariableTable& variables_;
+  std::vector<Tensor> statistics_;
+};
+
+class Engine {
+ public:
+  // `replica` outlives it. `accumulate_steps` batches make one update.
+  Engine(distribute::Replica& replica, int64_t accumulate_steps);
+  ~Engine();
+
+  distribute::Replica& replica() const { return replica_; }
+  // Updates so far, those of the checkpoint included.
+  int64_t step() const { return step_; }
+  bool built() const { return built_; }
+
+  // The chief reads the newest good checkpoint of `checkpoints`, and all replicas learn where it
+  // stands. False when there is none. What it holds is in the variables after build().
+  bool find_checkpoint(const CheckpointManager& checkpoints);
+  // Where it was found, "" without one; and the positions of the inputs it holds, by driver.
+  const std::string& restored_from() const { return restored_from_; }
+  const nlohmann::json& restored_inputs() const;
+  // The checkpoint itself, on the chief until build(); else nullptr.
+  const Checkpoint* found() const { return found_ ? &found_->checkpoint : nullptr; }
+
+  // After a call of the model that made all variables, and described what trains as `train_op`:
+  // seals the variables and gives all replicas the chief's, which are those of the checkpoint when
+  // one was found. Throws InvalidArgument listing what differs from it, or from another replica's.
+  void build(const optim::TrainOp& train_op);
+
+  // Replica::train_step() and Replica::apply_accumulated(). A loss that is not finite is told with
+  // its step and with what is to blame, as far as `batch` can say; it may be nullptr.
+  distribute::StepResult train(const distribute::StepInput& input, const Batch* batch);
+  distribute::StepResult apply_accumulated();
+
+  // Saves the state of this step with the positions of the inputs, `inputs`, and `epoch`. The chief
+  // writes through `writer` and calls `saved(prefix)`; the others wait for it at a barrier, and not
+  // in a collective, however long that takes. Returns the prefix, "" but on the chief. Throws
+  // NonFinite, and saves nothing, when a variable is not finite.
+  std::string save(CheckpointWriter* writer, const nlohmann::json& inputs, int64_t epoch,
+                   const std::function<void(const std::string& prefix)>& saved = {});
+
+  // The clean end: all replicas are through.
+  void finish() { replica_.finish(); }
+
+ private:
+  distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,
+                                         const Batch* batch, const Tensor& loss);
+
+  distribute::Replica& replica_;
+  int64_t step_ = 0;
+  bool built_ = false;
+  std::optional<CheckpointManager::Loaded> found_;  // on the chief, until build()
+  std::string restored_from_;
+  std::unique_ptr<nlohmann::json> restored_inputs_;
+};
+
+}  // namespace muster::inline v0_1
