@@ -146,8 +146,9 @@ TEST_F(OneDeviceTest, ALossThatIsNoNumberOrReachesNothingIsAnError) {
 // --- the reducer ---------------------------------------------------------------------------------
 
 // A model of four weights in two dtypes, one a rank.
-struct Replica {
-  Replica(Communicator& communicator, const plan::BucketOptions& buckets, DType wire = kFloat32)
+struct ReducingReplica {
+  ReducingReplica(Communicator& communicator, const plan::BucketOptions& buckets,
+                  DType wire = kFloat32)
       : table(1) {
     table.get_or_create(spec_of("a", {5}));
     table.get_or_create(spec_of("b", {3, 11}));
@@ -182,7 +183,7 @@ TEST_P(ReducerTest, SumsGradientsAndHeadAndKnowsWhatWasUsed) {
   auto communicators =
       make_thread_communicators({.size = kRanks, .timeout = std::chrono::seconds(30)});
   run_ranks(kRanks, [&](int rank) {
-    Replica replica(*communicators[size_t(rank)], GetParam());
+    ReducingReplica replica(*communicators[size_t(rank)], GetParam());
     for (int step = 0; step < 4; ++step) {
       // "b" is used by one rank, another one each step; "c" from the second step on. In the first
       // step a rank that is not the chief sees its gradients in another order.
@@ -208,7 +209,7 @@ TEST_P(ReducerTest, SumsGradientsAndHeadAndKnowsWhatWasUsed) {
 TEST_P(ReducerTest, ARankThatUsesNothingTakesPart) {
   auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
   run_ranks(2, [&](int rank) {
-    Replica replica(*communicators[size_t(rank)], GetParam());
+    ReducingReplica replica(*communicators[size_t(rank)], GetParam());
     for (int step = 0; step < 3; ++step) {
       replica.reducer->begin();
       // The chief sees no gradient in the first step, when the order is found.
@@ -223,7 +224,7 @@ TEST_P(ReducerTest, ARankThatUsesNothingTakesPart) {
 TEST_P(ReducerTest, GradientsOfSeveralBackwardsAreAddedBeforeTheyLeave) {
   auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
   run_ranks(2, [&](int rank) {
-    Replica replica(*communicators[size_t(rank)], GetParam());
+    ReducingReplica replica(*communicators[size_t(rank)], GetParam());
     for (int step = 0; step < 3; ++step) {
       // Rank 0 has four backwards; "b" is in its first ones only. Rank 1 has one.
       const int backwards = rank == 0 ? 4 : 1;
@@ -259,7 +260,7 @@ TEST(ReducerTest, GradientsOfSixteenBitsAreThoseOfThirtyTwoRounded) {
     std::vector<Tensor> reduced(kRanks);
     const Tensor factors = torch::arange(99, kFloat32).view({3, 33}).sin();  // by rank
     run_ranks(kRanks, [&](int rank) {
-      Replica replica(*communicators[size_t(rank)], buckets, kBFloat16);
+      ReducingReplica replica(*communicators[size_t(rank)], buckets, kBFloat16);
       for (int step = 0; step < 3; ++step) {
         replica.reducer->begin();
         const Tensor b = replica.table.find("b")->value().view({-1});
@@ -291,7 +292,7 @@ TEST(ReducerTest, TheWireIsOneOfTwo) {
 
 TEST(ReducerTest, ALossMayOutliveIt) {
   auto communicators = make_thread_communicators({.size = 1});
-  Replica replica(*communicators[0], {});
+  ReducingReplica replica(*communicators[0], {});
   const Tensor loss = replica.sum("a", 2);
   replica.reducer.reset();
   loss.backward();
