@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "muster/base/error.h"
-#include "muster/base/log.h"
 #include "muster/data/internal/items.h"
 #include "muster/data/internal/node.h"
 
@@ -62,9 +61,7 @@ class FileSharding {
       }
     }
     if (node->is<AssertCardinality>()) {
-      if (num_workers_ > 1) {
-        log::warning("input: assert_cardinality() is left out: its files are divided");
-      }
+      left_out_ = num_workers_ > 1;
       return apply(node->input());
     }
     const bool passes =
@@ -87,9 +84,9 @@ class FileSharding {
 
   // "worker 1 of 3 reads 4 of 12", or less where nobody knows how many there are.
   std::string describe() const {
-    return uncounted_
-               ? fmt::format("worker {} of {} reads its part", index_, num_workers_)
-               : fmt::format("worker {} of {} reads {} of {}", index_, num_workers_, mine_, files_);
+    std::string text = fmt::format("worker {} of {} reads ", index_, num_workers_);
+    text += uncounted_ ? "its part" : fmt::format("{} of {}", mine_, files_);
+    return left_out_ ? text + "; assert_cardinality() is left out" : text;
   }
 
  private:
@@ -147,6 +144,7 @@ class FileSharding {
   const int64_t num_workers_, index_;
   int64_t files_ = 0, mine_ = 0;
   bool uncounted_ = false;
+  bool left_out_ = false;  // an assert_cardinality(), which counts the elements of all workers
 };
 
 // The last stages that make or undo batches, of each branch one, or the first of it.
