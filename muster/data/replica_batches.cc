@@ -1,0 +1,62 @@
+#include "muster/data/replica_batches.h"
+
+#include <utility>
+
+#include "muster/tensor/batch.h"
+#include "muster/tensor/element_spec.h"
+
+namespace muster::inline v0_1::data {
+
+using nlohmann::json;
+
+ReplicaBatches::ReplicaBatches(std::unique_ptr<Iterator> iterator)
+    : iterator_(std::move(iterator)) {}
+
+bool ReplicaBatches::read_ahead() {
+  if (ahead_) return true;
+  Ahead ahead{.state = iterator_->save(), .position = iterator_->position()};
+  if (!iterator_->next(&ahead.batch)) return false;
+  ahead_ = std::move(ahead);
+  return true;
+}
+
+std::string ReplicaBatches::spec() {
+  if (!read_ahead()) return "";
+  (void)to_batch(ahead_->batch);  // refuses what is no batch
+  std::string spec = encode_batch_spec(ahead_->batch);
+  set_spec(spec);
+  return spec;
+}
+
+void ReplicaBatches::set_spec(const std::string& spec) { zero_rows_ = zero_rows(spec); }
+
+const Element& ReplicaBatches::peek() { return read_ahead() ? ahead_->batch : *zero_rows_; }
+
+bool ReplicaBatches::next(Element* out) {
+  if (ahead_) {
+    *out = std::move(ahead_->batch);
+    ahead_.reset();
+    return true;
+  }
+  if (iterator_->next(out)) return true;
+  if (zero_rows_) *out = *zero_rows_;
+  return false;
+}
+
+json ReplicaBatches::save() const { return ahead_ ? ahead_->state : iterator_->save(); }
+
+void ReplicaBatches::restore(const json& state) {
+  iterator_->restore(state);
+  ahead_.reset();
+}
+
+Position ReplicaBatches::position() const {
+  return ahead_ ? ahead_->position : iterator_->position();
+}
+
+int64_t ReplicaBatches::remaining() const {
+  const int64_t left = iterator_->remaining();
+  return left < 0 ? left : left + (ahead_ ? 1 : 0);
+}
+
+}  // namespace muster::inline v0_1::data
