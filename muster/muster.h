@@ -26,6 +26,7 @@
 #include "muster/layers/embedding.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/normalization.h"
+#include "muster/layers/unary_layer.h"
 #include "muster/losses/losses.h"
 #include "muster/metrics/metric.h"
 #include "muster/metrics/metrics.h"
