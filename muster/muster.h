@@ -25,6 +25,7 @@
 #include "muster/layers/embedding.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/normalization.h"
+#include "muster/layers/unary_layer.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"

@@ -10,10 +10,10 @@
 using namespace muster;
 
 // Brings each row to mean 0 and variance 1, then scales and shifts it as was learned.
-class LayerNormalizationBody : public LayerBody {
+class LayerNormalizationImpl : public UnaryLayerImpl {
  public:
-  LayerNormalizationBody(double epsilon, std::string name)
-      : LayerBody("layer_normalization", std::move(name)), epsilon_(epsilon) {}
+  LayerNormalizationImpl(double epsilon, std::string name)
+      : UnaryLayerImpl("layer_normalization", std::move(name)), epsilon_(epsilon) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
     const int64_t width = input.size(-1);
@@ -32,7 +32,7 @@ class LayerNormalizationBody : public LayerBody {
 
 // What models write; the name is optional, as everywhere.
 Layer LayerNormalization(double epsilon = 1e-3, std::string name = {}) {
-  return Layer(std::make_shared<LayerNormalizationBody>(epsilon, std::move(name)));
+  return Layer(std::make_shared<LayerNormalizationImpl>(epsilon, std::move(name)));
 }
 
 EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,

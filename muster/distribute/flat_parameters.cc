@@ -1,10 +1,13 @@
 #include "muster/distribute/flat_parameters.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/weight_dtype.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -24,82 +27,89 @@ FlatParameters::FlatParameters(VariableTable& table, const optim::TrainOp& train
   lay_out(allocate);
 }
 
+void FlatParameters::name_optimizers(const optim::TrainOp& train_op) {
+  std::vector<size_t> first_entry;  // [optimizer]
+  for (size_t e = 0; e < train_op.entries.size(); ++e) {
+    const optim::Optimizer& optimizer = train_op.entries[e].optimizer;
+    const auto known =
+        std::find_if(optimizers_.begin(), optimizers_.end(),
+                     [&](const OptimizerState& state) { return state.name == optimizer.name(); });
+    const auto index = known - optimizers_.begin();
+    optimizer_of_entry_.push_back(static_cast<int>(index));
+    if (known == optimizers_.end()) {
+      first_entry.push_back(e);
+      optimizers_.push_back({.name = optimizer.name(),
+                             .iterations = torch::zeros({}, at::kLong),
+                             .slot_specs = optimizer.rule().slots()});
+      continue;
+    }
+    const optim::Optimizer& first =
+        train_op.entries[first_entry[static_cast<size_t>(index)]].optimizer;
+    if (&first.rule() == &optimizer.rule() &&
+        first.transformations() == optimizer.transformations())
+      continue;
+    throw invalid_argument(
+        "two optimizers of the train_op are called \"" + optimizer.name() + "\"",
+        "give one another name: optimizer.named(\"" + optimizer.name() + "_2\")");
+  }
+}
+
+std::optional<size_t> FlatParameters::owner_of(const Variable& variable,
+                                               const optim::TrainOp& train_op) {
+  std::optional<size_t> owner;
+  for (size_t e = 0; e < train_op.entries.size(); ++e) {
+    const auto& filter = train_op.entries[e].filter;
+    if (filter && !filter(variable.spec())) continue;
+    if (owner) {
+      throw invalid_argument(
+          fmt::format("the variable {} is claimed by two entries of the train_op ({} and {})",
+                      variable.name(), train_op.entries[*owner].optimizer.name(),
+                      train_op.entries[e].optimizer.name()),
+          "give each minimize() a filter, so that every variable has one optimizer");
+    }
+    owner = e;
+  }
+  if (owner && !is_weight_dtype(variable.spec().dtype)) {
+    throw invalid_argument(
+        fmt::format("not supported: training the variable {}", variable.spec().describe()),
+        "keep weights in " + weight_dtype_names() + ", and convert where they are used");
+  }
+  return owner;
+}
+
 void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op) {
+  name_optimizers(train_op);
   struct Claim {
     Variable* variable;
     size_t entry;
-    size_t created;
   };
   std::vector<Claim> claims;
-  for (size_t e = 0; e < train_op.entries.size(); ++e) {
-    const std::string& name = train_op.entries[e].optimizer.name();
-    const auto known =
-        std::find_if(optimizers_.begin(), optimizers_.end(),
-                     [&](const OptimizerState& state) { return state.name == name; });
-    if (known == optimizers_.end()) {
-      optimizer_of_entry_.push_back(static_cast<int>(optimizers_.size()));
-      optimizers_.push_back({.name = name,
-                             .iterations = torch::zeros({}, at::kLong),
-                             .slot_specs = train_op.entries[e].optimizer.rule().slots()});
-    } else {
-      const size_t first = static_cast<size_t>(known - optimizers_.begin());
-      const size_t first_entry =
-          static_cast<size_t>(std::find(optimizer_of_entry_.begin(), optimizer_of_entry_.end(),
-                                        static_cast<int>(first)) -
-                              optimizer_of_entry_.begin());
-      if (&train_op.entries[first_entry].optimizer.rule() !=
-          &train_op.entries[e].optimizer.rule()) {
-        throw invalid_argument("two optimizers of the train_op are called \"" + name + "\"",
-                               "give one another name: optimizer.named(\"" + name + "_2\")");
-      }
-      optimizer_of_entry_.push_back(static_cast<int>(first));
-    }
-  }
   entry_tables_.resize(train_op.entries.size());
-  for (size_t v = 0; v < table.variables().size(); ++v) {
-    Variable& variable = *table.variables()[v];
+  for (const auto& created : table.variables()) {
+    Variable& variable = *created;
     if (!variable.value().requires_grad()) continue;
-    std::optional<size_t> owner;
-    for (size_t e = 0; e < train_op.entries.size(); ++e) {
-      const auto& filter = train_op.entries[e].filter;
-      if (filter && !filter(variable.spec())) continue;
-      if (owner) {
-        throw invalid_argument(
-            fmt::format("the variable {} is claimed by two entries of the train_op ({} and {})",
-                        variable.name(), train_op.entries[*owner].optimizer.name(),
-                        train_op.entries[e].optimizer.name()),
-            "give each minimize() a filter, so that every variable has one optimizer");
-      }
-      owner = e;
-    }
+    const std::optional<size_t> owner = owner_of(variable, train_op);
     if (!owner) {
       variable.value().set_requires_grad(false);
-      continue;
+    } else if (!variable.spec().row_sparse) {
+      claims.push_back({&variable, *owner});
+    } else {
+      entry_tables_[*owner].push_back(static_cast<int>(tables_.size()));
+      const int optimizer = optimizer_of_entry_[*owner];
+      tables_.add(variable, optimizer, optimizers_[static_cast<size_t>(optimizer)].slot_specs);
     }
-    const DType dtype = variable.spec().dtype;
-    if (dtype != kFloat32 && dtype != kFloat64) {
-      throw invalid_argument(
-          fmt::format("not supported: training the variable {}", variable.spec().describe()),
-          "keep weights in float32 or float64, and convert where they are used");
-    }
-    if (!variable.spec().row_sparse) {
-      claims.push_back({&variable, *owner, v});
-      continue;
-    }
-    entry_tables_[*owner].push_back(static_cast<int>(tables_.size()));
-    const int optimizer = optimizer_of_entry_[*owner];
-    tables_.add(variable, optimizer, optimizers_[static_cast<size_t>(optimizer)].slot_specs);
   }
   if (claims.empty() && tables_.size() == 0) {
     throw invalid_argument(
         "the train_op has no variable to train",
         "create trainable variables (layers do), and let a filter of minimize() accept them");
   }
-  std::stable_sort(claims.begin(), claims.end(), [&](const Claim& a, const Claim& b) {
-    const DType left = a.variable->spec().dtype, right = b.variable->spec().dtype;
-    if (left != right) return left == kFloat32 || (right != kFloat32 && left < right);
-    return optimizer_of_entry_[a.entry] < optimizer_of_entry_[b.entry];
-  });
+  const auto place = [&](const Claim& claim) {
+    return std::pair(weight_dtype_order(claim.variable->spec().dtype),
+                     optimizer_of_entry_[claim.entry]);
+  };
+  std::stable_sort(claims.begin(), claims.end(),
+                   [&](const Claim& a, const Claim& b) { return place(a) < place(b); });
   entry_parameters_.resize(train_op.entries.size());
   for (const Claim& claim : claims) {
     entry_parameters_[claim.entry].push_back(static_cast<int>(parameters_.size()));
@@ -127,20 +137,28 @@ void FlatParameters::lay_out(const Allocate& allocate) {
         allocate(buffer.elements * static_cast<int64_t>(c10::elementSize(buffer.dtype)))
             .view(buffer.dtype);
   }
+  for (const Parameter& parameter : parameters_) move_into_buffer(parameter);
+  lay_out_slots();
+}
+
+void FlatParameters::move_into_buffer(const Parameter& parameter) {
+  // The leaf stays the same object, so that a module which holds it sees the flat memory too. No
+  // graph refers to its old memory, for the build pass records none.
+  Tensor view = buffers_[static_cast<size_t>(parameter.buffer)]
+                    .weights.slice(0, parameter.offset, parameter.offset + parameter.elements)
+                    .view(parameter.variable->spec().shape)
+                    .detach();
+  view.copy_(parameter.variable->value());
+  parameter.variable->value().set_data(view);
+  // With the buffer's counter of changes, a backward through weights that were updated meanwhile
+  // throws, as it does for a parameter of its own memory.
+  torch::autograd::impl::set_version_counter(parameter.variable->value(),
+                                             torch::autograd::impl::version_counter(view));
+}
+
+void FlatParameters::lay_out_slots() {
   for (OptimizerState& state : optimizers_) state.ranges.assign(buffers_.size(), {0, 0});
-  for (Parameter& parameter : parameters_) {
-    // The leaf stays the same object, so that a module which holds it sees the flat memory too. No
-    // graph refers to its old memory, for the build pass records none.
-    Tensor view = buffers_[static_cast<size_t>(parameter.buffer)]
-                      .weights.slice(0, parameter.offset, parameter.offset + parameter.elements)
-                      .view(parameter.variable->spec().shape)
-                      .detach();
-    view.copy_(parameter.variable->value());
-    parameter.variable->value().set_data(view);
-    // With the buffer's counter of changes, a backward through weights that were updated meanwhile
-    // throws, as it does for a parameter of its own memory.
-    torch::autograd::impl::set_version_counter(parameter.variable->value(),
-                                               torch::autograd::impl::version_counter(view));
+  for (const Parameter& parameter : parameters_) {
     auto& range = optimizers_[static_cast<size_t>(parameter.optimizer)]
                       .ranges[static_cast<size_t>(parameter.buffer)];
     if (range.second == 0) range.first = parameter.offset;
@@ -217,35 +235,26 @@ optim::Segment FlatParameters::segment(const OptimizerState& state, int buffer, 
 }
 
 template <typename GradientOf>
-void FlatParameters::find_clipping(const optim::TrainOp& train_op, GradientOf gradient_of,
-                                   const std::vector<RowGradient>& rows, double scale) {
-  clipping_.assign(optimizers_.size(), 1.0);
+void FlatParameters::transform_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
+                                         const std::vector<RowGradient>& rows, double scale) {
+  scales_.assign(optimizers_.size(), scale);
   for (size_t o = 0; o < optimizers_.size(); ++o) {
     const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
-    const double most = optimizer.max_global_norm();
-    if (std::isinf(most)) continue;
-    // Parameter by parameter, so that the bits do not depend on how they lie in memory.
-    double squares = 0;
-    const auto add = [&](const Tensor& gradient) {
-      if (!gradient.defined()) return;
-      const Tensor length = at::linalg_vector_norm(gradient, 2, {}, false, kFloat64);
-      squares += std::pow(length.item<double>(), 2);
-    };
+    if (optimizer.transformations().empty()) continue;
+    optim::StepGradients step{.optimizer = optimizer.name(), .scale = scale};
     for (size_t p = 0; p < parameters_.size(); ++p) {
-      if (parameters_[p].optimizer == static_cast<int>(o)) add(gradient_of(p));
+      if (parameters_[p].optimizer != static_cast<int>(o)) continue;
+      const Tensor gradient = gradient_of(p);
+      const Variable& variable = *parameters_[p].variable;
+      if (gradient.defined()) step.items.push_back({&variable.spec(), variable.value(), gradient});
     }
     for (size_t t = 0; t < rows.size(); ++t) {
-      if (tables_.optimizer(t) == static_cast<int>(o)) add(rows[t].values);
+      if (tables_.optimizer(t) != static_cast<int>(o) || rows[t].ids.numel() == 0) continue;
+      const Variable& variable = tables_.variable(static_cast<int>(t));
+      step.items.push_back({&variable.spec(), variable.value(), rows[t].values, rows[t].ids});
     }
-    const double norm = std::sqrt(squares) * scale;
-    if (!std::isfinite(norm)) {
-      throw Error(ErrorKind::kNonFinite,
-                  fmt::format("the global norm of the gradients of optimizer {} is {}",
-                              optimizer.name(), norm),
-                  "lower the learning rate or check the loss: clipping shortens gradients, and "
-                  "what is not finite has no length");
-    }
-    if (norm > most) clipping_[o] = most / norm;
+    optimizer.transform(step);
+    scales_[o] = step.scale;
   }
 }
 
@@ -254,13 +263,14 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
                                  const std::vector<bool>& used,
                                  const std::vector<RowGradient>& rows, double scale) {
   torch::NoGradGuard no_grad;
-  find_clipping(
+  transform_gradients(
       train_op,
       [&](size_t p) {
         const Parameter& parameter = parameters_[p];
         if (!used[p]) return Tensor();
-        return gradients[static_cast<size_t>(parameter.buffer)].slice(
-            0, parameter.offset, parameter.offset + parameter.elements);
+        return gradients[static_cast<size_t>(parameter.buffer)]
+            .slice(0, parameter.offset, parameter.offset + parameter.elements)
+            .view(parameter.variable->spec().shape);
       },
       rows, scale);
   for (size_t o = 0; o < optimizers_.size(); ++o) {
@@ -282,18 +292,18 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
       }
       optim::Segment run = segment(state, first.buffer, first.offset, end);
       run.gradient = gradients[static_cast<size_t>(first.buffer)].slice(0, first.offset, end);
-      run.gradient_scale = scale * clipping_[o];
+      run.gradient_scale = scales_[o];
       optimizer.rule().update(run, *state.iterations.data_ptr<int64_t>());
     }
   }
-  update_rows(train_op, rows, scale);
+  update_rows(train_op, rows);
 }
 
 void FlatParameters::update_rows(const optim::TrainOp& train_op,
-                                 const std::vector<RowGradient>& rows, double scale) {
+                                 const std::vector<RowGradient>& rows) {
   for (size_t t = 0; t < rows.size(); ++t) {
     const auto o = static_cast<size_t>(tables_.optimizer(t));
-    tables_.update(t, rule_of(train_op, tables_.optimizer(t)).rule(), rows[t], scale * clipping_[o],
+    tables_.update(t, rule_of(train_op, tables_.optimizer(t)).rule(), rows[t], scales_[o],
                    *optimizers_[o].iterations.data_ptr<int64_t>());
   }
   for (OptimizerState& state : optimizers_) ++*state.iterations.data_ptr<int64_t>();
@@ -302,7 +312,7 @@ void FlatParameters::update_rows(const optim::TrainOp& train_op,
 void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scale) {
   torch::NoGradGuard no_grad;
   const std::vector<RowGradient> rows = tables_.take();
-  find_clipping(
+  transform_gradients(
       train_op, [&](size_t p) { return parameters_[p].variable->value().grad(); }, rows, scale);
   for (size_t p = 0; p < parameters_.size(); ++p) {
     const Parameter& parameter = parameters_[p];
@@ -310,7 +320,7 @@ void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scal
     if (!gradient.defined()) continue;
     optim::Segment& segment = segments_[p];
     segment.gradient = gradient.contiguous().view({-1});
-    segment.gradient_scale = scale * clipping_[static_cast<size_t>(parameter.optimizer)];
+    segment.gradient_scale = scales_[static_cast<size_t>(parameter.optimizer)];
     rule_of(train_op, parameter.optimizer)
         .rule()
         .update(
@@ -319,7 +329,7 @@ void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scal
     segment.gradient.reset();
     gradient.reset();
   }
-  update_rows(train_op, rows, scale);
+  update_rows(train_op, rows);
 }
 
 void FlatParameters::add_in_place() {

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,8 @@ class FlatParameters {
 
   // Moves the trainable variables of `table` that `train_op` names into flat buffers made by
   // `allocate`; the others stop requiring gradients. Throws InvalidArgument when a variable is
-  // claimed by two entries, when two optimizers share a name, when a weight is neither float32 nor
-  // float64, or when nothing is left to train.
+  // claimed by two entries, when two optimizers share a name, when a weight is of a dtype that
+  // cannot train, or when nothing is left to train.
   FlatParameters(VariableTable& table, const optim::TrainOp& train_op, const Allocate& allocate);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -57,8 +58,8 @@ class FlatParameters {
 
   // One update with gradients in buffers of the same layout: w -= ... gradient * scale. `used[p]`:
   // whether parameter p had a gradient on any replica; those that had none stay as they are, slots
-  // included. `rows`: the gradients of the tables, one each. Throws NonFinite, before anything is
-  // updated, when gradients are to be clipped and their norm is not finite.
+  // included. `rows`: the gradients of the tables, one each. The optimizers'
+  // transformations come first, and what they throw comes before anything is updated.
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
                    const std::vector<bool>& used, const std::vector<RowGradient>& rows,
                    double scale);
@@ -85,17 +86,24 @@ class FlatParameters {
     std::vector<std::pair<int64_t, int64_t>> ranges;  // [buffer]: first and one past last element
   };
 
+  // Makes an OptimizerState for each name, and finds the one of each entry.
+  void name_optimizers(const optim::TrainOp& train_op);
+  // The entry that trains the variable; none when every filter leaves it out.
+  static std::optional<size_t> owner_of(const Variable& variable, const optim::TrainOp& train_op);
+  // Gives each variable its optimizer; dense ones become parameters_, row-sparse ones tables_.
   void assign(VariableTable& table, const optim::TrainOp& train_op);
   void lay_out(const Allocate& allocate);
+  void move_into_buffer(const Parameter& parameter);
+  void lay_out_slots();
   const optim::Optimizer& rule_of(const optim::TrainOp& train_op, int optimizer) const;
-  // Sets clipping_; `gradient_of(p)` gives the gradient of parameter p, undefined when it has none,
-  // and `scale` belongs to it. Throws NonFinite.
+  // Lets each optimizer transform its gradients, and sets scales_. `gradient_of(p)` gives the
+  // gradient of parameter p, undefined when it has none, and `scale` belongs to it. Throws what
+  // transformations throw.
   template <typename GradientOf>
-  void find_clipping(const optim::TrainOp& train_op, GradientOf gradient_of,
-                     const std::vector<RowGradient>& rows, double scale);
+  void transform_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
+                           const std::vector<RowGradient>& rows, double scale);
   // The tables, and then the counters of all optimizers.
-  void update_rows(const optim::TrainOp& train_op, const std::vector<RowGradient>& rows,
-                   double scale);
+  void update_rows(const optim::TrainOp& train_op, const std::vector<RowGradient>& rows);
   // The weights and slots of elements [begin, end) of a buffer, without a gradient.
   optim::Segment segment(const OptimizerState& state, int buffer, int64_t begin, int64_t end) const;
 
@@ -108,8 +116,7 @@ class FlatParameters {
   std::vector<std::vector<int>> entry_tables_;
   std::vector<Tensor> added_;             // [parameter], by add_in_place()
   std::vector<optim::Segment> segments_;  // [parameter]
-  // [optimizer]: what its gradients are multiplied by, so that their global norm is within bounds.
-  std::vector<double> clipping_;
+  std::vector<double> scales_;  // [optimizer]: what its gradients are multiplied by in this step
 };
 
 }  // namespace muster::inline v0_1::distribute

@@ -91,6 +91,11 @@ TEST(FlatParametersTest, RefusesWhatCannotTrain) {
                       optim::group({sgd.minimize(no_loss(), only("a")),
                                     optim::sgd().minimize(no_loss(), only("b"))})),
               HasSubstr("two optimizers of the train_op are called \"SGD\""));
+  EXPECT_THAT(
+      message({spec_of("a", {1}), spec_of("b", {1})},
+              optim::group({sgd.minimize(no_loss(), only("a")),
+                            optim::clip_by_global_norm(sgd, 1).minimize(no_loss(), only("b"))})),
+      HasSubstr("two optimizers of the train_op are called \"SGD\""));
   EXPECT_THAT(message({spec_of("a", {1})}, sgd.minimize(no_loss(), only("nothing"))),
               HasSubstr("no variable to train"));
   EXPECT_THAT(message({spec_of("a", {1}, at::kHalf)}, sgd.minimize(no_loss())),
@@ -194,10 +199,57 @@ TEST_P(SameBitsTest, FlatAndInPlaceUpdatesAreTheSameBits) {
   for (const auto& [name, tensor] : slots) EXPECT_TRUE(tensor.equal(others.at(name))) << name;
 }
 
+// Writes gradients and weights, and knows them by name and shape.
+class Pull final : public optim::GradientTransformation {
+ public:
+  std::string describe() const override { return "pull"; }
+  void transform(optim::StepGradients& step) const override {
+    for (optim::StepGradients::Item& item : step.items) {
+      item.gradient.add_(item.weights, 0.1 / step.scale).clamp_(-3, 3);
+      if (item.variable->name == "a") item.weights.mul_(0.9);
+    }
+  }
+};
+
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, SameBitsTest,
     ::testing::Values(optim::sgd({.learning_rate = 0.1, .momentum = 0.9}),
-                      optim::clip_by_global_norm(optim::adam({.learning_rate = 0.1}), 3)));
+                      optim::clip_by_global_norm(optim::adam({.learning_rate = 0.1}), 3),
+                      optim::clip_by_global_norm(optim::sgd().with(std::make_shared<Pull>()), 3)));
+
+TEST_F(UpdateTest, TransformationsWriteGradientsAndWeights) {
+  const auto op = optim::sgd({.learning_rate = 1}).with(std::make_shared<Pull>());
+  const auto train_op = op.minimize(no_loss());
+  FlatParameters flat(table_, train_op, heap);
+  const auto before = state(flat);
+  for (const auto& parameter : flat.parameters())
+    parameter.variable->value().mutable_grad() = gradient(parameter);
+  flat.update_in_place(train_op, 0.5);
+  for (const auto& parameter : flat.parameters()) {
+    const std::string& name = parameter.variable->name();
+    const Tensor pulled = (gradient(parameter) + 0.2 * before.at(name)).clamp(-3, 3);
+    const Tensor expected = (name == "a" ? 0.9 : 1.0) * before.at(name) - 0.5 * pulled;
+    EXPECT_TRUE(torch::allclose(parameter.variable->value().detach(), expected)) << name;
+  }
+}
+
+TEST_F(UpdateTest, TransformationsSeeTheRowsOfATable) {
+  VariableSpec spec = spec_of("table", {5, 2});
+  spec.row_sparse = true;
+  Variable& table = table_.get_or_create(spec);
+  const auto op = optim::clip_by_global_norm(optim::sgd({.learning_rate = 1}), 1);
+  const auto train_op = op.minimize(no_loss(), only("table"));
+  FlatParameters flat(table_, train_op, heap);
+  const Tensor before = table.value().detach().clone();
+  table.rows(torch::tensor({3, 1})).sum().backward();
+  flat.tables().collect();
+  flat.update_in_place(train_op, 1);
+  // Four gradients of 1 have norm 2.
+  const Tensor change = before - table.value().detach();
+  EXPECT_TRUE(torch::allclose(change[1], torch::full({2}, 0.5)));
+  EXPECT_TRUE(torch::allclose(change[3], torch::full({2}, 0.5)));
+  EXPECT_EQ(change.abs().sum().item<float>(), 2.0f);
+}
 
 // Two optimizers: each has a norm of its own, over the gradients it is given.
 TEST_F(UpdateTest, ClippingShortensTheGradientsOfAnOptimizerTogether) {

@@ -59,10 +59,7 @@ void Replica::finish_build(const optim::TrainOp& train_op) {
     // One line for each variable, optimizer and option: all workers must agree on them.
     std::vector<std::string> lines = table_.signature();
     for (const auto& entry : train_op.entries) {
-      lines.push_back(fmt::format("optimizer {}: {}, learning rate {}, global norm up to {}",
-                                  entry.optimizer.name(), entry.optimizer.rule().name(),
-                                  entry.optimizer.rule().learning_rate(),
-                                  entry.optimizer.max_global_norm()));
+      lines.push_back("optimizer " + entry.optimizer.describe());
     }
     if (accumulate_steps_ > 1)
       lines.push_back(fmt::format("{} batches for an update", accumulate_steps_));

@@ -13,7 +13,7 @@ struct TrainOp;
 
 namespace muster::inline v0_1::distribute {
 
-using muster::LossReduction;
+using losses::LossReduction;
 
 // What one replica brings to a step.
 struct StepInput {

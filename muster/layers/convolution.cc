@@ -7,7 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
-#include "muster/layers/internal/image_bodies.h"
+#include "muster/layers/internal/image_layers.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -82,13 +82,13 @@ void check_images(CallContext& context, const LayerIdentity& layer, const Tensor
 
 }  // namespace
 
-Conv2DBody::Conv2DBody(int64_t filters, Size2D kernel_size, Conv2DOptions options)
-    : LayerBody("conv2d", options.name),
+Conv2DImpl::Conv2DImpl(int64_t filters, Size2D kernel_size, Conv2DOptions options)
+    : UnaryLayerImpl("conv2d", options.name),
       filters_(filters),
       kernel_size_(kernel_size),
       options_(std::move(options)) {}
 
-Conv2DBody::Variables Conv2DBody::variables(const Tensor& input, CallContext& context) const {
+Conv2DImpl::Variables Conv2DImpl::variables(const Tensor& input, CallContext& context) const {
   check_images(context, identity(), input, kernel_size_, options_.padding);
   const Tensor& kernel = context.variable(identity(), 0, [this, &input] {
     return VariableSpec{.name = "kernel",
@@ -114,7 +114,7 @@ Conv2DBody::Variables Conv2DBody::variables(const Tensor& input, CallContext& co
   return {kernel, bias};
 }
 
-Tensor Conv2DBody::call_without_activation(const Tensor& input, CallContext& context) const {
+Tensor Conv2DImpl::call_without_activation(const Tensor& input, CallContext& context) const {
   const auto [kernel, bias] = variables(input, context);
   Tensor images = to_channels_first(input);
   Pads2D pads = pads_of(options_.padding, input, kernel_size_, options_.strides);
@@ -131,16 +131,16 @@ Tensor Conv2DBody::call_without_activation(const Tensor& input, CallContext& con
   return to_channels_last(output);
 }
 
-Tensor Conv2DBody::call(const Tensor& input, CallContext& context) const {
+Tensor Conv2DImpl::call(const Tensor& input, CallContext& context) const {
   return activations::apply(options_.activation, call_without_activation(input, context));
 }
 
-MaxPooling2DBody::MaxPooling2DBody(MaxPooling2DOptions options)
-    : LayerBody("max_pooling2d", options.name),
+MaxPooling2DImpl::MaxPooling2DImpl(MaxPooling2DOptions options)
+    : UnaryLayerImpl("max_pooling2d", options.name),
       options_(std::move(options)),
       strides_(options_.strides.value_or(options_.pool_size)) {}
 
-Tensor MaxPooling2DBody::call(const Tensor& input, CallContext& context) const {
+Tensor MaxPooling2DImpl::call(const Tensor& input, CallContext& context) const {
   context.name_of(identity());
   const Size2D window = options_.pool_size;
   check_images(context, identity(), input, window, options_.padding);
@@ -163,7 +163,7 @@ Layer Conv2D(int64_t filters, Size2D kernel_size, Conv2DOptions options) {
                            std::min(kernel_size.height, kernel_size.width));
   internal::check_positive("Conv2D", "strides",
                            std::min(options.strides.height, options.strides.width));
-  return Layer(std::make_shared<internal::Conv2DBody>(filters, kernel_size, std::move(options)));
+  return Layer(std::make_shared<internal::Conv2DImpl>(filters, kernel_size, std::move(options)));
 }
 
 Layer MaxPooling2D(MaxPooling2DOptions options) {
@@ -173,7 +173,7 @@ Layer MaxPooling2D(MaxPooling2DOptions options) {
     internal::check_positive("MaxPooling2D", "strides",
                              std::min(options.strides->height, options.strides->width));
   }
-  return Layer(std::make_shared<internal::MaxPooling2DBody>(std::move(options)));
+  return Layer(std::make_shared<internal::MaxPooling2DImpl>(std::move(options)));
 }
 
 }  // namespace muster::inline v0_1

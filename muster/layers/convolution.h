@@ -37,7 +37,7 @@ struct Conv2DOptions {
 };
 
 // Variables: "kernel" [kernel height, kernel width, in, filters], "bias" [filters], of the input's
-// dtype (float32 or float64). Throws InvalidArgument for sizes below 1.
+// dtype, one of weights. Throws InvalidArgument for sizes below 1.
 Layer Conv2D(int64_t filters, Size2D kernel_size, Conv2DOptions options = {});
 
 // Options of MaxPooling2D().

@@ -6,17 +6,19 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
-#include "muster/layers/internal/image_bodies.h"
+#include "muster/layers/internal/image_layers.h"
 #include "muster/layers/internal/matrix_product.h"
+#include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/weight_dtype.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-class DenseBody final : public LayerBody {
+class DenseImpl final : public UnaryLayerImpl {
  public:
-  DenseBody(int64_t units, DenseOptions options)
-      : LayerBody("dense", options.name), units_(units), options_(std::move(options)) {}
+  DenseImpl(int64_t units, DenseOptions options)
+      : UnaryLayerImpl("dense", options.name), units_(units), options_(std::move(options)) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
     internal::check_dtype(context, identity(), input);
@@ -36,6 +38,8 @@ class DenseBody final : public LayerBody {
     }
     return activations::apply(options_.activation, linear_part(input, kernel, context));
   }
+
+  bool keeps_steps() const override { return true; }
 
  private:
   Tensor linear_part(const Tensor& input, const Tensor& kernel, CallContext& context) const {
@@ -65,9 +69,9 @@ class DenseBody final : public LayerBody {
   DenseOptions options_;
 };
 
-class FlattenBody final : public LayerBody {
+class FlattenImpl final : public UnaryLayerImpl {
  public:
-  explicit FlattenBody(std::string name) : LayerBody("flatten", std::move(name)) {}
+  explicit FlattenImpl(std::string name) : UnaryLayerImpl("flatten", std::move(name)) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
     context.name_of(identity());
@@ -87,9 +91,10 @@ void fill_mask(T* mask, int64_t n, RandomKey key, double rate) {
   for (int64_t i = 0; i < n; ++i) mask[i] = random.next_u32() < threshold ? T{0} : scale;
 }
 
-class DropoutBody final : public LayerBody {
+class DropoutImpl final : public UnaryLayerImpl {
  public:
-  DropoutBody(double rate, std::string name) : LayerBody("dropout", std::move(name)), rate_(rate) {}
+  DropoutImpl(double rate, std::string name)
+      : UnaryLayerImpl("dropout", std::move(name)), rate_(rate) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
     context.name_of(identity());
@@ -97,33 +102,33 @@ class DropoutBody final : public LayerBody {
     internal::check_dtype(context, identity(), input);
     const RandomKey key = context.random_key(identity());
     Tensor mask = at::empty(input.sizes(), input.scalar_type());
-    if (input.scalar_type() == kFloat32) {
-      fill_mask(mask.data_ptr<float>(), mask.numel(), key, rate_);
-    } else {
-      fill_mask(mask.data_ptr<double>(), mask.numel(), key, rate_);
-    }
+    with_weight_type(input.scalar_type(), [&](auto zero) {
+      fill_mask(mask.data_ptr<decltype(zero)>(), mask.numel(), key, rate_);
+    });
     return input * mask.to(input.device());
   }
+
+  bool keeps_steps() const override { return true; }
 
  private:
   double rate_;
 };
 
-class SequentialBody final : public LayerBody {
+class SequentialImpl final : public LayerImpl {
  public:
-  explicit SequentialBody(std::vector<Layer> layers) : LayerBody("sequential", "") {
+  explicit SequentialImpl(std::vector<Layer> layers) : LayerImpl("sequential", "") {
     for (Layer& layer : layers) {
-      if (const auto* inner = dynamic_cast<const SequentialBody*>(&layer.body())) {
+      if (const auto* inner = dynamic_cast<const SequentialImpl*>(&layer.impl())) {
         layers_.insert(layers_.end(), inner->layers_.begin(), inner->layers_.end());
       } else {
         layers_.push_back(std::move(layer));
       }
     }
     for (size_t i = 0; i < layers_.size(); ++i) {
-      Step step{.layer = &layers_[i].body()};
-      const auto* conv = dynamic_cast<const internal::Conv2DBody*>(step.layer);
+      Step step{.layer = &layers_[i].impl()};
+      const auto* conv = dynamic_cast<const internal::Conv2DImpl*>(step.layer);
       if (conv && conv->options().activation == Activation::kRelu && i + 1 < layers_.size()) {
-        const auto* pool = dynamic_cast<const internal::MaxPooling2DBody*>(&layers_[i + 1].body());
+        const auto* pool = dynamic_cast<const internal::MaxPooling2DImpl*>(&layers_[i + 1].impl());
         if (pool) {
           step.conv = conv;
           step.pool = pool;
@@ -134,21 +139,30 @@ class SequentialBody final : public LayerBody {
     }
   }
 
-  Tensor call(const Tensor& input, CallContext& context) const override {
-    Tensor value = input;
-    for (const Step& step : steps_) {
-      value = step.pool ? internal::conv_relu_pool(*step.conv, *step.pool, value, context)
-                        : step.layer->call(value, context);
+  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
+    LayerValues values = inputs;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      // What a layer in between ended with does not belong to the next one.
+      if (i > 0) values.state.clear();
+      values = call_step(steps_[i], values, context);
     }
-    return value;
+    return values;
   }
 
  private:
   struct Step {
-    const LayerBody* layer = nullptr;
-    const internal::Conv2DBody* conv = nullptr;  // with relu, followed by pool
-    const internal::MaxPooling2DBody* pool = nullptr;
+    const LayerImpl* layer = nullptr;
+    const internal::Conv2DImpl* conv = nullptr;  // with relu, followed by pool
+    const internal::MaxPooling2DImpl* pool = nullptr;
   };
+
+  static LayerOutputs call_step(const Step& step, const LayerInputs& inputs, CallContext& context) {
+    if (step.pool == nullptr) return step.layer->call(inputs, context);
+    const Tensor& images =
+        internal::single_tensor(context, step.conv->identity(), inputs, step.conv->keeps_steps());
+    return {.tensors = {internal::conv_relu_pool(*step.conv, *step.pool, images, context)}};
+  }
+
   std::vector<Layer> layers_;
   std::vector<Step> steps_;
 };
@@ -157,21 +171,21 @@ class SequentialBody final : public LayerBody {
 
 Layer Dense(int64_t units, DenseOptions options) {
   internal::check_positive("Dense", "units", units);
-  return Layer(std::make_shared<DenseBody>(units, std::move(options)));
+  return Layer(std::make_shared<DenseImpl>(units, std::move(options)));
 }
 
-Layer Flatten(std::string name) { return Layer(std::make_shared<FlattenBody>(std::move(name))); }
+Layer Flatten(std::string name) { return Layer(std::make_shared<FlattenImpl>(std::move(name))); }
 
 Layer Dropout(double rate, std::string name) {
   if (!(rate >= 0 && rate < 1)) {
     throw invalid_argument(fmt::format("Dropout: rate is {}", rate),
                            "rate must be at least 0 and below 1");
   }
-  return Layer(std::make_shared<DropoutBody>(rate, std::move(name)));
+  return Layer(std::make_shared<DropoutImpl>(rate, std::move(name)));
 }
 
 Layer Sequential(std::vector<Layer> layers) {
-  return Layer(std::make_shared<SequentialBody>(std::move(layers)));
+  return Layer(std::make_shared<SequentialImpl>(std::move(layers)));
 }
 
 }  // namespace muster::inline v0_1

@@ -23,7 +23,7 @@ struct DenseOptions {
 };
 
 // activation(input @ kernel + bias) over the last axis: [batch..., in] -> [batch..., units].
-// Variables: "kernel" [in, units], "bias" [units], of the input's dtype (float32 or float64).
+// Variables: "kernel" [in, units], "bias" [units], of the input's dtype, one of weights.
 // Throws InvalidArgument for units < 1.
 Layer Dense(int64_t units, DenseOptions options = {});
 

@@ -6,15 +6,17 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
+#include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/weight_dtype.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-class EmbeddingBody final : public LayerBody {
+class EmbeddingImpl final : public UnaryLayerImpl {
  public:
-  EmbeddingBody(int64_t input_dim, int64_t output_dim, EmbeddingOptions options)
-      : LayerBody("embedding", options.name),
+  EmbeddingImpl(int64_t input_dim, int64_t output_dim, EmbeddingOptions options)
+      : UnaryLayerImpl("embedding", options.name),
         input_dim_(input_dim),
         output_dim_(output_dim),
         options_(std::move(options)) {}
@@ -34,6 +36,8 @@ class EmbeddingBody final : public LayerBody {
     return context.rows(identity(), 0, table, input);
   }
 
+  bool keeps_steps() const override { return true; }
+
  private:
   int64_t input_dim_;
   int64_t output_dim_;
@@ -45,11 +49,12 @@ class EmbeddingBody final : public LayerBody {
 Layer Embedding(int64_t input_dim, int64_t output_dim, EmbeddingOptions options) {
   internal::check_positive("Embedding", "input_dim", input_dim);
   internal::check_positive("Embedding", "output_dim", output_dim);
-  if (options.dtype != kFloat32 && options.dtype != kFloat64) {
-    throw invalid_argument(fmt::format("Embedding: dtype is {}", dtype_name(options.dtype)),
-                           "keep the table in float32 or float64, and convert what it gives");
+  if (!is_weight_dtype(options.dtype)) {
+    throw invalid_argument(
+        fmt::format("Embedding: dtype is {}", dtype_name(options.dtype)),
+        "keep the table in " + weight_dtype_names() + ", and convert what it gives");
   }
-  return Layer(std::make_shared<EmbeddingBody>(input_dim, output_dim, std::move(options)));
+  return Layer(std::make_shared<EmbeddingImpl>(input_dim, output_dim, std::move(options)));
 }
 
 }  // namespace muster::inline v0_1

@@ -19,7 +19,7 @@ struct EmbeddingOptions {
   // false: the table trains as any other weight, all of it in every step, as Keras's optimizers do;
   // for small tables.
   bool row_sparse = true;
-  DType dtype = kFloat32;  // of the table: float32 or float64
+  DType dtype = kFloat32;  // of the table; a dtype of weights
   std::string name;
 };
 

@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/weight_dtype.h"
 
 namespace muster::inline v0_1::initializers {
 namespace {
@@ -30,18 +31,16 @@ Fans fans_of(const Shape& shape) {
 // A tensor filled in memory order by `draw`.
 template <typename Draw>
 Tensor filled(const Shape& shape, DType dtype, Draw draw) {
-  if (dtype != kFloat32 && dtype != kFloat64) {
+  if (!is_weight_dtype(dtype)) {
     throw invalid_argument(fmt::format("cannot draw random {} values", dtype_name(dtype)),
-                           "random initializers make float32 and float64 variables");
+                           "random initializers make variables of " + weight_dtype_names());
   }
   Tensor values = at::empty(shape, dtype);
-  if (dtype == kFloat32) {
-    float* data = values.data_ptr<float>();
-    for (int64_t i = 0; i < values.numel(); ++i) data[i] = static_cast<float>(draw());
-  } else {
-    double* data = values.data_ptr<double>();
-    for (int64_t i = 0; i < values.numel(); ++i) data[i] = draw();
-  }
+  with_weight_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* data = values.data_ptr<T>();
+    for (int64_t i = 0; i < values.numel(); ++i) data[i] = static_cast<T>(draw());
+  });
   return values;
 }
 

@@ -2,82 +2,80 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "muster/base/error.h"
-#include "muster/layers/activations.h"
-#include "muster/layers/internal/checks.h"
-#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
+namespace {
 
-Layer::Layer(std::shared_ptr<const LayerBody> body) : body_(std::move(body)) {
-  if (!body_) throw invalid_argument("a Layer was made without a body");
+bool covers(const Tensor& mask, const Tensor& tensor) {
+  return mask.scalar_type() == at::kBool && mask.dim() <= tensor.dim() &&
+         mask.sizes() == tensor.sizes().slice(0, static_cast<size_t>(mask.dim()));
+}
+
+void check_inputs(const LayerInputs& inputs, const LayerIdentity& layer, CallContext& context) {
+  const auto refuse = [&](const std::string& text, const std::string& hint = {}) {
+    throw invalid_argument(fmt::format("layer {}: {}", context.name_of(layer), text), hint);
+  };
+  const auto number = [&](size_t i) {
+    return inputs.tensors.size() == 1 ? std::string() : fmt::format(" {}", i);
+  };
+  for (size_t i = 0; i < inputs.tensors.size(); ++i) {
+    if (!inputs.tensors[i].defined()) refuse(fmt::format("the input{} is undefined", number(i)));
+  }
+  if (inputs.masks.empty()) return;
+  if (inputs.masks.size() != inputs.tensors.size()) {
+    refuse(fmt::format("{} masks were given for {} tensors", inputs.masks.size(),
+                       inputs.tensors.size()),
+           "give each tensor a mask; an undefined one means that all of it counts");
+  }
+  for (size_t i = 0; i < inputs.masks.size(); ++i) {
+    if (!inputs.masks[i].defined() || covers(inputs.masks[i], inputs.tensors[i])) continue;
+    refuse(fmt::format("the mask {} does not fit the input{} {}", describe(inputs.masks[i]),
+                       number(i), describe(inputs.tensors[i])),
+           "a mask is bool, of the shape of the first axes of its tensor");
+  }
+}
+
+}  // namespace
+
+Layer::Layer(std::shared_ptr<const LayerImpl> impl) : impl_(std::move(impl)) {
+  if (!impl_) throw invalid_argument("a Layer was made without an implementation");
+}
+
+LayerOutputs Layer::operator()(const LayerInputs& inputs, CallContext& context) const {
+  check_inputs(inputs, impl_->identity(), context);
+  return impl_->call(inputs, context);
 }
 
 Tensor Layer::operator()(const Tensor& input, CallContext& context) const {
-  if (!input.defined()) {
+  LayerOutputs outputs = (*this)(LayerInputs{.tensors = {input}}, context);
+  if (outputs.tensors.size() != 1) {
     throw invalid_argument(
-        fmt::format("layer {}: the input is undefined", context.name_of(body_->identity())));
+        fmt::format("layer {} gives {} tensors, where one was asked for",
+                    context.name_of(impl_->identity()), outputs.tensors.size()),
+        "call it with LayerInputs{.tensors = {...}}, and take all that comes out");
   }
-  return body_->call(input, context);
+  return std::move(outputs.tensors[0]);
 }
 
-Tensor Layer::operator()(const Tensor& input) const {
+CallContext& Layer::current_context() const {
   CallContext* context = CallContext::current();
   if (context == nullptr) {
     throw invalid_argument(
         fmt::format("a layer ({}) was called outside of a replica function",
-                    body_->identity().class_name),
+                    impl_->identity().class_name),
         "call it inside of strategy->run(...), where its variables are; a model function takes it "
         "through context.model(...)");
   }
-  return (*this)(input, *context);
+  return *context;
 }
 
-Tensor activations::apply(Activation activation, const Tensor& input) {
-  switch (activation) {
-    case Activation::kLinear:
-      return input;
-    case Activation::kRelu:
-      return at::relu(input);
-    case Activation::kTanh:
-      return at::tanh(input);
-    case Activation::kSigmoid:
-      return at::sigmoid(input);
-    case Activation::kSoftmax:
-      return at::softmax(input, -1);
-  }
-  throw internal_error(fmt::format("unknown activation {}", static_cast<int>(activation)));
+LayerOutputs Layer::operator()(const LayerInputs& inputs) const {
+  return (*this)(inputs, current_context());
 }
 
-namespace internal {
+Tensor Layer::operator()(const Tensor& input) const { return (*this)(input, current_context()); }
 
-void refuse_input(CallContext& context, const LayerIdentity& layer, const std::string& expected,
-                  const Tensor& given, const std::string& hint) {
-  throw invalid_argument(fmt::format("layer {}: expected {}, was given {}", context.name_of(layer),
-                                     expected, describe(given)),
-                         hint);
-}
-
-void check_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input) {
-  const DType dtype = input.scalar_type();
-  if (dtype == kFloat32 || dtype == kFloat64) return;
-  refuse_input(context, layer, "a float32 or float64 input", input,
-               "convert the features in the input function, for example image.to(kFloat32) / 255");
-}
-
-void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input,
-                      const Tensor& variable) {
-  if (input.scalar_type() == variable.scalar_type()) return;
-  refuse_input(context, layer,
-               fmt::format("the dtype of its variables, {}", dtype_name(variable.scalar_type())),
-               input);
-}
-
-void check_positive(const char* layer, const char* field, int64_t value) {
-  if (value >= 1) return;
-  throw invalid_argument(fmt::format("{}: {} is {}", layer, field, value),
-                         fmt::format("{} must be at least 1", field));
-}
-
-}  // namespace internal
 }  // namespace muster::inline v0_1

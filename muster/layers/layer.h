@@ -8,20 +8,23 @@
 #include <string>
 
 #include "muster/layers/call_context.h"
+#include "muster/layers/layer_values.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
 
-// What a kind of layer does. Implement it to make a layer of your own.
-class LayerBody {
+// What a kind of layer does. Implement it to make a layer of your own; one that takes one tensor
+// and gives one is shorter as a UnaryLayerImpl ("muster/layers/unary_layer.h").
+class LayerImpl {
  public:
-  LayerBody(std::string class_name, std::string given_name)
+  LayerImpl(std::string class_name, std::string given_name)
       : identity_(std::move(class_name), std::move(given_name)) {}
-  virtual ~LayerBody() = default;
+  virtual ~LayerImpl() = default;
 
-  // Must be a pure function of the input, the context's variables, its training flag and its random
-  // keys.
-  virtual Tensor call(const Tensor& input, CallContext& context) const = 0;
+  // Must be a pure function of the inputs, the context's variables, its training flag and its
+  // random keys. The tensors are defined and the masks fit them; how many there are, and whether
+  // there are masks and state, is for the layer to check.
+  virtual LayerOutputs call(const LayerInputs& inputs, CallContext& context) const = 0;
 
   const LayerIdentity& identity() const { return identity_; }
 
@@ -31,21 +34,26 @@ class LayerBody {
 
 class Layer {
  public:
-  explicit Layer(std::shared_ptr<const LayerBody> body);
+  explicit Layer(std::shared_ptr<const LayerImpl> impl);
 
   // Creates the layer's variables at the first call in a context. Calls of one Layer, and of its
   // copies, share weights within a context. Throws InvalidArgument naming the layer, what it
   // expects and what it was given.
+  LayerOutputs operator()(const LayerInputs& inputs, CallContext& context) const;
+  // The same with one tensor, whose steps all count. The mask and the state of the result are left
+  // out. Throws InvalidArgument also when the layer gives more than one tensor.
   Tensor operator()(const Tensor& input, CallContext& context) const;
   // In the context of the replica function this is called in. Throws InvalidArgument outside of
   // Strategy::run(); in a model function, ModelContext::model() binds a layer to its context.
+  LayerOutputs operator()(const LayerInputs& inputs) const;
   Tensor operator()(const Tensor& input) const;
 
-  const LayerBody& body() const { return *body_; }
-  const std::shared_ptr<const LayerBody>& shared_body() const { return body_; }
+  const LayerImpl& impl() const { return *impl_; }
 
  private:
-  std::shared_ptr<const LayerBody> body_;
+  CallContext& current_context() const;
+
+  std::shared_ptr<const LayerImpl> impl_;
 };
 
 }  // namespace muster::inline v0_1

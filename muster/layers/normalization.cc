@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
+#include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -48,10 +49,10 @@ Moments moments_over_replicas(const Moments& mine, const CallContext& context) {
   return joint;
 }
 
-class BatchNormalizationBody final : public LayerBody {
+class BatchNormalizationImpl final : public UnaryLayerImpl {
  public:
-  explicit BatchNormalizationBody(BatchNormalizationOptions options)
-      : LayerBody("batch_normalization", options.name), options_(std::move(options)) {}
+  explicit BatchNormalizationImpl(BatchNormalizationOptions options)
+      : UnaryLayerImpl("batch_normalization", options.name), options_(std::move(options)) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
     internal::check_dtype(context, identity(), input);
@@ -121,7 +122,7 @@ Layer BatchNormalization(BatchNormalizationOptions options) {
     throw invalid_argument(fmt::format("BatchNormalization: epsilon is {}", options.epsilon),
                            "epsilon must be finite and above 0");
   }
-  return Layer(std::make_shared<BatchNormalizationBody>(std::move(options)));
+  return Layer(std::make_shared<BatchNormalizationImpl>(std::move(options)));
 }
 
 }  // namespace muster::inline v0_1

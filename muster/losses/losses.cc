@@ -24,18 +24,6 @@ Error shape_mismatch(const char* loss, const Tensor& labels, const Tensor& predi
                           std::move(hint));
 }
 
-Tensor reduce(const Tensor& losses, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kNone:
-      return losses;
-    case Reduction::kSum:
-      return losses.sum();
-    case Reduction::kMean:
-      return losses.numel() == 0 ? losses.sum() : losses.mean();
-  }
-  throw internal_error("unknown loss reduction");
-}
-
 // What to do about numbers that stand where the others belong.
 std::string swapped(const char* loss) {
   return fmt::format("the labels come first: {}(labels, predictions)", loss);

@@ -2,13 +2,10 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::losses {
-
-// kMean and kSum give a scalar, kNone one loss for each example. The mean over no examples is 0,
-// with gradients of exactly 0: a replica out of data adds nothing.
-enum class Reduction { kMean, kSum, kNone };
 
 // Options of sparse_categorical_crossentropy().
 struct SparseCategoricalCrossentropyOptions {

@@ -60,8 +60,7 @@ TEST(SparseCategoricalCrossentropy, LogitsAgreeWithThePlainFormula) {
   double total = 0;
   for (double loss : expected.losses) total += loss;
 
-  for (const auto dtype :
-       {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong}) {
+  for (const auto dtype : {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong}) {
     for (const bool column : {false, true}) {
       Tensor targets = torch::tensor(labels).to(dtype);
       if (column) targets = targets.unsqueeze(1);

@@ -3,20 +3,43 @@
 #include <fmt/format.h>
 
 #include <mutex>
+#include <utility>
 
 #include "muster/base/error.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-constexpr const char* kMean = "mean";
-constexpr const char* kAccuracy = "accuracy";
-constexpr size_t kStateSize = 2;  // total, weight
+using Kind = std::shared_ptr<const MetricKind>;
 
-void check_kind(const std::string& kind) {
-  if (kind == kMean || kind == kAccuracy) return;
-  throw invalid_argument(fmt::format("there is no metric of kind \"{}\"", kind),
-                         fmt::format("the kinds are {}, {}", kAccuracy, kMean));
+Kind kind_named(const std::string& name, const std::vector<Kind>& own) {
+  for (const Kind& kind : own) {
+    if (kind && kind->name == name) return kind;
+  }
+  if (Kind kind = find_metric_kind(name)) return kind;
+  std::string names = metric_kind_names();
+  for (const Kind& kind : own) {
+    if (kind) names += ", " + kind->name;
+  }
+  throw invalid_argument(fmt::format("there is no metric of kind \"{}\"", name),
+                         fmt::format("the kinds are {}", names));
+}
+
+Kind whole(Kind kind) {
+  if (!kind) throw invalid_argument("a metric was made without a kind");
+  if (kind->name.empty() || kind->empty.empty() || !kind->merge || !kind->result) {
+    throw invalid_argument(
+        fmt::format("the metric kind \"{}\" lacks a part", kind->name),
+        "a kind has a name, the state that has seen nothing, a merge and a result");
+  }
+  return kind;
+}
+
+void check_length(const MetricKind& kind, const std::vector<double>& state) {
+  if (state.size() == kind.empty.size()) return;
+  throw invalid_argument(fmt::format("the state of a {} metric has {} number{}, not {}", kind.name,
+                                     kind.empty.size(), kind.empty.size() == 1 ? "" : "s",
+                                     state.size()));
 }
 
 }  // namespace
@@ -27,52 +50,57 @@ struct Metric::Pending {
   std::vector<double> state;
 };
 
-Metric::Metric(std::string kind, std::vector<double> state)
-    : kind_(std::move(kind)), state_(std::move(state)) {}
+Metric Metric::make(const std::string& kind, std::vector<double> state,
+                    const std::vector<Kind>& own) {
+  return make(kind_named(kind, own), std::move(state));
+}
 
-Metric Metric::make(const std::string& kind, std::vector<double> state) {
-  check_kind(kind);
-  if (state.size() != kStateSize) {
-    throw invalid_argument(fmt::format("the state of a {} metric has {} numbers, not {}", kind,
-                                       kStateSize, state.size()));
-  }
-  return Metric(kind, std::move(state));
+Metric Metric::make(Kind kind, std::vector<double> state) {
+  return Metric(whole(std::move(kind))).with_state(std::move(state));
 }
 
 Metric Metric::deferred(const std::string& kind, std::function<std::vector<double>()> compute) {
-  check_kind(kind);
-  Metric metric(kind, {});
+  return deferred(kind_named(kind, {}), std::move(compute));
+}
+
+Metric Metric::deferred(Kind kind, std::function<std::vector<double>()> compute) {
+  Metric metric(whole(std::move(kind)));
   metric.pending_ = std::make_shared<Pending>();
   metric.pending_->compute = std::move(compute);
   return metric;
 }
 
+Metric Metric::with_state(std::vector<double> state) const {
+  check_length(*kind_, state);
+  Metric metric(kind_);
+  metric.state_ = std::move(state);
+  return metric;
+}
+
 const std::vector<double>& Metric::state() const {
   if (!pending_) return state_;
-  std::call_once(pending_->once, [&pending = *pending_] {
-    pending.state = pending.compute();
-    pending.compute = nullptr;  // lets the tensors go
+  std::call_once(pending_->once, [this, &pending = *pending_] {
+    std::vector<double> computed = pending.compute();
+    check_length(*kind_, computed);
+    pending.state = std::move(computed);
+    pending.compute = nullptr;  // The tensors are no longer needed.
   });
   return pending_->state;
 }
 
 void Metric::merge(const Metric& other) {
-  if (kind_ != other.kind_) {
+  if (kind() != other.kind()) {
     throw invalid_argument(
-        fmt::format("cannot merge a metric of kind {} into one of kind {}", other.kind_, kind_),
+        fmt::format("cannot merge a metric of kind {} into one of kind {}", other.kind(), kind()),
         "every replica must return the same metrics under the same names");
   }
-  if (pending_) {
-    state_ = state();
-    pending_.reset();
-  }
-  const std::vector<double>& more = other.state();
-  for (size_t i = 0; i < state_.size(); ++i) state_[i] += more[i];
+  std::vector<double> merged = state();
+  check_length(*kind_, other.state());
+  kind_->merge(merged, other.state());
+  state_ = std::move(merged);
+  pending_.reset();
 }
 
-double Metric::result() const {
-  const std::vector<double>& sums = state();
-  return sums[1] == 0 ? 0.0 : sums[0] / sums[1];
-}
+double Metric::result() const { return kind_->result(state()); }
 
 }  // namespace muster::inline v0_1

@@ -2,8 +2,8 @@
 // replicas, read at the end. Thread safety: a value; concurrent reads are safe.
 //
 // kind() and state() are all there is to it, so a metric can travel between tasks as numbers and be
-// rebuilt by Metric::make. Sums are kept in double. Merging is addition: exact for counts below
-// 2^53, and for other sums the result depends on the order of merging by rounding only.
+// rebuilt there by Metric::make or with_state. States are kept in double: sums of counts are exact
+// below 2^53, and other sums depend on the order of merging by rounding only.
 #pragma once
 
 #include <functional>
@@ -11,34 +11,48 @@
 #include <string>
 #include <vector>
 
-#include "muster/tensor/tensor.h"
+#include "muster/metrics/metric_kind.h"
 
 namespace muster::inline v0_1 {
 
 class Metric {
  public:
-  // The state of `kind` ("mean", "accuracy"). Throws InvalidArgument for a kind that does not exist
-  // (the kinds there are get listed) and for a state of another length.
-  static Metric make(const std::string& kind, std::vector<double> state);
-
-  const std::string& kind() const { return kind_; }
-  // "mean" and "accuracy": the weighted sum, the sum of weights.
-  const std::vector<double>& state() const;
-  // Adds what `other` has seen. Throws InvalidArgument when the kinds differ.
-  void merge(const Metric& other);
-  // 0 when nothing was seen, as in Keras.
-  double result() const;
-
-  // A state that `compute` gives when it is first needed.
+  // The state of the kind of that name: one of `own`, or else one of Muster's. Throws
+  // InvalidArgument for a kind that does not exist (the error lists those there are) and for a
+  // state of another length.
+  static Metric make(const std::string& kind, std::vector<double> state,
+                     const std::vector<std::shared_ptr<const MetricKind>>& own = {});
+  // The same of a kind that the caller holds. Throws InvalidArgument also for a kind that lacks a
+  // part.
+  static Metric make(std::shared_ptr<const MetricKind> kind, std::vector<double> state);
+  // A metric whose state `compute` gives when it is first needed.
   static Metric deferred(const std::string& kind, std::function<std::vector<double>()> compute);
+  static Metric deferred(std::shared_ptr<const MetricKind> kind,
+                         std::function<std::vector<double>()> compute);
+
+  // A metric of the same kind with a state that came from another task. Throws InvalidArgument for
+  // a state of another length.
+  Metric with_state(std::vector<double> state) const;
+
+  // The name of the kind.
+  const std::string& kind() const { return kind_->name; }
+  // The kind itself.
+  const std::shared_ptr<const MetricKind>& definition() const { return kind_; }
+  // What was seen, in the form of the kind. Throws InvalidArgument when a deferred state turns out
+  // to have another length.
+  const std::vector<double>& state() const;
+  // Takes in what `other` has seen. Throws InvalidArgument when the kinds differ.
+  void merge(const Metric& other);
+  // What the kind reads from the state.
+  double result() const;
 
  private:
   struct Pending;
-  Metric(std::string kind, std::vector<double> state);
+  explicit Metric(std::shared_ptr<const MetricKind> kind) : kind_(std::move(kind)) {}
 
-  std::string kind_;
+  std::shared_ptr<const MetricKind> kind_;
   std::vector<double> state_;
-  std::shared_ptr<Pending> pending_;  // instead of state_, until something is merged
+  std::shared_ptr<Pending> pending_;  // stands for state_ until something is merged
 };
 
 }  // namespace muster::inline v0_1

@@ -1,4 +1,9 @@
+#include "muster/metrics/metric.h"
+
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
@@ -42,8 +47,7 @@ TEST(Metric, AccuracyCountsEqualClasses) {
   const Tensor labels = torch::tensor({0, 1, 2, 2}, at::kLong);
   const Tensor predictions = torch::tensor({0, 1, 1, 2}, at::kLong);
   EXPECT_EQ(metrics::accuracy(labels, predictions).state(), (std::vector<double>{3, 4}));
-  EXPECT_EQ(metrics::accuracy(labels.to(at::kByte), predictions.to(at::kFloat)).result(),
-            0.75);
+  EXPECT_EQ(metrics::accuracy(labels.to(at::kByte), predictions.to(at::kFloat)).result(), 0.75);
   EXPECT_EQ(metrics::accuracy(labels.unsqueeze(1), predictions).result(), 0.75);
   EXPECT_EQ(metrics::accuracy(labels, predictions.unsqueeze(1)).result(), 0.75);
   const Tensor weights = torch::tensor({1.0f, 1.0f, 2.0f, 0.0f});
@@ -120,6 +124,96 @@ TEST(Metric, RefusesWhatDoesNotFit) {
   EXPECT_NE(weights.find("weights float32[3]"), std::string::npos) << weights;
   message_of([] { metrics::mean(Tensor()); });
   message_of([] { metrics::accuracy(Tensor(), torch::ones({1})); });
+}
+
+// Counts by (label, prediction), as a program would add it: a state whose length depends on a
+// parameter.
+std::shared_ptr<const MetricKind> confusion_matrix(int64_t classes) {
+  const auto n = static_cast<size_t>(classes);
+  return std::make_shared<const MetricKind>(
+      MetricKind{.name = "confusion_matrix(" + std::to_string(classes) + ")",
+                 .empty = std::vector<double>(n * n),
+                 .merge = add_metric_states,
+                 .result = [n](std::span<const double> state) {
+                   double right = 0, all = 0;
+                   for (size_t i = 0; i < state.size(); ++i) {
+                     all += state[i];
+                     if (i / n == i % n) right += state[i];
+                   }
+                   return all == 0 ? 0.0 : right / all;
+                 }});
+}
+
+// The largest number seen: not a sum.
+std::shared_ptr<const MetricKind> largest() {
+  return std::make_shared<const MetricKind>(MetricKind{
+      .name = "largest",
+      .empty = {-std::numeric_limits<double>::infinity()},
+      .merge = [](std::span<double> state,
+                  std::span<const double> other) { state[0] = std::max(state[0], other[0]); },
+      .result = [](std::span<const double> state) { return state[0]; }});
+}
+
+TEST(MetricKind, AStateMayBeALongVector) {
+  constexpr int64_t kClasses = 20;
+  const auto kind = confusion_matrix(kClasses);
+  const auto counted = [&](int64_t begin, int64_t end) {
+    return Metric::deferred(kind, [=] {
+      std::vector<double> state = kind->empty;
+      for (int64_t i = begin; i < end; ++i) ++state[(i * 7 % kClasses) * kClasses + i % kClasses];
+      return state;
+    });
+  };
+  Metric merged = counted(0, 0);
+  EXPECT_EQ(merged.result(), 0.0);
+  // Another object of the same name is the same kind, as it is on another task.
+  for (int64_t i = 0; i < 1000; i += 100)
+    merged.merge(Metric::make(confusion_matrix(kClasses), counted(i, i + 100).state()));
+  EXPECT_EQ(merged.state(), counted(0, 1000).state());
+  EXPECT_EQ(merged.state().size(), 400u);
+  // 7 i = i modulo 20 exactly when i is a multiple of 10.
+  EXPECT_EQ(merged.result(), 0.1);
+  EXPECT_EQ(message_of([&] {
+              merged.merge(Metric::make(confusion_matrix(2), {1, 0, 0, 1}));
+            }),
+            "cannot merge a metric of kind confusion_matrix(2) into one of kind "
+            "confusion_matrix(20)");
+}
+
+TEST(MetricKind, MergesByItsOwnRule) {
+  Metric metric = Metric::make(largest(), largest()->empty);
+  for (double number : {-3.0, 2.5, -7.0}) metric.merge(metric.with_state({number}));
+  EXPECT_EQ(metric.result(), 2.5);
+  metric.merge(metric.with_state(metric.definition()->empty));
+  EXPECT_EQ(metric.result(), 2.5) << "what has seen nothing changes nothing";
+  metric.merge(metric);
+  EXPECT_EQ(metric.result(), 2.5);
+}
+
+TEST(MetricKind, OfAProgramIsRebuiltFromItsNameAndState) {
+  const Metric metric = Metric::make(largest(), {4.0});
+  const Metric copy = Metric::make(metric.kind(), metric.state(), {confusion_matrix(3), largest()});
+  EXPECT_EQ(copy.result(), 4.0);
+  EXPECT_EQ(Metric::make("mean", {3, 2}, {largest()}).result(), 1.5);
+  EXPECT_EQ(metric.with_state({9.0}).result(), 9.0);
+  EXPECT_EQ(error_of([] { Metric::make("median", {1}, {largest()}); }).hint(),
+            "the kinds are accuracy, mean, largest");
+}
+
+TEST(MetricKind, RefusesWhatIsNotWhole) {
+  EXPECT_EQ(message_of([] { Metric::make(std::shared_ptr<const MetricKind>(), {1}); }),
+            "a metric was made without a kind");
+  MetricKind kind = *largest();
+  kind.merge = nullptr;
+  EXPECT_EQ(message_of([&] { Metric::make(std::make_shared<MetricKind>(kind), {1}); }),
+            "the metric kind \"largest\" lacks a part");
+  EXPECT_EQ(message_of([] {
+              Metric::make(largest(), {1, 2});
+            }),
+            "the state of a largest metric has 1 number, not 2");
+  const Metric wrong = Metric::deferred(largest(), [] { return std::vector<double>{1, 2}; });
+  EXPECT_EQ(message_of([&] { (void)wrong.result(); }),
+            "the state of a largest metric has 1 number, not 2");
 }
 
 }  // namespace

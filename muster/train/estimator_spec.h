@@ -17,6 +17,8 @@
 
 namespace muster::inline v0_1 {
 
+using losses::LossReduction;
+
 class Hook;
 class ModelContext;
 

@@ -1,4 +1,5 @@
 // The checks layers share, so that their messages read alike.
+// Thread safety: functions of the thread the context belongs to.
 #pragma once
 
 #include <string>
@@ -7,12 +8,19 @@
 
 namespace muster::inline v0_1::internal {
 
-// "layer cnn/conv2d: expected images [batch, height, width, 3], was given float32[64, 28, 28, 1]".
+// Throws InvalidArgument "layer cnn/conv2d: expected images [batch, height, width, 3], was given
+// float32[64, 28, 28, 1]".
 [[noreturn]] void refuse_input(CallContext& context, const LayerIdentity& layer,
                                const std::string& expected, const Tensor& given,
                                const std::string& hint = {});
 
-// Inputs of layers with weights are float32 or float64, and stay what they were at the first call.
+// The tensor of inputs that are one tensor without state. Throws InvalidArgument for others, and
+// for a mask unless `takes_mask`.
+const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
+                            const LayerInputs& inputs, bool takes_mask);
+
+// Inputs of layers with weights are of a dtype weights can have, and stay what they were at the
+// first call.
 void check_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input);
 void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input,
                       const Tensor& variable);

@@ -2,7 +2,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "muster/layers/internal/conv_pool_kernels.h"
-#include "muster/layers/internal/image_bodies.h"
+#include "muster/layers/internal/image_layers.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -78,8 +78,8 @@ struct ConvReluPool : public torch::autograd::Function<ConvReluPool> {
   }
 };
 
-bool fits(const Conv2DBody& conv, const MaxPooling2DBody& pool, const Tensor& images,
-          const Conv2DBody::Variables& variables) {
+bool fits(const Conv2DImpl& conv, const MaxPooling2DImpl& pool, const Tensor& images,
+          const Conv2DImpl::Variables& variables) {
   const Size2D strides = conv.options().strides;
   const Size2D window = pool.options().pool_size;
   const Size2D pool_strides = pool.strides();
@@ -98,9 +98,9 @@ bool fits(const Conv2DBody& conv, const MaxPooling2DBody& pool, const Tensor& im
 
 }  // namespace
 
-Tensor conv_relu_pool(const Conv2DBody& conv, const MaxPooling2DBody& pool, const Tensor& input,
+Tensor conv_relu_pool(const Conv2DImpl& conv, const MaxPooling2DImpl& pool, const Tensor& input,
                       CallContext& context) {
-  const Conv2DBody::Variables variables = conv.variables(input, context);
+  const Conv2DImpl::Variables variables = conv.variables(input, context);
   if (!fits(conv, pool, input, variables)) {
     return at::relu(pool.call(conv.call_without_activation(input, context), context));
   }

@@ -1,6 +1,7 @@
 #include "muster/optim/internal/kernels.h"
 
-#include <cmath>
+#include "muster/optim/internal/element_ops.h"
+#include "muster/optim/internal/formulas.h"
 
 // The widest vectors of the machine that runs, chosen once when the program is loaded. Every
 // operation in these loops is correctly rounded and none is fused (-ffp-contract=off), so all
@@ -19,7 +20,9 @@ template <typename T>
 [[gnu::always_inline]] inline void sgd_loop(T* __restrict weights, const T* __restrict gradient,
                                             int64_t n, SgdStep<T> step) {
   for (int64_t i = 0; i < n; ++i) {
-    weights[i] -= step.learning_rate * (gradient[i] * step.gradient_scale);
+    T w = weights[i];
+    sgd_formula<ElementOps>(w, gradient[i], step);
+    weights[i] = w;
   }
 }
 
@@ -29,14 +32,10 @@ template <bool nesterov, typename T>
                                                  T* __restrict velocity, int64_t n,
                                                  SgdStep<T> step) {
   for (int64_t i = 0; i < n; ++i) {
-    const T move = step.learning_rate * (gradient[i] * step.gradient_scale);
-    const T u = step.momentum * velocity[i] - move;
+    T w = weights[i], u = velocity[i];
+    momentum_formula<ElementOps, nesterov>(w, gradient[i], u, step);
+    weights[i] = w;
     velocity[i] = u;
-    if constexpr (nesterov) {
-      weights[i] += step.momentum * u - move;
-    } else {
-      weights[i] += u;
-    }
   }
 }
 
@@ -45,12 +44,11 @@ template <typename T>
                                              T* __restrict m, T* __restrict v, int64_t n,
                                              AdamStep<T> step) {
   for (int64_t i = 0; i < n; ++i) {
-    const T g = gradient[i] * step.gradient_scale;
-    const T first = m[i] + (g - m[i]) * step.one_minus_beta_1;
-    const T second = v[i] + (g * g - v[i]) * step.one_minus_beta_2;
+    T w = weights[i], first = m[i], second = v[i];
+    adam_formula<ElementOps>(w, gradient[i], first, second, step);
+    weights[i] = w;
     m[i] = first;
     v[i] = second;
-    weights[i] -= first * step.alpha / (std::sqrt(second) + step.epsilon);
   }
 }
 
@@ -59,10 +57,10 @@ template <typename T>
                                                 T* __restrict accumulator, int64_t n,
                                                 AdagradStep<T> step) {
   for (int64_t i = 0; i < n; ++i) {
-    const T g = gradient[i] * step.gradient_scale;
-    const T a = accumulator[i] + g * g;
+    T w = weights[i], a = accumulator[i];
+    adagrad_formula<ElementOps>(w, gradient[i], a, step);
+    weights[i] = w;
     accumulator[i] = a;
-    weights[i] -= step.learning_rate * g / (std::sqrt(a) + step.epsilon);
   }
 }
 

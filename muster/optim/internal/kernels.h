@@ -1,42 +1,22 @@
-// The update rules as plain loops over memory, built without LibTorch so that they get their own
-// compiler flags. Thread safety: pure functions of the memory they are given; ranges must not
-// overlap.
+// The formulas of the update rules as plain loops over memory, built without LibTorch so that they
+// get their own compiler flags. Thread safety: pure functions of the memory they are given; ranges
+// must not overlap.
 #pragma once
 
 #include <cstdint>
 
+#include "muster/optim/internal/steps.h"
+
 namespace muster::inline v0_1::optim::internal {
 
-template <typename T>
-struct SgdStep {
-  T learning_rate;
-  T momentum;
-  T gradient_scale;
-};
 template <typename T>
 void sgd(T* weights, const T* gradient, int64_t n, SgdStep<T> step);
 template <typename T>
 void sgd_momentum(T* weights, const T* gradient, T* velocity, int64_t n, SgdStep<T> step);
 template <typename T>
 void sgd_nesterov(T* weights, const T* gradient, T* velocity, int64_t n, SgdStep<T> step);
-
-template <typename T>
-struct AdamStep {
-  T alpha;  // learning rate with the bias corrections of both moments
-  T one_minus_beta_1;
-  T one_minus_beta_2;
-  T epsilon;
-  T gradient_scale;
-};
 template <typename T>
 void adam(T* weights, const T* gradient, T* m, T* v, int64_t n, AdamStep<T> step);
-
-template <typename T>
-struct AdagradStep {
-  T learning_rate;
-  T epsilon;
-  T gradient_scale;
-};
 template <typename T>
 void adagrad(T* weights, const T* gradient, T* accumulator, int64_t n, AdagradStep<T> step);
 

@@ -1,14 +1,14 @@
-// The bodies of the image layers, seen by Sequential, which may run two of them as one.
+// The image layers, seen by Sequential, which may run two of them as one.
 #pragma once
 
 #include "muster/layers/convolution.h"
-#include "muster/layers/layer.h"
+#include "muster/layers/unary_layer.h"
 
 namespace muster::inline v0_1::internal {
 
-class Conv2DBody final : public LayerBody {
+class Conv2DImpl final : public UnaryLayerImpl {
  public:
-  Conv2DBody(int64_t filters, Size2D kernel_size, Conv2DOptions options);
+  Conv2DImpl(int64_t filters, Size2D kernel_size, Conv2DOptions options);
   Tensor call(const Tensor& input, CallContext& context) const override;
 
   const Conv2DOptions& options() const { return options_; }
@@ -28,9 +28,9 @@ class Conv2DBody final : public LayerBody {
   Conv2DOptions options_;
 };
 
-class MaxPooling2DBody final : public LayerBody {
+class MaxPooling2DImpl final : public UnaryLayerImpl {
  public:
-  explicit MaxPooling2DBody(MaxPooling2DOptions options);
+  explicit MaxPooling2DImpl(MaxPooling2DOptions options);
   Tensor call(const Tensor& input, CallContext& context) const override;
 
   const MaxPooling2DOptions& options() const { return options_; }
@@ -43,7 +43,7 @@ class MaxPooling2DBody final : public LayerBody {
 
 // pool(relu(conv(input))), computed as relu(pool(conv(input))): the largest value of a window is
 // the same before and after, and where it is not positive neither order lets a gradient through.
-Tensor conv_relu_pool(const Conv2DBody& conv, const MaxPooling2DBody& pool, const Tensor& input,
+Tensor conv_relu_pool(const Conv2DImpl& conv, const MaxPooling2DImpl& pool, const Tensor& input,
                       CallContext& context);
 
 }  // namespace muster::inline v0_1::internal

@@ -1,0 +1,57 @@
+#include "muster/layers/internal/checks.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/tensor/weight_dtype.h"
+
+namespace muster::inline v0_1::internal {
+
+void refuse_input(CallContext& context, const LayerIdentity& layer, const std::string& expected,
+                  const Tensor& given, const std::string& hint) {
+  throw invalid_argument(fmt::format("layer {}: expected {}, was given {}", context.name_of(layer),
+                                     expected, describe(given)),
+                         hint);
+}
+
+const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
+                            const LayerInputs& inputs, bool takes_mask) {
+  if (inputs.tensors.size() != 1) {
+    throw invalid_argument(fmt::format("layer {}: expected one tensor, was given {}",
+                                       context.name_of(layer), inputs.tensors.size()));
+  }
+  if (!inputs.state.empty()) {
+    throw invalid_argument(
+        fmt::format("layer {}: was given a state, and has none", context.name_of(layer)),
+        "give the state to the recurrent layer it belongs to");
+  }
+  if (!takes_mask && !inputs.masks.empty() && inputs.masks[0].defined()) {
+    throw invalid_argument(
+        fmt::format("layer {}: was given a mask, which it cannot take", context.name_of(layer)),
+        "put it behind the layer that uses the mask up; a layer of your own whose result has the "
+        "steps of its input overrides keeps_steps()");
+  }
+  return inputs.tensors[0];
+}
+
+void check_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input) {
+  if (is_weight_dtype(input.scalar_type())) return;
+  refuse_input(context, layer, "a " + weight_dtype_names() + " input", input,
+               "convert the features in the input function, for example image.to(kFloat32) / 255");
+}
+
+void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input,
+                      const Tensor& variable) {
+  if (input.scalar_type() == variable.scalar_type()) return;
+  refuse_input(context, layer,
+               fmt::format("the dtype of its variables, {}", dtype_name(variable.scalar_type())),
+               input);
+}
+
+void check_positive(const char* layer, const char* field, int64_t value) {
+  if (value >= 1) return;
+  throw invalid_argument(fmt::format("{}: {} is {}", layer, field, value),
+                         fmt::format("{} must be at least 1", field));
+}
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,44 @@
+// What tests of layers share: a store with a context, numbers, and the message of an error.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/layers/call_context.h"
+#include "muster/layers/internal/test_store.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::testing {
+
+struct Fixture {
+  TestStore store;
+  CallContext context{store, 11};
+};
+
+// Numbers without a pattern, all different.
+inline Tensor numbers(at::IntArrayRef shape, double phase = 0.3) {
+  int64_t n = 1;
+  for (int64_t size : shape) n *= size;
+  std::vector<double> values(n);
+  for (int64_t i = 0; i < n; ++i) values[i] = std::sin(phase + 12.9898 * (i + 1) + 0.001 * i * i);
+  return torch::tensor(values, at::kDouble).reshape(shape);
+}
+
+// Of the InvalidArgument that `fn` throws.
+inline std::string message_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    return error.message();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {};
+}
+
+}  // namespace muster::inline v0_1::testing

@@ -1,0 +1,28 @@
+#include "muster/losses/reduction.h"
+
+#include <gtest/gtest.h>
+
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::losses {
+namespace {
+
+TEST(Reduction, MakesOneNumberOfTheLossesOfABatch) {
+  const Tensor each = torch::tensor({1.0, 2.0, 6.0});
+  EXPECT_EQ(reduce(each, Reduction::kMean).item<double>(), 3);
+  EXPECT_EQ(reduce(each, Reduction::kSum).item<double>(), 9);
+  EXPECT_TRUE(reduce(each, Reduction::kNone).is_same(each));
+}
+
+TEST(Reduction, ABatchWithoutExamplesAddsNothing) {
+  for (const Reduction reduction : {Reduction::kMean, Reduction::kSum}) {
+    const Tensor weight = torch::ones({}).requires_grad_();
+    const Tensor loss = reduce(torch::zeros({0}) * weight, reduction);
+    EXPECT_EQ(loss.item<float>(), 0);
+    loss.backward();
+    EXPECT_EQ(weight.grad().item<float>(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::losses

@@ -1,0 +1,38 @@
+// A kind of metric: how long its state is, how two states become one, and how the result is read.
+// Thread safety: a value that nobody changes once a metric has it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace muster::inline v0_1 {
+
+// One row of the table of kinds. A program passes a kind of its own as such an object; it must
+// be the same on every replica. Merging is associative, so that batches and replicas may be
+// grouped in any way.
+struct MetricKind {
+  // "mean". What the kind is made with belongs to its name, "confusion_matrix(10)": kinds of one
+  // name are the same kind.
+  std::string name;
+  // The state that has seen nothing; merging it changes nothing. Its length is that of every state
+  // of this kind.
+  std::vector<double> empty;
+  // Puts `other` into `state`. Both have the length of `empty`.
+  std::function<void(std::span<double> state, std::span<const double> other)> merge;
+  // The number that is shown and compared.
+  std::function<double(std::span<const double> state)> result;
+};
+
+// The kinds Muster has, by name: "accuracy", "mean". Their state is the weighted sum and the sum of
+// weights. nullptr for another name.
+std::shared_ptr<const MetricKind> find_metric_kind(const std::string& name);
+// The names of these kinds: "accuracy, mean".
+std::string metric_kind_names();
+
+// The merge of kinds whose state is made of sums and counts.
+void add_metric_states(std::span<double> state, std::span<const double> other);
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,24 @@
+// Adagrad. Source of the formula: the documentation of tf.keras.optimizers.Adagrad of TensorFlow
+// 2.0:
+//   a += g * g;  w -= lr * g / (sqrt(a) + epsilon)
+// Thread safety: a pure function of values.
+#pragma once
+
+#include <string>
+
+namespace muster::inline v0_1::optim {
+
+class Optimizer;  // "muster/optim/optimizer.h"
+
+// Options of adagrad().
+struct AdagradOptions {
+  double learning_rate = 0.001;            // >= 0
+  double initial_accumulator_value = 0.1;  // >= 0; what the squares of gradients are added to
+  double epsilon = 1e-7;                   // > 0; added to sqrt(a), not under the root
+  std::string name = "Adagrad";
+};
+// The more a weight was updated, the smaller its steps. Throws InvalidArgument naming the field,
+// its value and the range.
+Optimizer adagrad(const AdagradOptions& options = {});
+
+}  // namespace muster::inline v0_1::optim

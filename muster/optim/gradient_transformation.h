@@ -1,0 +1,44 @@
+// What is done to the gradients of an optimizer before its rule sees them: clipping, for example.
+// Thread safety: a transformation is immutable; the gradients belong to the training thread.
+//
+// What needs one weight at a time and a slot of its own, such as an average of the weights, is an
+// UpdateRule around another one instead.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1 {
+struct VariableSpec;
+}
+
+namespace muster::inline v0_1::optim {
+
+// The gradients an optimizer is given in one step, after the mean or sum over replicas; the same on
+// every replica.
+struct StepGradients {
+  // A variable that was used in this step.
+  struct Item {
+    const VariableSpec* variable = nullptr;
+    Tensor weights;   // the variable's value
+    Tensor gradient;  // of the whole variable, or of `rows` of it; counts as gradient * scale
+    Tensor rows;      // of a row-sparse variable: int64 [n]; undefined for others
+  };
+  std::string optimizer;  // its name, for messages
+  std::vector<Item> items;
+  double scale = 1.0;
+};
+
+class GradientTransformation {
+ public:
+  virtual ~GradientTransformation() = default;
+  // "clip_by_global_norm(1)": one line, equal for transformations that do the same.
+  virtual std::string describe() const = 0;
+  // Changes `scale`, or writes gradients and weights in place. Everything follows from `step`
+  // alone, so that replicas stay equal. Whoever throws does so before anything is written.
+  virtual void transform(StepGradients& step) const = 0;
+};
+
+}  // namespace muster::inline v0_1::optim

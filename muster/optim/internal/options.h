@@ -1,0 +1,18 @@
+// The checks of the options of optimizers, so that their messages read alike.
+// Thread safety: pure functions.
+#pragma once
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::optim::internal {
+
+// "sgd: momentum is 1.5 | momentum must be between 0 and 1".
+Error bad_option(const char* optimizer, const char* field, double value, const char* range);
+
+// Each throws bad_option() for a value out of range, and for NaN.
+void check_learning_rate(const char* optimizer, double value);  // finite and at least 0
+void check_positive(const char* optimizer, const char* field, double value);      // finite, > 0
+void check_not_negative(const char* optimizer, const char* field, double value);  // finite, >= 0
+void check_decay_rate(const char* optimizer, const char* field, double value);    // in [0, 1)
+
+}  // namespace muster::inline v0_1::optim::internal

@@ -1,0 +1,49 @@
+// The formula of an optimizer over flat memory. Thread safety: an UpdateRule is immutable; update()
+// may run on several threads at once, on segments that do not overlap.
+//
+// Scalars are computed in double; arithmetic on elements is that of the weights' type, without
+// fused operations on the CPU, so the bits depend neither on the vector width of the machine nor on
+// where a segment begins.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::optim {
+
+// State an optimizer keeps for every weight, saved as "<optimizer>/<slot>/<variable>".
+struct SlotSpec {
+  std::string name;  // "momentum"; "m", "v"; "accumulator"
+  double initial_value = 0;
+};
+
+// One contiguous run of parameters: one-dimensional contiguous tensors of the same device, length
+// and dtype, which is one of weights. The update uses gradient * gradient_scale.
+struct Segment {
+  Tensor weights;
+  Tensor gradient;
+  std::vector<Tensor> slots;  // in the order of UpdateRule::slots()
+  double gradient_scale = 1.0;
+};
+
+// Implement it to make an optimizer of your own. A rule may stand around another one: it adds slots
+// to those of the inner rule and works before or after it.
+class UpdateRule {
+ public:
+  virtual ~UpdateRule() = default;
+  virtual std::string name() const = 0;  // "SGD", "Adam", "Adagrad"
+  virtual std::vector<SlotSpec> slots() const = 0;
+  virtual double learning_rate() const = 0;
+  // "Adam(learning_rate=0.001, ...)": one line, equal for rules that compute the same. The default
+  // has name and learning rate; a rule with further options tells them too.
+  virtual std::string describe() const;
+  // Updates weights and slots in place, one pass over memory. `iterations`: the updates made before
+  // this one. Throws InvalidArgument when the tensors of the segment do not fit together (both are
+  // shown).
+  virtual void update(const Segment& segment, int64_t iterations) const = 0;
+};
+
+}  // namespace muster::inline v0_1::optim

@@ -1,0 +1,29 @@
+// The dtypes of weights that train. Who initialises, computes with, updates or lays out weights
+// asks here, so that a new dtype is added in one place: the list, its name and its C++ type.
+// Thread safety: pure functions.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1 {
+
+// Whether weights of that dtype can train.
+bool is_weight_dtype(DType dtype);
+// "float32 or float64", for messages.
+std::string weight_dtype_names();
+// The place of the dtype's flat buffer among those of the other weight dtypes: 0, 1, ... Throws
+// InvalidArgument for a dtype that is not one of them.
+int weight_dtype_order(DType dtype);
+
+// Calls fn(T{}), T being the C++ type of the dtype. Throws InvalidArgument for a dtype that is not
+// one of weights.
+template <typename Fn>
+decltype(auto) with_weight_type(DType dtype, Fn&& fn) {
+  weight_dtype_order(dtype);
+  return dtype == kFloat32 ? std::forward<Fn>(fn)(float{}) : std::forward<Fn>(fn)(double{});
+}
+
+}  // namespace muster::inline v0_1
