@@ -18,7 +18,7 @@
 #include "muster/base/error.h"
 #include "muster/collectives/device_communicator.h"
 #include "muster/collectives/internal/device_group.h"
-#include "muster/collectives/internal/shared_memory.h"
+#include "muster/collectives/internal/host_identity.h"
 #include "muster/tensor/libtorch.h"
 
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0),
