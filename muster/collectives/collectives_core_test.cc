@@ -16,8 +16,9 @@
 
 #include "muster/base/error.h"
 #include "muster/collectives/internal/address.h"
-#include "muster/collectives/internal/descriptors.h"
+#include "muster/collectives/internal/descriptor_claim.h"
 #include "muster/collectives/internal/operation.h"
+#include "muster/collectives/internal/operation_queue.h"
 #include "muster/collectives/internal/progress_engine.h"
 #include "muster/collectives/internal/sum.h"
 #include "muster/collectives/rendezvous.h"

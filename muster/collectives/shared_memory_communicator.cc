@@ -72,6 +72,8 @@ void check(const SharedMemoryOptions& options) {
   }
 }
 
+}  // namespace
+
 std::unique_ptr<Communicator> try_shared_memory_communicator(const SharedMemoryOptions& options,
                                                              std::string* why_not) {
   check(options);

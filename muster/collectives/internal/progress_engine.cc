@@ -11,6 +11,7 @@
 #include "muster/base/strings.h"
 #include "muster/collectives/internal/spin.h"
 #include "muster/collectives/internal/unix_socket.h"
+#include "muster/collectives/internal/work_state.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -228,7 +229,9 @@ void ProgressEngine::begin(const Operation& operation) {
   const bool in_place = compare_posts(operation);
   const InBuffers in_buffers(page(options_.rank));
   for (int r = 0; r < size_; ++r) {
-    if (gone(r, operation)) throw left(r, operation);
+    // A thread that has left frees its buffer, also when it did its part of the operation.
+    const bool freed = between_threads_ && operation.bytes() > 0 && page(r).gone.load() != 0;
+    if (freed || gone(r, operation)) throw left(r, operation);
   }
   if (operation.bytes() == 0) {
     complete(operation);

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/collectives/internal/executor.h"
 #include "muster/collectives/internal/group_member.h"
 #include "muster/collectives/internal/local_copier.h"
 #include "muster/collectives/internal/operation.h"

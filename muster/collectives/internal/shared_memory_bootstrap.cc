@@ -11,7 +11,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
-#include "muster/collectives/internal/descriptors.h"
+#include "muster/collectives/internal/descriptor_claim.h"
 #include "muster/collectives/internal/host_identity.h"
 #include "muster/collectives/internal/local_copier.h"
 #include "muster/collectives/internal/shared_memory.h"
