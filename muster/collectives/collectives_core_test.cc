@@ -10,15 +10,17 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "muster/base/error.h"
 #include "muster/collectives/internal/address.h"
-#include "muster/collectives/internal/descriptors.h"
+#include "muster/collectives/internal/descriptor_claim.h"
 #include "muster/collectives/internal/operation.h"
+#include "muster/collectives/internal/operation_queue.h"
+#include "muster/collectives/internal/progress_engine.h"
 #include "muster/collectives/internal/sum.h"
-#include "muster/collectives/internal/thread_hub.h"
 #include "muster/collectives/rendezvous.h"
 #include "tests/support/run_ranks.h"
 
@@ -30,6 +32,7 @@ using internal::ElementType;
 using internal::Operation;
 using internal::OperationKind;
 using internal::OperationQueue;
+using internal::ProgressEngine;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -182,26 +185,96 @@ TEST(OperationQueue, ExecutesInOrderAndStopsAtTheFirstFailure) {
   Work().wait();
 }
 
-TEST(ThreadHub, ReducesManyTimesWithoutARace) {
-  constexpr int kRanks = 4;
-  constexpr int64_t kCount = 1003;
-  internal::ThreadHub hub(kRanks, 30s);
-  testing::run_ranks(kRanks, [&](int rank) {
-    std::vector<double> values(kCount);
-    for (uint64_t round = 1; round <= 50; ++round) {
-      for (int64_t i = 0; i < kCount; ++i) values[i] = static_cast<double>(rank * 1000 + i);
-      Operation operation{
-          .kind = round % 5 == 0 ? OperationKind::kBarrier : OperationKind::kAllReduce,
+std::shared_ptr<ProgressEngine> engine_of(int rank, const internal::GroupMembers& members,
+                                          std::chrono::milliseconds timeout = 30s) {
+  return std::make_shared<ProgressEngine>(ProgressEngine::Options{.rank = rank, .timeout = timeout},
+                                          members, std::make_shared<internal::SameProcessMemory>());
+}
+
+Operation all_reduce_of(std::vector<double>& values) {
+  return {.kind = OperationKind::kAllReduce,
           .type = ElementType::kFloat64,
-          .count = round % 5 == 0 ? 0 : kCount,
-          .data = reinterpret_cast<std::byte*>(values.data()),
-          .sequence = round};
-      hub.execute(rank, operation);
-      if (round % 5 == 0) continue;
+          .count = static_cast<int64_t>(values.size()),
+          .data = reinterpret_cast<std::byte*>(values.data())};
+}
+
+TEST(ProgressEngine, ReducesManyTimesWithoutARace) {
+  constexpr int kRanks = 20;
+  constexpr int64_t kCount = 1003;
+  const internal::GroupMembers members = internal::members_of_one_process(kRanks);
+  testing::run_ranks(kRanks, [&](int rank) {
+    const auto engine = engine_of(rank, members);
+    std::vector<double> values(kCount);
+    for (int round = 1; round <= 100; ++round) {
+      for (int64_t i = 0; i < kCount; ++i) values[i] = static_cast<double>(rank * 1000 + i);
+      const Work sum = engine->submit(all_reduce_of(values));
+      if (round % 5 == 0) engine->submit({.kind = OperationKind::kBarrier}).wait();
+      sum.wait();
       for (int64_t i = 0; i < kCount; ++i) {
-        ASSERT_EQ(values[i], static_cast<double>(6000 + 4 * i));
+        ASSERT_EQ(values[i], static_cast<double>(190'000 + kRanks * i));
       }
     }
+    engine->leave();
+  });
+}
+
+// Whoever leaves frees its buffers while others may be about to read and write them.
+TEST(ProgressEngine, ARankMayLeaveAtAnyTime) {
+  constexpr int kRanks = 3;
+  constexpr int kRounds = 60;
+  for (int round = 0; round < kRounds; ++round) {
+    const internal::GroupMembers members = internal::members_of_one_process(kRanks);
+    std::atomic<int> ended = 0;
+    testing::run_ranks(kRanks, [&](int rank) {
+      const auto engine = engine_of(rank, members);
+      std::thread other;
+      if (rank == round % kRanks) {
+        other = std::thread([&] {
+          std::this_thread::sleep_for(std::chrono::microseconds(round * 37));
+          engine->fail(Error(ErrorKind::kPeerLost, "worker:1 makes no progress"));
+        });
+      }
+      try {
+        while (true) {
+          auto values = std::make_unique<std::vector<double>>(5000, 1.0);
+          engine->submit(all_reduce_of(*values)).wait();
+          ASSERT_EQ(values->back(), kRanks);
+        }
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
+        EXPECT_THAT(error.what(), HasSubstr("worker:1 makes no progress"));
+        ++ended;
+      }
+      if (other.joinable()) other.join();
+      engine->leave();
+    });
+    EXPECT_EQ(ended, kRanks);
+  }
+}
+
+TEST(ProgressEngine, NamesWhoIsMissingAndWhoIsInAnotherOperation) {
+  const internal::GroupMembers members = internal::members_of_one_process(3);
+  std::vector<double> values(10);
+  const auto alone = engine_of(1, members, 50ms);
+  try {
+    alone->submit(all_reduce_of(values)).wait();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+    EXPECT_THAT(error.what(), HasSubstr("rank 0, 2 did not take part within 50 ms"));
+  }
+  const internal::GroupMembers pair = internal::members_of_one_process(2);
+  testing::run_ranks(2, [&](int rank) {
+    std::vector<double> own(10 + rank);
+    const auto engine = engine_of(rank, pair);
+    try {
+      engine->submit(all_reduce_of(own)).wait();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("of 10 float64"));
+      EXPECT_THAT(error.what(), HasSubstr("of 11 float64"));
+    }
+    engine->leave();
   });
 }
 

@@ -10,7 +10,7 @@
 #include "muster/collectives/device_communicator.h"
 #include "muster/collectives/gloo_communicator.h"
 #include "muster/collectives/hierarchical_communicator.h"
-#include "muster/collectives/internal/shared_memory.h"
+#include "muster/collectives/internal/host_identity.h"
 #include "muster/collectives/shared_memory_communicator.h"
 
 namespace muster::inline v0_1 {

@@ -12,7 +12,7 @@
 #include "muster/base/error_of.h"
 #include "muster/collectives/communicator_suite.h"
 #include "muster/collectives/connect.h"
-#include "muster/collectives/internal/device_group.h"
+#include "muster/collectives/internal/device_backend.h"
 #include "muster/collectives/thread_communicator.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/run_ranks.h"
@@ -21,7 +21,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-using internal::DeviceGroup;
+using internal::DeviceBackend;
 using internal::Operation;
 using internal::OperationKind;
 using std::chrono::milliseconds;
@@ -31,7 +31,7 @@ using testing::test_device;
 
 // The sums of a group of threads stand for what the devices do among themselves. What goes wrong
 // among these, no device would tell: whoever enqueues learns nothing.
-class ThreadsAsDevices final : public DeviceGroup {
+class ThreadsAsDevices final : public DeviceBackend {
  public:
   // `fails_at`: the number of the operation that cannot be enqueued.
   ThreadsAsDevices(std::unique_ptr<Communicator> threads, uint64_t fails_at)
@@ -88,7 +88,7 @@ void run_group(const GroupOptions& options, const RankBody& body,
   auto devices = hosts(options);
   run_ranks(options.size, [&](int rank) {
     const auto r = static_cast<size_t>(rank);
-    body(internal::make_group_communicator(
+    body(internal::make_device_backend_communicator(
         std::move(group[r]),
         std::make_unique<ThreadsAsDevices>(std::move(devices[r]),
                                            r < fails_at.size() ? fails_at[r] : 0),
@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OnDevices,
                                                   run_group(options, body);
                                                 }}));
 
-TEST(GroupCommunicator, WhatItCannotEnqueueEndsEveryRank) {
+TEST(DeviceBackendCommunicator, WhatItCannotEnqueueEndsEveryRank) {
   run_group({.size = 2, .timeout = std::chrono::seconds(20)},
             [&](std::unique_ptr<Communicator> group) {
               const Device device = test_device(group->rank());
@@ -264,7 +264,7 @@ TEST(GroupCommunicator, WhatItCannotEnqueueEndsEveryRank) {
 }
 
 // While the device is still at it.
-TEST(GroupCommunicator, WhatTakesTooLongEndsTheGroup) {
+TEST(DeviceBackendCommunicator, WhatTakesTooLongEndsTheGroup) {
   const testing::TestDevicesAtWork at_work;
   run_group({.size = 2, .timeout = milliseconds(300)}, [&](std::unique_ptr<Communicator> group) {
     const Device device = test_device(group->rank());
@@ -278,7 +278,7 @@ TEST(GroupCommunicator, WhatTakesTooLongEndsTheGroup) {
   });
 }
 
-TEST(GroupCommunicator, AnAbortedOperationIsNoSuccess) {
+TEST(DeviceBackendCommunicator, AnAbortedOperationIsNoSuccess) {
   run_group({.size = 2, .timeout = std::chrono::seconds(20)},
             [&](std::unique_ptr<Communicator> group) {
               const Work work = [&] {
@@ -296,7 +296,7 @@ TEST(GroupCommunicator, AnAbortedOperationIsNoSuccess) {
             });
 }
 
-TEST(GroupCommunicator, WhatIsDoneNeedsNobodyToWait) {
+TEST(DeviceBackendCommunicator, WhatIsDoneNeedsNobodyToWait) {
   run_group({.size = 2}, [&](std::unique_ptr<Communicator> group) {
     const Tensor sums = torch::full({4}, group->rank() + 1, test_device(group->rank()));
     (void)group->all_reduce(sums);

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "muster/collectives/gloo_communicator.h"
+#include "muster/collectives/internal/host_link.h"
 #include "muster/collectives/internal/sum.h"
 #include "muster/collectives/internal/tensor_communicator.h"
 #include "muster/collectives/shared_memory_communicator.h"
@@ -19,16 +19,10 @@ namespace muster::inline v0_1 {
 namespace {
 
 using internal::ElementType;
+using internal::HostLink;
 using internal::Operation;
 using internal::OperationKind;
 using plan::Range;
-
-// What lets the leader of this host, its first rank, talk to that of a neighbour.
-struct Link {
-  int leader = 0;  // the neighbour's
-  // A connection for each direction: what goes forth does not wait for what comes back.
-  std::unique_ptr<Communicator> forth, back;
-};
 
 class HierarchicalCommunicator final : public internal::TensorCommunicator {
  public:
@@ -45,21 +39,24 @@ class HierarchicalCommunicator final : public internal::TensorCommunicator {
 
  private:
   std::string obstacle_of_any(const ConnectOptions& all, const std::string& mine) const;
-  Link link_to(const HierarchicalOptions& options, int earlier, int later) const;
   void interrupt(const Error& error) override { end_all(error.kind(), error.message()); }
   void end_all(ErrorKind kind, const std::string& reason);
 
   void execute(const Operation& operation);
   void run(const Operation& operation);
-  // Sends to, or receives from, a neighbour: `from` is 0 for the earlier host, 1 for the later one.
-  Work post(Communicator& direction, const Tensor& buffer, int from) {
-    posted_.push_back(direction.broadcast(buffer, from));
-    return posted_.back();
+  // Sends to, or receives from, a neighbour. Works are kept, so that none touches a buffer of an
+  // operation that has failed.
+  Work send(HostLink& link, const Tensor& buffer) {
+    return posted_.emplace_back(link.send(buffer));
+  }
+  Work receive(HostLink& link, const Tensor& buffer) {
+    return posted_.emplace_back(link.receive(buffer));
   }
   void compare(const Operation& operation);
   void check_same(const Operation& operation, int peer, const Tensor& theirs) const;
   void sum(const Operation& operation);
   void sum_in(ElementType type, const Tensor& buffer);
+  std::vector<Tensor> cut(ElementType type, const Tensor& buffer) const;
   void broadcast_from(const Operation& operation);
   void gather(const Operation& operation);
 
@@ -78,7 +75,7 @@ class HierarchicalCommunicator final : public internal::TensorCommunicator {
   std::unique_ptr<Communicator> inside_;  // the ranks of this host
   std::vector<Work> posted_;              // between hosts, by the running operation
   // Of the leader: towards rank 0, and away from it.
-  std::optional<Link> previous_, next_;
+  std::optional<HostLink> previous_, next_;
 };
 
 DType dtype_of(ElementType type) {
@@ -103,7 +100,14 @@ Tensor view_of(std::byte* data, int64_t count, ElementType type) {
   return torch::from_blob(data, {count}, dtype_of(type));
 }
 
-void await(std::vector<Work>& works) {
+// values = partial_sum + values, in this order.
+void add_before(ElementType type, const Tensor& partial_sum, const Tensor& values) {
+  auto* data = static_cast<std::byte*>(values.data_ptr());
+  const std::byte* inputs[] = {static_cast<const std::byte*>(partial_sum.data_ptr()), data};
+  internal::sum_in_rank_order(type, data, inputs, values.numel());
+}
+
+void wait_all(std::vector<Work>& works) {
   for (const Work& work : works) work.wait();
   works.clear();
 }
@@ -144,8 +148,8 @@ std::string HierarchicalCommunicator::connect(const HierarchicalOptions& options
   std::string obstacle = obstacle_of_any(all, why_not);
   if (!obstacle.empty()) return obstacle;
   if (leads()) {
-    if (host() > 0) previous_ = link_to(options, first_of(host() - 1), rank());
-    if (host() < host_of_.back()) next_ = link_to(options, rank(), first_of(host() + 1));
+    if (host() > 0) previous_.emplace(options.connect, first_of(host() - 1), rank());
+    if (host() < host_of_.back()) next_.emplace(options.connect, rank(), first_of(host() + 1));
   }
   start({.execute = [this](const Operation& operation) { execute(operation); },
          .finish =
@@ -181,34 +185,11 @@ std::string HierarchicalCommunicator::obstacle_of_any(const ConnectOptions& all,
   return {};
 }
 
-Link HierarchicalCommunicator::link_to(const HierarchicalOptions& options, int earlier,
-                                       int later) const {
-  const ConnectOptions& all = options.connect;
-  const auto connection = [&](const char* direction) {
-    return make_gloo_communicator(
-        {.rendezvous = all.rendezvous,
-         .rank = rank() == earlier ? 0 : 1,
-         .size = 2,
-         .address = all.address,
-         .group = fmt::format("{}/{}-{}/{}", all.group, earlier, later, direction),
-         .timeout = all.timeout,
-         .connect_timeout = all.connect_timeout,
-         .shown_ranks = {earlier, later}});
-  };
-  Link link{.leader = rank() == earlier ? later : earlier};
-  link.forth = connection("forth");
-  link.back = connection("back");
-  return link;
-}
-
 // What ends here ends on the whole host, and for its neighbours.
 void HierarchicalCommunicator::end_all(ErrorKind kind, const std::string& reason) {
   inside_->abort(kind, reason);
-  for (const auto* link : {&previous_, &next_}) {
-    if (!*link) continue;
-    (*link)->forth->abort(kind, reason);
-    (*link)->back->abort(kind, reason);
-  }
+  if (previous_) previous_->abort(kind, reason);
+  if (next_) next_->abort(kind, reason);
 }
 
 void HierarchicalCommunicator::execute(const Operation& operation) {
@@ -269,16 +250,16 @@ void HierarchicalCommunicator::compare(const Operation& operation) {
   }
   std::vector<Work> works;
   if (previous_) {
-    works.push_back(post(*previous_->forth, from_previous, 0));
-    works.push_back(post(*previous_->back, form(), 1));
+    works.push_back(receive(*previous_, from_previous));
+    works.push_back(send(*previous_, form()));
   }
   if (next_) {
-    works.push_back(post(*next_->forth, form(), 0));
-    works.push_back(post(*next_->back, from_next, 1));
+    works.push_back(send(*next_, form()));
+    works.push_back(receive(*next_, from_next));
   }
-  await(works);
-  if (previous_) check_same(operation, previous_->leader, from_previous);
-  if (next_) check_same(operation, next_->leader, from_next);
+  wait_all(works);
+  if (previous_) check_same(operation, previous_->peer(), from_previous);
+  if (next_) check_same(operation, next_->peer(), from_next);
 }
 
 void HierarchicalCommunicator::check_same(const Operation& operation, int peer,
@@ -315,50 +296,48 @@ void HierarchicalCommunicator::sum(const Operation& operation) {
   }
 }
 
+// Partial sums go from host to host, and the last host sends the sums back the same way, segment
+// after segment.
 void HierarchicalCommunicator::sum_in(ElementType type, const Tensor& buffer) {
-  const int64_t segment = std::max<int64_t>(1, segment_bytes_ / internal::size_of(type));
-  const Range all{0, buffer.numel()};
-  const int64_t segments = plan::segments_of(all, segment);
-  const auto part = [&](int64_t s) {
-    const Range range = plan::segment_of(all, segment, s);
-    return buffer.slice(0, range.begin, range.end);
-  };
-  const bool comes_back = host() < host_of_.back();
-  std::vector<Work> forth, back;
-  std::vector<Tensor> carried;
-  if (previous_) {
-    for (int64_t s = 0; s < segments; ++s) {
-      carried.push_back(torch::empty_like(part(s)));
-      forth.push_back(post(*previous_->forth, carried.back(), 0));
-    }
+  const std::vector<Tensor> segments = cut(type, buffer);
+  std::vector<Tensor> partial_sums;  // of the hosts before this one
+  std::vector<Work> arriving, returning, sent;
+  for (size_t s = 0; previous_ && s < segments.size(); ++s) {
+    partial_sums.push_back(torch::empty_like(segments[s]));
+    arriving.push_back(receive(*previous_, partial_sums[s]));
   }
-  std::vector<Work> sent;
-  for (int64_t s = 0; s < segments; ++s) {
-    const Tensor own = part(s);
+  for (size_t s = 0; s < segments.size(); ++s) {
     if (previous_) {
-      forth[static_cast<size_t>(s)].wait();
-      auto* data = static_cast<std::byte*>(own.data_ptr());
-      const std::byte* inputs[] = {
-          static_cast<const std::byte*>(carried[static_cast<size_t>(s)].data_ptr()), data};
-      internal::sum_in_rank_order(type, data, inputs, own.numel());
+      arriving[s].wait();
+      add_before(type, partial_sums[s], segments[s]);
     }
-    inside_->all_reduce(own).wait();
+    inside_->all_reduce(segments[s]).wait();
     if (next_) {
-      sent.push_back(post(*next_->forth, own, 0));
+      sent.push_back(send(*next_, segments[s]));
       // The sum comes back to where this part is now; it cannot before the part has left.
-      back.push_back(post(*next_->back, own, 1));
+      returning.push_back(receive(*next_, segments[s]));
     } else if (previous_) {
-      sent.push_back(post(*previous_->back, own, 1));
+      sent.push_back(send(*previous_, segments[s]));
     }
   }
-  if (comes_back) {
-    for (int64_t s = 0; s < segments; ++s) {
-      if (next_) back[static_cast<size_t>(s)].wait();
-      if (previous_) sent.push_back(post(*previous_->back, part(s), 1));
-      inside_->broadcast(part(s), 0).wait();
-    }
+  const bool is_last_host = host() == host_of_.back();  // its ranks have the sums already
+  for (size_t s = 0; !is_last_host && s < segments.size(); ++s) {
+    if (next_) returning[s].wait();
+    if (previous_) sent.push_back(send(*previous_, segments[s]));
+    inside_->broadcast(segments[s], 0).wait();
   }
-  await(sent);
+  wait_all(sent);
+}
+
+std::vector<Tensor> HierarchicalCommunicator::cut(ElementType type, const Tensor& buffer) const {
+  const int64_t length = std::max<int64_t>(1, segment_bytes_ / internal::size_of(type));
+  const Range all{0, buffer.numel()};
+  std::vector<Tensor> segments;
+  for (int64_t s = 0; s < plan::segments_of(all, length); ++s) {
+    const Range range = plan::segment_of(all, length, s);
+    segments.push_back(buffer.slice(0, range.begin, range.end));
+  }
+  return segments;
 }
 
 void HierarchicalCommunicator::broadcast_from(const Operation& operation) {
@@ -367,12 +346,12 @@ void HierarchicalCommunicator::broadcast_from(const Operation& operation) {
   const int home = host_of_[static_cast<size_t>(operation.root)];
   std::vector<Work> works;
   if (host() == home) inside_->broadcast(buffer, operation.root - first_).wait();
-  if (host() > home && previous_) post(*previous_->forth, buffer, 0).wait();
-  if (host() < home && next_) post(*next_->back, buffer, 1).wait();
-  if (host() >= home && next_) works.push_back(post(*next_->forth, buffer, 0));
-  if (host() <= home && previous_) works.push_back(post(*previous_->back, buffer, 1));
+  if (host() > home && previous_) receive(*previous_, buffer).wait();
+  if (host() < home && next_) receive(*next_, buffer).wait();
+  if (host() >= home && next_) works.push_back(send(*next_, buffer));
+  if (host() <= home && previous_) works.push_back(send(*previous_, buffer));
   if (host() != home) inside_->broadcast(buffer, 0).wait();
-  await(works);
+  wait_all(works);
 }
 
 void HierarchicalCommunicator::gather(const Operation& operation) {
@@ -387,16 +366,16 @@ void HierarchicalCommunicator::gather(const Operation& operation) {
   // What lies before this host's part comes from one side, what lies behind it from the other.
   std::vector<Work> works;
   if (previous_) {
-    post(*previous_->forth, parts(0, first_), 0).wait();
+    receive(*previous_, parts(0, first_)).wait();
   }
   if (next_) {
-    works.push_back(post(*next_->forth, parts(0, last), 0));
-    post(*next_->back, parts(last, size()), 1).wait();
+    works.push_back(send(*next_, parts(0, last)));
+    receive(*next_, parts(last, size())).wait();
   }
-  if (previous_) works.push_back(post(*previous_->back, parts(first_, size()), 1));
+  if (previous_) works.push_back(send(*previous_, parts(first_, size())));
   if (first_ > 0) inside_->broadcast(parts(0, first_), 0).wait();
   if (last < size()) inside_->broadcast(parts(last, size()), 0).wait();
-  await(works);
+  wait_all(works);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "muster/collectives/measure.h"
 
-
 #include <algorithm>
 #include <chrono>
 #include <vector>

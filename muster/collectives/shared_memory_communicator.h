@@ -1,4 +1,4 @@
-// Ranks that are processes (or threads) of one host and share memory. No thread, no copy of buffers
+// Ranks that are processes of one host and share memory. It needs no thread, and copies no buffer
 // that allocate() made: each rank sums its chunk of everybody's buffer, in rank order, and writes
 // the sum to all.
 // Thread safety: as every communicator.

@@ -15,8 +15,8 @@
 
 #include "muster/base/foreign_error.h"
 #include "muster/collectives/device_communicator.h"
-#include "muster/collectives/internal/operation.h"
 #include "muster/collectives/internal/tensor_communicator.h"
+#include "muster/collectives/internal/work_state.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {

@@ -2,30 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "muster/collectives/internal/progress_engine.h"
 #include "muster/collectives/internal/tensor_communicator.h"
-#include "muster/collectives/internal/thread_hub.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
+using internal::GroupMember;
+using internal::ProgressEngine;
+
 class ThreadCommunicator final : public internal::TensorCommunicator {
  public:
-  ThreadCommunicator(std::shared_ptr<internal::ThreadHub> hub, int rank, int size)
-      : TensorCommunicator(rank, size), hub_(std::move(hub)) {
-    if (size == 1) return;
-    start({.execute = [this](const internal::Operation& op) { hub_->execute(this->rank(), op); },
-           .finish = [this](const Error* error) { hub_->leave(this->rank(), error); }});
+  ThreadCommunicator(int rank, const ThreadGroupOptions& options, internal::GroupMembers members)
+      : TensorCommunicator(rank, options.size) {
+    if (options.size == 1) return;
+    engine_ = std::make_shared<ProgressEngine>(
+        ProgressEngine::Options{.rank = rank, .timeout = options.timeout}, std::move(members),
+        std::make_shared<internal::SameProcessMemory>());
+    start(engine_);
   }
-  ~ThreadCommunicator() override { stop(); }
+  ~ThreadCommunicator() override {
+    stop();
+    if (engine_) engine_->leave();
+  }
 
   std::string_view name() const override { return "threads"; }
 
  private:
-  void interrupt(const Error& error) override {
-    hub_->abort(rank(), error.kind(), error.message());
-  }
-
-  const std::shared_ptr<internal::ThreadHub> hub_;
+  std::shared_ptr<ProgressEngine> engine_;
 };
 
 }  // namespace
@@ -35,10 +41,10 @@ std::vector<std::unique_ptr<Communicator>> make_thread_communicators(
   if (options.size < 1) {
     throw invalid_argument(fmt::format("a group of {} threads makes no sense", options.size));
   }
-  auto hub = std::make_shared<internal::ThreadHub>(options.size, options.timeout);
+  const internal::GroupMembers members = internal::members_of_one_process(options.size);
   std::vector<std::unique_ptr<Communicator>> group;
   for (int rank = 0; rank < options.size; ++rank) {
-    group.push_back(std::make_unique<ThreadCommunicator>(hub, rank, options.size));
+    group.push_back(std::make_unique<ThreadCommunicator>(rank, options, members));
   }
   return group;
 }

@@ -1,5 +1,9 @@
-// Ranks that are threads of one process and read each other's memory. For tests, and for
-// more replicas in one process than can share memory as processes do.
+// Ranks that are threads of one process and read and write each other's buffers where they are.
+// Thread safety: as every communicator.
+//
+// No thread of its own, no copy of a buffer, no socket: any number of ranks. An operation moves
+// forward only while its rank issues, asks for or waits for operations. So wait for every Work
+// before doing anything else that another rank may depend on.
 #pragma once
 
 #include <chrono>

@@ -16,6 +16,16 @@ void run_threads(const GroupOptions& options, const RankBody& body) {
 INSTANTIATE_TEST_SUITE_P(Threads, CommunicatorSuite,
                          ::testing::Values(TransportCase{"threads", run_threads}));
 
+TEST(ThreadCommunicator, ManyRanksAddInRankOrder) {
+  constexpr int kRanks = 40;
+  auto group = make_thread_communicators({.size = kRanks});
+  testing::run_ranks(kRanks, [&](int rank) {
+    const Tensor values = uneven_values(rank, 1003, kFloat32);
+    group[static_cast<size_t>(rank)]->all_reduce(values).wait();
+    EXPECT_TRUE(same_bits(values, expected_sum(kRanks, 1003, kFloat32)));
+  });
+}
+
 TEST(ThreadCommunicator, RefusesAnEmptyGroup) {
   EXPECT_THROW(make_thread_communicators({.size = 0}), Error);
 }

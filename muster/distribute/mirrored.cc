@@ -6,8 +6,6 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/collectives/device_communicator.h"
-#include "muster/collectives/rendezvous.h"
-#include "muster/collectives/shared_memory_communicator.h"
 #include "muster/collectives/thread_communicator.h"
 #include "muster/distribute/internal/check_options.h"
 #include "muster/distribute/internal/connect_replicas.h"
@@ -65,7 +63,7 @@ class Mirrored : public Strategy {
  private:
   std::vector<std::unique_ptr<Communicator>> connect() const {
     const auto replicas = static_cast<int>(devices_.size());
-    auto communicators = connect_on_cpu(replicas);
+    auto communicators = make_thread_communicators({.size = replicas, .timeout = timeout()});
     if (devices_[0].is_cpu()) return communicators;
     return connect_replicas(replicas, [&](int replica) {
       const auto r = static_cast<size_t>(replica);
@@ -83,32 +81,6 @@ class Mirrored : public Strategy {
 
   std::chrono::milliseconds timeout() const {
     return std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000));
-  }
-
-  // Threads share all memory; what is made for processes of one host has no thread of its own to
-  // hand operations to, and is quicker. It takes a socket for each pair, of which a process has
-  // not that many.
-  std::vector<std::unique_ptr<Communicator>> connect_on_cpu(int replicas) const {
-    constexpr int kMostBySockets = 16;
-    if (replicas <= kMostBySockets) {
-      MemoryStore store;
-      try {
-        auto communicators = connect_replicas(replicas, [&](int replica) {
-          std::string why_not;
-          return try_shared_memory_communicator({.rendezvous = &store,
-                                                 .rank = replica,
-                                                 .size = replicas,
-                                                 .timeout = timeout(),
-                                                 .connect_timeout = std::chrono::seconds(5)},
-                                                &why_not);
-        });
-        if (communicators[0] != nullptr) return communicators;  // else nobody has one
-      } catch (const Error& error) {
-        // Descriptors ran out, say: threads can do without.
-        if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kTimeout) throw;
-      }
-    }
-    return make_thread_communicators({.size = replicas, .timeout = timeout()});
   }
 
   MirroredOptions options_;

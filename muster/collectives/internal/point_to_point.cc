@@ -1,7 +1,6 @@
 #include "muster/collectives/internal/point_to_point.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <array>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -9,7 +8,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
-#include "muster/collectives/internal/descriptors.h"
+#include "muster/collectives/internal/descriptor_claim.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -65,25 +64,6 @@ class StoreAdapter : public ::c10d::Store {
   const std::string prefix_;
 };
 
-// Gloo's thread tries for a connection's lock without sleeping. Where it shares a core with the
-// thread that holds it, it must not push that one aside: as a batch task it waits for its turn.
-// Threads made while this lives inherit the policy.
-class MadeAsBatch {
- public:
-  MadeAsBatch() : ordinary_(sched_getscheduler(0) == SCHED_OTHER) {
-    if (ordinary_) sched_setscheduler(0, SCHED_BATCH, &kNoPriority);
-  }
-  ~MadeAsBatch() {
-    if (ordinary_) sched_setscheduler(0, SCHED_OTHER, &kNoPriority);
-  }
-  MadeAsBatch(const MadeAsBatch&) = delete;
-  MadeAsBatch& operator=(const MadeAsBatch&) = delete;
-
- private:
-  static constexpr sched_param kNoPriority{};
-  const bool ordinary_;
-};
-
 class C10dTransfer : public Transfer {
  public:
   explicit C10dTransfer(c10::intrusive_ptr<::c10d::Work> work) : work_(std::move(work)) {}
@@ -101,8 +81,8 @@ class C10dTransfer : public Transfer {
 
 struct PointToPoint::Group {
   // One connection to each peer for messages to higher ranks, one for messages to lower ones. Gloo
-  // locks a connection while it writes, and its thread polls without pause when data come in for a
-  // locked one; with a connection for each direction it finds them unlocked.
+  // locks a connection while it writes, and its thread does not sleep while data come in for a
+  // locked one. With a connection for each direction it mostly finds them unlocked.
   std::array<c10::intrusive_ptr<::c10d::ProcessGroupGloo>, 2> gloo;
   int rank = 0;
   std::vector<at::Tensor> message = std::vector<at::Tensor>(1);  // c10d wants a list
@@ -122,7 +102,6 @@ PointToPoint::PointToPoint(const PointToPointOptions& options) : group_(std::mak
   constexpr int64_t kOwn = 16;
   DescriptorClaim claim(2 * (options.size - 1) + kOwn,
                         fmt::format("rank {} of {} over TCP", options.rank, options.size));
-  const MadeAsBatch batch;
   group_->rank = options.rank;
   try {
     auto gloo = ::c10d::ProcessGroupGloo::Options::create(options.timeout);

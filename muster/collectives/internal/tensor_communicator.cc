@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "muster/collectives/internal/work_state.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 

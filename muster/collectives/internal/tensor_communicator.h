@@ -7,7 +7,9 @@
 #include <string>
 
 #include "muster/collectives/communicator.h"
+#include "muster/collectives/internal/executor.h"
 #include "muster/collectives/internal/operation.h"
+#include "muster/collectives/internal/operation_queue.h"
 #include "muster/tensor/device.h"
 
 namespace muster::inline v0_1::internal {

@@ -1,5 +1,5 @@
-// What moves buffers between devices by itself, as NCCL does, and the communicator made of it. The
-// border between what is ours and what only runs where there are such devices.
+// A library that moves buffers between devices by itself, as NCCL does, and the communicator made
+// of it. All that needs such devices is behind this interface.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,10 @@ class Stream;
 
 namespace muster::inline v0_1::internal {
 
-// This rank's end of it. Thread safety: all calls from any thread.
-class DeviceGroup {
+// This rank's part of it. Thread safety: all calls from any thread.
+class DeviceBackend {
  public:
-  virtual ~DeviceGroup() = default;
+  virtual ~DeviceBackend() = default;
   virtual std::string_view name() const = 0;
   // Lets the device carry the operation out, behind what is in `stream`; its addresses are the
   // device's. Ranks enqueue the same operations in the same order. Throws what ended the group.
@@ -31,13 +31,12 @@ class DeviceGroup {
   virtual void abort() noexcept = 0;
 };
 
-// For each operation of the group `host` carries a few bytes, by which ranks compare what they were
-// asked to do, and notice who is lost before: a group itself would hang, or mix up buffers. An
+// For each operation `host` carries a few bytes, by which ranks compare what they were asked to do,
+// and notice who is lost before: a backend alone would hang, or mix up buffers. An
 // operation that takes longer than `timeout` after that ends the group; so does abort(), by which
 // a session ends those of a rank that is lost meanwhile.
-std::unique_ptr<Communicator> make_group_communicator(std::unique_ptr<Communicator> host,
-                                                      std::unique_ptr<DeviceGroup> group,
-                                                      Device device,
-                                                      std::chrono::milliseconds timeout);
+std::unique_ptr<Communicator> make_device_backend_communicator(
+    std::unique_ptr<Communicator> host, std::unique_ptr<DeviceBackend> backend, Device device,
+    std::chrono::milliseconds timeout);
 
 }  // namespace muster::inline v0_1::internal

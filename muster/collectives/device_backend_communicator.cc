@@ -10,8 +10,9 @@
 
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
-#include "muster/collectives/internal/device_group.h"
+#include "muster/collectives/internal/device_backend.h"
 #include "muster/collectives/internal/tensor_communicator.h"
+#include "muster/collectives/internal/work_state.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -20,17 +21,18 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 // What travels of a rank's operation: kind, element type, count, root.
-constexpr int64_t kDigest = 4;
+constexpr int64_t kSignature = 4;
 
 // The operations of a group, and what ends them. Shared with every Work.
-class GroupExecutor final : public Executor, public std::enable_shared_from_this<GroupExecutor> {
+class BackendExecutor final : public Executor,
+                              public std::enable_shared_from_this<BackendExecutor> {
  public:
-  GroupExecutor(Communicator& host, std::unique_ptr<DeviceGroup> group, Device device,
-                std::chrono::milliseconds timeout)
+  BackendExecutor(Communicator& host, std::unique_ptr<DeviceBackend> backend, Device device,
+                  std::chrono::milliseconds timeout)
       : host_(&host),
         rank_(host.rank()),
         size_(host.size()),
-        group_(std::move(group)),
+        backend_(std::move(backend)),
         device_(device),
         guard_(c10::impl::getDeviceGuardImpl(device.type())),
         stream_(guard_->getStreamFromGlobalPool(device, /*isHighPriority=*/true)),
@@ -44,18 +46,18 @@ class GroupExecutor final : public Executor, public std::enable_shared_from_this
     const std::lock_guard lock(mutex_);
     host_ = nullptr;
   }
-  std::string_view name() const { return group_->name(); }
+  std::string_view name() const { return backend_->name(); }
 
  private:
   struct Running;
-  void bring_to_end(Running& running, bool block);
+  void drive_to_end(Running& running, bool block);
   // REQUIRES: it has failed.
   Error why_not_started(const Operation& operation) const;
 
   mutable std::mutex mutex_;
   Communicator* host_;
   const int rank_, size_;
-  const std::unique_ptr<DeviceGroup> group_;
+  const std::unique_ptr<DeviceBackend> backend_;
   const Device device_;
   const c10::impl::DeviceGuardImplInterface* const guard_;
   const c10::Stream stream_;
@@ -66,8 +68,8 @@ class GroupExecutor final : public Executor, public std::enable_shared_from_this
   mutable std::deque<std::shared_ptr<Running>> running_;
 };
 
-struct GroupExecutor::Running : Work::State {
-  Running(std::weak_ptr<GroupExecutor> executor, Operation operation, Device device)
+struct BackendExecutor::Running : Work::State {
+  Running(std::weak_ptr<BackendExecutor> executor, Operation operation, Device device)
       : executor(std::move(executor)), operation(std::move(operation)), done(device.type()) {}
   void help(bool block) override {
     std::unique_lock lock(mutex, std::defer_lock);
@@ -78,21 +80,21 @@ struct GroupExecutor::Running : Work::State {
     }
     if (is_finished()) return;
     if (const auto alive = executor.lock()) {
-      alive->bring_to_end(*this, block);
+      alive->drive_to_end(*this, block);
     } else {
       finish(Error(ErrorKind::kCancelled, "the communicator was closed"));
     }
   }
 
-  const std::weak_ptr<GroupExecutor> executor;
+  const std::weak_ptr<BackendExecutor> executor;
   Operation operation;
   std::mutex mutex;
-  Tensor mine, all;  // digests
+  Tensor mine, all;  // signatures
   Work compared;
   c10::Event done;
 };
 
-Work GroupExecutor::submit(Operation operation) {
+Work BackendExecutor::submit(Operation operation) {
   operation.sequence = ++sequence_;
   const auto running = std::make_shared<Running>(weak_from_this(), std::move(operation), device_);
   const Operation& op = running->operation;
@@ -104,7 +106,7 @@ Work GroupExecutor::submit(Operation operation) {
     running->mine = torch::tensor({static_cast<int64_t>(op.kind), static_cast<int64_t>(op.type),
                                    op.count, static_cast<int64_t>(op.root)},
                                   at::kLong);
-    running->all = torch::empty({size_ * kDigest}, at::kLong);
+    running->all = torch::empty({size_ * kSignature}, at::kLong);
     running->compared = host_->all_gather(running->mine, running->all);
   }
   try {
@@ -113,7 +115,7 @@ Work GroupExecutor::submit(Operation operation) {
     c10::Event computed(device_.type());
     computed.record(guard_->getStream(device_));
     computed.block(stream_);
-    group_->enqueue(op, stream_);
+    backend_->enqueue(op, stream_);
     running->done.record(stream_);
   } catch (...) {
     failure = current_error();
@@ -127,14 +129,14 @@ Work GroupExecutor::submit(Operation operation) {
   return Work(running);
 }
 
-void GroupExecutor::bring_to_end(Running& running, bool block) {
+void BackendExecutor::drive_to_end(Running& running, bool block) {
   std::optional<Error> failure;
   try {
     if (!block && !running.compared.done()) return;
     // First, whether everybody is in the same operation: else none of them ends.
     running.compared.wait();
     const int64_t* theirs = running.all.data_ptr<int64_t>();
-    for (int r = 0; r < size_; ++r, theirs += kDigest) {
+    for (int r = 0; r < size_; ++r, theirs += kSignature) {
       Operation other = running.operation;
       other.kind = static_cast<OperationKind>(theirs[0]);
       other.type = static_cast<ElementType>(theirs[1]);
@@ -143,7 +145,7 @@ void GroupExecutor::bring_to_end(Running& running, bool block) {
       if (!running.operation.matches(other)) throw mismatch(rank_, running.operation, r, other);
     }
     for (const auto deadline = SteadyClock::now() + timeout_; !running.done.query();) {
-      group_->check();
+      backend_->check();
       {
         const std::lock_guard lock(mutex_);
         if (failure_) throw Error(*failure_);
@@ -152,7 +154,7 @@ void GroupExecutor::bring_to_end(Running& running, bool block) {
       if (SteadyClock::now() > deadline) {
         throw Error(ErrorKind::kTimeout,
                     fmt::format("{} over {} took longer than {} s", running.operation.describe(),
-                                group_->name(), static_cast<double>(timeout_.count()) * 1e-3));
+                                backend_->name(), static_cast<double>(timeout_.count()) * 1e-3));
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
@@ -167,21 +169,21 @@ void GroupExecutor::bring_to_end(Running& running, bool block) {
   running.finish(std::move(failure));
 }
 
-bool GroupExecutor::fail(const Error& error) {
+bool BackendExecutor::fail(const Error& error) {
   const std::lock_guard lock(mutex_);
   if (failure_) return false;
   failure_ = error;
-  group_->abort();
+  backend_->abort();
   if (host_ != nullptr) host_->abort(error.kind(), error.message());
   return true;
 }
 
-Error GroupExecutor::why_not_started(const Operation& operation) const {
+Error BackendExecutor::why_not_started(const Operation& operation) const {
   const std::lock_guard lock(mutex_);
   return failure_->with_context(operation.describe() + " was not started");
 }
 
-bool GroupExecutor::idle() const {
+bool BackendExecutor::idle() const {
   std::deque<std::shared_ptr<Running>> running;
   {
     const std::lock_guard lock(mutex_);
@@ -197,7 +199,7 @@ bool GroupExecutor::idle() const {
 // Tensors of the device.
 class DeviceSide final : public TensorCommunicator {
  public:
-  DeviceSide(int rank, int size, Device device, std::shared_ptr<GroupExecutor> executor)
+  DeviceSide(int rank, int size, Device device, std::shared_ptr<BackendExecutor> executor)
       : TensorCommunicator(rank, size, device), name_(executor->name()) {
     if (size > 1) start(std::move(executor));
   }
@@ -208,14 +210,15 @@ class DeviceSide final : public TensorCommunicator {
   const std::string name_;
 };
 
-class GroupCommunicator final : public Communicator {
+class DeviceBackendCommunicator final : public Communicator {
  public:
-  GroupCommunicator(std::unique_ptr<Communicator> host, std::unique_ptr<DeviceGroup> group,
-                    Device device, std::chrono::milliseconds timeout)
+  DeviceBackendCommunicator(std::unique_ptr<Communicator> host,
+                            std::unique_ptr<DeviceBackend> backend, Device device,
+                            std::chrono::milliseconds timeout)
       : host_(std::move(host)),
-        executor_(std::make_shared<GroupExecutor>(*host_, std::move(group), device, timeout)),
+        executor_(std::make_shared<BackendExecutor>(*host_, std::move(backend), device, timeout)),
         device_(host_->rank(), host_->size(), device, executor_) {}
-  ~GroupCommunicator() override {
+  ~DeviceBackendCommunicator() override {
     if (!executor_->idle()) abort("the communicator was closed with operations outstanding");
     executor_->leave();
   }
@@ -249,17 +252,17 @@ class GroupCommunicator final : public Communicator {
   }
 
   const std::unique_ptr<Communicator> host_;
-  const std::shared_ptr<GroupExecutor> executor_;
+  const std::shared_ptr<BackendExecutor> executor_;
   DeviceSide device_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_group_communicator(std::unique_ptr<Communicator> host,
-                                                      std::unique_ptr<DeviceGroup> group,
-                                                      Device device,
-                                                      std::chrono::milliseconds timeout) {
-  return std::make_unique<GroupCommunicator>(std::move(host), std::move(group), device, timeout);
+std::unique_ptr<Communicator> make_device_backend_communicator(
+    std::unique_ptr<Communicator> host, std::unique_ptr<DeviceBackend> backend, Device device,
+    std::chrono::milliseconds timeout) {
+  return std::make_unique<DeviceBackendCommunicator>(std::move(host), std::move(backend), device,
+                                                     timeout);
 }
 
 }  // namespace muster::inline v0_1::internal

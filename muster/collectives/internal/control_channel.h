@@ -1,13 +1,14 @@
-// What ranks that are processes say to each other around every collective: who is in which
-// operation, who leaves and why, who has gone silent. The algorithms over it move the payload.
-// Thread safety: run() and what is called inside of it by one thread at a time; interrupt() from
-// any.
+// What ranks that are processes tell each other around every collective: who is in which operation,
+// who leaves and why, who has gone silent. The algorithms over it move the payload. Thread safety:
+// run() and what is called inside of it by one thread at a time; interrupt() from any.
+//
+// Each operation begins with a header from every rank to every other one; the payload of a small
+// operation travels behind it.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,27 +18,15 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/collectives/internal/aligned_buffer.h"
 #include "muster/collectives/internal/operation.h"
 #include "muster/collectives/internal/point_to_point.h"
 
 namespace muster::inline v0_1::internal {
 
-// Zeroed memory, aligned to a line of the cache. Throws Unavailable when there is none.
-class AlignedBuffer {
+class ControlChannel {
  public:
-  explicit AlignedBuffer(int64_t bytes);
-  std::byte* data() const { return data_.get(); }
-
- private:
-  struct Free {
-    void operator()(std::byte* data) const { std::free(data); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
-};
-
-class Conversation {
- public:
-  // The most a rank can say along with its announcement.
+  // The most payload that a header can carry.
   static constexpr int64_t kMaxInlineBytes = 16 * 1024;
 
   struct Options {
@@ -48,8 +37,8 @@ class Conversation {
     std::vector<int> shown_ranks;         // what messages call the ranks; empty: by their ranks
   };
   // Connects to all peers. Throws what PointToPoint throws.
-  explicit Conversation(const Options& options);
-  ~Conversation();
+  explicit ControlChannel(const Options& options);
+  ~ControlChannel();
 
   // The other ranks, ascending.
   const std::vector<int>& peers() const { return peer_ranks_; }
@@ -64,29 +53,29 @@ class Conversation {
   bool is_inlined(const Operation& operation) const;
 
   // --- for algorithms ---
-  // Tells all peers what this rank is in; `payload` goes along when the operation is an inlined
-  // one, and may be empty.
-  void announce(const Operation& operation, int64_t payload_bytes = 0);
-  // Hears the same of all; throws InvalidArgument when a peer is in another operation, PeerLost
-  // when it has left.
-  void compare(const Operation& operation);
-  // What `peer` sent along; valid until the next operation.
+  // Sends a header to all peers. The first `payload_bytes` of the operation's data go along, when
+  // it is an inlined one.
+  void send_headers(const Operation& operation, int64_t payload_bytes = 0);
+  // Waits for the headers of all peers. Throws InvalidArgument when a peer is in another operation,
+  // PeerLost when it has left.
+  void receive_headers(const Operation& operation);
+  // What `peer` sent along with its header; valid until the next operation.
   const std::byte* payload(int peer, const Operation& operation) const;
   // A number of messages for `operation`: differs, but for one chance in 2^28, when two ranks are
-  // in different operations. Payloads then never meet a buffer of another size before the
-  // announcements tell.
+  // in different operations. So a payload never meets a buffer of another size before the headers
+  // tell.
   uint32_t payload_tag(const Operation& operation, int phase) const;
   // Posts a message; the transfer lives until run() returns. Throws some std::exception, which
   // run() understands, when the connection is gone.
   Transfer& send(int peer, const std::byte* data, int64_t bytes, uint32_t tag);
   Transfer& receive(int peer, std::byte* data, int64_t bytes, uint32_t tag);
   // Waits for a message. Throws PeerLost, Timeout, or what interrupt() said.
-  void await(Transfer& transfer, int peer, const Operation& operation);
+  void wait(Transfer& transfer, int peer, const Operation& operation);
 
   // Ends the wait of the running operation and of later ones with this error.
   void interrupt(const Error& error);
-  // Leaves the group: says goodbye, with the reason when there is one, and waits a moment for it to
-  // be heard.
+  // Leaves the group: sends a goodbye, with the reason when there is one, and waits a moment for
+  // the peers to read it.
   void finish(const Error* error);
 
  private:
@@ -94,19 +83,21 @@ class Conversation {
   struct Header;
   struct Peer;
 
-  Header& header_of(const AlignedBuffer& buffer) const;
+  static Header& header_in(const AlignedBuffer& buffer);
   Peer& peer(int rank) const;
-  void run_guarded(const Operation& operation, const std::function<void()>& algorithm);
-  void say_goodbye(const std::string& reason);
+  void run_algorithm(const Operation& operation, const std::function<void()>& algorithm);
+  void check_header(const Operation& operation, const Peer& peer) const;
+  void check_interrupted(int peer, const Operation& operation) const;
+  void send_goodbyes(const std::string& reason);
   void watch();
-  // Does nothing when it is asked for already. Throws some std::exception when the connection is
-  // gone.
-  void ask_for_header(Peer& peer, uint64_t sequence);
+  void post_header_receives();
   std::string place(const Operation& operation) const;
   int shown(int rank) const {
     return options_.shown_ranks.empty() ? rank : options_.shown_ranks[static_cast<size_t>(rank)];
   }
   Error left(int peer, const AlignedBuffer& inbox, const Operation& operation) const;
+  std::vector<int> find_lost(const Operation& operation);
+  void check_for_goodbye(const Peer& peer, const Operation& operation) const;
   [[noreturn]] void diagnose(int peer, const Operation& operation, const std::string& what);
 
   const Options options_;
@@ -116,9 +107,9 @@ class Conversation {
   std::vector<int> peer_ranks_;
   std::array<AlignedBuffer, 2> outbox_;
   AlignedBuffer goodbye_;
-  Transfers goodbyes_;
-  bool said_goodbye_ = false;
-  Transfers header_sends_, posted_;  // of the running operation
+  Transfers goodbye_sends_;
+  bool sent_goodbyes_ = false;
+  Transfers header_sends_, payloads_;  // of the running operation
   std::chrono::steady_clock::time_point deadline_;
   uint64_t sequence_ = 0;  // of the running operation, or the last one
 

@@ -17,8 +17,8 @@
 
 #include "muster/base/error.h"
 #include "muster/collectives/device_communicator.h"
-#include "muster/collectives/internal/device_group.h"
-#include "muster/collectives/internal/shared_memory.h"
+#include "muster/collectives/internal/device_backend.h"
+#include "muster/collectives/internal/host_identity.h"
 #include "muster/tensor/libtorch.h"
 
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0),
@@ -52,11 +52,11 @@ ncclDataType_t type_of(ElementType type) {
   return ncclUint8;
 }
 
-class NcclGroup final : public internal::DeviceGroup {
+class NcclBackend final : public internal::DeviceBackend {
  public:
   // Returns when all ranks are connected. No call of NCCL blocks, or a rank that is lost meanwhile
   // would block the others for ever.
-  NcclGroup(const ncclUniqueId& id, int rank, int size, const DeviceCommunicatorOptions& options)
+  NcclBackend(const ncclUniqueId& id, int rank, int size, const DeviceCommunicatorOptions& options)
       : timeout_(options.timeout) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -74,7 +74,7 @@ class NcclGroup final : public internal::DeviceGroup {
     }
   }
   // All ranks are through: others may still send through this one.
-  ~NcclGroup() override {
+  ~NcclBackend() override {
     constexpr std::chrono::seconds kPatience(5);
     const std::lock_guard lock(mutex_);
     if (group_ == nullptr) return;
@@ -229,9 +229,9 @@ std::unique_ptr<Communicator> try_nccl_communicator(std::unique_ptr<Communicator
   host->broadcast(bytes, 0).wait();
   std::memcpy(&id, bytes.data_ptr(), sizeof(id));
   const DeviceScope here(options.device);
-  auto group = std::make_unique<NcclGroup>(id, host->rank(), host->size(), options);
-  return internal::make_group_communicator(std::move(host), std::move(group), options.device,
-                                           options.timeout);
+  auto group = std::make_unique<NcclBackend>(id, host->rank(), host->size(), options);
+  return internal::make_device_backend_communicator(std::move(host), std::move(group),
+                                                    options.device, options.timeout);
 }
 
 }  // namespace muster::inline v0_1

@@ -1,4 +1,4 @@
-#include "muster/collectives/internal/descriptors.h"
+#include "muster/collectives/internal/descriptor_claim.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -17,15 +17,15 @@ constexpr int64_t kSpare = 16;  // for files that are opened meanwhile
 
 // Claims that overlap are counted on top of what was open before the first of them: how many of
 // theirs are open by now cannot be told.
-struct Ledger {
+struct Claims {
   std::mutex mutex;
-  int64_t claims = 0;
+  int64_t count = 0;
   int64_t open = 0;
   int64_t claimed = 0;
 };
 
-Ledger& ledger() {
-  static Ledger one;
+Claims& all_claims() {
+  static Claims one;
   return one;
 }
 
@@ -40,9 +40,9 @@ std::optional<int64_t> count_open() {
 }  // namespace
 
 DescriptorClaim::DescriptorClaim(int64_t count, const std::string& what) : count_(count) {
-  Ledger& all = ledger();
+  Claims& all = all_claims();
   const std::lock_guard lock(all.mutex);
-  if (all.claims == 0) {
+  if (all.count == 0) {
     all.open = count_open().value_or(0);
     all.claimed = 0;
   }
@@ -62,14 +62,14 @@ DescriptorClaim::DescriptorClaim(int64_t count, const std::string& what) : count
                   "a container), or train with fewer local replicas");
     }
   }
-  ++all.claims;
+  ++all.count;
   all.claimed += count;
 }
 
 DescriptorClaim::~DescriptorClaim() {
-  Ledger& all = ledger();
+  Claims& all = all_claims();
   const std::lock_guard lock(all.mutex);
-  --all.claims;
+  --all.count;
   if (!kept_) all.claimed -= count_;
 }
 

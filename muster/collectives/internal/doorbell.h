@@ -1,0 +1,38 @@
+// What a rank sleeps on while it waits for others, in memory that all of them reach. No LibTorch
+// here. Thread safety: its owner sleeps, on one thread at a time; everybody rings.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace muster::inline v0_1::internal {
+
+// Begins as zeroed memory. Works between processes, unlike std::atomic::wait().
+struct Doorbell {
+  std::atomic<uint32_t> rings;
+  std::atomic<uint32_t> sleeping;
+
+  // Wakes the owner.
+  void ring();
+  // Wakes the owner when it sleeps. The caller orders what it has stored before by a sequentially
+  // consistent fence: then the owner sees that, or this sees the owner asleep.
+  void ring_sleeper() {
+    if (sleeping.load(std::memory_order_relaxed) != 0) ring();
+  }
+
+  // Sleeps until somebody rings, or for `timeout` at the most; not at all when `ready()` holds.
+  template <typename Ready>
+  void sleep(std::chrono::milliseconds timeout, Ready ready) {
+    const uint32_t heard = rings.load();
+    sleeping.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!ready()) wait_for_ring(heard, timeout);
+    sleeping.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  void wait_for_ring(uint32_t heard, std::chrono::milliseconds timeout);
+};
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,143 @@
+#include "muster/collectives/internal/unix_socket.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::internal {
+namespace {
+
+Error unavailable(const std::string& what) {
+  return Error(ErrorKind::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+constexpr size_t kTokenBytes = 32;
+
+// What travels beside the descriptor.
+struct HandleMessage {
+  char token[kTokenBytes];
+  int64_t rank;
+  uint64_t id;
+  int64_t bytes;
+};
+
+// The abstract name space: nothing on disk, nothing to clean up.
+sockaddr_un address_of(const std::string& name, socklen_t* length) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const size_t bytes = std::min(name.size(), sizeof(address.sun_path) - 1);
+  std::memcpy(address.sun_path + 1, name.data(), bytes);
+  *length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
+  return address;
+}
+
+FileDescriptor make_socket() {
+  FileDescriptor made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (made.get() < 0) throw unavailable("cannot make a Unix socket");
+  return made;
+}
+
+// Whether there is something to read within `timeout`.
+bool readable(int fd, std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    const int ready = poll(&entry, 1, static_cast<int>(std::max<int64_t>(0, left.count())));
+    if (ready < 0 && errno == EINTR) continue;
+    return ready > 0;
+  }
+}
+
+}  // namespace
+
+FileDescriptor listen_unix(const std::string& name) {
+  FileDescriptor listener = make_socket();
+  socklen_t length = 0;
+  const sockaddr_un address = address_of(name, &length);
+  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      listen(listener.get(), SOMAXCONN) != 0) {
+    throw unavailable("cannot listen on a Unix socket");
+  }
+  return listener;
+}
+
+FileDescriptor connect_unix(const std::string& name) {
+  FileDescriptor made = make_socket();
+  socklen_t length = 0;
+  const sockaddr_un address = address_of(name, &length);
+  while (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    if (errno != EINTR) throw unavailable("cannot connect over a Unix socket");
+  }
+  return made;
+}
+
+std::optional<FileDescriptor> accept_unix(const FileDescriptor& listener,
+                                          std::chrono::milliseconds timeout) {
+  if (!readable(listener.get(), timeout)) return std::nullopt;
+  FileDescriptor accepted(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (accepted.get() < 0) throw unavailable("cannot accept a connection over a Unix socket");
+  return accepted;
+}
+
+bool send_handle(const FileDescriptor& socket, const MemoryHandle& handle,
+                 const FileDescriptor& file) {
+  HandleMessage message{.token = {}, .rank = handle.rank, .id = handle.id, .bytes = handle.bytes};
+  std::memcpy(message.token, handle.token.data(), std::min(handle.token.size(), kTokenBytes));
+  iovec body{.iov_base = &message, .iov_len = sizeof(message)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &body;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  cmsghdr* attached = CMSG_FIRSTHDR(&header);
+  attached->cmsg_level = SOL_SOCKET;
+  attached->cmsg_type = SCM_RIGHTS;
+  attached->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = file.get();
+  std::memcpy(CMSG_DATA(attached), &fd, sizeof(fd));
+  return sendmsg(socket.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(sizeof(message));
+}
+
+std::optional<MemoryHandle> receive_handle(const FileDescriptor& socket,
+                                           std::chrono::milliseconds timeout) {
+  if (!readable(socket.get(), timeout)) return std::nullopt;
+  HandleMessage message{};
+  iovec body{.iov_base = &message, .iov_len = sizeof(message)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &body;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  if (recvmsg(socket.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) !=
+      static_cast<ssize_t>(sizeof(message))) {
+    return std::nullopt;
+  }
+  const cmsghdr* attached = CMSG_FIRSTHDR(&header);
+  if (attached == nullptr || attached->cmsg_type != SCM_RIGHTS) return std::nullopt;
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(attached), sizeof(fd));
+  return MemoryHandle{.rank = static_cast<int>(message.rank),
+                      .token = std::string(message.token, kTokenBytes),
+                      .id = message.id,
+                      .bytes = message.bytes,
+                      .file = FileDescriptor(fd)};
+}
+
+bool hung_up(const FileDescriptor& socket) {
+  pollfd entry{.fd = socket.get(), .events = POLLRDHUP, .revents = 0};
+  return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+}  // namespace muster::inline v0_1::internal

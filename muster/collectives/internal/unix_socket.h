@@ -1,0 +1,38 @@
+// Unix sockets, over which processes of one host hand each other shared memory. No LibTorch here.
+// Thread safety: one thread sends on a socket and one receives.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "muster/collectives/internal/file_descriptor.h"
+
+namespace muster::inline v0_1::internal {
+
+// A piece of shared memory on its way to another process, and who sends it.
+struct MemoryHandle {
+  int rank = 0;
+  std::string token;  // 32 characters; proves that the sender has read the receiver's endpoint
+  uint64_t id = 0;
+  int64_t bytes = 0;
+  FileDescriptor file;
+};
+
+// Listens under an abstract name of this network namespace. Throws Unavailable, as the next two.
+FileDescriptor listen_unix(const std::string& name);
+FileDescriptor connect_unix(const std::string& name);
+// Nothing when nobody connected in time.
+std::optional<FileDescriptor> accept_unix(const FileDescriptor& listener,
+                                          std::chrono::milliseconds timeout);
+// False when the receiver is gone or its queue is full. It never blocks. `file` stays the caller's.
+bool send_handle(const FileDescriptor& socket, const MemoryHandle& handle,
+                 const FileDescriptor& file);
+// Nothing when none came in time, or the sender is gone.
+std::optional<MemoryHandle> receive_handle(const FileDescriptor& socket,
+                                           std::chrono::milliseconds timeout);
+// Whether the other side has closed the socket, which its system does when its process ends.
+bool hung_up(const FileDescriptor& socket);
+
+}  // namespace muster::inline v0_1::internal

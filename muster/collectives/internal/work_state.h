@@ -1,0 +1,35 @@
+// What a Work waits for. No LibTorch here. Thread safety: finish() once, the rest from any thread.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "muster/base/error.h"
+#include "muster/collectives/work.h"
+
+namespace muster::inline v0_1 {
+
+struct Work::State {
+  virtual ~State() = default;
+  // Called by a thread that waits, or without `block` by one that asks: may bring the operation
+  // forward on the caller's thread.
+  virtual void help(bool /*block*/) {}
+
+  bool is_finished() const { return finished.load(std::memory_order_acquire) != 0; }
+  void finish(std::optional<Error> failure) {
+    error = std::move(failure);
+    finished.store(1, std::memory_order_release);
+    finished.notify_all();
+  }
+
+  std::atomic<int> finished = 0;
+  std::optional<Error> error;  // written before `finished`
+};
+
+namespace internal {
+
+// A Work that has failed already.
+Work failed_work(const Error& error);
+
+}  // namespace internal
+}  // namespace muster::inline v0_1
