@@ -11,6 +11,8 @@
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/internal/test_variables.h"
 #include "muster/distribute/reducer.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/tensor/libtorch.h"

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "muster/distribute/reduce_op.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -20,9 +21,6 @@ namespace muster::inline v0_1::distribute {
 
 class Group;
 struct ReplicaPlace;
-
-// How the values of replicas become one.
-enum class ReduceOp { kSum, kMean };
 
 class Exchange {
  public:

@@ -10,6 +10,8 @@
 #include "muster/distribute/internal/check_options.h"
 #include "muster/distribute/internal/connect_replicas.h"
 #include "muster/distribute/internal/make_replica.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {

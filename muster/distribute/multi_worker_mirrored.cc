@@ -3,6 +3,8 @@
 #include "muster/base/error.h"
 #include "muster/distribute/internal/check_options.h"
 #include "muster/distribute/internal/start_multi_worker.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {

@@ -1,6 +1,8 @@
 
 
 #include "muster/base/error.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {

@@ -8,8 +8,6 @@
 #include <utility>
 
 #include "muster/base/error.h"
-#include "muster/tensor/batch.h"
-#include "muster/tensor/element_spec.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -26,27 +24,26 @@ std::string describe_division(bool by_process) {
 
 ReplicaInput::ReplicaInput(Replica& replica, const Dataset& dataset, bool for_this_process,
                            const data::DistributeOptions& options)
-    : replica_(replica) {
-  data::DistributedInput input = replica.distribute(dataset, for_this_process, options);
-  iterator_ = std::move(input.iterator);
-  by_process_ = input.by_process;
-}
+    : ReplicaInput(replica, replica.distribute(dataset, for_this_process, options)) {}
 
-std::optional<Element> ReplicaInput::zero_rows(const Element* first) {
-  if (first != nullptr) (void)to_batch(*first);  // refuses what is no batch
-  std::string spec = first != nullptr ? encode_batch_spec(*first) : "";
+ReplicaInput::ReplicaInput(Replica& replica, data::DistributedInput input)
+    : replica_(replica), by_process_(input.by_process), batches_(std::move(input.iterator)) {}
+
+bool ReplicaInput::agree_on_form() {
+  std::string form = batches_.spec();
   // Only data of one's own can leave a replica without any; else all have zero rows by themselves.
   if (by_process_) {
-    for (const std::string& other : replica_.group().gather_text("batch_spec", spec)) {
-      if (spec.empty()) spec = other;
+    for (const std::string& other : replica_.group().gather_text("batch_spec", form)) {
+      if (form.empty()) form = other;
     }
   }
-  if (spec.empty()) return std::nullopt;
-  return muster::zero_rows(spec);
+  if (form.empty()) return false;
+  batches_.set_spec(form);
+  return true;
 }
 
 int64_t ReplicaInput::remaining_over_all() {
-  int64_t most = iterator_->remaining();
+  int64_t most = batches_.remaining();
   if (!by_process_ || replica_.place().processes == 1) return most;
   for (const std::string& text :
        replica_.group().gather_text("batches_left", std::to_string(most))) {
@@ -57,7 +54,8 @@ int64_t ReplicaInput::remaining_over_all() {
   return most;
 }
 
-json ReplicaInput::save(const json& position) {
+json ReplicaInput::save() {
+  const json position = batches_.save();
   if (!by_process_) return {{"dealt_by", "muster"}, {"position", position}};
   // One for each process: its replicas have the same.
   json positions = json::array();
@@ -78,9 +76,9 @@ void ReplicaInput::restore(const json& state) {
         "divide the data as the run began: the same kind of input function, and the same "
         "AutoShardPolicy on as many workers; or take a new model_dir");
   } else if (!by_process_) {
-    iterator_->restore(state.at("position"));
+    batches_.restore(state.at("position"));
   } else if (state.at("positions").size() == static_cast<size_t>(context.num_input_pipelines)) {
-    iterator_->restore(state.at("positions").at(static_cast<size_t>(context.input_pipeline_id)));
+    batches_.restore(state.at("positions").at(static_cast<size_t>(context.input_pipeline_id)));
   } else {
     throw invalid_argument(
         fmt::format("the checkpoint holds the positions of {} workers, each of which read data of "

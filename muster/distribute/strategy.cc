@@ -9,6 +9,8 @@
 #include "muster/base/strings.h"
 #include "muster/distribute/internal/check_options.h"
 #include "muster/distribute/reducer.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
 
 namespace muster::inline v0_1::distribute {
 

@@ -13,23 +13,33 @@
 #include <utility>
 #include <vector>
 
-#include "muster/cluster/resolve.h"
-#include "muster/collectives/connect.h"
+#include "muster/collectives/transport.h"
 #include "muster/distribute/per_replica.h"
-#include "muster/distribute/replica.h"
+#include "muster/distribute/reduce_op.h"
 #include "muster/distribute/replica_call.h"
+#include "muster/losses/reduction.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/device.h"
 
 namespace muster::inline v0_1 {
+class Dataset;
 class Metric;
+struct InputContext;
+}  // namespace muster::inline v0_1
+
+namespace muster::inline v0_1::cluster {
+struct ResolvedCluster;
 }
 
 namespace muster::inline v0_1::distribute {
 
 class DistributedDataset;
+class Replica;
 class Scope;
 struct ScopeOptions;
+struct StartOptions;
+
+using losses::LossReduction;
 
 // Options of Strategy::run().
 struct RunOptions {
@@ -38,14 +48,6 @@ struct RunOptions {
   // kMean: the loss of a replica is the mean over its examples; the step is that of the mean over
   // the examples of all replicas, as if one had them all. kSum: losses and gradients are added.
   LossReduction loss_reduction = LossReduction::kMean;
-};
-
-// What a strategy needs to bring the replicas together.
-struct StartOptions {
-  cluster::ResolvedCluster cluster;  // of this task; local when there is none
-  uint64_t seed = 0;                 // of initial values and shuffles
-  double join_timeout = 600;         // seconds to wait for all tasks to appear
-  std::function<bool()> cancelled;   // asked while waiting for them; true ends the wait
 };
 
 class Strategy : public std::enable_shared_from_this<Strategy> {

@@ -15,10 +15,9 @@
 
 #include "muster/estimator/run_config.h"
 #include "muster/train/estimator_spec.h"
-#include "muster/train/evaluator.h"
 #include "muster/train/hook.h"
 #include "muster/train/input_fn.h"
-#include "muster/train/trainer.h"
+#include "muster/train/results.h"
 
 namespace muster::inline v0_1 {
 
@@ -58,6 +57,9 @@ class Predictions {
   explicit Predictions(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+struct EvalSpec;
+struct TrainSpec;
 
 class Estimator {
  public:
@@ -105,20 +107,10 @@ class Estimator {
   std::vector<std::string> get_variable_names() const;
   Tensor get_variable_value(const std::string& name) const;
 
-  // For train_and_evaluate: evaluates on the replicas of a training run, one in each process, which
-  // make this call together.
-  EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options,
-                      distribute::Replica& replica);
-  // For train_and_evaluate: the callbacks of TrainerOptions.
-  struct Listener {
-    std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
-        after_save;
-    std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
-  };
-  // train() that calls back after each save and at the end.
-  TrainResult train(const InputFn& input_fn, const TrainOptions& options, const Listener& listener);
-
  private:
+  friend std::optional<EvalResult> train_and_evaluate(Estimator& estimator,
+                                                      const TrainSpec& train_spec,
+                                                      const EvalSpec& eval_spec);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

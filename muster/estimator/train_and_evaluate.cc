@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/estimator/internal/estimator_impl.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -72,8 +73,9 @@ std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSp
       evaluated_step = step;
     }
     const EvaluateOptions options{.steps = eval_spec.steps, .name = eval_spec.name};
-    const EvalResult evaluated = together ? estimator.evaluate(input.at(step), options, replica)
-                                          : estimator.evaluate(eval_spec.input_fn, options);
+    const EvalResult evaluated =
+        together ? estimator.impl_->evaluate_on(input.at(step), options, replica)
+                 : estimator.evaluate(eval_spec.input_fn, options);
     if (replica.is_chief()) result = evaluated;
   };
   // Evaluates where the strategy says; `due` is asked on the chief, which decides for all.
@@ -95,8 +97,8 @@ std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSp
     replica.group().barrier("evaluated");
   };
 
-  Estimator::Listener listener;
-  listener.after_save = [&](int64_t step, const std::string&, distribute::Replica& replica) {
+  TrainCallbacks callbacks;
+  callbacks.after_save = [&](int64_t step, const std::string&, distribute::Replica& replica) {
     evaluate_if(step, replica, [&] {
       const double since =
           evaluated_at ? to_seconds(clock.now() - *evaluated_at) : eval_spec.throttle_secs;
@@ -108,15 +110,15 @@ std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSp
       return false;
     });
   };
-  listener.at_end = [&](int64_t step, bool trained, distribute::Replica& replica) {
+  callbacks.at_end = [&](int64_t step, bool trained, distribute::Replica& replica) {
     evaluate_if(step, replica, [&] {
       if (evaluated_step == step) return false;
       if (!trained) log::info(fmt::format("evaluating the checkpoint of step {} there is", step));
       return true;
     });
   };
-  estimator.train(train_spec.input_fn,
-                  {.max_steps = train_spec.max_steps, .hooks = train_spec.hooks}, listener);
+  estimator.impl_->train(train_spec.input_fn,
+                         {.max_steps = train_spec.max_steps, .hooks = train_spec.hooks}, callbacks);
   return result;
 }
 

@@ -31,6 +31,8 @@ class DistributedDataset::Pass {
           data::DistributeOptions{.global_batches = !for_this_process, .pass = number});
       part.copier.emplace(replica.device());
       if (resumed) part.input->restore(resumed->at("data"));
+      if (!part.input->by_process() || replica.place().processes == 1) return;
+      part.any_data = part.input->agree_on_form();
       // Where all processes can tell how many batches they have, nobody has to ask for each.
       part.left = part.input->remaining_over_all();
     });
@@ -40,8 +42,7 @@ class DistributedDataset::Pass {
   json save() const {
     json data;
     loop_->each([&](Replica&, size_t local) {
-      ReplicaInput& input = *parts_[local].input;
-      json mine = input.save(input.iterator().save());
+      json mine = parts_[local].input->save();
       if (local == 0) data = std::move(mine);
     });
     return {{"number", number_}, {"data", data}};
@@ -53,7 +54,7 @@ class DistributedDataset::Pass {
     bool any = false;
     loop_->each([&](Replica& replica, size_t local) {
       Part& part = parts_[local];
-      bool has = part.input->iterator().next(&part.element);
+      bool has = part.input->batches().next(&part.element);
       // Divided by Muster, all end together.
       if (part.input->by_process() && replica.place().processes > 1)
         has = any_has(replica, part, has);
@@ -73,26 +74,21 @@ class DistributedDataset::Pass {
   struct Part {
     std::optional<ReplicaInput> input;
     std::optional<DeviceCopier> copier;
-    std::optional<Element> empty;  // what it brings when it is out of data
     Element element;
-    int64_t left = -1;  // batches until the last process is out of data; below 0 when unknown
+    bool any_data = true;  // on any replica
+    int64_t left = -1;     // batches until the last process is out of data; below 0 when unknown
   };
 
-  // Whether any replica has data; one without gets zero rows.
+  // Whether any replica has data; one without has read zero rows.
   static bool any_has(Replica& replica, Part& part, bool has) {
-    if (!part.empty) {
-      part.empty = part.input->zero_rows(has ? &part.element : nullptr);
-      if (!part.empty) return false;
-    }
+    if (!part.any_data) return false;
     if (part.left >= 0) {
-      if (part.left == 0) return false;
-      --part.left;
-    } else {
-      const Tensor here = torch::full({}, has ? 1 : 0, at::kLong);
-      if (replica.exchange().reduce(ReduceOp::kSum, here).item<int64_t>() == 0) return false;
+      const bool any = part.left > 0;
+      if (any) --part.left;
+      return any;
     }
-    if (!has) part.element = *part.empty;
-    return true;
+    const Tensor here = torch::full({}, has ? 1 : 0, at::kLong);
+    return replica.exchange().reduce(ReduceOp::kSum, here).item<int64_t>() > 0;
   }
 
   std::shared_ptr<Loop> loop_;

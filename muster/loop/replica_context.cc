@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/distribute/exchange.h"
+#include "muster/distribute/replica.h"
 #include "muster/loop/internal/merge_point.h"
 #include "muster/tensor/libtorch.h"
 
@@ -24,6 +26,10 @@ bool ReplicaContext::inside() { return current_context != nullptr; }
 ReplicaContext::Enter::Enter(ReplicaContext& context)
     : outer_(std::exchange(current_context, &context)) {}
 ReplicaContext::Enter::~Enter() { current_context = outer_; }
+
+int ReplicaContext::replica_id() const { return replica_.replica_id(); }
+int ReplicaContext::num_replicas_in_sync() const { return replica_.num_replicas_in_sync(); }
+Device ReplicaContext::device() const { return replica_.device(); }
 
 Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) const {
   return distribute::all_reduce(replica_.exchange(), op, value);

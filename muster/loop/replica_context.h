@@ -20,11 +20,13 @@
 #include "muster/distribute/per_replica.h"
 #include "muster/distribute/replica.h"
 #include "muster/distribute/replica_call.h"
+#include "muster/tensor/device.h"
 #include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::distribute {
 
 class MergePoint;
+class Replica;
 
 class ReplicaContext {
  public:
@@ -49,10 +51,10 @@ class ReplicaContext {
     ReplicaContext* outer_;
   };
 
-  int replica_id() const { return replica_.replica_id(); }
-  int num_replicas_in_sync() const { return replica_.num_replicas_in_sync(); }
+  int replica_id() const;
+  int num_replicas_in_sync() const;
   // Where its variables are and its batches arrive: for tensors a replica function makes itself.
-  Device device() const { return replica_.device(); }
+  Device device() const;
   // Steps that trained so far: 0 in the first.
   int64_t step() const { return step_; }
 

@@ -24,7 +24,9 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/distribute/step.h"
 #include "muster/distribute/strategy.h"
+#include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::distribute {
 

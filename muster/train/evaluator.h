@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 #include "muster/train/input_fn.h"
 #include "muster/train/model_runner.h"
+#include "muster/train/results.h"
 
 namespace muster::inline v0_1 {
-
-// Metrics by name. "loss" (the mean over batches) and "global_step" are always there.
-using EvalResult = std::map<std::string, double>;
 
 // What to evaluate on, how long, and who may end it. The same on all replicas.
 struct EvaluateLoop {

@@ -13,11 +13,9 @@
 #include "muster/train/estimator_spec.h"
 #include "muster/train/input_fn.h"
 #include "muster/train/model_context.h"
+#include "muster/train/results.h"
 
 namespace muster::inline v0_1 {
-
-// The outputs of one example (or batch) by name.
-using Prediction = std::map<std::string, Tensor>;
 
 // A model in one mode with variables of its own. It is built once; loading another checkpoint only
 // replaces values.

@@ -6,12 +6,12 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/distribute/replica_input.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/engine.h"
-#include "muster/train/internal/feed.h"
 #include "muster/train/internal/save_timer.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
@@ -23,10 +23,16 @@ namespace {
 
 using distribute::Phase;
 using distribute::Replica;
+using distribute::ReplicaInput;
 using distribute::StepResult;
 using nlohmann::json;
 
 const char* name_of(int signal) { return signal == SIGINT ? "Ctrl-C" : "SIGTERM"; }
+
+// Of the shuffles of an input: the seed it was restored with, if it was.
+uint64_t seed_of(const ReplicaInput& input) {
+  return input.batches().save().at("seed").get<uint64_t>();
+}
 
 class Run {
  public:
@@ -48,20 +54,27 @@ class Run {
     prepare_saving();
     restored_ = engine_.find_checkpoint(checkpoints());
     if (options_.max_steps && engine_.step() >= *options_.max_steps) return nothing_to_do();
-    Feed feed(input_fn, replica_);
-    build(feed.first());
-    if (restored_) continue_input(feed);
+    const Dataset dataset = input_fn(replica_.input_context());
+    ReplicaInput input(replica_, dataset, input_fn.shards_itself());
+    if (!input.agree_on_form()) {
+      throw invalid_argument(
+          "the input function gave no data: " + dataset.describe(),
+          "check the data directory and the transformations; take(0), skip() or a filter may have "
+          "removed everything");
+    }
+    build(input.batches().peek());
+    if (restored_) continue_input(input);
     TrainResult result{.global_step = engine_.step()};
     const int64_t start_step = engine_.step();
     last_step_ = options_.max_steps.value_or(-1);
     if (options_.steps && (last_step_ < 0 || start_step + *options_.steps < last_step_)) {
       last_step_ = start_step + *options_.steps;
     }
-    loop(feed, &result);
+    loop(input, &result);
     result.global_step = engine_.step();
     result.steps = engine_.step() - start_step;
     if (speaks_here()) warn_of_short_input(result);
-    if (replica_.is_chief()) tell_of_input(feed);
+    if (replica_.is_chief()) tell_of_input(input);
     for (const auto& hook : hooks_) hook->end(engine_.step());
     if (options_.trace && replica_.is_chief()) log::info(trace_.report());
     if (options_.at_end)
@@ -117,13 +130,13 @@ class Run {
   }
 
   // Where the time of the input went, when the model waited for it long enough to matter.
-  void tell_of_input(const Feed& feed) const {
+  void tell_of_input(const ReplicaInput& input) const {
     const double waited = trace_.seconds(StepTrace::kInput), total = trace_.total();
     constexpr double kWorthReading = 1.0, kShare = 0.1;
     if (waited < kWorthReading || waited < kShare * total) return;
     log::info(fmt::format("input: the model waited {:.1f} s of {:.1f} s ({:.0f} %) for data; {}",
                           waited, total, 100 * waited / total,
-                          describe_longest(feed.times(), /*most=*/3)));
+                          describe_longest(input.batches().times(), /*most=*/3)));
   }
 
   // max_steps is reached: neither the input nor the model is looked at.
@@ -158,11 +171,11 @@ class Run {
   }
 
   // The input goes on behind the last example the checkpoint was trained on.
-  void continue_input(Feed& feed) {
+  void continue_input(ReplicaInput& input) {
     const json& inputs = engine_.restored_inputs();
-    if (inputs.contains("train")) restore_input(feed, inputs.at("train"));
+    if (inputs.contains("train")) restore_input(input, inputs.at("train"));
     if (!replica_.is_chief()) return;
-    const Position position = feed.position();
+    const Position position = input.batches().position();
     const std::string& prefix = engine_.restored_from();
     log::event("restored",
                {{"checkpoint", prefix},
@@ -173,10 +186,10 @@ class Run {
                            engine_.step(), position.epoch, position.element_in_epoch));
   }
 
-  void restore_input(Feed& feed, const json& position) {
-    const uint64_t own = feed.seed();
+  void restore_input(ReplicaInput& input, const json& position) {
+    const uint64_t own = seed_of(input);
     try {
-      feed.restore(position);
+      input.restore(position);
     } catch (const Error& error) {
       throw Error(error.kind(),
                   fmt::format("{} cannot be continued with this input: {}", engine_.restored_from(),
@@ -185,7 +198,7 @@ class Run {
                   "model_dir; " +
                       error.hint());
     }
-    const uint64_t seed = feed.seed();
+    const uint64_t seed = seed_of(input);
     if (seed == own || !replica_.is_chief()) return;
     log::warning(own == replica_.seed()
                      ? fmt::format("the run began with seed {}, now it is {}: the order of the "
@@ -196,8 +209,15 @@ class Run {
                                    replica_.seed()));
   }
 
-  void begin_hooks(const Feed& feed) {
-    const int64_t k = options_.accumulate_steps, batches = feed.batches_left();
+  // Batches until the data ends, where that can be told; else below 0. Of processes with data of
+  // their own, the last one to end decides, which this one does not know.
+  int64_t batches_left(const ReplicaInput& input) const {
+    if (input.by_process() && replica_.place().processes > 1) return kUnknown;
+    return input.batches().remaining();
+  }
+
+  void begin_hooks(const ReplicaInput& input) {
+    const int64_t k = options_.accumulate_steps, batches = batches_left(input);
     const int64_t left = batches < 0 ? batches : (batches + k - 1) / k;
     const bool input_ends = left >= 0 && (last_step_ < 0 || step() + left < last_step_);
     for (const auto& hook : hooks_) {
@@ -209,18 +229,18 @@ class Run {
     }
   }
 
-  void loop(Feed& feed, TrainResult* result) {
+  void loop(ReplicaInput& input, TrainResult* result) {
     replica_.group().report(Phase::kTraining, step());
     SaveTimer timer(options_.save_checkpoints_steps, options_.save_checkpoints_secs, clock_,
                     step());
-    begin_hooks(feed);
-    if (timer.enabled() && !restored_) save(feed, timer, /*notify=*/false);
+    begin_hooks(input);
+    if (timer.enabled() && !restored_) save(input, timer, /*notify=*/false);
     bool stop_wanted = false;
     while (last_step_ < 0 || step() < last_step_) {
       const bool measured =
           options_.metrics_every_steps > 0 &&
           (step() == result->global_step || (step() + 1) % options_.metrics_every_steps == 0);
-      const StepResult made = train_step(feed, timer, stop_wanted, measured);
+      const StepResult made = train_step(input, timer, stop_wanted, measured);
       if (!made.any_data) {
         result->end_of_input = true;
         break;
@@ -229,22 +249,23 @@ class Run {
       // Several replicas agree on the end with their next step; one need not ask.
       const bool stops = made.stop || (replica_.num_replicas_in_sync() == 1 &&
                                        (stop_wanted || stop_signal() != 0));
-      if (timer.due(step(), made.save)) save(feed, timer, /*notify=*/!stops);
+      if (timer.due(step(), made.save)) save(input, timer, /*notify=*/!stops);
       if (stops) {
-        end_on_request(feed, timer);
+        end_on_request(input, timer);
         break;
       }
     }
-    if (timer.enabled() && timer.saved_step() != step()) save(feed, timer, /*notify=*/true);
+    if (timer.enabled() && timer.saved_step() != step()) save(input, timer, /*notify=*/true);
   }
 
   // The batches of one step.
-  StepResult train_step(Feed& feed, const SaveTimer& timer, bool stop_wanted, bool measured) {
+  StepResult train_step(ReplicaInput& input, const SaveTimer& timer, bool stop_wanted,
+                        bool measured) {
     seen_.clear();
-    StepResult made = train_batch(feed, timer, stop_wanted, measured);
+    StepResult made = train_batch(input, timer, stop_wanted, measured);
     while (!made.updated) {
       replica_.group().report(Phase::kTraining, step());
-      made = train_batch(feed, timer, stop_wanted, measured);
+      made = train_batch(input, timer, stop_wanted, measured);
     }
     if (made.any_data) replica_.group().report(Phase::kTraining, step());
     return made;
@@ -268,11 +289,12 @@ class Run {
   }
 
   // One batch of a step; the last one, or where the data ends, makes the update.
-  StepResult train_batch(Feed& feed, const SaveTimer& timer, bool stop_wanted, bool measured) {
+  StepResult train_batch(ReplicaInput& input, const SaveTimer& timer, bool stop_wanted,
+                         bool measured) {
     let_go();
     trace_.start();
     Element element;
-    const bool has_data = feed.next(&element);
+    const bool has_data = input.batches().next(&element);
     if (!has_data && replica_.num_replicas_in_sync() == 1) {
       const StepResult rest = engine_.apply_accumulated();
       if (!rest.updated) return {.any_data = false};
@@ -332,14 +354,14 @@ class Run {
 
   // A hook's wish ends the run normally; a signal ends it with Cancelled, or, in the tasks that got
   // none, with the wish to be restarted together with the one that did.
-  void end_on_request(Feed& feed, SaveTimer& timer) {
+  void end_on_request(ReplicaInput& input, SaveTimer& timer) {
     const int signal = stop_signal();
     const std::vector<std::string> signals =
         replica_.group().gather_text("stop", std::to_string(signal));
     size_t stopped = 0;
     while (stopped < signals.size() && signals[stopped] == "0") ++stopped;
     if (stopped == signals.size()) return;  // a hook's wish, here or elsewhere
-    if (timer.enabled() && timer.saved_step() != step()) save(feed, timer, /*notify=*/false);
+    if (timer.enabled() && timer.saved_step() != step()) save(input, timer, /*notify=*/false);
     const std::string saved = timer.enabled()
                                   ? fmt::format("after saving step {}", step())
                                   : fmt::format("at step {}, without checkpoints", step());
@@ -354,12 +376,12 @@ class Run {
         "start all tasks again to continue");
   }
 
-  void save(Feed& feed, SaveTimer& timer, bool notify) {
+  void save(ReplicaInput& input, SaveTimer& timer, bool notify) {
     trace_.start();
     const TimePoint begun = clock_.now();
     const std::string prefix =
-        engine_.save(writer_ ? &*writer_ : nullptr, json{{"train", feed.save()}},
-                     feed.position().epoch, [&](const std::string& saved) {
+        engine_.save(writer_ ? &*writer_ : nullptr, json{{"train", input.save()}},
+                     input.batches().position().epoch, [&](const std::string& saved) {
                        for (const auto& hook : hooks_) hook->after_save(step(), saved);
                      });
     timer.saved(step());

@@ -11,11 +11,16 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/file_system.h"
-#include "muster/checkpoint/manager.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 #include "muster/train/estimator_spec.h"
 #include "muster/train/hook.h"
 #include "muster/train/input_fn.h"
+#include "muster/train/results.h"
+
+namespace muster::inline v0_1::distribute {
+class Replica;
+}
 
 namespace muster::inline v0_1 {
 
@@ -48,13 +53,6 @@ struct TrainerOptions {
   // Called on every worker when the run is over, before it leaves the group; `trained`: whether any
   // step was made.
   std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
-};
-
-// What a training run did.
-struct TrainResult {
-  int64_t global_step = 0;
-  int64_t steps = 0;          // made by this call
-  bool end_of_input = false;  // rather than steps, max_steps or a hook
 };
 
 // Throws InvalidArgument, NotFound, Corrupt for what the user can repair; NonFinite before anything

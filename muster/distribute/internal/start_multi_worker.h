@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {

@@ -1,7 +1,6 @@
 // A small model and data set for tests of the training storey: two dense layers on ten features.
 #pragma once
 
-
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

@@ -13,7 +13,9 @@
 
 #include "muster/base/error.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/distribute/replica.h"
 #include "muster/distribute/replica_threads.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/call_context.h"
 #include "muster/loop/distributed_dataset.h"

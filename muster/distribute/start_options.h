@@ -1,0 +1,20 @@
+// How the replicas of a run are brought together; filled by what drives a strategy.
+// Thread safety: a value.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "muster/cluster/resolve.h"
+
+namespace muster::inline v0_1::distribute {
+
+// What a strategy needs to bring the replicas together.
+struct StartOptions {
+  cluster::ResolvedCluster cluster;  // of this task; local when there is none
+  uint64_t seed = 0;                 // of initial values and shuffles
+  double join_timeout = 600;         // seconds to wait for all tasks to appear
+  std::function<bool()> cancelled;   // asked while waiting for them; true ends the wait
+};
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,230 @@
+#include "muster/estimator/internal/estimator_impl.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
+#include "muster/train/report_hooks.h"
+#include "muster/train/stop_signal.h"
+
+namespace muster::inline v0_1 {
+
+using nlohmann::json;
+
+namespace {
+
+void check_train(const InputFn& input_fn, const TrainOptions& options) {
+  if (!input_fn) throw invalid_argument("train needs an input function");
+  if (options.steps && options.max_steps) {
+    throw invalid_argument(
+        fmt::format("train got both steps ({}) and max_steps ({})", *options.steps,
+                    *options.max_steps),
+        "steps counts from the latest checkpoint, max_steps is the step to end at: give one");
+  }
+  for (const auto& [name, value] :
+       {std::pair{"steps", options.steps}, std::pair{"max_steps", options.max_steps}}) {
+    if (value && *value <= 0) {
+      throw invalid_argument(
+          fmt::format("train got {} = {}; it must be more than 0", name, *value));
+    }
+  }
+}
+
+}  // namespace
+
+distribute::StrategyPtr Estimator::Impl::strategy() const {
+  return config.train_distribute ? config.train_distribute : distribute::one_device();
+}
+
+distribute::StrategyPtr Estimator::Impl::eval_strategy() const {
+  return config.eval_distribute ? config.eval_distribute
+                                : distribute::one_device(strategy()->device().str());
+}
+
+const cluster::ResolvedCluster& Estimator::Impl::resolve() {
+  if (!cluster) {
+    const Environment environment =
+        config.environment ? *config.environment : Environment::process();
+    cluster::ResolveOptions options{.worker_zero_may_be_chief = strategy()->multi_worker() ||
+                                                                eval_strategy()->multi_worker()};
+    if (!config.model_dir.empty()) options.model_dir = config.model_dir;
+    cluster = cluster::resolve_cluster(environment, options);
+    for (const std::string& note : cluster->notes) log::warning(note);
+  }
+  return *cluster;
+}
+
+const cluster::ResolvedCluster& Estimator::Impl::resolve_worker(const char* verb) {
+  const cluster::ResolvedCluster& resolved = resolve();
+  distribute::check_worker(resolved, verb);
+  return resolved;
+}
+
+distribute::StartOptions Estimator::Impl::start_options(const cluster::ResolvedCluster& of) const {
+  return {.cluster = of,
+          .seed = seed(),
+          .join_timeout = config.session_creation_timeout_secs,
+          .cancelled = [] { return stop_signal() != 0; }};
+}
+
+const std::string& Estimator::Impl::directory() {
+  if (!model_dir.empty()) return model_dir;
+  const auto& from_environment = resolve().model_dir;
+  if (!config.model_dir.empty()) {
+    model_dir = config.model_dir;
+  } else if (from_environment && !from_environment->empty()) {
+    model_dir = *from_environment;
+  } else {
+    const char* base = std::getenv("TMPDIR");
+    std::string made =
+        std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/muster-XXXXXX";
+    if (mkdtemp(made.data()) == nullptr)
+      throw from_errno(errno, "cannot make a temporary model_dir at " + made);
+    log::warning("no model_dir was given: using the temporary directory " + made);
+    model_dir = made;
+  }
+  return model_dir;
+}
+
+std::string Estimator::Impl::load(ModelRunner& runner, const std::optional<std::string>& path,
+                                  const char* what) {
+  const CheckpointManager manager(directory(), {.fs = config.fs, .clock = config.clock});
+  if (path) {
+    const Checkpoint checkpoint = manager.load(*path);
+    runner.load(&checkpoint, *path);
+    return *path;
+  }
+  if (const auto loaded = manager.load_latest()) {
+    runner.load(&loaded->checkpoint, loaded->prefix);
+    return loaded->prefix;
+  }
+  log::info(fmt::format("there is no checkpoint in {}: {} with freshly initialised variables",
+                        directory(), what));
+  runner.load(nullptr, "");
+  return "";
+}
+
+void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResult& result,
+                                    const std::string& checkpoint) {
+  auto& writer = eval_writers[eval_dir];
+  if (!writer) writer = std::make_unique<summary::EventWriter>(eval_dir, fs(), clock());
+  const auto step = static_cast<int64_t>(result.at("global_step"));
+  std::vector<std::pair<std::string, double>> scalars;
+  for (const auto& [name, value] : result) {
+    if (name != "global_step") scalars.emplace_back(name, value);
+  }
+  writer->add_scalars(scalars, step);
+  if (!checkpoint.empty()) writer->add_text("checkpoint_path", checkpoint, step);
+  writer->flush();
+}
+
+EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOptions& options,
+                                     bool is_chief, const EvaluateFn& run) {
+  if (!input_fn) throw invalid_argument("evaluate needs an input function");
+  if (options.steps && *options.steps <= 0) {
+    throw invalid_argument(
+        fmt::format("evaluate got steps = {}; it must be more than 0", *options.steps),
+        "leave it unset to evaluate all of the data");
+  }
+  std::string checkpoint;
+  EvaluateLoop loop{.input_fn = input_fn,
+                    .steps = options.steps,
+                    .seed = seed(),
+                    .load =
+                        [&](ModelRunner& runner) {
+                          checkpoint = load(runner, options.checkpoint_path, "evaluating");
+                        },
+                    .interrupted = [] { return stop_signal() != 0; }};
+  TimePoint shown = clock().now();
+  if (config.progress_line && log::shows_status()) {
+    loop.after_batch = [&](int64_t batch) {
+      const TimePoint now = clock().now();
+      if (to_seconds(now - shown) < 0.2) return;
+      log::status(fmt::format("evaluating: batch {}{}", batch,
+                              options.steps ? fmt::format("/{}", *options.steps) : ""));
+      shown = now;
+    };
+  }
+  const EvalResult result = run(loop);
+  log::status("");
+  if (is_chief) report(result, options.name, checkpoint);
+  return result;
+}
+
+void Estimator::Impl::report(const EvalResult& result, const std::string& name,
+                             const std::string& checkpoint) {
+  std::string text;
+  json fields = json::object();
+  for (const auto& [metric, value] : result) {
+    if (metric == "global_step") continue;
+    text += fmt::format("  {} {:.4f}", metric, value);
+    fields[metric] = value;
+  }
+  const auto step = static_cast<int64_t>(result.at("global_step"));
+  fields = {{"global_step", step}, {"name", name}, {"metrics", fields}};
+  log::event(
+      "evaluated", fields,
+      fmt::format("evaluated step {}{}:{}", step, name.empty() ? "" : " (" + name + ")", text));
+  write_metrics(eval_dir(name), result, checkpoint);
+}
+
+TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& options,
+                                   const TrainCallbacks& callbacks) {
+  check_train(input_fn, options);
+  const cluster::ResolvedCluster& task = resolve_worker("train");
+  set_threads(0);
+  TrainerOptions trainer;
+  trainer.model_dir = directory();
+  trainer.strategy = strategy();
+  trainer.start = start_options(task);
+  trainer.params = &params;
+  trainer.steps = options.steps;
+  trainer.max_steps = options.max_steps;
+  trainer.accumulate_steps = config.accumulate_steps;
+  if (config.save_checkpoints_steps) {
+    if (*config.save_checkpoints_steps > 0)
+      trainer.save_checkpoints_steps = config.save_checkpoints_steps;
+  } else if (config.save_checkpoints_secs.value_or(600) > 0) {
+    trainer.save_checkpoints_secs = config.save_checkpoints_secs.value_or(600);
+  }
+  trainer.keep_checkpoint_max = config.keep_checkpoint_max;
+  trainer.keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours;
+  trainer.hooks = options.hooks;
+  trainer.metrics_every_steps = config.log_step_count_steps;
+  trainer.trace = config.trace;
+  trainer.fs = config.fs;
+  trainer.clock = config.clock;
+  trainer.after_save = callbacks.after_save;
+  trainer.at_end = callbacks.at_end;
+  add_report_hooks(trainer, task.is_chief);
+  return muster::train(model_fn, input_fn, trainer);
+}
+
+void Estimator::Impl::add_report_hooks(TrainerOptions& trainer, bool is_chief) {
+  const bool live = config.progress_line && log::shows_status();
+  if (is_chief) {
+    trainer.chief_hooks.push_back(std::make_shared<ProgressHook>(
+        ProgressOptions{.every_steps = config.log_step_count_steps, .live = live}, clock()));
+    trainer.chief_hooks.push_back(std::make_shared<SummaryHook>(
+        std::make_shared<summary::EventWriter>(directory(), fs(), clock()),
+        config.save_summary_steps, config.log_step_count_steps, clock()));
+  } else if (live) {
+    trainer.hooks.push_back(std::make_shared<WorkerStatusHook>(clock()));
+  }
+}
+
+EvalResult Estimator::Impl::evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
+                                        distribute::Replica& replica) {
+  return evaluate(input_fn, options, replica.is_chief(), [&](const EvaluateLoop& loop) {
+    ModelRunner& runner =
+        eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
+    return muster::evaluate(runner, replica, loop);
+  });
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,80 @@
+// What an Estimator consists of, for the calls that are split over several sources.
+// Thread safety: as Estimator; evaluate_on() is called by all replicas of a run together.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/file_system.h"
+#include "muster/base/strings.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/estimator/estimator.h"
+#include "muster/summary/event_writer.h"
+#include "muster/train/evaluator.h"
+#include "muster/train/trainer.h"
+
+namespace muster::inline v0_1 {
+
+// What a driver wants to be called for while an Estimator trains; see TrainerOptions.
+struct TrainCallbacks {
+  std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
+      after_save;
+  std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
+};
+
+struct Estimator::Impl {
+  using EvaluateFn = std::function<EvalResult(const EvaluateLoop&)>;
+
+  ModelFn model_fn;
+  RunConfig config;
+  nlohmann::json params;
+  // Made when first needed.
+  std::string model_dir;
+  std::optional<cluster::ResolvedCluster> cluster;
+  ModelRunners eval_runners{[this](Device device) {
+    return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params, device);
+  }};
+  std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
+
+  Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
+  FileSystem& fs() const { return config.fs != nullptr ? *config.fs : local_file_system(); }
+  uint64_t seed() const { return config.random_seed.value_or(0); }
+  distribute::StrategyPtr strategy() const;
+  distribute::StrategyPtr eval_strategy() const;
+  const cluster::ResolvedCluster& resolve();
+  const cluster::ResolvedCluster& resolve_worker(const char* verb);
+  distribute::StartOptions start_options(const cluster::ResolvedCluster& of) const;
+  const std::string& directory();
+  CheckpointManager checkpoints() {
+    return CheckpointManager(directory(), {.fs = config.fs, .clock = config.clock});
+  }
+  // Values for a runner: those of `path`, else of the latest checkpoint, else none. Returns the
+  // prefix they are from, for by now there may be a newer one.
+  std::string load(ModelRunner& runner, const std::optional<std::string>& path, const char* what);
+  void write_metrics(const std::string& eval_dir, const EvalResult& result,
+                     const std::string& checkpoint);
+  // `run` evaluates; the chief tells what came of it.
+  EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options, bool is_chief,
+                      const EvaluateFn& run);
+  // To the log and to TensorBoard.
+  void report(const EvalResult& result, const std::string& name, const std::string& checkpoint);
+  std::string eval_dir(const std::string& name) {
+    return join_path(directory(), name.empty() ? "eval" : "eval_" + name);
+  }
+
+  // train() that calls back after each save and at the end.
+  TrainResult train(const InputFn& input_fn, const TrainOptions& options,
+                    const TrainCallbacks& callbacks);
+  // Evaluates on the replicas of a training run, which make this call together.
+  EvalResult evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
+                         distribute::Replica& replica);
+  // Progress lines and summaries.
+  void add_report_hooks(TrainerOptions& trainer, bool is_chief);
+};
+
+}  // namespace muster::inline v0_1

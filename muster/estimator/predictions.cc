@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/estimator/internal/estimator_impl.h"
+#include "muster/tensor/device_copier.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
+
+namespace muster::inline v0_1 {
+
+struct Predictions::Impl {
+  explicit Impl(std::unique_ptr<ModelRunner> model)
+      : runner(std::move(model)), copy(runner->device()) {}
+
+  const std::unique_ptr<ModelRunner> runner;
+  const DeviceCopier copy;
+  std::function<std::unique_ptr<Iterator>()> open;  // at the first call
+  std::unique_ptr<Iterator> iterator;
+  PredictOptions options;
+  Prediction batch;
+  int64_t batches = 0;
+  int64_t row = 0;
+  int64_t rows = 0;
+
+  bool next_batch() {
+    Element element;
+    if (!iterator) iterator = open();
+    if (!iterator->next(&element)) return false;
+    const DeviceScope here(runner->device());
+    const Batch input = to_batch(copy(element));
+    EstimatorSpec spec = runner->run({input.features, Labels()}, batches++);
+    batch.clear();
+    for (auto& [name, tensor] : spec.predictions) {
+      if (!options.predict_keys.empty() &&
+          std::find(options.predict_keys.begin(), options.predict_keys.end(), name) ==
+              options.predict_keys.end()) {
+        continue;
+      }
+      batch[name] = tensor.cpu();
+    }
+    if (batch.empty()) {
+      std::string known;
+      for (const auto& [name, tensor] : spec.predictions)
+        known += (known.empty() ? "" : ", ") + name;
+      throw invalid_argument(
+          fmt::format("none of the predict_keys ({}) is a prediction of this model",
+                      muster::join(options.predict_keys, ", ")),
+          "it gives: " + known);
+    }
+    rows = batch.begin()->second.size(0);
+    row = 0;
+    for (const auto& [name, tensor] : batch) {
+      if (options.yield_single_examples && tensor.size(0) != rows) {
+        rows = 0;
+        throw invalid_argument(
+            fmt::format("the predictions \"{}\" ({}) and \"{}\" ({}) have different batch sizes",
+                        batch.begin()->first, describe(batch.begin()->second), name,
+                        describe(tensor)),
+            "set yield_single_examples = false to get whole batches");
+      }
+    }
+    return true;
+  }
+};
+
+Predictions::Predictions(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Predictions::~Predictions() = default;
+Predictions::Predictions(Predictions&&) noexcept = default;
+
+bool Predictions::next(Prediction* out) {
+  if (!impl_->options.yield_single_examples) {
+    if (!impl_->next_batch()) return false;
+    *out = impl_->batch;
+    return true;
+  }
+  while (impl_->row == impl_->rows) {
+    if (!impl_->next_batch()) return false;
+  }
+  out->clear();
+  for (const auto& [name, tensor] : impl_->batch) (*out)[name] = tensor[impl_->row];
+  ++impl_->row;
+  return true;
+}
+
+Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& options) {
+  if (!input_fn) throw invalid_argument("predict needs an input function");
+  set_threads(0);
+  auto impl = std::make_unique<Predictions::Impl>(
+      std::make_unique<ModelRunner>(impl_->model_fn, Mode::kPredict, impl_->seed(), impl_->params,
+                                    impl_->eval_strategy()->device()));
+  impl->options = options;
+  Predictions::Impl* state = impl.get();
+  // Not `this`: an Estimator may be moved.
+  impl->open = [estimator = impl_.get(), input_fn, state] {
+    estimator->load(*state->runner, state->options.checkpoint_path, "predicting");
+    return input_fn(InputContext{}).iterator({.seed = estimator->seed()});
+  };
+  return Predictions(std::move(impl));
+}
+
+}  // namespace muster::inline v0_1
