@@ -56,9 +56,10 @@ Element encode(const Table& table, const Element& batch) {
   return Element::tuple({torch::cat(parts, 1), labels});
 }
 
-// Before anything is trained: throws InvalidArgument for labels that do not say what class 1 is.
-void check_labels(const Table& table, const Dataset& rows) {
-  constexpr int64_t kRows = 100000;  // of a large file its beginning
+// The texts among the labels of a file, of which a large one is read in part. Throws
+// InvalidArgument for numbers other than 0 and 1.
+std::set<std::string> texts_of_labels(const Dataset& rows, const std::string& file) {
+  constexpr int64_t kRows = 100000;
   std::set<std::string> texts;
   const auto batches = rows.take(kRows).batch(1000).iterator();
   Element batch;
@@ -67,22 +68,45 @@ void check_labels(const Table& table, const Dataset& rows) {
     if (label.is_tensor()) {
       const Tensor numbers = label.tensor();
       if (((numbers != 0) & (numbers != 1)).any().item<bool>()) {
-        throw Error(ErrorKind::kInvalidArgument, "the labels are numbers other than 0 and 1",
+        throw Error(ErrorKind::kInvalidArgument,
+                    "the labels of " + file + " are numbers other than 0 and 1",
                     "name another column with --label");
       }
       continue;
     }
     for (int64_t row = 0; row < label.rows(); ++row) texts.emplace(label.strings()[row]);
   }
-  if (texts.empty() || (!table.positive.empty() && texts.contains(table.positive))) return;
+  return texts;
+}
+
+std::string quoted(const std::set<std::string>& texts) {
   std::string some;
   for (const std::string& text : texts) {
     if (some.size() < 100) some += " '" + text + "'";
   }
-  throw Error(ErrorKind::kInvalidArgument,
-              table.positive.empty() ? "the labels are texts:" + some
-                                     : "no label is '" + table.positive + "'; there are" + some,
-              "say which of them is class 1: --positive=TEXT");
+  return some;
+}
+
+// Before anything is trained: throws InvalidArgument for labels that do not say what class 1 is,
+// and for a file to evaluate whose labels are not those the classifier learns.
+void check_labels(const Table& table, const std::string& train, const std::string& eval) {
+  const auto texts_of = [&](const std::string& file) {
+    return texts_of_labels(Dataset::from_files({file}, data::csv_format(table.csv)), file);
+  };
+  const std::set<std::string> known = texts_of(train), evaluated = texts_of(eval);
+  if (!known.empty() && (table.positive.empty() || !known.contains(table.positive))) {
+    throw Error(ErrorKind::kInvalidArgument,
+                table.positive.empty()
+                    ? "the labels are texts:" + quoted(known)
+                    : "no label is '" + table.positive + "'; there are" + quoted(known),
+                "say which of them is class 1: --positive=TEXT");
+  }
+  for (const std::string& text : evaluated) {
+    if (known.contains(text)) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                eval + " has the label '" + text + "'; those of " + train + " are" + quoted(known),
+                "write the labels of both files alike");
+  }
 }
 
 EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
@@ -108,7 +132,7 @@ void program(const Flags& flags, const std::string& label, const std::string& po
   const auto rows = [&](const std::string& file) {
     return Dataset::from_files({file}, data::csv_format(table.csv));
   };
-  check_labels(table, rows(train));
+  check_labels(table, train, eval);
   const auto encoded = [&table](const Element& batch) { return encode(table, batch); };
   Estimator classifier(model_fn,
                        {.model_dir = flags.model_dir,

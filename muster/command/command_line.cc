@@ -305,6 +305,32 @@ void check_required(const CLI::App& app) {
   }
 }
 
+bool knows(const CLI::App& app, const std::string& flag) {
+  if (app.get_option_no_throw(flag) != nullptr) return true;
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  return std::ranges::any_of(commands,
+                             [&](const CLI::App* command) { return knows(*command, flag); });
+}
+
+// --log-format is --log_format where there is only the other, and the other way round: tools write
+// their flags in one way and programs in the other. What stands behind "--" is not ours.
+void spell_as_known(const CLI::App& app, std::vector<std::string>& words) {
+  for (std::string& word : words) {
+    if (word == "--") return;
+    if (!word.starts_with("--")) continue;
+    const size_t end = std::min(word.find('='), word.size());
+    const std::string flag = word.substr(0, end);
+    if (knows(app, flag)) continue;
+    for (const char to : {'_', '-'}) {
+      std::string other = flag;
+      std::replace(other.begin() + 2, other.end(), to == '_' ? '-' : '_', to);
+      if (!knows(app, other)) continue;
+      word = other + word.substr(end);
+      break;
+    }
+  }
+}
+
 void allow_extras(CLI::App& app) {
   app.allow_extras();
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
@@ -342,6 +368,7 @@ std::string full_name(const CLI::App& app) {
 bool parse(CLI::App& app, std::vector<std::string> words, const SurplusHint& surplus_hint) {
   // CLI11 would report them without saying what there is.
   allow_extras(app);
+  spell_as_known(app, words);
   check_followed(app, words);
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {

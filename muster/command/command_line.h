@@ -35,7 +35,8 @@ using SurplusHint = std::function<std::string(const std::string& command, const 
 
 // Reads `words`, which do not begin with the program's name. False: --help or --version was asked
 // for, and is printed. Throws InvalidArgument for an unknown flag or command, a word too many, and
-// what is required but missing; the hint names the nearest word there is.
+// what is required but missing; the hint names the nearest word there is. '-' and '_' in the name
+// of a flag are the same.
 [[nodiscard]] bool parse(CLI::App& app, std::vector<std::string> words,
                          const SurplusHint& surplus_hint = {});
 

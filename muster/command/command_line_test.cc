@@ -52,6 +52,17 @@ std::string complaint(const std::vector<std::string>& words) {
   return complaint(program.app, words);
 }
 
+TEST(CommandLineTest, DashesAndUnderscoresOfANameAreTheSame) {
+  CLI::App app("Does things.", "prog");
+  std::string log_format, dry_run;
+  add_flag(app, {"log_format", &log_format, "How lines look"});
+  add_flag(app, {"dry-run", &dry_run, "What is not done"});
+  ASSERT_TRUE(parse(app, {"--log-format=json", "--dry_run", "all"}));
+  EXPECT_EQ(log_format, "json");
+  EXPECT_EQ(dry_run, "all");
+  EXPECT_THAT(complaint(app, {"--log-frmat=json"}), HasSubstr("--log_format"));
+}
+
 TEST(CommandLineTest, FlagsSetTheirVariables) {
   Program program;
   ASSERT_TRUE(parse(program.app,

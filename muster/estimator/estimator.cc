@@ -32,6 +32,7 @@ const RunConfig& Estimator::config() const { return impl_->config; }
 const json& Estimator::params() const { return impl_->params; }
 const std::string& Estimator::model_dir() const { return impl_->directory(); }
 const cluster::ResolvedCluster& Estimator::cluster() const { return impl_->resolve(); }
+bool Estimator::is_chief() const { return cluster().is_chief; }
 std::string Estimator::eval_dir(const std::string& name) const { return impl_->eval_dir(name); }
 
 std::optional<std::string> Estimator::latest_checkpoint() const {

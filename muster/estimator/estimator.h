@@ -19,6 +19,10 @@
 #include "muster/train/input_fn.h"
 #include "muster/train/results.h"
 
+namespace muster::inline v0_1::cluster {
+struct ResolvedCluster;
+}
+
 namespace muster::inline v0_1 {
 
 // Options of Estimator::train(): when to end, and who is told.
@@ -99,7 +103,7 @@ class Estimator {
   // Who this process is. Resolved once, from the environment. Throws InvalidArgument for a bad
   // TF_CONFIG.
   const cluster::ResolvedCluster& cluster() const;
-  bool is_chief() const { return cluster().is_chief; }
+  bool is_chief() const;
   // Prefix of the newest checkpoint; nothing when the model was not trained.
   std::optional<std::string> latest_checkpoint() const;
   // Of the latest checkpoint. Throws NotFound when the model was not trained, or there is no such

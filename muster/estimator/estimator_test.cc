@@ -64,6 +64,19 @@ TEST(EstimatorTest, TheEndOfTheInputEndsTraining) {
   EXPECT_EQ(latest(directory / "m").global_step, 5);
 }
 
+TEST(EstimatorTest, AnotherBatchSizeOfAContinuedRunIsTold) {
+  TempDirectory directory;
+  const RunConfig config = quiet_config(directory / "m");
+  const auto continued = [&](int64_t batch, int64_t steps) {
+    ::testing::internal::CaptureStderr();
+    Estimator(two_layers, config).train(input(64, batch), {.max_steps = steps});
+    return ::testing::internal::GetCapturedStderr();
+  };
+  continued(8, 3);
+  EXPECT_EQ(continued(8, 4).find("examples a step"), std::string::npos);
+  EXPECT_THAT(continued(16, 5), HasSubstr("was trained with 8 examples a step, now it is 16"));
+}
+
 TEST(EstimatorTest, AContinuedRunKeepsItsOrderAndItsData) {
   TempDirectory directory;
   RunConfig config = quiet_config(directory / "m");

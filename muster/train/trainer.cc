@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/data/auto_shard.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/tensor/device_copier.h"
@@ -32,6 +33,17 @@ const char* name_of(int signal) { return signal == SIGINT ? "Ctrl-C" : "SIGTERM"
 // Of the shuffles of an input: the seed it was restored with, if it was.
 uint64_t seed_of(const ReplicaInput& input) {
   return input.batches().save().at("seed").get<uint64_t>();
+}
+
+// How many examples a step has over all replicas, as the pipeline describes its batches; 0 when it
+// does not say.
+int64_t examples_of_step(const Dataset& dataset, const Replica& replica, int64_t batches) {
+  try {
+    const int replicas = data::ends_with_global_batch(dataset) ? 1 : replica.num_replicas_in_sync();
+    return data::batch_size_of(dataset) * replicas * batches;
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 class Run {
@@ -62,6 +74,7 @@ class Run {
           "check the data directory and the transformations; take(0), skip() or a filter may have "
           "removed everything");
     }
+    examples_of_step_ = examples_of_step(dataset, replica_, options_.accumulate_steps);
     build(input.batches().peek());
     if (restored_) continue_input(input);
     TrainResult result{.global_step = engine_.step()};
@@ -186,6 +199,19 @@ class Run {
                            engine_.step(), position.epoch, position.element_in_epoch));
   }
 
+  // Steps of another size are no error, but learning rates and numbers of steps were chosen for
+  // one.
+  void tell_of_batch_size() const {
+    const int64_t before = engine_.restored_inputs().value(
+        json::json_pointer("/trained_with/examples_per_step"), int64_t{0});
+    if (before == 0 || examples_of_step_ == 0 || before == examples_of_step_) return;
+    if (!replica_.is_chief()) return;
+    log::warning(
+        fmt::format("{} was trained with {} examples a step, now it is {}: the input goes "
+                    "on at the next example, and steps count other numbers of them",
+                    engine_.restored_from(), before, examples_of_step_));
+  }
+
   void restore_input(ReplicaInput& input, const json& position) {
     const uint64_t own = seed_of(input);
     try {
@@ -198,6 +224,7 @@ class Run {
                   "model_dir; " +
                       error.hint());
     }
+    tell_of_batch_size();
     const uint64_t seed = seed_of(input);
     if (seed == own || !replica_.is_chief()) return;
     log::warning(own == replica_.seed()
@@ -376,11 +403,17 @@ class Run {
         "start all tasks again to continue");
   }
 
+  json positions(ReplicaInput& input) {
+    json inputs{{"train", input.save()}};
+    if (examples_of_step_ > 0) inputs["trained_with"] = {{"examples_per_step", examples_of_step_}};
+    return inputs;
+  }
+
   void save(ReplicaInput& input, SaveTimer& timer, bool notify) {
     trace_.start();
     const TimePoint begun = clock_.now();
     const std::string prefix =
-        engine_.save(writer_ ? &*writer_ : nullptr, json{{"train", input.save()}},
+        engine_.save(writer_ ? &*writer_ : nullptr, positions(input),
                      input.batches().position().epoch, [&](const std::string& saved) {
                        for (const auto& hook : hooks_) hook->after_save(step(), saved);
                      });
@@ -411,6 +444,7 @@ class Run {
   bool restored_ = false;
   bool in_driver_ = false;
   int64_t last_step_ = -1;
+  int64_t examples_of_step_ = 0;
   std::map<std::string, Metric> seen_;     // train_metrics of the step under way, if measured
   std::map<std::string, double> metrics_;  // of the last step that was measured
   Batch batch_;                            // of the step under way
