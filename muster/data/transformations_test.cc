@@ -6,6 +6,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
@@ -358,8 +359,8 @@ TEST(Times, CountElementsOfEveryStage) {
 // A cache changes nothing but time: in each pass maps behind it draw what they would without it.
 TEST(Cache, KeysBehindItAreThoseOfThePass) {
   const auto drawn = [](const Element&, RandomKey key) {
-    return Element(torch::scalar_tensor(static_cast<int64_t>(Random(key).uniform_below(1 << 30)),
-                                        at::kLong));
+    return Element(
+        torch::scalar_tensor(static_cast<int64_t>(Random(key).uniform_below(1 << 30)), at::kLong));
   };
   const auto rows = [](const Dataset& dataset) { return rest_of(*dataset.iterator({.seed = 3})); };
   for (const bool twice : {false, true}) {
@@ -391,6 +392,34 @@ TEST(Cache, KeysBehindItAreThoseOfThePass) {
       again->restore(iterator->save());
       EXPECT_EQ(rest_of(*again), rest_of(*iterator)) << done;
     }
+  }
+}
+
+// A cache whose input repeats below it: no two passes of the whole draw a number twice.
+TEST(Cache, PassesOverAnInputThatRepeatsDrawNumbersOfTheirOwn) {
+  const auto drawn = [](const Element&, RandomKey key) {
+    return Element(
+        torch::scalar_tensor(static_cast<int64_t>(Random(key).next_u64() >> 1), at::kLong));
+  };
+  const Dataset numbers = Dataset::range(5), files = number_files({"0-4", "10-14"});
+  const std::vector<Dataset> inputs{numbers.repeat(2),
+                                    numbers.repeat(2).repeat(3),
+                                    files.repeat(3).shuffle(24),
+                                    numbers.repeat().take(12),
+                                    files.concatenate(numbers.repeat(2)),
+                                    Dataset::zip({numbers.repeat(2), files.repeat(2)})};
+  for (const Dataset& input : inputs) {
+    const TempDirectory folder;
+    const auto pipeline = [&](const Dataset& cached) { return cached.map(drawn).repeat(3); };
+    const auto rows = [&](const Dataset& dataset) {
+      return rest_of(*dataset.iterator({.seed = 3}));
+    };
+    const Lists in_memory = rows(pipeline(input.cache()));
+    EXPECT_EQ(std::set(in_memory.begin(), in_memory.end()).size(), in_memory.size())
+        << input.describe();
+    const Dataset filed = pipeline(input.cache(folder / "kept"));
+    EXPECT_EQ(rows(filed), in_memory) << input.describe();
+    EXPECT_EQ(rows(filed), in_memory) << "of the file, " << input.describe();
   }
 }
 

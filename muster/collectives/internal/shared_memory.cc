@@ -15,7 +15,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-Error unavailable(const std::string& what) {
+Error memory_error(const std::string& what) {
   return Error(ErrorKind::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
@@ -23,9 +23,9 @@ Error unavailable(const std::string& what) {
 
 SharedMemory SharedMemory::create(int64_t bytes) {
   FileDescriptor file(memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (file.get() < 0) throw unavailable("cannot make shared memory");
+  if (file.get() < 0) throw memory_error("cannot make shared memory");
   const auto no_room = [&] {
-    return unavailable(fmt::format("cannot reserve {} bytes of shared memory", bytes));
+    return memory_error(fmt::format("cannot reserve {} bytes of shared memory", bytes));
   };
   const int descriptor = file.get();
   if (ftruncate(descriptor, bytes) != 0 ||
@@ -47,7 +47,7 @@ SharedMemory SharedMemory::map(FileDescriptor file, int64_t bytes) {
   void* data =
       mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) {
-    throw unavailable(fmt::format("cannot map {} bytes of shared memory", bytes));
+    throw memory_error(fmt::format("cannot map {} bytes of shared memory", bytes));
   }
   // Fewer misses of the address cache in large buffers; where the system has no huge pages, it
   // changes nothing.

@@ -14,7 +14,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-Error unavailable(const std::string& what) {
+Error socket_error(const std::string& what) {
   return Error(ErrorKind::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
@@ -40,7 +40,7 @@ sockaddr_un address_of(const std::string& name, socklen_t* length) {
 
 FileDescriptor make_socket() {
   FileDescriptor made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (made.get() < 0) throw unavailable("cannot make a Unix socket");
+  if (made.get() < 0) throw socket_error("cannot make a Unix socket");
   return made;
 }
 
@@ -65,7 +65,7 @@ FileDescriptor listen_unix(const std::string& name) {
   const sockaddr_un address = address_of(name, &length);
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       listen(listener.get(), SOMAXCONN) != 0) {
-    throw unavailable("cannot listen on a Unix socket");
+    throw socket_error("cannot listen on a Unix socket");
   }
   return listener;
 }
@@ -75,7 +75,7 @@ FileDescriptor connect_unix(const std::string& name) {
   socklen_t length = 0;
   const sockaddr_un address = address_of(name, &length);
   while (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    if (errno != EINTR) throw unavailable("cannot connect over a Unix socket");
+    if (errno != EINTR) throw socket_error("cannot connect over a Unix socket");
   }
   return made;
 }
@@ -84,7 +84,7 @@ std::optional<FileDescriptor> accept_unix(const FileDescriptor& listener,
                                           std::chrono::milliseconds timeout) {
   if (!readable(listener.get(), timeout)) return std::nullopt;
   FileDescriptor accepted(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (accepted.get() < 0) throw unavailable("cannot accept a connection over a Unix socket");
+  if (accepted.get() < 0) throw socket_error("cannot accept a connection over a Unix socket");
   return accepted;
 }
 

@@ -1,7 +1,7 @@
 #include "muster/data/internal/cache.h"
 
-
 #include "muster/base/error.h"
+#include "muster/data/internal/pass_numbers.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -32,13 +32,6 @@ void MemoryCacheStream::fill(int64_t wanted) {
     if (input_->read(&item, 1) == 0) {
       complete_ = true;
       kept_.shrink_to_fit();
-      if (!kept_.empty()) {
-        const auto by_run = [](const Item& a, const Item& b) {
-          return a.from.tag.run < b.from.tag.run;
-        };
-        const auto [first, last] = std::minmax_element(kept_.begin(), kept_.end(), by_run);
-        runs_ = last->from.tag.run - first->from.tag.run + 1;
-      }
     } else {
       if (item.error == nullptr) item.settle();
       const uint64_t bytes = size_in_bytes(item);
@@ -58,7 +51,9 @@ int64_t MemoryCacheStream::read(Item* out, int64_t count) {
   for (int64_t i = 0; i < got; ++i, ++handed_on_) {
     const Item& kept = kept_[static_cast<size_t>(handed_on_)];
     out[i] = {};
-    out[i].from = place_now(kept.from);
+    out[i].from = kept.from;
+    // The element is that of this pass, whichever filled the cache: maps behind draw new numbers.
+    out[i].from.tag.run = number_in_pass(kept.from.tag.run, run_, pass_numbers_);
     out[i].error = kept.error;
     if (kept.error == nullptr) out[i].element = copied(kept.element);
   }
@@ -76,12 +71,6 @@ Position MemoryCacheStream::position(MarkReader& marks) const {
   const int64_t examples = marks.next() * examples_per_element();
   marks.next();
   return {0, examples, examples};
-}
-
-Place MemoryCacheStream::place_now(const Place& kept) const {
-  Place now = kept;
-  now.tag.run += (run_ - filled_by_) * runs_;  // as without a cache: see RepeatStream
-  return now;
 }
 
 void MemoryCacheStream::restore(MarkReader& marks, int64_t run) {

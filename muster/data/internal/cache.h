@@ -9,7 +9,9 @@ namespace muster::inline v0_1::data::internal {
 
 class MemoryCacheStream final : public Stream<Item> {
  public:
-  explicit MemoryCacheStream(std::unique_ptr<Stream<Item>> input) : input_(std::move(input)) {}
+  // `pass_numbers`: that the tags of one pass of the input carry.
+  MemoryCacheStream(std::unique_ptr<Stream<Item>> input, int64_t pass_numbers)
+      : input_(std::move(input)), pass_numbers_(pass_numbers) {}
 
   void start(int64_t run) override;
   int64_t read(Item* out, int64_t count) override;
@@ -25,17 +27,14 @@ class MemoryCacheStream final : public Stream<Item> {
  private:
   // Reads until so many elements are kept, or all there are.
   void fill(int64_t wanted);
-  // The element is that of this pass, whichever filled the cache: maps behind draw new numbers.
-  Place place_now(const Place& kept) const;
-
   std::unique_ptr<Stream<Item>> input_;
+  const int64_t pass_numbers_;
   std::vector<Item> kept_;
   HeldMemory held_{"cache()", "keep the elements in a file: cache(path)"};
   bool complete_ = false;
   int64_t handed_on_ = 0;  // in this pass
   int64_t filled_by_ = 0;  // the pass whose elements are kept
   int64_t run_ = 0;        // this pass
-  int64_t runs_ = 1;       // of the input in a pass, once it is complete
 };
 
 }  // namespace muster::inline v0_1::data::internal

@@ -6,6 +6,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/log.h"
 #include "muster/data/internal/element_codec.h"
+#include "muster/data/internal/pass_numbers.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -18,7 +19,7 @@ void FileCacheStream::start(int64_t run) {
   writer_.reset();
   started_ = failed_ = false;
   handed_on_ = 0;
-  filled_by_ = run;
+  run_ = run;
 }
 
 bool FileCacheStream::open() {
@@ -37,7 +38,7 @@ bool FileCacheStream::next(Item* out) {
   if (!started_) {
     started_ = failed_ = true;  // until it has begun
     if (!open()) {
-      input_->start(filled_by_);
+      input_->start(run_);
       writer_ = formats::TfrecordWriter::open(local_file_system(), path_).value();
       writer_->write(muster::bytes_of(header())).value();
     }
@@ -48,11 +49,14 @@ bool FileCacheStream::next(Item* out) {
     Bytes record;
     if (!reader_->read(&record).value()) return false;
     *out = decode_item(record);
-    // The element is that of this pass: maps behind it draw new numbers.
-    if (!written_by_) written_by_ = out->from.tag.run;
-    out->from.tag.run += filled_by_ - *written_by_;
-    return true;
+  } else if (!next_of_input(out)) {
+    return false;
   }
+  out->from.tag.run = number_in_pass(out->from.tag.run, run_, pass_numbers_);
+  return true;
+}
+
+bool FileCacheStream::next_of_input(Item* out) {
   if (input_->read(out, 1) == 0) {
     if (writer_) keep_writing(writer_->close());
     writer_.reset();

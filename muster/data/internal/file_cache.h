@@ -11,14 +11,15 @@ namespace muster::inline v0_1::data::internal {
 
 class FileCacheStream final : public Stream<Item> {
  public:
-  FileCacheStream(std::unique_ptr<Stream<Item>> input, std::string path)
-      : input_(std::move(input)), path_(std::move(path)) {}
+  // `pass_numbers`: that the tags of one pass of the input carry.
+  FileCacheStream(std::unique_ptr<Stream<Item>> input, std::string path, int64_t pass_numbers)
+      : input_(std::move(input)), path_(std::move(path)), pass_numbers_(pass_numbers) {}
 
   void start(int64_t run) override;
   int64_t read(Item* out, int64_t count) override;
   int64_t skip(int64_t count) override;
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
-  void mark(Marks& marks) const override { marks.insert(marks.end(), {handed_on_, filled_by_}); }
+  void mark(Marks& marks) const override { marks.insert(marks.end(), {handed_on_, run_}); }
   Position position(MarkReader& marks) const override;
   json identity() const override {
     return {{"kind", "cache"}, {"version", 1}, {"input", input_->identity()}};
@@ -28,21 +29,25 @@ class FileCacheStream final : public Stream<Item> {
  private:
   // Opens the file if there is one. Throws InvalidArgument when another pipeline wrote it.
   bool open();
-  // The next element, of the file or of the input; false at the end.
+  // The next element, of the file or of the input, with a tag of this pass: maps behind it draw new
+  // numbers. False at the end.
   bool next(Item* out);
   // A cache that cannot be written is done without.
   void keep_writing(const Status& written);
+  // What next() does in a pass that reads the input.
+  bool next_of_input(Item* out);
   // The first record: who wrote the file.
   std::string header() const;
 
   std::unique_ptr<Stream<Item>> input_;
   const std::string path_;
+  const int64_t pass_numbers_;
   std::optional<formats::TfrecordReader> reader_;  // of the whole file
   std::optional<formats::TfrecordWriter> writer_;  // while the first pass runs, unless it failed
   bool started_ = false;                           // the file was looked for in this pass
   bool failed_ = false;                            // and neither read nor begun
-  std::optional<int64_t> written_by_;              // the pass in which the file was
-  int64_t handed_on_ = 0, filled_by_ = 0;
+  int64_t handed_on_ = 0;                          // in this pass
+  int64_t run_ = 0;                                // this pass
 };
 
 }  // namespace muster::inline v0_1::data::internal

@@ -10,6 +10,7 @@
 #include "muster/data/internal/file_cache.h"
 #include "muster/data/internal/order.h"
 #include "muster/data/internal/parallel_map.h"
+#include "muster/data/internal/pass_numbers.h"
 #include "muster/data/internal/path_list.h"
 #include "muster/data/internal/reshape.h"
 #include "muster/data/internal/select.h"
@@ -104,12 +105,13 @@ bool is_dealt(const Node& node, const Run& run) {
 }
 
 ItemStream open_cache(const Node& node, const Cache& cache, ItemStream input, const Run& run) {
-  if (cache.path.empty()) return std::make_unique<MemoryCacheStream>(std::move(input));
+  const int64_t numbers = pass_numbers_of(*node.input());
+  if (cache.path.empty()) return std::make_unique<MemoryCacheStream>(std::move(input), numbers);
   const std::string path =
       is_dealt(node, run)
           ? fmt::format("{}.{}-of-{}", cache.path, run.sharding.replica, run.sharding.num_replicas)
           : cache.path;
-  return std::make_unique<FileCacheStream>(std::move(input), path);
+  return std::make_unique<FileCacheStream>(std::move(input), path, numbers);
 }
 
 ItemStream open_stage(const NodePtr& node, const Run& run) {

@@ -13,6 +13,7 @@
 
 #include "muster/base/random.h"
 #include "muster/data/internal/held_memory.h"
+#include "muster/data/internal/pass_numbers.h"
 #include "muster/data/internal/stream.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -388,7 +389,7 @@ class RepeatStream final : public Transformation<T> {
 
   void start(int64_t run) override {
     // Passes are numbered so that no two of them share a number, also below another repeat.
-    here_ = {.input_run = run * (count_ < 0 ? int64_t{1} << 31 : count_)};
+    here_ = {.input_run = run * passes_of(count_)};
     this->input().start(here_.input_run);
   }
   int64_t read(T* out, int64_t count) override {
