@@ -12,6 +12,8 @@
 function(muster_join_sources target)
   if(MUSTER_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    # A .cc file that is included is taken for a header, in which types of anonymous namespaces would be a mistake.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()
 

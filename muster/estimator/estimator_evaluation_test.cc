@@ -1,6 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <span>
+
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/estimator.h"
@@ -29,6 +34,40 @@ TEST(EstimatorTest, EvaluatingTouchesNoTrainingWeights) {
   train_and_evaluate(mixed, {.input_fn = input(50, 5), .max_steps = 30},
                      {.input_fn = input(50, 25, 1)});
   EXPECT_TRUE(same_bits(latest(directory / "plain"), latest(directory / "mixed")));
+}
+
+// The largest number that was seen: a state that is not added.
+std::shared_ptr<const MetricKind> largest() {
+  return std::make_shared<MetricKind>(MetricKind{
+      .name = "largest",
+      .empty = {-std::numeric_limits<double>::infinity()},
+      .merge = [](std::span<double> state,
+                  std::span<const double> other) { state[0] = std::max(state[0], other[0]); },
+      .result = [](std::span<const double> state) { return state[0]; }});
+}
+
+TEST(EstimatorTest, MetricsOfOnesOwnAreMergedOverReplicasByTheirKind) {
+  TempDirectory directory;
+  const auto model = [](const Features& features, const Labels& labels, Mode mode,
+                        ModelContext& context) {
+    EstimatorSpec spec = two_layers(features, labels, mode, context);
+    const Tensor seen = features.element().values().front().tensor();
+    const Metric most = Metric::make(largest(), {seen.max().item<double>()});
+    if (mode == Mode::kEval) spec.eval_metrics.emplace("most", most);
+    if (mode == Mode::kTrain) spec.train_metrics.emplace("most", most);
+    return spec;
+  };
+  RunConfig alone = quiet_config(directory / "m");
+  RunConfig two = alone;
+  two.train_distribute = two.eval_distribute = distribute::mirrored({.replicas = 2});
+  const InputFn all = [] { return examples(20).batch(3); };
+  const double most = Estimator(model, alone).evaluate(all).at("most");
+  EXPECT_EQ(Estimator(model, two).evaluate(all).at("most"), most);
+  Element whole;
+  ASSERT_TRUE(examples(20).batch(20).iterator()->next(&whole));
+  EXPECT_EQ(most,
+            to_batch(whole).features.element().values().front().tensor().max().item<double>());
+  Estimator(model, two).train(all, {.max_steps = 1});
 }
 
 TEST(EstimatorTest, PredictGivesExamplesOrBatches) {

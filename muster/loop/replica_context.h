@@ -16,9 +16,8 @@
 #include <vector>
 
 #include "muster/base/random.h"
-#include "muster/distribute/exchange.h"
 #include "muster/distribute/per_replica.h"
-#include "muster/distribute/replica.h"
+#include "muster/distribute/reduce_op.h"
 #include "muster/distribute/replica_call.h"
 #include "muster/tensor/device.h"
 #include "muster/tensor/variable.h"

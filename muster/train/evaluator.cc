@@ -45,18 +45,20 @@ void share_values(ModelRunner& runner, Replica& replica) {
   replica.exchange().broadcast(values);
 }
 
-// What the batches of a replica measured.
-class Tally {
+// What each batch of a replica measured.
+class BatchMetrics {
  public:
   void add(const EstimatorSpec& spec) {
     batches_.push_back({spec.loss.item<double>(), {}});
     for (const auto& [name, metric] : spec.eval_metrics) {
       note(name, metric.kind(), metric.state().size());
+      known_.emplace(name, metric);
       batches_.back().metrics.emplace(name, metric.state());
     }
   }
 
   // Over the batches of all replicas, in their order: batch i is the (i / n)-th of replica i mod n.
+  // The chief merges, and all get the result.
   EvalResult merge(Replica& replica) {
     // Whoever is behind is waited for here, and not in a collective.
     for (const std::string& text :
@@ -64,36 +66,14 @@ class Tally {
       const json kinds = json::parse(text);
       for (const auto& [name, kind] : kinds.items()) note(name, kind[0], kind[1]);
     }
-    const std::vector<Tensor> parts = replica.exchange().gather(numbers(), 0);
-    int64_t total = 0;
-    for (const Tensor& part : parts) total += part.size(0);
-    const auto replicas = static_cast<int64_t>(parts.size());
-    for (int64_t r = 0; r < replicas; ++r) {
-      const int64_t expected = (total - r + replicas - 1) / replicas;
-      const int64_t evaluated = parts[static_cast<size_t>(r)].size(0);
-      if (evaluated == expected) continue;
-      throw invalid_argument(
-          fmt::format("replica {} of {} evaluated {} batches; of {} in all it is dealt {}", r,
-                      replicas, evaluated, total, expected),
-          "the input function must describe the same data in every process: compare the files");
-    }
-    double loss = 0;
-    std::map<std::string, Metric> merged;
-    for (int64_t i = 0; i < total; ++i) {
-      const auto n = static_cast<int64_t>(parts.size());
-      const Tensor& part = parts[static_cast<size_t>(i % n)];
-      const double* next = part.data_ptr<double>() + (i / n) * part.size(1);
-      loss += *next++;
-      for (const auto& [name, kind] : kinds_.items()) {
-        const size_t size = kind[1];
-        const Metric metric = Metric::make(kind[0], {next, next + size});
-        const auto [known, fresh] = merged.emplace(name, metric);
-        if (!fresh) known->second.merge(metric);
-        next += size;
-      }
-    }
-    EvalResult result{{"loss", loss / static_cast<double>(total)}};
-    for (const auto& [name, metric] : merged) result[name] = metric.result();
+    const std::vector<Tensor> parts = replica.exchange().gather(rows(), 0);
+    check_division(parts);
+    const Tensor results = torch::zeros({1 + static_cast<int64_t>(kinds_.size())}, at::kDouble);
+    if (replica.is_chief()) results.copy_(merged(parts));
+    replica.exchange().broadcast({results});
+    const double* next = results.data_ptr<double>();
+    EvalResult result{{"loss", *next++}};
+    for (const auto& [name, kind] : kinds_.items()) result[name] = *next++;
     return result;
   }
 
@@ -114,17 +94,33 @@ class Tally {
     }
   }
 
-  // A row for each batch: its loss, then the states of all metrics; zeros for one it has not, which
-  // add nothing.
-  Tensor numbers() const {
+  // Batches are dealt in turn, so each replica's number of them follows from the whole.
+  static void check_division(const std::vector<Tensor>& parts) {
+    int64_t total = 0;
+    for (const Tensor& part : parts) total += part.size(0);
+    const auto replicas = static_cast<int64_t>(parts.size());
+    for (int64_t r = 0; r < replicas; ++r) {
+      const int64_t expected = (total - r + replicas - 1) / replicas;
+      const int64_t evaluated = parts[static_cast<size_t>(r)].size(0);
+      if (evaluated == expected) continue;
+      throw invalid_argument(
+          fmt::format("replica {} of {} evaluated {} batches; of {} in all it is dealt {}", r,
+                      replicas, evaluated, total, expected),
+          "the input function must describe the same data in every process: compare the files");
+    }
+  }
+
+  // A row for each batch: its loss, then for each metric whether the batch has it, and its state.
+  Tensor rows() const {
     int64_t width = 1;
-    for (const auto& kind : kinds_) width += kind[1].get<int64_t>();
+    for (const auto& kind : kinds_) width += 1 + kind[1].get<int64_t>();
     Tensor all = torch::zeros({static_cast<int64_t>(batches_.size()), width}, at::kDouble);
     double* next = all.data_ptr<double>();
     for (const Measured& batch : batches_) {
       *next++ = batch.loss;
       for (const auto& [name, kind] : kinds_.items()) {
         const auto found = batch.metrics.find(name);
+        *next++ = found != batch.metrics.end() ? 1 : 0;
         if (found != batch.metrics.end()) std::ranges::copy(found->second, next);
         next += kind[1].get<size_t>();
       }
@@ -132,8 +128,43 @@ class Tally {
     return all;
   }
 
+  Metric metric_of(const std::string& name, const std::string& kind,
+                   std::vector<double> state) const {
+    const auto known = known_.find(name);
+    return known != known_.end() ? known->second.with_state(std::move(state))
+                                 : Metric::make(kind, std::move(state));
+  }
+
+  // The mean loss, then the result of each metric, of what rows() gave on each replica.
+  Tensor merged(const std::vector<Tensor>& parts) const {
+    int64_t total = 0;
+    for (const Tensor& part : parts) total += part.size(0);
+    double loss = 0;
+    std::map<std::string, Metric> metrics;
+    for (int64_t i = 0; i < total; ++i) {
+      const auto n = static_cast<int64_t>(parts.size());
+      const Tensor& part = parts[static_cast<size_t>(i % n)];
+      const double* next = part.data_ptr<double>() + (i / n) * part.size(1);
+      loss += *next++;
+      for (const auto& [name, kind] : kinds_.items()) {
+        const size_t size = kind[1];
+        const bool there = *next++ > 0;
+        if (there) {
+          const Metric metric = metric_of(name, kind[0], {next, next + size});
+          const auto [sum, fresh] = metrics.emplace(name, metric);
+          if (!fresh) sum->second.merge(metric);
+        }
+        next += size;
+      }
+    }
+    std::vector<double> results{loss / static_cast<double>(total)};
+    for (const auto& [name, metric] : metrics) results.push_back(metric.result());
+    return torch::tensor(results, at::kDouble);
+  }
+
   std::vector<Measured> batches_;
-  json kinds_ = json::object();  // of metrics, by name: [kind, size of its state]
+  std::map<std::string, Metric> known_;  // by name, of the first batch that has it
+  json kinds_ = json::object();          // of metrics, by name: [kind, size of its state]
 };
 
 }  // namespace
@@ -164,18 +195,18 @@ EvalResult evaluate(ModelRunner& runner, Replica& replica, const EvaluateLoop& l
   replica.group().report(distribute::Phase::kEvaluating, runner.global_step());
   if (has_data) runner.build(to_batch(copy(element)));
   share_values(runner, replica);
-  Tally tally;
+  BatchMetrics measured;
   for (int64_t made = 0; has_data; index += n, has_data = next()) {
     replica.group().check_failure();
     if (loop.interrupted && loop.interrupted()) {
       throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
                                                      made, made == 1 ? "" : "es"));
     }
-    tally.add(runner.run(to_batch(copy(element)), index));
+    measured.add(runner.run(to_batch(copy(element)), index));
     ++made;
     if (loop.after_batch && replica.place().local == 0) loop.after_batch(index + 1);
   }
-  EvalResult result = tally.merge(replica);
+  EvalResult result = measured.merge(replica);
   result["global_step"] = static_cast<double>(runner.global_step());
   return result;
 }

@@ -361,20 +361,26 @@ class Run {
     batch_ = {};
   }
 
-  // train_metrics of this step over all replicas: sums, so one reduction of a few numbers.
+  // train_metrics of this step over all replicas: their states are few numbers, gathered at once.
   void measure() {
     metrics_.clear();
     if (seen_.empty()) return;
-    std::vector<double> sums;
+    std::vector<double> states;
     for (const auto& [name, metric] : seen_)
-      sums.insert(sums.end(), metric.state().begin(), metric.state().end());
-    const Tensor all =
-        replica_.exchange().reduce(distribute::ReduceOp::kSum, torch::tensor(sums, at::kDouble));
-    const double* next = all.data_ptr<double>();
+      states.insert(states.end(), metric.state().begin(), metric.state().end());
+    const std::vector<Tensor> all =
+        replica_.exchange().gather(torch::tensor(states, at::kDouble).unsqueeze(0), 0);
+    size_t begin = 0;
     for (const auto& [name, metric] : seen_) {
       const size_t size = metric.state().size();
-      metrics_[name] = Metric::make(metric.kind(), {next, next + size}).result();
-      next += size;
+      std::optional<Metric> merged;
+      for (const Tensor& part : all) {
+        const double* first = part.data_ptr<double>() + begin;
+        const Metric one = metric.with_state({first, first + size});
+        merged ? merged->merge(one) : void(merged = one);
+      }
+      metrics_[name] = merged->result();
+      begin += size;
     }
     seen_.clear();  // and with it the batches
   }

@@ -294,10 +294,13 @@ Metric Loop::reduce(const PerReplica<Metric>& value) {
   std::optional<Metric> result;
   each([&](Replica& replica, size_t local) {
     const Metric& metric = value[local];
-    const Tensor sums =
-        replica.exchange().reduce(ReduceOp::kSum, torch::tensor(metric.state(), at::kDouble));
-    const double* first = sums.data_ptr<double>();
-    if (local == 0) result = Metric::make(metric.kind(), {first, first + sums.numel()});
+    const Tensor mine = torch::tensor(metric.state(), at::kDouble).unsqueeze(0);
+    for (const Tensor& part : replica.exchange().gather(mine, 0)) {
+      if (local != 0) continue;
+      const double* first = part.data_ptr<double>();
+      const Metric one = metric.with_state({first, first + part.numel()});
+      result ? result->merge(one) : void(result = one);
+    }
   });
   return *result;
 }
