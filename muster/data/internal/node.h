@@ -114,7 +114,7 @@ struct Node {
 
   int64_t cardinality = 0;
   int64_t ordinal = 0;       // how many nodes of this kind come before
-  bool addressable = false;  // elements can be named by a Ref up to here
+  bool addressable = false;  // elements can be named by a SourceIndex up to here
   bool hand_sharded = false;
   std::string name;         // "shuffle(4)"
   std::string description;  // "slices(10) > shuffle(4)"
