@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// The result of `make`, whose errors name the stage, and the element the batch was to begin with.
+// Returns the result of `make`. Its errors name the stage and the first element of the batch.
 template <typename Make>
 auto in_batch(const Node& batch, const Place& first, Make make) {
   try {
@@ -24,9 +24,9 @@ auto in_batch(const Node& batch, const Place& first, Make make) {
   }
 }
 
-// Throws InvalidArgument when so many rows are more than the machine's memory. A batch may be
+// Throws InvalidArgument when `rows` rows take more than the memory of the machine. A batch may be
 // larger than its data set, repeated, and gathering it would end only when memory does.
-// `row_bytes`: what one takes, asked for only where there are many.
+// `row_bytes` gives the bytes of one row; it is called only for large batches.
 void check_fits(const Node& batch, int64_t rows, const std::function<uint64_t()>& row_bytes);
 
 }  // namespace muster::inline v0_1::data::internal

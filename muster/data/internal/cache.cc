@@ -1,5 +1,10 @@
 #include "muster/data/internal/cache.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
 #include "muster/base/error.h"
 #include "muster/data/internal/pass_numbers.h"
 #include "muster/tensor/libtorch.h"

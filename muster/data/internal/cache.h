@@ -26,7 +26,7 @@ class MemoryCacheStream final : public Stream<StreamElement> {
   void restore(MarkReader& marks, int64_t run) override;
 
  private:
-  // Reads until so many elements are kept, or all there are.
+  // Reads until `wanted` elements are kept, or the input ends.
   void fill(int64_t wanted);
   std::unique_ptr<Stream<StreamElement>> input_;
   const int64_t pass_numbers_;

@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// Joins what a batch pulls from its input.
+// Makes one element of the rows that a batch reads from its input.
 template <typename T>
 class Collator;
 

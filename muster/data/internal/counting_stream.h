@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// Counts what it hands on; a stage that needs the count in its saved position.
+// Counts the elements it hands on, and keeps the count in its saved position.
 class CountingStream : public Stream<StreamElement> {
  public:
   explicit CountingStream(std::unique_ptr<Stream<StreamElement>> input)

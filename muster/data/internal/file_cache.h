@@ -34,7 +34,7 @@ class FileCacheStream final : public Stream<StreamElement> {
   // The next element, of the file or of the input, with a tag of this pass: maps behind it draw new
   // numbers. False at the end.
   bool next(StreamElement* out);
-  // A cache that cannot be written is done without.
+  // Gives the file up, with a warning, where it cannot be written: the elements are still read.
   void keep_writing(const Status& written);
   // What next() does in a pass that reads the input.
   bool next_of_input(StreamElement* out);

@@ -34,8 +34,8 @@ class InterleaveStream final : public Stream<StreamElement> {
   bool produce(StreamElement* out);
   // Goes on to the next slot.
   void advance();
-  // Takes an element of the input and opens what the function makes of it. An error is left in
-  // `out`.
+  // Takes an element of the input and opens the data set that the function makes of it. Leaves an
+  // error in `out`.
   void fill(Slot& slot, StreamElement* out);
   // Throws what the function throws, and what opening does.
   void open(Slot& slot, StreamElement& argument, int64_t number);

@@ -11,7 +11,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// One map() of the pipeline.
+// The function of one map() of the pipeline.
 struct MapStage {
   NodePtr node;
 

@@ -17,8 +17,8 @@ class OpenBatch {
   explicit OpenBatch(std::unique_ptr<Stream<StreamElement>> input) : input_(std::move(input)) {}
 
   void start(int64_t run);
-  // Makes sure that rows are left. False at the end of the input, and with `error` set where a
-  // batch could not be read or has no rows to take.
+  // Reads the next batch when no rows are left. False at the end of the input, and, with `error`
+  // set, for a batch that cannot be read or has no rows axis.
   bool refill(std::exception_ptr* error);
   int64_t left() const { return rows_ - row_; }
   // The next rows, at most left().

@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// A stage that hands on what its input gives, one to one, and leaves no trace in saved positions.
+// Hands on the elements of its input one to one. It leaves no trace in saved positions.
 class PassingStream : public Stream<StreamElement> {
  public:
   explicit PassingStream(std::unique_ptr<Stream<StreamElement>> input) : input_(std::move(input)) {}

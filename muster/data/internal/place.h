@@ -61,8 +61,9 @@ class Passage {
   std::shared_ptr<const Origin> inner_, both_;
 };
 
-// Tells apart what is numbered alike in several inputs: `tag` in the input that `outer` names, in
-// that pass. Negative, since it is no place in the data.
+// The tag behind a stage with several inputs, which may number their elements alike: it tells apart
+// the same `tag` in inputs with unequal `outer`. Its index is negative, since it is no place in the
+// data.
 SourceIndex tag_within(const SourceIndex& outer, const SourceIndex& tag);
 
 // Of an element that the pipeline ending in `node` gives.

@@ -13,9 +13,9 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// Reads ahead on a thread, so many elements or so many bytes, whichever is less. Every element
-// carries the position behind it, so what is saved is what was handed out; the stage itself leaves
-// no trace in saved positions.
+// Reads up to `count` elements or kMostBytesAhead bytes ahead on a thread. Every element carries
+// the position behind it, so that the saved position is that of the last element handed out. The
+// stage itself leaves no trace in saved positions.
 class PrefetchStream final : public Stream<StreamElement> {
  public:
   PrefetchStream(std::unique_ptr<Stream<StreamElement>> input, int64_t count)

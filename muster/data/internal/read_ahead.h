@@ -5,7 +5,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// What a stage reads ahead at most, in bytes of elements.
+// The most bytes of elements that a stage reads ahead.
 inline constexpr uint64_t kMostBytesAhead = uint64_t{1} << 28;
 
 }  // namespace muster::inline v0_1::data::internal

@@ -45,11 +45,11 @@ class RebatchStream final : public Stream<StreamElement> {
   bool produce(StreamElement* out);
   // This replica's batch of the next round.
   bool read_round(StreamElement* out);
-  // Passes over so many batches; fewer only at the end.
+  // Passes over up to `count` batches; fewer only at the end.
   int64_t pass_over(int64_t count);
   // A batch without rows; false where there is no batch that shows its shape.
   bool make_empty(StreamElement* out);
-  // Of the shape of the input's batches; nothing when there are none.
+  // Zero rows of the shape of the input's batches; nothing when the input has no batch.
   std::optional<Element> without_any_rows();
 
   const Open open_;

@@ -17,7 +17,7 @@ namespace muster::inline v0_1::data::internal {
 // that flat_map() opens) has one of its own, so that it draws other numbers.
 class Run {
  public:
-  // `cores`: maps that leave it to the pipeline how many of their calls run at once share so many.
+  // `cores`: how many calls may run at once over all maps with num_parallel_calls = kAutotune.
   Run(uint64_t seed, const Sharding& sharding, const void* sharded_node, int cores)
       : sharding(sharding), sharded_node(sharded_node), seed_(seed), cores_(cores) {}
   // A branch of `outer`, which must outlive it. `scope`: of a pipeline made while it runs, the

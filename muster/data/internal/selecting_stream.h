@@ -22,7 +22,7 @@ class SelectingStream : public PassingStream {
 
  protected:
   virtual const char* kind() const = 0;
-  // Whether the element is one of them. May put an error into it, which is handed on.
+  // Whether to hand the element on. It may put an error into it, which is handed on.
   virtual bool passes(StreamElement& item) = 0;
 
  private:

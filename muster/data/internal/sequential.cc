@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/base/error.h"
 #include "muster/data/internal/file_names.h"
 #include "muster/data/internal/identity.h"

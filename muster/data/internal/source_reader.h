@@ -17,17 +17,17 @@ class SourceReader {
   SourceReader(NodePtr node, const Run& run);
 
   Element read(const SourceIndex& at) const;
-  // The rows of `batch`. Maps that ask for the same number of calls run together, one element after
-  // another; those that ask for others behind them. Throws InvalidArgument when what the maps make
-  // of the first says that they do not fit into memory.
+  // The rows of `batch`. Each group of maps runs over all elements before the next group does.
+  // Throws InvalidArgument when the rows do not fit into memory, judged by the first one behind the
+  // maps.
   Element gather(std::span<const SourceIndex> rows_at, const Node& batch);
   // Whether gather() of nothing gives zero rows: maps need an element to run on.
   bool knows_empty() const { return maps_.empty(); }
-  // What one element takes; 0 without elements, and behind maps, which may make anything of it.
+  // The bytes of one element; 0 without elements, and behind maps, which may change its size.
   uint64_t element_bytes() const;
 
  private:
-  // Maps of which so many calls run at once.
+  // Neighbouring maps that run the same number of calls at once.
   struct Group {
     int calls;
     size_t begin, end;                 // of maps_

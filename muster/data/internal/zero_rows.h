@@ -5,11 +5,11 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// The element with zero rows in place of what it has.
+// A batch of the same form with zero rows.
 Element without_rows(const Element& batch);
 
-// After so many elements that cannot be read, the search for one that shows the shapes of a batch
-// ends: data without end may have none.
+// The search for an element that shows the shapes of a batch ends after this many that cannot be
+// read: data without end may have no other.
 inline constexpr int kMostUnreadable = 1000;
 
 }  // namespace muster::inline v0_1::data::internal
