@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "muster/base/error.h"
-#include "muster/data/internal/items.h"
 #include "muster/data/internal/node.h"
 
 namespace muster::inline v0_1 {

@@ -1,6 +1,5 @@
 #include "muster/data/csv.h"
 
-
 #include <set>
 
 #include "muster/base/strings.h"

@@ -79,8 +79,7 @@ TEST_F(CsvTest, ColumnsBecomeTensorsAndStrings) {
   EXPECT_EQ(rows.describe(), "{a: float32[2], b: int64[2], c: float64[2], name: string[2]}");
   EXPECT_TRUE(torch::equal(rows.at("a").value().tensor(), torch::tensor({0.5f, 1000.f})));
   EXPECT_TRUE(torch::equal(rows.at("b").value().tensor(), torch::tensor({1, -2}, at::kLong)));
-  EXPECT_TRUE(
-      torch::equal(rows.at("c").value().tensor(), torch::tensor({2.5, 3.0}, at::kDouble)));
+  EXPECT_TRUE(torch::equal(rows.at("c").value().tensor(), torch::tensor({2.5, 3.0}, at::kDouble)));
   EXPECT_THAT(texts(rows.at("name").value()), ElementsAre("Ann", "Bo, B"));
 }
 
@@ -101,8 +100,7 @@ TEST_F(CsvTest, MissingValuesTakeTheDefaultOfTheirColumn) {
   EXPECT_TRUE(std::isnan(rows.at("a").value().tensor()[0].item<float>()));
   EXPECT_EQ(rows.at("a").value().tensor()[1].item<float>(), 1);
   EXPECT_TRUE(torch::equal(rows.at("b").value().tensor(), torch::tensor({-1, -1}, at::kLong)));
-  EXPECT_TRUE(
-      torch::equal(rows.at("c").value().tensor(), torch::tensor({0.5, 2.0}, at::kDouble)));
+  EXPECT_TRUE(torch::equal(rows.at("c").value().tensor(), torch::tensor({0.5, 2.0}, at::kDouble)));
   EXPECT_THAT(texts(rows.at("d").value()), ElementsAre("none", "x"));
 }
 

@@ -64,8 +64,7 @@ class Cells {
                       column.name, column.value.describe()),
           "write real and imaginary parts as two columns");
     }
-    const bool narrow =
-        dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
+    const bool narrow = dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
     dtype_ = dtype == at::kDouble ? at::kDouble : narrow ? at::kFloat : at::kLong;
     numbers_ = tensor.to(dtype_).contiguous();
     rows_ = numbers_.numel();

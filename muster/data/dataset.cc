@@ -1,6 +1,5 @@
 #include "muster/data/dataset.h"
 
-
 #include <limits>
 
 #include "muster/base/error.h"
@@ -37,9 +36,9 @@ int64_t checked_calls(int64_t calls) {
       fmt::format("pass 1 to {}, or kAutotune for the cores of this task", kMost));
 }
 
-// The pipeline behind which a chain of one-to-one stages deals to replicas; `obstacle` is set to
-// the stage that stands in the way of it.
-const Node* dealing_node(const Node* node, const Node** obstacle) {
+// The batch whose rows of a pipeline are divided between replicas: only stages that
+// hand on batches one to one may follow it. Sets `obstacle` to a stage that is none of these.
+const Node* sharded_node(const Node* node, const Node** obstacle) {
   while (node != nullptr && !node->is<in::Batch, in::Rebatch>()) {
     if (!node->is<in::Map, in::Prefetch, in::Take, in::Skip, in::Shard, in::Shuffle, in::Repeat,
                   in::Enumerate, in::Cache, in::AssertCardinality, in::WithOptions>()) {
@@ -288,8 +287,8 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
   }
   const NodePtr node = in::in_order(node_, num_replicas > 1);
   const Node* obstacle = nullptr;
-  const Node* deals = dealing_node(node.get(), &obstacle);
-  if (num_replicas > 1 && deals == nullptr) {
+  const Node* sharded = sharded_node(node.get(), &obstacle);
+  if (num_replicas > 1 && sharded == nullptr) {
     throw invalid_argument(
         fmt::format("the data set {} cannot be dealt to {} replicas: {}", describe(), num_replicas,
                     obstacle == nullptr || obstacle->inputs.empty()
@@ -299,14 +298,14 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
             ? "put ignore_errors() in front of batch()"
             : "call batch(b) with the batch size of one replica, or global_batch(n * b)");
   }
-  if (options.sharding.global_batches && num_replicas > 1 && deals->is<in::Rebatch>()) {
+  if (options.sharding.global_batches && num_replicas > 1 && sharded->is<in::Rebatch>()) {
     throw invalid_argument(
         fmt::format("the batches of {} cannot be divided between {} replicas: {} says how large "
                     "they are",
-                    describe(), num_replicas, deals->name),
+                    describe(), num_replicas, sharded->name),
         "end the pipeline with batch(n), where n is for all replicas");
   }
-  return in::make_iterator(node, options, deals);
+  return in::make_iterator(node, options, sharded);
 }
 
 }  // namespace muster::inline v0_1

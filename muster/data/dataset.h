@@ -78,7 +78,7 @@ struct MapOptions {
   int64_t num_parallel_calls = 1;
   // Elements come in the input's order. Without it they come as they are ready, on several threads,
   // and two runs may differ; where a stage behind reads elements again (shuffle, cache, unbatch,
-  // rebatch, interleave, shard) or deals them to replicas, they keep the order all the same.
+  // rebatch, interleave, shard) or divides them between replicas, they keep the order all the same.
   bool deterministic = true;
 };
 
@@ -139,7 +139,7 @@ class Dataset {
   static Dataset zip(std::vector<Dataset> datasets);
   static Dataset zip(std::vector<std::pair<std::string, Dataset>> datasets);
 
-  // The first n elements; -1: all. After a batch() that deals to several replicas, n rounds.
+  // The first n elements; -1: all. Behind a batch() that is divided between replicas, n rounds.
   Dataset take(int64_t n) const;
   // All but the first n elements; -1 skips everything.
   Dataset skip(int64_t n) const;
@@ -192,9 +192,9 @@ class Dataset {
   Dataset interleave(FlatMapFunction fn, const InterleaveOptions& options = {}) const;
   // Keeps the elements of the first whole pass for those that follow: in memory, or in the file
   // `path`, which later runs read too. A pass with an error in it is not kept in a file. Behind a
-  // batch() that deals to several replicas, or with files divided between workers, each has a file
-  // of its own, "<path>.<index>-of-<n>"; with a shard() by hand give each a path of its own. A file
-  // that another pipeline wrote is an InvalidArgument at the first element.
+  // batch() that is divided between replicas, or with files divided between workers, each has a
+  // file of its own, "<path>.<index>-of-<n>"; with a shard() by hand give each a path of its own. A
+  // file that another pipeline wrote is an InvalidArgument at the first element.
   Dataset cache(const std::string& path = "") const;
   // Leaves out elements that are errors: each takes one place less. Of 100,000 errors in a row the
   // last is handed on.

@@ -1,6 +1,5 @@
 #include "muster/data/example.h"
 
-
 #include <algorithm>
 #include <numeric>
 #include <utility>

@@ -4,7 +4,7 @@
 
 #include "muster/base/strings.h"
 #include "muster/data/dataset.h"
-#include "muster/data/internal/elements.h"
+#include "muster/data/internal/map.h"
 
 namespace muster::inline v0_1 {
 

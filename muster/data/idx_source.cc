@@ -1,6 +1,5 @@
 #include "muster/data/idx_source.h"
 
-
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
@@ -61,8 +60,7 @@ Dataset from_idx(const std::string& images_path, const std::string& labels_path)
     throw invalid_argument(fmt::format("the data set {} is empty (0 rows)", images_path),
                            "take files with images in them; muster data digits makes some");
   }
-  Tensor pixels =
-      torch::empty({images.shape[0], images.shape[1], images.shape[2], 1}, at::kByte);
+  Tensor pixels = torch::empty({images.shape[0], images.shape[1], images.shape[2], 1}, at::kByte);
   std::memcpy(pixels.data_ptr(), images.data.data(), images.data.size());
   return Dataset::from_tensor_slices(
       Element::tuple({std::move(pixels), to_int64(labels, labels_path)}));

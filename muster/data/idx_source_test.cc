@@ -33,8 +33,7 @@ TEST(Idx, GivesImagesWithAChannelAndInt64Labels) {
   Element batch;
   ASSERT_TRUE(iterator->next(&batch));
   EXPECT_EQ(batch.describe(), "(uint8[2, 2, 4, 1], int64[2])");
-  EXPECT_TRUE(
-      torch::equal(batch.values()[0].tensor().flatten(), torch::arange(16).to(at::kByte)));
+  EXPECT_TRUE(torch::equal(batch.values()[0].tensor().flatten(), torch::arange(16).to(at::kByte)));
   ASSERT_TRUE(iterator->next(&batch));
   EXPECT_EQ(batch.describe(), "(uint8[1, 2, 4, 1], int64[1])");
   EXPECT_EQ(batch.values()[1].tensor().item<int64_t>(), 2);

@@ -1,6 +1,5 @@
 #include "muster/data/image.h"
 
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -9,8 +8,8 @@
 #include "muster/base/error.h"
 #include "muster/data/internal/image_options.h"
 #include "muster/data/internal/resample.h"
-#include "muster/tensor/libtorch.h"
 #include "muster/formats/image.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
 namespace {

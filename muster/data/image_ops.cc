@@ -1,6 +1,5 @@
 #include "muster/data/image_ops.h"
 
-
 #include <algorithm>
 
 #include "muster/base/error.h"

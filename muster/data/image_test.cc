@@ -20,8 +20,7 @@ using testing::make_test_image;
 using testing::TestImage;
 
 Tensor tensor_of(const TestImage& image) {
-  return torch::tensor(image.pixels, at::kByte)
-      .view({image.height, image.width, image.channels});
+  return torch::tensor(image.pixels, at::kByte).view({image.height, image.width, image.channels});
 }
 
 double mean_difference(const Tensor& a, const Tensor& b) {

@@ -12,11 +12,11 @@
 
 namespace muster::inline v0_1 {
 
-// The replica an iterator reads for. With more than one, the last batch() or global_batch() of the
-// pipeline deals: round k covers elements [k·n·b, (k+1)·n·b) of its input's order, replica r gets
-// the r-th b of them; a rebatch() behind it hands its batches to the replicas in turn. All replicas
-// see the same number of rounds; in the last one a replica may get fewer rows, or none (a batch of
-// zero rows).
+// The replica an iterator reads for. With more than one, the rows of the last
+// batch() or global_batch() of the pipeline are divided: round k covers elements [k·n·b, (k+1)·n·b)
+// of its input's order, replica r gets the r-th b of them; a rebatch() behind it hands its batches
+// to the replicas in turn. All replicas see the same number of rounds; in the last one a replica
+// may get fewer rows, or none (a batch of zero rows).
 struct Sharding {
   int64_t num_replicas = 1;
   int64_t replica = 0;

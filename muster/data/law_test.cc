@@ -76,6 +76,57 @@ struct Row {
   int64_t index = 0, run = 0;
 };
 
+// What a shuffle with a window of that size gives.
+std::vector<Row> shuffled(const std::vector<Row>& in, int64_t most,
+                          std::initializer_list<uint64_t> ids) {
+  Random random(derive_key(kSeed, ids));
+  const auto size = static_cast<int64_t>(in.size());
+  std::vector<Row> window, out;
+  int64_t next = 0;
+  while (next < size && next < most) window.push_back(in[next++]);
+  while (!window.empty()) {
+    const size_t at = random.uniform_below(window.size());
+    out.push_back(window[at]);
+    if (next < size) {
+      window[at] = in[next++];
+    } else {
+      window[at] = window.back();
+      window.pop_back();
+    }
+  }
+  return out;
+}
+
+// What a map gives that is the ordinal-th of the pipeline.
+std::vector<Row> mapped(const std::vector<Row>& in, const Op& op, uint64_t ordinal) {
+  std::vector<Row> out;
+  for (Row row : in) {
+    for (int64_t& value : row.values) {
+      value = op.kind == Op::kMap
+                  ? value * 3 + 1
+                  : value * 100 + noise(derive_key(kSeed, {id_of("data.map"), ordinal,
+                                                           static_cast<uint64_t>(row.run),
+                                                           static_cast<uint64_t>(row.index)}));
+    }
+    out.push_back(row);
+  }
+  return out;
+}
+
+// What a batch gives in pass `run`.
+std::vector<Row> batched(const std::vector<Row>& in, const Op& op, int64_t run) {
+  const auto size = static_cast<int64_t>(in.size());
+  std::vector<Row> out;
+  for (int64_t begin = 0; begin < size; begin += op.a) {
+    const int64_t end = std::min(size, begin + op.a);
+    if (op.b != 0 && end - begin < op.a) break;
+    Row batch{{}, begin, run};
+    for (int64_t i = begin; i < end; ++i) batch.values.push_back(in[i].values[0]);
+    out.push_back(batch);
+  }
+  return out;
+}
+
 // What ops [0, count) give in pass `run`.
 std::vector<Row> model(int64_t n, const std::vector<Op>& ops, size_t count, int64_t run) {
   std::vector<Row> out;
@@ -109,46 +160,14 @@ std::vector<Row> model(int64_t n, const std::vector<Op>& ops, size_t count, int6
         if (i % op.a == op.b) out.push_back(in[i]);
       }
       break;
-    case Op::kShuffle: {
-      Random random(derive_key(
-          kSeed, {id_of("data.shuffle"), ordinal, static_cast<uint64_t>(op.b != 0 ? run : 0)}));
-      std::vector<Row> window;
-      int64_t next = 0;
-      while (next < size && next < op.a) window.push_back(in[next++]);
-      while (!window.empty()) {
-        const size_t at = random.uniform_below(window.size());
-        out.push_back(window[at]);
-        if (next < size) {
-          window[at] = in[next++];
-        } else {
-          window[at] = window.back();
-          window.pop_back();
-        }
-      }
-      break;
-    }
+    case Op::kShuffle:
+      return shuffled(in, op.a,
+                      {id_of("data.shuffle"), ordinal, static_cast<uint64_t>(op.b != 0 ? run : 0)});
     case Op::kMap:
     case Op::kKeyedMap:
-      for (Row row : in) {
-        for (int64_t& value : row.values) {
-          value = op.kind == Op::kMap
-                      ? value * 3 + 1
-                      : value * 100 + noise(derive_key(kSeed, {id_of("data.map"), ordinal,
-                                                               static_cast<uint64_t>(row.run),
-                                                               static_cast<uint64_t>(row.index)}));
-        }
-        out.push_back(row);
-      }
-      break;
+      return mapped(in, op, ordinal);
     case Op::kBatch:
-      for (int64_t begin = 0; begin < size; begin += op.a) {
-        const int64_t end = std::min(size, begin + op.a);
-        if (op.b != 0 && end - begin < op.a) break;
-        Row batch{{}, begin, run};
-        for (int64_t i = begin; i < end; ++i) batch.values.push_back(in[i].values[0]);
-        out.push_back(batch);
-      }
-      break;
+      return batched(in, op, run);
     default:
       out = in;
   }

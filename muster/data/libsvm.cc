@@ -1,6 +1,5 @@
 #include "muster/data/libsvm.h"
 
-
 #include "muster/base/error.h"
 #include "muster/data/internal/row_reader.h"
 #include "muster/formats/lines.h"

@@ -1,6 +1,5 @@
 #include "muster/data/npy.h"
 
-
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/formats/npy.h"
@@ -38,8 +37,7 @@ DType bytes_dtype(const NpyHeader& header) {
 // What has the bytes of a uint16, uint32 or uint64, as a wider integer of the same value.
 Tensor from_unsigned(const Tensor& bytes, const std::string& name) {
   if (bytes.scalar_type() == at::kShort) return bytes.to(at::kInt).bitwise_and(0xffff);
-  if (bytes.scalar_type() == at::kInt)
-    return bytes.to(at::kLong).bitwise_and(int64_t{0xffffffff});
+  if (bytes.scalar_type() == at::kInt) return bytes.to(at::kLong).bitwise_and(int64_t{0xffffffff});
   const auto* begin = bytes.data_ptr<int64_t>();
   const auto* end = begin + bytes.numel();
   const auto* negative = std::find_if(begin, end, [](int64_t number) { return number < 0; });

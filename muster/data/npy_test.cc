@@ -58,9 +58,9 @@ void write_unsigned(const std::string& path, uint64_t item_bytes, uint64_t last)
 
 TEST(Npy, EveryDtypeComesBack) {
   const TempDirectory dir;
-  for (const DType dtype : {at::kBool, at::kByte, at::kChar, at::kShort, at::kInt,
-                            at::kLong, at::kHalf, at::kFloat, at::kDouble,
-                            at::kComplexFloat, at::kComplexDouble}) {
+  for (const DType dtype :
+       {at::kBool, at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kHalf, at::kFloat,
+        at::kDouble, at::kComplexFloat, at::kComplexDouble}) {
     const Tensor tensor = torch::arange(12).remainder(5).to(dtype).view({3, 4}).t();
     save_npy(dir / "a.npy", tensor);
     const Tensor back = load_npy(dir / "a.npy");
@@ -96,8 +96,8 @@ TEST(Npz, GivesADictOfArraysAndStrings) {
   const Element arrays = load_npz(write_archive(dir));
   EXPECT_EQ(arrays.describe(), "{names: string[2], x: float32[2, 3]}");
   EXPECT_EQ(arrays.at("names").value().strings()[1], "b\u00e9");
-  EXPECT_TRUE(torch::equal(arrays.at("x").value().tensor(),
-                           torch::arange(6).to(at::kFloat).view({2, 3})));
+  EXPECT_TRUE(
+      torch::equal(arrays.at("x").value().tensor(), torch::arange(6).to(at::kFloat).view({2, 3})));
   local_file_system().write_atomically(dir / "no.npz", "PK").value();
   EXPECT_EQ(error_of([&] { load_npz(dir / "no.npz"); }).kind(), ErrorKind::kCorrupt);
 }
@@ -137,9 +137,8 @@ TEST(RealFiles, Npy) {
       EXPECT_EQ(numbers.flatten()[1].item<double>(), 0.04380156762013887);
       EXPECT_EQ(numbers[1][1][0].item<double>(), 0.255067649901883);
       const Tensor bools = load("bool" + layout + "." + order + ".npy").flatten();
-      EXPECT_TRUE(
-          torch::equal(bools.narrow(0, 0, 8),
-                       torch::tensor({0, 0, 1, 1, 1, 0, 1, 0}, at::kLong).to(at::kBool)));
+      EXPECT_TRUE(torch::equal(bools.narrow(0, 0, 8),
+                               torch::tensor({0, 0, 1, 1, 1, 0, 1, 0}, at::kLong).to(at::kBool)));
     }
   }
   for (const std::string& name : local_file_system().list_directory(folder).value()) {

@@ -15,8 +15,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Element numbers(int64_t rows) {
-  return Element::dict(
-      {{"a", torch::arange(rows)}, {"b", torch::arange(rows).to(at::kFloat)}});
+  return Element::dict({{"a", torch::arange(rows)}, {"b", torch::arange(rows).to(at::kFloat)}});
 }
 
 // The values of "a" in each batch.

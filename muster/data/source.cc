@@ -1,6 +1,5 @@
 #include "muster/data/source.h"
 
-
 #include "muster/base/error.h"
 #include "muster/data/dataset.h"
 #include "muster/data/internal/row_collector.h"

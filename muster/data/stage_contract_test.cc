@@ -14,7 +14,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/data/auto_shard.h"
 #include "muster/data/internal/held_memory.h"
-#include "muster/data/internal/items.h"
+#include "muster/data/internal/stream_element.h"
 #include "muster/data/internal/test_numbers.h"
 #include "muster/tensor/libtorch.h"
 
@@ -288,8 +288,7 @@ TEST(Batch, OfMapsTellsOfRowsThatDoNotFit) {
   ASSERT_TRUE(joined->next(&batch));
   EXPECT_EQ(batch.part(0).value().strings()[2], "2");
   EXPECT_TRUE(batch.part(1).value().tensor().equal(
-      torch::tensor({0., 0., 0., 0., 0., 1., 0., 1., 0., 2., 0., 2.}, at::kFloat)
-          .view({3, 2, 2})));
+      torch::tensor({0., 0., 0., 0., 0., 1., 0., 1., 0., 2., 0., 2.}, at::kFloat).view({3, 2, 2})));
 }
 
 TEST(Memory, ThatAStageHoldsIsBounded) {
@@ -313,7 +312,7 @@ TEST(Memory, RowsMayBeGivenAnotherShapeInPlace) {
 }
 
 TEST(Memory, ARowOfABlockCountsItsShare) {
-  data::internal::Item item;
+  data::internal::StreamElement item;
   item.block = std::make_shared<Element>(torch::zeros({8, 3}));
   item.row = 2;
   EXPECT_EQ(data::internal::size_in_bytes(item), 12u);
@@ -322,7 +321,7 @@ TEST(Memory, ARowOfABlockCountsItsShare) {
 }
 
 TEST(Memory, AShuffleKeepsLargeRowsAndNotTheBlocksTheyCameIn) {
-  data::internal::Item large, small;
+  data::internal::StreamElement large, small;
   large.block = std::make_shared<Element>(torch::ones({4, 1000}));
   small.block = std::make_shared<Element>(torch::ones({4, 2}));
   data::internal::hold(large);

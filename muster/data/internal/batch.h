@@ -1,73 +1,33 @@
-// Batches: the one place where elements become rows, and where they are dealt to replicas.
+// batch(): the one place where elements become rows, and where rows are divided between replicas.
+// Thread safety: as Stream.
 #pragma once
 
-#include "muster/data/internal/elements.h"
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/data/internal/batch_checks.h"
+#include "muster/data/internal/collator.h"
+#include "muster/data/internal/stream.h"
+#include "muster/data/internal/zero_rows.h"
 
 namespace muster::inline v0_1::data::internal {
 
-// Joins what a batch pulls from its input.
 template <typename T>
-class Collector;
-
-template <>
-class Collector<Ref> {
- public:
-  // `batch` outlives it.
-  Collector(Reader reader, const Node& batch) : reader_(std::move(reader)), batch_(batch) {}
-  Element join(std::span<Ref> refs) { return reader_.gather(refs, batch_); }
-  // What a row takes while its batch is made, at least.
-  uint64_t row_bytes() const { return sizeof(Ref) + reader_.element_bytes(); }
-  bool knows_empty() const { return reader_.knows_empty(); }
-
- private:
-  Reader reader_;
-  const Node& batch_;
-};
-
-template <>
-class Collector<Item> {
- public:
-  // `batch` outlives it.
-  explicit Collector(const Node& batch) : batch_(batch) {}
-  // Throws the first error among the items.
-  Element join(std::span<Item> items) {
-    rethrow_first(items);
-    const PaddingOptions* padding = std::get<Batch>(batch_.spec).padding.get();
-    const Place first = items.front().from;  // they are emptied
-    return in_batch(batch_, first, [&] {
-      return padding == nullptr ? join_items(items) : join_padded(items, *padding);
-    });
-  }
-  uint64_t row_bytes() const { return sizeof(Item); }
-  bool knows_empty() const { return false; }
-
- private:
-  const Node& batch_;
-};
-
-// Throws InvalidArgument when so many rows are more than the machine's memory. A batch may be
-// larger than its data set, repeated, and gathering it would end only when memory does.
-// `row_bytes`: what one takes, asked for only where there are many.
-void check_fits(const Node& batch, int64_t rows, const std::function<uint64_t()>& row_bytes);
-
-// After so many elements that cannot be read, the search for one that shows the shapes of a batch
-// ends: data without end may have none.
-inline constexpr int kMostUnreadable = 1000;
-
-// The element with zero rows in place of what it has.
-Element without_rows(const Element& batch);
-
-template <typename T>
-class BatchStream final : public Stream<Item> {
+class BatchStream final : public Stream<StreamElement> {
  public:
   using Open = std::function<std::unique_ptr<Stream<T>>()>;
 
   // `open` makes the input; it is called again when a replica needs the shape of an element and has
   // none.
-  BatchStream(Open open, Collector<T> collector, const Node& node, const Sharding& sharding)
+  BatchStream(Open open, Collator<T> collator, const Node& node, const Sharding& sharding)
       : open_(std::move(open)),
         input_(open_()),
-        collector_(std::move(collector)),
+        collator_(std::move(collator)),
         drop_remainder_(std::get<Batch>(node.spec).drop_remainder),
         sharded_(sharding.num_replicas > 1) {
     const Batch& batch = std::get<Batch>(node.spec);
@@ -86,7 +46,7 @@ class BatchStream final : public Stream<Item> {
     // small batch, and the input notices its end.
     const int64_t there_are = node.input()->cardinality;
     const int64_t most = there_are < 0 || there_are >= size_ ? size_ : there_are + 1;
-    check_fits(node, most, [this] { return collector_.row_bytes(); });
+    check_fits(node, most, [this] { return collator_.row_bytes(); });
     pulled_.resize(static_cast<size_t>(most));
   }
 
@@ -96,7 +56,7 @@ class BatchStream final : public Stream<Item> {
     over_ = false;
     input_->start(run);
   }
-  int64_t read(Item* out, int64_t count) override {
+  int64_t read(StreamElement* out, int64_t count) override {
     int64_t got = 0;
     while (got < count && produce(out + got)) ++got;
     return got;
@@ -152,7 +112,7 @@ class BatchStream final : public Stream<Item> {
     return true;
   }
 
-  bool produce(Item* out) {
+  bool produce(StreamElement* out) {
     if (over_) return false;
     remember();
     // The whole round is consumed before rows are read: an error in a row leaves all replicas at
@@ -166,7 +126,7 @@ class BatchStream final : public Stream<Item> {
       if (mine == size_ && total < round_) total += input_->skip(round_ - total);
     }
     if (ends(total)) return false;
-    out->from = Ref{consumed_ + begin_, run_};
+    out->from = SourceIndex{consumed_ + begin_, run_};
     out->error = nullptr;
     out->block.reset();
     try {
@@ -179,13 +139,13 @@ class BatchStream final : public Stream<Item> {
   }
 
   Element collect(int64_t rows) {
-    Element batch = collector_.join(std::span<T>(pulled_.data(), static_cast<size_t>(rows)));
+    Element batch = collator_.join(std::span<T>(pulled_.data(), static_cast<size_t>(rows)));
     if (sharded_ && !empty_) empty_ = without_rows(batch);
     return batch;
   }
 
   Element empty() {
-    if (!empty_ && collector_.knows_empty()) empty_ = collector_.join({});
+    if (!empty_ && collator_.knows_empty()) empty_ = collator_.join({});
     if (!empty_) {
       const std::unique_ptr<Stream<T>> fresh = open_();
       fresh->start(run_);
@@ -196,7 +156,7 @@ class BatchStream final : public Stream<Item> {
           throw internal_error("a batch without rows needs an element to take its shapes from");
         }
         try {
-          empty_ = without_rows(collector_.join(std::span<T>(&one, 1)));
+          empty_ = without_rows(collator_.join(std::span<T>(&one, 1)));
         } catch (const Error& error) {
           // Also where the iterator goes away.
           if (tried == kMostUnreadable || error.kind() == ErrorKind::kCancelled) throw;
@@ -208,7 +168,7 @@ class BatchStream final : public Stream<Item> {
 
   const Open open_;
   std::unique_ptr<Stream<T>> input_;
-  Collector<T> collector_;
+  Collator<T> collator_;
   const bool drop_remainder_, sharded_;
   int64_t round_ = 0;             // elements of a round, over all replicas
   int64_t begin_ = 0, size_ = 0;  // this replica's part of it

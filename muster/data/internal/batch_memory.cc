@@ -2,7 +2,6 @@
 
 #include "muster/tensor/libtorch.h"
 
-
 namespace muster::inline v0_1::data::internal {
 
 Tensor BatchMemory::take(size_t value, const Shape& shape, const Tensor& like) {

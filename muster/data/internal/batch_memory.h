@@ -1,6 +1,6 @@
-// Memory of large batches, used again when nobody holds the batch any more: freed, it goes back to
-// the system and comes anew page by page, which takes as long as filling it. Thread safety: one
-// thread; batches may be let go of on any.
+// Memory of large batches, which is used again when nobody holds the batch any more. Freed memory
+// would go back to the system and come back page by page, which takes as long as filling it. Thread
+// safety: one thread; the batches may be released on any.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,10 @@
 #include "muster/data/internal/cache.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
 #include "muster/base/error.h"
 #include "muster/data/internal/pass_numbers.h"
 #include "muster/tensor/libtorch.h"
@@ -28,7 +33,7 @@ void MemoryCacheStream::start(int64_t run) {
 
 void MemoryCacheStream::fill(int64_t wanted) {
   while (!complete_ && static_cast<int64_t>(kept_.size()) < wanted) {
-    Item item;
+    StreamElement item;
     if (input_->read(&item, 1) == 0) {
       complete_ = true;
       kept_.shrink_to_fit();
@@ -45,11 +50,11 @@ void MemoryCacheStream::fill(int64_t wanted) {
   }
 }
 
-int64_t MemoryCacheStream::read(Item* out, int64_t count) {
+int64_t MemoryCacheStream::read(StreamElement* out, int64_t count) {
   fill(handed_on_ + count);
   const int64_t got = std::min(count, static_cast<int64_t>(kept_.size()) - handed_on_);
   for (int64_t i = 0; i < got; ++i, ++handed_on_) {
-    const Item& kept = kept_[static_cast<size_t>(handed_on_)];
+    const StreamElement& kept = kept_[static_cast<size_t>(handed_on_)];
     out[i] = {};
     out[i].from = kept.from;
     // The element is that of this pass, whichever filled the cache: maps behind draw new numbers.

@@ -3,18 +3,19 @@
 #pragma once
 
 #include "muster/data/internal/held_memory.h"
-#include "muster/data/internal/items.h"
+#include "muster/data/internal/stream.h"
+#include "muster/data/internal/stream_element.h"
 
 namespace muster::inline v0_1::data::internal {
 
-class MemoryCacheStream final : public Stream<Item> {
+class MemoryCacheStream final : public Stream<StreamElement> {
  public:
   // `pass_numbers`: that the tags of one pass of the input carry.
-  MemoryCacheStream(std::unique_ptr<Stream<Item>> input, int64_t pass_numbers)
+  MemoryCacheStream(std::unique_ptr<Stream<StreamElement>> input, int64_t pass_numbers)
       : input_(std::move(input)), pass_numbers_(pass_numbers) {}
 
   void start(int64_t run) override;
-  int64_t read(Item* out, int64_t count) override;
+  int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count) override;
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
   void mark(Marks& marks) const override { marks.insert(marks.end(), {handed_on_, filled_by_}); }
@@ -25,11 +26,11 @@ class MemoryCacheStream final : public Stream<Item> {
   void restore(MarkReader& marks, int64_t run) override;
 
  private:
-  // Reads until so many elements are kept, or all there are.
+  // Reads until `wanted` elements are kept, or the input ends.
   void fill(int64_t wanted);
-  std::unique_ptr<Stream<Item>> input_;
+  std::unique_ptr<Stream<StreamElement>> input_;
   const int64_t pass_numbers_;
-  std::vector<Item> kept_;
+  std::vector<StreamElement> kept_;
   HeldMemory held_{"cache()", "keep the elements in a file: cache(path)"};
   bool complete_ = false;
   int64_t handed_on_ = 0;  // in this pass

@@ -1,6 +1,5 @@
 #include "muster/data/internal/element_codec.h"
 
-
 #include <cstring>
 
 #include "muster/base/error.h"
@@ -125,7 +124,7 @@ class Decoder {
 
 }  // namespace
 
-std::string encode_item(const Item& item) {
+std::string encode_element(const StreamElement& item) {
   Encoder encoder;
   encoder.number(item.from.tag.index);
   encoder.number(item.from.tag.run);
@@ -134,10 +133,10 @@ std::string encode_item(const Item& item) {
   return std::move(encoder.out);
 }
 
-Item decode_item(Bytes bytes) {
+StreamElement decode_element(Bytes bytes) {
   Decoder decoder(bytes);
-  Item item;
-  item.from = Ref{decoder.number(), decoder.number()};
+  StreamElement item;
+  item.from = SourceIndex{decoder.number(), decoder.number()};
   auto structure = std::make_shared<Structure>(decoder.structure());
   std::vector<Value> values;
   for (int64_t leaf = structure->leaves(); leaf > 0; --leaf) values.push_back(decoder.value());

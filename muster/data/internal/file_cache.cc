@@ -34,7 +34,7 @@ bool FileCacheStream::open() {
   return true;
 }
 
-bool FileCacheStream::next(Item* out) {
+bool FileCacheStream::next(StreamElement* out) {
   if (!started_) {
     started_ = failed_ = true;  // until it has begun
     if (!open()) {
@@ -48,7 +48,7 @@ bool FileCacheStream::next(Item* out) {
   if (reader_) {
     Bytes record;
     if (!reader_->read(&record).value()) return false;
-    *out = decode_item(record);
+    *out = decode_element(record);
   } else if (!next_of_input(out)) {
     return false;
   }
@@ -56,7 +56,7 @@ bool FileCacheStream::next(Item* out) {
   return true;
 }
 
-bool FileCacheStream::next_of_input(Item* out) {
+bool FileCacheStream::next_of_input(StreamElement* out) {
   if (input_->read(out, 1) == 0) {
     if (writer_) keep_writing(writer_->close());
     writer_.reset();
@@ -66,7 +66,7 @@ bool FileCacheStream::next_of_input(Item* out) {
     writer_.reset();  // a pass with an error is not kept
   } else if (writer_) {
     out->settle();
-    keep_writing(writer_->write(muster::bytes_of(encode_item(*out))));
+    keep_writing(writer_->write(muster::bytes_of(encode_element(*out))));
   }
   return true;
 }
@@ -77,7 +77,7 @@ void FileCacheStream::keep_writing(const Status& written) {
   writer_.reset();
 }
 
-int64_t FileCacheStream::read(Item* out, int64_t count) {
+int64_t FileCacheStream::read(StreamElement* out, int64_t count) {
   int64_t got = 0;
   for (; got < count; ++got, ++handed_on_) {
     try {
@@ -91,7 +91,7 @@ int64_t FileCacheStream::read(Item* out, int64_t count) {
 }
 
 int64_t FileCacheStream::skip(int64_t count) {
-  Item item;
+  StreamElement item;
   int64_t skipped = 0;
   while (skipped < count && read(&item, 1) == 1) ++skipped;
   return skipped;
@@ -106,7 +106,7 @@ Position FileCacheStream::position(MarkReader& marks) const {
 void FileCacheStream::restore(MarkReader& marks, int64_t) {
   const int64_t handed_on = marks.count();
   start(marks.next());
-  Item passed;
+  StreamElement passed;
   for (; handed_on_ < handed_on; ++handed_on_) {
     if (next(&passed)) continue;
     throw invalid_argument(fmt::format("the saved position is element {} of the cache {} of {}",

@@ -4,19 +4,21 @@
 
 #include <optional>
 
-#include "muster/data/internal/items.h"
+#include "muster/data/internal/stream.h"
+#include "muster/data/internal/stream_element.h"
 #include "muster/formats/tfrecord.h"
 
 namespace muster::inline v0_1::data::internal {
 
-class FileCacheStream final : public Stream<Item> {
+class FileCacheStream final : public Stream<StreamElement> {
  public:
   // `pass_numbers`: that the tags of one pass of the input carry.
-  FileCacheStream(std::unique_ptr<Stream<Item>> input, std::string path, int64_t pass_numbers)
+  FileCacheStream(std::unique_ptr<Stream<StreamElement>> input, std::string path,
+                  int64_t pass_numbers)
       : input_(std::move(input)), path_(std::move(path)), pass_numbers_(pass_numbers) {}
 
   void start(int64_t run) override;
-  int64_t read(Item* out, int64_t count) override;
+  int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count) override;
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
   void mark(Marks& marks) const override { marks.insert(marks.end(), {handed_on_, run_}); }
@@ -31,15 +33,15 @@ class FileCacheStream final : public Stream<Item> {
   bool open();
   // The next element, of the file or of the input, with a tag of this pass: maps behind it draw new
   // numbers. False at the end.
-  bool next(Item* out);
-  // A cache that cannot be written is done without.
+  bool next(StreamElement* out);
+  // Gives the file up, with a warning, where it cannot be written: the elements are still read.
   void keep_writing(const Status& written);
   // What next() does in a pass that reads the input.
-  bool next_of_input(Item* out);
+  bool next_of_input(StreamElement* out);
   // The first record: who wrote the file.
   std::string header() const;
 
-  std::unique_ptr<Stream<Item>> input_;
+  std::unique_ptr<Stream<StreamElement>> input_;
   const std::string path_;
   const int64_t pass_numbers_;
   std::optional<formats::TfrecordReader> reader_;  // of the whole file

@@ -1,5 +1,5 @@
-// What a stage keeps of the elements that passed: told to the user before the system ends the
-// process for it. Thread safety: one thread.
+// The memory of elements that a stage keeps. The user gets an error before the system ends the
+// process for want of memory. Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ class HeldMemory {
   // `limit` in bytes; 0: three quarters of what the task may use, since a model needs some too.
   HeldMemory(std::string stage, std::string hint, uint64_t limit = 0);
 
-  // Throws InvalidArgument when so many elements of that size would be more than the limit.
+  // Throws InvalidArgument when `elements` of that size would take more than the limit.
   void check(int64_t elements, uint64_t bytes_each) const;
   // One more element is kept; false when that is more than the limit.
   bool add(uint64_t bytes);
-  // What is to be said then: InvalidArgument.
+  // The error for that: InvalidArgument.
   std::exception_ptr error() const;
   void clear() { bytes_ = elements_ = 0; }
 

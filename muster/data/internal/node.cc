@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
-#include "muster/data/internal/stream.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
@@ -144,50 +145,6 @@ int64_t count_kind(const Node& node, size_t kind) {
   return count;
 }
 
-std::string chain_of(const json& state) {
-  if (!state.is_object()) return "?";
-  const std::string kind = state.contains("kind") && state["kind"].is_string()
-                               ? state["kind"].get<std::string>()
-                               : std::string("?");
-  if (state.contains("input")) return chain_of(state["input"]) + " > " + kind;
-  if (!state.contains("inputs") || !state["inputs"].is_array()) return kind;
-  std::vector<std::string> branches;
-  for (const json& input : state["inputs"]) branches.push_back(chain_of(input));
-  return fmt::format("{}[{}]", kind, join(branches, ", "));
-}
-
-// The first member that differs, apart from inputs.
-void compare(const json& was, const json& is, const std::string& chain, const std::string& hint) {
-  for (const auto& [key, value] : is.items()) {
-    if (key == "input") {
-      compare(was.at(key), value, chain, hint);
-      continue;
-    }
-    if (key == "inputs") {
-      for (size_t i = 0; i < value.size(); ++i) compare(was.at(key).at(i), value[i], chain, hint);
-      continue;
-    }
-    const json other = was.value(key, json("absent"));
-    if (other == value) continue;
-    if (key == kFileCount || key == kFileNames) {
-      throw invalid_argument(
-          fmt::format("the position was saved with {} (pipeline: {})",
-                      key == kFileCount
-                          ? fmt::format("{} files of {}, and here are {}", other.dump(),
-                                        is.value("kind", "?"), value.dump())
-                          : fmt::format("other files in {}, or with the same in another order",
-                                        is.value("kind", "?")),
-                      chain),
-          "continue with the files it was saved with, in their order; their directory may differ");
-    }
-    throw invalid_argument(
-        fmt::format("the saved position belongs to another input pipeline: {} of its {} is {}, "
-                    "here it is {} (pipeline: {})",
-                    key, is.value("kind", "?"), other.dump(), value.dump(), chain),
-        hint);
-  }
-}
-
 }  // namespace
 
 NodePtr make_node(Spec spec, std::vector<NodePtr> inputs) {
@@ -242,43 +199,6 @@ NodePtr in_order(const NodePtr& node, bool needed) {
     opens->in_order = changed = true;
   }
   return changed ? make_node(std::move(spec), std::move(inputs)) : node;
-}
-
-int64_t MarkReader::next() {
-  if (at_ == marks_.size()) {
-    throw invalid_argument(
-        fmt::format("the saved position is cut short: it has {} numbers", marks_.size()));
-  }
-  return marks_[at_++];
-}
-
-int64_t MarkReader::count() {
-  const int64_t number = next();
-  if (number >= 0) return number;
-  throw invalid_argument(
-      fmt::format("number {} of the saved position is {}, and counts are 0 or more", at_, number));
-}
-
-MarkReader MarkReader::part(int64_t size) {
-  if (size < 0 || static_cast<uint64_t>(size) > marks_.size() - at_) {
-    throw invalid_argument(
-        fmt::format("the saved position is cut short: {} numbers are to follow number {} of {}",
-                    size, at_, marks_.size()));
-  }
-  const MarkReader inner(marks_.subspan(at_, static_cast<size_t>(size)));
-  at_ += static_cast<size_t>(size);
-  return inner;
-}
-
-void check_identity(const json& saved, const json& here) {
-  const std::string hint = "a position fits the pipeline and the size of the data it was saved by";
-  if (chain_of(saved) != chain_of(here)) {
-    throw invalid_argument(
-        fmt::format("the saved position belongs to another input pipeline: saved by {}, this is {}",
-                    chain_of(saved), chain_of(here)),
-        hint);
-  }
-  compare(saved, here, chain_of(here), hint);
 }
 
 }  // namespace muster::inline v0_1::data::internal

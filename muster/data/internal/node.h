@@ -114,7 +114,7 @@ struct Node {
 
   int64_t cardinality = 0;
   int64_t ordinal = 0;       // how many nodes of this kind come before
-  bool addressable = false;  // elements can be named by a Ref up to here
+  bool addressable = false;  // elements can be read by their SourceIndex up to here
   bool hand_sharded = false;
   std::string name;         // "shuffle(4)"
   std::string description;  // "slices(10) > shuffle(4)"
@@ -138,10 +138,10 @@ using NodePtr = std::shared_ptr<const Node>;
 
 NodePtr make_node(Spec spec, std::vector<NodePtr> inputs);
 
-// The pipeline with the maps that hand on elements as they are ready kept in order wherever a stage
-// behind them reads elements again or counts them out: there another order would lose some and
-// repeat others. `needed`: also what comes behind the last stage does so. Saved positions are
-// those of the pipeline as it was.
+// The same pipeline, in which maps that are not deterministic keep the order of their input
+// wherever a stage behind them reads elements again or divides them: there another order would lose
+// some elements and repeat others. `needed`: whoever reads the pipeline does so too. Saved
+// positions stay those of the given pipeline.
 NodePtr in_order(const NodePtr& node, bool needed);
 
 }  // namespace muster::inline v0_1::data::internal

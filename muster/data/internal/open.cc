@@ -1,20 +1,33 @@
-// How a description becomes streams, and what is rewritten on the way: what stands between a source
-// that can be read by index and the first batch runs on integers, and prefetches found there read
-// whole batches ahead.
+#include "muster/data/internal/open.h"
+
 #include <fmt/format.h>
 
+#include "muster/data/internal/assert_cardinality.h"
 #include "muster/data/internal/batch.h"
 #include "muster/data/internal/cache.h"
-#include "muster/data/internal/combine.h"
-#include "muster/data/internal/elements.h"
+#include "muster/data/internal/concatenate.h"
+#include "muster/data/internal/enumerate.h"
 #include "muster/data/internal/file_cache.h"
-#include "muster/data/internal/order.h"
+#include "muster/data/internal/filter.h"
+#include "muster/data/internal/ignore_errors.h"
+#include "muster/data/internal/interleave.h"
+#include "muster/data/internal/map.h"
 #include "muster/data/internal/parallel_map.h"
 #include "muster/data/internal/pass_numbers.h"
 #include "muster/data/internal/path_list.h"
-#include "muster/data/internal/reshape.h"
-#include "muster/data/internal/select.h"
+#include "muster/data/internal/prefetch.h"
+#include "muster/data/internal/read.h"
+#include "muster/data/internal/rebatch.h"
+#include "muster/data/internal/repeat.h"
 #include "muster/data/internal/sequential.h"
+#include "muster/data/internal/shard.h"
+#include "muster/data/internal/shuffle.h"
+#include "muster/data/internal/skip.h"
+#include "muster/data/internal/source_stream.h"
+#include "muster/data/internal/take.h"
+#include "muster/data/internal/timed.h"
+#include "muster/data/internal/unbatch.h"
+#include "muster/data/internal/zip.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
@@ -44,9 +57,9 @@ std::unique_ptr<Stream<T>> reorder(const Node& node, std::unique_ptr<Stream<T>> 
   throw internal_error("no stream for " + node.description);
 }
 
-using ItemStream = std::unique_ptr<Stream<Item>>;
+using ElementStream = std::unique_ptr<Stream<StreamElement>>;
 
-ItemStream ahead(ItemStream stream, int64_t count) {
+ElementStream ahead(ElementStream stream, int64_t count) {
   if (count <= 0) return stream;
   return std::make_unique<PrefetchStream>(std::move(stream), count);
 }
@@ -69,26 +82,27 @@ bool maps_in_parallel(const Node& node) {
   return false;
 }
 
-// Between whom the batches of `node` are divided.
-Sharding dealt_by(const Node& node, const Run& run) {
-  return &node == run.dealing_node ? run.sharding : Sharding{};
+// The replicas between which the rows of `node` are divided.
+Sharding sharding_at(const Node& node, const Run& run) {
+  return &node == run.sharded_node ? run.sharding : Sharding{};
 }
 
-ItemStream open_batch(const NodePtr& node, const Batch& batch, const Run& run) {
+ElementStream open_batch(const NodePtr& node, const Batch& batch, const Run& run) {
   const NodePtr& input = node->input();
-  const Sharding sharding = dealt_by(*node, run);
+  const Sharding sharding = sharding_at(*node, run);
   if (input->addressable && batch.padding == nullptr) {
-    return ahead(std::make_unique<BatchStream<Ref>>(
-                     [input, &run] { return open_refs(*input, run); },
-                     Collector<Ref>(Reader(input, run), *node), *node, sharding),
+    return ahead(std::make_unique<BatchStream<SourceIndex>>(
+                     [input, &run] { return open_indices(*input, run); },
+                     Collator<SourceIndex>(SourceReader(input, run), *node), *node, sharding),
                  (prefetched(*input) + batch.size - 1) / batch.size);
   }
-  return std::make_unique<BatchStream<Item>>([input, &run] { return open_items(input, run); },
-                                             Collector<Item>(*node), *node, sharding);
+  return std::make_unique<BatchStream<StreamElement>>(
+      [input, &run] { return open_elements(input, run); }, Collator<StreamElement>(*node), *node,
+      sharding);
 }
 
-ItemStream open_map(const NodePtr& node, const Map& map, const Run& run) {
-  ItemStream input = open_items(node->input(), run);
+ElementStream open_map(const NodePtr& node, const Map& map, const Run& run) {
+  ElementStream input = open_elements(node->input(), run);
   if (calls_of(map) > 1 || !map.deterministic) {
     return std::make_unique<ParallelMapStream>(std::move(input), MapStage{node}, run);
   }
@@ -96,27 +110,28 @@ ItemStream open_map(const NodePtr& node, const Map& map, const Run& run) {
 }
 
 // Whether each replica has elements of its own here.
-bool is_dealt(const Node& node, const Run& run) {
+bool is_sharded(const Node& node, const Run& run) {
   if (run.sharding.num_replicas == 1) return false;
   for (const Node* at = &node; at != nullptr; at = at->input().get()) {
-    if (at == run.dealing_node) return true;
+    if (at == run.sharded_node) return true;
   }
   return false;
 }
 
-ItemStream open_cache(const Node& node, const Cache& cache, ItemStream input, const Run& run) {
+ElementStream open_cache(const Node& node, const Cache& cache, ElementStream input,
+                         const Run& run) {
   const int64_t numbers = pass_numbers_of(*node.input());
   if (cache.path.empty()) return std::make_unique<MemoryCacheStream>(std::move(input), numbers);
   const std::string path =
-      is_dealt(node, run)
+      is_sharded(node, run)
           ? fmt::format("{}.{}-of-{}", cache.path, run.sharding.replica, run.sharding.num_replicas)
           : cache.path;
   return std::make_unique<FileCacheStream>(std::move(input), path, numbers);
 }
 
-ItemStream open_stage(const NodePtr& node, const Run& run) {
+ElementStream open_stage(const NodePtr& node, const Run& run) {
   if (node->addressable && !maps_in_parallel(*node)) {
-    return ahead(std::make_unique<ReadStream>(open_refs(*node, run), Reader(node, run)),
+    return ahead(std::make_unique<ReadStream>(open_indices(*node, run), SourceReader(node, run)),
                  prefetched(*node));
   }
   if (const auto* batch = node->as<Batch>()) return open_batch(node, *batch, run);
@@ -127,10 +142,10 @@ ItemStream open_stage(const NodePtr& node, const Run& run) {
   if (node->is<Interleave>()) return std::make_unique<InterleaveStream>(node, run);
   const NodePtr& before = node->input();
   if (const auto* rebatch = node->as<Rebatch>()) {
-    return std::make_unique<RebatchStream>([before, &run] { return open_items(before, run); },
-                                           *rebatch, dealt_by(*node, run));
+    return std::make_unique<RebatchStream>([before, &run] { return open_elements(before, run); },
+                                           *rebatch, sharding_at(*node, run));
   }
-  ItemStream input = open_items(before, run);
+  ElementStream input = open_elements(before, run);
   if (const auto* prefetch = node->as<Prefetch>()) return ahead(std::move(input), prefetch->count);
   if (node->is<Filter>()) return std::make_unique<FilterStream>(std::move(input), node, run);
   if (const auto* enumerate = node->as<Enumerate>()) {
@@ -159,20 +174,20 @@ StageClock& clock_of(const Node& node, const Run& run) {
 
 }  // namespace
 
-std::unique_ptr<Stream<Ref>> open_refs(const Node& node, const Run& run) {
+std::unique_ptr<Stream<SourceIndex>> open_indices(const Node& node, const Run& run) {
   if (const auto* from = node.as<FromSource>()) {
     const auto* paths = dynamic_cast<const PathList*>(from->source.get());
     return std::make_unique<SourceStream>(from->source->kind(), from->source->size(),
                                           paths == nullptr ? "" : paths->digest());
   }
-  std::unique_ptr<Stream<Ref>> input = open_refs(*node.input(), run);
+  std::unique_ptr<Stream<SourceIndex>> input = open_indices(*node.input(), run);
   if (node.is<Map, Prefetch, WithOptions>()) return input;
   return reorder(node, std::move(input), run);
 }
 
-ItemStream open_items(const NodePtr& node, const Run& run) {
-  if (node->is<WithOptions>()) return open_items(node->input(), run);
-  ItemStream stage = open_stage(node, run);  // the clocks of what comes before it are made first
+ElementStream open_elements(const NodePtr& node, const Run& run) {
+  if (node->is<WithOptions>()) return open_elements(node->input(), run);
+  ElementStream stage = open_stage(node, run);  // the clocks of what comes before it are made first
   return std::make_unique<TimedStream>(std::move(stage), clock_of(*node, run));
 }
 

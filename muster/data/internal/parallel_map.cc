@@ -4,11 +4,12 @@
 #include <system_error>
 
 #include "muster/base/error.h"
+#include "muster/data/internal/read_ahead.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::data::internal {
 
-ParallelMapStream::ParallelMapStream(std::unique_ptr<Stream<Item>> input, MapStage stage,
+ParallelMapStream::ParallelMapStream(std::unique_ptr<Stream<StreamElement>> input, MapStage stage,
                                      const Run& run)
     : input_(std::move(input)),
       stage_(std::move(stage)),
@@ -57,7 +58,7 @@ void ParallelMapStream::work() {
     });
     if (stopping_ || input_ended_) return;
     lock.unlock();
-    Item item;
+    StreamElement item;
     bool has = false;
     try {
       has = input_->read(&item, 1) == 1;
@@ -114,7 +115,7 @@ ParallelMapStream::Entry* ParallelMapStream::wait_for_entry(std::unique_lock<std
   return found;
 }
 
-void ParallelMapStream::hand_on(Entry& entry, Item* out) {
+void ParallelMapStream::hand_on(Entry& entry, StreamElement* out) {
   *out = std::move(entry.item);
   entry.item = {};
   bytes_ahead_ -= entry.bytes;
@@ -126,7 +127,7 @@ void ParallelMapStream::hand_on(Entry& entry, Item* out) {
   has_room_.notify_one();
 }
 
-int64_t ParallelMapStream::read(Item* out, int64_t count) {
+int64_t ParallelMapStream::read(StreamElement* out, int64_t count) {
   if (threads_.empty()) {
     try {
       for (int i = 0; i < calls_; ++i) threads_.emplace_back([this] { work(); });
@@ -151,7 +152,7 @@ int64_t ParallelMapStream::skip(int64_t count) {
     begin_here();
     return skipped;
   }
-  Item item;
+  StreamElement item;
   int64_t skipped = 0;
   while (skipped < count && read(&item, 1) == 1) ++skipped;
   return skipped;

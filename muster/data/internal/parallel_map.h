@@ -7,7 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "muster/data/internal/elements.h"
+#include "muster/data/internal/map.h"
+#include "muster/data/internal/stream.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -15,13 +16,13 @@ namespace muster::inline v0_1::data::internal {
 // trace in saved positions; of another one, elements are handed on as they are ready, unless they
 // have to be kept in order, and a position is that of the oldest element not handed on, with the
 // list of younger ones that were.
-class ParallelMapStream final : public Stream<Item> {
+class ParallelMapStream final : public Stream<StreamElement> {
  public:
-  ParallelMapStream(std::unique_ptr<Stream<Item>> input, MapStage stage, const Run& run);
+  ParallelMapStream(std::unique_ptr<Stream<StreamElement>> input, MapStage stage, const Run& run);
   ~ParallelMapStream() override { stop(); }
 
   void start(int64_t run) override;
-  int64_t read(Item* out, int64_t count) override;
+  int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count) override;
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
   void mark(Marks& marks) const override;
@@ -31,7 +32,7 @@ class ParallelMapStream final : public Stream<Item> {
 
  private:
   struct Entry {
-    Item item;
+    StreamElement item;
     Marks behind;        // the input's position behind the element
     uint64_t bytes = 0;  // when ready
     bool ready = false;
@@ -44,9 +45,9 @@ class ParallelMapStream final : public Stream<Item> {
   void begin_here();
   // The entry to hand on next, waiting for it; null at the end. The lock is held.
   Entry* wait_for_entry(std::unique_lock<std::mutex>& lock);
-  void hand_on(Entry& entry, Item* out);
+  void hand_on(Entry& entry, StreamElement* out);
 
-  std::unique_ptr<Stream<Item>> input_;
+  std::unique_ptr<Stream<StreamElement>> input_;
   const MapStage stage_;
   const Run& run_;
   const int calls_;

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
+#include "muster/base/random.h"
 #include "muster/data/internal/sequential.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -83,7 +87,7 @@ std::string Numbering::describe(int64_t index) const {
   return somewhere;
 }
 
-void Passage::pass(Place& place, const Ref& given) {
+void Passage::pass(Place& place, const SourceIndex& given) {
   if (place.origin == nullptr) {
     place.origin = own_;
     place.number = place.tag.index;
@@ -100,6 +104,15 @@ void Passage::pass(Place& place, const Ref& given) {
     place.origin = both_;
   }
   place.tag = given;
+}
+
+SourceIndex tag_within(const SourceIndex& outer, const SourceIndex& tag) {
+  const uint64_t mixed =
+      derive_key(static_cast<uint64_t>(outer.index),
+                 {id_of("data.tag"), static_cast<uint64_t>(outer.run),
+                  static_cast<uint64_t>(tag.index), static_cast<uint64_t>(tag.run)})
+          .key;
+  return {std::numeric_limits<int64_t>::min() | static_cast<int64_t>(mixed >> 1), tag.run};
 }
 
 std::string describe_place(const Place& place, const Node& node) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "muster/data/internal/node.h"
-#include "muster/data/internal/stream.h"
+#include "muster/data/internal/source_index.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -36,11 +36,11 @@ struct Origin {
 
 struct Place {
   Place() = default;
-  Place(const Ref& tag) : tag(tag) {}  // NOLINT: most elements have no other
+  Place(const SourceIndex& tag) : tag(tag) {}  // NOLINT: most elements have no other
 
   // What keyed maps derive their keys from; of a batch: the position of its first row, and its
   // pass.
-  Ref tag;
+  SourceIndex tag;
   // Behind a stage with several inputs; number: the tag's index in that input.
   std::shared_ptr<const Origin> origin;
   int64_t number = 0;
@@ -53,13 +53,18 @@ class Passage {
   explicit Passage(Origin origin) : own_(std::make_shared<const Origin>(std::move(origin))) {}
 
   // The place behind the stage, with the tag `given`.
-  void pass(Place& place, const Ref& given);
+  void pass(Place& place, const SourceIndex& given);
 
  private:
   std::shared_ptr<const Origin> own_;
   // Of elements that have an origin already: theirs, which many that follow share, and both.
   std::shared_ptr<const Origin> inner_, both_;
 };
+
+// The tag behind a stage with several inputs, which may number their elements alike: it tells apart
+// the same `tag` in inputs with unequal `outer`. Its index is negative, since it is no place in the
+// data.
+SourceIndex tag_within(const SourceIndex& outer, const SourceIndex& tag);
 
 // Of an element that the pipeline ending in `node` gives.
 std::string describe_place(const Place& place, const Node& node);

@@ -1,6 +1,5 @@
 #include "muster/data/internal/row_collector.h"
 
-
 #include <cstring>
 
 #include "muster/tensor/libtorch.h"

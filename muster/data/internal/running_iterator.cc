@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
-#include "muster/data/internal/items.h"
+#include "muster/data/internal/identity.h"
+#include "muster/data/internal/open.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -11,10 +12,10 @@ namespace {
 
 class RunningIterator final : public Iterator {
  public:
-  RunningIterator(NodePtr node, const IteratorOptions& options, const Node* dealing_node)
+  RunningIterator(NodePtr node, const IteratorOptions& options, const Node* sharded_node)
       : node_(std::move(node)),
-        run_(options.seed, options.sharding, dealing_node, num_threads()),
-        stream_(open_items(node_, run_)) {
+        run_(options.seed, options.sharding, sharded_node, num_threads()),
+        stream_(open_elements(node_, run_)) {
     stream_->start(0);
   }
   ~RunningIterator() override { run_.stop(); }
@@ -112,15 +113,15 @@ class RunningIterator final : public Iterator {
 
   const NodePtr node_;
   Run run_;
-  std::unique_ptr<Stream<Item>> stream_;
-  Item item_;
+  std::unique_ptr<Stream<StreamElement>> stream_;
+  StreamElement item_;
 };
 
 }  // namespace
 
 std::unique_ptr<Iterator> make_iterator(NodePtr node, const IteratorOptions& options,
-                                        const Node* dealing_node) {
-  return std::make_unique<RunningIterator>(std::move(node), options, dealing_node);
+                                        const Node* sharded_node) {
+  return std::make_unique<RunningIterator>(std::move(node), options, sharded_node);
 }
 
 }  // namespace muster::inline v0_1::data::internal

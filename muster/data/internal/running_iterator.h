@@ -5,8 +5,9 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// `dealing_node`: the batch that deals to the replicas of options.sharding; null without one.
+// `sharded_node`: the batch whose rows are divided between the replicas of options.sharding;
+// null without one.
 std::unique_ptr<Iterator> make_iterator(NodePtr node, const IteratorOptions& options,
-                                        const Node* dealing_node);
+                                        const Node* sharded_node);
 
 }  // namespace muster::inline v0_1::data::internal

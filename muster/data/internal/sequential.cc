@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/base/error.h"
 #include "muster/data/internal/file_names.h"
+#include "muster/data/internal/identity.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -44,13 +47,13 @@ void SequentialStream::remember_place() {
   place_at_ = place ? in_file_ : 0;
 }
 
-int64_t SequentialStream::read(Item* out, int64_t count) {
+int64_t SequentialStream::read(StreamElement* out, int64_t count) {
   int64_t got = 0;
   while (got < count) {
-    Item& item = out[got];
+    StreamElement& item = out[got];
     const int64_t number =
         from_files_ == nullptr || file_ == files() ? 0 : from_files_->files[file_].number;
-    item.from = Ref{(number << kBitsInFile) + in_file_, run_};
+    item.from = SourceIndex{(number << kBitsInFile) + in_file_, run_};
     item.error = nullptr;
     item.block.reset();
     if (row_ < rows_) {

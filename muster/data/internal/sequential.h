@@ -1,7 +1,9 @@
 // Elements read from front to back: of files one after another, or of a source of its own.
 #pragma once
 
-#include "muster/data/internal/items.h"
+#include "muster/data/internal/node.h"
+#include "muster/data/internal/stream.h"
+#include "muster/data/internal/stream_element.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -13,13 +15,13 @@ inline int64_t index_in_file(int64_t index) { return index & ((int64_t{1} << kBi
 
 // A place in it is a file, where its reader said the last block begins, and a count of elements
 // from there on: a file is not read again from its beginning where its format can tell a place.
-class SequentialStream final : public Stream<Item> {
+class SequentialStream final : public Stream<StreamElement> {
  public:
   // `node` outlives the stream.
   explicit SequentialStream(const Node& node);
 
   void start(int64_t run) override;
-  int64_t read(Item* out, int64_t count) override;
+  int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count) override;
   int64_t examples_per_element() const override { return 1; }
   void mark(Marks& marks) const override;

@@ -1,9 +1,11 @@
-#include "muster/data/internal/reshape.h"
+#include "muster/data/internal/rebatch.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/base/error.h"
-#include "muster/data/internal/batch.h"
+#include "muster/data/internal/zero_rows.h"
 #include "muster/tensor/leaf_name.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -30,120 +32,6 @@ Element concatenate(const std::vector<Element>& parts) {
 }
 
 }  // namespace
-
-void OpenBatch::start(int64_t run) {
-  input_->start(run);
-  batch_.reset();
-  row_ = rows_ = 0;
-}
-
-bool OpenBatch::refill(std::exception_ptr* error) {
-  while (left() == 0) {
-    before_.clear();
-    input_->mark(before_);
-    batch_.reset();
-    row_ = rows_ = 0;
-    Item item;
-    if (input_->read(&item, 1) == 0) return false;
-    if (item.error != nullptr) {
-      *error = item.error;
-      return false;
-    }
-    try {
-      item.settle();
-      rows_ = item.element.rows();
-    } catch (...) {
-      *error = current_failure(
-          fmt::format("the rows of {} cannot be told apart", item.element.describe()));
-      return false;
-    }
-    batch_ = std::make_shared<Element>(std::move(item.element));
-    tag_ = item.from.tag;
-  }
-  return true;
-}
-
-Element OpenBatch::take(int64_t rows) {
-  row_ += rows;
-  return unversioned(batch_->slice(row_ - rows, row_));
-}
-
-void OpenBatch::mark(Marks& marks) const {
-  marks.push_back(left() > 0 ? row_ : -1);
-  if (left() > 0) {
-    marks.insert(marks.end(), before_.begin(), before_.end());
-  } else {
-    input_->mark(marks);
-  }
-}
-
-Position OpenBatch::position(MarkReader& marks) const {
-  const int64_t row = std::max<int64_t>(0, marks.next());
-  Position position = input_->position(marks);
-  position.element_in_epoch += row;
-  position.elements_total += row;
-  return position;
-}
-
-void OpenBatch::restore(MarkReader& marks, int64_t run) {
-  const int64_t row = marks.next();
-  batch_.reset();
-  row_ = rows_ = 0;
-  input_->restore(marks, run);
-  if (row < 0) return;
-  std::exception_ptr error;
-  const bool has = refill(&error);
-  if (error != nullptr) std::rethrow_exception(error);
-  if (!has || row >= rows_) {
-    throw invalid_argument(fmt::format(
-        "the saved position is row {} of a batch, which has {} rows now", row, has ? rows_ : 0));
-  }
-  row_ = row;
-}
-
-int64_t UnbatchStream::read(Item* out, int64_t count) {
-  int64_t got = 0;
-  while (got < count) {
-    std::exception_ptr error;
-    if (rows_.refill(&error)) {
-      const int64_t more = std::min(count - got, rows_.left());
-      const int64_t first = rows_.row();
-      for (int64_t i = 0; i < more; ++i) {
-        Item& item = out[got + i];
-        item.error = nullptr;
-        item.element = {};
-        item.block = rows_.batch();
-        item.row = first + i;
-        item.from = Ref{rows_.tag().index + item.row, rows_.tag().run};
-      }
-      rows_.pass(more);
-      got += more;
-    } else if (error != nullptr) {
-      out[got] = {};
-      out[got++].error = error;
-    } else {
-      break;
-    }
-  }
-  return got;
-}
-
-int64_t UnbatchStream::skip(int64_t count) {
-  int64_t skipped = 0;
-  while (skipped < count) {
-    std::exception_ptr error;
-    if (rows_.refill(&error)) {
-      const int64_t more = std::min(count - skipped, rows_.left());
-      rows_.pass(more);
-      skipped += more;
-    } else if (error != nullptr) {
-      ++skipped;
-    } else {
-      break;
-    }
-  }
-  return skipped;
-}
 
 void RebatchStream::start(int64_t run) {
   run_ = run;
@@ -187,7 +75,7 @@ bool RebatchStream::take_batch(std::vector<Element>* parts, std::exception_ptr* 
   return true;
 }
 
-bool RebatchStream::make_empty(Item* out) {
+bool RebatchStream::make_empty(StreamElement* out) {
   try {
     const std::optional<Element> empty = without_any_rows();
     if (!empty) return false;
@@ -198,9 +86,9 @@ bool RebatchStream::make_empty(Item* out) {
   return true;
 }
 
-bool RebatchStream::produce(Item* out) {
+bool RebatchStream::produce(StreamElement* out) {
   *out = {};
-  out->from = Ref{made_, run_};
+  out->from = SourceIndex{made_, run_};
   std::vector<Element> parts;
   if (!take_batch(&parts, &out->error)) return false;
   if (out->error != nullptr) return true;
@@ -220,7 +108,7 @@ int64_t RebatchStream::pass_over(int64_t count) {
   return passed;
 }
 
-bool RebatchStream::deal(Item* out) {
+bool RebatchStream::read_round(StreamElement* out) {
   const int64_t n = sharding_.num_replicas, r = sharding_.replica;
   const int64_t before = pass_over(r);
   if (before == r && produce(out)) {
@@ -229,13 +117,13 @@ bool RebatchStream::deal(Item* out) {
   }
   if (before == 0) return false;
   *out = {};
-  out->from = Ref{made_, run_};
+  out->from = SourceIndex{made_, run_};
   return make_empty(out);
 }
 
-int64_t RebatchStream::read(Item* out, int64_t count) {
+int64_t RebatchStream::read(StreamElement* out, int64_t count) {
   int64_t got = 0;
-  while (got < count && deal(out + got)) ++got;
+  while (got < count && read_round(out + got)) ++got;
   return got;
 }
 

@@ -1,0 +1,54 @@
+#include "muster/data/internal/assert_cardinality.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "muster/base/error.h"
+#include "muster/data/dataset.h"
+
+namespace muster::inline v0_1::data::internal {
+
+template <typename Take, typename Fail>
+int64_t AssertCardinalityStream::pass(int64_t count, Take take, Fail fail) {
+  int64_t got = 0;
+  bool ended = false;
+  while (got < count && !ended) {
+    // The first that is too many comes alone.
+    const int64_t left = count - got;
+    const int64_t most =
+        expected_ < 0 || told_ ? left : std::clamp<int64_t>(expected_ - count_, 1, left);
+    int64_t more = take(got, most);
+    count_ += more;
+    ended = more < most;
+    const bool wrong =
+        ended ? expected_ == kInfinite || count_ < expected_ : expected_ >= 0 && count_ > expected_;
+    if (wrong && !told_) {
+      told_ = true;
+      fail(ended ? got + more++ : got, ended);
+    }
+    got += more;
+  }
+  return got;
+}
+
+int64_t AssertCardinalityStream::read(StreamElement* out, int64_t count) {
+  return pass(
+      count, [&](int64_t from, int64_t n) { return input().read(out + from, n); },
+      [&](int64_t at, bool ended) {
+        out[at] = {};
+        out[at].error = std::make_exception_ptr(invalid_argument(
+            fmt::format("assert_cardinality({}): the data set has {} elements",
+                        expected_ == kInfinite ? "kInfinite" : std::to_string(expected_),
+                        ended ? fmt::format("only {}", count_) : "more"),
+            "give the count there is, or leave assert_cardinality() away"));
+      });
+}
+
+int64_t AssertCardinalityStream::skip(int64_t count) {
+  return pass(
+      count, [&](int64_t, int64_t n) { return input().skip(n); }, [](int64_t, bool) {});
+}
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,44 @@
+// assert_cardinality(): an error where there are fewer elements or more. Thread safety: as Stream.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "muster/data/internal/counting_stream.h"
+
+namespace muster::inline v0_1::data::internal {
+
+class AssertCardinalityStream final : public CountingStream {
+ public:
+  AssertCardinalityStream(std::unique_ptr<Stream<StreamElement>> input, int64_t expected)
+      : CountingStream(std::move(input)), expected_(expected) {}
+  void start(int64_t run) override {
+    told_ = false;
+    CountingStream::start(run);
+  }
+  void mark(Marks& marks) const override {
+    marks.push_back(told_);
+    CountingStream::mark(marks);
+  }
+  Position position(MarkReader& marks) const override {
+    marks.next();
+    return CountingStream::position(marks);
+  }
+  void restore(MarkReader& marks, int64_t run) override {
+    told_ = marks.count() != 0;
+    CountingStream::restore(marks, run);
+  }
+  int64_t read(StreamElement* out, int64_t count) override;
+  int64_t skip(int64_t count) override;
+
+ private:
+  const char* kind() const override { return "assert_cardinality"; }
+  // Up to `count` elements: `take(from, n)` takes n of the input; `fail(at, ended)` puts the error
+  // in place of element `at`, or, where the input ended, behind the last.
+  template <typename Take, typename Fail>
+  int64_t pass(int64_t count, Take take, Fail fail);
+  const int64_t expected_;
+  bool told_ = false;
+};
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,83 @@
+#include "muster/data/internal/concatenate.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::data::internal {
+
+ConcatenateStream::ConcatenateStream(const NodePtr& node, const Run& run)
+    : branches_(open_branches(*node, run)) {
+  for (size_t i = 0; i < branches_.size(); ++i) {
+    passages_.emplace_back(Origin{numbering_of(*branches_[i]->node),
+                                  fmt::format("input {} of concatenate", number_of_input(*node, i)),
+                                  true, i == 0});
+  }
+}
+
+void ConcatenateStream::start(int64_t run) {
+  run_ = run;
+  at_ = 0;
+  emitted_ = 0;
+  for (const auto& branch : branches_) branch->stream->start(run);  // ends their threads
+}
+
+bool ConcatenateStream::next_branch() {
+  if (at_ + 1 >= branches_.size()) return false;
+  branches_[++at_]->stream->start(run_);
+  return true;
+}
+
+int64_t ConcatenateStream::read(StreamElement* out, int64_t count) {
+  int64_t got = 0;
+  while (got < count) {
+    const int64_t more = branches_[at_]->stream->read(out + got, count - got);
+    for (int64_t i = got; i < got + more; ++i) {
+      const SourceIndex tag = out[i].from.tag;
+      passages_[at_].pass(out[i].from,
+                          at_ == 0 ? tag : tag_within({static_cast<int64_t>(at_), 0}, tag));
+    }
+    got += more;
+    if (got < count && !next_branch()) break;
+  }
+  emitted_ += got;
+  return got;
+}
+
+int64_t ConcatenateStream::skip(int64_t count) {
+  int64_t got = 0;
+  while (got < count) {
+    got += branches_[at_]->stream->skip(count - got);
+    if (got < count && !next_branch()) break;
+  }
+  emitted_ += got;
+  return got;
+}
+
+void ConcatenateStream::mark(Marks& marks) const {
+  marks.insert(marks.end(), {static_cast<int64_t>(at_), emitted_, run_});
+  branches_[at_]->stream->mark(marks);
+}
+
+Position ConcatenateStream::position(MarkReader& marks) const {
+  marks.next();
+  const int64_t emitted = marks.next();
+  return {0, emitted, emitted};
+}
+
+json ConcatenateStream::identity() const { return identity_of("concatenate", branches_); }
+
+void ConcatenateStream::restore(MarkReader& marks, int64_t) {
+  const int64_t at = marks.count(), emitted = marks.count();
+  run_ = marks.next();
+  if (at >= static_cast<int64_t>(branches_.size())) {
+    throw invalid_argument(fmt::format("the saved position is in data set {} of {} concatenated",
+                                       at, branches_.size()));
+  }
+  start(run_);
+  at_ = static_cast<size_t>(at);
+  emitted_ = emitted;
+  branches_[at_]->stream->restore(marks, run_);
+}
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,32 @@
+// concatenate(): one input behind another. Thread safety: as Stream.
+#pragma once
+
+#include "muster/data/internal/branch.h"
+#include "muster/data/internal/place.h"
+#include "muster/data/internal/stream.h"
+
+namespace muster::inline v0_1::data::internal {
+
+class ConcatenateStream final : public Stream<StreamElement> {
+ public:
+  ConcatenateStream(const NodePtr& node, const Run& run);
+
+  void start(int64_t run) override;
+  int64_t read(StreamElement* out, int64_t count) override;
+  int64_t skip(int64_t count) override;
+  int64_t examples_per_element() const override { return 1; }
+  void mark(Marks& marks) const override;
+  Position position(MarkReader& marks) const override;
+  json identity() const override;
+  void restore(MarkReader& marks, int64_t run) override;
+
+ private:
+  bool next_branch();
+
+  std::vector<std::unique_ptr<Branch>> branches_;
+  std::vector<Passage> passages_;  // by branch
+  size_t at_ = 0;
+  int64_t emitted_ = 0, run_ = 0;
+};
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,37 @@
+// ignore_errors(): the elements that could be read. Thread safety: as Stream.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "muster/data/internal/selecting_stream.h"
+
+namespace muster::inline v0_1::data::internal {
+
+class IgnoreErrorsStream final : public SelectingStream {
+ public:
+  IgnoreErrorsStream(std::unique_ptr<Stream<StreamElement>> input, bool log_warning, const Run& run)
+      : SelectingStream(std::move(input), run), log_warning_(log_warning) {}
+  // Where a position can be saved, none is being counted: what came before must not count either.
+  void start(int64_t run) override {
+    in_a_row_ = 0;
+    SelectingStream::start(run);
+  }
+  void restore(MarkReader& marks, int64_t run) override {
+    in_a_row_ = 0;
+    SelectingStream::restore(marks, run);
+  }
+
+ private:
+  const char* kind() const override { return "ignore_errors"; }
+  bool passes(StreamElement& item) override;
+
+  // So many, and there is hardly anything else: the search for an element ends with an error, and
+  // goes on when asked again.
+  static constexpr int64_t kMostInARow = 100000;
+
+  const bool log_warning_;
+  int64_t ignored_ = 0, in_a_row_ = 0;
+};
+
+}  // namespace muster::inline v0_1::data::internal

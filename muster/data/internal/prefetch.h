@@ -1,0 +1,59 @@
+// prefetch(): reading ahead on a thread. Thread safety: as Stream.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "muster/base/queue.h"
+#include "muster/data/internal/stream.h"
+#include "muster/data/internal/stream_element.h"
+
+namespace muster::inline v0_1::data::internal {
+
+// Reads up to `count` elements or kMostBytesAhead bytes ahead on a thread. Every element carries
+// the position behind it, so that the saved position is that of the last element handed out. The
+// stage itself leaves no trace in saved positions.
+class PrefetchStream final : public Stream<StreamElement> {
+ public:
+  PrefetchStream(std::unique_ptr<Stream<StreamElement>> input, int64_t count)
+      : input_(std::move(input)), count_(count) {}
+  ~PrefetchStream() override { stop(); }
+
+  void start(int64_t run) override;
+  int64_t read(StreamElement* out, int64_t count) override;
+  int64_t skip(int64_t count) override;
+  int64_t examples_per_element() const override { return input_->examples_per_element(); }
+  void mark(Marks& marks) const override {
+    marks.insert(marks.end(), position_.begin(), position_.end());
+  }
+  Position position(MarkReader& marks) const override { return input_->position(marks); }
+  json identity() const override { return input_->identity(); }
+  void restore(MarkReader& marks, int64_t run) override;
+
+ private:
+  struct Entry {
+    StreamElement item;
+    Marks position;
+    uint64_t bytes = 0;
+  };
+  void stop();
+  void produce();
+  // Waits while what is read ahead is too large; false when nobody wants it any more.
+  bool wait_for_room();
+
+  std::unique_ptr<Stream<StreamElement>> input_;
+  const int64_t count_;
+  Marks position_;  // behind the last element handed out
+  bool ended_ = false;
+  std::unique_ptr<BlockingQueue<Entry>> queue_;  // closed by the thread at the end of the input
+  std::mutex bytes_mutex_;
+  std::condition_variable has_room_;
+  uint64_t bytes_ahead_ = 0;
+  bool stopped_ = false;
+  std::thread thread_;
+};
+
+}  // namespace muster::inline v0_1::data::internal

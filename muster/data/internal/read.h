@@ -1,0 +1,31 @@
+// The elements of a source whose indices flow in front of them. Thread safety: as Stream.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "muster/data/internal/source_reader.h"
+
+namespace muster::inline v0_1::data::internal {
+
+// The elements of an addressable chain, one by one.
+class ReadStream final : public Stream<StreamElement> {
+ public:
+  ReadStream(std::unique_ptr<Stream<SourceIndex>> indices, SourceReader reader)
+      : indices_(std::move(indices)), reader_(std::move(reader)) {}
+
+  void start(int64_t run) override { indices_->start(run); }
+  int64_t read(StreamElement* out, int64_t count) override;
+  int64_t skip(int64_t count) override { return indices_->skip(count); }
+  int64_t examples_per_element() const override { return 1; }
+  void mark(Marks& marks) const override { indices_->mark(marks); }
+  Position position(MarkReader& marks) const override { return indices_->position(marks); }
+  json identity() const override { return indices_->identity(); }
+  void restore(MarkReader& marks, int64_t run) override { indices_->restore(marks, run); }
+
+ private:
+  std::unique_ptr<Stream<SourceIndex>> indices_;
+  SourceReader reader_;
+};
+
+}  // namespace muster::inline v0_1::data::internal

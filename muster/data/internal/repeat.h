@@ -1,0 +1,97 @@
+// repeat(): several passes over the input. Thread safety: as Stream.
+#pragma once
+
+#include "muster/data/internal/pass_numbers.h"
+#include "muster/data/internal/transformation.h"
+
+namespace muster::inline v0_1::data::internal {
+
+template <typename T>
+class RepeatStream final : public Transformation<T> {
+ public:
+  RepeatStream(std::unique_ptr<Stream<T>> input, int64_t count)
+      : Transformation<T>(std::move(input)), count_(count) {}
+
+  void start(int64_t run) override {
+    // Passes are numbered so that no two of them share a number, also below another repeat.
+    here_ = {.input_run = run * passes_of(count_)};
+    this->input().start(here_.input_run);
+  }
+  int64_t read(T* out, int64_t count) override {
+    int64_t got = 0;
+    while (got < count && !over()) {
+      const int64_t more = this->input().read(out + got, count - got);
+      here_.emitted += more;
+      got += more;
+      if (got < count && !next_pass()) break;
+    }
+    return got;
+  }
+  int64_t skip(int64_t count) override {
+    int64_t got = 0;
+    while (got < count && !over()) {
+      const int64_t more = this->input().skip(count - got);
+      here_.emitted += more;
+      got += more;
+      if (got < count && !next_pass()) break;
+    }
+    return got;
+  }
+  void mark(Marks& marks) const override {
+    for (const int64_t number :
+         {here_.pass, here_.input_run, here_.emitted, here_.epochs_before, here_.examples_before}) {
+      marks.push_back(number);
+    }
+    this->input().mark(marks);
+  }
+  Position position(MarkReader& marks) const override {
+    const Counts saved = read_counts(marks);
+    Position position = this->input().position(marks);
+    position.epoch += saved.epochs_before;
+    position.elements_total += saved.examples_before;
+    return position;
+  }
+  json own_identity() const override { return {{"kind", "repeat"}, {"version", 1}}; }
+  void restore(MarkReader& marks, int64_t) override {
+    here_ = read_counts(marks);
+    this->input().restore(marks, here_.input_run);
+  }
+
+ private:
+  struct Counts {
+    int64_t pass = 0;
+    int64_t input_run = 0;
+    int64_t emitted = 0;  // in this pass
+    int64_t epochs_before = 0, examples_before = 0;
+  };
+
+  static Counts read_counts(MarkReader& marks) {
+    Counts counts;
+    counts.pass = marks.count();
+    counts.input_run = marks.count();
+    counts.emitted = marks.count();
+    counts.epochs_before = marks.count();
+    counts.examples_before = marks.count();
+    return counts;
+  }
+  bool over() const { return count_ >= 0 && here_.pass >= count_; }
+  // False at the end of the last pass, and after a pass that gave nothing: so would all others.
+  bool next_pass() {
+    if (here_.emitted == 0 || (count_ >= 0 && here_.pass + 1 >= count_)) return false;
+    Marks marks;
+    this->input().mark(marks);
+    MarkReader reader(marks);
+    const Position done = this->input().position(reader);
+    here_ = {.pass = here_.pass + 1,
+             .input_run = here_.input_run + 1,
+             .epochs_before = here_.epochs_before + done.epoch + 1,
+             .examples_before = here_.examples_before + done.elements_total};
+    this->input().start(here_.input_run);
+    return true;
+  }
+
+  const int64_t count_;
+  Counts here_;
+};
+
+}  // namespace muster::inline v0_1::data::internal

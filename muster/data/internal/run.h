@@ -1,0 +1,59 @@
+// What the streams of one iterator share. Thread safety: any thread, but for set_seed(), which is
+// called while no stream reads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "muster/base/random.h"
+#include "muster/data/internal/clocks.h"
+#include "muster/data/internal/cores.h"
+#include "muster/data/iterator.h"
+
+namespace muster::inline v0_1::data::internal {
+
+// What the streams of one iterator share; a branch of the pipeline (an input of zip(), a data set
+// that flat_map() opens) has one of its own, so that it draws other numbers.
+class Run {
+ public:
+  // `cores`: how many calls may run at once over all maps with num_parallel_calls = kAutotune.
+  Run(uint64_t seed, const Sharding& sharding, const void* sharded_node, int cores)
+      : sharding(sharding), sharded_node(sharded_node), seed_(seed), cores_(cores) {}
+  // A branch of `outer`, which must outlive it. `scope`: of a pipeline made while it runs, the
+  // stage that makes it; its stages are timed together with those of others made there.
+  Run(const Run& outer, RandomKey branch, std::string scope = "")
+      : outer_(&outer), branch_(branch), scope_(outer.scope_ + scope), cores_(0) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  uint64_t seed() const {
+    if (outer_ == nullptr) return seed_;
+    return derive_key(outer_->seed(), {branch_.key, branch_.stream}).key;
+  }
+  void set_seed(uint64_t seed) { seed_ = seed; }
+  // The iterator is going away: long loops end.
+  void stop() { stopping_ = true; }
+  bool stopping() const {
+    return outer_ != nullptr ? outer_->stopping() : stopping_.load(std::memory_order_relaxed);
+  }
+  // Whose times a stage of this pipeline adds to.
+  Clocks& clocks() const { return outer_ != nullptr ? outer_->clocks() : clocks_; }
+  const std::string& scope() const { return scope_; }
+  Cores& cores() const { return outer_ != nullptr ? outer_->cores() : cores_; }
+
+  const Sharding sharding;
+  const void* const sharded_node =
+      nullptr;  // the batch whose rows are divided between the replicas
+
+ private:
+  const Run* const outer_ = nullptr;
+  const RandomKey branch_;
+  const std::string scope_;
+  std::atomic<uint64_t> seed_{0};  // a stage that is done with its input may leave threads there
+  std::atomic<bool> stopping_{false};
+  mutable Clocks clocks_;
+  mutable Cores cores_;
+};
+
+}  // namespace muster::inline v0_1::data::internal

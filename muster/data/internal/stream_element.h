@@ -1,0 +1,69 @@
+// A StreamElement: an element on its way through the pipeline. Thread safety: a value; two that are
+// rows of one block may be used on two threads.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/data/internal/place.h"
+#include "muster/data/internal/source_index.h"
+#include "muster/tensor/element.h"
+
+namespace muster::inline v0_1::data::internal {
+
+// An element, or why there is none. A failing stage does not throw: the error travels in the
+// StreamElement, so that it reaches the user at its place in the order, through shuffles and
+// threads, and every saved position stays a plain count.
+struct StreamElement {
+  Element element;
+  // When set, `element` is not made yet: it is row `row` of this block, which was read at once.
+  std::shared_ptr<Element> block;
+  int64_t row = 0;
+  Place from;
+  std::exception_ptr error;
+
+  // Makes `element`, where it is still a row of the block.
+  void settle();
+};
+
+// Prepares an element that a stage keeps for long: a large row leaves its block, which would stay
+// in memory as long as the last of its rows. Returns the bytes of the element.
+uint64_t hold(StreamElement& item);
+inline void become_error(StreamElement& item, std::exception_ptr error) {
+  item = {};
+  item.error = std::move(error);
+}
+
+// The element with version counters of its own: rows of a block share theirs, and who writes to one
+// would seem to have changed the others.
+Element unversioned(const Element& element);
+
+// The exception being handled, as an Error to put into a StreamElement, which names `stage` unless
+// that is empty.
+std::exception_ptr current_failure(const std::string& stage = "");
+
+// Empties the elements when it goes out of scope.
+struct EmptiedAtEnd {
+  std::span<StreamElement> items;
+  ~EmptiedAtEnd() {
+    for (StreamElement& item : items) item = {};
+  }
+};
+
+// Moves the values out of the elements. REQUIRES: none is an error.
+std::vector<Element> take_elements(std::span<StreamElement> items);
+
+// Throws the first error among the elements, and empties them all.
+void rethrow_first(std::span<StreamElement> items);
+
+// The bytes of all values of an element.
+uint64_t size_in_bytes(const Element& element);
+// The same; a row counts its share of the block.
+uint64_t size_in_bytes(const StreamElement& item);
+
+}  // namespace muster::inline v0_1::data::internal

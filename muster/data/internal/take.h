@@ -1,0 +1,53 @@
+// take(): the first elements. Thread safety: as Stream.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "muster/data/internal/transformation.h"
+
+namespace muster::inline v0_1::data::internal {
+
+template <typename T>
+class TakeStream final : public Transformation<T> {
+ public:
+  TakeStream(std::unique_ptr<Stream<T>> input, int64_t count)
+      : Transformation<T>(std::move(input)),
+        count_(count < 0 ? std::numeric_limits<int64_t>::max() : count) {}
+
+  void start(int64_t run) override {
+    taken_ = 0;
+    this->input().start(run);
+  }
+  int64_t read(T* out, int64_t count) override {
+    const int64_t wanted = std::max<int64_t>(0, std::min(count, count_ - taken_));
+    const int64_t got = wanted == 0 ? 0 : this->input().read(out, wanted);
+    taken_ += got;
+    return got;
+  }
+  int64_t skip(int64_t count) override {
+    const int64_t wanted = std::max<int64_t>(0, std::min(count, count_ - taken_));
+    const int64_t got = wanted == 0 ? 0 : this->input().skip(wanted);
+    taken_ += got;
+    return got;
+  }
+  void mark(Marks& marks) const override {
+    marks.push_back(taken_);
+    this->input().mark(marks);
+  }
+  Position position(MarkReader& marks) const override {
+    marks.next();
+    return this->input().position(marks);
+  }
+  json own_identity() const override { return {{"kind", "take"}, {"version", 1}}; }
+  void restore(MarkReader& marks, int64_t run) override {
+    taken_ = marks.count();
+    this->input().restore(marks, run);
+  }
+
+ private:
+  const int64_t count_;
+  int64_t taken_ = 0;
+};
+
+}  // namespace muster::inline v0_1::data::internal

@@ -1,0 +1,77 @@
+#include "muster/data/internal/zip.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::inline v0_1::data::internal {
+
+ZipStream::ZipStream(NodePtr node, const Run& run)
+    : node_(std::move(node)),
+      branches_(open_branches(*node_, run)),
+      first_({numbering_of(*branches_.front()->node), "input 0 of zip"}) {}
+
+void ZipStream::start(int64_t run) {
+  ended_ = false;
+  for (const auto& branch : branches_) branch->stream->start(run);
+}
+
+int64_t ZipStream::read(StreamElement* out, int64_t count) {
+  const std::vector<std::string>& keys = std::get<Zip>(node_->spec).keys;
+  int64_t got = 0;
+  for (; got < count && !ended_; ++got) {
+    std::vector<Element> parts;
+    StreamElement row;
+    std::exception_ptr error;
+    for (size_t b = 0; b < branches_.size(); ++b) {
+      StreamElement part;
+      if (branches_[b]->stream->read(&part, 1) == 0) {
+        ended_ = true;
+        return got;
+      }
+      if (b == 0) {
+        row.from = part.from;
+        first_.pass(row.from, part.from.tag);
+      }
+      if (error == nullptr) error = part.error;
+      if (part.error == nullptr) part.settle();
+      parts.push_back(std::move(part.element));
+    }
+    row.error = error;
+    if (error == nullptr && keys.empty()) {
+      row.element = Element::tuple(std::move(parts));
+    } else if (error == nullptr) {
+      std::vector<std::pair<std::string, Element>> entries;
+      for (size_t b = 0; b < keys.size(); ++b) entries.emplace_back(keys[b], std::move(parts[b]));
+      row.element = Element::dict(std::move(entries));
+    }
+    out[got] = std::move(row);
+  }
+  return got;
+}
+
+int64_t ZipStream::skip(int64_t count) {
+  if (ended_) return 0;
+  int64_t least = count;
+  for (const auto& branch : branches_) least = std::min(least, branch->stream->skip(least));
+  if (least < count) ended_ = true;
+  return least;
+}
+
+void ZipStream::mark(Marks& marks) const {
+  marks.push_back(ended_);
+  for (const auto& branch : branches_) branch->stream->mark(marks);
+}
+
+Position ZipStream::position(MarkReader& marks) const {
+  marks.next();
+  return branches_.front()->stream->position(marks);
+}
+
+json ZipStream::identity() const { return identity_of("zip", branches_); }
+
+void ZipStream::restore(MarkReader& marks, int64_t run) {
+  ended_ = marks.count() != 0;
+  for (const auto& branch : branches_) branch->stream->restore(marks, run);
+}
+
+}  // namespace muster::inline v0_1::data::internal
