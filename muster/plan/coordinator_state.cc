@@ -7,37 +7,12 @@
 
 namespace muster::inline v0_1::plan {
 
-std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::kJoining:
-      return "joining";
-    case Phase::kBuilding:
-      return "building";
-    case Phase::kTraining:
-      return "training";
-    case Phase::kSaving:
-      return "saving";
-    case Phase::kEvaluating:
-      return "evaluating";
-    case Phase::kWaiting:
-      return "waiting";
-    case Phase::kDone:
-      return "done";
-  }
-  return "unknown";
-}
-
 std::string readable_task(std::string_view task) {
   size_t colon = task.rfind(':');
   if (colon == std::string_view::npos) return std::string(task);
   std::string_view type = task.substr(0, colon), index = task.substr(colon + 1);
   if (index == "0" && (type == "chief" || type == "master")) return std::string(type);
   return fmt::format("{} {}", type, index);
-}
-
-std::string place_of(Phase phase, int64_t step) {
-  return step >= 0 ? fmt::format("at step {} ({})", step, to_string(phase))
-                   : fmt::format("while {}", to_string(phase));
 }
 
 std::string Failure::describe() const {

@@ -19,24 +19,9 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/plan/phase.h"
 
 namespace muster::inline v0_1::plan {
-
-// What a task is doing.
-enum class Phase {
-  kJoining,
-  kBuilding,  // first call of model_fn, restore, warm start
-  kTraining,  // steps advance; the only phase, with kWaiting, in which no progress counts as stuck
-  kSaving,    // has a limit of its own
-  kEvaluating,
-  kWaiting,  // at a barrier or for a key
-  kDone,
-};
-// "joining", "building", "training", ...
-std::string_view to_string(Phase phase);
-
-// "at step 12 (training)", "while joining" before the first step (-1).
-std::string place_of(Phase phase, int64_t step);
 
 // "worker:1" -> "worker 1", "chief:0" -> "chief": as messages name a task.
 std::string readable_task(std::string_view task);
