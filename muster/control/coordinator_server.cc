@@ -141,7 +141,7 @@ struct CoordinatorServer::Impl : net::CoordinatorHandler {
     const plan::Caller who = from_id(request.who);
     auto values = [&] {
       std::vector<std::string> found;
-      for (const std::string& key : request.keys) found.push_back(state.get(key).value_or(""));
+      for (const std::string& key : request.keys) found.push_back(state.store().get(key).value_or(""));
       return found;
     };
     if (request.operation == Operation::kWait) {
@@ -165,16 +165,16 @@ struct CoordinatorServer::Impl : net::CoordinatorHandler {
     net::Reply reply;
     switch (request.operation) {
       case Operation::kSet:
-        state.set(request.keys[0], request.value);
+        state.store().set(request.keys[0], request.value);
         break;
       case Operation::kAdd:
-        reply.number = state.add(request.keys[0], request.amount);
+        reply.number = state.store().add(request.keys[0], request.amount);
         break;
       case Operation::kCompareSet:
-        reply.values = {state.compare_set(request.keys[0], request.expected, request.value)};
+        reply.values = {state.store().compare_set(request.keys[0], request.expected, request.value)};
         break;
       case Operation::kErase:
-        reply.number = state.erase(request.keys[0]);
+        reply.number = state.store().erase(request.keys[0]);
         break;
       case Operation::kCheck:
         reply.number = state.wait(who, request.keys).state == plan::Verdict::State::kReady;

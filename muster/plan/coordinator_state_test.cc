@@ -111,7 +111,7 @@ TEST(Join, ATwinOfARunningMemberHarmsNobody) {
 
 TEST(Join, ARestartWhileTheGroupRunsFailsItAndTheNextGroupHasAHigherEpoch) {
   CoordinatorState state = group_of(3);
-  state.set("k", "v");
+  state.store().set("k", "v");
   state.heartbeat(caller(2), Phase::kTraining, 40, 1);
   state.connected(caller(2));
   state.disconnected(caller(2), 1.5);
@@ -126,7 +126,7 @@ TEST(Join, ARestartWhileTheGroupRunsFailsItAndTheNextGroupHasAHigherEpoch) {
   EXPECT_EQ(state.join(caller(1, 2), 1, 3, 4).state, State::kReady);
   EXPECT_EQ(state.epoch(), 2);
   EXPECT_FALSE(state.first_failure());
-  EXPECT_FALSE(state.get("k")) << "a new group starts with an empty store";
+  EXPECT_FALSE(state.store().get("k")) << "a new group starts with an empty store";
   for (int rank : {0, 1, 2})
     EXPECT_FALSE(state.heartbeat(caller(rank, 2), Phase::kBuilding, -1, 5).failure);
   EXPECT_EQ(state.heartbeat(caller(1), Phase::kTraining, 40, 5).failure->task, "worker:1")
@@ -461,31 +461,12 @@ TEST(End, LeavingEarlyFailsTheGroup) {
       "worker 0 was lost, last heard of at step 12 (training): it left before the run was done");
 }
 
-TEST(Store, Verbs) {
-  CoordinatorState state = group_of(1);
-  EXPECT_EQ(state.get("k"), std::nullopt);
-  state.set("k", std::string("\0b", 2));
-  EXPECT_EQ(state.get("k"), std::string("\0b", 2));
-  EXPECT_THROW(state.add("k", 1), Error);
-  EXPECT_EQ(state.add("n", 5), 5);
-  EXPECT_EQ(state.add("n", -7), -2);
-  EXPECT_EQ(state.get("n"), "-2");
-  EXPECT_EQ(state.num_keys(), 2);
-  EXPECT_TRUE(state.erase("k"));
-  EXPECT_FALSE(state.erase("k"));
-  EXPECT_EQ(state.compare_set("c", "other", "x"), "other");
-  EXPECT_EQ(state.get("c"), std::nullopt);
-  EXPECT_EQ(state.compare_set("c", "", "x"), "x");
-  EXPECT_EQ(state.compare_set("c", "y", "z"), "x");
-  EXPECT_EQ(state.compare_set("c", "x", "z"), "z");
-}
-
 TEST(Store, WaitsEndWithTheKeysOrTheGroup) {
   CoordinatorState state = group_of(2);
   EXPECT_EQ(state.wait(caller(0), {"a", "b"}).state, State::kWaiting);
-  state.set("a", "");
+  state.store().set("a", "");
   EXPECT_EQ(state.wait(caller(0), {"a", "b"}).state, State::kWaiting);
-  state.set("b", "");
+  state.store().set("b", "");
   EXPECT_EQ(state.wait(caller(0), {"a", "b"}).state, State::kReady);
   state.fail(caller(1), ErrorKind::kInternal, "bug");
   EXPECT_EQ(state.wait(caller(0), {"c"}).failure->task, "worker:0");
