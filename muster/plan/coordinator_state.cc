@@ -288,8 +288,7 @@ void CoordinatorState::mark_gone(Member& member) {
 void CoordinatorState::find_stuck(double now) {
   if (failure_ || !running_) return;
   for (const auto& [key, barrier] : barriers_) {
-    // A barrier of some tasks only does not say which ones it waits for.
-    if (barrier.complete || barrier.count < static_cast<int>(options_.roster.size())) continue;
+    if (barrier.complete) continue;
     const auto stuck = watch_.find_stuck(barrier.arrived, barrier.opened, now);
     if (!stuck) continue;
     record(options_.roster[stuck->member].task, ErrorKind::kTimeout,
@@ -321,28 +320,16 @@ Verdict CoordinatorState::declare_model(const Caller& caller, std::vector<std::s
 }
 
 Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name, int64_t generation,
-                                  int count, double now) {
+                                  double now) {
   const Member* member = find(caller);
   if (!member || failure_) return verdict_of_failure(caller);
-  const int world = static_cast<int>(options_.roster.size());
-  if (count == 0) count = world;
-  if (count < 0 || count > world) {
-    return refuse(
-        fmt::format("barrier \"{}\" is for {} tasks, the group has {}", name, count, world));
-  }
   if (member->rank < 0)
     return refuse(fmt::format("{} is no member of the group", readable_task(caller.task)));
 
-  auto [it, fresh] =
-      barriers_.try_emplace({name, generation}, Barrier{.count = count, .opened = now});
-  Barrier& barrier = it->second;
-  if (barrier.count != count) {
-    return refuse(fmt::format(
-        "barrier \"{}\" is for {} tasks according to {}, for {} according to {}", name,
-        barrier.count, task_at(*barrier.arrived.begin()), count, task_at(member->rank)));
-  }
+  Barrier& barrier =
+      barriers_.try_emplace({name, generation}, Barrier{.opened = now}).first->second;
   barrier.arrived.insert(member->rank);
-  if (static_cast<int>(barrier.arrived.size()) >= barrier.count) {
+  if (barrier.arrived.size() == options_.roster.size()) {
     barrier.complete = true;
     // A member that asks for the next generation has heard of the one before; two back nobody asks
     // any more.
@@ -368,7 +355,7 @@ Verdict CoordinatorState::wait_at(const Barrier& barrier, const Caller& caller,
     if (const auto other = stands_at(peer.rank)) elsewhere[task] = *other;
   }
   const size_t can_come = verdict.missing.size();
-  if (barrier.arrived.size() + can_come < static_cast<size_t>(barrier.count)) {
+  if (barrier.arrived.size() + can_come < options_.roster.size()) {
     return refuse(fmt::format("{} waits at barrier \"{}\", but {} is done and will not come",
                               readable_task(caller.task), name, readable_task(ended)),
                   "every task must pass the same barriers");

@@ -87,9 +87,8 @@ class CoordinatorState {
   // first member declared fails the group with a message naming both tasks and the lines that
   // differ.
   Verdict declare_model(const Caller& caller, std::vector<std::string> signature);
-  // The `generation`-th use of `name` by this caller. `count` 0 means all members of the group.
-  Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, int count,
-                  double now);
+  // The `generation`-th use of `name` by this caller. It is complete when all members have come.
+  Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, double now);
   // The caller ends the group, for this reason.
   void fail(const Caller& caller, ErrorKind kind, const std::string& reason);
   // The caller has made its last step.
@@ -123,7 +122,6 @@ class CoordinatorState {
     double last_heard = 0;
   };
   struct Barrier {
-    int count = 0;
     double opened = 0;
     std::set<int> arrived;  // ranks
     bool complete = false;

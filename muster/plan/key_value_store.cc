@@ -29,17 +29,6 @@ int64_t KeyValueStore::add(const std::string& key, int64_t amount) {
   return value;
 }
 
-std::string KeyValueStore::compare_set(const std::string& key, const std::string& expected,
-                                       const std::string& desired) {
-  auto it = values_.find(key);
-  if (it == values_.end()) {
-    if (!expected.empty()) return expected;
-    return values_[key] = desired;
-  }
-  if (it->second == expected) it->second = desired;
-  return it->second;
-}
-
 bool KeyValueStore::has_all(const std::vector<std::string>& keys) const {
   return std::all_of(keys.begin(), keys.end(),
                      [&](const std::string& key) { return values_.contains(key); });

@@ -19,10 +19,6 @@ class KeyValueStore {
   // A missing key counts as 0; the sum is stored as decimal text. Throws InvalidArgument when the
   // value is no number.
   int64_t add(const std::string& key, int64_t amount);
-  // Sets when the value equals `expected` (a missing key equals ""); returns what the key holds
-  // afterwards (`expected` when it does not exist).
-  std::string compare_set(const std::string& key, const std::string& expected,
-                          const std::string& desired);
   // True when there was something to erase.
   bool erase(const std::string& key) { return values_.erase(key) > 0; }
   bool has_all(const std::vector<std::string>& keys) const;

@@ -20,11 +20,6 @@ TEST(Store, Verbs) {
   EXPECT_TRUE(store.erase("k"));
   EXPECT_FALSE(store.erase("k"));
   EXPECT_FALSE(store.has_all({"k", "n"}));
-  EXPECT_EQ(store.compare_set("c", "other", "x"), "other");
-  EXPECT_EQ(store.get("c"), std::nullopt);
-  EXPECT_EQ(store.compare_set("c", "", "x"), "x");
-  EXPECT_EQ(store.compare_set("c", "y", "z"), "x");
-  EXPECT_EQ(store.compare_set("c", "x", "z"), "z");
 }
 
 }  // namespace
