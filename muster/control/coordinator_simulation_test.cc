@@ -42,7 +42,8 @@ class World {
         network(turns, coordinator, options.network),
         heard(options.tasks),
         heard_at(options.tasks, 0),
-        starts(options.tasks, 0) {
+        starts(options.tasks, 0),
+        arrived(options.tasks, 0) {
     for (int rank = 0; rank < options.tasks; ++rank) processes.emplace_back(turns, rank);
     ticker_ = turns.start(server_, [this] { coordinator.tick_until_ended(); });
   }
@@ -50,10 +51,10 @@ class World {
   ~World() {
     over_ = true;
     for (Turns::Process& process : processes) process.freeze_until(turns.now());
-    outside_.wait_until(TimePoint::max(), [this] { return running_ == 0; });
-    for (std::thread& thread : threads_) thread.join();
+    for (size_t rank = 0; rank < threads_.size(); ++rank)
+      turns.join(threads_[rank], processes[rank]);
     coordinator.end();
-    ticker_.join();
+    turns.join(ticker_, server_);
   }
 
   JoinOptions join_options(int rank) {
@@ -70,12 +71,9 @@ class World {
   // Every task joins at its time and runs `body`; what it throws ends the task's work, but the
   // client stays until the end of the world.
   void run(Body body) {
-    running_ = static_cast<int>(processes.size());
-    for (int rank = 0; rank < running_; ++rank) {
-      threads_.push_back(turns.start(processes[rank], [this, rank, body] {
-        run_task(rank, body);
-        --running_;
-      }));
+    for (int rank = 0; rank < static_cast<int>(processes.size()); ++rank) {
+      threads_.push_back(
+          turns.start(processes[rank], [this, rank, body] { run_task(rank, body); }));
     }
   }
 
@@ -101,6 +99,7 @@ class World {
   std::vector<std::optional<Failure>> heard;  // by rank: what on_failure said
   std::vector<double> heard_at;
   std::vector<double> starts;
+  std::vector<int64_t> arrived;  // by rank: at the barrier behind this step
 
  private:
   static Coordinator::Options coordinator_options(const Options& options) {
@@ -125,6 +124,8 @@ class World {
     try {
       body(rank, *client);
     } catch (const Error& error) {
+      // A victim that comes to life again after hours may say what it likes.
+      if (over_) return;
       EXPECT_EQ(error.kind(), ErrorKind::kPeerLost) << error.message();
       // Later waits end at once.
       EXPECT_EQ(error_of([&] { client->get("never"); }).kind(), ErrorKind::kPeerLost);
@@ -134,24 +135,24 @@ class World {
   }
 
   bool over_ = false;
-  int running_ = 0;
   std::vector<std::thread> threads_;
   std::thread ticker_;
 };
 
 // Steps with a barrier behind each, of random length; now and then a wait for a key nobody sets.
-World::Body train_for_ever(World& world, std::vector<int64_t>& arrived) {
-  return [&world, &arrived](int rank, CoordinatorClient& client) {
+World::Body train_for_ever(World& world) {
+  return [&world](int rank, CoordinatorClient& client) {
     for (int64_t step = 1; !world.over(); ++step) {
       client.report(Phase::kTraining, step);
       world.sleep(rank, world.turns.uniform(0, 3));
       if (world.turns.random()() % 20 == 0) {
-        EXPECT_EQ(error_of([&] { client.get("never", 0.5); }).kind(),
-                  client.first_failure() ? ErrorKind::kPeerLost : ErrorKind::kTimeout);
+        const ErrorKind kind = error_of([&] { client.get("never", 0.5); }).kind();
+        EXPECT_EQ(kind, client.first_failure() ? ErrorKind::kPeerLost : ErrorKind::kTimeout);
       }
-      arrived[rank] = step;
+      world.arrived[rank] = step;
       client.barrier("step");
-      for (int64_t other : arrived) EXPECT_GE(other, step) << "a barrier that let somebody through";
+      for (int64_t other : world.arrived)
+        EXPECT_GE(other, step) << "a barrier that let somebody through";
     }
   };
 }
@@ -171,8 +172,7 @@ void survivors_learn(uint64_t seed, Blow blow, const NetworkOptions& network) {
   const int tasks = 2 + static_cast<int>(random() % 4);
   World world(seed, {.tasks = tasks, .network = network});
   for (double& start : world.starts) start = world.turns.uniform(0, 10);
-  std::vector<int64_t> arrived(tasks, 0);
-  world.run(train_for_ever(world, arrived));
+  world.run(train_for_ever(world));
   const int victim = static_cast<int>(random() % tasks);
   const double strikes = world.turns.uniform(15, 30);
   world.pass_until(strikes);
@@ -206,20 +206,20 @@ void survivors_learn(uint64_t seed, Blow blow, const NetworkOptions& network) {
 }
 
 TEST(Simulation, SurvivorsLearnOfAKilledTaskAndWaitsEnd) {
-  for (uint64_t seed = 0; seed < 40; ++seed) survivors_learn(seed, Blow::kKilled, {});
+  for (uint64_t seed = 0; seed < 15; ++seed) survivors_learn(seed, Blow::kKilled, {});
 }
 
 TEST(Simulation, SurvivorsLearnOfASilentTaskAndWaitsEnd) {
-  for (uint64_t seed = 100; seed < 140; ++seed) survivors_learn(seed, Blow::kStopped, {});
+  for (uint64_t seed = 100; seed < 115; ++seed) survivors_learn(seed, Blow::kStopped, {});
 }
 
 TEST(Simulation, SurvivorsLearnOfATaskThatIsCutOffAndItLearnsToo) {
-  for (uint64_t seed = 200; seed < 240; ++seed) survivors_learn(seed, Blow::kCutOff, {});
+  for (uint64_t seed = 200; seed < 215; ++seed) survivors_learn(seed, Blow::kCutOff, {});
 }
 
 TEST(Simulation, SlowMessagesThatOvertakeEachOtherAndLossesChangeNothing) {
   const NetworkOptions rough{.longest_delay = 0.4, .loss = 0.05};
-  for (uint64_t seed = 300; seed < 320; ++seed) {
+  for (uint64_t seed = 300; seed < 308; ++seed) {
     survivors_learn(seed, Blow::kKilled, rough);
     survivors_learn(seed, Blow::kStopped, rough);
   }
@@ -227,11 +227,10 @@ TEST(Simulation, SlowMessagesThatOvertakeEachOtherAndLossesChangeNothing) {
 
 // A pause or a cut shorter than the time-out costs nothing but time.
 TEST(Simulation, ShortPausesAndCutsAreForgiven) {
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     World world(seed, {.tasks = 3});
-    std::vector<int64_t> arrived(3, 0);
-    world.run(train_for_ever(world, arrived));
+    world.run(train_for_ever(world));
     while (world.turns.seconds() < 90) {
       world.pass_until(world.turns.seconds() + world.turns.uniform(4, 8));
       const int rank = static_cast<int>(world.turns.random()() % 3);
@@ -244,7 +243,7 @@ TEST(Simulation, ShortPausesAndCutsAreForgiven) {
     }
     world.pass_until(100);
     for (const auto& heard : world.heard) EXPECT_FALSE(heard) << heard->describe();
-    for (int64_t steps : arrived) EXPECT_GT(steps, 10);
+    for (int64_t steps : world.arrived) EXPECT_GT(steps, 10);
   }
 }
 
@@ -271,8 +270,8 @@ TEST(Simulation, TheSameSeedIsTheSameRun) {
 // --- one law each ---
 
 TEST(Simulation, AnEvaluatingPeerIsWaitedForBeyondTheProgressLimit) {
-  World world(1, {.tasks = 2, .progress_timeout = 60});
   double passed_at = 0;
+  World world(1, {.tasks = 2, .progress_timeout = 60});
   world.run([&](int rank, CoordinatorClient& client) {
     if (rank == 0) {
       client.report(Phase::kEvaluating, 10);

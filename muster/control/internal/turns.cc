@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "muster/base/error.h"
 
@@ -34,7 +35,6 @@ void Turns::enter(const Process& process, Role role) {
   self_.thread->turns = this;
   self_.thread->place = place;
   self_.thread->waits_on = &process;
-  entered_.notify_all();
 }
 
 void Turns::leave(Thread& thread) {
@@ -56,10 +56,18 @@ std::thread Turns::start(Process& process, std::function<void()> body) {
 
 void Turns::await_threads(const Process& process, int count) {
   std::unique_lock lock(mutex_);
-  entered_.wait(lock, [&] {
-    return count <= std::count_if(threads_.begin(), threads_.end(), [&](const Thread& thread) {
-             return thread.waiting && std::get<0>(thread.place) == process.number();
-           });
+  entered_.wait(lock, [&] { return count <= threads_of(process); });
+}
+
+void Turns::join(std::thread& main, const Process& process) {
+  const std::function<bool()> ended = [&] { return threads_of(process) == 0; };
+  block(outside_, nullptr, TimePoint::max(), &ended);
+  main.join();
+}
+
+int64_t Turns::threads_of(const Process& process) const {
+  return std::count_if(threads_.begin(), threads_.end(), [&](const Thread& thread) {
+    return thread.waiting && std::get<0>(thread.place) == process.number();
   });
 }
 
@@ -77,7 +85,7 @@ bool Turns::block(const Process& process, std::unique_lock<std::mutex>* lock, Ti
     me.until = until;
     me.guard = lock ? lock->mutex() : nullptr;
     me.done = done;
-    me.waiting = true;
+    if (!std::exchange(me.waiting, true)) entered_.notify_all();
     // A thread that just came waits for its first turn.
     if (current_ == &me) pass_turn();
     me.turn.wait(own, [&] { return current_ == &me; });

@@ -64,6 +64,9 @@ class Turns {
 
   // Starts the main thread of a process; returns when it waits for its first turn.
   std::thread start(Process& process, std::function<void()> body);
+  // Lets the others run until all threads of the process have ended, its main thread is one of
+  // them.
+  void join(std::thread& main, const Process& process);
   // Returns when `count` threads of the process wait for a turn, or have it. The caller keeps its
   // own.
   void await_threads(const Process& process, int count);
@@ -86,6 +89,7 @@ class Turns {
     ~Leaver();
   };
 
+  int64_t threads_of(const Process& process) const;  // that wait for a turn, or have it
   void enter(const Process& process, Role role);
   void leave(Thread& thread);
   bool block(const Process& process, std::unique_lock<std::mutex>* lock, TimePoint until,
