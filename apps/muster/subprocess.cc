@@ -1,20 +1,16 @@
 #include "apps/muster/subprocess.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <thread>
+#include <optional>
 
 #include "muster/base/error.h"
-
-extern char** environ;
+#include "muster/launch/child_process.h"
 
 namespace muster::app {
 namespace {
@@ -69,20 +65,8 @@ Ran run_to_end(const std::vector<std::string>& argv, milliseconds deadline) {
     return static_cast<int>(std::max<int64_t>(0, rest));
   };
   Pipe out, err;
-  std::vector<std::string> words = argv;
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.end(1), 1);
-  posix_spawn_file_actions_adddup2(&actions, err.end(1), 2);
-  pid_t pid = -1;
   // In our process group, so that Ctrl-C reaches it too.
-  const int code = posix_spawn(&pid, argv[0].c_str(), &actions, nullptr, pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (code != 0) throw from_errno(code, fmt::format("cannot start '{}'", argv[0]));
+  launch::ChildProcess child({.argv = argv, .out = out.end(1), .err = err.end(1)});
   out.close_end(1);
   err.close_end(1);
 
@@ -93,19 +77,15 @@ Ran run_to_end(const std::vector<std::string>& argv, milliseconds deadline) {
     if (waiting[0].revents != 0) drain(out, ran.out);
     if (waiting[1].revents != 0) drain(err, ran.err);
   }
-  int status = 0;
   // Its outputs are closed: it is about to end, unless it closed them itself.
-  for (;;) {
-    const pid_t ended = waitpid(pid, &status, WNOHANG);
-    if (ended == pid) break;
-    if (ended < 0 && errno != EINTR) throw from_errno(errno, "cannot wait for " + argv[0]);
-    if (left() == 0 && !ran.timed_out) {
-      ran.timed_out = true;
-      kill(pid, SIGKILL);
+  std::optional<launch::ExitStatus> status = child.wait_for(milliseconds(left()));
+  if (!status) {
+    ran.timed_out = true;
+    child.signal(SIGKILL);
+    while (!(status = child.wait_for(std::chrono::seconds(1)))) {
     }
-    std::this_thread::sleep_for(milliseconds(1));
   }
-  ran.status = launch::ExitStatus::from_wait_status(status);
+  ran.status = *status;
   return ran;
 }
 

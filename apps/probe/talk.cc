@@ -1,14 +1,10 @@
 #include "apps/probe/talk.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/collectives/gloo_communicator.h"
@@ -16,6 +12,7 @@
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
 #include "muster/distribute/coordinator_store.h"
+#include "muster/launch/child_process.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::probe {
@@ -23,7 +20,6 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 // Loading LibTorch from a cold disk takes longest: the second process does so while we wait to
 // meet.
@@ -95,45 +91,19 @@ json try_transports(control::CoordinatorClient& client, int rank) {
   return results;
 }
 
-// The process that is rank 1; killed when it has not ended by itself.
+// The process that is rank 1; it has a while to end by itself, then it is killed.
 class Second {
  public:
-  explicit Second(const std::string& address) {
-    std::vector<std::string> words = {"/proc/self/exe", "--second", address};
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    // Standard output carries our facts alone.
-    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-    const int code = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (code != 0) {
-      pid_ = -1;
-      throw from_errno(code, "cannot start a second process", "raise the limit: ulimit -u");
-    }
-  }
-  ~Second() {
-    if (pid_ < 0) return;
-    const auto deadline = steady_clock::now() + std::chrono::seconds(3);
-    while (!ended() && steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(milliseconds(5));
-    }
-    if (pid_ > 0) kill(pid_, SIGKILL);
-    while (pid_ > 0 && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
+  explicit Second(const std::string& address)
+      : child_({.argv = {"/proc/self/exe", "--second", address},
+                // Standard output carries our facts alone.
+                .out = STDERR_FILENO}) {}
+  ~Second() { child_.wait_for(std::chrono::seconds(3)); }
   Second(const Second&) = delete;
   Second& operator=(const Second&) = delete;
 
-  bool ended() {
-    if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
-    return pid_ < 0;
-  }
-
  private:
-  pid_t pid_ = -1;
+  launch::ChildProcess child_;
 };
 
 }  // namespace

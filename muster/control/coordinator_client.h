@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "muster/plan/coordinator_state.h"
+#include "muster/control/join_options.h"
+#include "muster/plan/failure.h"
+#include "muster/plan/phase.h"
 
 namespace muster::inline v0_1::control {
 
@@ -22,27 +24,6 @@ using plan::Phase;
 // the model of this or another task (InvalidArgument), it keeps that kind: restarting does not
 // help.
 Error to_error(const Failure& failure);
-
-// Who this task is, where the coordinator is, and how long to be patient.
-struct JoinOptions {
-  std::string address;  // the coordinator's
-  std::string task;     // "worker:1"
-  int rank = 0;         // -1: a guest (evaluator, parameter server)
-  int world_size = 1;
-  uint64_t incarnation = 0;    // 0: a random one
-  double join_deadline = 600;  // seconds until missing tasks are given up
-  // Asked before every try, at least every poll_interval; true ends the wait with Cancelled.
-  std::function<bool()> cancelled;
-  double report_every =
-      10;  // seconds between log lines that name who is missing; the first comes after half of it
-  double heartbeat_interval = 1;
-  double heartbeat_timeout =
-      6;  // seconds without an answer after which the coordinator counts as lost
-  double reconnect_grace = 2;  // seconds a closed connection to it may take to come back
-  double poll_interval =
-      2;  // seconds the coordinator holds a waiting call before it is asked again
-  std::string coordinator_task = "chief:0";  // how messages call the task that serves it
-};
 
 class CoordinatorClient {
  public:
@@ -63,30 +44,21 @@ class CoordinatorClient {
   // One line per variable, "name shape dtype". Throws InvalidArgument naming both tasks and the
   // variables when the models of the group differ; every task learns of it.
   void declare_model(const std::vector<std::string>& signature);
-  // Meets the others (`count` 0: all of the group). Every task passes the same barriers in the same
-  // order; a name may be used again. The phase is `waiting` meanwhile. Throws Timeout naming who is
-  // missing.
-  void barrier(const std::string& name, std::optional<double> timeout_seconds = std::nullopt,
-               int count = 0);
+  // Meets all others of the group. Every task passes the same barriers in the same order; a name
+  // may be used again. The phase is `waiting` meanwhile. Throws Timeout naming who is missing.
+  void barrier(const std::string& name, std::optional<double> timeout_seconds = std::nullopt);
 
   // --- keys of the group; values are bytes ---
   // Replaces what was there. Throws PeerLost when the group has failed, as all of these do.
   void set(const std::string& key, const std::string& value);
   // Waits for the key. Throws Timeout naming it.
   std::string get(const std::string& key, std::optional<double> timeout_seconds = std::nullopt);
-  // Waits for all keys. Throws Timeout naming one that is missing.
-  void wait(const std::vector<std::string>& keys,
-            std::optional<double> timeout_seconds = std::nullopt);
   // Adds to a decimal counter (absent counts as 0) and returns the sum.
   int64_t add(const std::string& key, int64_t amount);
-  // Sets when the value is `expected` (an absent key is ""); returns what the key holds then.
-  std::string compare_set(const std::string& key, const std::string& expected,
-                          const std::string& desired);
   // True when there was something to erase.
   bool erase(const std::string& key);
-  bool check(const std::vector<std::string>& keys);  // whether all are there now
-  // Keys there are.
-  int64_t num_keys();
+  // Whether all are there now.
+  bool check(const std::vector<std::string>& keys);
 
   // --- failure and end ---
   // Tells the group that this task cannot go on. Best effort, within about 2 s; never throws.

@@ -1,11 +1,12 @@
-// The coordinator: the chief's process serves it, every task of the cluster talks to it. It joins
-// plan's state machine, a clock and net's gRPC service. Thread-safe.
+// The coordinator over gRPC: the chief's process serves it, every task of the cluster talks to it.
+// Thread-safe.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "muster/base/clock.h"
 #include "muster/plan/coordinator_state.h"
 
 namespace muster::inline v0_1::control {
@@ -15,7 +16,7 @@ struct ServerOptions {
   std::string address;             // the chief's "host:port" in TF_CONFIG; port 0 takes a free one
   plan::CoordinatorOptions group;  // roster and time limits; first_epoch 0 means: from the date, so
                                    // that a chief that restarts leads a group with a higher epoch
-  double poll_limit = 5;  // seconds a waiting call is held at most before it answers "not yet"
+  Clock* clock = &system_clock();  // outlives the server
   ServerOptions() { group.first_epoch = 0; }
 };
 

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 
+#include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 
 namespace muster::inline v0_1::distribute {
@@ -25,49 +27,96 @@ TEST(LocalGroupTest, TextsAreExchangedMeetingByMeeting) {
   EXPECT_THAT(other.get(), ElementsAre("c", "d"));
 }
 
+// A clock that counts the waits that began, so that a test knows when the waiting threads have
+// looked at the new time.
+class CountedClock : public ManualClock {
+ public:
+  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                  TimePoint deadline, const std::function<bool()>& done) override {
+    ++waits_;
+    return ManualClock::wait_until(lock, changed, deadline, done);
+  }
+  void await(int waits) const {
+    while (waits_ < waits) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+
+ private:
+  std::atomic<int> waits_ = 0;
+};
+
 TEST(LocalGroupTest, AReplicaThatDoesNotComeIsNamedToAll) {
-  LocalGroup group(3, {.progress = 0.1});
+  CountedClock clock;
+  LocalGroup group(3, {.progress = 300}, 0, clock);
   for (int replica : {0, 1, 2}) group.report(replica, Phase::kTraining, 7);
   const auto wait = [&](int replica) {
     return error_of([&] { group.exchange(replica, "barrier save", ""); });
   };
+  auto first = std::async(std::launch::async, wait, 0);
   auto third = std::async(std::launch::async, wait, 2);
-  for (const Error& error : {wait(0), third.get()}) {
+  clock.await(2);
+  clock.advance(std::chrono::seconds(299));
+  clock.await(4);
+  EXPECT_FALSE(group.failure());
+  clock.advance(std::chrono::seconds(2));
+  for (const Error& error : {first.get(), third.get()}) {
     EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
     EXPECT_THAT(error.message(),
-                testing::MatchesRegex("replica 1: no progress for 0.1 s after step 7 while replica "
-                                      "[02] waited at 'barrier save'"));
+                testing::MatchesRegex("replica 1: no progress for 300.0 s after step 7 while "
+                                      "replica [02] waited at 'barrier save'"));
   }
   // Late is too late.
   EXPECT_EQ(wait(1).kind(), ErrorKind::kTimeout);
 }
 
 TEST(LocalGroupTest, AReplicaThatEvaluatesIsWaitedFor) {
-  LocalGroup group(2, {.progress = 0.1});
+  CountedClock clock;
+  LocalGroup group(2, {.progress = 300}, 0, clock);
   group.report(0, Phase::kTraining, 7);
   group.report(1, Phase::kEvaluating, 7);
   auto first = std::async(std::launch::async, [&] { return group.exchange(0, "saved", "a"); });
-  // The law is about time that passes: an evaluation of five times the patience.
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  clock.await(1);
+  clock.advance(std::chrono::seconds(1500));
+  clock.await(2);
   group.report(1, Phase::kTraining, 7);
   EXPECT_THAT(group.exchange(1, "saved", "b"), ElementsAre("a", "b"));
   EXPECT_THAT(first.get(), ElementsAre("a", "b"));
 }
 
+TEST(LocalGroupTest, AReplicaThatWaitsForOtherGroupsIsWaitedFor) {
+  CountedClock clock;
+  LocalGroup group(2, {.progress = 300}, 0, clock);
+  for (int replica : {0, 1}) group.report(replica, Phase::kTraining, 7);
+  auto first = std::async(std::launch::async, [&] { return group.exchange(0, "step", "a"); });
+  clock.await(1);
+  {
+    const LocalGroup::Outside outside(group, 1);
+    clock.advance(std::chrono::seconds(1500));
+    clock.await(2);
+  }
+  EXPECT_THAT(group.exchange(1, "step", "b"), ElementsAre("a", "b"));
+  EXPECT_THAT(first.get(), ElementsAre("a", "b"));
+}
+
 TEST(LocalGroupTest, ASaveHasALimitOfItsOwn) {
-  LocalGroup group(3, {.progress = 0.05, .save = 0.4});
+  CountedClock clock;
+  LocalGroup group(3, {.progress = 300, .save = 1800}, 0, clock);
   group.report(0, Phase::kSaving, 7);
   for (int replica : {1, 2}) group.report(replica, Phase::kTraining, 7);
   const auto wait = [&](int replica) {
     return error_of([&] { group.exchange(replica, "barrier saved", ""); });
   };
+  auto second = std::async(std::launch::async, wait, 1);
   auto third = std::async(std::launch::async, wait, 2);
-  for (const Error& error : {wait(1), third.get()}) {
+  clock.await(2);
+  clock.advance(std::chrono::seconds(1799));
+  clock.await(4);
+  EXPECT_FALSE(group.failure());
+  clock.advance(std::chrono::seconds(2));
+  for (const Error& error : {second.get(), third.get()}) {
     EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
-    EXPECT_THAT(
-        error.message(),
-        testing::MatchesRegex("replica 0: saving a checkpoint at step 7 took more than 0.4 s while "
-                              "replica [12] waited at 'barrier saved'"));
+    EXPECT_THAT(error.message(),
+                testing::MatchesRegex("replica 0: saving a checkpoint at step 7 took more than "
+                                      "1800.0 s while replica [12] waited at 'barrier saved'"));
     EXPECT_THAT(error.hint(), testing::HasSubstr("save_timeout_seconds"));
   }
 }

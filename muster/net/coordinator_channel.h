@@ -14,32 +14,29 @@ namespace muster::inline v0_1::net {
 
 class CoordinatorChannel {
  public:
-  // Connects when first used, and again (after at most 1 s) whenever the connection is lost.
-  explicit CoordinatorChannel(std::string address);
-  ~CoordinatorChannel();
-  CoordinatorChannel(const CoordinatorChannel&) = delete;
-  CoordinatorChannel& operator=(const CoordinatorChannel&) = delete;
+  virtual ~CoordinatorChannel() = default;
 
   // One request each: what CoordinatorHandler's method of that name answers.
-  Result<Reply> join(const JoinRequest& request, double timeout_seconds);
-  Result<Reply> beat(const BeatRequest& request, double timeout_seconds);
-  Result<Reply> declare_model(const ModelRequest& request, double timeout_seconds);
-  Result<Reply> barrier(const BarrierRequest& request, double timeout_seconds);
-  Result<Reply> store(const StoreRequest& request, double timeout_seconds);
-  Result<Reply> fail(const FailRequest& request, double timeout_seconds);
-  Result<Reply> goodbye(const GoodbyeRequest& request, double timeout_seconds);
+  virtual Result<Reply> join(const JoinRequest& request, double timeout_seconds) = 0;
+  virtual Result<Reply> beat(const BeatRequest& request, double timeout_seconds) = 0;
+  virtual Result<Reply> declare_model(const ModelRequest& request, double timeout_seconds) = 0;
+  virtual Result<Reply> barrier(const BarrierRequest& request, double timeout_seconds) = 0;
+  virtual Result<Reply> store(const StoreRequest& request, double timeout_seconds) = 0;
+  virtual Result<Reply> fail(const FailRequest& request, double timeout_seconds) = 0;
+  virtual Result<Reply> goodbye(const GoodbyeRequest& request, double timeout_seconds) = 0;
 
   // Calls `receive` for everything the server pushes; returns when the connection ends, with its
   // reason, or after close(). This is the one call without a time limit: heartbeats cover a silent
   // server.
-  Status watch(const MemberId& who, const std::function<void(const Reply&)>& receive);
+  virtual Status watch(const plan::Caller& who,
+                       const std::function<void(const Reply&)>& receive) = 0;
 
   // Ends calls in progress with Cancelled, and all later ones.
-  void close();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  virtual void close() = 0;
 };
+
+// Makes a channel to "host:port".
+using ConnectCoordinator =
+    std::function<std::unique_ptr<CoordinatorChannel>(const std::string& address)>;
 
 }  // namespace muster::inline v0_1::net

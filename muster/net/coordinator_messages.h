@@ -1,24 +1,20 @@
-// The coordinator's messages as plain structs: what travels between CoordinatorChannel and
-// CoordinatorHandler. Values; no thread has to care. Phases and error kinds travel as integers:
-// this floor does not know their meaning.
+// The coordinator's messages: what travels between CoordinatorChannel and CoordinatorHandler, in
+// the words of plan. Values; no thread has to care.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-namespace muster::inline v0_1::net {
+#include "muster/base/error.h"
+#include "muster/plan/phase.h"
+#include "muster/plan/verdict.h"
 
-// Who speaks: a task, and which of its lives.
-struct MemberId {
-  std::string task;  // "worker:1"
-  uint64_t incarnation = 0;
-};
+namespace muster::inline v0_1::net {
 
 // A task is here and wants to be in the group.
 struct JoinRequest {
-  MemberId who;
+  plan::Caller who;
   int rank = -1;
   int world_size = 0;
   double wait_seconds = 0;  // hold the call for at most so long
@@ -26,85 +22,57 @@ struct JoinRequest {
 
 // A heartbeat: where the task is.
 struct BeatRequest {
-  MemberId who;
-  int phase = 0;
+  plan::Caller who;
+  plan::Phase phase = plan::Phase::kJoining;
   int64_t step = -1;
 };
 
 // The variables a task has built.
 struct ModelRequest {
-  MemberId who;
+  plan::Caller who;
   std::vector<std::string> signature;  // one line per variable
 };
 
 // A task has come to a barrier.
 struct BarrierRequest {
-  MemberId who;
+  plan::Caller who;
   std::string name;
   int64_t generation = 0;
-  int count = 0;  // 0: the whole group
   double wait_seconds = 0;
 };
 
 // What a StoreRequest asks for.
-enum class StoreOperation { kSet, kAdd, kCompareSet, kErase, kCheck, kNumKeys, kWait };
+enum class StoreOperation { kSet, kAdd, kErase, kCheck, kWait };
 
 // One operation on the key-value store.
 struct StoreRequest {
-  MemberId who;
+  plan::Caller who;
   StoreOperation operation = StoreOperation::kSet;
   std::vector<std::string> keys;
   std::string value;  // bytes
-  std::string expected;
   int64_t amount = 0;
   double wait_seconds = 0;  // of kWait
 };
 
 // A task ends the group: something of its own went wrong.
 struct FailRequest {
-  MemberId who;
-  int kind = 0;
+  plan::Caller who;
+  ErrorKind kind = ErrorKind::kInternal;
   std::string reason;
 };
 
 // A task has no more to do.
 struct GoodbyeRequest {
-  MemberId who;
+  plan::Caller who;
   bool leaving = false;  // false: done, but still there
 };
 
-// Who ended the group, and why.
-struct FailureNote {
-  std::string task;
-  int rank = -1;
-  int kind = 0;
-  std::string reason;
-  int64_t step = -1;
-  int phase = 0;
-};
-
-// Whom a call waits for, for how long.
-struct MissingNote {
-  std::string task;
-  std::string address;
-  double seconds = 0;
-  std::string where;
-};
-
-// How a call was answered.
-enum class Answer { kReady, kWaiting, kFailed, kRefused };
-
 // What every call answers; only the fields its answer needs are filled.
 struct Reply {
-  Answer answer = Answer::kReady;
-  std::optional<FailureNote> failure;  // kFailed
-  int kind = 0;                        // kRefused: kind, message, hint
-  std::string message;
-  std::string hint;
+  plan::Verdict verdict{.state = plan::Verdict::State::kReady};
   int64_t epoch = 0;
   bool all_done = false;
-  std::vector<MissingNote> missing;  // kWaiting
-  std::vector<std::string> values;   // of store requests
+  std::vector<std::string> values;  // of store requests
   int64_t number = 0;
 };
 

@@ -14,6 +14,10 @@
 namespace muster::inline v0_1::net {
 namespace {
 
+Reply refusal(const Error& error) {
+  return {.verdict = {.state = plan::Verdict::State::kRefused, .refusal = error}};
+}
+
 // Runs `serve` and turns what it throws into a refusal the client can rethrow.
 template <typename Serve>
 grpc::Status answer(wire::Reply* reply, Serve serve) {
@@ -21,14 +25,10 @@ grpc::Status answer(wire::Reply* reply, Serve serve) {
   try {
     plain = serve();
   } catch (const Error& error) {
-    plain = {.answer = Answer::kRefused,
-             .kind = static_cast<int>(error.kind()),
-             .message = error.message(),
-             .hint = error.hint()};
+    plain = refusal(error);
   } catch (const std::exception& error) {
-    plain = {.answer = Answer::kRefused,
-             .kind = static_cast<int>(ErrorKind::kInternal),
-             .message = fmt::format("the coordinator could not answer: {}", error.what())};
+    plain = refusal(Error(ErrorKind::kInternal,
+                          fmt::format("the coordinator could not answer: {}", error.what())));
   }
   *reply = to_wire(plain);
   return grpc::Status::OK;

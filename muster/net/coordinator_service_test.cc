@@ -9,7 +9,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
-#include "muster/net/coordinator_channel.h"
+#include "muster/net/grpc_channel.h"
 #include "muster/net/port.h"
 
 namespace muster::inline v0_1::net {
@@ -39,9 +39,9 @@ class Echo : public CoordinatorHandler {
     throw Error(ErrorKind::kNonFinite, request.reason, "hint");
   }
   Reply goodbye(const GoodbyeRequest&) override { throw std::runtime_error("plain"); }
-  void watch(const MemberId& who, const Call& call,
+  void watch(const plan::Caller& who, const Call& call,
              const std::function<bool(const Reply&)>& send) override {
-    send({.message = "hello " + who.task});
+    send({.values = {"hello " + who.task}});
     while (!call.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ++ended_watches;
   }
@@ -64,7 +64,7 @@ class CoordinatorServiceTest : public testing::Test {
 };
 
 TEST_F(CoordinatorServiceTest, CallsArriveAndAnswersReturn) {
-  CoordinatorChannel channel(address());
+  GrpcChannel channel(address());
   EXPECT_EQ(channel.join({.world_size = 3}, 5).value().epoch, 3);
   EXPECT_EQ(channel.beat({.step = 17}, 5).value().number, 17);
   EXPECT_EQ(channel.declare_model({.signature = {"w"}}, 5).value().values,
@@ -74,19 +74,19 @@ TEST_F(CoordinatorServiceTest, CallsArriveAndAnswersReturn) {
 }
 
 TEST_F(CoordinatorServiceTest, ErrorsOfTheHandlerBecomeRefusals) {
-  CoordinatorChannel channel(address());
+  GrpcChannel channel(address());
   Reply reply = channel.fail({.reason = "because"}, 5).value();
-  EXPECT_EQ(reply.answer, Answer::kRefused);
-  EXPECT_EQ(reply.kind, static_cast<int>(ErrorKind::kNonFinite));
-  EXPECT_EQ(reply.message, "because");
-  EXPECT_EQ(reply.hint, "hint");
+  ASSERT_EQ(reply.verdict.state, plan::Verdict::State::kRefused);
+  EXPECT_EQ(reply.verdict.refusal->kind(), ErrorKind::kNonFinite);
+  EXPECT_EQ(reply.verdict.refusal->message(), "because");
+  EXPECT_EQ(reply.verdict.refusal->hint(), "hint");
   reply = channel.goodbye({}, 5).value();
-  EXPECT_EQ(reply.answer, Answer::kRefused);
-  EXPECT_THAT(reply.message, HasSubstr("plain"));
+  ASSERT_EQ(reply.verdict.state, plan::Verdict::State::kRefused);
+  EXPECT_THAT(reply.verdict.refusal->message(), HasSubstr("plain"));
 }
 
 TEST_F(CoordinatorServiceTest, CallsHaveTimeLimits) {
-  CoordinatorChannel channel(address());
+  GrpcChannel channel(address());
   Result<Reply> reply = channel.barrier({}, 0.1);
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.error().kind(), ErrorKind::kTimeout);
@@ -94,14 +94,14 @@ TEST_F(CoordinatorServiceTest, CallsHaveTimeLimits) {
 }
 
 TEST_F(CoordinatorServiceTest, WatchPushesAndBothSidesSeeItsEnd) {
-  CoordinatorChannel channel(address());
+  GrpcChannel channel(address());
   std::atomic<bool> greeted = false;
   std::thread closer([&] {
     wait_until([&] { return greeted.load(); });
     channel.close();
   });
   Status status = channel.watch({.task = "worker:1"}, [&](const Reply& reply) {
-    EXPECT_EQ(reply.message, "hello worker:1");
+    EXPECT_EQ(reply.values, std::vector<std::string>{"hello worker:1"});
     greeted = true;
   });
   closer.join();
@@ -112,7 +112,7 @@ TEST_F(CoordinatorServiceTest, WatchPushesAndBothSidesSeeItsEnd) {
 }
 
 TEST_F(CoordinatorServiceTest, StoppingEndsCallsInProgress) {
-  CoordinatorChannel channel(address());
+  GrpcChannel channel(address());
   std::atomic<bool> greeted = false;
   std::thread stopper([&] {
     wait_until([&] { return greeted.load(); });
@@ -148,12 +148,12 @@ TEST_F(CoordinatorServiceTest, PortIsFreeAgainAfterStop) {
 
 TEST_F(CoordinatorServiceTest, ANameThatIsNoLoopbackBindsAllInterfaces) {
   CoordinatorService open(echo, "some-name-of-a-balancer:0");
-  CoordinatorChannel channel(join_address("127.0.0.1", open.port()));
+  GrpcChannel channel(join_address("127.0.0.1", open.port()));
   EXPECT_EQ(channel.beat({.step = 4}, 5).value().number, 4);
 }
 
-TEST(CoordinatorChannel, NobodyThereIsUnavailable) {
-  CoordinatorChannel channel(join_address("127.0.0.1", free_port()));
+TEST(GrpcChannel, NobodyThereIsUnavailable) {
+  GrpcChannel channel(join_address("127.0.0.1", free_port()));
   Result<Reply> reply = channel.beat({}, 5);
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.error().kind(), ErrorKind::kUnavailable);

@@ -5,7 +5,9 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-const MemberId kWho{.task = "worker:3", .incarnation = 0xfedcba9876543210u};
+using State = plan::Verdict::State;
+
+const plan::Caller kWho{.task = "worker:3", .incarnation = 0xfedcba9876543210u};
 
 // Through the bytes, as the network does it.
 template <typename Plain>
@@ -24,19 +26,20 @@ TEST(CoordinatorWire, RequestsKeepEveryField) {
   EXPECT_EQ(join.rank, -1);
   EXPECT_EQ(join.world_size, 4);
   EXPECT_EQ(join.wait_seconds, 1.5);
-  BeatRequest beat = travel(BeatRequest{.who = kWho, .phase = 3, .step = int64_t{1} << 40});
-  EXPECT_EQ(beat.phase, 3);
+  BeatRequest beat =
+      travel(BeatRequest{.who = kWho, .phase = plan::Phase::kSaving, .step = int64_t{1} << 40});
+  EXPECT_EQ(beat.phase, plan::Phase::kSaving);
   EXPECT_EQ(beat.step, int64_t{1} << 40);
   EXPECT_EQ(travel(ModelRequest{.who = kWho, .signature = {"a", "b"}}).signature,
             (std::vector<std::string>{"a", "b"}));
-  BarrierRequest barrier = travel(
-      BarrierRequest{.who = kWho, .name = "end", .generation = 7, .count = 2, .wait_seconds = 2.5});
+  BarrierRequest barrier =
+      travel(BarrierRequest{.who = kWho, .name = "end", .generation = 7, .wait_seconds = 2.5});
   EXPECT_EQ(barrier.name, "end");
   EXPECT_EQ(barrier.generation, 7);
-  EXPECT_EQ(barrier.count, 2);
   EXPECT_EQ(barrier.wait_seconds, 2.5);
-  FailRequest fail = travel(FailRequest{.who = kWho, .kind = 3, .reason = "loss is nan"});
-  EXPECT_EQ(fail.kind, 3);
+  FailRequest fail =
+      travel(FailRequest{.who = kWho, .kind = ErrorKind::kNonFinite, .reason = "loss is nan"});
+  EXPECT_EQ(fail.kind, ErrorKind::kNonFinite);
   EXPECT_EQ(fail.reason, "loss is nan");
   EXPECT_TRUE(travel(GoodbyeRequest{.who = kWho, .leaving = true}).leaving);
 }
@@ -48,48 +51,61 @@ TEST(CoordinatorWire, StoreCarriesBytes) {
                                              .operation = static_cast<StoreOperation>(operation),
                                              .keys = {"k1", "k2"},
                                              .value = bytes,
-                                             .expected = bytes + "e",
                                              .amount = -5,
                                              .wait_seconds = 0.5});
     EXPECT_EQ(static_cast<int>(store.operation), operation);
     EXPECT_EQ(store.keys.size(), 2u);
     EXPECT_EQ(store.value, bytes);
-    EXPECT_EQ(store.expected, bytes + "e");
     EXPECT_EQ(store.amount, -5);
     EXPECT_EQ(store.wait_seconds, 0.5);
   }
 }
 
-TEST(CoordinatorWire, ReplyKeepsEveryField) {
-  Reply reply = travel(Reply{.answer = Answer::kRefused,
-                             .failure = FailureNote{"worker:1", 2, 6, "gone", 120, 2},
-                             .kind = 1,
-                             .message = "m",
-                             .hint = "h",
-                             .epoch = 9,
-                             .all_done = true,
-                             .missing = {{"worker:2", "host:1", 2.5}},
-                             .values = {std::string("\0x", 2)},
-                             .number = -3});
-  EXPECT_EQ(reply.answer, Answer::kRefused);
-  ASSERT_TRUE(reply.failure.has_value());
-  EXPECT_EQ(reply.failure->task, "worker:1");
-  EXPECT_EQ(reply.failure->rank, 2);
-  EXPECT_EQ(reply.failure->kind, 6);
-  EXPECT_EQ(reply.failure->reason, "gone");
-  EXPECT_EQ(reply.failure->step, 120);
-  EXPECT_EQ(reply.failure->phase, 2);
-  EXPECT_EQ(reply.kind, 1);
-  EXPECT_EQ(reply.message, "m");
-  EXPECT_EQ(reply.hint, "h");
-  EXPECT_EQ(reply.epoch, 9);
-  EXPECT_TRUE(reply.all_done);
-  ASSERT_EQ(reply.missing.size(), 1u);
-  EXPECT_EQ(reply.missing[0].address, "host:1");
-  EXPECT_EQ(reply.missing[0].seconds, 2.5);
-  EXPECT_EQ(reply.values, std::vector<std::string>{std::string("\0x", 2)});
-  EXPECT_EQ(reply.number, -3);
-  EXPECT_FALSE(travel(Reply{}).failure.has_value());
+TEST(CoordinatorWire, RepliesKeepEveryField) {
+  const Reply plain =
+      travel(Reply{.epoch = 9, .all_done = true, .values = {std::string("\0x", 2)}, .number = -3});
+  EXPECT_EQ(plain.verdict.state, State::kReady);
+  EXPECT_FALSE(plain.verdict.failure || plain.verdict.refusal);
+  EXPECT_EQ(plain.epoch, 9);
+  EXPECT_TRUE(plain.all_done);
+  EXPECT_EQ(plain.values, std::vector<std::string>{std::string("\0x", 2)});
+  EXPECT_EQ(plain.number, -3);
+
+  const plan::Failure failure{"worker:1", 2,   ErrorKind::kPeerLost,
+                              "gone",     120, plan::Phase::kTraining};
+  const Reply failed = travel(Reply{.verdict = {.state = State::kFailed, .failure = failure}});
+  EXPECT_EQ(failed.verdict.state, State::kFailed);
+  EXPECT_EQ(failed.verdict.failure, failure);
+
+  const Reply refused = travel(Reply{
+      .verdict = {.state = State::kRefused, .refusal = Error(ErrorKind::kNotFound, "m", "h")}});
+  ASSERT_TRUE(refused.verdict.refusal);
+  EXPECT_EQ(refused.verdict.refusal->kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(refused.verdict.refusal->message(), "m");
+  EXPECT_EQ(refused.verdict.refusal->hint(), "h");
+
+  const Reply waiting =
+      travel(Reply{.verdict = {.state = State::kWaiting,
+                               .missing = {{"worker:2", "host:1", 2.5, "at step 3"}}}});
+  ASSERT_EQ(waiting.verdict.missing.size(), 1u);
+  EXPECT_EQ(waiting.verdict.missing[0].task, "worker:2");
+  EXPECT_EQ(waiting.verdict.missing[0].address, "host:1");
+  EXPECT_EQ(waiting.verdict.missing[0].seconds, 2.5);
+  EXPECT_EQ(waiting.verdict.missing[0].where, "at step 3");
+}
+
+TEST(CoordinatorWire, NumbersThatMeanNothingAreNotTrusted) {
+  wire::Reply reply;
+  reply.set_answer(static_cast<wire::Reply::Answer>(77));
+  reply.set_kind(-5);
+  const Reply odd = from_wire(reply);
+  ASSERT_EQ(odd.verdict.state, State::kRefused);
+  EXPECT_EQ(odd.verdict.refusal->kind(), ErrorKind::kInternal);
+  reply.set_answer(wire::Reply::FAILED);
+  EXPECT_EQ(from_wire(reply).verdict.failure->reason, "it named no failure");
+  wire::BeatRequest beat;
+  beat.set_phase(1000);
+  EXPECT_EQ(from_wire(beat).phase, plan::Phase::kJoining);
 }
 
 }  // namespace

@@ -3,62 +3,36 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <iterator>
 
 namespace muster::inline v0_1::plan {
+namespace {
 
-std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::kJoining:
-      return "joining";
-    case Phase::kBuilding:
-      return "building";
-    case Phase::kTraining:
-      return "training";
-    case Phase::kSaving:
-      return "saving";
-    case Phase::kEvaluating:
-      return "evaluating";
-    case Phase::kWaiting:
-      return "waiting";
-    case Phase::kDone:
-      return "done";
-  }
-  return "unknown";
+Verdict refuse(std::string message, std::string hint = {}) {
+  return {.state = Verdict::State::kRefused,
+          .refusal = invalid_argument(std::move(message), std::move(hint))};
 }
 
-std::string readable_task(std::string_view task) {
-  size_t colon = task.rfind(':');
-  if (colon == std::string_view::npos) return std::string(task);
-  std::string_view type = task.substr(0, colon), index = task.substr(colon + 1);
-  if (index == "0" && (type == "chief" || type == "master")) return std::string(type);
-  return fmt::format("{} {}", type, index);
+// The first lines of sorted `a` that sorted `b` does not have: "[kernel [4,2] float32]".
+std::string only_in(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  constexpr size_t kShown = 4;
+  std::vector<std::string> lines;
+  std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(lines));
+  if (lines.empty()) return "nothing";
+  const size_t more = lines.size() > kShown ? lines.size() - kShown : 0;
+  lines.resize(lines.size() - more);
+  const std::string text = fmt::format("[{}]", fmt::join(lines, "; "));
+  return more ? text + fmt::format(" and {} more", more) : text;
 }
 
-std::string place_of(Phase phase, int64_t step) {
-  return step >= 0 ? fmt::format("at step {} ({})", step, to_string(phase))
-                   : fmt::format("while {}", to_string(phase));
-}
-
-std::string Failure::describe() const {
-  const std::string where = place_of(phase, step);
-  if (kind == ErrorKind::kPeerLost)
-    return fmt::format("{} was lost, last heard of {}: {}", readable_task(task), where, reason);
-  if (kind == ErrorKind::kCancelled)
-    return fmt::format("{} was stopped {}: {}", readable_task(task), where, reason);
-  return fmt::format("{} failed {}: {}: {}", readable_task(task), where, muster::to_string(kind),
-                     reason);
-}
-
-std::string MissingTask::describe() const {
-  std::string name = readable_task(task);
-  if (!address.empty()) name += " at " + address;
-  if (!where.empty()) name += ", " + where;
-  return fmt::format("{} ({:.0f} s)", name, seconds);
-}
+}  // namespace
 
 CoordinatorState::CoordinatorState(CoordinatorOptions options, double now)
-    : options_(std::move(options)), last_tick_(now), last_busy_(now) {
+    : options_(std::move(options)),
+      watch_(static_cast<int>(options_.roster.size()),
+             {.progress = options_.progress_timeout, .save = options_.save_timeout},
+             Phase::kJoining, now),
+      last_tick_(now) {
   if (options_.roster.empty())
     throw invalid_argument("the coordinator's roster is empty", "list at least one task");
   for (const RosterEntry& entry : options_.roster) {
@@ -101,6 +75,10 @@ Verdict CoordinatorState::verdict_of_failure(const Caller& caller) const {
   return {.state = Verdict::State::kFailed, .failure = failure_for(caller)};
 }
 
+std::string CoordinatorState::task_at(int rank) const {
+  return readable_task(options_.roster[rank].task);
+}
+
 void CoordinatorState::record(const std::string& task, ErrorKind kind, std::string reason) {
   auto it = members_.find(task);
   if (failure_ || it == members_.end() || it->second.rank < 0) return;
@@ -118,18 +96,14 @@ Verdict CoordinatorState::wait_as_rival(const Caller& caller, double now) {
   double since = rivals_.emplace(std::pair(caller.task, caller.incarnation), now).first->second;
   if (now - since <= options_.heartbeat_timeout) return {.missing = missing(now)};
   rivals_.erase({caller.task, caller.incarnation});
-  return {.state = Verdict::State::kRefused,
-          .refusal = invalid_argument(
-              fmt::format("another live process already is {}", readable_task(caller.task)),
-              "start every task with its own task.type and task.index, and stop what is left of an "
-              "earlier run")};
+  return refuse(
+      fmt::format("another live process already is {}", readable_task(caller.task)),
+      "start every task with its own task.type and task.index, and stop what is left of an earlier "
+      "run");
 }
 
-Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, double now) {
-  auto refuse = [](std::string message, std::string hint) {
-    return Verdict{.state = Verdict::State::kRefused,
-                   .refusal = invalid_argument(std::move(message), std::move(hint))};
-  };
+std::optional<Verdict> CoordinatorState::refuse_join(const Caller& caller, int rank,
+                                                     int world_size) const {
   const int roster_size = static_cast<int>(options_.roster.size());
   const std::string same_cluster = "start all tasks with the same cluster in TF_CONFIG";
   if (world_size != roster_size) {
@@ -149,7 +123,19 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
                               readable_task(caller.task)),
                   same_cluster);
   }
+  return std::nullopt;
+}
 
+Verdict CoordinatorState::join_as_guest(const Caller& caller, double now) {
+  const auto member = members_.find(caller.task);
+  if (member != members_.end() && !member->second.gone && member->second.connections > 0)
+    return wait_as_rival(caller, now);
+  members_[caller.task] = {.incarnation = caller.incarnation, .last_heard = now};
+  return {.state = Verdict::State::kReady};
+}
+
+Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, double now) {
+  if (std::optional<Verdict> refusal = refuse_join(caller, rank, world_size)) return *refusal;
   auto member = members_.find(caller.task);
   const bool known = member != members_.end();
   if (known && member->second.incarnation == caller.incarnation) {
@@ -157,13 +143,7 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
     if (failure_) return verdict_of_failure(caller);
     return {.state = Verdict::State::kReady};
   }
-  if (rank < 0) {
-    if (known && !member->second.gone && member->second.connections > 0)
-      return wait_as_rival(caller, now);
-    members_[caller.task] = {
-        .incarnation = caller.incarnation, .last_heard = now, .last_progress = now};
-    return {.state = Verdict::State::kReady};
-  }
+  if (rank < 0) return join_as_guest(caller, now);
   if (running_ && !failure_ && known) {
     const Member& old = member->second;
     const bool alive =
@@ -173,7 +153,7 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
     // nothing.
     if (!all_done())
       record(caller.task, ErrorKind::kPeerLost, "the task restarted while the group was running");
-    member->second.gone = true;
+    mark_gone(member->second);
   }
 
   auto joiner = joiners_.find(caller.task);
@@ -186,7 +166,7 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
     for (auto& [task, since] : missing_since_) since = now;
   }
   joiners_[caller.task] = {.incarnation = caller.incarnation, .rank = rank, .last_heard = now};
-  if (static_cast<int>(joiners_.size()) < roster_size) return {.missing = missing(now)};
+  if (joiners_.size() < options_.roster.size()) return {.missing = missing(now)};
   form_group(now);
   return {.state = Verdict::State::kReady};
 }
@@ -197,10 +177,7 @@ void CoordinatorState::form_group(double now) {
   failure_.reset();
   std::erase_if(members_, [](const auto& item) { return item.second.rank >= 0; });
   for (const auto& [task, joiner] : joiners_) {
-    members_[task] = {.incarnation = joiner.incarnation,
-                      .rank = joiner.rank,
-                      .last_heard = now,
-                      .last_progress = now};
+    members_[task] = {.incarnation = joiner.incarnation, .rank = joiner.rank, .last_heard = now};
   }
   joiners_.clear();
   rivals_.clear();
@@ -208,7 +185,9 @@ void CoordinatorState::form_group(double now) {
   barriers_.clear();
   store_.clear();
   model_ = {};
-  last_busy_ = now;
+  watch_ = ProgressWatch(static_cast<int>(options_.roster.size()),
+                         {.progress = options_.progress_timeout, .save = options_.save_timeout},
+                         Phase::kJoining, now);
   running_ = true;
 }
 
@@ -237,10 +216,11 @@ HeartbeatReply CoordinatorState::heartbeat(const Caller& caller, Phase phase, in
   Member* member = find(caller);
   if (!member) return {.failure = failure_for(caller), .epoch = epoch_};
   member->last_heard = now;
-  if (step != member->step || phase != member->phase) member->last_progress = now;
+  // A beat alone is no progress.
+  const bool moved = step != member->step || phase != member->phase;
+  if (moved && member->rank >= 0) watch_.report(member->rank, phase, step, now);
   member->step = step;
   member->phase = phase;
-  if (someone_is_busy()) last_busy_ = now;
   return {.failure = failure_, .all_done = all_done(), .epoch = epoch_};
 }
 
@@ -265,14 +245,13 @@ void CoordinatorState::tick(double now) {
     // This process itself was stopped or starved: the silence of the others is not theirs.
     for (auto& [task, member] : members_) {
       member.last_heard = std::min(now, member.last_heard + gap);
-      member.last_progress = std::min(now, member.last_progress + gap);
       if (member.disconnected_since)
         member.disconnected_since = std::min(now, *member.disconnected_since + gap);
     }
     for (auto& [task, joiner] : joiners_)
       joiner.last_heard = std::min(now, joiner.last_heard + gap);
+    watch_.forgive(gap, now);
   }
-  if (someone_is_busy()) last_busy_ = now;
   find_lost(now);
   find_stuck(now);
 }
@@ -296,45 +275,27 @@ void CoordinatorState::find_lost(double now) {
     } else {
       continue;
     }
-    member.gone = true;
+    mark_gone(member);
     if (!member.done) record(task, ErrorKind::kPeerLost, std::move(reason));
   }
 }
 
-bool CoordinatorState::someone_is_busy() const {
-  return std::any_of(members_.begin(), members_.end(), [](const auto& item) {
-    const Member& member = item.second;
-    return member.rank >= 0 && !member.gone &&
-           (member.phase == Phase::kBuilding || member.phase == Phase::kSaving ||
-            member.phase == Phase::kEvaluating);
-  });
+void CoordinatorState::mark_gone(Member& member) {
+  member.gone = true;
+  if (member.rank >= 0) watch_.remove(member.rank);
 }
 
 void CoordinatorState::find_stuck(double now) {
   if (failure_ || !running_) return;
-  const bool busy = someone_is_busy();
   for (const auto& [key, barrier] : barriers_) {
-    // A barrier of some tasks only does not say which ones it waits for.
-    if (barrier.complete || barrier.count < static_cast<int>(options_.roster.size())) continue;
-    for (const auto& [task, member] : members_) {
-      if (member.rank < 0 || member.gone || barrier.arrived.contains(task)) continue;
-      if (member.phase == Phase::kSaving) {
-        const double since = std::max(member.last_progress, barrier.opened);
-        if (now - since <= options_.save_timeout) continue;
-        record(task, ErrorKind::kTimeout,
-               fmt::format("saving a checkpoint took more than {:.1f} s while {} waited at barrier "
-                           "\"{}\"",
-                           now - since, readable_task(*barrier.arrived.begin()), key.first));
-        return;
-      }
-      if (busy || (member.phase != Phase::kTraining && member.phase != Phase::kWaiting)) continue;
-      double since = std::max({member.last_progress, barrier.opened, last_busy_});
-      if (now - since <= options_.progress_timeout) continue;
-      record(task, ErrorKind::kTimeout,
-             fmt::format("no progress for {:.1f} s while {} waited at barrier \"{}\"", now - since,
-                         readable_task(*barrier.arrived.begin()), key.first));
-      return;
-    }
+    if (barrier.complete) continue;
+    const auto stuck = watch_.find_stuck(barrier.arrived, barrier.opened, now);
+    if (!stuck) continue;
+    record(options_.roster[stuck->member].task, ErrorKind::kTimeout,
+           fmt::format("{} {:.1f} s while {} waited at barrier \"{}\"",
+                       stuck->saving ? "saving a checkpoint took more than" : "no progress for",
+                       stuck->seconds, task_at(*barrier.arrived.begin()), key.first));
+    return;
   }
 }
 
@@ -350,17 +311,6 @@ Verdict CoordinatorState::declare_model(const Caller& caller, std::vector<std::s
     return {.state = Verdict::State::kReady};
   }
   if (signature == first) return {.state = Verdict::State::kReady};
-
-  auto only_in = [](const std::vector<std::string>& a, const std::vector<std::string>& b) {
-    constexpr size_t kShown = 4;
-    std::vector<std::string> lines;
-    std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(lines));
-    if (lines.empty()) return std::string("nothing");
-    size_t more = lines.size() > kShown ? lines.size() - kShown : 0;
-    lines.resize(lines.size() - more);
-    std::string text = fmt::format("[{}]", fmt::join(lines, "; "));
-    return more ? text + fmt::format(" and {} more", more) : text;
-  };
   record(
       caller.task, ErrorKind::kInvalidArgument,
       fmt::format("its model differs from that of {}: only {} has {}, only {} has {}",
@@ -370,69 +320,60 @@ Verdict CoordinatorState::declare_model(const Caller& caller, std::vector<std::s
 }
 
 Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name, int64_t generation,
-                                  int count, double now) {
+                                  double now) {
   const Member* member = find(caller);
   if (!member || failure_) return verdict_of_failure(caller);
-  const int world = static_cast<int>(options_.roster.size());
-  auto refuse = [](std::string message, std::string hint = {}) {
-    return Verdict{.state = Verdict::State::kRefused,
-                   .refusal = invalid_argument(std::move(message), std::move(hint))};
-  };
-  if (count == 0) count = world;
-  if (count < 0 || count > world) {
-    return refuse(
-        fmt::format("barrier \"{}\" is for {} tasks, the group has {}", name, count, world));
-  }
   if (member->rank < 0)
     return refuse(fmt::format("{} is no member of the group", readable_task(caller.task)));
 
-  auto [it, fresh] =
-      barriers_.try_emplace({name, generation}, Barrier{.count = count, .opened = now});
-  Barrier& barrier = it->second;
-  if (barrier.count != count) {
-    return refuse(fmt::format(
-        "barrier \"{}\" is for {} tasks according to {}, for {} according to {}", name,
-        barrier.count, readable_task(*barrier.arrived.begin()), count, readable_task(caller.task)));
-  }
-  barrier.arrived.insert(caller.task);
-  if (static_cast<int>(barrier.arrived.size()) >= barrier.count) {
+  Barrier& barrier =
+      barriers_.try_emplace({name, generation}, Barrier{.opened = now}).first->second;
+  barrier.arrived.insert(member->rank);
+  if (barrier.arrived.size() == options_.roster.size()) {
     barrier.complete = true;
     // A member that asks for the next generation has heard of the one before; two back nobody asks
     // any more.
     barriers_.erase({name, generation - 2});
   }
   if (barrier.complete) return {.state = Verdict::State::kReady};
+  return wait_at(barrier, caller, name, now);
+}
 
+Verdict CoordinatorState::wait_at(const Barrier& barrier, const Caller& caller,
+                                  const std::string& name, double now) const {
   Verdict verdict;
-  int can_come = 0;
   std::string ended;
   std::map<std::string, std::string> elsewhere;
   for (const auto& [task, peer] : members_) {
-    if (peer.rank < 0 || barrier.arrived.contains(task)) continue;
+    if (peer.rank < 0 || barrier.arrived.contains(peer.rank)) continue;
     if (peer.done || peer.gone) {
       ended = task;
-    } else {
-      ++can_come;
-      verdict.missing.push_back({task, options_.roster[peer.rank].address, now - barrier.opened,
-                                 place_of(peer.phase, peer.step)});
+      continue;
     }
-    for (const auto& [key, other] : barriers_) {
-      if (!other.complete && other.arrived.contains(task)) elsewhere[task] = key.first;
-    }
+    verdict.missing.push_back({task, options_.roster[peer.rank].address, now - barrier.opened,
+                               place_of(peer.phase, peer.step)});
+    if (const auto other = stands_at(peer.rank)) elsewhere[task] = *other;
   }
-  const int arrived = static_cast<int>(barrier.arrived.size());
-  if (arrived + can_come < barrier.count) {
+  const size_t can_come = verdict.missing.size();
+  if (barrier.arrived.size() + can_come < options_.roster.size()) {
     return refuse(fmt::format("{} waits at barrier \"{}\", but {} is done and will not come",
                               readable_task(caller.task), name, readable_task(ended)),
                   "every task must pass the same barriers");
   }
-  if (can_come > 0 && static_cast<int>(elsewhere.size()) == can_come) {
+  if (can_come > 0 && elsewhere.size() == can_come) {
     const auto& [task, other] = *elsewhere.begin();
     return refuse(fmt::format("{} waits at barrier \"{}\", {} at barrier \"{}\": neither can end",
                               readable_task(caller.task), name, readable_task(task), other),
                   "every task must pass the same barriers in the same order");
   }
   return verdict;
+}
+
+std::optional<std::string> CoordinatorState::stands_at(int rank) const {
+  for (const auto& [key, barrier] : barriers_) {
+    if (!barrier.complete && barrier.arrived.contains(rank)) return key.first;
+  }
+  return std::nullopt;
 }
 
 void CoordinatorState::fail(const Caller& caller, ErrorKind kind, const std::string& reason) {
@@ -443,6 +384,7 @@ void CoordinatorState::done(const Caller& caller) {
   if (Member* member = find(caller)) {
     member->done = true;
     member->phase = Phase::kDone;
+    if (member->rank >= 0) watch_.remove(member->rank);
   }
 }
 
@@ -451,7 +393,7 @@ void CoordinatorState::leave(const Caller& caller) {
   Member* member = find(caller);
   if (!member) return;
   if (!member->done) record(caller.task, ErrorKind::kPeerLost, "it left before the run was done");
-  member->gone = true;
+  mark_gone(*member);
 }
 
 bool CoordinatorState::all_done() const {
@@ -467,44 +409,9 @@ bool CoordinatorState::drained() const {
                      [](const auto& item) { return item.second.gone; });
 }
 
-// --- key-value store ---
-
-std::optional<std::string> CoordinatorState::get(const std::string& key) const {
-  auto it = store_.find(key);
-  return it == store_.end() ? std::nullopt : std::optional(it->second);
-}
-
-int64_t CoordinatorState::add(const std::string& key, int64_t amount) {
-  int64_t value = 0;
-  if (auto it = store_.find(key); it != store_.end()) {
-    const std::string& text = it->second;
-    auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc() || end != text.data() + text.size()) {
-      throw invalid_argument(fmt::format(
-          "key \"{}\" holds {} bytes that are no number; cannot add {}", key, text.size(), amount));
-    }
-  }
-  value += amount;
-  store_[key] = std::to_string(value);
-  return value;
-}
-
-std::string CoordinatorState::compare_set(const std::string& key, const std::string& expected,
-                                          const std::string& desired) {
-  auto it = store_.find(key);
-  if (it == store_.end()) {
-    if (!expected.empty()) return expected;
-    return store_[key] = desired;
-  }
-  if (it->second == expected) it->second = desired;
-  return it->second;
-}
-
 Verdict CoordinatorState::wait(const Caller& caller, const std::vector<std::string>& keys) const {
   if (!find(caller) || failure_) return verdict_of_failure(caller);
-  bool ready = std::all_of(keys.begin(), keys.end(),
-                           [&](const std::string& key) { return store_.contains(key); });
-  return {.state = ready ? Verdict::State::kReady : Verdict::State::kWaiting};
+  return {.state = store_.has_all(keys) ? Verdict::State::kReady : Verdict::State::kWaiting};
 }
 
 }  // namespace muster::inline v0_1::plan

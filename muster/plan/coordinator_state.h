@@ -14,32 +14,17 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/plan/failure.h"
+#include "muster/plan/key_value_store.h"
+#include "muster/plan/phase.h"
+#include "muster/plan/progress_watch.h"
+#include "muster/plan/verdict.h"
 
 namespace muster::inline v0_1::plan {
-
-// What a task is doing.
-enum class Phase {
-  kJoining,
-  kBuilding,  // first call of model_fn, restore, warm start
-  kTraining,  // steps advance; the only phase, with kWaiting, in which no progress counts as stuck
-  kSaving,    // has a limit of its own
-  kEvaluating,
-  kWaiting,  // at a barrier or for a key
-  kDone,
-};
-// "joining", "building", "training", ...
-std::string_view to_string(Phase phase);
-
-// "at step 12 (training)", "while joining" before the first step (-1).
-std::string place_of(Phase phase, int64_t step);
-
-// "worker:1" -> "worker 1", "chief:0" -> "chief": as messages name a task.
-std::string readable_task(std::string_view task);
 
 // A task that belongs to the group.
 struct RosterEntry {
@@ -52,49 +37,11 @@ struct CoordinatorOptions {
   std::vector<RosterEntry> roster;  // the group, in rank order
   double heartbeat_timeout = 6;     // seconds of silence after which a member is lost
   double reconnect_grace = 2;       // seconds a broken connection may take to come back
-  double progress_timeout =
-      300;  // seconds a training member may keep others at a barrier without a new step
-  double save_timeout = 1800;  // seconds a member may keep others at a barrier while it saves
+  // Seconds a member may keep others at a barrier: while it trains without a new step, while it
+  // saves.
+  double progress_timeout = 300;
+  double save_timeout = 1800;
   int64_t first_epoch = 1;
-};
-
-// What ended a group: who, why, and where that task was.
-struct Failure {
-  std::string task;
-  int rank = -1;  // -1: not a member of the group
-  ErrorKind kind = ErrorKind::kPeerLost;
-  std::string reason;
-  int64_t step = -1;  // -1: no step yet
-  Phase phase = Phase::kJoining;
-
-  // "worker 1 was lost, last heard of at step 120 (training): no heartbeat for 6.0 s"
-  std::string describe() const;
-};
-
-// A process that speaks: a restarted task keeps its name and has another incarnation.
-struct Caller {
-  std::string task;
-  uint64_t incarnation = 0;
-};
-
-// A task others wait for.
-struct MissingTask {
-  std::string task;
-  std::string address;
-  double seconds = 0;  // waited for so long
-  std::string where;   // "at step 12 (training)", when it has joined
-  // "worker 1 at 127.0.0.1:2223 (10 s)", "worker 1 at 127.0.0.1:2223, at step 12 (training) (10 s)"
-  std::string describe() const;
-};
-
-// What a call that may have to wait answers. kWaiting: ask again later.
-struct Verdict {
-  // Which of the fields counts.
-  enum class State { kReady, kWaiting, kFailed, kRefused };
-  State state = State::kWaiting;
-  std::optional<Failure> failure;    // kFailed
-  std::optional<Error> refusal;      // kRefused: the caller's own mistake; the group goes on
-  std::vector<MissingTask> missing;  // kWaiting: for whom
 };
 
 // What a task learns from its heartbeat.
@@ -140,9 +87,8 @@ class CoordinatorState {
   // first member declared fails the group with a message naming both tasks and the lines that
   // differ.
   Verdict declare_model(const Caller& caller, std::vector<std::string> signature);
-  // The `generation`-th use of `name` by this caller. `count` 0 means all members of the group.
-  Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, int count,
-                  double now);
+  // The `generation`-th use of `name` by this caller. It is complete when all members have come.
+  Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, double now);
   // The caller ends the group, for this reason.
   void fail(const Caller& caller, ErrorKind kind, const std::string& reason);
   // The caller has made its last step.
@@ -153,22 +99,8 @@ class CoordinatorState {
   // No member or guest is left to talk to.
   bool drained() const;
 
-  // --- key-value store of the running group; cleared when the next one forms ---
-  // Replaces what was there.
-  void set(const std::string& key, std::string value) { store_[key] = std::move(value); }
-  // Nothing when the key is not there.
-  std::optional<std::string> get(const std::string& key) const;
-  // A missing key counts as 0; the sum is stored as decimal text. Throws InvalidArgument when the
-  // value is no number.
-  int64_t add(const std::string& key, int64_t amount);
-  // Sets when the value equals `expected` (a missing key equals ""); returns what the key holds
-  // afterwards
-  // (`expected` when it does not exist).
-  std::string compare_set(const std::string& key, const std::string& expected,
-                          const std::string& desired);
-  // True when there was something to erase.
-  bool erase(const std::string& key) { return store_.erase(key) > 0; }
-  int64_t num_keys() const { return static_cast<int64_t>(store_.size()); }
+  // --- keys and values of the running group; cleared when the next one forms ---
+  KeyValueStore& store() { return store_; }
   // kReady when all keys are there, kFailed when the group failed.
   Verdict wait(const Caller& caller, const std::vector<std::string>& keys) const;
 
@@ -177,7 +109,6 @@ class CoordinatorState {
     uint64_t incarnation = 0;
     int rank = -1;
     double last_heard = 0;
-    double last_progress = 0;  // when the step or the phase changed
     std::optional<double> disconnected_since;
     int connections = 0;  // open watches: a new one may begin before the end of the old one shows
     Phase phase = Phase::kJoining;
@@ -191,9 +122,8 @@ class CoordinatorState {
     double last_heard = 0;
   };
   struct Barrier {
-    int count = 0;
     double opened = 0;
-    std::set<std::string> arrived;
+    std::set<int> arrived;  // ranks
     bool complete = false;
   };
   using BarrierKey = std::pair<std::string, int64_t>;
@@ -204,13 +134,22 @@ class CoordinatorState {
   Verdict verdict_of_failure(const Caller& caller) const;
   void form_group(double now);
   void record(const std::string& task, ErrorKind kind, std::string reason);
-  bool someone_is_busy() const;
+  // What keeps the caller from a place in the group, whatever the others do.
+  std::optional<Verdict> refuse_join(const Caller& caller, int rank, int world_size) const;
+  Verdict join_as_guest(const Caller& caller, double now);
+  // What those at the barrier wait for; kRefused when it can never be complete.
+  Verdict wait_at(const Barrier& barrier, const Caller& caller, const std::string& name,
+                  double now) const;
+  // The open barrier a member stands at.
+  std::optional<std::string> stands_at(int rank) const;
+  std::string task_at(int rank) const;  // as messages name it
+  void mark_gone(Member& member);
   void find_lost(double now);
   void find_stuck(double now);
 
   CoordinatorOptions options_;
+  ProgressWatch watch_;  // by rank
   double last_tick_;
-  double last_busy_;
   int64_t epoch_ = 0;  // 0: no group yet
   bool running_ = false;
   std::map<std::string, Member> members_;  // the present group and its guests
@@ -221,7 +160,7 @@ class CoordinatorState {
   std::optional<Failure> last_failure_;  // of an earlier group, for members who have not heard yet
   std::pair<std::string, std::vector<std::string>> model_;  // declared first: by whom, lines
   std::map<BarrierKey, Barrier> barriers_;
-  std::map<std::string, std::string> store_;
+  KeyValueStore store_;
 };
 
 }  // namespace muster::inline v0_1::plan

@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,29 +33,40 @@ std::string variable_of(pid_t pid, const std::string& name) {
   return "";
 }
 
-std::vector<std::string> merged(const Variables& environment) {
-  std::vector<std::string> variables;
+// Variables of this process that a program shall not have: what a runner told this one alone, and
+// what decides about clusters and threads.
+std::vector<std::string> kept_back() {
+  std::vector<std::string> names = {"TF_CONFIG", "OMP_NUM_THREADS"};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string variable = *entry;
-    const std::string name = variable.substr(0, variable.find('='));
-    if (name == "TF_CONFIG" || name == "MUSTER_THREADS" || name == "OMP_NUM_THREADS" ||
-        name.starts_with("GTEST_") || environment.contains(name)) {
-      continue;
-    }
-    variables.push_back(variable);
+    if (variable.starts_with("GTEST_")) names.push_back(variable.substr(0, variable.find('=')));
   }
-  // One thread for each task, so that bits do not depend on the machine's cores.
-  if (!environment.contains("MUSTER_THREADS")) variables.push_back("MUSTER_THREADS=1");
-  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
-  return variables;
+  return names;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> list;
-  for (std::string& text : texts) list.push_back(text.data());
-  list.push_back(nullptr);
-  return list;
+launch::ChildSpec spec_of(const Words& command, const Variables& environment, int out) {
+  launch::ChildSpec spec{.argv = command,
+                         .environment = {environment.begin(), environment.end()},
+                         .without = kept_back(),
+                         .out = out,
+                         .err = out,
+                         .group = launch::ChildSpec::Group::kOwn,
+                         .dies_with_parent = true};
+  // One thread for each task, so that bits do not depend on the machine's cores.
+  if (!environment.contains("MUSTER_THREADS")) spec.environment.emplace_back("MUSTER_THREADS", "1");
+  return spec;
 }
+
+// Both outputs of a program; closed here when the program has its own.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& path)
+      : descriptor(::open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600)) {
+    if (descriptor < 0) throw from_errno(errno, "cannot open " + path);
+  }
+  ~OutputFile() { ::close(descriptor); }
+  const int descriptor;
+};
 
 }  // namespace
 
@@ -69,86 +78,51 @@ std::string binary(const std::string& name) {
   return join_path(folder, name);
 }
 
-Program::Program(const Words& command, const Variables& environment) {
-  // All memory is taken before fork().
-  std::vector<std::string> words = command;
-  std::vector<std::string> variables = merged(environment);
-  const std::vector<char*> argv = pointers(words);
-  const std::vector<char*> envp = pointers(variables);
-  const int out =
-      ::open((directory_ / "output").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
-  if (out < 0) throw from_errno(errno, "cannot open " + directory_ / "output");
-  const pid_t parent = ::getpid();
-  pid_ = ::fork();
-  if (pid_ == 0) {
-    ::setpgid(0, 0);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
-    ::dup2(out, STDOUT_FILENO);
-    ::dup2(out, STDERR_FILENO);
-    ::execvpe(argv[0], argv.data(), envp.data());
-    ::_exit(127);
-  }
-  ::close(out);
-  if (pid_ < 0) throw from_errno(errno, "cannot start " + command[0]);
-}
+Program::Program(const Words& command, const Variables& environment)
+    : child_(spec_of(command, environment, OutputFile(directory_ / "output").descriptor)) {}
 
 Program::~Program() {
-  if (ended_) return;
   // Tasks of `muster run` lead groups of their own, and die with it.
-  ::kill(-pid_, SIGKILL);
-  ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  if (running()) ::kill(-child_.pid(), SIGKILL);
 }
 
-bool Program::reap() {
-  if (ended_) return true;
-  int status = 0;
-  if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
-  ended_ = true;
-  code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  return true;
-}
+bool Program::running() { return !child_.status(); }
 
-bool Program::running() { return !reap(); }
+int Program::code() {
+  const launch::ExitStatus status = child_.status().value();
+  return status.signal != 0 ? -status.signal : status.code;
+}
 
 int Program::wait(std::chrono::milliseconds deadline) {
-  const auto end = Clock::now() + deadline;
-  while (!reap()) {
-    if (Clock::now() >= end) {
-      throw Error(ErrorKind::kTimeout, "the program still runs after " +
-                                           std::to_string(deadline.count()) + " ms; it printed:\n" +
-                                           output());
-    }
-    std::this_thread::sleep_for(kLook);
+  if (!child_.wait_for(deadline)) {
+    throw Error(ErrorKind::kTimeout, "the program still runs after " +
+                                         std::to_string(deadline.count()) + " ms; it printed:\n" +
+                                         output());
   }
-  return code_;
+  return code();
 }
 
 void Program::wait_for(const std::string& text, std::chrono::milliseconds deadline) {
   const auto end = Clock::now() + deadline;
   for (;;) {
-    const bool over = reap();
+    const bool over = !running();
     if (output().find(text) != std::string::npos) return;
     if (over || Clock::now() >= end) {
       throw Error(
           ErrorKind::kTimeout,
-          (over ? "the program ended (" + std::to_string(code_) + ")" : "the time is over") +
+          (over ? "the program ended (" + std::to_string(code()) + ")" : "the time is over") +
               " without the text '" + text + "'; it printed:\n" + output());
     }
     std::this_thread::sleep_for(kLook);
   }
 }
 
-void Program::signal(int number) {
-  if (!reap()) ::kill(pid_, number);
-}
+void Program::signal(int number) { child_.signal(number); }
 
 std::string Program::output() const { return read_file(directory_ / "output"); }
 
 std::vector<pid_t> Program::children() const {
-  const std::string id = std::to_string(pid_);
+  const std::string id = std::to_string(pid());
   std::istringstream stream(read_file("/proc/" + id + "/task/" + id + "/children"));
   return {std::istream_iterator<pid_t>(stream), {}};
 }

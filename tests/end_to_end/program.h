@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/temp_directory.h"
+#include "muster/launch/child_process.h"
 
 namespace muster::testing {
 
@@ -40,19 +41,17 @@ class Program {
 
   // Both streams, so far.
   std::string output() const;
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return child_.pid(); }
   // The processes it has started itself.
   std::vector<pid_t> children() const;
   // The process of a task of `muster run`: task("worker", 1).
   pid_t task(const std::string& type, int index) const;
 
  private:
-  bool reap();
+  int code();  // of a program that has ended
 
   TempDirectory directory_;
-  pid_t pid_ = -1;
-  bool ended_ = false;
-  int code_ = 0;
+  launch::ChildProcess child_;
 };
 
 // A program that was run to its end.

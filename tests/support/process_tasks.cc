@@ -3,19 +3,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -40,6 +36,16 @@ std::string current_test() {
   const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
   if (info == nullptr) throw internal_error("ProcessTasks works only inside a test");
   return std::string(info->test_suite_name()) + "." + info->name();
+}
+
+// What a test runner tells this process alone.
+std::vector<std::string> gtest_variables() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string variable = *entry;
+    if (variable.starts_with("GTEST_")) names.push_back(variable.substr(0, variable.find('=')));
+  }
+  return names;
 }
 
 [[noreturn]] void become_task(const nlohmann::json& description,
@@ -83,51 +89,22 @@ ProcessTasks::ProcessTasks(int n, const std::function<void(Task&)>& body,
                                         {"ordinal", ordinal},
                                         {"directory", directory_.path()},
                                         {"settings", options.settings}};
-    // All memory is taken before fork(): after it, only calls that are safe in a copy of a process
-    // with threads.
-    std::vector<std::string> variables;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string variable = *entry;
-      const std::string name = variable.substr(0, variable.find('='));
-      if (name.starts_with("GTEST_") || options.environment.contains(name)) continue;
-      variables.push_back(variable);
-    }
-    for (const auto& [name, value] : options.environment) variables.push_back(name + "=" + value);
-    variables.push_back(std::string(kTaskVariable) + "=" + description.dump());
-    std::vector<std::string> arguments = {self, "--gtest_filter=" + test, "--gtest_color=no",
-                                          "--gtest_also_run_disabled_tests"};
-    const auto pointers = [](std::vector<std::string>& texts) {
-      std::vector<char*> list;
-      for (std::string& text : texts) list.push_back(text.data());
-      list.push_back(nullptr);
-      return list;
-    };
-    const std::vector<char*> argv = pointers(arguments);
-    const std::vector<char*> envp = pointers(variables);
+    launch::ChildSpec spec{.argv = {self, "--gtest_filter=" + test, "--gtest_color=no",
+                                    "--gtest_also_run_disabled_tests"},
+                           .environment = {options.environment.begin(), options.environment.end()},
+                           .without = gtest_variables(),
+                           .dies_with_parent = true};
+    spec.environment.emplace_back(kTaskVariable, description.dump());
     const int out = ::open(log(rank).c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
     if (out < 0) throw from_errno(errno, "cannot open " + log(rank));
-    const pid_t parent = ::getpid();
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
-      ::dup2(out, STDOUT_FILENO);
-      ::dup2(out, STDERR_FILENO);
-      ::execve(self.c_str(), argv.data(), envp.data());
-      ::_exit(127);
+    spec.out = spec.err = out;
+    try {
+      children_.emplace_back(spec);
+    } catch (...) {
+      ::close(out);
+      throw;
     }
     ::close(out);
-    if (pid < 0) throw from_errno(errno, "cannot start a task");
-    children_.push_back({.pid = pid});
-  }
-}
-
-ProcessTasks::~ProcessTasks() {
-  for (Child& child : children_) {
-    if (child.ended) continue;
-    ::kill(child.pid, SIGKILL);
-    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
   }
 }
 
@@ -140,28 +117,14 @@ std::string ProcessTasks::output(int rank) const {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-bool ProcessTasks::reap(int rank) {
-  Child& child = children_.at(rank);
-  if (child.ended) return true;
-  int status = 0;
-  const pid_t got = ::waitpid(child.pid, &status, WNOHANG);
-  if (got != child.pid) return false;
-  child.ended = true;
-  child.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  return true;
-}
-
 int ProcessTasks::wait(int rank, std::chrono::milliseconds deadline) {
-  const auto end = std::chrono::steady_clock::now() + deadline;
-  while (!reap(rank)) {
-    if (std::chrono::steady_clock::now() >= end) {
-      throw Error(ErrorKind::kTimeout, "task " + std::to_string(rank) + " still runs after " +
-                                           std::to_string(deadline.count()) + " ms; it printed:\n" +
-                                           output(rank));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const auto status = children_.at(rank).wait_for(deadline);
+  if (!status) {
+    throw Error(ErrorKind::kTimeout, "task " + std::to_string(rank) + " still runs after " +
+                                         std::to_string(deadline.count()) + " ms; it printed:\n" +
+                                         output(rank));
   }
-  return children_[rank].code;
+  return status->signal != 0 ? -status->signal : status->code;
 }
 
 void ProcessTasks::expect_success(std::chrono::milliseconds deadline) {
@@ -174,15 +137,9 @@ void ProcessTasks::expect_success(std::chrono::milliseconds deadline) {
   }
 }
 
-void ProcessTasks::kill(int rank) {
-  if (!reap(rank)) ::kill(children_.at(rank).pid, SIGKILL);
-}
-void ProcessTasks::stop(int rank) {
-  if (!reap(rank)) ::kill(children_.at(rank).pid, SIGSTOP);
-}
-void ProcessTasks::resume(int rank) {
-  if (!reap(rank)) ::kill(children_.at(rank).pid, SIGCONT);
-}
-bool ProcessTasks::running(int rank) { return !reap(rank); }
+void ProcessTasks::kill(int rank) { children_.at(rank).signal(SIGKILL); }
+void ProcessTasks::stop(int rank) { children_.at(rank).signal(SIGSTOP); }
+void ProcessTasks::resume(int rank) { children_.at(rank).signal(SIGCONT); }
+bool ProcessTasks::running(int rank) { return !children_.at(rank).status(); }
 
 }  // namespace muster::inline v0_1::testing

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "muster/base/temp_directory.h"
+#include "muster/launch/child_process.h"
 #include "tests/support/file_store.h"
 
 namespace muster::inline v0_1::testing {
@@ -65,8 +66,6 @@ class ProcessTasks {
   // Starts them. A task's exit code is 0 when `body` returned and no expectation failed in it, 1
   // otherwise. Tasks die with the test's process.
   ProcessTasks(int n, const std::function<void(Task&)>& body, const TaskOptions& options = {});
-  // Kills what still runs.
-  ~ProcessTasks();
   ProcessTasks(const ProcessTasks&) = delete;
   ProcessTasks& operator=(const ProcessTasks&) = delete;
 
@@ -87,18 +86,11 @@ class ProcessTasks {
   FileStore& store() { return store_; }
 
  private:
-  struct Child {
-    pid_t pid = -1;
-    bool ended = false;
-    int code = 0;
-  };
-  // Notes the end of the task when it has come.
-  bool reap(int rank);
   std::string log(int rank) const;
 
   TempDirectory directory_;
   FileStore store_;
-  std::vector<Child> children_;
+  std::vector<launch::ChildProcess> children_;  // killed when this ends
 };
 
 }  // namespace muster::inline v0_1::testing

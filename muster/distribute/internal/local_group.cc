@@ -6,72 +6,42 @@
 #include <utility>
 
 namespace muster::inline v0_1::distribute {
-namespace {
 
-using plan::Phase;
-
-}  // namespace
-
-LocalGroup::LocalGroup(int size, const Patience& patience, int first_replica)
-    : progress_timeout_(patience.progress),
-      save_timeout_(patience.save),
+LocalGroup::LocalGroup(int size, const Patience& patience, int first_replica, Clock& clock)
+    : clock_(clock),
+      patience_(patience),
       first_replica_(first_replica),
       texts_(static_cast<size_t>(size)),
-      members_(static_cast<size_t>(size)) {
-  for (Member& member : members_) member.last_progress = Clock::now();
-}
+      watch_(size, patience, plan::Phase::kBuilding, now()) {}
 
-void LocalGroup::report(int replica, Phase phase, int64_t step) {
+void LocalGroup::report(int replica, plan::Phase phase, int64_t step) {
   std::lock_guard lock(mutex_);
-  Member& member = members_[static_cast<size_t>(replica)];
-  member.phase = phase;
-  member.step = step;
-  member.last_progress = Clock::now();
+  watch_.report(replica, phase, step, now());
 }
 
-std::optional<LocalGroup::Stuck> LocalGroup::find_stuck(Clock::time_point opened, int waiting,
-                                                        const std::string& what) {
-  const auto now = Clock::now();
-  const auto place = [&] {
-    return fmt::format("while replica {} waited at '{}'", first_replica_ + waiting, what);
-  };
-  bool busy = false;
-  for (size_t replica = 0; replica < members_.size(); ++replica) {
-    const Member& member = members_[replica];
-    if (member.arrived || (member.phase == Phase::kTraining && !member.outside)) continue;
-    busy = true;
-    if (member.outside || member.phase != Phase::kSaving) continue;
-    if (now - std::max(member.last_progress, opened) <= save_timeout_) continue;
-    return Stuck{static_cast<int>(replica),
-                 Error(ErrorKind::kTimeout,
-                       fmt::format("saving a checkpoint at step {} took more than {:.1f} s {}",
-                                   member.step, save_timeout_.count(), place()),
-                       "see whether the disk of model_dir is slow or full, or what a hook does; "
-                       "save_timeout_seconds of the strategy is the patience")};
+Error LocalGroup::error_of(const plan::ProgressWatch::Stuck& stuck, int waiting,
+                           const std::string& what) const {
+  const std::string place =
+      fmt::format("while replica {} waited at '{}'", first_replica_ + waiting, what);
+  if (stuck.saving) {
+    return Error(ErrorKind::kTimeout,
+                 fmt::format("saving a checkpoint at step {} took more than {:.1f} s {}",
+                             stuck.step, patience_.save, place),
+                 "see whether the disk of model_dir is slow or full, or what a hook does; "
+                 "save_timeout_seconds of the strategy is the patience");
   }
-  if (busy) {
-    last_busy_ = now;
-    return std::nullopt;
-  }
-  for (size_t replica = 0; replica < members_.size(); ++replica) {
-    const Member& member = members_[replica];
-    if (member.arrived) continue;
-    if (now - std::max({member.last_progress, opened, last_busy_}) <= progress_timeout_) continue;
-    return Stuck{static_cast<int>(replica),
-                 Error(ErrorKind::kTimeout,
-                       fmt::format("no progress for {:.1f} s after step {} {}",
-                                   progress_timeout_.count(), member.step, place()),
-                       "see what its model function, its input or a hook waits for; "
-                       "progress_timeout_seconds of the strategy is the patience")};
-  }
-  return std::nullopt;
+  return Error(ErrorKind::kTimeout,
+               fmt::format("no progress for {:.1f} s after step {} {}", patience_.progress,
+                           stuck.step, place),
+               "see what its model function, its input or a hook waits for; "
+               "progress_timeout_seconds of the strategy is the patience");
 }
 
 std::vector<std::string> LocalGroup::exchange(int replica, const std::string& what,
                                               std::string text) {
   std::unique_lock lock(mutex_);
   if (failure_) throw *failure_;
-  if (arrived_ == 0) {
+  if (arrived_.empty()) {
     what_ = what;
     first_ = replica;
   } else if (what != what_) {
@@ -85,24 +55,25 @@ std::vector<std::string> LocalGroup::exchange(int replica, const std::string& wh
   }
   texts_[static_cast<size_t>(replica)] = std::move(text);
   const uint64_t meeting = meeting_;
-  if (++arrived_ == texts_.size()) {
+  arrived_.insert(replica);
+  if (arrived_.size() == texts_.size()) {
     // Nobody can complete the next meeting before all have taken this one's result and come again.
     result_ = std::exchange(texts_, std::vector<std::string>(texts_.size()));
-    arrived_ = 0;
-    for (Member& member : members_) member.arrived = false;
+    arrived_.clear();
     ++meeting_;
     changed_.notify_all();
     return result_;
   }
-  members_[static_cast<size_t>(replica)].arrived = true;
-  const auto opened = Clock::now();
-  const auto look = std::min<std::chrono::duration<double>>(
-      std::min(progress_timeout_, save_timeout_) / 4, std::chrono::seconds(1));
-  while (!changed_.wait_for(lock, look, [&] { return meeting_ != meeting || failure_; })) {
-    const auto stuck = find_stuck(opened, replica, what);
+  const double opened = now();
+  const Duration look =
+      from_seconds(std::min(std::min(patience_.progress, patience_.save) / 4, 1.0));
+  const auto over = [&] { return meeting_ != meeting || failure_; };
+  while (!clock_.wait_for(lock, changed_, look, over)) {
+    const auto stuck = watch_.find_stuck(arrived_, opened, now());
     if (!stuck) continue;
+    const Error error = error_of(*stuck, replica, what);
     lock.unlock();
-    fail(stuck->replica, stuck->error);
+    fail(stuck->member, error);
     lock.lock();
   }
   if (meeting_ == meeting) throw *failure_;

@@ -2,28 +2,28 @@
 // which of them failed first. Thread safety: all calls from any thread.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/error.h"
-#include "muster/plan/coordinator_state.h"
+#include "muster/plan/phase.h"
+#include "muster/plan/progress_watch.h"
 
 namespace muster::inline v0_1::distribute {
 
 class LocalGroup {
  public:
-  // Seconds after which a replica that others wait for counts as stuck.
-  struct Patience {
-    double progress = 300;  // without a step
-    double save = 1800;     // while it saves
-  };
-  // `first_replica` is the id of the first one here, for messages.
-  LocalGroup(int size, const Patience& patience, int first_replica = 0);
+  // How long a replica may keep the others waiting.
+  using Patience = plan::Patience;
+  // `first_replica` is the id of the first one here, for messages. `clock` outlives the group.
+  LocalGroup(int size, const Patience& patience, int first_replica = 0,
+             Clock& clock = system_clock());
 
   // While it lives, a replica waits for others than this group's, and is not stuck.
   class Outside {
@@ -36,8 +36,7 @@ class LocalGroup {
    private:
     void set(bool outside) {
       const std::lock_guard lock(group_.mutex_);
-      group_.members_[static_cast<size_t>(replica_)].outside = outside;
-      group_.members_[static_cast<size_t>(replica_)].last_progress = Clock::now();
+      group_.watch_.set_away(replica_, outside, group_.now());
     }
     LocalGroup& group_;
     const int replica_;
@@ -61,32 +60,21 @@ class LocalGroup {
   void on_failure(std::function<void(const Error& error)> callback);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  struct Member {
-    plan::Phase phase = plan::Phase::kBuilding;
-    int64_t step = 0;
-    Clock::time_point last_progress;
-    bool arrived = false;
-    bool outside = false;
-  };
-  // The replica the others have waited for too long at `what`, since the meeting `opened`; which of
-  // them is `waiting`.
-  struct Stuck {
-    int replica;
-    Error error;
-  };
-  std::optional<Stuck> find_stuck(Clock::time_point opened, int waiting, const std::string& what);
+  double now() const { return to_seconds(clock_.now().time_since_epoch()); }
+  // What ends the group when a replica keeps `waiting` at `what` for too long.
+  Error error_of(const plan::ProgressWatch::Stuck& stuck, int waiting,
+                 const std::string& what) const;
 
-  const std::chrono::duration<double> progress_timeout_, save_timeout_;
+  Clock& clock_;
+  const Patience patience_;
   const int first_replica_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::string> texts_;  // of the meeting under way
-  std::string what_;                // they meet for
-  int first_ = -1;                  // who came first
-  std::vector<Member> members_;     // by replica
-  Clock::time_point last_busy_;     // when one was seen to build, save or evaluate
-  size_t arrived_ = 0;
+  std::vector<std::string> texts_;   // of the meeting under way
+  std::string what_;                 // they meet for
+  int first_ = -1;                   // who came first
+  plan::ProgressWatch watch_;        // by replica
+  std::set<int> arrived_;            // who waits for the others
   uint64_t meeting_ = 0;             // completed
   std::vector<std::string> result_;  // of the last one
   std::optional<Error> failure_;

@@ -7,15 +7,59 @@
 #include "muster/base/log.h"
 
 namespace muster::inline v0_1::net {
+namespace {
 
-wire::MemberId to_wire(const MemberId& from) {
+using State = plan::Verdict::State;
+
+// Numbers come from another process: what is unknown must not become an enumerator that does not
+// exist.
+ErrorKind kind_from(int number) {
+  return number >= 0 && number <= static_cast<int>(ErrorKind::kInternal)
+             ? static_cast<ErrorKind>(number)
+             : ErrorKind::kInternal;
+}
+
+plan::Phase phase_from(int number) {
+  return number >= 0 && number <= static_cast<int>(plan::Phase::kDone)
+             ? static_cast<plan::Phase>(number)
+             : plan::Phase::kJoining;
+}
+
+State state_from(int number) {
+  return number >= 0 && number <= static_cast<int>(State::kRefused) ? static_cast<State>(number)
+                                                                    : State::kRefused;
+}
+
+wire::Failure to_wire(const plan::Failure& from) {
+  wire::Failure to;
+  to.set_task(from.task);
+  to.set_rank(from.rank);
+  to.set_kind(static_cast<int>(from.kind));
+  to.set_reason(from.reason);
+  to.set_step(from.step);
+  to.set_phase(static_cast<int>(from.phase));
+  return to;
+}
+
+plan::Failure from_wire(const wire::Failure& from) {
+  return {.task = from.task(),
+          .rank = from.rank(),
+          .kind = kind_from(from.kind()),
+          .reason = from.reason(),
+          .step = from.step(),
+          .phase = phase_from(from.phase())};
+}
+
+}  // namespace
+
+wire::MemberId to_wire(const plan::Caller& from) {
   wire::MemberId to;
   to.set_task(from.task);
   to.set_incarnation(from.incarnation);
   return to;
 }
 
-MemberId from_wire(const wire::MemberId& from) {
+plan::Caller from_wire(const wire::MemberId& from) {
   return {.task = from.task(), .incarnation = from.incarnation()};
 }
 
@@ -38,13 +82,13 @@ JoinRequest from_wire(const wire::JoinRequest& from) {
 wire::BeatRequest to_wire(const BeatRequest& from) {
   wire::BeatRequest to;
   *to.mutable_who() = to_wire(from.who);
-  to.set_phase(from.phase);
+  to.set_phase(static_cast<int>(from.phase));
   to.set_step(from.step);
   return to;
 }
 
 BeatRequest from_wire(const wire::BeatRequest& from) {
-  return {.who = from_wire(from.who()), .phase = from.phase(), .step = from.step()};
+  return {.who = from_wire(from.who()), .phase = phase_from(from.phase()), .step = from.step()};
 }
 
 wire::ModelRequest to_wire(const ModelRequest& from) {
@@ -64,7 +108,6 @@ wire::BarrierRequest to_wire(const BarrierRequest& from) {
   *to.mutable_who() = to_wire(from.who);
   to.set_name(from.name);
   to.set_generation(from.generation);
-  to.set_count(from.count);
   to.set_wait_seconds(from.wait_seconds);
   return to;
 }
@@ -73,7 +116,6 @@ BarrierRequest from_wire(const wire::BarrierRequest& from) {
   return {.who = from_wire(from.who()),
           .name = from.name(),
           .generation = from.generation(),
-          .count = from.count(),
           .wait_seconds = from.wait_seconds()};
 }
 
@@ -83,7 +125,6 @@ wire::StoreRequest to_wire(const StoreRequest& from) {
   to.set_operation(static_cast<wire::StoreRequest::Operation>(from.operation));
   to.mutable_keys()->Assign(from.keys.begin(), from.keys.end());
   to.set_value(from.value);
-  to.set_expected(from.expected);
   to.set_amount(from.amount);
   to.set_wait_seconds(from.wait_seconds);
   return to;
@@ -94,7 +135,6 @@ StoreRequest from_wire(const wire::StoreRequest& from) {
           .operation = static_cast<StoreOperation>(from.operation()),
           .keys = {from.keys().begin(), from.keys().end()},
           .value = from.value(),
-          .expected = from.expected(),
           .amount = from.amount(),
           .wait_seconds = from.wait_seconds()};
 }
@@ -102,13 +142,13 @@ StoreRequest from_wire(const wire::StoreRequest& from) {
 wire::FailRequest to_wire(const FailRequest& from) {
   wire::FailRequest to;
   *to.mutable_who() = to_wire(from.who);
-  to.set_kind(from.kind);
+  to.set_kind(static_cast<int>(from.kind));
   to.set_reason(from.reason);
   return to;
 }
 
 FailRequest from_wire(const wire::FailRequest& from) {
-  return {.who = from_wire(from.who()), .kind = from.kind(), .reason = from.reason()};
+  return {.who = from_wire(from.who()), .kind = kind_from(from.kind()), .reason = from.reason()};
 }
 
 wire::GoodbyeRequest to_wire(const GoodbyeRequest& from) {
@@ -124,53 +164,44 @@ GoodbyeRequest from_wire(const wire::GoodbyeRequest& from) {
 
 wire::Reply to_wire(const Reply& from) {
   wire::Reply to;
-  to.set_answer(static_cast<wire::Reply::Answer>(from.answer));
-  if (from.failure) {
-    wire::Failure& failure = *to.mutable_failure();
-    failure.set_task(from.failure->task);
-    failure.set_rank(from.failure->rank);
-    failure.set_kind(from.failure->kind);
-    failure.set_reason(from.failure->reason);
-    failure.set_step(from.failure->step);
-    failure.set_phase(from.failure->phase);
+  to.set_answer(static_cast<wire::Reply::Answer>(from.verdict.state));
+  if (from.verdict.failure) *to.mutable_failure() = to_wire(*from.verdict.failure);
+  if (const auto& refusal = from.verdict.refusal) {
+    to.set_kind(static_cast<int>(refusal->kind()));
+    to.set_message(refusal->message());
+    to.set_hint(refusal->hint());
   }
-  to.set_kind(from.kind);
-  to.set_message(from.message);
-  to.set_hint(from.hint);
+  for (const plan::MissingTask& task : from.verdict.missing) {
+    wire::Missing& missing = *to.add_missing();
+    missing.set_task(task.task);
+    missing.set_address(task.address);
+    missing.set_seconds(task.seconds);
+    missing.set_where(task.where);
+  }
   to.set_epoch(from.epoch);
   to.set_all_done(from.all_done);
-  for (const MissingNote& note : from.missing) {
-    wire::Missing& missing = *to.add_missing();
-    missing.set_task(note.task);
-    missing.set_address(note.address);
-    missing.set_seconds(note.seconds);
-    missing.set_where(note.where);
-  }
   to.mutable_values()->Assign(from.values.begin(), from.values.end());
   to.set_number(from.number);
   return to;
 }
 
 Reply from_wire(const wire::Reply& from) {
-  Reply to{.answer = static_cast<Answer>(from.answer()),
-           .kind = from.kind(),
-           .message = from.message(),
-           .hint = from.hint(),
+  Reply to{.verdict = {.state = state_from(from.answer())},
            .epoch = from.epoch(),
            .all_done = from.all_done(),
            .values = {from.values().begin(), from.values().end()},
            .number = from.number()};
-  if (from.has_failure()) {
-    const wire::Failure& failure = from.failure();
-    to.failure = {.task = failure.task(),
-                  .rank = failure.rank(),
-                  .kind = failure.kind(),
-                  .reason = failure.reason(),
-                  .step = failure.step(),
-                  .phase = failure.phase()};
+  if (from.has_failure()) to.verdict.failure = from_wire(from.failure());
+  // Whoever reads the verdict relies on these two.
+  if (to.verdict.state == State::kFailed && !to.verdict.failure) {
+    to.verdict.failure = plan::Failure{
+        .task = "chief:0", .kind = ErrorKind::kInternal, .reason = "it named no failure"};
   }
+  if (to.verdict.state == State::kRefused)
+    to.verdict.refusal = Error(kind_from(from.kind()), from.message(), from.hint());
   for (const wire::Missing& missing : from.missing()) {
-    to.missing.push_back({missing.task(), missing.address(), missing.seconds(), missing.where()});
+    to.verdict.missing.push_back(
+        {missing.task(), missing.address(), missing.seconds(), missing.where()});
   }
   return to;
 }

@@ -21,7 +21,7 @@ wire::BarrierRequest to_wire(const BarrierRequest& from);
 wire::StoreRequest to_wire(const StoreRequest& from);
 wire::FailRequest to_wire(const FailRequest& from);
 wire::GoodbyeRequest to_wire(const GoodbyeRequest& from);
-wire::MemberId to_wire(const MemberId& from);
+wire::MemberId to_wire(const plan::Caller& from);
 wire::Reply to_wire(const Reply& from);
 
 JoinRequest from_wire(const wire::JoinRequest& from);
@@ -31,7 +31,7 @@ BarrierRequest from_wire(const wire::BarrierRequest& from);
 StoreRequest from_wire(const wire::StoreRequest& from);
 FailRequest from_wire(const wire::FailRequest& from);
 GoodbyeRequest from_wire(const wire::GoodbyeRequest& from);
-MemberId from_wire(const wire::MemberId& from);
+plan::Caller from_wire(const wire::MemberId& from);
 Reply from_wire(const wire::Reply& from);
 
 // gRPC prints to standard error; this makes its lines debug lines of our log, once per process.

@@ -1,29 +1,19 @@
-// The coordinator over real sockets: in one process, and with processes that are killed and
-// stopped.
+// Clients and their coordinator over real sockets, in one process.
+#include "muster/control/coordinator_client.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <cstdlib>
-#include <functional>
 #include <future>
-#include <iostream>
-#include <mutex>
 #include <thread>
 
 #include "muster/base/error_of.h"
 #include "muster/base/free_ports.h"
-#include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
-
-extern char** environ;
+#include "muster/control/internal/test_clients.h"
 
 namespace muster::inline v0_1::control {
 namespace {
@@ -31,100 +21,6 @@ namespace {
 using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
-
-// Short limits, long enough for a busy machine under a sanitizer.
-constexpr double kHeartbeatTimeout = 3;
-constexpr double kGrace = 0.7;
-// Nothing here takes this long unless it hangs.
-constexpr auto kForever = std::chrono::seconds(40);
-
-std::string task_of(int rank) { return rank == 0 ? "chief:0" : fmt::format("worker:{}", rank - 1); }
-
-ServerOptions server_options(int tasks, double progress_timeout = 30) {
-  ServerOptions options;
-  options.address = "127.0.0.1:0";
-  options.group.heartbeat_timeout = kHeartbeatTimeout;
-  options.group.reconnect_grace = kGrace;
-  options.group.progress_timeout = progress_timeout;
-  for (int rank = 0; rank < tasks; ++rank) {
-    options.group.roster.push_back({task_of(rank), fmt::format("127.0.0.1:{}", 2222 + rank)});
-  }
-  return options;
-}
-
-JoinOptions join_options(const std::string& address, int rank, int tasks) {
-  return {.address = address,
-          .task = task_of(rank),
-          .rank = rank,
-          .world_size = tasks,
-          .join_deadline = 30,
-          .heartbeat_interval = 0.2,
-          .heartbeat_timeout = kHeartbeatTimeout,
-          .reconnect_grace = kGrace,
-          .poll_interval = 0.5};
-}
-
-using Client = std::unique_ptr<CoordinatorClient>;
-
-std::vector<Client> join_all(const std::string& address, int tasks, int first = 0) {
-  std::vector<std::future<Client>> joining;
-  for (int rank = first; rank < tasks; ++rank) {
-    joining.push_back(std::async(std::launch::async, [=] {
-      return CoordinatorClient::join(join_options(address, rank, tasks));
-    }));
-  }
-  std::vector<Client> clients;
-  for (auto& join : joining) clients.push_back(join.get());
-  return clients;
-}
-
-// What on_failure said, once it did.
-class Heard {
- public:
-  explicit Heard(CoordinatorClient& client) {
-    client.on_failure([state = state_](const Failure& failure) {
-      std::lock_guard lock(state->mutex);
-      ++state->calls;
-      state->failure = failure;
-      state->changed.notify_all();
-    });
-  }
-  std::optional<Failure> wait() {
-    std::unique_lock lock(state_->mutex);
-    state_->changed.wait_for(lock, kForever, [&] { return state_->calls > 0; });
-    return state_->failure;
-  }
-  int calls() {
-    std::lock_guard lock(state_->mutex);
-    return state_->calls;
-  }
-
- private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    int calls = 0;
-    std::optional<Failure> failure;
-  };
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-};
-
-void eventually(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + kForever;
-  while (!condition() && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  ASSERT_TRUE(condition());
-}
-
-void end_cleanly(std::vector<Client>& clients, CoordinatorServer& server) {
-  for (Client& client : clients) client->done();
-  for (Client& client : clients) client->close();
-  EXPECT_TRUE(server.stop(30));
-  EXPECT_FALSE(server.first_failure());
-}
-
-// --- in one process ---
 
 TEST(Coordinator, JoinBarrierStoreAndCleanEnd) {
   CoordinatorServer server(server_options(3));
@@ -151,14 +47,11 @@ TEST(Coordinator, JoinBarrierStoreAndCleanEnd) {
   setter.join();
   EXPECT_EQ(clients[0]->add("count", 5) + clients[1]->add("count", -2), 8);
   EXPECT_EQ(clients[2]->get("count"), "3");
-  EXPECT_EQ(clients[0]->compare_set("leader", "", "me"), "me");
-  EXPECT_EQ(clients[1]->compare_set("leader", "", "no, me"), "me");
-  EXPECT_TRUE(clients[1]->check({"key", "leader"}));
+
+  EXPECT_TRUE(clients[1]->check({"key", "count"}));
   EXPECT_FALSE(clients[1]->check({"key", "nothing"}));
-  EXPECT_EQ(clients[1]->num_keys(), 3);
   EXPECT_TRUE(clients[1]->erase("key"));
   EXPECT_FALSE(clients[1]->erase("key"));
-  clients[0]->wait({"leader", "count"}, 5);
   end_cleanly(clients, server);
 }
 
@@ -186,8 +79,6 @@ TEST(Coordinator, WaitsEndAtTheirDeadlineAndNameWhatIsMissing) {
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.message(),
               AllOf(HasSubstr("\"alone\""), HasSubstr("worker 0 at 127.0.0.1:2223")));
-  EXPECT_EQ(error_of([&] { clients[0]->barrier("too many", 0.2, 3); }).kind(),
-            ErrorKind::kInvalidArgument);
   clients[1]->set("text", "abc");
   EXPECT_EQ(error_of([&] { clients[0]->add("text", 1); }).kind(), ErrorKind::kInvalidArgument);
   end_cleanly(clients, server);
@@ -300,32 +191,6 @@ TEST(Coordinator, DifferentModelsAreAnErrorForAll) {
   EXPECT_EQ(chief.wait()->task, "worker:0");
 }
 
-TEST(Coordinator, AnEvaluatingPeerIsWaitedForBeyondTheProgressLimit) {
-  CoordinatorServer server(server_options(2, /*progress_timeout=*/1));
-  std::vector<Client> clients = join_all(server.address(), 2);
-  clients[0]->report(Phase::kEvaluating, 10);
-  std::atomic<bool> passed = false;
-  std::thread waiting([&] {
-    clients[1]->barrier("evaluated");
-    passed = true;
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-  EXPECT_FALSE(passed);
-  clients[0]->barrier("evaluated");
-  waiting.join();
-  end_cleanly(clients, server);
-}
-
-TEST(Coordinator, APeerThatTrainsWithoutProgressIsNot) {
-  CoordinatorServer server(server_options(2, /*progress_timeout=*/0.3));
-  std::vector<Client> clients = join_all(server.address(), 2);
-  for (Client& client : clients) client->report(Phase::kTraining, 10);
-  Error error = error_of([&] { clients[1]->barrier("step"); });
-  EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
-  EXPECT_THAT(error.message(),
-              AllOf(HasSubstr("chief failed at step 10 (training)"), HasSubstr("no progress")));
-}
-
 TEST(Coordinator, LeavingEarlyIsALossLeavingAfterTheEndIsNot) {
   CoordinatorServer server(server_options(2));
   std::vector<Client> clients = join_all(server.address(), 2);
@@ -340,14 +205,9 @@ TEST(Coordinator, LeavingEarlyIsALossLeavingAfterTheEndIsNot) {
 TEST(Coordinator, TheServerWaitsForTheLastGoodbye) {
   CoordinatorServer server(server_options(2));
   std::vector<Client> clients = join_all(server.address(), 2);
-  Heard worker(*clients[1]);
   for (Client& client : clients) client->done();
   clients[0]->close();
   EXPECT_FALSE(server.stop(0.3)) << "worker 0 is still there";
-  // The coordinator is gone; for a task that is done this is no loss.
-  std::this_thread::sleep_for(std::chrono::duration<double>(kGrace + 1));
-  EXPECT_EQ(worker.calls(), 0);
-  EXPECT_FALSE(clients[1]->first_failure());
   clients[1]->close();
 }
 
@@ -395,121 +255,5 @@ TEST(Coordinator, CloseEndsWaits) {
   waiting.join();
 }
 
-// --- with processes ---
-
-// This binary again, as a member of its own: joins (the chief serves too), trains for ever. gRPC
-// and fork() do not mix; exec is clean.
-class Member {
- public:
-  Member(const std::string& address, int rank, int tasks) {
-    std::vector<std::string> variables = {
-        fmt::format("MUSTER_TEST_MEMBER={} {} {}", address, rank, tasks)};
-    for (char** variable = environ; *variable; ++variable) variables.emplace_back(*variable);
-    std::vector<char*> environment;
-    for (std::string& variable : variables) environment.push_back(variable.data());
-    environment.push_back(nullptr);
-    char name[] = "coordinator_member";
-    char* arguments[] = {name, nullptr};
-    if (::posix_spawn(&pid_, "/proc/self/exe", nullptr, nullptr, arguments, environment.data()) !=
-        0)
-      pid_ = -1;
-    EXPECT_GT(pid_, 0);
-  }
-  ~Member() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  void send(int signal) { ASSERT_EQ(::kill(pid_, signal), 0); }
-
- private:
-  pid_t pid_ = -1;
-};
-
-class Struck : public testing::TestWithParam<int> {};
-
-TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
-  CoordinatorServer server(server_options(3));
-  Member victim(server.address(), 1, 3);
-  std::vector<std::future<Client>> joining;
-  for (int rank : {0, 2}) {
-    joining.push_back(std::async(std::launch::async, [&, rank] {
-      return CoordinatorClient::join(join_options(server.address(), rank, 3));
-    }));
-  }
-  Client chief = joining[0].get(), survivor = joining[1].get();
-  Heard chief_heard(*chief), survivor_heard(*survivor);
-  survivor->get("worker:0 trains");  // it beats and has a step
-  std::thread waiting([&] {
-    EXPECT_THAT(error_of([&] { survivor->barrier("step"); }).message(),
-                HasSubstr("worker 0 was lost"));
-  });
-  victim.send(GetParam());
-  for (Heard* heard : {&chief_heard, &survivor_heard}) {
-    std::optional<Failure> failure = heard->wait();
-    ASSERT_TRUE(failure);
-    EXPECT_EQ(failure->task, "worker:0");
-    EXPECT_EQ(failure->rank, 1);
-    EXPECT_THAT(failure->describe(),
-                AllOf(HasSubstr("worker 0 was lost, last heard of at step 120 (training): "),
-                      HasSubstr(GetParam() == SIGSTOP ? "no heartbeat for" : "connection closed")));
-  }
-  waiting.join();
-}
-
-TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
-  const std::string address = fmt::format("127.0.0.1:{}", free_port());
-  Member chief(address, 0, 2);
-  Client worker = CoordinatorClient::join(join_options(address, 1, 2));
-  Heard heard(*worker);
-  worker->get("chief:0 trains");
-  worker->report(Phase::kTraining, 120);
-  chief.send(GetParam());
-  std::optional<Failure> failure = heard.wait();
-  ASSERT_TRUE(failure);
-  EXPECT_THAT(
-      failure->describe(),
-      AllOf(HasSubstr("chief was lost, last heard of at step 120 (training): the coordinator at " +
-                      address),
-            HasSubstr(GetParam() == SIGSTOP ? "did not answer" : "closed its connections")));
-  EXPECT_EQ(error_of([&] { worker->barrier("step"); }).kind(), ErrorKind::kPeerLost);
-}
-
-INSTANTIATE_TEST_SUITE_P(Signals, Struck, testing::Values(SIGKILL, SIGSTOP), [](const auto& info) {
-  return info.param == SIGKILL ? "Killed" : "Stopped";
-});
-
-int run_member(const std::string& text) {
-  char address[64];
-  int rank = 0, tasks = 0;
-  if (std::sscanf(text.c_str(), "%63s %d %d", address, &rank, &tasks) != 3) return 2;
-  std::unique_ptr<CoordinatorServer> server;
-  if (rank == 0) {
-    ServerOptions options = server_options(tasks);
-    options.address = address;
-    server = std::make_unique<CoordinatorServer>(options);
-  }
-  Client client = CoordinatorClient::join(join_options(address, rank, tasks));
-  client->report(Phase::kTraining, 120);
-  // After two beats the step is known.
-  std::this_thread::sleep_for(std::chrono::milliseconds(600));
-  client->set(client->options().task + " trains", "");
-  std::this_thread::sleep_for(kForever);
-  return 0;
-}
-
 }  // namespace
 }  // namespace muster::inline v0_1::control
-
-int main(int argc, char** argv) {
-  if (const char* member = std::getenv("MUSTER_TEST_MEMBER")) {
-    try {
-      return muster::control::run_member(member);
-    } catch (const std::exception& error) {
-      std::cerr << error.what() << "\n";
-      return 1;
-    }
-  }
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

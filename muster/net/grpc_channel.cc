@@ -1,4 +1,4 @@
-#include "muster/net/coordinator_channel.h"
+#include "muster/net/grpc_channel.h"
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
@@ -32,7 +32,7 @@ ErrorKind kind_of(grpc::StatusCode code) {
 
 }  // namespace
 
-struct CoordinatorChannel::Impl {
+struct GrpcChannel::Impl {
   std::string address;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<wire::Coordinator::Stub> stub;
@@ -77,7 +77,7 @@ struct CoordinatorChannel::Impl {
   }
 };
 
-CoordinatorChannel::CoordinatorChannel(std::string address) : impl_(std::make_unique<Impl>()) {
+GrpcChannel::GrpcChannel(std::string address) : impl_(std::make_unique<Impl>()) {
   quiet_grpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
@@ -96,35 +96,34 @@ CoordinatorChannel::CoordinatorChannel(std::string address) : impl_(std::make_un
   impl_->stub = wire::Coordinator::NewStub(impl_->channel);
 }
 
-CoordinatorChannel::~CoordinatorChannel() { close(); }
+GrpcChannel::~GrpcChannel() { close(); }
 
 using Stub = wire::Coordinator::Stub;
 
-Result<Reply> CoordinatorChannel::join(const JoinRequest& request, double timeout_seconds) {
+Result<Reply> GrpcChannel::join(const JoinRequest& request, double timeout_seconds) {
   return impl_->call(&Stub::Join, request, timeout_seconds);
 }
-Result<Reply> CoordinatorChannel::beat(const BeatRequest& request, double timeout_seconds) {
+Result<Reply> GrpcChannel::beat(const BeatRequest& request, double timeout_seconds) {
   return impl_->call(&Stub::Beat, request, timeout_seconds);
 }
-Result<Reply> CoordinatorChannel::declare_model(const ModelRequest& request,
-                                                double timeout_seconds) {
+Result<Reply> GrpcChannel::declare_model(const ModelRequest& request, double timeout_seconds) {
   return impl_->call(&Stub::DeclareModel, request, timeout_seconds);
 }
-Result<Reply> CoordinatorChannel::barrier(const BarrierRequest& request, double timeout_seconds) {
+Result<Reply> GrpcChannel::barrier(const BarrierRequest& request, double timeout_seconds) {
   return impl_->call(&Stub::Barrier, request, timeout_seconds);
 }
-Result<Reply> CoordinatorChannel::store(const StoreRequest& request, double timeout_seconds) {
+Result<Reply> GrpcChannel::store(const StoreRequest& request, double timeout_seconds) {
   return impl_->call(&Stub::Store, request, timeout_seconds);
 }
-Result<Reply> CoordinatorChannel::fail(const FailRequest& request, double timeout_seconds) {
+Result<Reply> GrpcChannel::fail(const FailRequest& request, double timeout_seconds) {
   return impl_->call(&Stub::Fail, request, timeout_seconds);
 }
-Result<Reply> CoordinatorChannel::goodbye(const GoodbyeRequest& request, double timeout_seconds) {
+Result<Reply> GrpcChannel::goodbye(const GoodbyeRequest& request, double timeout_seconds) {
   return impl_->call(&Stub::Goodbye, request, timeout_seconds);
 }
 
-Status CoordinatorChannel::watch(const MemberId& who,
-                                 const std::function<void(const Reply&)>& receive) {
+Status GrpcChannel::watch(const plan::Caller& who,
+                          const std::function<void(const Reply&)>& receive) {
   grpc::ClientContext context;
   Impl::Running running(*impl_, context);
   auto reader = impl_->stub->Watch(&context, to_wire(who));
@@ -135,7 +134,7 @@ Status CoordinatorChannel::watch(const MemberId& who,
   return {};
 }
 
-void CoordinatorChannel::close() {
+void GrpcChannel::close() {
   std::lock_guard lock(impl_->mutex);
   impl_->closed = true;
   for (grpc::ClientContext* context : impl_->running) context->TryCancel();

@@ -1,0 +1,201 @@
+#include "muster/control/coordinator.h"
+
+#include <algorithm>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::control {
+namespace {
+
+using State = plan::Verdict::State;
+
+plan::CoordinatorOptions with_epoch(plan::CoordinatorOptions group, Clock& clock) {
+  if (group.first_epoch <= 0) group.first_epoch = static_cast<int64_t>(clock.wall_seconds());
+  return group;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(Options options, Clock& clock)
+    : options_(std::move(options)),
+      clock_(clock),
+      state_(with_epoch(options_.group, clock), to_seconds(clock.now().time_since_epoch())) {}
+
+void Coordinator::note_change() {
+  ++changes_;
+  changed_.notify_all();
+}
+
+void Coordinator::wait_for_change(std::unique_lock<std::mutex>& lock, TimePoint deadline,
+                                  const std::function<bool()>& cancelled) {
+  const uint64_t seen = changes_;
+  const TimePoint look = clock_.now() + from_seconds(options_.look_interval);
+  clock_.wait_until(lock, changed_, std::min(deadline, look),
+                    [&] { return changes_ != seen || ending_ || (cancelled && cancelled()); });
+}
+
+void Coordinator::tick_until_ended() {
+  const double limit = std::min(options_.group.heartbeat_timeout, options_.group.reconnect_grace);
+  const Duration interval = from_seconds(std::clamp(limit / 8, 0.01, 0.25));
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    const bool had_failed = state_.first_failure().has_value();
+    state_.tick(now());
+    if (!had_failed && state_.first_failure()) note_change();
+    clock_.wait_for(lock, changed_, interval, [this] { return ending_; });
+  }
+}
+
+void Coordinator::end() {
+  std::lock_guard lock(mutex_);
+  ending_ = true;
+  note_change();
+}
+
+std::optional<plan::Failure> Coordinator::first_failure() const {
+  std::lock_guard lock(mutex_);
+  return state_.first_failure();
+}
+
+bool Coordinator::wait_until_drained(double grace_seconds) {
+  std::unique_lock lock(mutex_);
+  const TimePoint until = clock_.now() + from_seconds(grace_seconds);
+  while (!state_.drained() && !ending_ && clock_.now() < until) {
+    wait_for_change(lock, until, nullptr);
+  }
+  return state_.drained();
+}
+
+net::Reply Coordinator::poll(const net::Call& call, double wait_seconds,
+                             const std::function<plan::Verdict()>& decide) {
+  const TimePoint until =
+      clock_.now() + from_seconds(std::clamp(wait_seconds, 0.0, options_.poll_limit));
+  std::unique_lock lock(mutex_);
+  bool first = true;
+  for (;;) {
+    plan::Verdict verdict = decide();
+    // The first look may have completed what others wait for; later looks change nothing.
+    if (first || verdict.state != State::kWaiting) note_change();
+    first = false;
+    const bool give_up = ending_ || clock_.now() >= until || call.cancelled();
+    if (verdict.state != State::kWaiting || give_up)
+      return {.verdict = std::move(verdict), .epoch = state_.epoch()};
+    wait_for_change(lock, until, call.cancelled);
+  }
+}
+
+net::Reply Coordinator::join(const net::JoinRequest& request, const net::Call& call) {
+  net::Reply reply = poll(call, request.wait_seconds, [&] {
+    return state_.join(request.who, request.rank, request.world_size, now());
+  });
+  if (reply.verdict.state == State::kWaiting && call.cancelled()) {
+    std::lock_guard lock(mutex_);
+    state_.abandon_join(request.who);
+  }
+  return reply;
+}
+
+net::Reply Coordinator::beat(const net::BeatRequest& request) {
+  std::lock_guard lock(mutex_);
+  plan::HeartbeatReply answer = state_.heartbeat(request.who, request.phase, request.step, now());
+  net::Reply reply{.epoch = answer.epoch, .all_done = answer.all_done};
+  if (answer.failure) {
+    reply.verdict.state = State::kFailed;
+    reply.verdict.failure = std::move(answer.failure);
+  }
+  return reply;
+}
+
+net::Reply Coordinator::declare_model(const net::ModelRequest& request) {
+  std::lock_guard lock(mutex_);
+  note_change();
+  return {.verdict = state_.declare_model(request.who, request.signature)};
+}
+
+net::Reply Coordinator::barrier(const net::BarrierRequest& request, const net::Call& call) {
+  return poll(call, request.wait_seconds,
+              [&] { return state_.barrier(request.who, request.name, request.generation, now()); });
+}
+
+net::Reply Coordinator::wait_for_keys(const net::StoreRequest& request, const net::Call& call) {
+  std::vector<std::string> values;
+  net::Reply reply = poll(call, request.wait_seconds, [&] {
+    plan::Verdict verdict = state_.wait(request.who, request.keys);
+    if (verdict.state == State::kReady) {
+      // They are taken while they are known to be there.
+      for (const std::string& key : request.keys) values.push_back(*state_.store().get(key));
+    }
+    return verdict;
+  });
+  reply.values = std::move(values);
+  return reply;
+}
+
+net::Reply Coordinator::store(const net::StoreRequest& request, const net::Call& call) {
+  using Operation = net::StoreOperation;
+  if (request.keys.empty()) throw invalid_argument("a store request names no key");
+  if (request.operation == Operation::kWait) return wait_for_keys(request, call);
+  std::lock_guard lock(mutex_);
+  net::Reply reply{.verdict = state_.wait(request.who, {})};
+  if (reply.verdict.state != State::kReady) return reply;
+  plan::KeyValueStore& store = state_.store();
+  switch (request.operation) {
+    case Operation::kSet:
+      store.set(request.keys[0], request.value);
+      break;
+    case Operation::kAdd:
+      reply.number = store.add(request.keys[0], request.amount);
+      break;
+    case Operation::kErase:
+      reply.number = store.erase(request.keys[0]);
+      break;
+    case Operation::kCheck:
+      reply.number = store.has_all(request.keys);
+      break;
+    default:
+      throw invalid_argument("a store request asks for an unknown operation");
+  }
+  note_change();
+  return reply;
+}
+
+net::Reply Coordinator::fail(const net::FailRequest& request) {
+  std::lock_guard lock(mutex_);
+  state_.fail(request.who, request.kind, request.reason);
+  note_change();
+  return {};
+}
+
+net::Reply Coordinator::goodbye(const net::GoodbyeRequest& request) {
+  std::lock_guard lock(mutex_);
+  if (request.leaving) {
+    state_.leave(request.who);
+  } else {
+    state_.done(request.who);
+  }
+  note_change();
+  return {.all_done = state_.all_done()};
+}
+
+void Coordinator::watch(const plan::Caller& who, const net::Call& call,
+                        const std::function<bool(const net::Reply&)>& send) {
+  std::unique_lock lock(mutex_);
+  state_.connected(who);
+  bool told = false;
+  while (!ending_ && !call.cancelled()) {
+    // A guest may have no group yet, and a member's group may not have failed: both are nothing.
+    if (plan::Verdict verdict = state_.wait(who, {}); !told && verdict.failure) {
+      told = true;
+      const net::Reply reply{.verdict = std::move(verdict), .epoch = state_.epoch()};
+      lock.unlock();
+      const bool sent = send(reply);
+      lock.lock();
+      if (!sent) break;
+    }
+    wait_for_change(lock, TimePoint::max(), call.cancelled);
+  }
+  if (!ending_) state_.disconnected(who, now());
+  note_change();
+}
+
+}  // namespace muster::inline v0_1::control

@@ -1,0 +1,210 @@
+// The coordinator over real sockets, with processes that are killed and stopped. What happens in
+// this process happens on a clock the test moves, one beat of the survivors after the other.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "muster/base/clock.h"
+#include "muster/base/error_of.h"
+#include "muster/base/free_ports.h"
+#include "muster/control/internal/test_clients.h"
+#include "muster/launch/child_process.h"
+#include "muster/net/grpc_channel.h"
+
+namespace muster::inline v0_1::control {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// This binary again, as a member of its own: joins (the chief serves too), trains for ever. gRPC
+// and fork() do not mix; exec is clean.
+launch::ChildProcess start_member(const std::string& address, int rank, int tasks) {
+  return launch::ChildProcess(
+      {.argv = {"/proc/self/exe"},
+       .environment = {{"MUSTER_TEST_MEMBER", fmt::format("{} {} {}", address, rank, tasks)}},
+       .dies_with_parent = true});
+}
+
+int run_member(const std::string& text) {
+  char address[64];
+  int rank = 0, tasks = 0;
+  if (std::sscanf(text.c_str(), "%63s %d %d", address, &rank, &tasks) != 3) return 2;
+  std::unique_ptr<CoordinatorServer> server;
+  if (rank == 0) {
+    ServerOptions options = server_options(tasks);
+    options.address = address;
+    server = std::make_unique<CoordinatorServer>(options);
+  }
+  Client client = CoordinatorClient::join(join_options(address, rank, tasks));
+  client->report(Phase::kTraining, 120);
+  std::this_thread::sleep_for(kForever);
+  return 0;
+}
+
+// gRPC, with two things that tests need: beats are counted, and one without an answer takes little
+// real time; the clock is moved by the rest.
+class CountedChannel : public net::CoordinatorChannel {
+ public:
+  CountedChannel(const std::string& address, ManualClock& clock, std::atomic<int>& beats)
+      : grpc_(address), clock_(clock), beats_(beats) {}
+  Result<net::Reply> join(const net::JoinRequest& request, double timeout) override {
+    return grpc_.join(request, timeout);
+  }
+  Result<net::Reply> beat(const net::BeatRequest& request, double timeout) override {
+    const double real = std::min(timeout, 0.3);
+    Result<net::Reply> reply = grpc_.beat(request, real);
+    if (!reply.ok() && reply.error().kind() == ErrorKind::kTimeout)
+      clock_.advance(from_seconds(timeout - real));
+    ++beats_;
+    return reply;
+  }
+  Result<net::Reply> declare_model(const net::ModelRequest& request, double timeout) override {
+    return grpc_.declare_model(request, timeout);
+  }
+  Result<net::Reply> barrier(const net::BarrierRequest& request, double timeout) override {
+    return grpc_.barrier(request, timeout);
+  }
+  Result<net::Reply> store(const net::StoreRequest& request, double timeout) override {
+    return grpc_.store(request, timeout);
+  }
+  Result<net::Reply> fail(const net::FailRequest& request, double timeout) override {
+    return grpc_.fail(request, timeout);
+  }
+  Result<net::Reply> goodbye(const net::GoodbyeRequest& request, double timeout) override {
+    return grpc_.goodbye(request, timeout);
+  }
+  Status watch(const plan::Caller& who,
+               const std::function<void(const net::Reply&)>& receive) override {
+    return grpc_.watch(who, receive);
+  }
+  void close() override { grpc_.close(); }
+
+ private:
+  net::GrpcChannel grpc_;
+  ManualClock& clock_;
+  std::atomic<int>& beats_;
+};
+
+class Struck : public testing::TestWithParam<int> {
+ protected:
+  // Joins from this process, on the test's clock.
+  std::future<Client> join(const std::string& address, int rank, int tasks) {
+    return std::async(std::launch::async, [this, address, rank, tasks] {
+      JoinOptions options = join_options(address, rank, tasks);
+      options.clock = &clock_;
+      options.connect = [this, rank](const std::string& to) {
+        return std::make_unique<CountedChannel>(to, clock_, beats_[rank]);
+      };
+      return CoordinatorClient::join(options);
+    });
+  }
+
+  // Lets the clock run, as fast as the survivors beat, until all have heard of a failure.
+  void let_time_pass(std::vector<std::pair<int, CoordinatorClient*>> survivors) {
+    const auto until = std::chrono::steady_clock::now() + kForever;
+    const auto all_heard = [&] {
+      return std::all_of(survivors.begin(), survivors.end(),
+                         [](const auto& one) { return one.second->first_failure().has_value(); });
+    };
+    while (!all_heard() && std::chrono::steady_clock::now() < until) {
+      std::array<int, 3> before{};
+      for (const auto& [rank, client] : survivors) before[rank] = beats_[rank];
+      clock_.advance(std::chrono::milliseconds(200));
+      for (const auto& [rank, client] : survivors) {
+        while (beats_[rank] == before[rank] && std::chrono::steady_clock::now() < until) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      }
+    }
+  }
+
+  ManualClock clock_;
+  std::array<std::atomic<int>, 3> beats_{};
+};
+
+TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
+  ServerOptions options = server_options(3);
+  options.clock = &clock_;
+  CoordinatorServer server(options);
+  launch::ChildProcess victim = start_member(server.address(), 1, 3);
+  auto joining_chief = join(server.address(), 0, 3),
+       joining_survivor = join(server.address(), 2, 3);
+  Client chief = joining_chief.get(), survivor = joining_survivor.get();
+  Heard chief_heard(*chief), survivor_heard(*survivor);
+  // The coordinator knows where the victim is.
+  eventually([&] {
+    return error_of([&] { chief->barrier("alone", 0); }).message().find("at step 120 (training)") !=
+           std::string::npos;
+  });
+  std::thread waiting([&] {
+    EXPECT_THAT(error_of([&] { survivor->barrier("step"); }).message(),
+                HasSubstr("worker 0 was lost"));
+  });
+  victim.signal(GetParam());
+  let_time_pass({{0, chief.get()}, {2, survivor.get()}});
+  for (Heard* heard : {&chief_heard, &survivor_heard}) {
+    std::optional<Failure> failure = heard->wait();
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->task, "worker:0");
+    EXPECT_EQ(failure->rank, 1);
+    EXPECT_THAT(failure->describe(),
+                AllOf(HasSubstr("worker 0 was lost, last heard of at step 120 (training): "),
+                      HasSubstr(GetParam() == SIGSTOP ? "no heartbeat for" : "connection closed")));
+  }
+  waiting.join();
+}
+
+TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
+  const std::string address = fmt::format("127.0.0.1:{}", free_port());
+  launch::ChildProcess chief = start_member(address, 0, 2);
+  auto joining = join(address, 1, 2);
+  // Tries before the chief is there pause on the clock.
+  while (joining.wait_for(std::chrono::milliseconds(10)) != std::future_status::ready) {
+    clock_.advance(std::chrono::milliseconds(10));
+  }
+  Client worker = joining.get();
+  Heard heard(*worker);
+  worker->report(Phase::kTraining, 120);
+  chief.signal(GetParam());
+  let_time_pass({{1, worker.get()}});
+  std::optional<Failure> failure = heard.wait();
+  ASSERT_TRUE(failure);
+  EXPECT_THAT(
+      failure->describe(),
+      AllOf(HasSubstr("chief was lost, last heard of at step 120 (training): the coordinator at " +
+                      address),
+            HasSubstr(GetParam() == SIGSTOP ? "did not answer" : "closed its connections")));
+  EXPECT_EQ(error_of([&] { worker->barrier("step"); }).kind(), ErrorKind::kPeerLost);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Struck, testing::Values(SIGKILL, SIGSTOP), [](const auto& info) {
+  return info.param == SIGKILL ? "Killed" : "Stopped";
+});
+
+}  // namespace
+}  // namespace muster::inline v0_1::control
+
+int main(int argc, char** argv) {
+  if (const char* member = std::getenv("MUSTER_TEST_MEMBER")) {
+    try {
+      return muster::control::run_member(member);
+    } catch (const std::exception& error) {
+      std::cerr << error.what() << "\n";
+      return 1;
+    }
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,42 @@
+// Decides when a task gives its coordinator up: after a silence, or when the coordinator cannot be
+// reached and does not come back. Pure: `now` is seconds on any clock that only moves forward.
+// Thread safety: none, the owner locks.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "muster/control/join_options.h"
+
+namespace muster::inline v0_1::control {
+
+// Seconds between tries when the last one had no answer.
+inline constexpr double kRetrySeconds = 0.1;
+// A request may take so many seconds longer than the wait it asks for before it counts as
+// unanswered.
+inline constexpr double kAnswerSeconds = 3;
+
+class Contact {
+ public:
+  Contact(const JoinOptions& options, double now);
+
+  // Seconds to wait before the next beat.
+  double pause() const { return missed_ ? kRetrySeconds : options_.heartbeat_interval; }
+  // A beat begins; answers how many seconds its answer may take.
+  double begin_beat(double now);
+  void answered(double now);
+  // `unreachable`: there is no connection, rather than no answer in time.
+  void unanswered(bool unreachable, double now);
+  // Why the coordinator counts as lost, when it does.
+  std::optional<std::string> why_lost(double now) const;
+
+ private:
+  const JoinOptions& options_;
+  const double answer_time_;
+  double last_answer_;
+  double last_beat_;
+  std::optional<double> unreachable_since_;
+  bool missed_ = false;  // the last beat had no answer
+};
+
+}  // namespace muster::inline v0_1::control

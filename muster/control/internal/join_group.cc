@@ -1,0 +1,118 @@
+#include "muster/control/internal/join_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "muster/base/log.h"
+#include "muster/control/coordinator_client.h"
+#include "muster/control/internal/contact.h"
+#include "muster/control/internal/missing.h"
+#include "muster/net/grpc_channel.h"
+
+namespace muster::inline v0_1::control {
+namespace {
+
+using State = plan::Verdict::State;
+
+// The state of one wait for the group.
+class Joining {
+ public:
+  Joining(const JoinOptions& options, const plan::Caller& who)
+      : options_(options),
+        who_(who),
+        clock_(*options.clock),
+        start_(clock_.now()),
+        next_report_(options.report_every / 2),
+        itself_(options.task == options.coordinator_task),
+        channel_(connect()) {}
+
+  Joined join() {
+    for (;;) {
+      if (std::optional<int64_t> epoch = ask_once()) return {std::move(channel_), *epoch};
+      if (options_.cancelled && options_.cancelled()) {
+        throw Error(ErrorKind::kCancelled, fmt::format("stopped while waiting for {}", missing_));
+      }
+      if (waited() >= options_.join_deadline) throw given_up();
+      if (waited() >= next_report_) {
+        next_report_ = waited() + options_.report_every;
+        log::info(
+            fmt::format("{} is waiting for {}", plan::readable_task(options_.task), missing_));
+      }
+    }
+  }
+
+ private:
+  double waited() const { return to_seconds(clock_.now() - start_); }
+
+  std::unique_ptr<net::CoordinatorChannel> connect() const {
+    if (options_.connect) return options_.connect(options_.address);
+    return std::make_unique<net::GrpcChannel>(options_.address);
+  }
+
+  // The epoch of the group, once there is one; otherwise it notes who is missing.
+  std::optional<int64_t> ask_once() {
+    const double left = options_.join_deadline - waited();
+    const double wait =
+        std::clamp(left, 0.0, std::min(options_.poll_interval, options_.report_every / 2));
+    Result<net::Reply> reply = channel_->join({.who = who_,
+                                               .rank = options_.rank,
+                                               .world_size = options_.world_size,
+                                               .wait_seconds = wait},
+                                              wait + kAnswerSeconds);
+    reached_ = reply.ok();
+    if (!reached_) {
+      note_unreached(reply.error());
+      return std::nullopt;
+    }
+    const plan::Verdict& verdict = reply.value().verdict;
+    if (verdict.state == State::kReady) return reply.value().epoch;
+    if (verdict.state == State::kRefused) throw *verdict.refusal;
+    if (verdict.state == State::kFailed) throw to_error(*verdict.failure);
+    missing_ = describe(verdict.missing);
+    return std::nullopt;
+  }
+
+  void note_unreached(const Error& error) {
+    // A name may appear in DNS together with its task; a wrong one never does.
+    const bool unknown = error.message().find("DNS resolution") != std::string::npos;
+    missing_ = fmt::format("{} at {} ({:.0f} s{})",
+                           itself_ ? "itself" : plan::readable_task(options_.coordinator_task),
+                           options_.address, waited(),
+                           unknown   ? ", its host name is not known here"
+                           : itself_ ? ", which answers if it is an address of this machine"
+                                     : "");
+    clock_.sleep_for(from_seconds(kRetrySeconds));
+    // A channel that was refused may sit out seconds before it tries again; a new one does not.
+    channel_ = connect();
+  }
+
+  Error given_up() const {
+    return Error(ErrorKind::kTimeout,
+                 fmt::format("{} waited {:.0f} s for the group to form; still missing: {}",
+                             plan::readable_task(options_.task), waited(), missing_),
+                 itself_ && !reached_
+                     ? "give this task an address in TF_CONFIG that it can reach too"
+                     : "start the missing task, and check that its address in TF_CONFIG can be "
+                       "reached from here");
+  }
+
+  const JoinOptions& options_;
+  const plan::Caller& who_;
+  Clock& clock_;
+  const TimePoint start_;
+  double next_report_;
+  const bool itself_;  // this task serves the coordinator
+  bool reached_ = false;
+  std::string missing_;
+  std::unique_ptr<net::CoordinatorChannel> channel_;
+};
+
+}  // namespace
+
+Joined join_group(const JoinOptions& options, const plan::Caller& who) {
+  return Joining(options, who).join();
+}
+
+}  // namespace muster::inline v0_1::control

@@ -1,0 +1,224 @@
+#include "muster/control/internal/membership.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/log.h"
+#include "muster/control/coordinator_client.h"
+
+namespace muster::inline v0_1::control {
+namespace {
+
+constexpr double kGoodbyeSeconds = 2;
+// The threads end within about the time of one call; this only bounds one look of who waits for
+// them.
+constexpr Duration kLook = std::chrono::seconds(10);
+
+}  // namespace
+
+Membership::Membership(const JoinOptions& options, const plan::Caller& who,
+                       net::CoordinatorChannel& channel)
+    : options_(options), who_(who), channel_(channel), clock_(*options.clock) {
+  beater_ = std::thread([this] {
+    beat_until_closed();
+    end_thread();
+  });
+  listener_ = std::thread([this] {
+    listen_until_closed();
+    end_thread();
+  });
+}
+
+Membership::~Membership() { close(); }
+
+// --- the threads ---
+
+void Membership::end_thread() {
+  std::lock_guard lock(mutex_);
+  --threads_;
+  wake_all();
+}
+
+void Membership::listen_until_closed() {
+  for (;;) {
+    Status ended = channel_.watch(who_, [this](const net::Reply& reply) {
+      if (reply.verdict.failure) learn(*reply.verdict.failure);
+    });
+    std::unique_lock lock(mutex_);
+    if (closing_) return;
+    // The connection broke: a heartbeat now finds out whether the coordinator lives.
+    beat_now_ = true;
+    wake_all();
+    clock_.wait_for(lock, wake_, from_seconds(kRetrySeconds), [this] { return closing_; });
+    if (closing_) return;
+  }
+}
+
+void Membership::beat_until_closed() {
+  std::unique_lock lock(mutex_);
+  Contact contact(options_, now());
+  for (;;) {
+    clock_.wait_for(lock, wake_, from_seconds(contact.pause()),
+                    [this] { return closing_ || beat_now_ || must_call_back(); });
+    call_back_if_due(lock);
+    if (closing_) return;
+    beat_now_ = false;
+    const net::BeatRequest request{.who = who_, .phase = phase_, .step = step_};
+    const double limit = contact.begin_beat(now());
+    lock.unlock();
+    Result<net::Reply> reply = channel_.beat(request, limit);
+    lock.lock();
+    if (reply.ok()) {
+      contact.answered(now());
+      all_done_ = reply.value().all_done;
+      if (reply.value().verdict.failure) learn_locked(*reply.value().verdict.failure);
+    } else {
+      contact.unanswered(reply.error().kind() == ErrorKind::kUnavailable, now());
+      give_up_if_lost(contact);
+    }
+  }
+}
+
+void Membership::give_up_if_lost(const Contact& contact) {
+  // After done() nothing is expected of the coordinator any more: its end is no loss.
+  if (finished_ || closing_) return;
+  std::optional<std::string> reason = contact.why_lost(now());
+  if (!reason) return;
+  learn_locked({.task = options_.coordinator_task,
+                .rank = 0,
+                .kind = ErrorKind::kPeerLost,
+                .reason = std::move(*reason),
+                .step = step_,
+                .phase = phase_});
+}
+
+void Membership::call_back_if_due(std::unique_lock<std::mutex>& lock) {
+  if (!must_call_back()) return;
+  called_back_ = true;
+  // Who reported its own failure knows already.
+  if (failure_->task == options_.task && self_reported_) return;
+  const auto call = callback_;
+  const plan::Failure copy = *failure_;
+  lock.unlock();
+  call(copy);
+  lock.lock();
+}
+
+// --- where this task is ---
+
+void Membership::report(plan::Phase phase, int64_t step) {
+  std::lock_guard lock(mutex_);
+  // A phase that others wait for must be known before they ask: the next heartbeat could come too
+  // late.
+  if (phase != phase_) {
+    beat_now_ = true;
+    wake_all();
+  }
+  phase_ = phase;
+  step_ = step;
+}
+
+void Membership::show(plan::Phase phase) {
+  std::lock_guard lock(mutex_);
+  phase_ = phase;
+}
+
+Membership::Waiting::Waiting(Membership& membership) : membership_(membership) {
+  std::lock_guard lock(membership_.mutex_);
+  before_ = std::exchange(membership_.phase_, plan::Phase::kWaiting);
+}
+
+Membership::Waiting::~Waiting() {
+  std::lock_guard lock(membership_.mutex_);
+  if (membership_.phase_ == plan::Phase::kWaiting) membership_.phase_ = before_;
+}
+
+net::BeatRequest Membership::beat() const {
+  std::lock_guard lock(mutex_);
+  return {.who = who_, .phase = phase_, .step = step_};
+}
+
+// --- what it knows ---
+
+void Membership::learn(plan::Failure news) {
+  std::lock_guard lock(mutex_);
+  learn_locked(std::move(news));
+}
+
+void Membership::learn_locked(plan::Failure news) {
+  if (over()) return;
+  failure_ = std::move(news);
+  wake_all();
+}
+
+bool Membership::note_own_failure() {
+  std::lock_guard lock(mutex_);
+  if (closing_) return false;
+  self_reported_ = true;
+  return true;
+}
+
+std::optional<plan::Failure> Membership::first_failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Membership::on_failure(std::function<void(const plan::Failure&)> callback) {
+  std::lock_guard lock(mutex_);
+  callback_ = std::move(callback);
+  wake_all();
+}
+
+void Membership::throw_if_over() const {
+  std::lock_guard lock(mutex_);
+  if (failure_) throw to_error(*failure_);
+  if (closing_) {
+    throw Error(ErrorKind::kCancelled,
+                fmt::format("{} left the group", plan::readable_task(options_.task)));
+  }
+}
+
+void Membership::doubt(double seconds) {
+  std::unique_lock lock(mutex_);
+  beat_now_ = true;
+  wake_all();
+  clock_.wait_for(lock, wake_, from_seconds(seconds), [this] { return over(); });
+}
+
+// --- the end ---
+
+void Membership::finish(bool all_done) {
+  std::lock_guard lock(mutex_);
+  finished_ = true;
+  all_done_ = all_done;
+}
+
+bool Membership::all_done() const {
+  std::lock_guard lock(mutex_);
+  return all_done_;
+}
+
+void Membership::close() {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(closing_, true)) return;
+    wake_all();
+  }
+  if (Result<net::Reply> reply = channel_.goodbye({.who = who_, .leaving = true}, kGoodbyeSeconds);
+      !reply.ok()) {
+    log::debug(
+        fmt::format("goodbye of {} was not heard: {}", options_.task, reply.error().message()));
+  }
+  channel_.close();
+  {
+    // The clock sees this wait, so a simulated one lets the threads run to their end.
+    std::unique_lock lock(mutex_);
+    while (!clock_.wait_for(lock, wake_, kLook, [this] { return threads_ == 0; })) {
+    }
+  }
+  beater_.join();
+  listener_.join();
+}
+
+}  // namespace muster::inline v0_1::control

@@ -1,0 +1,35 @@
+// Who a task is, where its coordinator is, and how long it is patient. A value.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/net/coordinator_channel.h"
+
+namespace muster::inline v0_1::control {
+
+struct JoinOptions {
+  std::string address;  // the coordinator's
+  std::string task;     // "worker:1"
+  int rank = 0;         // -1: a guest (evaluator, parameter server)
+  int world_size = 1;
+  uint64_t incarnation = 0;    // 0: a random one
+  double join_deadline = 600;  // seconds until missing tasks are given up
+  // Is asked before every try, at least every poll_interval; true ends the wait with Cancelled.
+  std::function<bool()> cancelled;
+  // Seconds between log lines that name who is missing; the first comes after half of it.
+  double report_every = 10;
+  double heartbeat_interval = 1;
+  // Seconds without an answer after which the coordinator counts as lost.
+  double heartbeat_timeout = 6;
+  double reconnect_grace = 2;  // seconds a closed connection to it may take to come back
+  // Seconds the coordinator holds a waiting call before it is asked again.
+  double poll_interval = 2;
+  std::string coordinator_task = "chief:0";  // how messages call the task that serves it
+  Clock* clock = &system_clock();            // outlives the client
+  net::ConnectCoordinator connect;           // empty: over gRPC
+};
+
+}  // namespace muster::inline v0_1::control

@@ -1,0 +1,29 @@
+// What ended a group: who, why, and where that task was. Values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "muster/base/error.h"
+#include "muster/plan/phase.h"
+
+namespace muster::inline v0_1::plan {
+
+// "worker:1" -> "worker 1", "chief:0" -> "chief": as messages name a task.
+std::string readable_task(std::string_view task);
+
+struct Failure {
+  std::string task;
+  int rank = -1;  // -1: not a member of the group
+  ErrorKind kind = ErrorKind::kPeerLost;
+  std::string reason;
+  int64_t step = -1;  // -1: no step yet
+  Phase phase = Phase::kJoining;
+
+  // "worker 1 was lost, last heard of at step 120 (training): no heartbeat for 6.0 s"
+  std::string describe() const;
+  bool operator==(const Failure&) const = default;
+};
+
+}  // namespace muster::inline v0_1::plan

@@ -1,0 +1,26 @@
+// What a task or a replica is doing, as the others of its group know it. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace muster::inline v0_1::plan {
+
+enum class Phase {
+  kJoining,
+  kBuilding,  // the first call of model_fn, restore, warm start
+  kTraining,  // steps advance; only here and in kWaiting does no progress count as stuck
+  kSaving,    // has a limit of its own
+  kEvaluating,
+  kWaiting,  // at a barrier or for a key
+  kDone,
+};
+
+// "joining", "building", "training", ...
+std::string_view to_string(Phase phase);
+
+// "at step 12 (training)"; before the first step (-1) "while joining".
+std::string place_of(Phase phase, int64_t step);
+
+}  // namespace muster::inline v0_1::plan

@@ -1,0 +1,65 @@
+// Finds the member of a group that keeps the others waiting for too long. Processes and threads are
+// judged by the same rules: who trains must take steps, who saves has a limit of its own, who
+// builds or evaluates may take its time, and while somebody does, nobody is blamed for taking no
+// step. Pure: `now` is seconds on any clock that only moves forward. Thread safety: none, the owner
+// locks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "muster/plan/phase.h"
+
+namespace muster::inline v0_1::plan {
+
+// For how many seconds a member may keep others waiting.
+struct Patience {
+  double progress = 300;  // while it trains without a new step
+  double save = 1800;     // while it saves
+};
+
+class ProgressWatch {
+ public:
+  // Members have the numbers from 0 on; all begin in `phase`.
+  ProgressWatch(int members, const Patience& patience, Phase phase, double now);
+
+  // The member has made progress: it is in this phase, at this step.
+  void report(int member, Phase phase, int64_t step, double now);
+  // While it is away, a member waits for others than this group, and counts as busy.
+  void set_away(int member, bool away, double now);
+  // The member will do no more: it is neither busy nor stuck.
+  void remove(int member);
+  // The owner itself did not run for the last `gap` seconds: they count against nobody.
+  void forgive(double gap, double now);
+
+  // A member the others have waited for too long.
+  struct Stuck {
+    int member = 0;
+    double seconds = 0;   // without progress, or of saving
+    bool saving = false;  // it is the save that takes too long
+    int64_t step = -1;    // the last one it reported
+  };
+  // `arrived` have waited for all others since `opened`. The owner asks again and again while they
+  // wait: this is also how the watch learns until when somebody was busy.
+  std::optional<Stuck> find_stuck(const std::set<int>& arrived, double opened, double now);
+
+ private:
+  struct Member {
+    Phase phase;
+    int64_t step = -1;
+    double last_progress;
+    bool away = false;
+    bool removed = false;
+    bool busy() const;
+  };
+  // The member's wait is too long already.
+  std::optional<Stuck> judge(int member, bool someone_is_busy, double opened, double now) const;
+
+  Patience patience_;
+  std::vector<Member> members_;
+  double last_busy_;  // when somebody was last known to build, save, evaluate or be away
+};
+
+}  // namespace muster::inline v0_1::plan

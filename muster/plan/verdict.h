@@ -1,0 +1,41 @@
+// The words in which tasks and their coordinator speak: who asks, and how a call is answered.
+// Values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/plan/failure.h"
+
+namespace muster::inline v0_1::plan {
+
+// A process that speaks: a restarted task keeps its name and has another incarnation.
+struct Caller {
+  std::string task;  // "worker:1"
+  uint64_t incarnation = 0;
+};
+
+// A task others wait for.
+struct MissingTask {
+  std::string task;
+  std::string address;
+  double seconds = 0;  // waited for so long
+  std::string where;   // "at step 12 (training)", when it has joined
+  // "worker 1 at 127.0.0.1:2223 (10 s)", "worker 1 at 127.0.0.1:2223, at step 12 (training) (10 s)"
+  std::string describe() const;
+};
+
+// What a call that may have to wait answers. kWaiting: ask again later.
+struct Verdict {
+  // Which of the fields counts.
+  enum class State { kReady, kWaiting, kFailed, kRefused };
+  State state = State::kWaiting;
+  std::optional<Failure> failure;    // kFailed
+  std::optional<Error> refusal;      // kRefused: the caller's own mistake; the group goes on
+  std::vector<MissingTask> missing;  // kWaiting: for whom
+};
+
+}  // namespace muster::inline v0_1::plan
