@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
-#include "muster/plan/coordinator_state.h"
+#include "muster/plan/phase.h"
 
 namespace muster::inline v0_1::distribute {
 
