@@ -54,9 +54,9 @@ class NumberFiles final : public FileFormat {
   }
 
  private:
-  class SourceReader final : public ElementReader {
+  class Reader final : public ElementReader {
    public:
-    SourceReader(int64_t begin, int64_t end, bool bad, bool seekable)
+    Reader(int64_t begin, int64_t end, bool bad, bool seekable)
         : begin_(begin), next_(begin), end_(end), bad_(bad), seekable_(seekable) {}
     int64_t read(int64_t count, Element* rows) override {
       if (bad_ && next_ == begin_ + 1 && next_ < end_) {
