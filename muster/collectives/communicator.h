@@ -3,8 +3,8 @@
 // any time.
 //
 // Every rank of a group issues the same operations in the same order with the same sizes. Each call
-// returns at once; operations are executed in submission order, beside the caller's own work by a
-// communication thread, or by the thread that waits for one. Ranks compare what they were asked to
+// returns at once; operations are executed in submission order, by a communication thread, or by
+// the thread that issues, asks for or waits for one. Ranks compare what they were asked to
 // do before they touch a buffer: a difference is an InvalidArgument error that names both calls.
 // When an operation fails, so does every later one, with the first failure as the reason: the group
 // is over.

@@ -46,9 +46,9 @@ std::unique_ptr<Communicator> make_staged_communicator(std::unique_ptr<Communica
                                                        std::chrono::milliseconds timeout);
 
 // NCCL between GPUs; `host` carries what is on the CPU, and for every operation of NCCL a few bytes
-// (internal/device_backend.h). Sums are made in
-// NCCL's order: the same bits on all ranks, but not those of other transports. Nothing, with the
-// reason in `why_not`, on every rank, when two ranks have the same GPU; `host` is left alone then.
+// (internal/device_backend.h). Sums are made in NCCL's order: the same bits on all ranks, but not
+// those of other transports. Nothing, with the reason in `why_not`, on every rank, when two ranks
+// have the same GPU; `host` is left alone then.
 // REQUIRES: built_with_nccl().
 std::unique_ptr<Communicator> try_nccl_communicator(std::unique_ptr<Communicator>& host,
                                                     const DeviceCommunicatorOptions& options,

@@ -26,6 +26,42 @@ using std::chrono::milliseconds;
 
 constexpr int64_t kWindow = 4;  // segments of one peer that may be on their way at once
 
+// Who sums which elements, and in which segments they travel.
+struct SumSchedule {
+  SumSchedule(const Operation& operation, int rank, int size, int64_t segment_bytes)
+      : scatters(operation.kind == OperationKind::kReduceScatter),
+        count(operation.count),
+        size(size),
+        peers(size - 1),
+        width(internal::size_of(operation.type)),
+        segment(std::max<int64_t>(1, segment_bytes / width)),
+        mine(chunk(rank)),
+        segments(plan::segments_of(mine, segment)),
+        window(std::min(kWindow, segments)),
+        slot_bytes(std::min(segment, mine.size()) * width) {}
+
+  // The elements that rank `r` sums.
+  Range chunk(int r) const {
+    if (scatters) return {r * count, (r + 1) * count};
+    return plan::chunk_of(count, size, r);
+  }
+  Range part(const Range& chunk, int64_t s) const { return plan::segment_of(chunk, segment, s); }
+  // Where segment `s` of the peer number `p` arrives in the scratch memory.
+  int64_t slot(int64_t s, int64_t p) const { return ((s % window) * peers + p) * slot_bytes; }
+  int64_t scratch_bytes() const { return peers * window * slot_bytes; }
+
+  const bool scatters;
+  const int64_t count;
+  const int size;
+  const int64_t peers;
+  const int64_t width;       // bytes of an element
+  const int64_t segment;     // elements
+  const Range mine;          // this rank's chunk
+  const int64_t segments;    // of it
+  const int64_t window;      // segments of one peer that are received at once
+  const int64_t slot_bytes;  // for one segment
+};
+
 class GlooCommunicator final : public internal::TensorCommunicator {
  public:
   explicit GlooCommunicator(const GlooOptions& options);
@@ -49,6 +85,12 @@ class GlooCommunicator final : public internal::TensorCommunicator {
   void inline_operation(const Operation& operation);
   void reserve_scratch(int64_t bytes);
   void run_sum(const Operation& operation);
+  void post_receives(const Operation& operation, const SumSchedule& schedule, int64_t s,
+                     std::vector<Posted>* receives);
+  void send_chunk(const Operation& operation, const SumSchedule& schedule, int peer,
+                  std::vector<Posted>* sends, std::vector<Posted>* gathers);
+  std::byte* sum_segment(const Operation& operation, const SumSchedule& schedule, int64_t s,
+                         const std::vector<Posted>& receives);
   void run_broadcast(const Operation& operation);
   void run_all_gather(const Operation& operation);
   Posted send(int peer, const std::byte* data, int64_t bytes, uint32_t tag) {
@@ -154,72 +196,75 @@ void GlooCommunicator::reserve_scratch(int64_t bytes) {
   scratch_bytes_ = bytes;
 }
 
-// Every rank sums its part of everybody's buffer. Of an all_reduce it then hands the sums out.
+// Every rank sums its chunk of everybody's buffer. Of an all_reduce it then sends the sums out.
 void GlooCommunicator::run_sum(const Operation& operation) {
-  const bool scatters = operation.kind == OperationKind::kReduceScatter;
-  const int64_t width = internal::size_of(operation.type);
-  const int64_t segment = std::max<int64_t>(1, options_.segment_bytes / width);
-  const uint32_t reduce_tag = channel_->payload_tag(operation, 0);
-  const uint32_t gather_tag = channel_->payload_tag(operation, 1);
-  const std::vector<int>& peer_ranks = channel_->peers();
-  const auto peers = static_cast<int64_t>(peer_ranks.size());
-  const auto chunk = [&](int r) -> Range {
-    if (scatters) return {r * operation.count, (r + 1) * operation.count};
-    return plan::chunk_of(operation.count, size(), r);
-  };
-  const Range mine = chunk(rank());
-  const int64_t segments = plan::segments_of(mine, segment);
-  const int64_t window = std::min(kWindow, segments);
-  const int64_t slot_bytes = std::min(segment, mine.size()) * width;
-  reserve_scratch(peers * window * slot_bytes);
-  const auto slot = [&](int64_t s, int64_t p) {
-    return scratch_->data() + ((s % window) * peers + p) * slot_bytes;
-  };
-  std::vector<Posted> receives, sends, gathers;
-  const auto post_receives = [&](int64_t s) {
-    const Range part = plan::segment_of(mine, segment, s);
-    for (int64_t p = 0; p < peers; ++p) {
-      receives.push_back(
-          receive(peer_ranks[static_cast<size_t>(p)], slot(s, p), part.size() * width, reduce_tag));
-    }
-  };
-
+  const SumSchedule schedule(operation, rank(), size(), options_.segment_bytes);
+  reserve_scratch(schedule.scratch_bytes());
   // Receives are posted before the headers go out, and headers before payloads: a message leaves as
   // soon as the other side has posted its receive.
-  for (int64_t s = 0; s < window; ++s) post_receives(s);
-  channel_->send_headers(operation);
-  for (const int peer : peer_ranks) {
-    const Range theirs = chunk(peer);
-    for (int64_t s = 0; s < plan::segments_of(theirs, segment); ++s) {
-      const Range part = plan::segment_of(theirs, segment, s);
-      std::byte* const data = operation.data + part.begin * width;
-      sends.push_back(send(peer, data, part.size() * width, reduce_tag));
-      // The sum comes back to where this part is now; it cannot before the part has left.
-      if (!scatters) gathers.push_back(receive(peer, data, part.size() * width, gather_tag));
-    }
+  std::vector<Posted> receives, sends, gathers;
+  for (int64_t s = 0; s < schedule.window; ++s) {
+    post_receives(operation, schedule, s, &receives);
   }
+  channel_->send_headers(operation);
+  for (const int peer : channel_->peers()) send_chunk(operation, schedule, peer, &sends, &gathers);
   channel_->receive_headers(operation);
-
-  std::vector<const std::byte*> inputs(static_cast<size_t>(size()));
-  for (int64_t s = 0; s < segments; ++s) {
-    const Range part = plan::segment_of(mine, segment, s);
-    std::byte* const own = operation.data + part.begin * width;
-    std::byte* const sum = scatters ? operation.out + (part.begin - mine.begin) * width : own;
-    inputs[static_cast<size_t>(rank())] = own;
-    for (int64_t p = 0; p < peers; ++p) {
-      const auto& [transfer, peer] = receives[static_cast<size_t>(s * peers + p)];
-      channel_->wait(*transfer, peer, operation);
-      inputs[static_cast<size_t>(peer)] = slot(s, p);
+  for (int64_t s = 0; s < schedule.segments; ++s) {
+    std::byte* const sum = sum_segment(operation, schedule, s, receives);
+    if (s + schedule.window < schedule.segments) {
+      post_receives(operation, schedule, s + schedule.window, &receives);
     }
-    internal::sum_in_rank_order(operation.type, sum, inputs, part.size());
-    if (s + window < segments) post_receives(s + window);
-    if (scatters) continue;
-    for (const int peer : peer_ranks) {
-      sends.push_back(send(peer, sum, part.size() * width, gather_tag));
+    if (schedule.scatters) continue;
+    const int64_t bytes = schedule.part(schedule.mine, s).size() * schedule.width;
+    for (const int peer : channel_->peers()) {
+      sends.push_back(send(peer, sum, bytes, channel_->payload_tag(operation, 1)));
     }
   }
   wait_all(gathers, operation);
   wait_all(sends, operation);
+}
+
+// Posts the receives of segment `s` of this rank's chunk, from all peers.
+void GlooCommunicator::post_receives(const Operation& operation, const SumSchedule& schedule,
+                                     int64_t s, std::vector<Posted>* receives) {
+  const int64_t bytes = schedule.part(schedule.mine, s).size() * schedule.width;
+  const uint32_t tag = channel_->payload_tag(operation, 0);
+  for (int64_t p = 0; p < schedule.peers; ++p) {
+    const int peer = channel_->peers()[static_cast<size_t>(p)];
+    receives->push_back(receive(peer, scratch_->data() + schedule.slot(s, p), bytes, tag));
+  }
+}
+
+// Sends the chunk that `peer` sums, and posts the receives of its sums.
+void GlooCommunicator::send_chunk(const Operation& operation, const SumSchedule& schedule, int peer,
+                                  std::vector<Posted>* sends, std::vector<Posted>* gathers) {
+  const Range chunk = schedule.chunk(peer);
+  for (int64_t s = 0; s < plan::segments_of(chunk, schedule.segment); ++s) {
+    const Range part = schedule.part(chunk, s);
+    std::byte* const data = operation.data + part.begin * schedule.width;
+    const int64_t bytes = part.size() * schedule.width;
+    sends->push_back(send(peer, data, bytes, channel_->payload_tag(operation, 0)));
+    if (schedule.scatters) continue;
+    // The sum comes back to where this part is now; it cannot before the part has left.
+    gathers->push_back(receive(peer, data, bytes, channel_->payload_tag(operation, 1)));
+  }
+}
+
+// Waits for segment `s` of all peers; returns where its sum is.
+std::byte* GlooCommunicator::sum_segment(const Operation& operation, const SumSchedule& schedule,
+                                         int64_t s, const std::vector<Posted>& receives) {
+  const Range part = schedule.part(schedule.mine, s);
+  std::byte* const own = operation.data + part.begin * schedule.width;
+  std::vector<const std::byte*> inputs(static_cast<size_t>(size()), own);
+  for (int64_t p = 0; p < schedule.peers; ++p) {
+    const auto& [transfer, peer] = receives[static_cast<size_t>(s * schedule.peers + p)];
+    channel_->wait(*transfer, peer, operation);
+    inputs[static_cast<size_t>(peer)] = scratch_->data() + schedule.slot(s, p);
+  }
+  std::byte* const sum =
+      schedule.scatters ? operation.out + (part.begin - schedule.mine.begin) * schedule.width : own;
+  internal::sum_in_rank_order(operation.type, sum, inputs, part.size());
+  return sum;
 }
 
 void GlooCommunicator::run_broadcast(const Operation& operation) {
