@@ -17,6 +17,7 @@
 #include "muster/control/group.h"
 #include "muster/distribute/coordinator_store.h"
 #include "muster/net/port.h"
+#include "muster/plan/failure.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {

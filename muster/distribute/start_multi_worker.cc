@@ -6,6 +6,7 @@
 #include "muster/distribute/internal/connect_replicas.h"
 #include "muster/distribute/internal/coordinator_group.h"
 #include "muster/distribute/internal/make_replica.h"
+#include "muster/plan/failure.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
