@@ -1,5 +1,5 @@
-// What training changes, in flat memory: the weights a train_op updates, their optimizer slots and
-// counters. Thread safety: belongs to the training thread.
+// FlatParameters holds what training changes in flat memory: the weights a train_op updates, their
+// optimizer slots and counters. Thread safety: it belongs to the training thread.
 //
 // Weights of one dtype lie in one buffer, sorted by optimizer and then in creation order, each
 // aligned to 64 bytes; so an optimizer updates one contiguous run, and a gradient buffer of the
@@ -20,7 +20,7 @@ namespace muster::inline v0_1::distribute {
 
 class FlatParameters {
  public:
-  // Where one weight lies.
+  // A Parameter says where one weight lies.
   struct Parameter {
     Variable* variable = nullptr;
     int optimizer = 0;   // index into optimizers()
@@ -29,7 +29,7 @@ class FlatParameters {
     int64_t elements = 0;
     int64_t padded = 0;  // elements with the padding behind it
   };
-  // All weights of one dtype.
+  // A Buffer holds all weights of one dtype.
   struct Buffer {
     DType dtype = kFloat32;
     int64_t elements = 0;
@@ -47,34 +47,35 @@ class FlatParameters {
   const std::vector<Buffer>& buffers() const { return buffers_; }
   // Throws InvalidArgument unless `train_op` has the entries of the one the layout was made for.
   void check_entries(const optim::TrainOp& train_op) const;
-  // Parameters of entry `entry` of the train_op.
+  // Gives the parameters of entry `entry` of the train_op.
   const std::vector<int>& entry_parameters(size_t entry) const { return entry_parameters_[entry]; }
 
-  // The row-sparse ones among them, which are in no buffer.
+  // Gives the row-sparse variables, which are in no buffer.
   RowTables& tables() { return tables_; }
   const RowTables& tables() const { return tables_; }
-  // Those of entry `entry` of the train_op, by index.
+  // Gives the tables of entry `entry` of the train_op, by index.
   const std::vector<int>& entry_tables(size_t entry) const { return entry_tables_[entry]; }
 
-  // One update with gradients in buffers of the same layout: w -= ... gradient * scale. `used[p]`:
-  // whether parameter p had a gradient on any replica; those that had none stay as they are, slots
-  // included. `rows`: the gradients of the tables, one each. The optimizers'
-  // transformations come first, and what they throw comes before anything is updated.
+  // Makes one update with gradients in buffers of the same layout: w -= ... gradient * scale.
+  // `used[p]` tells whether parameter p had a gradient on any replica; a parameter that had none
+  // stays as it is, slots included. `rows` holds the gradients of the tables, one each. The
+  // optimizers' transformations come first, and what they throw comes before anything is updated.
+  // They may write the gradients.
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
                    const std::vector<bool>& used, const std::vector<RowGradient>& rows,
                    double scale);
-  // The same with the gradients autograd left in the variables (undefined: unused), which are taken
-  // away, and those the tables have collected.
+  // Makes one update with the gradients that autograd left in the variables (undefined: unused) and
+  // those that the tables have collected; it takes them away.
   void update_in_place(const optim::TrainOp& train_op, double scale);
   // Takes the gradients autograd left in the variables and adds them to those taken before; and
   // puts their sum back, for update_in_place().
   void add_in_place();
   void put_back_in_place();
 
-  // Slots and counters by checkpoint name ("Adam/m/dense/kernel", "Adam/iterations"); views:
-  // writing them changes them.
+  // Gives slots and counters by checkpoint name ("Adam/m/dense/kernel", "Adam/iterations"). They
+  // are views: writing them changes the optimizer.
   std::map<std::string, Tensor> slots() const;
-  // Everything that has to be equal on all replicas, in few contiguous pieces.
+  // Gives everything that has to be equal on all replicas, in few contiguous pieces.
   std::vector<Tensor> pieces() const;
 
  private:
@@ -88,7 +89,7 @@ class FlatParameters {
 
   // Makes an OptimizerState for each name, and finds the one of each entry.
   void name_optimizers(const optim::TrainOp& train_op);
-  // The entry that trains the variable; none when every filter leaves it out.
+  // Gives the entry that trains the variable, and none when every filter leaves it out.
   static std::optional<size_t> owner_of(const Variable& variable, const optim::TrainOp& train_op);
   // Gives each variable its optimizer; dense ones become parameters_, row-sparse ones tables_.
   void assign(VariableTable& table, const optim::TrainOp& train_op);
@@ -102,9 +103,9 @@ class FlatParameters {
   template <typename GradientOf>
   void transform_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
                            const std::vector<RowGradient>& rows, double scale);
-  // The tables, and then the counters of all optimizers.
+  // Updates the tables, and then the counters of all optimizers.
   void update_rows(const optim::TrainOp& train_op, const std::vector<RowGradient>& rows);
-  // The weights and slots of elements [begin, end) of a buffer, without a gradient.
+  // Gives the weights and slots of elements [begin, end) of a buffer, without a gradient.
   optim::Segment segment(const OptimizerState& state, int buffer, int64_t begin, int64_t end) const;
 
   std::vector<Parameter> parameters_;

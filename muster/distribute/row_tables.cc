@@ -29,7 +29,7 @@ RowGradient sum_rows(const std::vector<RowGradient>& parts) {
   std::vector<int64_t> shape = values[0].sizes().vec();
   shape[0] = unique.size(0);
   Tensor sum = torch::zeros(shape, values[0].options());
-  // Part by part: within one no row stands twice.
+  // It adds part by part, because within one part no row stands twice.
   for (size_t p = 0, begin = 0; p < parts.size(); begin += static_cast<size_t>(ids[p++].size(0))) {
     const Tensor rows = inverse.narrow(0, static_cast<int64_t>(begin), ids[p].size(0));
     sum.index_add_(0, rows, values[p]);

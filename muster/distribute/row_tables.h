@@ -1,6 +1,6 @@
-// The row-sparse variables a train_op updates: tables of which a step uses few rows. Their
-// gradients are pairs of row numbers and values, travel as these, and change these rows alone.
-// Thread safety: belongs to the training thread.
+// RowTables holds the row-sparse variables a train_op updates: tables of which a step uses few
+// rows. Their gradients are pairs of row numbers and values, travel as these, and change these rows
+// alone. Thread safety: it belongs to the training thread.
 #pragma once
 
 #include <map>
@@ -13,18 +13,18 @@
 
 namespace muster::inline v0_1::distribute {
 
-// The gradient of some rows of a table.
+// A RowGradient is the gradient of some rows of a table.
 struct RowGradient {
   Tensor ids;     // int64 [n], sorted, each once
   Tensor values;  // [n, the row's shape]
 };
 
-// One of several, added in their order: so the bits do not depend on where they were computed.
+// Adds several gradients in their order, so the bits do not depend on where they were computed.
 RowGradient sum_rows(const std::vector<RowGradient>& parts);
 
-// The sum over the replicas of `communicator`, in rank order, the same bits on each; the k-th
-// entries belong to the same table everywhere. Two gathers for each table that anyone used, and one
-// for how many rows there are.
+// Gives the sum over the replicas of `communicator`, in rank order, the same bits on each. The k-th
+// entries belong to the same table everywhere. It costs two gathers for each table that anyone
+// used, and one for how many rows there are.
 std::vector<RowGradient> exchange_rows(Communicator& communicator,
                                        const std::vector<RowGradient>& mine);
 
@@ -35,26 +35,27 @@ class RowTables {
   void add(Variable& variable, int optimizer, const std::vector<optim::SlotSpec>& slots);
 
   size_t size() const { return tables_.size(); }
-  // By index, in the order they were added.
+  // Gives a table by index, in the order they were added.
   const Variable& variable(int table) const {
     return *tables_[static_cast<size_t>(table)].variable;
   }
   int optimizer(size_t table) const { return tables_[table].optimizer; }  // index, as add() got it
 
-  // After a backward: adds the gradients of the rows that were used to those collected before.
+  // Is called after a backward. Adds the gradients of the rows that were used to those collected
+  // before.
   // Throws InvalidArgument when a table was used as a whole.
   void collect();
-  // What was collected, by table, and begins anew. A table nobody used has no rows.
+  // Gives what was collected, by table, and begins anew. A table that nobody used has no rows.
   std::vector<RowGradient> take();
 
-  // One update of the rows of a gradient: w -= ... gradient * scale. The other rows stay as they
+  // Updates the rows of a gradient once: w -= ... gradient * scale. The other rows stay as they
   // are, slots included.
   void update(size_t table, const optim::UpdateRule& rule, const RowGradient& gradient,
               double scale, int64_t iterations);
 
-  // Slots by "<slot>/<variable>" of the optimizer with that index; views.
+  // Gives the slots of the optimizer with that index by "<slot>/<variable>", as views.
   std::map<std::string, Tensor> slots(int optimizer) const;
-  // Tables and slots, each as one piece.
+  // Gives tables and slots, each as one piece.
   std::vector<Tensor> pieces() const;
 
  private:

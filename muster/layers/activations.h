@@ -1,4 +1,4 @@
-// Activation functions by name, for the options of layers: {.activation = relu}, or
+// Names activation functions for the options of layers: {.activation = relu}, or
 // {.activation = activations::tanh}.
 // Thread safety: values and pure functions.
 #pragma once
@@ -17,11 +17,11 @@ inline constexpr Activation tanh = Activation::kTanh;
 inline constexpr Activation sigmoid = Activation::kSigmoid;
 inline constexpr Activation softmax = Activation::kSoftmax;
 
-// `activation` of every element.
+// Applies `activation` to every element.
 Tensor apply(Activation activation, const Tensor& input);
 }  // namespace activations
 
-// The everyday ones. `tanh` stays in activations:: because <cmath> has a function of that name.
+// These need no prefix. `tanh` stays in activations:: because <cmath> has a function of that name.
 using activations::linear;
 using activations::relu;
 using activations::sigmoid;

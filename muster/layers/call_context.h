@@ -1,6 +1,6 @@
-// What a layer needs while it is called: the variables of its model, whether this is training, and
-// random keys. Thread safety: belongs to one thread. There is one per replica and mode; layers
-// themselves keep no state, so the same layers may run in several contexts at once.
+// A CallContext gives a layer what it needs while it is called: the variables of its model, whether
+// this is training, and random keys. There is one for each replica and mode. Layers keep no state,
+// so the same layers may run in several contexts at once. Thread safety: it belongs to one thread.
 //
 // Names follow Keras: the first layer of a class is "conv2d", the next "conv2d_1", counted within a
 // scope in the order of their first call; a variable is "<scope>/<layer>/<slot>":
@@ -20,8 +20,8 @@
 
 namespace muster::inline v0_1 {
 
-// Who asks. Every layer object has its own id, never used again, so a context cannot take a new
-// layer for an old one.
+// Tells a context which layer asks. Every layer object has an id that is never used again, so a
+// context cannot take a new layer for an old one.
 struct LayerIdentity {
   LayerIdentity(std::string class_name, std::string given_name);
 
@@ -52,7 +52,7 @@ class CallContext {
     const std::string* outer_;
   };
 
-  // While one lives, layers called on this thread without a context use this one.
+  // While a Current lives, layers called on this thread without a context use its context.
   class Current {
    public:
     explicit Current(CallContext& context);
@@ -63,34 +63,36 @@ class CallContext {
    private:
     CallContext* outer_;
   };
-  // nullptr where there is none.
+  // Gives the context of the innermost Current of this thread, or nullptr.
   static CallContext* current();
 
-  // Before every step: what layers draw is a function of (seed, step, replica, layer name) from
-  // here on; of several batches of one step, also of `batch`: 0 is the first.
+  // Is called before every step. What layers draw then is a function of (seed, step, replica, layer
+  // name), and of `batch` (0 is the first) where a step has several batches.
   void begin_step(bool training, int64_t step, int64_t replica, int64_t batch = 0);
   bool training() const { return training_; }
-  // How layers reach the replicas that train in step: `sum(value)` is the sum of all replicas'
-  // values, given to each, and lets gradients through. A context is alone until this is called.
+  // Connects layers with the replicas that train in step: `sum(value)` gives each replica the sum
+  // of all replicas' values, and lets gradients through. A context is alone until this is called.
   void set_replicas(int64_t count, std::function<Tensor(const Tensor&)> sum);
 
   // --- for layers ---
-  // The full name of the layer, given at its first call. Throws InvalidArgument when another layer
-  // of the scope has taken it.
+  // Gives the full name of the layer, which is chosen at its first call. Throws InvalidArgument
+  // when another layer of the scope has that name.
   const std::string& name_of(const LayerIdentity& layer);
-  // The variable in place `slot` (0, 1, ...) of the layer. `describe` is called once, at the first
-  // call, and names the variable within the layer ("kernel"); later calls are a look-up by number.
+  // Gives the variable in place `slot` (0, 1, ...) of the layer. `describe` is called at the first
+  // call alone, and names the variable within the layer ("kernel"). Later calls look it up by
+  // number.
   const Tensor& variable(const LayerIdentity& layer, int slot,
                          const std::function<VariableSpec()>& describe);
-  // The rows of that variable, a table: Variable::rows().
+  // Gives the rows `ids` of that variable, as Variable::rows() does.
   Tensor rows(const LayerIdentity& layer, int slot, const std::function<VariableSpec()>& describe,
               const Tensor& ids);
-  // The replicas that train in step, and which of them this is.
+  // Gives the number of replicas that train in step, and which of them this is.
   int64_t num_replicas() const { return num_replicas_; }
   int64_t replica() const { return replica_; }
-  // The sum over these replicas, given to each; gradients flow back. All replicas call it together.
+  // Gives each of these replicas the sum of their values; gradients flow back. All replicas call it
+  // together.
   Tensor sum_over_replicas(const Tensor& value) const;
-  // A fresh key: the second call in a step gives another one than the first.
+  // Gives a fresh key: the second call in a step gives another one than the first.
   RandomKey random_key(const LayerIdentity& layer);
 
  private:

@@ -14,9 +14,9 @@ namespace muster::inline v0_1 {
 namespace internal {
 namespace {
 
-// [batch, height, width, channels] seen as LibTorch's [batch, channels, height, width]: no copy,
-// and for contiguous images true channels-last strides, also for one channel (where
-// `.to(channels_last)` leaves the slow strides).
+// Shows [batch, height, width, channels] as LibTorch's [batch, channels, height, width] without a
+// copy. Contiguous images get true channels-last strides, also those of one channel, where
+// `.to(channels_last)` would leave the slow strides.
 Tensor to_channels_first(const Tensor& images) {
   return (images.is_contiguous() ? images : images.contiguous()).permute({0, 3, 1, 2});
 }
@@ -51,7 +51,7 @@ Tensor pad(const Tensor& images, const Pads2D& pads, double value) {
       images, {pads.width.before, pads.width.after, pads.height.before, pads.height.after}, value);
 }
 
-// How a tensor that is no images becomes one.
+// Says how a tensor that holds no images becomes one that does.
 std::string how_to_make_images(const Tensor& input) {
   if (input.dim() == 3) return "add the channels with unsqueeze(-1)";
   if (input.dim() != 2) return "";

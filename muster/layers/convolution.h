@@ -16,7 +16,7 @@ namespace muster::inline v0_1 {
 // odd, the extra row or column lies at the bottom or right, as in TensorFlow.
 enum class Padding { kValid, kSame };
 
-// Height and width; a single number means both.
+// A Size2D has a height and a width; a single number means both.
 struct Size2D {
   Size2D(int64_t both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
   Size2D(int64_t height, int64_t width) : height(height), width(width) {}
@@ -36,8 +36,8 @@ struct Conv2DOptions {
   std::string name;
 };
 
-// Variables: "kernel" [kernel height, kernel width, in, filters], "bias" [filters], of the input's
-// dtype, one of weights. Throws InvalidArgument for sizes below 1.
+// Makes a convolution. Its variables are "kernel" [kernel height, kernel width, in, filters],
+// "bias" [filters], of the input's dtype, one of weights. Throws InvalidArgument for sizes below 1.
 Layer Conv2D(int64_t filters, Size2D kernel_size, Conv2DOptions options = {});
 
 // Options of MaxPooling2D().
@@ -48,7 +48,8 @@ struct MaxPooling2DOptions {
   std::string name;
 };
 
-// The largest value of each window; padding never wins. Throws InvalidArgument for sizes below 1.
+// Gives the largest value of each window; padding never wins. Throws InvalidArgument for sizes
+// below 1.
 Layer MaxPooling2D(MaxPooling2DOptions options = {});
 
 }  // namespace muster::inline v0_1

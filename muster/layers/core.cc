@@ -58,7 +58,7 @@ class DenseImpl final : public UnaryLayerImpl {
     if (input.dim() != 2) {
       return bias.defined() ? input.matmul(kernel) + bias : input.matmul(kernel);
     }
-    // Alone there is nowhere gradients have to be brought to.
+    // A replica that is alone has no buffer that gradients must be brought to.
     if (context.training() && context.num_replicas() > 1) {
       return internal::matrix_product(input, kernel, bias);
     }
@@ -82,7 +82,8 @@ class FlattenImpl final : public UnaryLayerImpl {
   }
 };
 
-// 0 with probability `rate`, else `scale`: element i is decided by word i of the key's stream.
+// An element is 0 with probability `rate`, else `scale`. Word i of the key's stream decides on
+// element i.
 template <typename T>
 void fill_mask(T* mask, int64_t n, RandomKey key, double rate) {
   const T scale = static_cast<T>(1 / (1 - rate));
@@ -142,7 +143,7 @@ class SequentialImpl final : public LayerImpl {
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
     LayerValues values = inputs;
     for (size_t i = 0; i < steps_.size(); ++i) {
-      // What a layer in between ended with does not belong to the next one.
+      // The state a layer in between ended with is not the next layer's.
       if (i > 0) values.state.clear();
       values = call_step(steps_[i], values, context);
     }

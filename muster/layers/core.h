@@ -22,22 +22,24 @@ struct DenseOptions {
   std::string name;
 };
 
-// activation(input @ kernel + bias) over the last axis: [batch..., in] -> [batch..., units].
-// Variables: "kernel" [in, units], "bias" [units], of the input's dtype, one of weights.
-// Throws InvalidArgument for units < 1.
+// Computes activation(input @ kernel + bias) over the last axis: [batch..., in] -> [batch...,
+// units]. A mask stays as it is. Variables: "kernel" [in, units], "bias" [units], of the input's
+// dtype, one of weights. Throws InvalidArgument for units < 1.
 Layer Dense(int64_t units, DenseOptions options = {});
 
-// [batch, ...] -> [batch, the product of the rest], rows in memory order; [batch] -> [batch, 1].
+// Reshapes [batch, ...] to [batch, the product of the rest], rows in memory order, and [batch] to
+// [batch, 1].
 Layer Flatten(std::string name = {});
 
-// In training, zeroes each element with probability `rate` and scales the others by 1 / (1 - rate);
-// otherwise nothing. The mask is a function of (seed, step, replica, layer name). Throws
-// InvalidArgument unless 0 <= rate < 1.
+// In training it zeroes each element with probability `rate` and scales the others by 1 / (1 -
+// rate); otherwise it does nothing. Which elements is a function of (seed, step, replica, layer
+// name). A mask of steps stays as it is. Throws InvalidArgument unless 0 <= rate < 1.
 Layer Dropout(double rate, std::string name = {});
 
-// The layers one after another. Layers inside a Sequential are named as if they stood alone. Where
-// a Conv2D with relu is followed by MaxPooling2D, the relu runs after the pooling: the same values
-// and gradients for a fraction of the work.
+// Calls the layers one after another. What one gives, tensors and masks, the next one takes; a
+// state goes into the first layer and comes out of the last one. Layers inside a Sequential are
+// named as if they stood alone. Where a Conv2D with relu is followed by MaxPooling2D, the relu runs
+// after the pooling, which gives the same values and gradients for a fraction of the work.
 Layer Sequential(std::vector<Layer> layers);
 
 }  // namespace muster::inline v0_1

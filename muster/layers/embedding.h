@@ -1,4 +1,4 @@
-// Vectors for ids: words, users, categories.
+// Learns a vector for each id: of words, users, categories.
 // Thread safety: immutable values.
 #pragma once
 
@@ -23,9 +23,10 @@ struct EmbeddingOptions {
   std::string name;
 };
 
-// The row of a table for each id: int64 or int32 ids [batch...] -> [batch..., output_dim].
-// Variable: "embeddings" [input_dim, output_dim]. An id outside of 0 ... input_dim - 1 is an
-// InvalidArgument that names it and its place. Throws InvalidArgument for sizes below 1.
+// Gives the row of a table for each id: int64 or int32 ids [batch...] -> [batch..., output_dim].
+// A mask stays as it is. Variable: "embeddings" [input_dim, output_dim]. An id outside of 0 ...
+// input_dim - 1 is an InvalidArgument that names it and its place. Throws InvalidArgument for sizes
+// below 1.
 Layer Embedding(int64_t input_dim, int64_t output_dim, EmbeddingOptions options = {});
 
 }  // namespace muster::inline v0_1

@@ -11,7 +11,8 @@
 namespace muster::inline v0_1::initializers {
 namespace {
 
-// The standard deviation of a standard normal cut at two: what truncation takes away is given back.
+// A standard normal that is cut at two has this standard deviation. Dividing by it gives back what
+// the cut took away.
 constexpr double kTruncatedStddev = 0.87962566103423978;
 
 struct Fans {
@@ -28,7 +29,7 @@ Fans fans_of(const Shape& shape) {
           receptive_field * static_cast<double>(shape.back())};
 }
 
-// A tensor filled in memory order by `draw`.
+// Makes a tensor that `draw` fills in memory order.
 template <typename Draw>
 Tensor filled(const Shape& shape, DType dtype, Draw draw) {
   if (!is_weight_dtype(dtype)) {

@@ -40,11 +40,12 @@ class Layer {
   // copies, share weights within a context. Throws InvalidArgument naming the layer, what it
   // expects and what it was given.
   LayerOutputs operator()(const LayerInputs& inputs, CallContext& context) const;
-  // The same with one tensor, whose steps all count. The mask and the state of the result are left
-  // out. Throws InvalidArgument also when the layer gives more than one tensor.
+  // Calls it with one tensor, whose steps all count, and leaves out the mask and the state of the
+  // result. Throws InvalidArgument also when the layer gives more than one tensor.
   Tensor operator()(const Tensor& input, CallContext& context) const;
-  // In the context of the replica function this is called in. Throws InvalidArgument outside of
-  // Strategy::run(); in a model function, ModelContext::model() binds a layer to its context.
+  // These use the context of the replica function they are called in. They throw InvalidArgument
+  // outside of Strategy::run(); in a model function, ModelContext::model() binds a layer to its
+  // context.
   LayerOutputs operator()(const LayerInputs& inputs) const;
   Tensor operator()(const Tensor& input) const;
 

@@ -1,4 +1,4 @@
-// What goes into a layer and what comes out of it: tensors, the masks beside them, and state.
+// LayerValues go into a layer and come out of it: tensors, the masks beside them, and state.
 // Thread safety: values.
 #pragma once
 
@@ -10,13 +10,14 @@ namespace muster::inline v0_1 {
 
 struct LayerValues {
   std::vector<Tensor> tensors{};
-  // Which steps of each tensor count: bool, of the shape of its first axes ([batch, steps]). An
-  // undefined mask, or no masks at all, means that all of them count.
+  // A mask tells which steps of its tensor count. It is bool, of the shape of the tensor's first
+  // axes ([batch, steps]). With an undefined mask, or no masks at all, all steps count.
   std::vector<Tensor> masks{};
-  // What a recurrent layer begins with (empty: its own beginning), and what it ends with.
+  // A recurrent layer begins with the state it is given, or with its own where this is empty, and
+  // gives the state it ends with.
   std::vector<Tensor> state{};
 };
-// One type, because what one layer gives the next one takes.
+// Both are one type, because what one layer gives the next one takes.
 using LayerInputs = LayerValues;
 using LayerOutputs = LayerValues;
 

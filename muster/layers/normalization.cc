@@ -13,29 +13,30 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Of the rows of a step.
+// Mean and variance of the rows of a step.
 struct Moments {
   double count = 0;
   Tensor mean;      // [channels]
   Tensor variance;  // [channels]
 };
 
-// Of the rows here.
+// Computes them of the rows of this replica.
 Moments moments_of(const Tensor& rows) {
   const auto count = static_cast<double>(rows.size(0));
-  // No rows: zeros, and a graph like that of the other replicas.
+  // Without rows both are zeros, and the graph is like that of the other replicas.
   const double divisor = std::max(count, 1.0);
   const Tensor mean = rows.sum(0) / divisor;
   return {count, mean, (rows - mean).square().sum(0) / divisor};
 }
 
-// Of the rows of all replicas, joined exactly: no difference of large numbers.
+// Joins the moments of all replicas. It takes no difference of large numbers, so no digits are
+// lost.
 Moments moments_over_replicas(const Moments& mine, const CallContext& context) {
   const int64_t channels = mine.mean.size(0);
   const Tensor numbers =
       torch::cat({torch::full({1}, mine.count, mine.mean.options().requires_grad(false)), mine.mean,
                   mine.variance});
-  // Each replica's numbers in a row of their own: their sum over replicas is all of them.
+  // Each replica's numbers stand in a row of their own, so the sum over replicas holds all of them.
   std::vector<Tensor> rows(static_cast<size_t>(context.num_replicas()),
                            torch::zeros_like(numbers.detach()));
   rows[static_cast<size_t>(context.replica())] = numbers;
@@ -70,7 +71,7 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
         if (trains) return spec;
         spec.synchronization = VariableSynchronization::kOnRead;
         spec.aggregation = VariableAggregation::kMean;
-        // What is computed over all replicas holds for one without rows too.
+        // What is computed over all replicas is valid on a replica without rows too.
         spec.written_without_rows = options_.synchronized;
         return spec;
       });

@@ -1,4 +1,4 @@
-// Normalization over the batch.
+// Normalizes over the batch.
 // Thread safety: immutable values.
 #pragma once
 
@@ -19,20 +19,20 @@ struct BatchNormalizationOptions {
   Initializer gamma_initializer = initializers::ones();
   Initializer moving_mean_initializer = initializers::zeros();
   Initializer moving_variance_initializer = initializers::ones();
-  // Whether the statistics of a step are those over all replicas: then n replicas with batches of b
-  // compute what one computes with n * b. Otherwise each normalizes its own part. Costs two
-  // small messages in the forward and two in the backward.
+  // With true, the statistics of a step are those over all replicas: n replicas with batches of b
+  // compute what one replica computes with n * b. It costs two small messages in the forward and
+  // two in the backward. With false, each replica normalizes its own part.
   bool synchronized = false;
   std::string name;
 };
 
-// (x - mean) / sqrt(variance + epsilon) * gamma + beta, for each channel (the last axis): [batch,
-// ..., channels] -> the same shape. In training, mean and variance (divided by the count) are those
-// of the batch and the axes between, and the moving ones become moving * momentum + of the batch *
-// (1 - momentum); otherwise they are the moving ones. Variables, [channels], of the input's dtype:
-// "gamma", "beta"; "moving_mean" and "moving_variance", which do not train: each replica has its
-// own, and a checkpoint holds their mean. A step without rows leaves them as they are. Throws
-// InvalidArgument for options out of range.
+// Computes (x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (the last axis):
+// [batch, ..., channels] -> the same shape. In training, mean and variance (divided by the count)
+// are those of the batch and the axes between, and the moving ones become moving * momentum + of
+// the batch * (1 - momentum); otherwise they are the moving ones. Variables, [channels], of the
+// input's dtype: "gamma", "beta"; "moving_mean" and "moving_variance", which do not train: each
+// replica has its own, and a checkpoint holds their mean. A step without rows leaves them as they
+// are. Throws InvalidArgument for options out of range.
 Layer BatchNormalization(BatchNormalizationOptions options = {});
 
 }  // namespace muster::inline v0_1

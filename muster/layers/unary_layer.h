@@ -1,4 +1,4 @@
-// Layers that take one tensor and give one, as most do.
+// Most layers take one tensor and give one.
 // Thread safety: immutable.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace muster::inline v0_1 {
 
-// The short way to a layer of your own: it implements the second call().
+// This is the short way to a layer of your own, which implements the second call().
 class UnaryLayerImpl : public LayerImpl {
  public:
   using LayerImpl::LayerImpl;
@@ -17,8 +17,8 @@ class UnaryLayerImpl : public LayerImpl {
   // Must be a pure function as LayerImpl::call() is.
   virtual Tensor call(const Tensor& input, CallContext& context) const = 0;
 
-  // Whether the result has the steps of the input, each made of that step alone: then a mask of the
-  // input is the mask of the result.
+  // Tells whether the result has the steps of the input, each made of that step alone. Then the
+  // mask of the input is the mask of the result.
   virtual bool keeps_steps() const { return false; }
 };
 

@@ -24,7 +24,7 @@ Error shape_mismatch(const char* loss, const Tensor& labels, const Tensor& predi
                           std::move(hint));
 }
 
-// What to do about numbers that stand where the others belong.
+// Gives the hint for labels and predictions that stand in each other's place.
 std::string swapped(const char* loss) {
   return fmt::format("the labels come first: {}(labels, predictions)", loss);
 }
@@ -44,7 +44,7 @@ void check_labels(const Tensor& targets, int64_t rows, int64_t classes) {
   }
 }
 
-// Log-probabilities of the labels' axis. Gradients stop where the clipping cuts.
+// Gives log-probabilities along the axis of classes. Gradients stop where the clipping cuts.
 Tensor log_of_probabilities(const Tensor& probabilities) {
   return probabilities.clamp(kEpsilon, 1 - kEpsilon).log();
 }
@@ -80,7 +80,8 @@ Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predi
   if (predictions.dim() == 1) logits = predictions.unsqueeze(0);
   if (!options.from_logits) logits = log_of_probabilities(logits);
 
-  // One operation for the reduced losses; the mean over no rows would be NaN.
+  // LibTorch computes and reduces the loss in one operation. Its mean over no rows would be NaN, so
+  // that is a sum.
   const auto reduction = options.reduction == Reduction::kNone  ? at::Reduction::None
                          : options.reduction == Reduction::kSum ? at::Reduction::Sum
                          : targets.numel() == 0                 ? at::Reduction::Sum

@@ -1,4 +1,4 @@
-// Losses with Keras's definitions: labels first, predictions second.
+// Computes losses with Keras's definitions: labels come first, predictions second.
 // Thread safety: pure functions.
 #pragma once
 
@@ -15,10 +15,10 @@ struct SparseCategoricalCrossentropyOptions {
   Reduction reduction = Reduction::kMean;
 };
 
-// -log p[label]. predictions: [batch..., classes], floating point; labels: [batch...] or [batch...,
-// 1], any integer dtype. Throws InvalidArgument for shapes that do not fit (both are shown) and for
-// a label outside [0, classes) (row and value are shown). The check reads the labels on the CPU:
-// on another device it waits for that device.
+// Computes -log p[label]. predictions: [batch..., classes], floating point; labels: [batch...] or
+// [batch..., 1], any integer dtype. Throws InvalidArgument for shapes that do not fit (the error
+// shows both) and for a label outside [0, classes) (it shows row and value). The check reads the
+// labels on the CPU, so for labels on another device it waits for that device.
 Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
                                        const SparseCategoricalCrossentropyOptions& options = {});
 
@@ -27,9 +27,10 @@ struct MeanSquaredErrorOptions {
   Reduction reduction = Reduction::kMean;
 };
 
-// The mean over the last axis of (label - prediction)^2, one number for each example. predictions:
-// [batch..., outputs], or [batch] for one output; labels: the same shape, any dtype; [batch] and
-// [batch, 1] fit each other. Nothing else is broadcast: InvalidArgument shows both shapes.
+// Computes the mean over the last axis of (label - prediction)^2, one number for each example.
+// predictions: [batch..., outputs], or [batch] for one output; labels: the same shape, any dtype;
+// [batch] and [batch, 1] fit each other. Nothing else is broadcast: InvalidArgument shows both
+// shapes.
 Tensor mean_squared_error(const Tensor& labels, const Tensor& predictions,
                           const MeanSquaredErrorOptions& options = {});
 

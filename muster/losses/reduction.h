@@ -1,4 +1,4 @@
-// How losses of examples become one number: within a batch, and over the replicas of a step.
+// Says how losses of examples become one number: within a batch, and over the replicas of a step.
 // Thread safety: pure functions.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace muster::inline v0_1::losses {
 // nothing.
 enum class Reduction { kMean, kSum, kNone };
 
-// `losses`, one for each example, reduced.
+// Reduces `losses`, of which there is one for each example.
 Tensor reduce(const Tensor& losses, Reduction reduction);
 
 // How the losses of several replicas become one: kMean divides the weighted losses by the sum of

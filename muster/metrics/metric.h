@@ -17,33 +17,33 @@ namespace muster::inline v0_1 {
 
 class Metric {
  public:
-  // The state of the kind of that name: one of `own`, or else one of Muster's. Throws
+  // Makes a metric of the kind of that name: one of `own`, or else one of Muster's. Throws
   // InvalidArgument for a kind that does not exist (the error lists those there are) and for a
   // state of another length.
   static Metric make(const std::string& kind, std::vector<double> state,
                      const std::vector<std::shared_ptr<const MetricKind>>& own = {});
-  // The same of a kind that the caller holds. Throws InvalidArgument also for a kind that lacks a
-  // part.
+  // Makes a metric of a kind that the caller holds. Throws InvalidArgument also for a kind that
+  // lacks a part.
   static Metric make(std::shared_ptr<const MetricKind> kind, std::vector<double> state);
-  // A metric whose state `compute` gives when it is first needed.
+  // Makes a metric whose state `compute` gives when it is first needed.
   static Metric deferred(const std::string& kind, std::function<std::vector<double>()> compute);
   static Metric deferred(std::shared_ptr<const MetricKind> kind,
                          std::function<std::vector<double>()> compute);
 
-  // A metric of the same kind with a state that came from another task. Throws InvalidArgument for
-  // a state of another length.
+  // Makes a metric of the same kind with a state that came from another task. Throws
+  // InvalidArgument for a state of another length.
   Metric with_state(std::vector<double> state) const;
 
-  // The name of the kind.
+  // Gives the name of the kind.
   const std::string& kind() const { return kind_->name; }
-  // The kind itself.
+  // Gives the kind itself.
   const std::shared_ptr<const MetricKind>& definition() const { return kind_; }
-  // What was seen, in the form of the kind. Throws InvalidArgument when a deferred state turns out
-  // to have another length.
+  // Gives what was seen, in the form of the kind. Throws InvalidArgument when a deferred state
+  // turns out to have another length.
   const std::vector<double>& state() const;
   // Takes in what `other` has seen. Throws InvalidArgument when the kinds differ.
   void merge(const Metric& other);
-  // What the kind reads from the state.
+  // Gives what the kind reads from the state.
   double result() const;
 
  private:

@@ -1,4 +1,5 @@
-// A kind of metric: how long its state is, how two states become one, and how the result is read.
+// A kind of metric says how long its state is, how two states become one, and how the result is
+// read.
 // Thread safety: a value that nobody changes once a metric has it.
 #pragma once
 
@@ -22,17 +23,17 @@ struct MetricKind {
   std::vector<double> empty;
   // Puts `other` into `state`. Both have the length of `empty`.
   std::function<void(std::span<double> state, std::span<const double> other)> merge;
-  // The number that is shown and compared.
+  // Reads the number that is shown and compared.
   std::function<double(std::span<const double> state)> result;
 };
 
-// The kinds Muster has, by name: "accuracy", "mean". Their state is the weighted sum and the sum of
-// weights. nullptr for another name.
+// Gives one of Muster's kinds by name: "accuracy", "mean". Their state is the weighted sum and the
+// sum of weights. It gives nullptr for another name.
 std::shared_ptr<const MetricKind> find_metric_kind(const std::string& name);
-// The names of these kinds: "accuracy, mean".
+// Gives the names of these kinds: "accuracy, mean".
 std::string metric_kind_names();
 
-// The merge of kinds whose state is made of sums and counts.
+// Adds the states, for kinds whose state is made of sums and counts.
 void add_metric_states(std::span<double> state, std::span<const double> other);
 
 }  // namespace muster::inline v0_1

@@ -18,7 +18,7 @@ void check_defined(const char* metric, const char* what, const Tensor& tensor) {
 
 Tensor squeeze_last(const Tensor& tensor) { return tensor.squeeze(-1); }
 
-// `values` makes the values when they are needed; their shape is that of `form`.
+// Calls `values` when they are needed; they have the shape of `form`.
 Metric weighted(const char* kind, const Tensor& form, std::function<Tensor()> values,
                 Tensor weights) {
   if (!weights.defined()) {

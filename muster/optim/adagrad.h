@@ -17,8 +17,8 @@ struct AdagradOptions {
   double epsilon = 1e-7;                   // > 0; added to sqrt(a), not under the root
   std::string name = "Adagrad";
 };
-// The more a weight was updated, the smaller its steps. Throws InvalidArgument naming the field,
-// its value and the range.
+// The more a weight was updated, the smaller its steps are. Throws InvalidArgument that names the
+// field, its value and the range.
 Optimizer adagrad(const AdagradOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

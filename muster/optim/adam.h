@@ -19,7 +19,7 @@ struct AdamOptions {
   double epsilon = 1e-7;         // > 0; added to sqrt(v), not under the root
   std::string name = "Adam";
 };
-// Throws InvalidArgument naming the field, its value and the range.
+// Throws InvalidArgument that names the field, its value and the range.
 Optimizer adam(const AdamOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

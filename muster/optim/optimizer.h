@@ -24,26 +24,26 @@ namespace muster::inline v0_1::optim {
 
 struct TrainOp;  // "muster/optim/train_op.h"
 
-// What ModelContext::optimizer() gives a model function.
+// A model function gets it from ModelContext::optimizer().
 class Optimizer {
  public:
   // `name` prefixes the slots; empty means the rule's name.
   explicit Optimizer(std::shared_ptr<const UpdateRule> rule, std::string name = {});
 
   const std::string& name() const { return name_; }
-  // The same rule under another name: two optimizers of one model need two names.
+  // Gives the same optimizer under another name: two optimizers of one model need two names.
   Optimizer named(std::string name) const;
   const UpdateRule& rule() const { return *rule_; }
 
-  // The same optimizer, whose gradients also go through `transformation`, behind those it has.
-  // Throws InvalidArgument when there is none.
+  // Gives the same optimizer, whose gradients also go through `transformation`, behind those it
+  // has. Throws InvalidArgument when there is none.
   Optimizer with(std::shared_ptr<const GradientTransformation> transformation) const;
   const std::vector<std::shared_ptr<const GradientTransformation>>& transformations() const {
     return transformations_;
   }
   // Applies them one after another. Throws what they throw.
   void transform(StepGradients& step) const;
-  // The least bound that clip_by_global_norm() set; infinity without one.
+  // Gives the least bound that clip_by_global_norm() set, and infinity without one.
   double max_global_norm() const;
 
   // "Adam: Adam(learning_rate=0.001, ...), clip_by_global_norm(1)": one line, which must be equal

@@ -19,7 +19,7 @@ struct SgdOptions {
   bool nesterov = false;        // without momentum it changes nothing, as in Keras
   std::string name = "SGD";
 };
-// Throws InvalidArgument naming the field, its value and the range.
+// Throws InvalidArgument that names the field, its value and the range.
 Optimizer sgd(const SgdOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -1,4 +1,4 @@
-// What one training step does, as a description the strategy executes: backward, reduction,
+// A TrainOp describes what one training step does; the strategy executes it: backward, reduction,
 // updates. Thread safety: a value of one thread; it holds the graph of its losses alive.
 #pragma once
 
@@ -17,14 +17,14 @@ struct TrainOp {
     std::function<bool(const VariableSpec&)> filter;  // empty: every trainable variable
   };
   std::vector<Entry> entries;
-  // Run after the variables were updated, in order.
+  // These run after the variables were updated, in order.
   std::vector<std::function<void()>> updates;
 
   bool defined() const { return !entries.empty() || !updates.empty(); }
 };
 
-// While one lives, what minimize() describes on this thread is also collected here: for whoever
-// executes the steps of a loop written by hand. The innermost one collects.
+// While a Recording lives, it also collects what minimize() describes on this thread, for whoever
+// executes the steps of a loop written by hand. Of several the innermost one collects.
 class Recording {
  public:
   Recording();
@@ -32,7 +32,7 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  // All that was described since it was made, as one.
+  // Gives all that was described since it was made, as one.
   TrainOp train_op() const;
 
  private:
@@ -43,7 +43,7 @@ class Recording {
   Recording* outer_;
 };
 
-// Everything the parts do, in their order. Undefined parts are allowed.
+// Joins what the parts do, in their order. Undefined parts are allowed.
 TrainOp group(std::vector<TrainOp> parts);
 
 }  // namespace muster::inline v0_1::optim

@@ -11,12 +11,12 @@ namespace muster::inline v0_1 {
 struct Batch {
   Features features;
   Labels labels;
-  // Examples of the batch.
+  // How many examples the batch has.
   int64_t rows() const { return features.rows(); }
 };
 
-// An element of a data set as a batch. Throws InvalidArgument when it is a tuple of more than two
-// parts, or no batch: every value has the examples along axis 0.
+// Makes a batch of an element of a data set. Throws InvalidArgument when the element is a tuple of
+// more than two parts, or when a value does not have the examples along axis 0.
 Batch to_batch(const Element& element);
 
 }  // namespace muster::inline v0_1

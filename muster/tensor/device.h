@@ -9,20 +9,20 @@
 
 namespace muster::inline v0_1 {
 
-// LibTorch's: a kind and a number, "cuda:1".
+// LibTorch's device has a kind and a number: "cuda:1".
 using Device = at::Device;
 
-// Whether that is the name of a device, be it there or not.
+// Tells whether `name` names a device. The machine need not have it.
 bool names_device(const std::string& name);
-// "cpu", "cuda:1"; "cuda" is the first of its kind. Throws InvalidArgument for a name that is none,
-// and for a device that is not there, saying which are.
+// Reads "cpu" or "cuda:1"; "cuda" is the first of its kind. Throws InvalidArgument for a name that
+// names no device, and for a device this machine does not have; the error lists those it has.
 Device parse_device(const std::string& name);
-// The same of a list, in which "cuda" is every device of its kind. Throws InvalidArgument also for
-// one named twice.
+// Reads a list, in which "cuda" means every device of its kind. Throws InvalidArgument also for a
+// device that is named twice.
 std::vector<Device> parse_devices(const std::vector<std::string>& names);
 
-// While one lives, its device is the current one of this thread: what is made on "cuda" is made
-// there. Nothing for the CPU.
+// While a DeviceScope lives, its device is the current one of this thread: what is made on "cuda"
+// is made there. For the CPU it does nothing.
 class DeviceScope {
  public:
   explicit DeviceScope(Device device);

@@ -36,7 +36,7 @@ Element DeviceCopier::operator()(const Element& element) const {
       const Tensor& tensor = value.tensor();
       if (tensor.device() == device_) return value;
       Tensor from = tensor.contiguous();
-      // Only from there a copy runs beside the program.
+      // Only a copy from pinned memory runs beside the program.
       if (device_.is_cuda() && from.device().is_cpu() && from.numel() > 0) from = from.pin_memory();
       there.push_back(from.to(device_, /*non_blocking=*/true));
       return there.back();
@@ -45,8 +45,8 @@ Element DeviceCopier::operator()(const Element& element) const {
     return moved;
   }();
   copied.block(computes);
-  // Their memory belongs to the stream of the copies: not to be used again before this one is
-  // through with it.
+  // Their memory belongs to the stream of the copies, which must not use it again before this
+  // stream is done with it.
   for (const Tensor& tensor : there)
     device->recordDataPtrOnStream(tensor.storage().data_ptr(), computes);
   return result;

@@ -1,4 +1,4 @@
-// From the CPU, where data is read, to the device it is computed with.
+// Copies batches from the CPU, where data is read, to the device that computes with them.
 // Thread safety: a DeviceCopier belongs to one thread.
 #pragma once
 
@@ -9,17 +9,16 @@
 
 namespace muster::inline v0_1 {
 
-// Brings what the CPU has read to a device, beside what that is computing: from pinned memory where
-// that helps, on a stream of its own. What this thread lets the device do afterwards finds all of
-// it there.
+// The copy runs while the device computes: on a stream of its own, and from pinned memory where
+// that helps. What this thread lets the device do afterwards waits until the copy is complete.
 class DeviceCopier {
  public:
   // For the CPU it copies nothing.
   explicit DeviceCopier(Device device);
 
   Device device() const { return device_; }
-  // The element with its tensors on the device; those that are there already, and texts, stay as
-  // they are.
+  // Gives the element with its tensors on the device. Tensors that are there already stay as they
+  // are, and texts too.
   Element operator()(const Element& element) const;
 
  private:

@@ -12,10 +12,10 @@
 
 namespace muster::inline v0_1 {
 
-// The shape of the nest. Dict entries are kept sorted by key, so that two dicts with the same keys
-// are the same structure.
+// How values are nested. Dict entries are kept sorted by key, so that two dicts with the same keys
+// have the same structure.
 struct Structure {
-  // What a node of the nest is.
+  // A node of the nest is one of these.
   enum class Kind { kLeaf, kTuple, kDict };
   Kind kind = Kind::kLeaf;
   std::vector<std::string> keys;    // kDict: one per child, sorted
@@ -35,37 +35,37 @@ class Element {
       : Element(Value(std::move(tensor))) {}  // NOLINT(google-explicit-constructor)
   Element(Strings strings)
       : Element(Value(std::move(strings))) {}  // NOLINT(google-explicit-constructor)
-  // Parts in order.
+  // Makes a tuple of the parts, in order.
   static Element tuple(std::vector<Element> parts);
-  // Parts by key. Throws InvalidArgument for a key given twice.
+  // Makes a dict. Throws InvalidArgument for a key that is given twice.
   static Element dict(std::vector<std::pair<std::string, Element>> entries);
   // REQUIRES: values.size() == structure.leaves(); throws InvalidArgument otherwise.
   static Element make(std::shared_ptr<const Structure> structure, std::vector<Value> values);
 
   const std::vector<Value>& values() const& { return values_; }
-  // Of a temporary, values are its own, and outlive it; so does value().
+  // Called on a temporary, values() and value() give copies, which outlive it.
   std::vector<Value> values() && { return std::move(values_); }
   const Structure& structure() const { return *structure_; }
   const std::shared_ptr<const Structure>& shared_structure() const { return structure_; }
 
-  // The number of parts of a tuple or dict, 1 for a leaf.
+  // Gives the number of parts of a tuple or dict, and 1 for a leaf.
   int64_t size() const;
-  // Part i of a tuple (or entry i of a dict); throws InvalidArgument when out of range.
+  // Gives part i of a tuple, or entry i of a dict. Throws InvalidArgument when i is out of range.
   Element part(int64_t i) const;
-  // The dict entry `key`; throws NotFound listing the keys there are.
+  // Gives the dict entry `key`. Throws NotFound, with a list of the keys there are.
   Element at(const std::string& key) const;
   bool is_leaf() const { return structure_->kind == Structure::Kind::kLeaf; }
   // REQUIRES: is_leaf(); throws InvalidArgument otherwise.
   const Value& value() const&;
   Value value() &&;
 
-  // Rows of the first value (of a batch); throws InvalidArgument when values disagree.
+  // Gives the number of rows of a batch. Throws InvalidArgument when its values disagree.
   int64_t rows() const;
-  // The same structure with every value replaced by fn(value).
+  // Gives the same structure with every value replaced by fn(value).
   Element transform(const std::function<Value(const Value&)>& fn) const;
-  // Rows [begin, end) of every value.
+  // Gives rows [begin, end) of every value.
   Element slice(int64_t begin, int64_t end) const;
-  // Elements of one structure joined along a new axis 0.
+  // Joins elements of one structure along a new axis 0.
   static Element stack(const std::vector<Element>& elements);
   // "({image: float32[64, 28, 28, 1]}, int64[64])"
   std::string describe() const;

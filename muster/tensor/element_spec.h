@@ -1,5 +1,5 @@
-// The form of an element without its content, as text: what a replica that never had data needs to
-// take part in a step. Thread safety: pure functions.
+// Writes the form of an element, without its content, as text. A replica that never had data needs
+// it to take part in a step. Thread safety: pure functions.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace muster::inline v0_1 {
 
-// JSON: structure, and kind, dtype and trailing shape of every value of a batch.
+// Gives JSON: the structure, and kind, dtype and trailing shape of every value of a batch.
 std::string encode_batch_spec(const Element& batch);
-// A batch of that form with zero rows. Throws Internal when the text is not one of
-// encode_batch_spec's.
+// Makes a batch of that form with zero rows. Throws Internal when encode_batch_spec() did not write
+// the text.
 Element zero_rows(const std::string& spec);
 
 }  // namespace muster::inline v0_1

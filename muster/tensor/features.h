@@ -1,4 +1,4 @@
-// What model_fn sees of an input element: views by name.
+// A model function sees the values of an input element by name.
 // Thread safety: values; concurrent reads are safe.
 #pragma once
 
@@ -15,22 +15,22 @@ class ElementView {
   ElementView() = default;
   explicit ElementView(Element element) : element_(std::move(element)) {}
 
-  // The tensor named `key`. Throws NotFound listing the keys (with kinds and shapes) there are,
-  // InvalidArgument when the entry is not a tensor.
+  // Gives the tensor named `key`. Throws NotFound, with a list of the keys, kinds and shapes there
+  // are, and InvalidArgument when the entry is not a tensor.
   const Tensor& operator[](const std::string& key) const;
-  // The value named `key`, of any kind. Throws NotFound as above.
+  // Gives the value named `key`, of any kind. Throws NotFound as above.
   const Value& value(const std::string& key) const;
-  // The one tensor there is, when the element is not a dict (or a dict of one entry). Throws
-  // InvalidArgument otherwise.
+  // Gives the one tensor of an element that is not a dict, or that is a dict of one entry. Throws
+  // InvalidArgument for others.
   const Tensor& tensor() const;
   operator const Tensor&() const { return tensor(); }  // NOLINT(google-explicit-constructor)
 
-  // Whether there is an entry of that name; false when it is no dict.
+  // Tells whether there is an entry of that name. It is false when the element is no dict.
   bool contains(const std::string& key) const;
   std::vector<std::string> keys() const;
-  // False when the input function gave none (labels in prediction).
+  // It is false when the input function gave nothing, as it does for labels in prediction.
   bool defined() const { return !element_.values().empty(); }
-  // Rows of the batch, 0 when undefined.
+  // Gives the rows of the batch, and 0 when the view is undefined.
   int64_t rows() const;
   const Element& element() const { return element_; }
 
@@ -38,13 +38,13 @@ class ElementView {
   Element element_;
 };
 
-// What a model function predicts from.
+// A model function predicts from these.
 class Features : public ElementView {
  public:
   using ElementView::ElementView;
 };
 
-// What it should have predicted.
+// A model function should have predicted these.
 class Labels : public ElementView {
  public:
   using ElementView::ElementView;

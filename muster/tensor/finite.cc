@@ -1,6 +1,5 @@
 #include "muster/tensor/finite.h"
 
-
 #include <cmath>
 
 #include "muster/tensor/libtorch.h"
@@ -17,8 +16,8 @@ struct Found {
 std::optional<Found> first_non_finite(const Tensor& tensor) {
   if (!tensor.defined() || !at::isFloatingType(tensor.scalar_type())) return std::nullopt;
   const Tensor flat = tensor.detach().reshape({-1});
-  // A sum is finite unless some element is not (or the sum overflows): one cheap pass before the
-  // exact one.
+  // If the sum is finite, all elements are. This pass is cheap; the exact one runs only behind it,
+  // also when the sum merely overflows.
   if (std::isfinite(flat.sum(at::kDouble).item<double>())) return std::nullopt;
   const Tensor bad = flat.isfinite().logical_not().nonzero();
   if (bad.numel() == 0) return std::nullopt;

@@ -11,21 +11,22 @@
 
 namespace muster::inline v0_1 {
 
-// "variable cnn/dense/kernel holds nan (element 17 of float32[10, 2])"; nothing when all numbers
-// are finite.
+// Gives "variable cnn/dense/kernel holds nan (element 17 of float32[10, 2])", and nothing when all
+// numbers are finite.
 std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor);
-// The first variable, in creation order, that is not finite.
+// Describes the first variable, in creation order, that is not finite.
 std::optional<std::string> find_non_finite(const VariableStore& variables);
-// The same of the values the variables have in `values`, by name; those not in it are passed over.
+// Looks at the values that the variables have in `values`, by name; others are passed over.
 std::optional<std::string> find_non_finite(const VariableStore& variables,
                                            const std::map<std::string, Tensor>& values);
-// What a non-finite loss comes from: "the batch's feature "x" holds nan in row 5 of float32[64,
-// 3]".
+// Says where a loss that is not finite comes from: "the batch's feature "x" holds nan in row 5 of
+// float32[64, 3]".
 struct NonFiniteCause {
   std::string text;
   std::string hint;  // mend the data, or lower the learning rate
 };
-// The first of: features, labels, variables, the loss.
+// Looks at features, labels, variables and the loss, in this order, and names the first that is not
+// finite.
 NonFiniteCause explain_non_finite(const Features& features, const Labels& labels,
                                   const VariableStore& variables, const Tensor& loss);
 

@@ -1,23 +1,22 @@
-// Where the gradient of a parameter is wanted: a layer whose backward writes it there saves the
-// copy that would bring it there. Thread safety: what is in force belongs to one thread, the one
-// backward runs on.
+// Tells a layer where the gradient of a parameter is wanted. A layer whose backward writes it there
+// saves a copy. Thread safety: a scope holds for one thread, the one backward runs on.
 #pragma once
 
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
 
-// Who has memory for gradients.
+// Whoever has memory for gradients implements this.
 class GradientDestinations {
  public:
   virtual ~GradientDestinations() = default;
 
-  // Memory for the gradient of `parameter`, of its shape and contiguous: a tensor nobody else
-  // holds, so that autograd keeps it as it is. Undefined when none is wanted, and the second time
-  // it is asked for in one backward.
+  // Gives contiguous memory of the shape of `parameter` for its gradient. Nobody else holds this
+  // tensor, so autograd keeps it as it is. It is undefined when no gradient is wanted there, and
+  // the second time it is asked for in one backward.
   virtual Tensor take(const Tensor& parameter) = 0;
 
-  // While one lives, they are in force on this thread.
+  // While a Scope lives, take_gradient_destination() on this thread asks its destinations.
   class Scope {
    public:
     explicit Scope(GradientDestinations& destinations);
@@ -30,7 +29,7 @@ class GradientDestinations {
   };
 };
 
-// take() of those in force; undefined where there are none.
+// Calls take() of the innermost Scope of this thread. It is undefined where there is no Scope.
 Tensor take_gradient_destination(const Tensor& parameter);
 
 }  // namespace muster::inline v0_1

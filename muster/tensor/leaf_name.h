@@ -1,4 +1,4 @@
-// What messages call a value of an element. Thread safety: pure functions.
+// Names a value of an element, for messages. Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace muster::inline v0_1 {
 
-// The way to leaf `leaf` (counted as Element::values() are) through the parts of an element:
-// "age", "[0].age"; empty where the leaf is all there is.
+// Gives the way to leaf `leaf`, counted as in Element::values(), through the parts of an element:
+// "age", "[0].age". It is empty where the leaf is all there is.
 std::string leaf_name(const Structure& structure, int64_t leaf);
 
-// `error` with that name in front of its message.
+// Gives `error` with that name in front of its message.
 Error with_leaf_name(const Error& error, const Structure& structure, size_t leaf);
 
 }  // namespace muster::inline v0_1

@@ -11,7 +11,7 @@
 #include <torch/csrc/autograd/generated/variable_factories.h>
 #include <torch/csrc/autograd/variable.h>
 
-// The names that <torch/types.h> gives them; to say so twice does no harm.
+// <torch/types.h> gives them these names too; a program may include both.
 namespace torch {
 using namespace at;
 using Dtype = at::ScalarType;

@@ -1,4 +1,4 @@
-// LibTorch's own exceptions, in words for users. Thread safety: pure functions.
+// Puts LibTorch's own exceptions into words for users. Thread safety: pure functions.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ class Error;
 
 namespace muster::inline v0_1 {
 
-// What it says, without what follows for LibTorch's developers.
+// Gives the message without what follows for LibTorch's developers.
 std::string text_of(const c10::Error& error);
-// Whether that says that tensors of several devices met in one operation.
+// Tells whether the message says that tensors of several devices met in one operation.
 bool tells_of_mixed_devices(const std::string& text);
 // Whether that says that memory ran out.
 bool tells_of_memory(const std::string& text);

@@ -10,9 +10,9 @@
 
 namespace muster::inline v0_1 {
 
-// LibTorch's tensor, dtype, and the sizes of the axes.
+// LibTorch's tensor.
 using Tensor = at::Tensor;
-// LibTorch's scalar type; the names below are those models use.
+// LibTorch's scalar type. Models use the names below.
 using DType = at::ScalarType;
 // The size of each axis; empty for a scalar.
 using Shape = std::vector<int64_t>;
@@ -24,10 +24,10 @@ inline constexpr DType kInt32 = at::ScalarType::Int;
 inline constexpr DType kInt64 = at::ScalarType::Long;
 inline constexpr DType kUInt8 = at::ScalarType::Byte;
 
-// "float32[64, 28, 28, 1]", for messages.
+// Gives "float32[64, 28, 28, 1]", for messages.
 std::string describe(const Tensor& tensor);
 std::string describe(const Shape& shape);
-// "float32", "int64", ...: numpy's names.
+// Gives numpy's names: "float32", "int64", ...
 std::string dtype_name(DType dtype);
 
 }  // namespace muster::inline v0_1

@@ -15,7 +15,7 @@ namespace {
 
 std::atomic<int> configured{0};
 
-// Of a list, the first. What is no number OpenMP itself complains of.
+// Reads the first number of a list. OpenMP itself complains about what is no number.
 int threads_of_openmp() {
   const char* text = std::getenv("OMP_NUM_THREADS");
   return text == nullptr ? 0 : std::atoi(text);

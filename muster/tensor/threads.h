@@ -1,5 +1,5 @@
-// How many threads LibTorch and BLAS may use for one task, and the call every thread of ours makes
-// first.
+// Sets how many threads LibTorch and BLAS may use for one task. Every thread of ours first applies
+// that count to itself. Thread safety: functions from any thread.
 #pragma once
 
 namespace muster::inline v0_1 {
@@ -8,7 +8,7 @@ namespace muster::inline v0_1 {
 // OMP_NUM_THREADS, else the cores this process may run on. Returns the count in force. Throws
 // InvalidArgument for a MUSTER_THREADS that is no positive number.
 int set_threads(int threads);
-// The count in force.
+// Gives the count in force.
 int num_threads();
 
 // Applies the count to the calling thread: LibTorch keeps it per thread and BLAS does not see it

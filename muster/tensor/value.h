@@ -1,6 +1,6 @@
-// What one entry of a data element can be: a Tensor or Strings (LibTorch has no string tensors).
-// The list of kinds is open: sparse and ragged values join it, so callers ask for the kind they
-// need and get an error otherwise. Thread safety: values; concurrent reads are safe.
+// One entry of a data element is a Tensor or Strings, for LibTorch has no string tensors. More
+// kinds may come, such as sparse and ragged values, so callers ask for the kind they need, and get
+// an error for others. Thread safety: values; concurrent reads are safe.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace muster::inline v0_1 {
 class Strings {
  public:
   Strings() = default;
-  // One-dimensional.
+  // Makes a one-dimensional array.
   explicit Strings(const std::vector<std::string>& values);
-  // `offsets` has one entry more than `shape` has elements; throws InvalidArgument otherwise.
+  // Throws InvalidArgument unless `offsets` has one entry more than `shape` has elements.
   Strings(Shape shape, std::vector<int64_t> offsets, std::string bytes);
 
   const Shape& shape() const { return shape_; }
   int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
-  // Element i, counted through all axes. Of a temporary it is a text of its own.
+  // Gives element i, counted through all axes. Called on a temporary it gives a copy.
   std::string_view operator[](int64_t i) const&;
   std::string operator[](int64_t i) && { return std::string(std::as_const(*this)[i]); }
 
@@ -44,25 +44,25 @@ class Value {
 
   bool is_tensor() const { return std::holds_alternative<Tensor>(data_); }
   bool is_strings() const { return std::holds_alternative<Strings>(data_); }
-  // The content; throws InvalidArgument when it is of another kind. Of a temporary it is a value of
-  // its own: `const Strings& names = batch.at("names").value().strings();` holds.
+  // Gives the content. Throws InvalidArgument when it is of another kind. Called on a temporary it
+  // gives a copy, so `const Strings& names = batch.at("names").value().strings();` stays valid.
   const Tensor& tensor() const&;
   Tensor tensor() &&;
   const Strings& strings() const&;
   Strings strings() &&;
 
-  // Size of axis 0; throws InvalidArgument for a scalar.
+  // Gives the size of axis 0. Throws InvalidArgument for a scalar.
   int64_t rows() const;
-  // Rows [begin, end) of axis 0 (a view for tensors).
+  // Gives rows [begin, end) of axis 0; of a tensor this is a view.
   Value slice(int64_t begin, int64_t end) const;
-  // Row i with axis 0 removed.
+  // Gives row i, without axis 0.
   Value row(int64_t i) const;
-  // The rows named by `indices`, in that order: [indices.size(), ...].
+  // Gives the rows with these numbers, in this order: [indices.size(), ...].
   Value gather(std::span<const int64_t> indices) const;
-  // Values of equal kind, dtype and shape joined along a new axis 0; InvalidArgument shows the two
-  // shapes that differ.
+  // Joins values of one kind, dtype and shape along a new axis 0. Throws InvalidArgument that shows
+  // the two shapes that differ.
   static Value stack(const std::vector<Value>& values);
-  // Joined along the existing axis 0.
+  // Joins values along the axis 0 they have.
   static Value concatenate(const std::vector<Value>& values);
 
   // "float32[64, 28, 28, 1]" or "string[64]".

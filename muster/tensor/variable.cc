@@ -8,7 +8,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// "[3, 1]": where element `index` of a flat tensor stands.
+// Gives "[3, 1]": where element `index` of a flat tensor stands.
 std::string place_of(int64_t index, at::IntArrayRef sizes) {
   std::vector<int64_t> place(sizes.size());
   for (size_t axis = sizes.size(); axis-- > 0;) {

@@ -15,18 +15,19 @@
 
 namespace muster::inline v0_1 {
 
-// When copies of a variable are brought together. kOnWrite: at every write. kOnRead: a model
-// function may write it, each replica its own copy, and they become one value only when a
-// checkpoint is saved; so for moving statistics and counts. Such a variable does not train.
+// When the copies of a variable become one value. kOnWrite: at every write. kOnRead: only when a
+// checkpoint is saved; until then each replica's model function writes its own copy, as it does for
+// moving statistics and counts. Such a variable does not train.
 enum class VariableSynchronization { kOnWrite, kOnRead };
-// How values of several replicas become one. kNone and kOnlyFirstReplica: the chief's is taken.
+// How the values of several replicas become one. With kNone and kOnlyFirstReplica it is the
+// chief's.
 enum class VariableAggregation { kNone, kSum, kMean, kOnlyFirstReplica };
 
-// Makes a fresh value. Depends on nothing but its arguments: the key is derived from (seed,
-// variable name), so values do not depend on creation order, threads or replicas.
+// Makes a fresh value from its arguments alone. The key is derived from (seed, variable name), so
+// values do not depend on creation order, threads or replicas.
 using Initializer = std::function<Tensor(const Shape& shape, DType dtype, RandomKey key)>;
 
-// All there is to say of a variable but its value.
+// A VariableSpec describes a variable in all but its value.
 struct VariableSpec {
   std::string name;  // Keras's: "cnn/conv2d/kernel"
   Shape shape;
@@ -35,15 +36,15 @@ struct VariableSpec {
   bool trainable = true;
   VariableSynchronization synchronization = VariableSynchronization::kOnWrite;
   VariableAggregation aggregation = VariableAggregation::kMean;
-  // Of kOnRead: what is written in a step without examples counts too, as it must for what is
+  // For kOnRead: what is written in a step without examples counts too. It must where the value is
   // computed over all replicas. By default it is taken back.
   bool written_without_rows = false;
   // A table of which a step uses few rows (axis 0): it is read by Variable::rows(), its gradient is
   // that of these rows alone, and an update touches no other.
   bool row_sparse = false;
 
-  // "cnn/conv2d/kernel float32[3, 3, 1, 32]", the line model digests are made of; of tables with
-  // "row-sparse" behind it.
+  // Gives "cnn/conv2d/kernel float32[3, 3, 1, 32]", and for a table "row-sparse" behind it. Model
+  // digests are made of these lines.
   std::string describe() const;
 };
 
@@ -53,23 +54,23 @@ class Variable {
   Variable(VariableSpec spec, Tensor value) : spec_(std::move(spec)), value_(std::move(value)) {}
   const VariableSpec& spec() const { return spec_; }
   const std::string& name() const { return spec_.name; }
-  // The leaf tensor; it requires a gradient when the variable is trainable.
+  // Gives the leaf tensor. It requires a gradient when the variable is trainable.
   const Tensor& value() const { return value_; }
-  // The same, for whoever replaces it.
+  // Gives it to whoever replaces it.
   Tensor& value() { return value_; }
 
-  // The rows of those numbers (axis 0): `ids` int64 or int32 of any shape, the result [ids' shape,
-  // the row's shape]. Gradients flow back; while they are kept, each call on a row-sparse variable
-  // is noted as a use. Throws InvalidArgument for another dtype, and for a number outside of the
-  // table, saying where it stands.
+  // Gives the rows (axis 0) with these numbers: `ids` is int64 or int32 of any shape, the result is
+  // [ids' shape, the row's shape]. Gradients flow back; while autograd records them, each call on a
+  // row-sparse variable is noted as a use. Throws InvalidArgument for another dtype, and for a
+  // number outside of the table; the error says where it stands.
   Tensor rows(const Tensor& ids);
-  // Rows of a row-sparse variable that were used: their numbers, int64 [n], sorted, each once; and
-  // the leaf [n, ...] that gets their gradient.
+  // A RowUse holds the numbers of the rows that were used, int64 [n], sorted, each once; and the
+  // leaf [n, ...] that gets their gradient.
   struct RowUse {
     Tensor ids;
     Tensor rows;
   };
-  // Since they were last taken, in the order of the calls.
+  // Gives the uses since they were last taken, in the order of the calls.
   const std::vector<RowUse>& row_uses() const { return row_uses_; }
   std::vector<RowUse> take_row_uses() { return std::exchange(row_uses_, {}); }  // and forgets them
 
@@ -79,20 +80,20 @@ class Variable {
   std::vector<RowUse> row_uses_;
 };
 
-// Variables by name. The strategy brings one to each replica.
+// A VariableStore holds variables by name. The strategy brings one to each replica.
 class VariableStore {
  public:
   virtual ~VariableStore() = default;
 
-  // The variable of that name: created at the first call, returned at later ones. Throws
-  // InvalidArgument when a later call names another shape or dtype (both are shown), and when the
-  // store is sealed and the name is new.
+  // Creates the variable of that name at the first call, and returns it at later ones. Throws
+  // InvalidArgument when a later call names another shape or dtype (the error shows both), and when
+  // the store is sealed and the name is new.
   virtual Variable& get_or_create(const VariableSpec& spec) = 0;
-  // In creation order.
+  // Gives all of them in creation order.
   virtual const std::vector<std::unique_ptr<Variable>>& variables() const = 0;
-  // nullptr when there is none.
+  // Gives nullptr when there is none.
   virtual Variable* find(const std::string& name) const = 0;
-  // Where its variables live.
+  // Gives the device its variables live on.
   virtual Device device() const { return at::kCPU; }
 };
 

@@ -1,5 +1,5 @@
-// The dtypes of weights that train. Who initialises, computes with, updates or lays out weights
-// asks here, so that a new dtype is added in one place: the list, its name and its C++ type.
+// Lists the dtypes of weights that train. Code that initialises, computes with, updates or lays out
+// weights asks here, so that a new dtype is added in one place.
 // Thread safety: pure functions.
 #pragma once
 
@@ -10,16 +10,16 @@
 
 namespace muster::inline v0_1 {
 
-// Whether weights of that dtype can train.
+// Tells whether weights of that dtype can train.
 bool is_weight_dtype(DType dtype);
-// "float32 or float64", for messages.
+// Gives "float32 or float64", for messages.
 std::string weight_dtype_names();
-// The place of the dtype's flat buffer among those of the other weight dtypes: 0, 1, ... Throws
-// InvalidArgument for a dtype that is not one of them.
+// Gives the place of the dtype's flat buffer among those of the other weight dtypes: 0, 1, ...
+// Throws InvalidArgument for a dtype that is not in the list.
 int weight_dtype_order(DType dtype);
 
-// Calls fn(T{}), T being the C++ type of the dtype. Throws InvalidArgument for a dtype that is not
-// one of weights.
+// Calls fn(T{}), where T is the C++ type of the dtype. Throws InvalidArgument for a dtype that is
+// not in the list.
 template <typename Fn>
 decltype(auto) with_weight_type(DType dtype, Fn&& fn) {
   weight_dtype_order(dtype);

@@ -1,4 +1,4 @@
-// The checks layers share, so that their messages read alike.
+// Layers share these checks, so that their messages read alike.
 // Thread safety: functions of the thread the context belongs to.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace muster::inline v0_1::internal {
                                const std::string& expected, const Tensor& given,
                                const std::string& hint = {});
 
-// The tensor of inputs that are one tensor without state. Throws InvalidArgument for others, and
-// for a mask unless `takes_mask`.
+// Gives the tensor of inputs that are one tensor without state. Throws InvalidArgument for others,
+// and for a mask unless `takes_mask`.
 const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
                             const LayerInputs& inputs, bool takes_mask);
 

@@ -8,7 +8,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// Beyond this many taps a matrix product (oneDNN) is the faster way.
+// With more taps than this, a matrix product (oneDNN) is faster.
 constexpr int64_t kMaxTaps = 27;
 
 ConvPool shape_of(const Tensor& images, const Tensor& kernel) {
@@ -16,7 +16,7 @@ ConvPool shape_of(const Tensor& images, const Tensor& kernel) {
           kernel.size(0), kernel.size(1), kernel.size(3)};
 }
 
-// Images are dealt to threads in fixed parts, so equal numbers of threads compute equal bits.
+// Threads get fixed parts of the images, so equal numbers of threads compute equal bits.
 int64_t parts_of(int64_t images) {
   return std::max<int64_t>(1, std::min<int64_t>(images, at::get_num_threads()));
 }

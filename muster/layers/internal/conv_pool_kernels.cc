@@ -16,7 +16,8 @@ struct Vectors {
 
 #define MUSTER_INLINE [[gnu::always_inline]] inline
 
-// Where the taps of a window lie, relative to its first value; in the order of the kernel's memory.
+// Says where the taps of a window lie, relative to its first value, in the order of the kernel's
+// memory.
 std::vector<int64_t> tap_offsets(const ConvPool& s) {
   std::vector<int64_t> offsets;
   for (int64_t a = 0; a < s.kernel_height; ++a)
@@ -109,8 +110,8 @@ MUSTER_INLINE void add_to(float* memory, const Float& value) {
   std::memcpy(memory, &sum, sizeof(sum));
 }
 
-// One image, kLanes filters, kTaps taps. Sums of an image are kept apart from the total: shorter
-// sums round less.
+// Works on one image, kLanes filters and kTaps taps. It keeps the sums of an image apart from the
+// total, because shorter sums round less.
 template <int kLanes, int kTaps>
 MUSTER_INLINE void backward_image(const ConvPool& s, const int64_t* offsets, const float* image,
                                   const float* output_gradient, const int32_t* choice,

@@ -1,4 +1,4 @@
-// The image layers, seen by Sequential, which may run two of them as one.
+// The image layers have names here, so that Sequential may run two of them as one.
 #pragma once
 
 #include "muster/layers/convolution.h"
@@ -19,7 +19,7 @@ class Conv2DImpl final : public UnaryLayerImpl {
   };
   // Checks the input, and creates what is missing.
   Variables variables(const Tensor& input, CallContext& context) const;
-  // The convolution with its bias, before the activation.
+  // Computes the convolution with its bias, before the activation.
   Tensor call_without_activation(const Tensor& input, CallContext& context) const;
 
  private:
@@ -41,8 +41,8 @@ class MaxPooling2DImpl final : public UnaryLayerImpl {
   Size2D strides_;
 };
 
-// pool(relu(conv(input))), computed as relu(pool(conv(input))): the largest value of a window is
-// the same before and after, and where it is not positive neither order lets a gradient through.
+// Computes pool(relu(conv(input))) as relu(pool(conv(input))). The largest value of a window is the
+// same before and after, and where it is not positive neither order lets a gradient through.
 Tensor conv_relu_pool(const Conv2DImpl& conv, const MaxPooling2DImpl& pool, const Tensor& input,
                       CallContext& context);
 

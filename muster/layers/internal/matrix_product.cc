@@ -1,6 +1,5 @@
 #include "muster/layers/internal/matrix_product.h"
 
-
 #include "muster/tensor/gradient_destination.h"
 #include "muster/tensor/libtorch.h"
 
@@ -30,7 +29,7 @@ struct MatrixProduct : public torch::autograd::Function<MatrixProduct> {
     const Tensor &input = saved[0], &kernel = saved[1], &gradient = gradients[0];
     variable_list result(3);
     if (context->saved_data["input"].toBool()) result[0] = at::mm(gradient, kernel.t());
-    // Gradients that are to be derived again are no plain memory.
+    // Autograd must record gradients that are derived again, so they are not written to memory.
     Tensor destination;
     if (!at::GradMode::is_enabled()) destination = take_gradient_destination(kernel);
     if (destination.defined()) {

@@ -1,4 +1,5 @@
-// input x kernel + bias, whose backward writes the kernel's gradient where it is wanted.
+// Computes input x kernel + bias; its backward writes the kernel's gradient where it is wanted.
+// Thread safety: pure functions.
 #pragma once
 
 #include "muster/tensor/tensor.h"

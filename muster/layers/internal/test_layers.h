@@ -1,4 +1,4 @@
-// What tests of layers share: a store with a context, numbers, and the message of an error.
+// Tests of layers share a store with a context, numbers, and the message of an error.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct Fixture {
   CallContext context{store, 11};
 };
 
-// Numbers without a pattern, all different.
+// Makes numbers without a pattern, all different.
 inline Tensor numbers(at::IntArrayRef shape, double phase = 0.3) {
   int64_t n = 1;
   for (int64_t size : shape) n *= size;
@@ -29,7 +29,7 @@ inline Tensor numbers(at::IntArrayRef shape, double phase = 0.3) {
   return torch::tensor(values, at::kDouble).reshape(shape);
 }
 
-// Of the InvalidArgument that `fn` throws.
+// Gives the message of the InvalidArgument that `fn` throws.
 inline std::string message_of(const std::function<void()>& fn) {
   try {
     fn();

@@ -1,7 +1,6 @@
 // A store of variables for tests of layers.
 #pragma once
 
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +10,7 @@
 
 namespace muster::inline v0_1::testing {
 
-// Variables in a plain list; a key is (seed, name).
+// Keeps variables in a plain list; the key of a value is (seed, name).
 class TestStore final : public VariableStore {
  public:
   explicit TestStore(uint64_t seed = 7) : seed_(seed) {}

@@ -1,4 +1,4 @@
-// The checks of the options of optimizers, so that their messages read alike.
+// Optimizers share these checks of their options, so that their messages read alike.
 // Thread safety: pure functions.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace muster::inline v0_1::optim::internal {
 
-// "sgd: momentum is 1.5 | momentum must be between 0 and 1".
+// Makes "sgd: momentum is 1.5 | momentum must be between 0 and 1".
 Error bad_option(const char* optimizer, const char* field, double value, const char* range);
 
 // Each throws bad_option() for a value out of range, and for NaN.

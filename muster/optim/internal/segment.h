@@ -1,4 +1,4 @@
-// What every update rule does with its segment.
+// Every update rule checks its segment and marks what it wrote.
 // Thread safety: functions of a segment that belongs to the caller.
 #pragma once
 

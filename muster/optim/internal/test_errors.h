@@ -1,4 +1,4 @@
-// What tests of optimizers share.
+// Tests of optimizers share how they read an error.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::optim::testing {
 
-// "message | hint" of the InvalidArgument that `fn` throws.
+// Gives "message | hint" of the InvalidArgument that `fn` throws.
 inline std::string message_of(const std::function<void()>& fn) {
   try {
     fn();
