@@ -13,7 +13,7 @@ using SteadyClock = std::chrono::steady_clock;
 class InPlaceUpdater final : public Updater {
  public:
   void build(VariableTable& table, const optim::TrainOp& train_op) override {
-    backward_ = std::make_unique<internal::Backward>(table);
+    backward_ = std::make_unique<internal::Backward>(table, /*tells=*/true);
     parameters_ =
         std::make_unique<FlatParameters>(table, train_op, [device = table.device()](int64_t bytes) {
           return torch::zeros({bytes}, at::device(device).dtype(at::kByte));

@@ -46,7 +46,7 @@ class ReducingUpdater final : public Updater {
   }
 
   void build(VariableTable& table, const optim::TrainOp& train_op) override {
-    backward_ = std::make_unique<internal::Backward>(table);
+    backward_ = std::make_unique<internal::Backward>(table, place_.is_chief());
     parameters_ = std::make_unique<FlatParameters>(
         table, train_op, [&](int64_t bytes) { return communicator_.allocate(bytes); });
     reducer_ = std::make_unique<Reducer>(communicator_, *parameters_, kHeadNumbers,

@@ -56,13 +56,4 @@ Optimizer clip_by_global_norm(Optimizer optimizer, double max_norm) {
   return optimizer.with(std::make_shared<ClipByGlobalNorm>(max_norm));
 }
 
-double Optimizer::max_global_norm() const {
-  double least = std::numeric_limits<double>::infinity();
-  for (const auto& transformation : transformations_) {
-    if (const auto* clip = dynamic_cast<const ClipByGlobalNorm*>(transformation.get()))
-      least = std::min(least, clip->max_norm());
-  }
-  return least;
-}
-
 }  // namespace muster::inline v0_1::optim

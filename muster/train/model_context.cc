@@ -9,6 +9,11 @@ Tensor Model::operator()(const Tensor& input) const {
   return (*layer_)(input, *context_);
 }
 
+LayerOutputs Model::operator()(const LayerInputs& inputs) const {
+  CallContext::Scope scope(*context_, *name_);
+  return (*layer_)(inputs, *context_);
+}
+
 ModelContext::ModelContext(Mode mode, VariableStore& variables, uint64_t seed,
                            const nlohmann::json& params)
     : mode_(mode), variables_(variables), seed_(seed), params_(params), calls_(variables, seed) {}

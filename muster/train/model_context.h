@@ -22,6 +22,8 @@ class Model {
   Model(const Layer* layer, CallContext* context, const std::string* name)
       : layer_(layer), context_(context), name_(name) {}
   Tensor operator()(const Tensor& input) const;
+  // Several tensors, masks and state.
+  LayerOutputs operator()(const LayerInputs& inputs) const;
 
  private:
   const Layer* layer_;

@@ -8,15 +8,20 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute::internal {
 namespace {
 
-// Tensors that require gradients may also be no variables, or variables of another scope. Nothing
-// trains those here, and the replicas would share them.
-void check_depends_on_variables(const VariableTable& table, const Tensor& loss) {
+// The tensors a loss depends on that require a gradient.
+struct Leaves {
+  bool variables = false;           // some of them are variables
+  std::vector<std::string> others;  // what the others are: nothing trains those
+};
+
+Leaves leaves_of(const Tensor& loss, const VariableTable& table) {
   std::unordered_set<const at::TensorImpl*> own;
   for (const auto& variable : table.variables()) {
     own.insert(variable->value().unsafeGetTensorImpl());
@@ -27,23 +32,44 @@ void check_depends_on_variables(const VariableTable& table, const Tensor& loss) 
   const auto visit = [&](torch::autograd::Node* node) {
     if (node != nullptr && seen.insert(node).second) open.push_back(node);
   };
-  std::vector<std::string> others;
+  Leaves leaves;
   visit(torch::autograd::impl::gradient_edge(loss).function.get());
   while (!open.empty()) {
     torch::autograd::Node* node = open.back();
     open.pop_back();
     if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
-      if (own.contains(leaf->variable.unsafeGetTensorImpl())) return;
-      others.push_back(muster::describe(leaf->variable));
+      if (own.contains(leaf->variable.unsafeGetTensorImpl())) {
+        leaves.variables = true;
+      } else {
+        leaves.others.push_back(muster::describe(leaf->variable));
+      }
     }
     for (const torch::autograd::Edge& edge : node->next_edges()) visit(edge.function.get());
   }
-  throw invalid_argument(
-      fmt::format("the loss {} depends on no variable of this strategy's scope, but on {}",
-                  muster::describe(loss),
-                  others.empty() ? "no tensor that requires a gradient" : join(others, ", ")),
+  return leaves;
+}
+
+// Tensors that require gradients may also be no variables, or variables of another scope: those of
+// a module that nobody registered, say. Nothing trains them here.
+void check_leaves(const Tensor& loss, const VariableTable& table, bool tells) {
+  const Leaves leaves = leaves_of(loss, table);
+  const std::string advice =
       "tensors made elsewhere do not train: use layers, or ask for variables where the loss is "
-      "made, with ModelContext::variable() or ReplicaContext::current().variable()");
+      "made, with ModelContext::variable() or ReplicaContext::current().variable(); a module of "
+      "LibTorch registers its parameters and modules, and comes from torch_module()";
+  if (!leaves.variables) {
+    throw invalid_argument(
+        fmt::format("the loss {} depends on no variable of this strategy's scope, but on {}",
+                    muster::describe(loss),
+                    leaves.others.empty() ? "no tensor that requires a gradient"
+                                          : join(leaves.others, ", ")),
+        advice);
+  }
+  if (leaves.others.empty() || !tells) return;
+  log::warning(
+      fmt::format("the loss also depends on {}, which require a gradient, are no variables, "
+                  "and will not train; {}",
+                  join(leaves.others, ", "), advice));
 }
 
 }  // namespace
@@ -75,7 +101,7 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
                                          muster::describe(loss)),
                              "compute it from the outputs of layers, without detach() or item()");
     }
-    if (!losses_checked_) check_depends_on_variables(table_, loss);
+    if (!losses_checked_) check_leaves(loss, table_, tells_);
     const Tensor gradient = seed == 1.0 ? torch::ones_like(loss) : torch::full_like(loss, seed);
     // Entries whose tables this batch did not read; an empty list would mean all leaves.
     if (losses.size() > 1 && variables.empty()) continue;

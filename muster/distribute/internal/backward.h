@@ -10,8 +10,8 @@ namespace muster::inline v0_1::distribute::internal {
 
 class Backward {
  public:
-  // `table` outlives it.
-  explicit Backward(const VariableTable& table) : table_(table) {}
+  // `table` outlives it. `tells`: it warns of tensors that look as if they trained and do not.
+  Backward(const VariableTable& table, bool tells) : table_(table), tells_(tells) {}
 
   // Backward of every distinct loss of `train_op`, whose gradient begins as `seed`. Throws
   // InvalidArgument for a loss that depends on no variable of the table.
@@ -19,6 +19,7 @@ class Backward {
 
  private:
   const VariableTable& table_;
+  const bool tells_;
   bool losses_checked_ = false;  // of the first step: the later ones are made alike
 };
 
