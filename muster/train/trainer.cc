@@ -14,6 +14,7 @@
 #include "muster/tensor/threads.h"
 #include "muster/train/engine.h"
 #include "muster/train/internal/save_timer.h"
+#include "muster/train/internal/step_metrics.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
 #include "muster/train/step_trace.h"
@@ -288,7 +289,7 @@ class Run {
   // The batches of one step.
   StepResult train_step(ReplicaInput& input, const SaveTimer& timer, bool stop_wanted,
                         bool measured) {
-    seen_.clear();
+    metrics_.clear();
     StepResult made = train_batch(input, timer, stop_wanted, measured);
     while (!made.updated) {
       replica_.group().report(Phase::kTraining, step());
@@ -300,13 +301,13 @@ class Run {
 
   // Whether one of them wants the run to stop.
   bool tell_hooks(const StepResult& made, bool measured) {
-    if (measured) measure();
+    if (measured) metrics_.merge(replica_.exchange());
     bool stop = false;
     const StepInfo info{.global_step = step(),
                         .loss = made.loss,
                         .rows = made.rows,
                         .reduction_seconds = replica_.last_times().reduction,
-                        .metrics = measured ? &metrics_ : nullptr,
+                        .metrics = measured ? &metrics_.results() : nullptr,
                         .stop = &stop};
     for (const auto& hook : hooks_) hook->after_step(info);
     trace_.lap(StepTrace::kHooks);
@@ -346,12 +347,7 @@ class Run {
                        .save = timer.wanted_by_clock(replica_.is_chief())},
                       &batch_);
     trace_.lap(replica_.last_times());
-    if (measured) {
-      for (const auto& [name, metric] : spec_.train_metrics) {
-        const auto [known, added] = seen_.emplace(name, metric);
-        if (!added) known->second.merge(metric);
-      }
-    }
+    if (measured) metrics_.add(spec_.train_metrics);
     return made;
   }
 
@@ -359,30 +355,6 @@ class Run {
   void let_go() {
     spec_ = {};
     batch_ = {};
-  }
-
-  // train_metrics of this step over all replicas: their states are few numbers, gathered at once.
-  void measure() {
-    metrics_.clear();
-    if (seen_.empty()) return;
-    std::vector<double> states;
-    for (const auto& [name, metric] : seen_)
-      states.insert(states.end(), metric.state().begin(), metric.state().end());
-    const std::vector<Tensor> all =
-        replica_.exchange().gather(torch::tensor(states, at::kDouble).unsqueeze(0), 0);
-    size_t begin = 0;
-    for (const auto& [name, metric] : seen_) {
-      const size_t size = metric.state().size();
-      std::optional<Metric> merged;
-      for (const Tensor& part : all) {
-        const double* first = part.data_ptr<double>() + begin;
-        const Metric one = metric.with_state({first, first + size});
-        merged ? merged->merge(one) : void(merged = one);
-      }
-      metrics_[name] = merged->result();
-      begin += size;
-    }
-    seen_.clear();  // and with it the batches
   }
 
   // A hook's wish ends the run normally; a signal ends it with Cancelled, or, in the tasks that got
@@ -451,10 +423,9 @@ class Run {
   bool in_driver_ = false;
   int64_t last_step_ = -1;
   int64_t examples_of_step_ = 0;
-  std::map<std::string, Metric> seen_;     // train_metrics of the step under way, if measured
-  std::map<std::string, double> metrics_;  // of the last step that was measured
-  Batch batch_;                            // of the step under way
-  EstimatorSpec spec_;                     // likewise
+  StepMetrics metrics_;  // of the last step that was measured
+  Batch batch_;          // of the step under way
+  EstimatorSpec spec_;   // likewise
 };
 
 // A task that was told to stop while it evaluates, or while it waits for one that does, has nothing

@@ -1,0 +1,183 @@
+#include "muster/distribute/reducer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "muster/base/error.h"
+#include "muster/base/error_of.h"
+#include "muster/collectives/thread_communicator.h"
+#include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/internal/test_variables.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/tensor/libtorch.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::no_loss;
+using testing::run_ranks;
+using testing::spec_of;
+
+// A model of four weights in two dtypes, one a rank.
+struct ReducingReplica {
+  ReducingReplica(Communicator& communicator, const plan::BucketOptions& buckets,
+                  DType wire = kFloat32)
+      : table(1) {
+    table.get_or_create(spec_of("a", {5}));
+    table.get_or_create(spec_of("b", {3, 11}));
+    table.get_or_create(spec_of("c", {7}));
+    table.get_or_create(spec_of("wide", {9}, kFloat64));
+    flat = std::make_unique<FlatParameters>(
+        table, optim::sgd().minimize(no_loss()),
+        [&](int64_t bytes) { return communicator.allocate(bytes); });
+    reducer = std::make_unique<Reducer>(communicator, *flat, 2, buckets, wire);
+  }
+  Tensor sum(const std::string& name, double factor) {
+    return (table.find(name)->value() * factor).sum().to(kFloat64);
+  }
+  Tensor reduced(const std::string& name) {
+    for (const auto& parameter : flat->parameters()) {
+      if (parameter.variable->name() != name) continue;
+      return reducer->gradients()[size_t(parameter.buffer)].slice(
+          0, parameter.offset, parameter.offset + parameter.elements);
+    }
+    throw std::logic_error("no parameter " + name);
+  }
+
+  VariableTable table;
+  std::unique_ptr<FlatParameters> flat;
+  std::unique_ptr<Reducer> reducer;
+};
+
+class ReducerTest : public ::testing::TestWithParam<plan::BucketOptions> {};
+
+TEST_P(ReducerTest, SumsGradientsAndHeadAndKnowsWhatWasUsed) {
+  constexpr int kRanks = 3;
+  auto communicators =
+      make_thread_communicators({.size = kRanks, .timeout = std::chrono::seconds(30)});
+  run_ranks(kRanks, [&](int rank) {
+    ReducingReplica replica(*communicators[size_t(rank)], GetParam());
+    for (int step = 0; step < 4; ++step) {
+      // "b" is used by one rank, another one each step; "c" from the second step on. In the first
+      // step a rank that is not the chief sees its gradients in another order.
+      Tensor loss = rank == 1 ? replica.sum("wide", 4) + replica.sum("a", 2)
+                              : replica.sum("a", 1 + rank) + replica.sum("wide", 4);
+      if (step % kRanks == rank) loss = loss + replica.sum("b", 10 + step);
+      if (step > 0) loss = replica.sum("c", rank) + loss;
+      replica.reducer->begin();
+      loss.backward();
+      replica.reducer->finish({1.0 * rank, 0.5});
+      EXPECT_THAT(replica.reducer->head(), ElementsAre(0 + 1 + 2, 1.5));
+      EXPECT_TRUE(replica.reduced("a").eq(1 + 2 + 3).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("wide").eq(12).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("b").eq(10 + step).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("c").eq(step > 0 ? 3 : 0).all().item<bool>());
+      EXPECT_THAT(replica.reducer->used(), ElementsAre(true, true, step > 0, true));
+      for (const auto& variable : replica.table.variables())
+        EXPECT_FALSE(variable->value().grad().defined());
+    }
+  });
+}
+
+TEST_P(ReducerTest, ARankThatUsesNothingTakesPart) {
+  auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
+  run_ranks(2, [&](int rank) {
+    ReducingReplica replica(*communicators[size_t(rank)], GetParam());
+    for (int step = 0; step < 3; ++step) {
+      replica.reducer->begin();
+      // The chief sees no gradient in the first step, when the order is found.
+      if (rank == (step == 0 ? 1 : 0)) replica.sum("b", 3).backward();
+      replica.reducer->finish({1, 1});
+      EXPECT_TRUE(replica.reduced("b").eq(3).all().item<bool>());
+      EXPECT_THAT(replica.reducer->used(), ElementsAre(false, true, false, false));
+    }
+  });
+}
+// Nothing leaves before the last backward: a rank does any number of them without the others.
+TEST_P(ReducerTest, GradientsOfSeveralBackwardsAreAddedBeforeTheyLeave) {
+  auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
+  run_ranks(2, [&](int rank) {
+    ReducingReplica replica(*communicators[size_t(rank)], GetParam());
+    for (int step = 0; step < 3; ++step) {
+      // Rank 0 has four backwards; "b" is in its first ones only. Rank 1 has one.
+      const int backwards = rank == 0 ? 4 : 1;
+      for (int k = 0; k < backwards; ++k) {
+        replica.reducer->begin(/*first=*/k == 0, /*last=*/k + 1 == backwards);
+        Tensor loss = replica.sum("a", 1 + k) + replica.sum("wide", 1);
+        if (rank == 0 && k < 2) loss = loss + replica.sum("b", 5);
+        loss.backward();
+        replica.reducer->pause();
+        replica.sum("c", 100).backward();  // not the step's
+        replica.table.find("c")->value().mutable_grad().reset();
+      }
+      replica.reducer->finish({1, 1});
+      EXPECT_TRUE(replica.reduced("a").eq(1 + 2 + 3 + 4 + 1).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("b").eq(10).all().item<bool>());
+      EXPECT_TRUE(replica.reduced("wide").eq(5).all().item<bool>());
+      EXPECT_THAT(replica.reducer->used(), ElementsAre(true, true, false, true));
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Buckets, ReducerTest,
+                         ::testing::Values(plan::BucketOptions{1, 1}, plan::BucketOptions{100, 300},
+                                           plan::BucketOptions{}));
+
+TEST(ReducerTest, GradientsOfSixteenBitsAreThoseOfThirtyTwoRounded) {
+  constexpr int kRanks = 3;
+  const auto narrow = [](const Tensor& value) { return value.to(kBFloat16).to(kFloat32); };
+  for (const plan::BucketOptions& buckets :
+       {plan::BucketOptions{1, 1}, plan::BucketOptions{100, 300}, plan::BucketOptions{}}) {
+    auto communicators =
+        make_thread_communicators({.size = kRanks, .timeout = std::chrono::seconds(30)});
+    std::vector<Tensor> reduced(kRanks);
+    const Tensor factors = torch::arange(99, kFloat32).view({3, 33}).sin();  // by rank
+    run_ranks(kRanks, [&](int rank) {
+      ReducingReplica replica(*communicators[size_t(rank)], buckets, kBFloat16);
+      for (int step = 0; step < 3; ++step) {
+        replica.reducer->begin();
+        const Tensor b = replica.table.find("b")->value().view({-1});
+        const Tensor wide = replica.table.find("wide")->value() * (0.1 + rank);
+        ((b * factors[rank]).sum().to(kFloat64) + wide.sum()).backward();
+        // Numbers 16 bits do not hold.
+        replica.reducer->finish({123457, 0.1f});
+        EXPECT_EQ(replica.reducer->head()[0], 3 * 123457);
+        EXPECT_EQ(replica.reducer->head()[1], 0.1f + 0.1f + 0.1f);
+        EXPECT_THAT(replica.reducer->used(), ElementsAre(false, true, false, true));
+        EXPECT_TRUE(replica.reduced("a").eq(0).all().item<bool>());
+        EXPECT_TRUE(replica.reduced("wide").eq(0.1 + 1.1 + 2.1).all().item<bool>());
+      }
+      reduced[size_t(rank)] = replica.reduced("b").clone();
+    });
+    const Tensor sum = narrow((narrow(factors[0]) + narrow(factors[1])) + narrow(factors[2]));
+    for (const Tensor& mine : reduced) EXPECT_TRUE(mine.equal(sum));
+    EXPECT_FALSE(sum.equal(factors.sum(0)));
+    EXPECT_TRUE(torch::allclose(sum, factors.sum(0), 0, 4 * std::pow(2.0, -9)));
+  }
+}
+
+TEST(ReducerTest, TheWireIsOneOfTwo) {
+  EXPECT_THAT(error_of([] { mirrored({.wire_dtype = kFloat64}); }).message(),
+              HasSubstr("MirroredOptions.wire_dtype is float64"));
+  EXPECT_THAT(error_of([] { multi_worker_mirrored({.wire_dtype = at::kHalf}); }).hint(),
+              HasSubstr("use kBFloat16"));
+}
+
+TEST(ReducerTest, ALossMayOutliveIt) {
+  auto communicators = make_thread_communicators({.size = 1});
+  ReducingReplica replica(*communicators[0], {});
+  const Tensor loss = replica.sum("a", 2);
+  replica.reducer.reset();
+  loss.backward();
+  EXPECT_TRUE(replica.table.find("a")->value().grad().eq(2).all().item<bool>());
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::distribute
