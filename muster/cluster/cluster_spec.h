@@ -50,8 +50,7 @@ class ClusterSpec {
   std::map<std::string, Tasks> jobs_;
 };
 
-// --- the numbering of Estimator's RunConfig: any job type, "master" as another name for "chief"
-// ---
+// --- the numbering of Estimator's RunConfig: any job type; "master" is another name of "chief" ---
 
 // Parameter servers.
 int num_ps(const ClusterSpec& cluster);
@@ -59,22 +58,5 @@ int num_workers(const ClusterSpec& cluster);  // chief or master, and workers
 // Chief (or master) 0, then the other types alphabetically, ps last; inside a type by index.
 // Nothing when the task is not in the cluster.
 std::optional<int> global_id(const ClusterSpec& cluster, const Task& task);
-
-// --- the numbering of multi-worker strategies: chief, worker, ps, evaluator only; worker 0 leads
-// without a chief ---
-
-// Throws InvalidArgument for other job types, more than one chief or evaluator, a task that is not
-// there. The evaluator may be outside of the cluster. An empty `task.type` checks the cluster
-// alone.
-void validate_multi_worker(const ClusterSpec& cluster, const Task& task);
-// The task that saves and logs for its part of the cluster: chief, worker 0 without one, or the
-// evaluator.
-bool is_chief(const ClusterSpec& cluster, const Task& task);
-// Chief and workers; for the evaluator, evaluators. Throws InvalidArgument for "ps".
-int worker_count(const ClusterSpec& cluster, const std::string& task_type);
-// Chief 0, then workers in order; the evaluator its own index. Throws InvalidArgument for "ps".
-int id_in_cluster(const ClusterSpec& cluster, const Task& task);
-// Who leads the collectives of this task; nothing for an empty cluster and for the evaluator.
-std::optional<Task> collective_leader(const ClusterSpec& cluster, const Task& task);
 
 }  // namespace muster::inline v0_1::cluster

@@ -67,42 +67,5 @@ TEST(ClusterSpec, GlobalIdsAreAPermutationWithTheChiefFirstAndServersLast) {
   EXPECT_EQ(global_id({{"master", {"m:1"}}, {"a", {"a:1"}}}, {"master", 0}), 0);
 }
 
-TEST(MultiWorker, Ids) {
-  EXPECT_EQ(id_in_cluster(kMixed, {"worker", 1}), 2);
-  EXPECT_EQ(id_in_cluster({{"worker", {"a:1", "b:1"}}}, {"worker", 1}), 1);
-  expect_error([] { id_in_cluster(kMixed, {"ps", 0}); }, "no id");
-}
-
-TEST(MultiWorker, Counts) {
-  EXPECT_EQ(worker_count(kMixed, "worker"), 3);
-  EXPECT_EQ(worker_count(kMixed, "chief"), 3);
-  EXPECT_EQ(worker_count(kMixed, "evaluator"), 1);
-  expect_error([] { worker_count(kMixed, "ps"); }, "\"ps\"");
-}
-
-TEST(MultiWorker, Validation) {
-  validate_multi_worker(kMixed, {"evaluator", 0});
-  validate_multi_worker({{"worker", {"a:1"}}}, {"evaluator", 3});
-  expect_error(
-      [] {
-        validate_multi_worker({{"chief", {"a:1", "b:1"}}}, {"chief", 0});
-      },
-      "2 tasks of type \"chief\"");
-  expect_error(
-      [] {
-        validate_multi_worker({{"evaluator", {"a:1", "b:1"}}}, {"evaluator", 0});
-      },
-      "at most one");
-  expect_error([] { validate_multi_worker({{"tpu", {"a:1"}}}, {"worker", 0}); }, "\"tpu\"");
-  expect_error([] { validate_multi_worker(kMixed, {"worker", 2}); }, "index 2");
-  expect_error([] { validate_multi_worker(kMixed, {"master", 0}); }, "\"master\"");
-}
-
-TEST(MultiWorker, Leader) {
-  EXPECT_EQ(collective_leader({{"worker", {"a:1", "b:1"}}}, {"worker", 1}), (Task{"worker", 0}));
-  EXPECT_EQ(collective_leader(kMixed, {"evaluator", 0}), std::nullopt);
-  EXPECT_EQ(collective_leader({}, {}), std::nullopt);
-}
-
 }  // namespace
 }  // namespace muster::inline v0_1::cluster

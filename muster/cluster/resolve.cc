@@ -71,6 +71,57 @@ void check_reachable(const TfConfig& config) {
   }
 }
 
+std::optional<ResolvedCluster> from_tf_config(const Environment& environment,
+                                              const ResolveOptions& options) {
+  const std::string text = environment.get_or("TF_CONFIG", "");
+  if (text.empty()) return std::nullopt;
+  return resolve_cluster(parse_tf_config(text), options);
+}
+
+// Checks the task against the rules of RunConfig; worker 0 may stand in the chief's place.
+void read_task(const TfConfig& config, const ResolveOptions& options, ResolvedCluster& result) {
+  const bool worker_leads = !config.cluster.has_job("chief") && !config.cluster.has_job("master") &&
+                            config.cluster.num_tasks("worker") > 0;
+  try {
+    // Every other rule stays, under the names the user wrote.
+    const RunConfigCluster checked = read_run_config(
+        config, options.model_dir, worker_leads && options.worker_zero_may_be_chief);
+    result.is_chief = checked.is_chief;
+    result.model_dir = checked.model_dir;
+  } catch (const Error& error) {
+    if (!worker_leads || options.worker_zero_may_be_chief) throw;
+    throw invalid_argument(
+        error.message(),
+        "give the Estimator a strategy for several workers (.train_distribute = "
+        "distribute::multi_worker_mirrored()), which takes this TF_CONFIG as it is, or unset "
+        "TF_CONFIG to train alone; where workers are no peers, " +
+            error.hint());
+  }
+}
+
+// Lists the tasks and their addresses, and finds this one among them.
+void fill_places(const TfConfig& config, ResolvedCluster& result) {
+  result.task = {*config.task_type, *config.task_index};
+  result.workers.clear();
+  for (std::string job : {"chief", "worker"}) {
+    if (!config.cluster.has_job(job)) continue;
+    for (const auto& [index, address] : config.cluster.tasks(job)) {
+      result.workers.push_back({job, index});
+      result.addresses.push_back(address);
+    }
+  }
+  result.coordinator_address = result.addresses.front();
+  result.num_workers = static_cast<int>(result.workers.size());
+  result.num_ps = num_ps(config.cluster);
+  if (config.cluster.has_job("ps")) {
+    for (const auto& [index, address] : config.cluster.tasks("ps"))
+      result.ps_addresses.push_back(address);
+  }
+  const auto place = std::find(result.workers.begin(), result.workers.end(), result.task);
+  result.rank =
+      place == result.workers.end() ? -1 : static_cast<int>(place - result.workers.begin());
+}
+
 }  // namespace
 
 std::string ResolvedCluster::describe() const {
@@ -86,8 +137,16 @@ std::string ResolvedCluster::describe() const {
                      leader);
 }
 
+std::span<const ClusterSource> cluster_sources() {
+  static constexpr std::array kSources = {ClusterSource{"TF_CONFIG", from_tf_config}};
+  return kSources;
+}
+
 ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options) {
-  return resolve_cluster(parse_tf_config(environment.get_or("TF_CONFIG", "")), options);
+  for (const ClusterSource& source : cluster_sources()) {
+    if (std::optional<ResolvedCluster> found = source.resolve(environment, options)) return *found;
+  }
+  return resolve_cluster(TfConfig(), options);
 }
 
 ResolvedCluster resolve_cluster(const TfConfig& given, const ResolveOptions& options) {
@@ -111,53 +170,10 @@ ResolvedCluster resolve_cluster(const TfConfig& given, const ResolveOptions& opt
     check_types(config);  // both names: read_run_config says so
   check_reachable(config);
 
-  const bool worker_leads = !config.cluster.has_job("chief") && !config.cluster.has_job("master") &&
-                            config.cluster.num_tasks("worker") > 0;
-  if (worker_leads && options.worker_zero_may_be_chief) {
-    // Worker 0 in the chief's place: every other rule stays, under the names the user wrote.
-    const ClusterSpec::Tasks& workers = config.cluster.tasks("worker");
-    const bool is_first =
-        config.task_type == "worker" && config.task_index == workers.begin()->first;
-    RunConfigCluster checked = read_run_config(config, options.model_dir, /*worker_leads=*/true);
-    result.is_chief = is_first;
-    result.model_dir = checked.model_dir;
-  } else {
-    RunConfigCluster checked;
-    try {
-      checked = read_run_config(config, options.model_dir);
-    } catch (const Error& error) {
-      if (!worker_leads) throw;
-      throw invalid_argument(
-          error.message(),
-          "give the Estimator a strategy for several workers (.train_distribute = "
-          "distribute::multi_worker_mirrored()), which takes this TF_CONFIG as it is, or unset "
-          "TF_CONFIG to train alone; where workers are no peers, " +
-              error.hint());
-    }
-    result.is_chief = checked.is_chief;
-    result.model_dir = checked.model_dir;
-  }
+  read_task(config, options, result);
   if (config.cluster.empty()) return result;
 
-  result.task = {*config.task_type, *config.task_index};
-  result.workers.clear();
-  for (std::string job : {"chief", "worker"}) {
-    if (!config.cluster.has_job(job)) continue;
-    for (const auto& [index, address] : config.cluster.tasks(job)) {
-      result.workers.push_back({job, index});
-      result.addresses.push_back(address);
-    }
-  }
-  result.coordinator_address = result.addresses.front();
-  result.num_workers = static_cast<int>(result.workers.size());
-  result.num_ps = num_ps(config.cluster);
-  if (config.cluster.has_job("ps")) {
-    for (const auto& [index, address] : config.cluster.tasks("ps"))
-      result.ps_addresses.push_back(address);
-  }
-  auto place = std::find(result.workers.begin(), result.workers.end(), result.task);
-  result.rank =
-      place == result.workers.end() ? -1 : static_cast<int>(place - result.workers.begin());
+  fill_places(config, result);
   if (evaluator) {
     if (result.task.index > 0) {
       TfConfig fixed = given;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/environment.h"
@@ -41,11 +43,25 @@ struct ResolveOptions {
   std::optional<std::string> model_dir;  // the program's own
 };
 
-// Reads TF_CONFIG; unset or empty means a run on this process alone. Throws InvalidArgument (see
-// tf_config.h). Differs from read_run_config where that is known to hurt: "master" is the chief; an
-// evaluator may be inside or outside of the cluster and takes no part in it; empty, malformed and
-// repeated addresses are refused; unknown job types are refused.
+// One way in which a process learns its place in a cluster.
+struct ClusterSource {
+  std::string_view name;  // "TF_CONFIG"
+  // Nothing when the environment does not speak of this way. Throws InvalidArgument when it does
+  // and is wrong.
+  std::optional<ResolvedCluster> (*resolve)(const Environment& environment,
+                                            const ResolveOptions& options);
+};
+
+// All ways there are, in the order they are asked. Today TF_CONFIG alone.
+std::span<const ClusterSource> cluster_sources();
+
+// What the first source says that knows this process; a run on this process alone when none does.
+// Throws InvalidArgument.
 ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options = {});
+
+// What training makes of a TF_CONFIG. Differs from read_run_config where that is known to hurt:
+// "master" is the chief; an evaluator may be inside or outside of the cluster and takes no part in
+// it; empty, malformed and repeated addresses are refused; unknown job types are refused.
 ResolvedCluster resolve_cluster(const TfConfig& config, const ResolveOptions& options = {});
 
 }  // namespace muster::inline v0_1::cluster

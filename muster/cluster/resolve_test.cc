@@ -151,5 +151,17 @@ TEST(Resolve, ModelDirTravels) {
   EXPECT_EQ(resolve("{}", {.model_dir = "/p"}).model_dir, "/p");
 }
 
+TEST(Resolve, SourcesSpeakOnlyOfWhatIsTheirs) {
+  ASSERT_EQ(cluster_sources().size(), 1u);
+  const ClusterSource& source = cluster_sources()[0];
+  EXPECT_EQ(source.name, "TF_CONFIG");
+  EXPECT_FALSE(source.resolve(Environment({{"WORLD_SIZE", "2"}, {"RANK", "1"}}), {}));
+  EXPECT_FALSE(source.resolve(Environment({{"TF_CONFIG", ""}}), {}));
+  const auto found = source.resolve(
+      Environment({{"TF_CONFIG", task(R"("chief":["a:1"],"worker":["b:1"])", "worker", 0)}}), {});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 1);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::cluster

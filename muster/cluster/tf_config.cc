@@ -176,38 +176,4 @@ RunConfigCluster read_run_config(const TfConfig& config,
   return result;
 }
 
-// --- the resolver of tf.distribute ---
-
-TfConfigResolver::TfConfigResolver(TfConfig config, Overrides overrides)
-    : config_(std::move(config)), overrides_(std::move(overrides)) {}
-
-std::optional<std::string> TfConfigResolver::task_type() const {
-  return overrides_.task_type ? overrides_.task_type : config_.task_type;
-}
-
-std::optional<int> TfConfigResolver::task_id() const {
-  return overrides_.task_id ? overrides_.task_id : config_.task_index;
-}
-
-std::optional<std::string> TfConfigResolver::rpc_layer() const {
-  return overrides_.rpc_layer ? overrides_.rpc_layer : config_.rpc_layer;
-}
-
-std::string TfConfigResolver::master(const Overrides& of) const {
-  if (config_.session_master) return *config_.session_master;
-  if (config_.cluster.num_tasks() == 0) return "";
-  if (config_.cluster.jobs().size() == 1 && config_.cluster.num_tasks() == 1) return "";
-  const std::optional<std::string> type = of.task_type ? of.task_type : task_type();
-  const std::optional<int> id = of.task_id ? of.task_id : task_id();
-  if (!type || !id) {
-    const TfConfig fixed = with_task(config_, config_.cluster.jobs().front(), 0);
-    throw invalid_argument(fmt::format("TF_CONFIG: task.{} is missing: whose address is asked for?",
-                                       type ? "index" : "type"),
-                           hint_with(fixed, "set both"));
-  }
-  const std::string& address = config_.cluster.address({*type, *id});
-  const std::string layer = (of.rpc_layer ? of.rpc_layer : rpc_layer()).value_or("");
-  return layer.empty() ? address : layer + "://" + address;
-}
-
 }  // namespace muster::inline v0_1::cluster

@@ -1,8 +1,7 @@
 // TF_CONFIG, the environment variable that tells a task which cluster it belongs to: its text as
-// plain data, and what tf.estimator's RunConfig and tf.distribute's resolver conclude from it. Pure
-// functions; thread-safe. Errors are InvalidArgument: they quote the path inside the JSON and the
-// value, and their hint shows a whole corrected TF_CONFIG. What training really uses is decided in
-// resolve.h.
+// plain data, and what tf.estimator's RunConfig concludes from it. Pure functions; thread-safe.
+// Errors are InvalidArgument: they quote the path inside the JSON and the value, and their hint
+// shows a whole corrected TF_CONFIG. What training really uses is decided in resolve.h.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -55,34 +54,5 @@ struct RunConfigCluster {
 RunConfigCluster read_run_config(const TfConfig& config,
                                  const std::optional<std::string>& model_dir = {},
                                  bool worker_leads = false);
-
-// The resolver of tf.distribute: says what is written, checks a task only when its address is asked
-// for.
-class TfConfigResolver {
- public:
-  // What the program says instead of TF_CONFIG; unset fields are read from there.
-  struct Overrides {
-    std::optional<std::string> task_type;
-    std::optional<int> task_id;
-    std::optional<std::string> rpc_layer;
-    std::optional<std::string> environment;
-  };
-  explicit TfConfigResolver(TfConfig config) : TfConfigResolver(std::move(config), Overrides()) {}
-  TfConfigResolver(TfConfig config, Overrides overrides);
-
-  const ClusterSpec& cluster_spec() const { return config_.cluster; }
-  std::optional<std::string> task_type() const;
-  std::optional<int> task_id() const;
-  std::optional<std::string> rpc_layer() const;
-  const std::optional<std::string>& environment() const { return overrides_.environment; }
-  // session_master when there is one; "" without a cluster or with a single task; else
-  // "[layer://]address".
-  std::string master() const { return master(Overrides()); }
-  std::string master(const Overrides& of) const;
-
- private:
-  TfConfig config_;
-  Overrides overrides_;
-};
 
 }  // namespace muster::inline v0_1::cluster
