@@ -136,21 +136,15 @@ std::vector<Device> replica_devices(const std::vector<std::string>& devices, int
 // Throws InvalidArgument for a task that is no worker: "a task of type "ps" does not train".
 void check_worker(const cluster::ResolvedCluster& task, const std::string& verb);
 
-// Options of mirrored().
+// Options of mirrored(). What it shares with CommunicationOptions means the same there, where it is
+// explained.
 struct MirroredOptions {
   int replicas = 2;  // threads of this process that train in step; what `devices` names counts
-  // A replica on each: {"cuda"} is every GPU, {"cuda:0", "cuda:2"} these. Empty: all on the CPU.
   std::vector<std::string> devices = {};
-  int64_t bytes_per_pack = 2 * 1024 * 1024;  // of a gradient bucket; 0 puts all gradients into one
-  // How float32 gradients travel: kFloat32, or kBFloat16 for half the bytes, rounded on the way and
-  // added as float32. What else a step exchanges, and gradients of float64, stay exact. The same on
-  // all workers.
+  int64_t bytes_per_pack = 2 * 1024 * 1024;  // not measured: threads share the same memory
   DType wire_dtype = kFloat32;
-  double timeout_seconds = 1800;  // after which one collective gives up
-  // A replica that keeps the others at a save, an evaluation or the end without a new step for so
-  // long counts as stuck; in a collective, timeout_seconds counts.
+  double timeout_seconds = 1800;
   double progress_timeout_seconds = 300;
-  // While the chief saves, the others wait for it and not in a collective: for so long at most.
   double save_timeout_seconds = 1800;
 };
 // Several replicas in one process, each a thread with variables of its own that are equal on all:
@@ -164,8 +158,8 @@ struct CommunicationOptions {
   // Threads of each worker that train in step; the same on all workers. What `devices` names
   // counts.
   int local_replicas = 1;
-  // A replica of each worker on each: {"cuda"} is every GPU this process sees. Empty: all on the
-  // CPU.
+  // A replica of each worker on each: {"cuda"} is every GPU this process sees, {"cuda:0", "cuda:2"}
+  // these two. Empty: all on the CPU.
   std::vector<std::string> devices = {};
   // How workers exchange gradients. kAuto is also what MUSTER_TRANSPORT says (auto, gloo,
   // shared_memory or nccl), when it is set.
