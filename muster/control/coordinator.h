@@ -18,6 +18,7 @@ namespace muster::inline v0_1::control {
 
 class Coordinator : public net::CoordinatorHandler {
  public:
+  // How a group is led.
   struct Options {
     plan::CoordinatorOptions group;  // first_epoch 0 means: from the date, so that a chief that
                                      // restarts leads a group with a higher epoch

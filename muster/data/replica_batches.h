@@ -19,6 +19,7 @@
 
 namespace muster::inline v0_1::data {
 
+// An iterator that goes on with batches of zero rows.
 class ReplicaBatches final : public Iterator {
  public:
   explicit ReplicaBatches(std::unique_ptr<Iterator> iterator);

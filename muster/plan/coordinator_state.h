@@ -99,7 +99,8 @@ class CoordinatorState {
   // No member or guest is left to talk to.
   bool drained() const;
 
-  // --- keys and values of the running group; cleared when the next one forms ---
+  // --- keys and values ---
+  // Those of the running group; they are cleared when the next one forms.
   KeyValueStore& store() { return store_; }
   // kReady when all keys are there, kFailed when the group failed.
   Verdict wait(const Caller& caller, const std::vector<std::string>& keys) const;

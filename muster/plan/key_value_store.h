@@ -22,6 +22,7 @@ class KeyValueStore {
   // True when there was something to erase.
   bool erase(const std::string& key) { return values_.erase(key) > 0; }
   bool has_all(const std::vector<std::string>& keys) const;
+  // Forgets all keys.
   void clear() { values_.clear(); }
 
  private:

@@ -7,6 +7,7 @@
 
 namespace muster::inline v0_1::plan {
 
+// What a task or a replica is doing.
 enum class Phase {
   kJoining,
   kBuilding,  // the first call of model_fn, restore, warm start
