@@ -12,6 +12,7 @@
 #include "muster/collectives/thread_communicator.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/internal/test_variables.h"
+#include "muster/distribute/strategy.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/run_ranks.h"

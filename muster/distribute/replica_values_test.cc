@@ -8,7 +8,12 @@
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/optim/optimizer.h"
+#include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
@@ -100,39 +105,38 @@ TwoSteps two_steps(int replicas, std::map<std::string, Tensor> checkpoint = {}) 
       on_read("mean", VariableAggregation::kMean),
       on_read("sum", VariableAggregation::kSum, kInt64),
       on_read("first", VariableAggregation::kOnlyFirstReplica, kInt32)};
-  const auto body = [&](Session& session, int rank) {
+  const auto body = [&](Replica& replica, int rank) {
     const auto sgd = optim::sgd();
     const Tensor& weight =
-        session.variables()
+        replica.variables()
             .get_or_create({.name = "w",
                             .shape = {1},
                             .initializer = [](const Shape& shape, DType,
                                               RandomKey) { return torch::ones(shape); }})
             .value();
-    for (const VariableSpec& spec : specs) session.variables().get_or_create(spec);
-    session.finish_build(sgd.minimize(torch::zeros({})));
-    if (session.is_chief() && !run.checkpoint.empty()) {
-      session.take_replica_values(run.checkpoint);
-      torch::NoGradGuard no_grad;
-      for (const auto& [name, tensor] : session.state())
-        Tensor(tensor).copy_(run.checkpoint.at(name));
+    for (const VariableSpec& spec : specs) replica.variables().get_or_create(spec);
+    replica.finish_build(sgd.minimize(torch::zeros({})));
+    if (replica.is_chief() && !run.checkpoint.empty()) {
+      Checkpoint checkpoint{.tensors = run.checkpoint};
+      replica.state().restore(checkpoint, "model.ckpt-2");
+      run.checkpoint = checkpoint.tensors;
     }
-    session.share_state("");
+    replica.share_state("");
     for (int step = 0; step < 2; ++step) {
       for (const VariableSpec& spec : specs)
-        session.variables().find(spec.name)->value().add_(rank + 1);
+        replica.variables().find(spec.name)->value().add_(rank + 1);
       const Tensor loss = weight.sum();
       const auto op = sgd.minimize(loss);
-      session.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
+      replica.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
     }
-    auto saved = session.checkpoint_state();
+    auto saved = replica.state().gather_for_checkpoint();
     for (auto& [name, tensor] : saved) tensor = tensor.detach().clone();
     for (const VariableSpec& spec : specs) {
       run.kept[static_cast<size_t>(rank)][spec.name] =
-          session.variables().find(spec.name)->value().clone();
+          replica.variables().find(spec.name)->value().clone();
     }
-    if (session.is_chief()) run.saved = std::move(saved);
-    session.finish();
+    if (replica.is_chief()) run.saved = std::move(saved);
+    replica.finish();
   };
   const LocalCluster cluster(replicas);
   const StrategyPtr strategy = replicas == 1 ? one_device() : multi_worker_mirrored();
@@ -142,11 +146,11 @@ TwoSteps two_steps(int replicas, std::map<std::string, Tensor> checkpoint = {}) 
       start.cluster =
           cluster::resolve_cluster(cluster.environment(rank), {.worker_zero_may_be_chief = true});
     }
-    const auto session = strategy->start(start);
+    const auto replica = strategy->start(start);
     try {
-      body(*session, rank);
+      body(*replica, rank);
     } catch (const Error& error) {
-      session->fail(error);
+      replica->group().fail(error);
       throw;
     }
   });
