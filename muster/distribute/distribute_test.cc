@@ -185,7 +185,7 @@ std::map<std::string, Tensor> play(Replica& replica, const Tensor& rows) {
   const auto right = [&] { return variable(replica, spec_of("right/w", {4})); };
   left(), right();
   replica.finish_build(op(no_loss(), no_loss()));
-  replica.share_state("");
+  replica.share_state();
   for (int step = 0; step < 5; ++step) {
     const Tensor game = (rows * left() * right()).sum(-1).mean();
     const Tensor first = game + left().square().sum(), second = -game + right().square().sum();
@@ -229,7 +229,7 @@ TEST(MultiWorkerSessionTest, StateThatDoesNotTrainMayNotDriftApartUnnoticed) {
       moving.aggregation = aggregation;
       variable(replica, spec_of("a", {3})), variable(replica, moving);
       replica.finish_build(sgd.minimize(no_loss()));
-      replica.share_state("");
+      replica.share_state();
       // Changed after the reduction, by what is equal everywhere: fine.
       const Tensor loss = variable(replica, spec_of("a", {3})).sum();
       auto op = sgd.minimize(loss);
@@ -265,7 +265,7 @@ TEST(MultiWorkerSessionTest, AFailureIsToldToThoseWhoWaitInACollective) {
     const auto sgd = optim::sgd();
     variable(replica, spec_of("a", {3}));
     replica.finish_build(sgd.minimize(no_loss()));
-    replica.share_state("");
+    replica.share_state();
     one_step(replica, sgd);
     if (rank == 1) {
       replica.group().fail(corrupt("the shard is damaged"));
@@ -293,7 +293,7 @@ TEST(MultiWorkerSessionTest, ATimeoutNamesBucketAndCulprit) {
                const auto right = [&] { return variable(replica, spec_of("right/w", {300})); };
                left(), right();
                replica.finish_build(sgd.minimize(no_loss()));
-               replica.share_state("");
+               replica.share_state();
                const auto step = [&] {
                  const Tensor loss = (left() * right()).sum();
                  const auto op = sgd.minimize(loss);

@@ -1,4 +1,4 @@
-
+#include <fmt/format.h>
 
 #include "muster/base/error.h"
 #include "muster/distribute/replica.h"

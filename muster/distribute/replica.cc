@@ -69,15 +69,6 @@ void Replica::finish_build(const optim::TrainOp& train_op) {
   });
 }
 
-std::string Replica::share_state(const std::string& note) {
-  return group().explained([&] {
-    // The chief is the first replica of all.
-    std::string shared = group().gather_text("note", is_chief() ? note : "")[0];
-    state_.share();
-    return shared;
-  });
-}
-
 StepResult Replica::train_step(const StepInput& input) {
   const Turn turn{.first = accumulated_.batches == 0,
                   .last = accumulated_.batches + 1 == accumulate_steps_};

@@ -4,13 +4,12 @@
 // internal to its group.
 //
 // The order of a run: create variables (through variables(), in one call of the model function) ->
-// finish_build() -> restore() on the chief -> share_state() -> steps -> finish(). Every replica
-// makes the same calls in the same order. Any call may throw PeerLost, Timeout or Unavailable
-// naming the task that failed, the step and the phase.
+// finish_build() -> state().restore() on the chief -> share_state() -> steps -> finish(). Every
+// replica makes the same calls in the same order. Any call may throw PeerLost, Timeout or
+// Unavailable naming the task that failed, the step and the phase.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -82,8 +81,8 @@ class Replica {
   // Seals the variables, checks that all replicas built the same, and moves what trains to where
   // updates are made.
   void finish_build(const optim::TrainOp& train_op);
-  // Gives every replica the chief's state, and returns the chief's `note` (any text) to all.
-  std::string share_state(const std::string& note = "");
+  // Gives every replica the chief's state.
+  void share_state() { state_.share(); }
   // Backward, reduction over replicas, one update, then the updates of the train_op, which must
   // compute the same on every replica. Of the batches of one update, all but the last only do the
   // backward; the gradients of all are weighed as if they were one batch. Throws NonFinite before

@@ -121,7 +121,7 @@ TwoSteps two_steps(int replicas, std::map<std::string, Tensor> checkpoint = {}) 
       replica.state().restore(checkpoint, "model.ckpt-2");
       run.checkpoint = checkpoint.tensors;
     }
-    replica.share_state("");
+    replica.share_state();
     for (int step = 0; step < 2; ++step) {
       for (const VariableSpec& spec : specs)
         replica.variables().find(spec.name)->value().add_(rank + 1);

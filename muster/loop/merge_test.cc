@@ -14,6 +14,8 @@
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
 #include "muster/losses/losses.h"
+#include "muster/optim/optimizer.h"
+#include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {

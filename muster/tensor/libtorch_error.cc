@@ -18,4 +18,12 @@ bool tells_of_memory(const std::string& text) {
          text.find("out of memory") != std::string::npos;
 }
 
+bool tells_of_machine(const std::string& text) {
+  for (const char* word : {"INTERNAL ASSERT FAILED", "CUDA error", "CUDNN", "cuDNN error", "CUBLAS",
+                           "NCCL error", "device-side assert"}) {
+    if (text.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
 }  // namespace muster::inline v0_1

@@ -15,5 +15,7 @@ std::string text_of(const c10::Error& error);
 bool tells_of_mixed_devices(const std::string& text);
 // Whether that says that memory ran out.
 bool tells_of_memory(const std::string& text);
+// Whether that says that a device or LibTorch itself failed, and not that its arguments were wrong.
+bool tells_of_machine(const std::string& text);
 
 }  // namespace muster::inline v0_1

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -27,6 +28,7 @@ Error converted(const c10::Error& error, const std::string& where, Device device
   if (tells_of_memory(said)) {
     return internal_error(message, "use a smaller batch, or a machine (or GPU) with more memory");
   }
+  if (tells_of_machine(said)) return internal_error(message);
   return invalid_argument(
       message, tells_of_mixed_devices(said)
                    ? fmt::format("batches and variables are on {}: make other tensors there, with "
@@ -57,11 +59,14 @@ void guarded(Replica& replica, const std::function<void()>& work,
 }
 
 ZeroRowGuard::ZeroRowGuard(distribute::VariableTable& variables, int64_t rows)
-    : variables_(variables) {
+    : variables_(variables), exceptions_(std::uncaught_exceptions()) {
   if (rows == 0) statistics_ = variables_.copy_on_read();
 }
 
-ZeroRowGuard::~ZeroRowGuard() { variables_.put_back_on_read(statistics_); }
+ZeroRowGuard::~ZeroRowGuard() {
+  // A run that failed needs them no more, and a device that failed could not copy them.
+  if (std::uncaught_exceptions() == exceptions_) variables_.put_back_on_read(statistics_);
+}
 
 Engine::Engine(Replica& replica, int64_t accumulate_steps)
     : replica_(replica), restored_inputs_(std::make_unique<json>(json::object())) {
@@ -75,8 +80,9 @@ const json& Engine::restored_inputs() const { return *restored_inputs_; }
 bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
   json mine;
   if (replica_.is_chief()) {
-    found_ = checkpoints.load_latest();
-    if (found_) {
+    // One that was found before stays where there is none now.
+    if (auto loaded = checkpoints.load_latest()) {
+      found_ = std::move(loaded);
       mine = {{"step", found_->checkpoint.global_step},
               {"inputs", json::parse(found_->checkpoint.inputs)},
               {"prefix", found_->prefix}};
@@ -115,24 +121,30 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
     return result;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNonFinite) throw;
-    NonFiniteCause cause{.hint = "lower the learning rate or clip gradients"};
-    if (loss.defined()) {
-      cause = explain_non_finite(batch != nullptr ? batch->features : Features(),
-                                 batch != nullptr ? batch->labels : Labels(), replica_.variables(),
-                                 loss);
+    const auto told = [&](const std::string& cause, const std::string& hint) {
+      return Error(ErrorKind::kNonFinite,
+                   fmt::format("{} at step {}{}{}", error.message(), step_ + 1,
+                               cause.empty() ? "" : ": ", cause),
+                   hint);
+    };
+    if (batch != nullptr && loss.defined()) {
+      const NonFiniteCause cause =
+          explain_non_finite(batch->features, batch->labels, replica_.variables(), loss);
+      throw told(cause.text, cause.hint + "; the last checkpoint is from before this step");
     }
-    throw Error(ErrorKind::kNonFinite,
-                fmt::format("{} at step {}{}{}", error.message(), step_ + 1,
-                            cause.text.empty() ? "" : ": ", cause.text),
-                cause.hint + "; the last checkpoint is from before this step");
+    const auto bad = find_non_finite(replica_.variables());
+    throw told(bad ? "the " + *bad : "",
+               "look at the data of this step, lower the learning rate or clip gradients; nothing "
+               "was updated");
   }
 }
 
-std::string Engine::save(CheckpointWriter* writer, const json& inputs, int64_t epoch,
+std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
+                         const std::function<CheckpointWriter&()>& writer,
                          const std::function<void(const std::string& prefix)>& saved) {
   replica_.group().report(Phase::kSaving, step_);
   Checkpoint checkpoint{.global_step = step_};
-  checkpoint.inputs = inputs.dump();
+  checkpoint.inputs = inputs().dump();
   checkpoint.epoch = epoch;
   checkpoint.tensors = replica_.state().gather_for_checkpoint();
   std::string prefix;
@@ -143,7 +155,7 @@ std::string Engine::save(CheckpointWriter* writer, const json& inputs, int64_t e
           fmt::format("after step {} the {}; nothing was saved", step_, *bad),
           "lower the learning rate or clip gradients, and continue from the last checkpoint");
     }
-    prefix = writer->save(checkpoint);
+    prefix = writer().save(checkpoint);
     if (saved) saved(prefix);
   }
   replica_.group().barrier("saved");

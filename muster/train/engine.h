@@ -3,7 +3,8 @@
 // Thread safety: belongs to the replica's thread.
 //
 // The order of calls: find_checkpoint() if the run may continue one, build() once, then train() and
-// save(), then finish(). Every replica makes the same calls in the same order, inside of guarded().
+// save(), then finish(). Every replica makes the same calls in the same order; those that meet
+// others are made inside of guarded().
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,9 @@
 namespace muster::inline v0_1 {
 
 // Calls `work`, which is all this replica does for a while, on its device. Where it throws,
-// `failing` is called, then the other replicas learn why this one cannot go on, and the error comes
-// out: LibTorch's as InvalidArgument (Internal when memory ran out) that says `where()`, all others
-// as they are.
+// `failing` is called, then the other replicas learn why this one cannot go on, and then the error
+// comes out. An error of LibTorch becomes InvalidArgument that says `where()`, or Internal when
+// memory ran out or the machine failed; all others come out as they are.
 void guarded(distribute::Replica& replica, const std::function<void()>& work,
              const std::function<void()>& failing, const std::function<std::string()>& where);
 
@@ -40,6 +41,7 @@ class ZeroRowGuard {
 
  private:
   distribute::VariableTable& variables_;
+  const int exceptions_;
   std::vector<Tensor> statistics_;
 };
 
@@ -68,16 +70,18 @@ class Engine {
   // one was found. Throws InvalidArgument listing what differs from it, or from another replica's.
   void build(const optim::TrainOp& train_op);
 
-  // Replica::train_step() and Replica::apply_accumulated(). A loss that is not finite is told with
-  // its step and with what is to blame, as far as `batch` can say; it may be nullptr.
+  // They do what Replica::train_step() and Replica::apply_accumulated() do. A loss that is not
+  // finite is told with its step and with what is to blame: a variable, or what `batch` holds,
+  // which may be nullptr where nobody knows it.
   distribute::StepResult train(const distribute::StepInput& input, const Batch* batch);
   distribute::StepResult apply_accumulated();
 
-  // Saves the state of this step with the positions of the inputs, `inputs`, and `epoch`. The chief
-  // writes through `writer` and calls `saved(prefix)`; the others wait for it at a barrier, and not
-  // in a collective, however long that takes. Returns the prefix, "" but on the chief. Throws
-  // NonFinite, and saves nothing, when a variable is not finite.
-  std::string save(CheckpointWriter* writer, const nlohmann::json& inputs, int64_t epoch,
+  // Saves the state of this step with what `inputs()` gives, the positions of the inputs, and with
+  // `epoch`. The chief writes through `writer()` and calls `saved(prefix)`; the others wait for it
+  // at a barrier, and not in a collective, however long that takes. Returns the prefix, "" but on
+  // the chief. Throws NonFinite, and saves nothing, when a variable is not finite.
+  std::string save(const std::function<nlohmann::json()>& inputs, int64_t epoch,
+                   const std::function<CheckpointWriter&()>& writer,
                    const std::function<void(const std::string& prefix)>& saved = {});
 
   // The clean end: all replicas are through.

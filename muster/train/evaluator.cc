@@ -1,6 +1,8 @@
 #include "muster/train/evaluator.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "muster/base/error.h"
 #include "muster/distribute/replica_threads.h"
@@ -58,7 +60,8 @@ class BatchMetrics {
   }
 
   // Over the batches of all replicas, in their order: batch i is the (i / n)-th of replica i mod n.
-  // The chief merges, and all get the result.
+  // A replica that has seen no batch may not know kinds of the program's own, so each result is
+  // that of the first replica which knows the kind.
   EvalResult merge(Replica& replica) {
     // Whoever is behind is waited for here, and not in a collective.
     for (const std::string& text :
@@ -68,12 +71,16 @@ class BatchMetrics {
     }
     const std::vector<Tensor> parts = replica.exchange().gather(rows(), 0);
     check_division(parts);
-    const Tensor results = torch::zeros({1 + static_cast<int64_t>(kinds_.size())}, at::kDouble);
-    if (replica.is_chief()) results.copy_(merged(parts));
-    replica.exchange().broadcast({results});
-    const double* next = results.data_ptr<double>();
-    EvalResult result{{"loss", *next++}};
-    for (const auto& [name, kind] : kinds_.items()) result[name] = *next++;
+    const Merged mine = merged(parts);
+    EvalResult result{{"loss", mine.loss}};
+    const std::vector<Tensor> all = replica.exchange().gather(mine.results, 0);
+    int64_t column = 0;
+    for (const auto& [name, kind] : kinds_.items()) {
+      const auto knows = [&](const Tensor& part) { return part[0][column].item<double>() > 0; };
+      const auto first = std::ranges::find_if(all, knows);
+      result[name] = (*first)[0][column + 1].item<double>();
+      column += 2;
+    }
     return result;
   }
 
@@ -87,10 +94,11 @@ class BatchMetrics {
     const auto known = kinds_.find(name);
     if (known == kinds_.end()) {
       kinds_[name] = {kind, size};
-    } else if ((*known)[0] != kind) {
-      throw invalid_argument(fmt::format("the metric \"{}\" is {} of one batch and {} of another",
-                                         name, (*known)[0].get<std::string>(), kind),
-                             "return the same metrics for every batch");
+    } else if ((*known)[0] != kind || (*known)[1] != size) {
+      throw invalid_argument(
+          fmt::format("the metric \"{}\" is {} of {} numbers of one batch and {} of {} of another",
+                      name, (*known)[0].get<std::string>(), (*known)[1].get<size_t>(), kind, size),
+          "return the same metrics for every batch; a kind of another size needs another name");
     }
   }
 
@@ -128,38 +136,53 @@ class BatchMetrics {
     return all;
   }
 
-  Metric metric_of(const std::string& name, const std::string& kind,
-                   std::vector<double> state) const {
+  // What this replica makes of the batches of all.
+  struct Merged {
+    double loss = 0;  // the mean
+    Tensor results;   // [1, 2 * metrics]: for each metric whether this replica knows its kind, and
+                      // its result
+  };
+
+  // A metric of that name with `state`; nothing when this replica does not know its kind.
+  std::optional<Metric> metric_of(const std::string& name, const std::string& kind,
+                                  std::vector<double> state) const {
     const auto known = known_.find(name);
-    return known != known_.end() ? known->second.with_state(std::move(state))
-                                 : Metric::make(kind, std::move(state));
+    if (known != known_.end()) return known->second.with_state(std::move(state));
+    if (find_metric_kind(kind) == nullptr) return std::nullopt;
+    return Metric::make(kind, std::move(state));
   }
 
-  // The mean loss, then the result of each metric, of what rows() gave on each replica.
-  Tensor merged(const std::vector<Tensor>& parts) const {
+  Merged merged(const std::vector<Tensor>& parts) const {
+    const auto n = static_cast<int64_t>(parts.size());
     int64_t total = 0;
     for (const Tensor& part : parts) total += part.size(0);
-    double loss = 0;
+    Merged merged;
     std::map<std::string, Metric> metrics;
     for (int64_t i = 0; i < total; ++i) {
-      const auto n = static_cast<int64_t>(parts.size());
       const Tensor& part = parts[static_cast<size_t>(i % n)];
       const double* next = part.data_ptr<double>() + (i / n) * part.size(1);
-      loss += *next++;
+      merged.loss += *next++;
       for (const auto& [name, kind] : kinds_.items()) {
         const size_t size = kind[1];
         const bool there = *next++ > 0;
-        if (there) {
-          const Metric metric = metric_of(name, kind[0], {next, next + size});
-          const auto [sum, fresh] = metrics.emplace(name, metric);
-          if (!fresh) sum->second.merge(metric);
+        const auto metric =
+            there ? metric_of(name, kind[0], {next, next + size}) : std::optional<Metric>();
+        if (metric) {
+          const auto [sum, fresh] = metrics.emplace(name, *metric);
+          if (!fresh) sum->second.merge(*metric);
         }
         next += size;
       }
     }
-    std::vector<double> results{loss / static_cast<double>(total)};
-    for (const auto& [name, metric] : metrics) results.push_back(metric.result());
-    return torch::tensor(results, at::kDouble);
+    merged.loss /= static_cast<double>(total);
+    std::vector<double> results;
+    for (const auto& [name, kind] : kinds_.items()) {
+      const auto found = metrics.find(name);
+      results.push_back(found != metrics.end() ? 1 : 0);
+      results.push_back(found != metrics.end() ? found->second.result() : 0);
+    }
+    merged.results = torch::tensor(results, at::kDouble).unsqueeze(0);
+    return merged;
   }
 
   std::vector<Measured> batches_;

@@ -33,7 +33,7 @@ struct EvaluateLoop {
   std::function<bool()> interrupted;                 // asked before every batch
 };
 
-// This replica's part of an evaluation; all replicas of the replica call it together, and get the
+// This replica's part of an evaluation; all replicas of the run call it together, and get the
 // same result. Batch i is evaluated by replica i mod n, whole and unchanged. The input function is
 // told of one pipeline and one replica, wherever it is called: batches are those of one process.
 // Throws InvalidArgument when the input gives no data or the models differ, Cancelled when

@@ -30,7 +30,7 @@ class StepTrace {
   void start() { last_ = std::chrono::steady_clock::now(); }
   // Adds the time since start() or the last lap() to `part`.
   void lap(Part part);
-  // The same for a train_step(), whose parts the session measured; what is left counts as update.
+  // The same for a train_step(), whose parts the replica measured; what is left counts as update.
   void lap(const distribute::StepTimes& times);
   // Once a step: report() divides by it.
   void count_step() { ++steps_; }

@@ -92,14 +92,14 @@ class Run {
     for (const auto& hook : hooks_) hook->end(engine_.step());
     if (options_.trace && replica_.is_chief()) log::info(trace_.report());
     if (options_.at_end)
-      call_driver([&] { options_.at_end(engine_.step(), result.steps > 0, replica_); });
+      while_idle([&] { options_.at_end(engine_.step(), result.steps > 0, replica_); });
     engine_.finish();
     return result;
   }
 
   int64_t step() const { return engine_.step(); }
-  // Whether this replica is in a callback of the driver, which may evaluate, and not in training.
-  bool in_driver() const { return in_driver_; }
+  // Whether it does not train: it evaluates, or waits for model_dir.
+  bool idle() const { return idle_; }
 
  private:
   // One replica speaks for the process.
@@ -120,14 +120,17 @@ class Run {
   void prepare_saving() {
     const bool saves = options_.save_checkpoints_steps || options_.save_checkpoints_secs;
     if (!saves || !replica_.is_chief()) return;
-    writer_.emplace(options_.model_dir, checkpoint_options(), [] { return stop_signal() != 0; });
+    while_idle([&] {
+      writer_.emplace(options_.model_dir, checkpoint_options(), [] { return stop_signal() != 0; });
+    });
   }
 
+  // It stays idle when `fn` throws, since then the run is over.
   template <typename Fn>
-  void call_driver(Fn fn) {
-    in_driver_ = true;
+  void while_idle(Fn fn) {
+    idle_ = true;
     fn();
-    in_driver_ = false;
+    idle_ = false;
   }
 
   void warn_of_short_input(const TrainResult& result) const {
@@ -159,7 +162,7 @@ class Run {
       log::info(fmt::format("the checkpoint is at step {}, max_steps is {}: nothing to train",
                             engine_.step(), *options_.max_steps));
     }
-    if (options_.at_end) call_driver([&] { options_.at_end(engine_.step(), false, replica_); });
+    if (options_.at_end) while_idle([&] { options_.at_end(engine_.step(), false, replica_); });
     engine_.finish();
     return {.global_step = engine_.step()};
   }
@@ -391,14 +394,15 @@ class Run {
     trace_.start();
     const TimePoint begun = clock_.now();
     const std::string prefix =
-        engine_.save(writer_ ? &*writer_ : nullptr, positions(input),
-                     input.batches().position().epoch, [&](const std::string& saved) {
+        engine_.save([&] { return positions(input); }, input.batches().position().epoch,
+                     [&]() -> CheckpointWriter& { return *writer_; },
+                     [&](const std::string& saved) {
                        for (const auto& hook : hooks_) hook->after_save(step(), saved);
                      });
     timer.saved(step());
     trace_.lap(StepTrace::kSaving);
     if (notify && options_.after_save) {
-      call_driver([&] { options_.after_save(step(), prefix, replica_); });
+      while_idle([&] { options_.after_save(step(), prefix, replica_); });
       // An evaluation takes all threads for itself.
       if (num_threads() != threads_) set_threads(threads_);
     }
@@ -420,7 +424,7 @@ class Run {
   const int threads_ = num_threads();       // this replica's
   std::optional<CheckpointWriter> writer_;  // on the chief, if it saves
   bool restored_ = false;
-  bool in_driver_ = false;
+  bool idle_ = false;
   int64_t last_step_ = -1;
   int64_t examples_of_step_ = 0;
   StepMetrics metrics_;  // of the last step that was measured
@@ -430,9 +434,9 @@ class Run {
 
 // A task that was told to stop while it evaluates, or while it waits for one that does, has nothing
 // to save; and when all tasks are told, the end of the others is no failure.
-Error as_stop(const Error& error, bool in_driver) {
+Error as_stop(const Error& error, bool idle) {
   const int signal = stop_signal();
-  const bool evaluating = in_driver && error.kind() == ErrorKind::kCancelled;
+  const bool evaluating = idle && error.kind() == ErrorKind::kCancelled;
   if (signal == 0 || !(evaluating || error.kind() == ErrorKind::kPeerLost)) return error;
   return Error(ErrorKind::kCancelled,
                fmt::format("stopped by {}: {}", name_of(signal), error.message()),
@@ -450,7 +454,7 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
         replica, [&] { result = run(input_fn); }, failing,
         [&] { return fmt::format("after step {}", run.step()); });
   } catch (const Error& error) {
-    const Error end = as_stop(error, run.in_driver());
+    const Error end = as_stop(error, run.idle());
     if (end.kind() != ErrorKind::kPeerLost) throw end;
     throw end.with_detail(fmt::format("this task is at step {}", run.step()));
   }

@@ -8,7 +8,6 @@
 #include "muster/collectives/communicator.h"
 #include "muster/distribute/internal/process_group.h"
 #include "muster/distribute/replica_place.h"
-#include "muster/distribute/replica.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 

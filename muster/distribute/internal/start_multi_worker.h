@@ -11,7 +11,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-// The replicas of this task's replicas, one on each device, in a cluster of several workers. Throws
+// The replicas of this task, one on each device, in a cluster of several workers. Throws
 // as Strategy::start(); InvalidArgument in a build without the control plane.
 std::vector<std::unique_ptr<Replica>> start_multi_worker(const StartOptions& start,
                                                          const CommunicationOptions& options,

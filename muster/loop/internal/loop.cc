@@ -132,13 +132,15 @@ void Loop::each(const std::function<void(Replica&, size_t)>& fn) {
   try {
     threads_->run([&](size_t local, const std::function<void()>& failing) {
       Replica& replica = *replicas_[local]->replica;
-      guarded(
-          replica, [&] { fn(replica, local); },
-          [&] {
-            failing();
-            merge_point_->fail(local);
-          },
-          [&] { return fmt::format("after step {}", step_); });
+      try {
+        guarded(
+            replica, [&] { fn(replica, local); }, failing,
+            [&] { return fmt::format("after step {}", step_); });
+      } catch (...) {
+        // The others know why by now; who waits for this one in merge() ends after that.
+        merge_point_->fail(local);
+        throw;
+      }
     });
   } catch (...) {
     broken_ = current_error();

@@ -45,12 +45,15 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
   }
   std::string prefix;
   each([&](Replica& replica, size_t local) {
-    CheckpointWriter* writer = nullptr;
-    if (replica.is_chief()) {
+    const auto writer = [&]() -> CheckpointWriter& {
       const CheckpointManagerOptions keep{.keep_checkpoint_max = options.keep_checkpoint_max};
-      writer = &writers_.try_emplace(model_dir, model_dir, keep).first->second;
-    }
-    const std::string mine = replicas_[local]->engine.save(writer, {{"loop", data}}, epoch);
+      return writers_.try_emplace(model_dir, model_dir, keep).first->second;
+    };
+    const std::string mine = replicas_[local]->engine.save(
+        [&] {
+          return json{{"loop", data}};
+        },
+        epoch, writer);
     if (local == 0) prefix = mine;
     replica.group().report(Phase::kEvaluating, step_);
   });
