@@ -41,7 +41,7 @@ Element scale(const Element& batch) {
 }
 
 // The part of the worker that `context` names. An evaluation is told of one worker: there, Muster
-// deals the batches.
+// gives out the batches.
 Dataset input_fn(const Flags& flags, Mode mode, const InputContext& context) {
   Dataset part = data::mnist(flags.data_dir, mode == Mode::kTrain ? "train" : "test")
                      .shard(context.num_input_pipelines, context.input_pipeline_id);

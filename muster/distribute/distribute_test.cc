@@ -201,7 +201,7 @@ std::map<std::string, Tensor> play(Replica& replica, const Tensor& rows) {
   return state;
 }
 
-TEST(MultiWorkerSessionTest, SeveralLossesAreOneLawToo) {
+TEST(MultiWorkerReplicaTest, SeveralLossesAreOneLawToo) {
   const Tensor rows = torch::arange(0, 24, kFloat32).view({6, 4}) / 24;
   const auto alone = play(*one_device()->start({.seed = 5}), rows);
   on_workers(2, [&](Replica& replica, int rank) {
@@ -218,7 +218,7 @@ StepResult one_step(Replica& replica, const optim::Optimizer& sgd) {
   return replica.train_step({.train_op = &op, .loss = loss, .weight = 1, .rows = 1});
 }
 
-TEST(MultiWorkerSessionTest, StateThatDoesNotTrainMayNotDriftApartUnnoticed) {
+TEST(MultiWorkerReplicaTest, StateThatDoesNotTrainMayNotDriftApartUnnoticed) {
   for (const auto aggregation : {VariableAggregation::kMean, VariableAggregation::kSum,
                                  VariableAggregation::kOnlyFirstReplica}) {
     std::atomic<int> refused{0};
@@ -259,7 +259,7 @@ TEST(MultiWorkerSessionTest, StateThatDoesNotTrainMayNotDriftApartUnnoticed) {
 }
 
 // What ends one worker is known to the others at once, with its cause, wherever they wait.
-TEST(MultiWorkerSessionTest, AFailureIsToldToThoseWhoWaitInACollective) {
+TEST(MultiWorkerReplicaTest, AFailureIsToldToThoseWhoWaitInACollective) {
   std::atomic<int> told{0};
   on_workers(3, [&](Replica& replica, int rank) {
     const auto sgd = optim::sgd();
@@ -284,7 +284,7 @@ TEST(MultiWorkerSessionTest, AFailureIsToldToThoseWhoWaitInACollective) {
 }
 
 // A collective that is given up names its bucket, who did not come, and where that is.
-TEST(MultiWorkerSessionTest, ATimeoutNamesBucketAndCulprit) {
+TEST(MultiWorkerReplicaTest, ATimeoutNamesBucketAndCulprit) {
   std::atomic<bool> over{false};
   on_workers(2,
              [&](Replica& replica, int rank) {
@@ -323,7 +323,7 @@ TEST(MultiWorkerSessionTest, ATimeoutNamesBucketAndCulprit) {
               .heartbeat_timeout_seconds = 5});
 }
 
-TEST(MultiWorkerSessionTest, TextsAreGatheredRoundByRound) {
+TEST(MultiWorkerReplicaTest, TextsAreGatheredRoundByRound) {
   on_workers(2, [&](Replica& replica, int rank) {
     for (int round = 0; round < 5; ++round) {
       EXPECT_THAT(replica.group().gather_text("t", fmt::format("{}/{}", round, rank)),
@@ -333,7 +333,7 @@ TEST(MultiWorkerSessionTest, TextsAreGatheredRoundByRound) {
   });
 }
 
-TEST(MultiWorkerSessionTest, OptionsAreChecked) {
+TEST(MultiWorkerReplicaTest, OptionsAreChecked) {
   EXPECT_THAT(error_of([] { multi_worker_mirrored({.bytes_per_pack = -1}); }).message(),
               HasSubstr("bytes_per_pack is -1"));
   EXPECT_THAT(error_of([] { multi_worker_mirrored({.timeout_seconds = 0}); }).message(),

@@ -36,22 +36,22 @@ class Exchange {
   // Writes the chief's values into those of all replicas. All bring contiguous tensors of the same
   // shapes and dtypes in the same order.
   virtual void broadcast(const std::vector<Tensor>& values) = 0;
-  // A function that may call reduce() and gather() on each replica has returned on this one. Throws
-  // InvalidArgument when another replica is still in a collective of it.
+  // Call this when a function that may use reduce() and gather() has returned on this replica.
+  // Throws InvalidArgument when another replica is still inside a collective of that function.
   virtual void end_of_function() = 0;
   // `listener` is called before each reduce() and gather(): it may have messages of its own under
   // way, which must leave in the same order everywhere.
   virtual void before_collective(std::function<void()> listener) = 0;
 };
 
-// That of a replica which is alone: every value is its own.
+// Makes the exchange of a replica that is alone: every result is its own value.
 std::unique_ptr<Exchange> make_lone_exchange();
-// That of the replica at `place`, over `communicator`. All three outlive it.
+// Makes the exchange of the replica at `place`, over `communicator`. All arguments must outlive it.
 std::unique_ptr<Exchange> make_exchange(const ReplicaPlace& place, Communicator& communicator,
                                         Group& group);
 
 // The sum or mean of `value` over all replicas, given to each, with gradients: that of a sum is the
-// sum of all gradients. backward() belongs into the life of `exchange`.
+// sum of all gradients. `exchange` must live until backward() is over.
 Tensor all_reduce(Exchange& exchange, ReduceOp op, const Tensor& value);
 // The values of all replicas one after the other along `axis` (>= 0), with gradients; `replica` is
 // the id of the one that calls.

@@ -50,8 +50,8 @@ class Group {
   // cause to be known.
   virtual Error explain(const Error& error) = 0;
 
-  // What `fn` returns. What breaks in it because of another replica's failure is told with that
-  // failure.
+  // Calls `fn` and returns its result. When `fn` throws because another replica failed, throws an
+  // error that names that failure.
   template <typename Fn>
   std::invoke_result_t<Fn> explained(Fn fn) {
     try {
@@ -62,7 +62,7 @@ class Group {
   }
 };
 
-// That of a replica which is alone: it waits for nobody.
+// Makes the group of a replica that is alone: it waits for nobody.
 std::unique_ptr<Group> make_lone_group();
 
 }  // namespace muster::inline v0_1::distribute

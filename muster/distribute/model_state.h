@@ -19,7 +19,7 @@ namespace muster::inline v0_1::distribute {
 // REQUIRES, of every call: Updater::build() was called.
 class ModelState {
  public:
-  // What is given outlives it.
+  // The arguments must outlive the state.
   ModelState(const ReplicaPlace& place, VariableTable& table, Updater& updater, Exchange& exchange)
       : place_(place), table_(table), updater_(updater), exchange_(exchange) {}
 

@@ -14,7 +14,7 @@
 // them, of which there are as many as in the backwards so far.
 //
 // With a wire of 16 bits float32 gradients are rounded into a buffer of their own, which is reduced
-// instead, and widened again; the head stays as it is, and is a message of its own then.
+// instead, and widened again; the head is not rounded, and then travels as a message of its own.
 #pragma once
 
 #include <memory>
@@ -49,12 +49,12 @@ class Reducer final : public GradientDestinations {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Call before a backward. Of several whose gradients are added, `first` tells the first one and
-  // `last` the last one, in which buckets may leave.
+  // Call before each backward of an update. `first` and `last` tell whether it is the first or the
+  // last backward whose gradients are added up; buckets leave only during the last.
   void begin(bool first = true, bool last = true);
   // Call before each collective that is not the reducer's.
   void other_collective();
-  // Call after it: another backward is not the step's.
+  // Call after a backward of the step. A backward that runs after this does not belong to the step.
   void pause() { active_ = false; }
   // While the backward between begin() and pause() runs, on its thread: the parameter's place in
   // the flat buffer.

@@ -37,7 +37,7 @@ struct StepResult {
   bool save = false;
 };
 
-// Seconds the last step spent where.
+// How many seconds each part of the last step took.
 struct StepTimes {
   double backward = 0;
   double reduction = 0;  // what backward did not hide

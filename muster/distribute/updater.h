@@ -60,10 +60,10 @@ struct WireOptions {
   DType wire_dtype = kFloat32;
 };
 
-// That of a replica which is alone: optimizers read the gradients where autograd leaves them.
+// Makes the updater of a replica that is alone: optimizers read gradients where autograd left them.
 std::unique_ptr<Updater> make_in_place_updater();
-// That of the replica at `place` among others: gradients are summed over `communicator` while
-// backward runs. What is given outlives it.
+// Makes the updater of the replica at `place`: gradients are summed over `communicator` while
+// backward runs. The arguments must outlive the updater.
 std::unique_ptr<Updater> make_reducing_updater(const ReplicaPlace& place,
                                                Communicator& communicator, Group& group,
                                                Exchange& exchange, const WireOptions& wire);

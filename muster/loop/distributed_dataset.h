@@ -1,4 +1,4 @@
-// A data set dealt to the replicas of the entered strategy, batch by batch:
+// A data set whose batches are divided between the replicas of the entered strategy:
 //
 //   for (const auto& batch : strategy->distribute(dataset)) strategy->run(step, batch);
 //

@@ -102,7 +102,7 @@ class BatchMetrics {
     }
   }
 
-  // Batches are dealt in turn, so each replica's number of them follows from the whole.
+  // Batches go to the replicas in turn, so the total says how many each replica gets.
   static void check_division(const std::vector<Tensor>& parts) {
     int64_t total = 0;
     for (const Tensor& part : parts) total += part.size(0);

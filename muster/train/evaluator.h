@@ -1,6 +1,6 @@
-// Evaluates a model on the replicas of a strategy: whole batches are dealt to them in turn, and
-// what they measure is merged in the order of the batches. So the numbers are those of one replica,
-// bit for bit where a batch is computed with as many threads, whatever evaluates and wherever.
+// Evaluates a model on the replicas of a strategy. Whole batches go to the replicas in turn, and
+// results are merged in the order of the batches. So the numbers are those of a single replica, bit
+// for bit when each batch is computed with the same number of threads.
 // Thread safety: each replica's calls belong to its thread.
 #pragma once
 
@@ -45,8 +45,8 @@ class ModelRunners {
  public:
   explicit ModelRunners(std::function<std::unique_ptr<ModelRunner>(Device device)> make)
       : make_(std::move(make)) {}
-  // That of a replica of this process; made when it is first asked for, and anew for a replica on
-  // another device. Any thread.
+  // Returns the runner of a replica of this process. It is made at the first call, and made again
+  // when the replica is on another device. May be called from any thread.
   ModelRunner& get(size_t local_replica, Device device);
 
  private:

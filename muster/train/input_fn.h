@@ -13,9 +13,9 @@
 
 namespace muster::inline v0_1 {
 
-// Two kinds. A function without arguments describes the whole data set, and Muster deals it to the
-// replicas: batch(b) gives each replica b examples a step, global_batch(g) gives all of them g
-// together. A function of an InputContext shards and batches for itself, for the replica the
+// There are two kinds. A function without arguments describes the whole data set; Muster divides it
+// between the replicas: batch(b) gives each replica b examples a step, global_batch(g) gives all of
+// them g together. A function of an InputContext shards and batches for itself, for the replica the
 // context names; Muster adds nothing.
 class InputFn {
  public:
@@ -42,8 +42,8 @@ class InputFn {
   std::function<Dataset(const InputContext&)> by_context_;
 };
 
-// `input_fn`, called by whichever replica of the process comes first; the others get the same data
-// set. Thread safety: any threads.
+// Wraps `input_fn` so that only the first replica of the process calls it; the others get the same
+// data set. Thread safety: any threads.
 InputFn called_once(const InputFn& input_fn);
 
 }  // namespace muster::inline v0_1

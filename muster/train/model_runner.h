@@ -37,7 +37,7 @@ class ModelRunner {
   EstimatorSpec run(const Batch& batch, int64_t index);
 
   int64_t global_step() const { return global_step_; }
-  // Of the values that another replica loads.
+  // Sets the step of values that another replica has loaded.
   void set_global_step(int64_t step) { global_step_ = step; }
   // In creation order; none before the model was built.
   std::vector<const Variable*> variables() const;

@@ -33,8 +33,8 @@ class DeviceBackend {
 
 // For each operation `host` carries a few bytes, by which ranks compare what they were asked to do,
 // and notice who is lost before: a backend alone would hang, or mix up buffers. An
-// operation that takes longer than `timeout` after that ends the group; so does abort(), by which
-// a session ends those of a rank that is lost meanwhile.
+// operation that takes longer than `timeout` after that ends the group; so does abort(), which
+// is called when a rank is lost meanwhile.
 std::unique_ptr<Communicator> make_device_backend_communicator(
     std::unique_ptr<Communicator> host, std::unique_ptr<DeviceBackend> backend, Device device,
     std::chrono::milliseconds timeout);

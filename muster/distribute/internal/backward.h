@@ -1,4 +1,4 @@
-// Backward of the losses of a step.
+// Runs backward for the losses of a step.
 // Thread safety: belongs to the replica's thread.
 #pragma once
 
@@ -10,7 +10,8 @@ namespace muster::inline v0_1::distribute::internal {
 
 class Backward {
  public:
-  // `table` outlives it. `tells`: it warns of tensors that look as if they trained and do not.
+  // `table` must outlive this object. With `tells`, it warns when a loss depends on tensors that
+  // require a gradient but are no variables: nothing trains them.
   Backward(const VariableTable& table, bool tells) : table_(table), tells_(tells) {}
 
   // Backward of every distinct loss of `train_op`, whose gradient begins as `seed`. Throws

@@ -7,8 +7,9 @@
 
 namespace muster::inline v0_1::distribute::internal {
 
-// Throws InvalidArgument naming the field of `structure` ("CommunicationOptions") that cannot be
-// what it is; `replicas` is the name of the field of local_replicas there.
+// Throws InvalidArgument naming the field whose value is not allowed. `structure` is the name of
+// the options in that message ("CommunicationOptions"), `replicas` what local_replicas is called
+// there.
 void check_options(const CommunicationOptions& options, const std::string& structure,
                    const std::string& replicas);
 

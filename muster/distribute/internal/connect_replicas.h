@@ -10,9 +10,9 @@
 
 namespace muster::inline v0_1::distribute {
 
-// The communicators of this process's replicas: `connect` is called for each at the same time, for
-// each waits for all others. Throws what the first to fail threw, which `failed` is told at once:
-// who waits for that replica may be told too.
+// Makes the communicators of this process's replicas. `connect` is called for all replicas at the
+// same time, since each call waits for the others. Throws what the first call to fail threw.
+// `failed` gets that error at once, so that it can tell those who wait for the replica.
 std::vector<std::unique_ptr<Communicator>> connect_replicas(
     int locals, const std::function<std::unique_ptr<Communicator>(int local)>& connect,
     const std::function<void(const Error& error)>& failed = {});

@@ -25,7 +25,7 @@ class LocalGroup {
   LocalGroup(int size, const Patience& patience, int first_replica = 0,
              Clock& clock = system_clock());
 
-  // While it lives, a replica waits for others than this group's, and is not stuck.
+  // While an Outside lives, its replica waits for something outside this group and is not stuck.
   class Outside {
    public:
     Outside(LocalGroup& group, int replica) : group_(group), replica_(replica) { set(true); }
@@ -42,8 +42,8 @@ class LocalGroup {
     const int replica_;
   };
 
-  // What the replica does; while one builds, saves or evaluates, none counts as stuck but one that
-  // saves for too long.
+  // Tells what the replica is doing. While any replica builds, saves or evaluates, no replica
+  // counts as stuck, except one that saves for too long.
   void report(int replica, plan::Phase phase, int64_t step);
   // Returns everybody's text by replica, when all have come. Throws what the first to fail failed
   // with; Timeout naming a replica that is stuck; InvalidArgument when replicas come for different

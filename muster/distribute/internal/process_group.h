@@ -31,13 +31,13 @@ class ProcessGroup {
   virtual void report(plan::Phase phase, int64_t step) = 0;
   // This process cannot go on; the others learn why. Never throws.
   virtual void fail(const Error& error) noexcept = 0;
-  // Called when another process has failed, from any thread, soon after this call when that has
-  // happened already.
+  // Sets what to call, from any thread, when another process fails. When one has failed already,
+  // `callback` is called soon.
   virtual void on_failure(std::function<void(const Error& error)> callback) = 0;
   // Throws what ended another process, when that is known.
   virtual void check_failure() const = 0;
-  // Returns when that is known, when `enough` says so, or when a lost process would have been
-  // noticed.
+  // Waits until the failure of another process is known, until `enough` returns true, or until a
+  // lost process would have been noticed.
   virtual void await_failure(const std::function<bool()>& enough) const = 0;
   // `error`, or what caused it when that happened to another process; waits as await_failure(). A
   // Timeout learns which processes are missing, and where they are.

@@ -37,8 +37,9 @@ class ReplicaGroup final : public Group {
   Error explain(const Error& error) override;
 
  private:
-  // When all replicas of this process have come for `what`, each with `mine`: the first of them
-  // meets the other processes in `fn`, which is given what all brought; its result goes to all.
+  // Waits until all replicas of this process have called it for `what`, each with its text `mine`.
+  // Then the first replica calls `fn` with all texts, which meets the other processes. All replicas
+  // get its result.
   std::string together(const std::string& what, const std::string& mine,
                        const std::function<std::string(const std::vector<std::string>&)>& fn);
 

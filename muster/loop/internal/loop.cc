@@ -106,7 +106,7 @@ void Loop::leave(bool by_exception) noexcept {
     log::warning(fmt::format("at the end of the scope of {}: {}", strategy_->name(), error.what()));
   }
   if (!broken_) broken_ = invalid_argument("the program left it", "enter a new one");
-  // Data sets that were dealt in this scope may live on.
+  // Data sets that were distributed in this scope may live on.
   threads_.reset();
   replicas_.clear();
 }

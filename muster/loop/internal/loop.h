@@ -44,7 +44,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   void check_values(size_t size, const char* what) const;
   const Replica& first() const { return *replicas_.front()->replica; }
   int64_t step() const { return step_; }
-  // Whether a function that trains was seen: the variables are what they are.
+  // Whether a function that trains was called already; from then on no variables are added.
   bool built() const { return replicas_.front()->engine.built(); }
   const StepResult& last_step() const { return last_step_; }
 
@@ -53,7 +53,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
            const std::function<int64_t(size_t)>& rows);
   // The update of the batches that wait for one.
   void apply_accumulated();
-  // As those of Scope.
+  // Do what Scope::save() and Scope::restore() say.
   std::string save(const std::string& model_dir, const SaveOptions& options);
   bool restore(const std::string& model_dir);
   // Calls `fn(replica, r)` on every replica at once. When it throws on one, the others end too, and

@@ -29,8 +29,8 @@ class MergePoint {
   void meet(size_t replica, const std::string& kind, Brought mine,
             const std::function<void(const std::vector<Brought>&)>& body);
 
-  // A call of the replica's function begins, after `step`, and has ended: whoever waits in the same
-  // one for this replica waits in vain.
+  // enter(): a call of the replica's function begins, after `step`. leave(): the call has ended, so
+  // replicas that still wait for this one in the same call are told that it will not come.
   void enter(size_t replica, int64_t step);
   void leave(size_t replica);
   // The replica will not come again.

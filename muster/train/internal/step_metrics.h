@@ -12,9 +12,9 @@ namespace muster::inline v0_1 {
 
 class StepMetrics {
  public:
-  // Another step begins.
+  // Forgets the metrics of the last step; call it when a step begins.
   void clear() { seen_.clear(); }
-  // Those of one of its batches.
+  // Adds the metrics of one batch of the step.
   void add(const std::map<std::string, Metric>& metrics);
   // Makes the results over all replicas, which must have the same names; all call it together.
   void merge(distribute::Exchange& exchange);
