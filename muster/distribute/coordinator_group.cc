@@ -134,7 +134,7 @@ class JoinedCluster final : public CoordinatorGroup {
     client_->close();
   }
 
-  void report(Phase phase, int64_t step) override { client_->report(phase, step); }
+  void report(plan::Phase phase, int64_t step) override { client_->report(phase, step); }
 
   void fail(const Error& error) noexcept override {
     // What another task's failure caused here is no news to the group.

@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "muster/checkpoint/manager.h"
+#include "muster/cluster/resolve.h"
 #include "muster/estimator/train_and_evaluate.h"
 #include "muster/layers/core.h"
 #include "muster/losses/losses.h"
 #include "muster/metrics/metrics.h"
+#include "muster/optim/optimizer.h"
+#include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/model_context.h"
 
