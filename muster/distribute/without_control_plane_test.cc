@@ -5,6 +5,8 @@
 #include "muster/base/error_of.h"
 #include "muster/collectives/gloo_communicator.h"
 #include "muster/collectives/rendezvous.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {
@@ -26,9 +28,9 @@ TEST(WithoutControlPlane, AClusterIsRefusedWithWhatToDo) {
 }
 
 TEST(WithoutControlPlane, AloneItIsOneReplica) {
-  const auto session = multi_worker_mirrored()->start({});
-  EXPECT_EQ(session->num_replicas_in_sync(), 1);
-  EXPECT_TRUE(session->is_chief());
+  const auto replica = multi_worker_mirrored()->start({});
+  EXPECT_EQ(replica->num_replicas_in_sync(), 1);
+  EXPECT_TRUE(replica->is_chief());
 }
 
 TEST(WithoutControlPlane, GlooIsRefusedWithWhatToDo) {
