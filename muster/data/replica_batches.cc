@@ -1,5 +1,7 @@
 #include "muster/data/replica_batches.h"
 
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/tensor/batch.h"
@@ -9,13 +11,23 @@ namespace muster::inline v0_1::data {
 
 using nlohmann::json;
 
+// A batch that was read ahead, and where the iterator stood before it.
+struct ReplicaBatches::Ahead {
+  Element batch;
+  json state;
+  Position position;
+};
+
 ReplicaBatches::ReplicaBatches(std::unique_ptr<Iterator> iterator)
     : iterator_(std::move(iterator)) {}
 
+ReplicaBatches::~ReplicaBatches() = default;
+
 bool ReplicaBatches::read_ahead() {
   if (ahead_) return true;
-  Ahead ahead{.state = iterator_->save(), .position = iterator_->position()};
-  if (!iterator_->next(&ahead.batch)) return false;
+  auto ahead =
+      std::make_unique<Ahead>(Ahead{.state = iterator_->save(), .position = iterator_->position()});
+  if (!iterator_->next(&ahead->batch)) return false;
   ahead_ = std::move(ahead);
   return true;
 }

@@ -10,7 +10,7 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +23,7 @@ namespace muster::inline v0_1::data {
 class ReplicaBatches final : public Iterator {
  public:
   explicit ReplicaBatches(std::unique_ptr<Iterator> iterator);
+  ~ReplicaBatches() override;
 
   // The form of its batches, as encode_batch_spec() writes it; empty when no batch is left. Reads
   // one batch ahead, which next() still gives. Throws InvalidArgument for an element that is no
@@ -44,17 +45,12 @@ class ReplicaBatches final : public Iterator {
   std::vector<StageTime> times() const override { return iterator_->times(); }
 
  private:
-  // A batch that was read ahead, and where the iterator stood before it.
-  struct Ahead {
-    Element batch;
-    nlohmann::json state;
-    Position position;
-  };
+  struct Ahead;
   // False when no batch is left.
   bool read_ahead();
 
   const std::unique_ptr<Iterator> iterator_;
-  std::optional<Ahead> ahead_;
+  std::unique_ptr<Ahead> ahead_;
   std::optional<Element> zero_rows_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/distribute/flat_parameters.h"
 #include "tests/torch_module/nets.h"
 
 namespace muster::torch_nets {
