@@ -121,7 +121,7 @@ void add(const SequenceExample& content, File& file) {
 }
 
 File read_records(FileSystem& files, const std::string& path, TfrecordReader reader,
-          const RecordsOptions& options) {
+                  const RecordsOptions& options) {
   File file{
       .path = path, .bytes = files.file_size(path).value(), .compression = reader.compression()};
   SequenceExample content;

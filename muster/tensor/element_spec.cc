@@ -1,6 +1,5 @@
 #include "muster/tensor/element_spec.h"
 
-
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
