@@ -230,6 +230,8 @@ TEST(ProgressEngine, ARankMayLeaveAtAnyTime) {
       std::thread other;
       if (rank == round % kRanks) {
         other = std::thread([&] {
+          // Each round fails at another moment of the operation; none of these moments has to be
+          // hit.
           std::this_thread::sleep_for(std::chrono::microseconds(round * 37));
           engine->fail(Error(ErrorKind::kPeerLost, "worker:1 makes no progress"));
         });

@@ -49,6 +49,7 @@ int run_member(const std::string& text) {
   }
   Client client = CoordinatorClient::join(join_options(address, rank, tasks));
   client->report(Phase::kTraining, 120);
+  // The test kills or stops this process; it ends by itself when the test has died.
   std::this_thread::sleep_for(kForever);
   return 0;
 }
@@ -124,6 +125,7 @@ class Struck : public testing::TestWithParam<int> {
       clock_.advance(std::chrono::milliseconds(200));
       for (const auto& [rank, client] : survivors) {
         while (beats_[rank] == before[rank] && std::chrono::steady_clock::now() < until) {
+          // Beats travel over real sockets and take real time; a short sleep leaves the core to them.
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
       }

@@ -77,13 +77,14 @@ class World {
     }
   }
 
-  // Lets the others run until that time.
+  // Lets the others run until that time. The clock is simulated: nothing waits in real time.
   void pass_until(double time) { outside_.sleep_for(from_seconds(time - turns.seconds())); }
   bool over() const { return over_; }
   // Waits for the end of the world.
   void rest(int rank) {
     processes[rank].wait_until(TimePoint::max(), [this] { return over_; });
   }
+  // Of simulated time too.
   void sleep(int rank, double seconds) { processes[rank].sleep_for(from_seconds(seconds)); }
 
   Turns turns;
