@@ -125,7 +125,7 @@ class Struck : public testing::TestWithParam<int> {
       clock_.advance(std::chrono::milliseconds(200));
       for (const auto& [rank, client] : survivors) {
         while (beats_[rank] == before[rank] && std::chrono::steady_clock::now() < until) {
-          // Beats travel over real sockets and take real time; a short sleep leaves the core to them.
+          // Beats travel over real sockets, in real time; a short sleep leaves the core to them.
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
       }
