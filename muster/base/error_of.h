@@ -2,6 +2,8 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "muster/base/error.h"
 
@@ -16,6 +18,16 @@ Error error_of(Call&& call) {
     return error;
   }
   throw std::logic_error("no error was thrown");
+}
+
+// The message of the InvalidArgument that `call` throws. Throws std::logic_error, which fails the
+// test, when it throws none or an Error of another kind.
+template <typename Call>
+std::string message_of(Call&& call) {
+  const Error error = error_of(std::forward<Call>(call));
+  if (error.kind() != ErrorKind::kInvalidArgument)
+    throw std::logic_error(std::string("not an InvalidArgument: ") + error.what());
+  return error.message();
 }
 
 }  // namespace muster::inline v0_1

@@ -237,7 +237,7 @@ Dataset rebatch_for_worker(const Dataset& dataset, std::vector<int64_t> sizes) {
                 {dataset.node()}));
 }
 
-int64_t batch_size_of(const Dataset& dataset) {
+Result<int64_t> batch_size_of(const Dataset& dataset) {
   std::optional<int64_t> size;
   for (const Node* node : last_batching(dataset)) {
     const std::optional<int64_t> here = one_size(*node);
@@ -249,7 +249,7 @@ int64_t batch_size_of(const Dataset& dataset) {
                             : node->is<Rebatch>()
                                 ? node->name + " makes unequal ones"
                                 : fmt::format("there is no batch() behind {}", node->name);
-    throw invalid_argument(
+    return invalid_argument(
         fmt::format("how large the batches of {} are cannot be told: {}", dataset.describe(), why),
         "end the pipeline with batch(n)");
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/result.h"
 #include "muster/data/dataset.h"
 
 namespace muster::inline v0_1::data {
@@ -34,8 +35,9 @@ std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_work
 
 // Whether the batches a pipeline ends with are those of a global_batch().
 bool ends_with_global_batch(const Dataset& dataset);
-// How large they are. Throws InvalidArgument when it does not end with batches of one size.
-int64_t batch_size_of(const Dataset& dataset);
+// How large the batches are that a pipeline ends with. InvalidArgument, saying why, when it does
+// not end with batches of one size.
+Result<int64_t> batch_size_of(const Dataset& dataset);
 // Of batches for all workers those of one: rebatch(sizes), of which only batches before rows that
 // are left are empty, so that no step has no rows on any worker.
 Dataset rebatch_for_worker(const Dataset& dataset, std::vector<int64_t> sizes);

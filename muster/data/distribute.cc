@@ -66,7 +66,7 @@ std::unique_ptr<Iterator> of_own_share(const Dataset& dataset, const Dataset& sh
   if (!global) return over_local_replicas(share, place, seed, options);
   // The batches are meant for all processes.
   std::vector<int64_t> sizes =
-      plan::batch_sizes_for_worker(batch_size_of(dataset), place.num_input_pipelines,
+      plan::batch_sizes_for_worker(batch_size_of(dataset).value(), place.num_input_pipelines,
                                    place.num_local_replicas, place.input_pipeline_id);
   return over_local_replicas(rebatch_for_worker(share, std::move(sizes)), place, seed, options);
 }

@@ -411,10 +411,10 @@ TEST(KeyedMaps, DrawOtherNumbersInEachEpochOfAnInterleave) {
 TEST(AutoShard, KnowsTheBatchesOfEveryBranch) {
   const auto of = [](int64_t n) { return Dataset::range(32).global_batch(n); };
   EXPECT_TRUE(data::ends_with_global_batch(of(8).concatenate(of(8))));
-  EXPECT_EQ(data::batch_size_of(Dataset::zip({of(8), of(8)})), 8);
-  EXPECT_THAT(error_of([&] { data::batch_size_of(of(8).concatenate(of(4))); }).what(),
+  EXPECT_EQ(data::batch_size_of(Dataset::zip({of(8), of(8)})).value(), 8);
+  EXPECT_THAT(error_of([&] { data::batch_size_of(of(8).concatenate(of(4))).value(); }).what(),
               HasSubstr("batches of 8 and of 4"));
-  EXPECT_EQ(data::batch_size_of(of(8).rebatch({4})), 4);
+  EXPECT_EQ(data::batch_size_of(of(8).rebatch({4})).value(), 4);
 }
 
 TEST(AutoShard, GivesEachWorkerACacheFileOfItsOwn) {

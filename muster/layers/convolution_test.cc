@@ -10,7 +10,6 @@ namespace muster::inline v0_1 {
 namespace {
 
 using testing::Fixture;
-using testing::message_of;
 using testing::numbers;
 
 double at4(const Tensor& t, int64_t a, int64_t b, int64_t c, int64_t d) {

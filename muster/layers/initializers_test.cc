@@ -10,8 +10,6 @@
 namespace muster::inline v0_1 {
 namespace {
 
-using testing::message_of;
-
 TEST(Initializers, HaveTheMomentsAndBoundsOfKeras) {
   const RandomKey key = derive_key(3, {1});
   const Shape shape{3, 3, 40, 60};  // fans 360 and 540

@@ -14,7 +14,6 @@ namespace muster::inline v0_1 {
 namespace {
 
 using testing::Fixture;
-using testing::message_of;
 using testing::numbers;
 
 TEST(Names, AreThoseOfKeras) {

@@ -11,6 +11,7 @@
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
 #include "muster/loop/distributed_dataset.h"
+#include "muster/loop/internal/test_loops.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
 #include "muster/losses/losses.h"
@@ -23,15 +24,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-ScopeOptions alone(uint64_t seed = 0) { return {.seed = seed, .environment = Environment()}; }
-
-// x float32[2], y = 3 x0 - 2 x1 + 1.
-Dataset points(int64_t rows) {
-  const Tensor x = torch::arange(2 * rows).to(kFloat32).view({rows, 2}).sin();
-  const Tensor y = (3 * x.select(1, 0) - 2 * x.select(1, 1) + 1).unsqueeze(1);
-  return Dataset::from_tensor_slices(Element::tuple({x, y}));
-}
 
 TEST(MergeTest, MergeIsCalledOnceWithWhatAllReplicasBring) {
   const StrategyPtr strategy = mirrored({.replicas = 3});

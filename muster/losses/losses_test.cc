@@ -22,17 +22,6 @@ Tensor tensor_of(const std::vector<double>& values, at::IntArrayRef shape) {
   return torch::tensor(values, at::kDouble).reshape(shape);
 }
 
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    return error.message();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {};
-}
-
 struct Reference {
   std::vector<double> losses;
   std::vector<double> gradient;  // of the sum of the losses

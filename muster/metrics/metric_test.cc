@@ -13,17 +13,6 @@
 namespace muster::inline v0_1 {
 namespace {
 
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    return error.message();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {};
-}
-
 TEST(Metric, MeanIsTheWeightedMean) {
   const Tensor values = torch::tensor({1.0f, 3.0f, 5.0f, 7.0f});
   EXPECT_EQ(metrics::mean(values).result(), 4.0);

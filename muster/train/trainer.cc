@@ -39,12 +39,10 @@ uint64_t seed_of(const ReplicaInput& input) {
 // How many examples a step has over all replicas, as the pipeline describes its batches; 0 when it
 // does not say.
 int64_t examples_of_step(const Dataset& dataset, const Replica& replica, int64_t batches) {
-  try {
-    const int replicas = data::ends_with_global_batch(dataset) ? 1 : replica.num_replicas_in_sync();
-    return data::batch_size_of(dataset) * replicas * batches;
-  } catch (const Error&) {
-    return 0;
-  }
+  const Result<int64_t> size = data::batch_size_of(dataset);
+  if (!size.ok()) return 0;
+  const int replicas = data::ends_with_global_batch(dataset) ? 1 : replica.num_replicas_in_sync();
+  return size.value() * replicas * batches;
 }
 
 class Run {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/error_of.h"
 #include "muster/layers/call_context.h"
 #include "muster/layers/internal/test_store.h"
 #include "muster/tensor/libtorch.h"
@@ -27,18 +28,6 @@ inline Tensor numbers(at::IntArrayRef shape, double phase = 0.3) {
   std::vector<double> values(n);
   for (int64_t i = 0; i < n; ++i) values[i] = std::sin(phase + 12.9898 * (i + 1) + 0.001 * i * i);
   return torch::tensor(values, at::kDouble).reshape(shape);
-}
-
-// Gives the message of the InvalidArgument that `fn` throws.
-inline std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    return error.message();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {};
 }
 
 }  // namespace muster::inline v0_1::testing
