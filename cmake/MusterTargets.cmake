@@ -67,10 +67,11 @@ function(muster_test)
   endif()
   add_executable(${arg_NAME} ${arg_SOURCES})
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_link_libraries(${arg_NAME} PRIVATE muster_flags ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  muster_join_sources(${arg_NAME})
+  target_link_libraries(${arg_NAME} PRIVATE muster_flags muster_test_flags ${arg_DEPS} GTest::gmock GTest::gtest_main)
   if(arg_TORCH)
     target_link_libraries(${arg_NAME} PRIVATE muster_torch)
-    target_precompile_headers(${arg_NAME} REUSE_FROM muster_torch_pch)
+    target_precompile_headers(${arg_NAME} REUSE_FROM muster_torch_test_pch)
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
   if(arg_LAW OR (NOT arg_TORCH AND CMAKE_CURRENT_SOURCE_DIR MATCHES "/(muster|fuzz)(/|$)"))
@@ -84,13 +85,25 @@ endfunction()
 
 add_custom_target(laws)
 
-# One precompiled header serves every LibTorch source; muster/tensor/libtorch.h says what is in it, and why not more.
-if(NOT MUSTER_GROUND_ONLY)
-  file(WRITE ${CMAKE_BINARY_DIR}/torch_pch.cc.in "// Only here to carry the precompiled header.\n")
-  configure_file(${CMAKE_BINARY_DIR}/torch_pch.cc.in ${CMAKE_BINARY_DIR}/torch_pch.cc COPYONLY)
-  add_library(muster_torch_pch STATIC ${CMAKE_BINARY_DIR}/torch_pch.cc)
-  target_link_libraries(muster_torch_pch PUBLIC muster_flags muster_torch)
-  target_precompile_headers(muster_torch_pch PRIVATE
+# Tests are run a few times and compiled as often: what they call is optimised fully, they are not.
+add_library(muster_test_flags INTERFACE)
+target_compile_options(muster_test_flags INTERFACE $<$<CONFIG:Release>:-O1>)
+
+# One precompiled header serves every LibTorch source, and one every test of them, which have GoogleTest too.
+# muster/tensor/libtorch.h says what is in it, and why not more.
+function(muster_precompile name)
+  file(WRITE ${CMAKE_BINARY_DIR}/${name}.cc.in "// Only here to carry the precompiled header.\n")
+  configure_file(${CMAKE_BINARY_DIR}/${name}.cc.in ${CMAKE_BINARY_DIR}/${name}.cc COPYONLY)
+  add_library(${name} STATIC ${CMAKE_BINARY_DIR}/${name}.cc)
+  target_link_libraries(${name} PUBLIC muster_flags muster_torch)
+  target_precompile_headers(${name} PRIVATE
     ${CMAKE_SOURCE_DIR}/muster/tensor/libtorch.h <nlohmann/json.hpp> <fmt/format.h> <algorithm> <cstdint> <functional> <map>
-    <memory> <optional> <string> <string_view> <variant> <vector>)
+    <memory> <optional> <string> <string_view> <variant> <vector> ${ARGN})
+endfunction()
+if(NOT MUSTER_GROUND_ONLY)
+  muster_precompile(muster_torch_pch)
+  if(MUSTER_BUILD_TESTS)
+    muster_precompile(muster_torch_test_pch <gmock/gmock.h> <gtest/gtest.h>)
+    target_link_libraries(muster_torch_test_pch PRIVATE muster_test_flags GTest::gmock)
+  endif()
 endif()

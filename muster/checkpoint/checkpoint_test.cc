@@ -14,16 +14,11 @@
 namespace muster::inline v0_1 {
 namespace {
 
+using testing::files;
 using ::testing::HasSubstr;
 using testing::make_checkpoint;
+using testing::overwrite;
 using testing::same;
-
-FileSystem& files() { return local_file_system(); }
-
-// Straight to the disk, without the care the library takes: these are the accidents.
-void overwrite(const std::string& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
-}
 
 // The parts of a safetensors file, taken apart by its specification.
 struct RawFile {

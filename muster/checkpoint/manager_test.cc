@@ -18,19 +18,17 @@ namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::files;
 using ::testing::HasSubstr;
 using testing::make_checkpoint;
+using testing::overwrite;
 using testing::same;
 using ::testing::UnorderedElementsAre;
 using Names = std::vector<std::string>;
 
-FileSystem& files() { return local_file_system(); }
 Names names_in(const std::string& directory) { return files().list_directory(directory).value(); }
 std::string file_name(int64_t step) { return fmt::format("model.ckpt-{}.safetensors", step); }
 
-void overwrite(const std::string& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
-}
 void flip_last_byte(const std::string& path) {
   std::string content = files().read_file(path).value();
   content.back() = static_cast<char>(content.back() ^ 1);

@@ -21,7 +21,7 @@ class CommunicatorProcesses : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Over, CommunicatorProcesses, ::testing::Values("gloo", "shared_memory"),
                          [](const auto& info) { return info.param; });
 
-std::unique_ptr<Communicator> join(Task& task, std::chrono::milliseconds timeout = 30s) {
+std::unique_ptr<Communicator> join_group(Task& task, std::chrono::milliseconds timeout = 30s) {
   return make_communicator({.transport = *parse_transport(task.setting("transport")),
                             .rendezvous = &task.store(),
                             .rank = task.rank(),
@@ -32,7 +32,7 @@ std::unique_ptr<Communicator> join(Task& task, std::chrono::milliseconds timeout
 TEST_P(CommunicatorProcesses, ReduceInRankOrder) {
   ProcessTasks tasks(2,
                      [](Task& task) {
-                       auto group = join(task);
+                       auto group = join_group(task);
                        for (const int64_t count : {1, 100, 350'000}) {
                          Tensor buffer = uneven_values(task.rank(), count, kFloat32);
                          group->all_reduce(buffer).wait();
@@ -49,7 +49,7 @@ TEST_P(CommunicatorProcesses, ReduceInRankOrder) {
 
 // Ranks that survive post the error they got under "error<rank>".
 void reduce_until_error(Task& task) {
-  auto group = join(task);
+  auto group = join_group(task);
   Tensor buffer = group->allocate(1'600'000).view(kFloat32).fill_(1);
   group->all_reduce(buffer).wait();
   task.store().set("ready" + std::to_string(task.rank()), "");
@@ -77,7 +77,7 @@ TEST_P(CommunicatorProcesses, AKilledRankIsNamedAtOnceByEverySurvivor) {
 TEST_P(CommunicatorProcesses, AStoppedRankCanBeAborted) {
   ProcessTasks tasks(2,
                      [](Task& task) {
-                       auto group = join(task);
+                       auto group = join_group(task);
                        Tensor buffer = group->allocate(1'600'000).view(kFloat32).fill_(1);
                        group->all_reduce(buffer).wait();
                        task.store().set("ready" + std::to_string(task.rank()), "");
@@ -112,7 +112,7 @@ TEST_P(CommunicatorProcesses, AStoppedRankCanBeAborted) {
 TEST_P(CommunicatorProcesses, AStoppedRankIsATimeout) {
   ProcessTasks tasks(2,
                      [](Task& task) {
-                       auto group = join(task, 1s);
+                       auto group = join_group(task, 1s);
                        Tensor buffer = group->allocate(1'600'000).view(kFloat32).fill_(1);
                        group->all_reduce(buffer).wait();
                        if (task.rank() == 1) {

@@ -8,8 +8,11 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "muster/base/error_of.h"
 #include "muster/tensor/libtorch.h"
@@ -34,14 +37,25 @@ void fill(T* out, int rank, int64_t count) {
   }
 }
 
+Tensor make_uneven_values(int rank, int64_t count, DType dtype) {
+  if (c10::elementSize(dtype) == 2) {  // float16 ends at 65504
+    return make_uneven_values(rank, count, kFloat32).mul(0.01).to(dtype);
+  }
+  Tensor values = torch::empty({count}, dtype);
+  if (dtype == kFloat32) fill(values.data_ptr<float>(), rank, count);
+  if (dtype == kFloat64) fill(values.data_ptr<double>(), rank, count);
+  if (dtype == kInt64) fill(values.data_ptr<int64_t>(), rank, count);
+  return values;
+}
+
 template <typename T>
 Tensor sum_by_loop(int ranks, int64_t count, DType dtype) {
-  std::vector<std::vector<T>> values(ranks, std::vector<T>(count));
-  for (int r = 0; r < ranks; ++r) fill(values[r].data(), r, count);
+  std::vector<Tensor> values;
+  for (int r = 0; r < ranks; ++r) values.push_back(uneven_values(r, count, dtype));
   Tensor sum = torch::empty({count}, dtype);
   for (int64_t i = 0; i < count; ++i) {
-    volatile T total = values[0][i];  // volatile: no wider intermediate, no other order
-    for (int r = 1; r < ranks; ++r) total = total + values[r][i];
+    volatile T total = values[0].data_ptr<T>()[i];  // volatile: no wider intermediate
+    for (int r = 1; r < ranks; ++r) total = total + values[r].data_ptr<T>()[i];
     sum.data_ptr<T>()[i] = total;
   }
   return sum;
@@ -53,6 +67,33 @@ Tensor sum_of_narrow(int ranks, int64_t count, DType dtype) {
   for (int r = 1; r < ranks; ++r) sum = sum + uneven_values(r, count, dtype).to(kFloat32);
   return sum.to(dtype);
 }
+
+Tensor make_expected_sum(int ranks, int64_t count, DType dtype) {
+  if (dtype == kFloat32) return sum_by_loop<float>(ranks, count, dtype);
+  if (dtype == kFloat64) return sum_by_loop<double>(ranks, count, dtype);
+  if (c10::elementSize(dtype) == 2) return sum_of_narrow(ranks, count, dtype);
+  return sum_by_loop<int64_t>(ranks, count, dtype);
+}
+
+// Every rank of every test asks for the same numbers, and of a longer series the shorter one is the
+// beginning. So each series is made once.
+class Series {
+ public:
+  using Make = Tensor (*)(int number, int64_t count, DType dtype);
+  explicit Series(Make make) : make_(make) {}
+  // A copy, which is the caller's to change.
+  Tensor get(int number, int64_t count, DType dtype) {
+    const std::lock_guard lock(mutex_);
+    Tensor& made = made_[{number, dtype}];
+    if (!made.defined() || made.numel() < count) made = make_(number, count, dtype);
+    return made.slice(0, 0, count).clone();
+  }
+
+ private:
+  const Make make_;
+  std::mutex mutex_;
+  std::map<std::pair<int, DType>, Tensor> made_;
+};
 
 // Threads named like communication threads. Pools that were first used on one inherit the name and
 // stay.
@@ -69,21 +110,13 @@ int64_t communication_threads() {
 }  // namespace
 
 Tensor uneven_values(int rank, int64_t count, DType dtype) {
-  if (c10::elementSize(dtype) == 2) {  // float16 ends at 65504
-    return uneven_values(rank, count, kFloat32).mul(0.01).to(dtype);
-  }
-  Tensor values = torch::empty({count}, dtype);
-  if (dtype == kFloat32) fill(values.data_ptr<float>(), rank, count);
-  if (dtype == kFloat64) fill(values.data_ptr<double>(), rank, count);
-  if (dtype == kInt64) fill(values.data_ptr<int64_t>(), rank, count);
-  return values;
+  static Series series(make_uneven_values);
+  return series.get(rank, count, dtype);
 }
 
 Tensor expected_sum(int ranks, int64_t count, DType dtype) {
-  if (dtype == kFloat32) return sum_by_loop<float>(ranks, count, dtype);
-  if (dtype == kFloat64) return sum_by_loop<double>(ranks, count, dtype);
-  if (c10::elementSize(dtype) == 2) return sum_of_narrow(ranks, count, dtype);
-  return sum_by_loop<int64_t>(ranks, count, dtype);
+  static Series series(make_expected_sum);
+  return series.get(ranks, count, dtype);
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {

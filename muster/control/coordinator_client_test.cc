@@ -23,7 +23,7 @@ using testing::AnyOf;
 using testing::HasSubstr;
 
 TEST(Coordinator, JoinBarrierStoreAndCleanEnd) {
-  CoordinatorServer server(server_options(3));
+  CoordinatorServer server(test_server_options(3));
   std::vector<Client> clients = join_all(server.address(), 3);
   for (Client& client : clients) EXPECT_EQ(client->epoch(), clients[0]->epoch());
   EXPECT_GT(clients[0]->epoch(), 1'000'000'000) << "a chief that restarts leads a higher epoch";
@@ -56,7 +56,7 @@ TEST(Coordinator, JoinBarrierStoreAndCleanEnd) {
 }
 
 TEST(Coordinator, AddIsAtomic) {
-  CoordinatorServer server(server_options(2));
+  CoordinatorServer server(test_server_options(2));
   std::vector<Client> clients = join_all(server.address(), 2);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -70,7 +70,7 @@ TEST(Coordinator, AddIsAtomic) {
 }
 
 TEST(Coordinator, WaitsEndAtTheirDeadlineAndNameWhatIsMissing) {
-  CoordinatorServer server(server_options(2));
+  CoordinatorServer server(test_server_options(2));
   std::vector<Client> clients = join_all(server.address(), 2);
   Error error = error_of([&] { clients[0]->get("never", 0.2); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
@@ -85,9 +85,9 @@ TEST(Coordinator, WaitsEndAtTheirDeadlineAndNameWhatIsMissing) {
 }
 
 TEST(Coordinator, AMissingWorkerIsNamedAndGivenUpAtTheDeadline) {
-  CoordinatorServer server(server_options(3));
+  CoordinatorServer server(test_server_options(3));
   auto give_up = [&](int rank) {
-    JoinOptions options = join_options(server.address(), rank, 3);
+    JoinOptions options = test_join_options(server.address(), rank, 3);
     options.join_deadline = rank == 0 ? 1.4 : 1.0;
     options.report_every = 0.4;
     return std::async(std::launch::async,
@@ -105,7 +105,7 @@ TEST(Coordinator, AMissingWorkerIsNamedAndGivenUpAtTheDeadline) {
 }
 
 TEST(Coordinator, AMissingChiefIsNamed) {
-  JoinOptions options = join_options(fmt::format("127.0.0.1:{}", free_port()), 1, 2);
+  JoinOptions options = test_join_options(fmt::format("127.0.0.1:{}", free_port()), 1, 2);
   options.join_deadline = 0.5;
   Error error = error_of([&] { CoordinatorClient::join(options); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
@@ -113,7 +113,7 @@ TEST(Coordinator, AMissingChiefIsNamed) {
 }
 
 TEST(Coordinator, AChiefThatCannotReachItsOwnAddressSaysSo) {
-  JoinOptions options = join_options(fmt::format("nohost.invalid:{}", free_port()), 0, 2);
+  JoinOptions options = test_join_options(fmt::format("nohost.invalid:{}", free_port()), 0, 2);
   options.join_deadline = 0.5;
   Error error = error_of([&] { CoordinatorClient::join(options); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
@@ -124,28 +124,30 @@ TEST(Coordinator, AChiefThatCannotReachItsOwnAddressSaysSo) {
 TEST(Coordinator, WorkersMayStartBeforeTheChief) {
   const int port = free_port();
   const std::string address = fmt::format("127.0.0.1:{}", port);
-  auto early = std::async(std::launch::async,
-                          [&] { return CoordinatorClient::join(join_options(address, 1, 2)); });
+  auto early = std::async(std::launch::async, [&] {
+    return CoordinatorClient::join(test_join_options(address, 1, 2));
+  });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  ServerOptions options = server_options(2);
+  ServerOptions options = test_server_options(2);
   options.address = address;
   CoordinatorServer server(options);
   std::vector<Client> clients;
-  clients.push_back(CoordinatorClient::join(join_options(address, 0, 2)));
+  clients.push_back(CoordinatorClient::join(test_join_options(address, 0, 2)));
   clients.push_back(early.get());
   end_cleanly(clients, server);
 }
 
 TEST(Coordinator, AnotherClusterIsRefused) {
-  CoordinatorServer server(server_options(2));
-  Error error = error_of([&] { CoordinatorClient::join(join_options(server.address(), 2, 3)); });
+  CoordinatorServer server(test_server_options(2));
+  Error error =
+      error_of([&] { CoordinatorClient::join(test_join_options(server.address(), 2, 3)); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("worker 1 counts 3 tasks"));
 }
 
 TEST(Coordinator, APortInUseIsUnavailable) {
-  CoordinatorServer server(server_options(1));
-  ServerOptions second = server_options(1);
+  CoordinatorServer server(test_server_options(1));
+  ServerOptions second = test_server_options(1);
   second.address = server.address();
   Error error = error_of([&] { CoordinatorServer other(second); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
@@ -153,7 +155,7 @@ TEST(Coordinator, APortInUseIsUnavailable) {
 }
 
 TEST(Coordinator, AReportedFailureReachesTheOthersWithItsCause) {
-  CoordinatorServer server(server_options(3));
+  CoordinatorServer server(test_server_options(3));
   std::vector<Client> clients = join_all(server.address(), 3);
   Heard chief(*clients[0]), worker(*clients[1]), culprit(*clients[2]);
   std::thread waiting([&] {
@@ -179,7 +181,7 @@ TEST(Coordinator, AReportedFailureReachesTheOthersWithItsCause) {
 }
 
 TEST(Coordinator, DifferentModelsAreAnErrorForAll) {
-  CoordinatorServer server(server_options(2));
+  CoordinatorServer server(test_server_options(2));
   std::vector<Client> clients = join_all(server.address(), 2);
   Heard chief(*clients[0]);
   clients[0]->declare_model({"dense/kernel [4,2] float32"});
@@ -192,7 +194,7 @@ TEST(Coordinator, DifferentModelsAreAnErrorForAll) {
 }
 
 TEST(Coordinator, LeavingEarlyIsALossLeavingAfterTheEndIsNot) {
-  CoordinatorServer server(server_options(2));
+  CoordinatorServer server(test_server_options(2));
   std::vector<Client> clients = join_all(server.address(), 2);
   Heard chief(*clients[0]);
   clients[1]->report(Phase::kTraining, 4);
@@ -203,7 +205,7 @@ TEST(Coordinator, LeavingEarlyIsALossLeavingAfterTheEndIsNot) {
 }
 
 TEST(Coordinator, TheServerWaitsForTheLastGoodbye) {
-  CoordinatorServer server(server_options(2));
+  CoordinatorServer server(test_server_options(2));
   std::vector<Client> clients = join_all(server.address(), 2);
   for (Client& client : clients) client->done();
   clients[0]->close();
@@ -212,7 +214,7 @@ TEST(Coordinator, TheServerWaitsForTheLastGoodbye) {
 }
 
 TEST(Coordinator, ALostCoordinatorNamesTheChief) {
-  auto server = std::make_unique<CoordinatorServer>(server_options(2));
+  auto server = std::make_unique<CoordinatorServer>(test_server_options(2));
   std::vector<Client> clients = join_all(server->address(), 2);
   clients[1]->report(Phase::kTraining, 30);
   Heard worker(*clients[1]);
@@ -228,11 +230,11 @@ TEST(Coordinator, ALostCoordinatorNamesTheChief) {
 }
 
 TEST(Coordinator, TheEvaluatorHearsOfTheEnd) {
-  CoordinatorServer server(server_options(1));
-  JoinOptions options = join_options(server.address(), -1, 1);
+  CoordinatorServer server(test_server_options(1));
+  JoinOptions options = test_join_options(server.address(), -1, 1);
   options.task = "evaluator:0";
   Client evaluator = CoordinatorClient::join(options);
-  Client chief = CoordinatorClient::join(join_options(server.address(), 0, 1));
+  Client chief = CoordinatorClient::join(test_join_options(server.address(), 0, 1));
   EXPECT_FALSE(evaluator->all_done());
   chief->done();
   EXPECT_TRUE(chief->all_done());
@@ -244,7 +246,7 @@ TEST(Coordinator, TheEvaluatorHearsOfTheEnd) {
 }
 
 TEST(Coordinator, CloseEndsWaits) {
-  CoordinatorServer server(server_options(2));
+  CoordinatorServer server(test_server_options(2));
   std::vector<Client> clients = join_all(server.address(), 2);
   std::thread waiting([&] {
     Error error = error_of([&] { clients[1]->get("never"); });

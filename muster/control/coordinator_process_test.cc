@@ -43,11 +43,11 @@ int run_member(const std::string& text) {
   if (std::sscanf(text.c_str(), "%63s %d %d", address, &rank, &tasks) != 3) return 2;
   std::unique_ptr<CoordinatorServer> server;
   if (rank == 0) {
-    ServerOptions options = server_options(tasks);
+    ServerOptions options = test_server_options(tasks);
     options.address = address;
     server = std::make_unique<CoordinatorServer>(options);
   }
-  Client client = CoordinatorClient::join(join_options(address, rank, tasks));
+  Client client = CoordinatorClient::join(test_join_options(address, rank, tasks));
   client->report(Phase::kTraining, 120);
   // The test kills or stops this process; it ends by itself when the test has died.
   std::this_thread::sleep_for(kForever);
@@ -103,7 +103,7 @@ class Struck : public testing::TestWithParam<int> {
   // Joins from this process, on the test's clock.
   std::future<Client> join(const std::string& address, int rank, int tasks) {
     return std::async(std::launch::async, [this, address, rank, tasks] {
-      JoinOptions options = join_options(address, rank, tasks);
+      JoinOptions options = test_join_options(address, rank, tasks);
       options.clock = &clock_;
       options.connect = [this, rank](const std::string& to) {
         return std::make_unique<CountedChannel>(to, clock_, beats_[rank]);
@@ -137,7 +137,7 @@ class Struck : public testing::TestWithParam<int> {
 };
 
 TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
-  ServerOptions options = server_options(3);
+  ServerOptions options = test_server_options(3);
   options.clock = &clock_;
   CoordinatorServer server(options);
   launch::ChildProcess victim = start_member(server.address(), 1, 3);

@@ -18,7 +18,6 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Lists = std::vector<std::vector<int64_t>>;
 
 // File f holds the records 100 f, 100 f + 1, …
 std::string file_of(int64_t f, int64_t records) {
@@ -35,7 +34,6 @@ Dataset names_of(int64_t files, int64_t records) {
 Dataset opened(const Element& name) {
   return number_files({std::string(name.value().strings()[0])});
 }
-Lists read(const Dataset& dataset) { return rest_of(*dataset.iterator()); }
 
 AutoShardPolicy policy_of(const std::string& name) {
   for (const auto policy : {AutoShardPolicy::kAuto, AutoShardPolicy::kFile, AutoShardPolicy::kData,

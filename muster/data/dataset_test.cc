@@ -23,29 +23,6 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Lists = std::vector<std::vector<int64_t>>;
-
-std::vector<int64_t> values_of(const Element& element) {
-  const Tensor flat = element.values()[0].tensor().contiguous().view({-1});
-  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
-}
-
-Lists lists(Iterator& iterator) {
-  Lists all;
-  Element element;
-  while (iterator.next(&element)) all.push_back(values_of(element));
-  return all;
-}
-
-Lists lists(const Dataset& dataset, uint64_t seed = 0) {
-  return lists(*dataset.iterator({.seed = seed}));
-}
-
-std::vector<int64_t> flat(const Dataset& dataset, uint64_t seed = 0) {
-  std::vector<int64_t> all;
-  for (const auto& list : lists(dataset, seed)) all.insert(all.end(), list.begin(), list.end());
-  return all;
-}
 
 std::vector<int64_t> sorted(std::vector<int64_t> values) {
   std::sort(values.begin(), values.end());
@@ -59,11 +36,11 @@ std::vector<int64_t> count_to(int64_t n) {
 }
 
 TEST(Dataset, TransformationsFollowTfData) {
-  EXPECT_EQ(lists(Dataset::range(10).batch(4, {.drop_remainder = true})),
+  EXPECT_EQ(read(Dataset::range(10).batch(4, {.drop_remainder = true})),
             (Lists{{0, 1, 2, 3}, {4, 5, 6, 7}}));
-  EXPECT_EQ(lists(Dataset::range(5).batch(2).repeat(2)),
+  EXPECT_EQ(read(Dataset::range(5).batch(2).repeat(2)),
             (Lists{{0, 1}, {2, 3}, {4}, {0, 1}, {2, 3}, {4}}));
-  EXPECT_EQ(lists(Dataset::range(5).repeat(2).batch(4)),
+  EXPECT_EQ(read(Dataset::range(5).repeat(2).batch(4)),
             (Lists{{0, 1, 2, 3}, {4, 0, 1, 2}, {3, 4}}));
   EXPECT_THAT(flat(Dataset::range(3).take(-1)), ElementsAre(0, 1, 2));
   EXPECT_THAT(flat(Dataset::range(3).skip(-1)), ElementsAre());
@@ -75,7 +52,7 @@ TEST(Dataset, TransformationsFollowTfData) {
   EXPECT_THAT(flat(Dataset::range(0).repeat()), ElementsAre());
   EXPECT_THAT(flat(Dataset::range(3).batch(5, {.drop_remainder = true}).repeat()), ElementsAre());
   EXPECT_THAT(flat(Dataset::range(3).repeat().take(7)), ElementsAre(0, 1, 2, 0, 1, 2, 0));
-  EXPECT_EQ(lists(Dataset::range(8).batch(2).batch(2)), (Lists{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(read(Dataset::range(8).batch(2).batch(2)), (Lists{{0, 1, 2, 3}, {4, 5, 6, 7}}));
   EXPECT_EQ(flat(Dataset::range(20).shuffle(1)), count_to(20));
 }
 
@@ -171,7 +148,7 @@ TEST(Shuffle, AFullBufferGivesEveryPermutationEquallyOften) {
   const auto iterator =
       Dataset::range(4).shuffle(100).repeat(kTrials).batch(4).iterator({.seed = 3});
   Element element;
-  while (iterator->next(&element)) ++counts[values_of(element)];
+  while (iterator->next(&element)) ++counts[numbers_in(element)];
   ASSERT_EQ(counts.size(), 24u);
   double chi_square = 0;
   for (const auto& [order, count] : counts) {
@@ -214,7 +191,7 @@ TEST(Dataset, ElementsCanBeWrittenTo) {
 
 TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
   const auto odd_one_out = [](const Element& element) -> Element {
-    if (values_of(element)[0] == 4) throw std::runtime_error("cannot decode");
+    if (numbers_in(element)[0] == 4) throw std::runtime_error("cannot decode");
     return element;
   };
   const Dataset mapped = Dataset::range(7).map(odd_one_out, {.name = "decode"});
@@ -228,7 +205,7 @@ TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
     for (bool more = true; more;) {
       try {
         more = iterator->next(&element);
-        if (more) seen.push_back(values_of(element)[0]);
+        if (more) seen.push_back(numbers_in(element)[0]);
       } catch (const Error& error) {
         ++errors;
         EXPECT_EQ(seen.size(), 4u);
@@ -241,7 +218,7 @@ TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
     EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 5, 6));
     const auto again = dataset.iterator();
     again->restore(saved);
-    EXPECT_EQ(lists(*again), (Lists{{5}, {6}}));
+    EXPECT_EQ(rest_of(*again), (Lists{{5}, {6}}));
   }
 
   // A failing element takes its batch with it, not the ones behind.
@@ -250,7 +227,7 @@ TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
   ASSERT_TRUE(batches->next(&element));
   EXPECT_THROW(batches->next(&element), Error);
   ASSERT_TRUE(batches->next(&element));
-  EXPECT_THAT(values_of(element), ElementsAre(6));
+  EXPECT_THAT(numbers_in(element), ElementsAre(6));
 }
 
 TEST(Map, KeysNameTheElementNotItsPlace) {
@@ -259,7 +236,7 @@ TEST(Map, KeysNameTheElementNotItsPlace) {
     std::mutex mutex;
     flat(before.map([&](const Element& element, RandomKey key) {
       const std::lock_guard lock(mutex);
-      keys[values_of(element)[0]].insert(key.key ^ key.stream);
+      keys[numbers_in(element)[0]].insert(key.key ^ key.stream);
       return element;
     }),
          seed);
@@ -278,7 +255,7 @@ TEST(Map, KeysNameTheElementNotItsPlace) {
 TEST(Batch, ShapesThatDifferAreShown) {
   const auto ragged = Dataset::range(3)
                           .map([](const Element& element) {
-                            return Element(torch::zeros({1 + values_of(element)[0]}));
+                            return Element(torch::zeros({1 + numbers_in(element)[0]}));
                           })
                           .batch(2)
                           .iterator();
@@ -297,7 +274,7 @@ TEST(Sharding, OnlyOwnRowsAreRead) {
                             .batch(2)
                             .iterator({.seed = 4, .sharding = {.num_replicas = 3, .replica = 1}});
   std::vector<int64_t> seen;
-  for (const auto& list : lists(*iterator)) seen.insert(seen.end(), list.begin(), list.end());
+  for (const auto& list : rest_of(*iterator)) seen.insert(seen.end(), list.begin(), list.end());
   EXPECT_EQ(source->read(), seen);
   EXPECT_EQ(seen.size(), 6u);  // of the last round, [18, 20), nothing but the shape
 }
@@ -327,9 +304,9 @@ TEST(Sharding, AReplicaWithoutRowsGetsTheRightShapes) {
 
 TEST(Sharding, RoundsNeverStraddleEpochsWhenRepeatFollowsBatch) {
   const Dataset dataset = Dataset::range(5).batch(2).repeat(2);
-  EXPECT_EQ(lists(*dataset.iterator({.sharding = {.num_replicas = 2, .replica = 0}})),
+  EXPECT_EQ(rest_of(*dataset.iterator({.sharding = {.num_replicas = 2, .replica = 0}})),
             (Lists{{0, 1}, {4}, {0, 1}, {4}}));
-  EXPECT_EQ(lists(*dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}})),
+  EXPECT_EQ(rest_of(*dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}})),
             (Lists{{2, 3}, {}, {2, 3}, {}}));
 }
 

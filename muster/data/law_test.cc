@@ -174,28 +174,24 @@ std::vector<Row> model(int64_t n, const std::vector<Op>& ops, size_t count, int6
   return out;
 }
 
-std::vector<int64_t> values_of(const Element& element) {
-  const Tensor flat = element.value().tensor().contiguous().view({-1});
-  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
-}
-
-std::vector<std::vector<int64_t>> read_all(Iterator& iterator) {
-  std::vector<std::vector<int64_t>> all;
+Lists read_all(Iterator& iterator) {
+  Lists all;
   Element element;
-  while (iterator.next(&element)) all.push_back(values_of(element));
+  while (iterator.next(&element)) all.push_back(numbers_in(element));
   EXPECT_FALSE(iterator.next(&element));
   return all;
 }
 
-std::vector<std::vector<int64_t>> values_of(const std::vector<Row>& rows) {
-  std::vector<std::vector<int64_t>> all;
+Lists values_of(const std::vector<Row>& rows) {
+  Lists all;
   for (const Row& row : rows) all.push_back(row.values);
   return all;
 }
 
-class Generator {
+// Draws chains of transformations.
+class Chains {
  public:
-  explicit Generator(uint64_t number) : random_(derive_key(7, {number})) {}
+  explicit Chains(uint64_t number) : random_(derive_key(7, {number})) {}
 
   int64_t below(int64_t n) {
     return static_cast<int64_t>(random_.uniform_below(static_cast<uint64_t>(n)));
@@ -244,12 +240,12 @@ class Laws : public ::testing::Test {
 
 TEST_F(Laws, OrderAgreesWithTheModelAndEveryPositionContinuesExactly) {
   for (uint64_t trial = 0; trial < 500; ++trial) {
-    Generator generator(trial);
-    const int64_t n = generator.below(18);
-    std::vector<Op> ops = generator.chain(4, true);
-    if (generator.below(4) > 0) {
-      ops.push_back({Op::kBatch, 1 + generator.below(5), generator.below(3) == 0});
-      for (const Op& op : generator.chain(3, true)) ops.push_back(op);
+    Chains chains(trial);
+    const int64_t n = chains.below(18);
+    std::vector<Op> ops = chains.chain(4, true);
+    if (chains.below(4) > 0) {
+      ops.push_back({Op::kBatch, 1 + chains.below(5), chains.below(3) == 0});
+      for (const Op& op : chains.chain(3, true)) ops.push_back(op);
     }
     SCOPED_TRACE(describe(n, ops));
     const Dataset dataset = transformed(trial % 2 == 0 ? numbers(n) : Dataset::range(n), ops);
@@ -263,7 +259,7 @@ TEST_F(Laws, OrderAgreesWithTheModelAndEveryPositionContinuesExactly) {
     Element element;
     for (size_t i = 0; iterator->next(&element); ++i) {
       ASSERT_LT(i, expected.size());
-      ASSERT_EQ(values_of(element), expected[i]) << "element " << i;
+      ASSERT_EQ(numbers_in(element), expected[i]) << "element " << i;
       saved.push_back(iterator->save().dump());
       positions.push_back(iterator->position());
     }
@@ -288,11 +284,11 @@ TEST_F(Laws, OrderAgreesWithTheModelAndEveryPositionContinuesExactly) {
 
 TEST_F(Laws, ReplicasTogetherReadTheUnshardedOrder) {
   for (uint64_t trial = 0; trial < 300; ++trial) {
-    Generator generator(1000 + trial);
-    const int64_t n = generator.below(30);
-    const std::vector<Op> ops = generator.chain(3, trial % 3 == 0);
-    const int64_t size = 1 + generator.below(6);
-    const bool global = generator.below(2) == 0, drop = generator.below(3) == 0;
+    Chains chains(1000 + trial);
+    const int64_t n = chains.below(30);
+    const std::vector<Op> ops = chains.chain(3, trial % 3 == 0);
+    const int64_t size = 1 + chains.below(6);
+    const bool global = chains.below(2) == 0, drop = chains.below(3) == 0;
     const Dataset before = transformed(numbers(n), ops);
     const Dataset dataset = global ? before.global_batch(size, {.drop_remainder = drop})
                                    : before.batch(size, {.drop_remainder = drop});
@@ -322,7 +318,7 @@ TEST_F(Laws, ReplicasTogetherReadTheUnshardedOrder) {
           if (r == 0) saved = state;
           ASSERT_EQ(state, saved) << "replica " << r << " at " << at;
           if (!more) continue;
-          const auto rows = values_of(element);
+          const auto rows = numbers_in(element);
           const int64_t share = global ? size / replicas + (r < size % replicas ? 1 : 0) : size;
           const int64_t already = static_cast<int64_t>(dealt.size());
           ASSERT_EQ(static_cast<int64_t>(rows.size()), std::min(share, left - already));
@@ -340,10 +336,10 @@ TEST_F(Laws, ReplicasTogetherReadTheUnshardedOrder) {
 
 TEST_F(Laws, ARunContinuesOnAnotherNumberOfReplicasAndBatchSize) {
   for (uint64_t trial = 0; trial < 200; ++trial) {
-    Generator generator(2000 + trial);
-    const int64_t n = 1 + generator.below(40);
-    const int64_t buffer = 1 + generator.below(50);
-    const bool straddle = generator.below(2) == 0;
+    Chains chains(2000 + trial);
+    const int64_t n = 1 + chains.below(40);
+    const int64_t buffer = 1 + chains.below(50);
+    const bool straddle = chains.below(2) == 0;
     const auto dataset = [&](int64_t size) {
       const Dataset shuffled = numbers(n).shuffle(buffer);
       const Dataset batched =
@@ -356,19 +352,19 @@ TEST_F(Laws, ARunContinuesOnAnotherNumberOfReplicasAndBatchSize) {
 
     std::vector<int64_t> trained;
     json saved;
-    for (const auto& [replicas, size, rounds] : {std::tuple{2, 3, generator.below(6)},
-                                                 {3, 2, generator.below(6)},
-                                                 {1, 4, generator.below(6)},
+    for (const auto& [replicas, size, rounds] : {std::tuple{2, 3, chains.below(6)},
+                                                 {3, 2, chains.below(6)},
+                                                 {1, 4, chains.below(6)},
                                                  {5, 1, int64_t{1000}}}) {
       std::vector<json> states;
-      std::vector<std::vector<int64_t>> rows(static_cast<size_t>(rounds));
+      Lists rows(static_cast<size_t>(rounds));
       for (int64_t r = 0; r < replicas; ++r) {
         const auto iterator = dataset(size).iterator(
             {.seed = kSeed, .sharding = {.num_replicas = replicas, .replica = r}});
         if (!saved.is_null()) iterator->restore(saved);
         Element element;
         for (int64_t k = 0; k < rounds && iterator->next(&element); ++k) {
-          for (const int64_t value : values_of(element)) rows[k].push_back(value);
+          for (const int64_t value : numbers_in(element)) rows[k].push_back(value);
         }
         states.push_back(iterator->save());
         ASSERT_EQ(states.back(), states.front());
@@ -386,14 +382,14 @@ TEST(Sharding, AShardReadsNothingOfOthersAlsoBehindPrefetch) {
     const Dataset dataset = Dataset::range(40)
                                 .batch(4)
                                 .map([&](const Element& batch) {
-                                  mapped.push_back(values_of(batch)[0] / 4);
+                                  mapped.push_back(numbers_in(batch)[0] / 4);
                                   return batch;
                                 })
                                 .prefetch()
                                 .shard(3, index);
     std::vector<int64_t> given;
     const auto iterator = dataset.iterator();
-    for (Element batch; iterator->next(&batch);) given.push_back(values_of(batch)[0] / 4);
+    for (Element batch; iterator->next(&batch);) given.push_back(numbers_in(batch)[0] / 4);
     for (int64_t b = index; b < 10; b += 3) expected.push_back(b);
     EXPECT_EQ(given, expected);
     EXPECT_EQ(mapped, expected);

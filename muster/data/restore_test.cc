@@ -16,15 +16,6 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Lists = std::vector<std::vector<int64_t>>;
-
-std::vector<int64_t> flat(const Dataset& dataset, uint64_t seed) {
-  std::vector<int64_t> all;
-  for (const auto& list : rest_of(*dataset.iterator({.seed = seed}))) {
-    all.insert(all.end(), list.begin(), list.end());
-  }
-  return all;
-}
 
 TEST(Resume, ADroppedRemainderIsStillToCome) {
   for (const int64_t prefetch : {0, 2}) {

@@ -24,12 +24,7 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Lists = std::vector<std::vector<int64_t>>;
 
-int64_t number(const Element& element) { return element.value().tensor().item<int64_t>(); }
-Lists read(const Dataset& dataset, const IteratorOptions& options = {}) {
-  return rest_of(*dataset.iterator(options));
-}
 std::multiset<int64_t> counted(const Lists& lists) {
   std::multiset<int64_t> all;
   for (const auto& list : lists) all.insert(list.begin(), list.end());

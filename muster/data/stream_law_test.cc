@@ -15,9 +15,9 @@ namespace {
 using nlohmann::json;
 
 // Draws pipelines whose elements are int64 scalars, or batches of them.
-class Generator {
+class Pipelines {
  public:
-  explicit Generator(uint64_t trial) : random_(derive_key(11, {trial})) {}
+  explicit Pipelines(uint64_t trial) : random_(derive_key(11, {trial})) {}
 
   int64_t below(int64_t n) {
     return static_cast<int64_t>(random_.uniform_below(static_cast<uint64_t>(n)));
@@ -152,8 +152,8 @@ class StreamLaws : public ::testing::Test {
 TEST_F(StreamLaws, AnyPositionOfAnyPipelineGivesTheSameRest) {
   int64_t checked = 0;
   for (uint64_t trial = 0; trial < 600; ++trial) {
-    Generator generator(trial);
-    const Dataset dataset = generator.pipeline();
+    Pipelines pipelines(trial);
+    const Dataset dataset = pipelines.pipeline();
     SCOPED_TRACE(fmt::format("trial {}: {}", trial, dataset.describe()));
     const auto whole = rest_of(*dataset.iterator({.seed = 3}));
     if (whole.size() > 150) continue;
@@ -185,8 +185,8 @@ TEST_F(StreamLaws, AnyPositionOfAnyPipelineGivesTheSameRest) {
 
 TEST_F(StreamLaws, APositionSavedTwiceOnTheWayIsStillExact) {
   for (uint64_t trial = 0; trial < 200; ++trial) {
-    Generator generator(5000 + trial);
-    const Dataset dataset = generator.pipeline();
+    Pipelines pipelines(5000 + trial);
+    const Dataset dataset = pipelines.pipeline();
     SCOPED_TRACE(fmt::format("trial {}: {}", trial, dataset.describe()));
     const auto whole = rest_of(*dataset.iterator({.seed = 3}));
     if (whole.size() > 100 || whole.size() < 3) continue;
@@ -196,7 +196,7 @@ TEST_F(StreamLaws, APositionSavedTwiceOnTheWayIsStillExact) {
       const auto iterator = dataset.iterator({.seed = 1});
       iterator->restore(saved);
       Element element;
-      for (int64_t n = 1 + generator.below(4); n > 0; --n) {
+      for (int64_t n = 1 + pipelines.below(4); n > 0; --n) {
         try {
           if (!iterator->next(&element)) break;
           got.push_back(numbers_in(element));
@@ -212,8 +212,8 @@ TEST_F(StreamLaws, APositionSavedTwiceOnTheWayIsStillExact) {
 
 TEST_F(StreamLaws, AnUnorderedMapLosesNothingAndGivesNothingTwice) {
   for (uint64_t trial = 0; trial < 40; ++trial) {
-    Generator generator(9000 + trial);
-    const int64_t n = 1 + generator.below(40);
+    Pipelines pipelines(9000 + trial);
+    const int64_t n = 1 + pipelines.below(40);
     const Dataset dataset = number_files({fmt::format("0-{}", n)})
                                 .map([](const Element& x) { return x; },
                                      {.num_parallel_calls = 3, .deterministic = false});
@@ -224,7 +224,7 @@ TEST_F(StreamLaws, AnUnorderedMapLosesNothingAndGivesNothingTwice) {
       const auto iterator = dataset.iterator();
       iterator->restore(saved);
       Element element;
-      for (int64_t k = 1 + generator.below(7); k > 0; --k) {
+      for (int64_t k = 1 + pipelines.below(7); k > 0; --k) {
         more = iterator->next(&element);
         if (!more) break;
         seen.push_back(numbers_in(element)[0]);

@@ -20,17 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Lists = std::vector<std::vector<int64_t>>;
 
-Lists read(const Dataset& dataset, uint64_t seed = 0) {
-  return rest_of(*dataset.iterator({.seed = seed}));
-}
-std::vector<int64_t> flat(const Dataset& dataset) {
-  std::vector<int64_t> all;
-  for (const auto& row : read(dataset)) all.insert(all.end(), row.begin(), row.end());
-  return all;
-}
-int64_t number(const Element& element) { return element.value().tensor().item<int64_t>(); }
 Dataset repeated(int64_t value, int64_t times) {
   return Dataset::range(value, value + 1).repeat(times);
 }

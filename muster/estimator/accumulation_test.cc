@@ -75,16 +75,16 @@ Trained train(const std::string& model_dir, const distribute::StrategyPtr& strat
   return {latest(model_dir), losses->losses, losses->metrics, losses->rows, result};
 }
 
-struct Case {
+struct AccumulationLawCase {
   std::string optimizer;  // or "sum"
   int64_t rows;
   int64_t epochs;
 };
 
-class AccumulationLawTest : public ::testing::TestWithParam<Case> {};
+class AccumulationLawTest : public ::testing::TestWithParam<AccumulationLawCase> {};
 
 TEST_P(AccumulationLawTest, SmallBatchesComputeWhatOneLargeBatchComputes) {
-  const Case law = GetParam();
+  const AccumulationLawCase law = GetParam();
   TempDirectory directory;
   const json params =
       law.optimizer == "sum" ? json{{"sum", true}} : json{{"optimizer", law.optimizer}};
@@ -121,10 +121,11 @@ TEST_P(AccumulationLawTest, SmallBatchesComputeWhatOneLargeBatchComputes) {
 // 96: only whole updates. 53 twice: the data ends in the middle of an update, within a batch. 25
 // three times: it ends with three examples, so that replicas have none in the last update. 73: with
 // one example.
-INSTANTIATE_TEST_SUITE_P(Cases, AccumulationLawTest,
-                         ::testing::Values(Case{"sgd", 96, 1}, Case{"momentum", 53, 2},
-                                           Case{"adam", 25, 3}, Case{"clipped", 53, 2},
-                                           Case{"sum", 53, 2}, Case{"sgd", 73, 1}));
+INSTANTIATE_TEST_SUITE_P(
+    Cases, AccumulationLawTest,
+    ::testing::Values(AccumulationLawCase{"sgd", 96, 1}, AccumulationLawCase{"momentum", 53, 2},
+                      AccumulationLawCase{"adam", 25, 3}, AccumulationLawCase{"clipped", 53, 2},
+                      AccumulationLawCase{"sum", 53, 2}, AccumulationLawCase{"sgd", 73, 1}));
 
 TEST(AccumulationTest, OneUpdateIsThatOfTheLargeBatchToRounding) {
   TempDirectory directory;

@@ -22,8 +22,8 @@ using testing::same_bits;
 
 // params: "synchronized", "optimizer". Normalizes its input and, with gradients through the
 // statistics, what a layer made of it.
-EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
-                       ModelContext& context) {
+EstimatorSpec normalizing_model_fn(const Features& features, const Labels& labels, Mode mode,
+                                   ModelContext& context) {
   const bool synchronized = context.params().value("synchronized", false);
   const auto model = context.model("net", [&] {
     const BatchNormalizationOptions options{.momentum = 0.9, .synchronized = synchronized};
@@ -51,7 +51,8 @@ Checkpoint train(const std::string& model_dir, const distribute::StrategyPtr& st
                  std::optional<int64_t> max_steps = {}, int64_t accumulate_steps = 1) {
   RunConfig config = quiet_config(model_dir, strategy, environment);
   config.accumulate_steps = accumulate_steps;
-  Estimator(model_fn, config, params).train([&] { return data; }, {.max_steps = max_steps});
+  Estimator(normalizing_model_fn, config, params)
+      .train([&] { return data; }, {.max_steps = max_steps});
   return latest(model_dir);
 }
 
@@ -141,7 +142,7 @@ TEST(BatchNormalizationTest, EvaluationUsesTheMovingStatistics) {
   const json params{{"synchronized", true}};
   train(directory / "m", distribute::mirrored({.replicas = 2}), params,
         examples(48).repeat(5).global_batch(12));
-  Estimator estimator(model_fn, quiet_config(directory / "m"), params);
+  Estimator estimator(normalizing_model_fn, quiet_config(directory / "m"), params);
   const double whole = estimator.evaluate([] { return examples(24).batch(24); }).at("loss");
   const double single = estimator.evaluate([] { return examples(24).batch(1); }).at("loss");
   EXPECT_NEAR(whole, single, 1e-5);

@@ -21,15 +21,12 @@ using testing::examples;
 using ::testing::HasSubstr;
 using testing::latest;
 using testing::LocalCluster;
+using testing::loss_of;
 using testing::quiet_config;
 using testing::run_ranks;
 
 // Initial values depend on names, which an Estimator puts its model's in front of.
 Layer linear() { return Dense(2, {.kernel_initializer = initializers::zeros()}); }
-
-Tensor loss_of(const Tensor& logits, const Labels& labels) {
-  return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
-}
 
 EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
                        ModelContext& context) {

@@ -20,19 +20,16 @@ using ::testing::HasSubstr;
 using testing::latest;
 using testing::quiet_config;
 using testing::same_bits;
+using testing::shuffled_batches;
 using testing::two_layers;
-
-InputFn input(int64_t rows, int64_t batch, int64_t epochs = -1) {
-  return [=] { return examples(rows).shuffle(rows).repeat(epochs).batch(batch); };
-}
 
 TEST(EstimatorTest, EvaluatingTouchesNoTrainingWeights) {
   TempDirectory directory;
   Estimator plain(two_layers, quiet_config(directory / "plain"));
-  plain.train(input(50, 5), {.max_steps = 30});
+  plain.train(shuffled_batches(50, 5), {.max_steps = 30});
   Estimator mixed(two_layers, quiet_config(directory / "mixed"));
-  train_and_evaluate(mixed, {.input_fn = input(50, 5), .max_steps = 30},
-                     {.input_fn = input(50, 25, 1)});
+  train_and_evaluate(mixed, {.input_fn = shuffled_batches(50, 5), .max_steps = 30},
+                     {.input_fn = shuffled_batches(50, 25, 1)});
   EXPECT_TRUE(same_bits(latest(directory / "plain"), latest(directory / "mixed")));
 }
 
@@ -73,7 +70,7 @@ TEST(EstimatorTest, MetricsOfOnesOwnAreMergedOverReplicasByTheirKind) {
 TEST(EstimatorTest, PredictGivesExamplesOrBatches) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));
-  estimator.train(input(50, 5), {.max_steps = 10});
+  estimator.train(shuffled_batches(50, 5), {.max_steps = 10});
   int64_t examples_seen = 0;
   Prediction prediction;
   Predictions single =
@@ -106,11 +103,13 @@ TEST(EstimatorTest, PredictionsSurviveAMoveOfTheEstimator) {
 
 TEST(EstimatorTest, AnEvaluationNamesTheCheckpointItRead) {
   TempDirectory directory;
-  Estimator(two_layers, quiet_config(directory / "m")).train(input(50, 5), {.max_steps = 10});
+  Estimator(two_layers, quiet_config(directory / "m"))
+      .train(shuffled_batches(50, 5), {.max_steps = 10});
   {
     Estimator estimator(two_layers, quiet_config(directory / "m"));
     const EvalResult result = estimator.evaluate([&] {
-      Estimator(two_layers, quiet_config(directory / "m")).train(input(50, 5), {.max_steps = 20});
+      Estimator(two_layers, quiet_config(directory / "m"))
+          .train(shuffled_batches(50, 5), {.max_steps = 20});
       return examples(20).batch(10);
     });
     EXPECT_EQ(result.at("global_step"), 10);
@@ -134,15 +133,15 @@ TEST(TrainAndEvaluateTest, EvaluatesEverySaveAndTheEnd) {
     evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
     return examples(20).batch(10);
   };
-  const auto result = train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 22},
-                                         {.input_fn = eval_input});
+  const auto result = train_and_evaluate(
+      estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 22}, {.input_fn = eval_input});
   EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 20, 22));
   ASSERT_TRUE(result);
   EXPECT_EQ(result->at("global_step"), 22);
   // Again: nothing to train, but the checkpoint there is gets evaluated.
   evaluated.clear();
-  const auto again = train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 22},
-                                        {.input_fn = eval_input});
+  const auto again = train_and_evaluate(
+      estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 22}, {.input_fn = eval_input});
   EXPECT_THAT(evaluated, ::testing::ElementsAre(22));
   EXPECT_EQ(again->at("loss"), result->at("loss"));
 }
@@ -158,7 +157,7 @@ TEST(TrainAndEvaluateTest, ThrottleSkipsButNeverTheLast) {
     evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
     return examples(20).batch(10);
   };
-  train_and_evaluate(estimator, {.input_fn = input(64, 8), .max_steps = 45},
+  train_and_evaluate(estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 45},
                      {.input_fn = eval_input, .throttle_secs = 600});
   EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 45));
 }
@@ -166,27 +165,30 @@ TEST(TrainAndEvaluateTest, ThrottleSkipsButNeverTheLast) {
 TEST(TrainAndEvaluateTest, RefusesBadSpecs) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));
-  const TrainSpec train{.input_fn = input(64, 8), .max_steps = 5};
-  EXPECT_THAT(
-      error_of([&] { train_and_evaluate(estimator, {}, {.input_fn = input(8, 8)}); }).what(),
-      HasSubstr("TrainSpec.input_fn"));
+  const TrainSpec train{.input_fn = shuffled_batches(64, 8), .max_steps = 5};
   EXPECT_THAT(error_of([&] {
-                train_and_evaluate(estimator, train, {.input_fn = input(8, 8), .steps = 0});
+                train_and_evaluate(estimator, {}, {.input_fn = shuffled_batches(8, 8)});
+              }).what(),
+              HasSubstr("TrainSpec.input_fn"));
+  EXPECT_THAT(error_of([&] {
+                train_and_evaluate(estimator, train,
+                                   {.input_fn = shuffled_batches(8, 8), .steps = 0});
               }).what(),
               HasSubstr("EvalSpec.steps is 0"));
   RunConfig config = quiet_config(directory / "n");
   config.save_checkpoints_steps = 0;
   Estimator without(two_layers, config);
-  EXPECT_THAT(
-      error_of([&] { train_and_evaluate(without, train, {.input_fn = input(8, 8)}); }).what(),
-      HasSubstr("disables them"));
+  EXPECT_THAT(error_of([&] {
+                train_and_evaluate(without, train, {.input_fn = shuffled_batches(8, 8)});
+              }).what(),
+              HasSubstr("disables them"));
 }
 
 TEST(EvaluateTest, WithoutACheckpointAsOftenAsOneLikes) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));
-  const EvalResult first = estimator.evaluate(input(20, 5, 1));
-  EXPECT_EQ(estimator.evaluate(input(20, 5, 1)), first);
+  const EvalResult first = estimator.evaluate(shuffled_batches(20, 5, 1));
+  EXPECT_EQ(estimator.evaluate(shuffled_batches(20, 5, 1)), first);
 }
 
 TEST(EvaluateTest, TheModelFunctionSeesTheStepOfTheCheckpoint) {
@@ -198,10 +200,10 @@ TEST(EvaluateTest, TheModelFunctionSeesTheStepOfTheCheckpoint) {
     return two_layers(features, labels, mode, context);
   };
   Estimator estimator(recording, quiet_config(directory / "m"));
-  estimator.train(input(20, 5), {.max_steps = 3});
+  estimator.train(shuffled_batches(20, 5), {.max_steps = 3});
   for (int time = 0; time < 2; ++time) {
     steps.clear();
-    estimator.evaluate(input(20, 5, 1));
+    estimator.evaluate(shuffled_batches(20, 5, 1));
     ASSERT_GE(steps.size(), 4u);
     for (const int64_t step : steps) EXPECT_EQ(step, 3);
   }

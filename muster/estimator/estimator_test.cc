@@ -26,19 +26,16 @@ using ::testing::HasSubstr;
 using testing::latest;
 using testing::quiet_config;
 using testing::same_bits;
+using testing::shuffled_batches;
 using testing::two_layers;
-
-InputFn input(int64_t rows, int64_t batch, int64_t epochs = -1) {
-  return [=] { return examples(rows).shuffle(rows).repeat(epochs).batch(batch); };
-}
 
 TEST(EstimatorTest, TrainsAndTheLossFalls) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "adam"}});
-  const EvalResult before = estimator.evaluate(input(200, 50, 1));
-  const TrainResult trained = estimator.train(input(200, 20), {.max_steps = 200});
+  const EvalResult before = estimator.evaluate(shuffled_batches(200, 50, 1));
+  const TrainResult trained = estimator.train(shuffled_batches(200, 20), {.max_steps = 200});
   EXPECT_EQ(trained.global_step, 200);
-  const EvalResult after = estimator.evaluate(input(200, 50, 1));
+  const EvalResult after = estimator.evaluate(shuffled_batches(200, 50, 1));
   EXPECT_LT(after.at("loss"), before.at("loss") / 2);
   EXPECT_GT(after.at("accuracy"), 0.95);
   EXPECT_EQ(after.at("global_step"), 200);
@@ -47,10 +44,10 @@ TEST(EstimatorTest, TrainsAndTheLossFalls) {
 TEST(EstimatorTest, StepsAreRelativeAndMaxStepsAbsolute) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));
-  EXPECT_EQ(estimator.train(input(64, 8), {.steps = 10}).global_step, 10);
-  EXPECT_EQ(estimator.train(input(64, 8), {.steps = 10}).global_step, 20);
-  EXPECT_EQ(estimator.train(input(64, 8), {.max_steps = 25}).steps, 5);
-  const TrainResult reached = estimator.train(input(64, 8), {.max_steps = 25});
+  EXPECT_EQ(estimator.train(shuffled_batches(64, 8), {.steps = 10}).global_step, 10);
+  EXPECT_EQ(estimator.train(shuffled_batches(64, 8), {.steps = 10}).global_step, 20);
+  EXPECT_EQ(estimator.train(shuffled_batches(64, 8), {.max_steps = 25}).steps, 5);
+  const TrainResult reached = estimator.train(shuffled_batches(64, 8), {.max_steps = 25});
   EXPECT_EQ(reached.steps, 0);
   EXPECT_EQ(reached.global_step, 25);
 }
@@ -58,7 +55,7 @@ TEST(EstimatorTest, StepsAreRelativeAndMaxStepsAbsolute) {
 TEST(EstimatorTest, TheEndOfTheInputEndsTraining) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));
-  const TrainResult result = estimator.train(input(25, 10, 2), {.max_steps = 1000});
+  const TrainResult result = estimator.train(shuffled_batches(25, 10, 2), {.max_steps = 1000});
   EXPECT_TRUE(result.end_of_input);
   EXPECT_EQ(result.global_step, 5);  // 50 examples in batches of 10
   EXPECT_EQ(latest(directory / "m").global_step, 5);
@@ -69,7 +66,7 @@ TEST(EstimatorTest, AnotherBatchSizeOfAContinuedRunIsTold) {
   const RunConfig config = quiet_config(directory / "m");
   const auto continued = [&](int64_t batch, int64_t steps) {
     ::testing::internal::CaptureStderr();
-    Estimator(two_layers, config).train(input(64, batch), {.max_steps = steps});
+    Estimator(two_layers, config).train(shuffled_batches(64, batch), {.max_steps = steps});
     return ::testing::internal::GetCapturedStderr();
   };
   continued(8, 3);
@@ -80,14 +77,15 @@ TEST(EstimatorTest, AnotherBatchSizeOfAContinuedRunIsTold) {
 TEST(EstimatorTest, AContinuedRunKeepsItsOrderAndItsData) {
   TempDirectory directory;
   RunConfig config = quiet_config(directory / "m");
-  Estimator(two_layers, config).train(input(64, 8), {.max_steps = 3});
+  Estimator(two_layers, config).train(shuffled_batches(64, 8), {.max_steps = 3});
   config.random_seed = 5;
   ::testing::internal::CaptureStderr();
-  Estimator(two_layers, config).train(input(64, 8), {.max_steps = 4});
+  Estimator(two_layers, config).train(shuffled_batches(64, 8), {.max_steps = 4});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("the run began with seed 0, now it is 5: the order of the data stays"));
   const Error other = error_of([&] {
-    Estimator(two_layers, quiet_config(directory / "m")).train(input(32, 8), {.max_steps = 5});
+    Estimator(two_layers, quiet_config(directory / "m"))
+        .train(shuffled_batches(32, 8), {.max_steps = 5});
   });
   EXPECT_EQ(other.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(other.message(), HasSubstr("model.ckpt-4 cannot be continued with this input: "));
@@ -110,7 +108,8 @@ TEST(BadInputTest, AModelFunctionIsToldWhatItMultiplied) {
     return error_of(
         [&] { Estimator(model, quiet_config(directory / "m")).train(data, {.max_steps = 1}); });
   };
-  EXPECT_THAT(train(wrong, input(8, 8)).hint(), HasSubstr("its variables are wide float32[7, 2]"));
+  EXPECT_THAT(train(wrong, shuffled_batches(8, 8)).hint(),
+              HasSubstr("its variables are wide float32[7, 2]"));
   const InputFn unlabelled = [] {
     return examples(8).map([](const Element& example) { return example.part(0); }).batch(8);
   };
@@ -124,7 +123,7 @@ TEST(EstimatorTest, SavesAtTheStartEveryNStepsAndAtTheEnd) {
   RunConfig config = quiet_config(directory / "m");
   config.keep_checkpoint_max = 0;
   Estimator estimator(two_layers, config);
-  estimator.train(input(64, 8), {.max_steps = 22});
+  estimator.train(shuffled_batches(64, 8), {.max_steps = 22});
   std::vector<int64_t> steps;
   for (const std::string& prefix : CheckpointManager(directory / "m").all())
     steps.push_back(checkpoint_step(prefix));
@@ -139,12 +138,12 @@ TEST_P(ResumeTest, IsExactMidEpoch) {
   TempDirectory directory;
   const json params{{"optimizer", GetParam()}, {"dropout", 0.3}};
   Estimator whole(two_layers, quiet_config(directory / "whole"), params);
-  whole.train(input(50, 7), {.max_steps = 23});
+  whole.train(shuffled_batches(50, 7), {.max_steps = 23});
   for (int64_t stop : {3, 10, 17}) {
     const std::string model_dir = directory / ("parts" + std::to_string(stop));
     for (int64_t end : {stop, int64_t{23}}) {
       Estimator part(two_layers, quiet_config(model_dir), params);
-      part.train(input(50, 7), {.max_steps = end});
+      part.train(shuffled_batches(50, 7), {.max_steps = end});
     }
     EXPECT_TRUE(same_bits(latest(model_dir), latest(directory / "whole")))
         << "stopped after " << stop;
@@ -166,7 +165,7 @@ TEST(EstimatorTest, EachExampleOncePerEpochAcrossRestarts) {
   };
   for (int64_t end : {2, 3, 8, 12}) {
     Estimator estimator(recording, quiet_config(directory / "m"));
-    estimator.train(input(30, 5), {.max_steps = end});
+    estimator.train(shuffled_batches(30, 5), {.max_steps = end});
   }
   ASSERT_EQ(seen.size(), 60u);
   for (int epoch = 0; epoch < 2; ++epoch) {
@@ -183,12 +182,15 @@ TEST(EstimatorTest, TheCheckpointBeforeTheFirstStepLosesNoBatch) {
   };
   const Error error = error_of([&] {
     Estimator(two_layers, quiet_config(directory / "m"))
-        .train(input(50, 7), {.max_steps = 12, .hooks = {std::make_shared<FailAtOnce>()}});
+        .train(shuffled_batches(50, 7),
+               {.max_steps = 12, .hooks = {std::make_shared<FailAtOnce>()}});
   });
   EXPECT_EQ(error.message(), "the power went");
   EXPECT_EQ(latest(directory / "m").global_step, 0);
-  Estimator(two_layers, quiet_config(directory / "m")).train(input(50, 7), {.max_steps = 12});
-  Estimator(two_layers, quiet_config(directory / "whole")).train(input(50, 7), {.max_steps = 12});
+  Estimator(two_layers, quiet_config(directory / "m"))
+      .train(shuffled_batches(50, 7), {.max_steps = 12});
+  Estimator(two_layers, quiet_config(directory / "whole"))
+      .train(shuffled_batches(50, 7), {.max_steps = 12});
   EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "whole")));
 }
 
@@ -197,7 +199,7 @@ TEST(EstimatorTest, TheSameSeedGivesTheSameBitsAnotherSeedOthers) {
   for (const auto& [name, seed] : {std::pair{"a", 7u}, std::pair{"b", 7u}, std::pair{"c", 8u}}) {
     RunConfig config = quiet_config(directory / name);
     config.random_seed = seed;
-    Estimator(two_layers, config).train(input(50, 7), {.max_steps = 12});
+    Estimator(two_layers, config).train(shuffled_batches(50, 7), {.max_steps = 12});
   }
   EXPECT_TRUE(same_bits(latest(directory / "a"), latest(directory / "b")));
   EXPECT_FALSE(same_bits(latest(directory / "a"), latest(directory / "c")));
@@ -209,8 +211,8 @@ TEST(EstimatorTest, TwoThreadsTwoEstimators) {
     RunConfig config = quiet_config(directory / model_dir);
     config.random_seed = seed;
     Estimator estimator(two_layers, config, {{"optimizer", "adam"}, {"dropout", 0.2}});
-    train_and_evaluate(estimator, {.input_fn = input(50, 7), .max_steps = 40},
-                       {.input_fn = input(50, 25, 1)});
+    train_and_evaluate(estimator, {.input_fn = shuffled_batches(50, 7), .max_steps = 40},
+                       {.input_fn = shuffled_batches(50, 25, 1)});
   };
   for (uint64_t seed : {1, 2}) run(fmt::format("alone{}", seed), seed);
   std::thread other([&] { run("beside1", 1); });
@@ -230,10 +232,10 @@ TEST(EstimatorTest, NothingPilesUpOverManyCalls) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "adam"}});
   const auto round = [&] {
-    estimator.train(input(40, 8), {.steps = 1});
-    for (int i = 0; i < 20; ++i) estimator.evaluate(input(40, 8, 1));
+    estimator.train(shuffled_batches(40, 8), {.steps = 1});
+    for (int i = 0; i < 20; ++i) estimator.evaluate(shuffled_batches(40, 8, 1));
     Prediction prediction;
-    Predictions predictions = estimator.predict(input(40, 8, 1));
+    Predictions predictions = estimator.predict(shuffled_batches(40, 8, 1));
     while (predictions.next(&prediction)) continue;
   };
   for (int i = 0; i < 3; ++i) round();  // what is made once
@@ -287,7 +289,7 @@ TEST(EstimatorTest, VariablesAreReadByName) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "momentum"}});
   EXPECT_EQ(error_of([&] { (void)estimator.get_variable_names(); }).kind(), ErrorKind::kNotFound);
-  estimator.train(input(50, 5), {.max_steps = 3});
+  estimator.train(shuffled_batches(50, 5), {.max_steps = 3});
   EXPECT_THAT(estimator.get_variable_names(), Contains("net/dense/kernel"));
   EXPECT_THAT(estimator.get_variable_names(), Contains("SGD/momentum/net/dense_1/bias"));
   EXPECT_EQ(estimator.get_variable_value("net/dense/kernel").sizes(), (at::IntArrayRef{10, 16}));
@@ -302,8 +304,8 @@ TEST(EstimatorTest, TensorBoardFindsLossRatesAndMetrics) {
   config.log_step_count_steps = 10;
   {
     Estimator estimator(two_layers, config);
-    train_and_evaluate(estimator, {.input_fn = input(50, 5), .max_steps = 20},
-                       {.input_fn = input(50, 25, 1)});
+    train_and_evaluate(estimator, {.input_fn = shuffled_batches(50, 5), .max_steps = 20},
+                       {.input_fn = shuffled_batches(50, 25, 1)});
   }
   std::map<std::string, std::vector<int64_t>> steps;
   for (const std::string& folder : {directory / "m", directory / "m/eval"}) {
@@ -325,11 +327,13 @@ TEST(EstimatorTest, TensorBoardFindsLossRatesAndMetrics) {
 TEST(EstimatorTest, RefusesBadArguments) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));
-  EXPECT_THAT(error_of([&] { estimator.train(input(8, 8), {.steps = 1, .max_steps = 1}); }).what(),
+  EXPECT_THAT(error_of([&] {
+                estimator.train(shuffled_batches(8, 8), {.steps = 1, .max_steps = 1});
+              }).what(),
               HasSubstr("both steps"));
-  EXPECT_THAT(error_of([&] { estimator.train(input(8, 8), {.steps = 0}); }).what(),
+  EXPECT_THAT(error_of([&] { estimator.train(shuffled_batches(8, 8), {.steps = 0}); }).what(),
               HasSubstr("steps = 0"));
-  EXPECT_THAT(error_of([&] { estimator.evaluate(input(8, 8), {.steps = -1}); }).what(),
+  EXPECT_THAT(error_of([&] { estimator.evaluate(shuffled_batches(8, 8), {.steps = -1}); }).what(),
               HasSubstr("steps = -1"));
   EXPECT_THAT(
       error_of([&] { estimator.train([] { return examples(8).take(0).batch(2); }); }).what(),
@@ -348,7 +352,7 @@ TEST(EstimatorTest, AWorkerOnlyClusterNeedsAStrategyForIt) {
                     R"({"cluster": {"worker": ["127.0.0.1:2222", "127.0.0.1:2223"]},
                                          "task": {"type": "worker", "index": 0}})"}});
   Estimator estimator(two_layers, config);
-  const Error error = error_of([&] { estimator.train(input(8, 8), {.max_steps = 1}); });
+  const Error error = error_of([&] { estimator.train(shuffled_batches(8, 8), {.max_steps = 1}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.what(), HasSubstr("chief"));
 }
@@ -364,7 +368,8 @@ TEST(BadInputTest, ANonFiniteLossStopsBeforeSaving) {
     return spec;
   };
   Estimator estimator(poisoned, quiet_config(directory / "m"));
-  const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 100}); });
+  const Error error =
+      error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 100}); });
   EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
   EXPECT_THAT(error.message(), HasSubstr("at step 15"));
   EXPECT_THAT(error.message(), HasSubstr("the batch's feature \"x\" holds nan in row 0"));
@@ -380,14 +385,16 @@ TEST(BadInputTest, AVariableCreatedLateIsNamed) {
     return two_layers(features, labels, mode, context);
   };
   Estimator estimator(late, quiet_config(directory / "m"));
-  const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 10}); });
+  const Error error =
+      error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 10}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("late/dense/kernel float32[10, 4]"));
 }
 
 TEST(BadInputTest, AnotherModelsCheckpointIsListed) {
   TempDirectory directory;
-  Estimator(two_layers, quiet_config(directory / "m")).train(input(64, 8), {.max_steps = 3});
+  Estimator(two_layers, quiet_config(directory / "m"))
+      .train(shuffled_batches(64, 8), {.max_steps = 3});
   const ModelFn other = [](const Features& features, const Labels& labels, Mode mode,
                            ModelContext& context) {
     auto model = context.model("net", [] { return Sequential({Dense(8), Dense(2), Dense(2)}); });
@@ -397,8 +404,9 @@ TEST(BadInputTest, AnotherModelsCheckpointIsListed) {
     return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss));
   };
   Estimator estimator(other, quiet_config(directory / "m"));
-  for (const Error& error : {error_of([&] { estimator.train(input(64, 8), {.max_steps = 5}); }),
-                             error_of([&] { estimator.evaluate(input(64, 8, 1)); })}) {
+  for (const Error& error :
+       {error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 5}); }),
+        error_of([&] { estimator.evaluate(shuffled_batches(64, 8, 1)); })}) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_THAT(error.what(), HasSubstr("net/dense_2/kernel"));  // missing
     EXPECT_THAT(error.what(), HasSubstr("float32[10, 16]"));     // reshaped
@@ -408,12 +416,14 @@ TEST(BadInputTest, AnotherModelsCheckpointIsListed) {
 
 TEST(BadInputTest, AFullDiskKeepsTheOldCheckpoint) {
   TempDirectory directory;
-  Estimator(two_layers, quiet_config(directory / "m")).train(input(64, 8), {.max_steps = 10});
+  Estimator(two_layers, quiet_config(directory / "m"))
+      .train(shuffled_batches(64, 8), {.max_steps = 10});
   FaultFileSystem full(local_file_system(), {.no_space_from = 12});
   RunConfig config = quiet_config(directory / "m");
   config.fs = &full;
   Estimator estimator(two_layers, config);
-  const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 200}); });
+  const Error error =
+      error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 200}); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
   const Checkpoint good = latest(directory / "m");
   EXPECT_GE(good.global_step, 10);
@@ -429,14 +439,15 @@ TEST(BadInputTest, AnUnwritableModelDirIsSaidBeforeTraining) {
     return two_layers(features, labels, mode, context);
   };
   Estimator estimator(counting, quiet_config(directory / "file/m"));
-  const Error error = error_of([&] { estimator.train(input(64, 8), {.max_steps = 5}); });
+  const Error error = error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 5}); });
   EXPECT_THAT(error.what(), HasSubstr("file/m"));
   EXPECT_EQ(calls, 0);
 }
 
 TEST(StopTest, ASignalSavesAndTheNextRunContinuesBitForBit) {
   TempDirectory directory;
-  Estimator(two_layers, quiet_config(directory / "whole")).train(input(50, 7), {.max_steps = 23});
+  Estimator(two_layers, quiet_config(directory / "whole"))
+      .train(shuffled_batches(50, 7), {.max_steps = 23});
   class Interrupt : public Hook {
    public:
     void after_step(const StepInfo& info) override {
@@ -446,18 +457,21 @@ TEST(StopTest, ASignalSavesAndTheNextRunContinuesBitForBit) {
   install_stop_handlers();
   Estimator stopped(two_layers, quiet_config(directory / "m"));
   const Error error = error_of([&] {
-    stopped.train(input(50, 7), {.max_steps = 23, .hooks = {std::make_shared<Interrupt>()}});
+    stopped.train(shuffled_batches(50, 7),
+                  {.max_steps = 23, .hooks = {std::make_shared<Interrupt>()}});
   });
   EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
   EXPECT_EQ(latest(directory / "m").global_step, 13);
   clear_stop_signal();
-  Estimator(two_layers, quiet_config(directory / "m")).train(input(50, 7), {.max_steps = 23});
+  Estimator(two_layers, quiet_config(directory / "m"))
+      .train(shuffled_batches(50, 7), {.max_steps = 23});
   EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "whole")));
 }
 
 TEST(TrainTest, ARunThatIsOverLooksAtNothing) {
   TempDirectory directory;
-  Estimator(two_layers, quiet_config(directory / "m")).train(input(20, 5), {.max_steps = 3});
+  Estimator(two_layers, quiet_config(directory / "m"))
+      .train(shuffled_batches(20, 5), {.max_steps = 3});
   const ModelFn never = [](const Features&, const Labels&, Mode, ModelContext&) -> EstimatorSpec {
     throw internal_error("the model function was called");
   };
@@ -483,7 +497,8 @@ TEST(TrainTest, HooksBeginBeforeAnythingElse) {
     std::vector<std::string>& calls_;
   };
   Estimator(two_layers, quiet_config(directory / "m"))
-      .train(input(20, 5), {.max_steps = 2, .hooks = {std::make_shared<Recorder>(calls)}});
+      .train(shuffled_batches(20, 5),
+             {.max_steps = 2, .hooks = {std::make_shared<Recorder>(calls)}});
   EXPECT_EQ(calls, (std::vector<std::string>{"begin", "save", "step", "step", "save", "end"}));
 }
 
@@ -496,8 +511,8 @@ TEST(StopTest, AHookEndsTheRun) {
     }
   };
   Estimator estimator(two_layers, quiet_config(directory / "m"));
-  const TrainResult result =
-      estimator.train(input(50, 7), {.max_steps = 23, .hooks = {std::make_shared<StopAt>()}});
+  const TrainResult result = estimator.train(
+      shuffled_batches(50, 7), {.max_steps = 23, .hooks = {std::make_shared<StopAt>()}});
   EXPECT_EQ(result.global_step, 6);
   EXPECT_EQ(latest(directory / "m").global_step, 6);
 }

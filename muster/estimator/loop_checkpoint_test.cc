@@ -25,15 +25,12 @@ using ::testing::HasSubstr;
 using testing::largest_difference;
 using testing::latest;
 using testing::LocalCluster;
+using testing::loss_of;
 using testing::quiet_config;
 using testing::run_ranks;
 using testing::same_bits;
 
 constexpr int64_t kRows = 50, kBatch = 12;  // five batches a pass, the last one ragged
-
-Tensor loss_of(const Tensor& logits, const Labels& labels) {
-  return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
-}
 
 // Trains until step `end`, with a checkpoint there; continues where there is one. The model has all
 // that is hard to continue: moments, dropout, statistics of each replica, a table.
@@ -150,8 +147,8 @@ const VariableSpec kKernel{.name = "net/kernel",
                            .shape = {testing::kFeatures, 2},
                            .initializer = initializers::glorot_uniform()};
 
-EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
-                       ModelContext& context) {
+EstimatorSpec one_kernel(const Features& features, const Labels& labels, Mode mode,
+                         ModelContext& context) {
   const Tensor loss = loss_of(features["x"].matmul(context.variable(kKernel)), labels);
   if (mode == Mode::kEval) return EstimatorSpec::eval(loss);
   return EstimatorSpec::train(
@@ -180,7 +177,7 @@ TEST(LoopCheckpointTest, AnEstimatorContinuesWhatALoopSavedAndTheOtherWayRound) 
                            const Dataset& data) {
     RunConfig config = quiet_config(model_dir, strategy);
     config.random_seed = 5;
-    Estimator(model_fn, config).train([&] { return data.global_batch(kBatch); }, {.steps = 4});
+    Estimator(one_kernel, config).train([&] { return data.global_batch(kBatch); }, {.steps = 4});
   };
   const auto strategy = distribute::mirrored({.replicas = 2});
   TempDirectory directory;

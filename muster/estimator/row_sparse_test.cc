@@ -75,16 +75,16 @@ Checkpoint train(const std::string& model_dir, const distribute::StrategyPtr& st
   return latest(model_dir);
 }
 
-struct Case {
+struct RowSparseLawCase {
   std::string optimizer;
   int64_t rows;  // 53: a ragged last batch; 25: replicas without data in the last step
   int64_t accumulate_steps;
 };
 
-class RowSparseLawTest : public ::testing::TestWithParam<Case> {};
+class RowSparseLawTest : public ::testing::TestWithParam<RowSparseLawCase> {};
 
 TEST_P(RowSparseLawTest, ReplicasComputeWhatOneComputes) {
-  const Case law = GetParam();
+  const RowSparseLawCase law = GetParam();
   TempDirectory directory;
   const json params{{"optimizer", law.optimizer}};
   const auto on = [&](int n) {
@@ -104,10 +104,11 @@ TEST_P(RowSparseLawTest, ReplicasComputeWhatOneComputes) {
   });
   EXPECT_TRUE(same_bits(latest(directory / "workers"), latest(directory / "2")));
 }
-INSTANTIATE_TEST_SUITE_P(Cases, RowSparseLawTest,
-                         ::testing::Values(Case{"sgd", 60, 1}, Case{"momentum", 53, 1},
-                                           Case{"adam", 25, 1}, Case{"clipped", 53, 1},
-                                           Case{"adam", 53, 3}, Case{"adagrad", 53, 1}));
+INSTANTIATE_TEST_SUITE_P(
+    Cases, RowSparseLawTest,
+    ::testing::Values(RowSparseLawCase{"sgd", 60, 1}, RowSparseLawCase{"momentum", 53, 1},
+                      RowSparseLawCase{"adam", 25, 1}, RowSparseLawCase{"clipped", 53, 1},
+                      RowSparseLawCase{"adam", 53, 3}, RowSparseLawCase{"adagrad", 53, 1}));
 
 TEST(RowSparseTest, WithSgdAndAdagradItIsTheTableThatTrainsAsAWhole) {
   for (const char* optimizer : {"sgd", "clipped", "adagrad"}) {

@@ -17,8 +17,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Rows = std::vector<std::vector<std::string>>;
 
-CsvReader reader_of(const std::string& content, CsvDialect dialect = {},
-                    uint64_t longest = kLongestCsvRow) {
+CsvReader csv_reader(const std::string& content, CsvDialect dialect = {},
+                     uint64_t longest = kLongestCsvRow) {
   return CsvReader::open(InputStream::open(memory_reader(bytes_of(content), "x.csv")).value(),
                          dialect, longest)
       .value();
@@ -35,11 +35,11 @@ Rows rest_of(CsvReader& reader) {
 }
 
 Rows rows_of(const std::string& content, CsvDialect dialect = {}) {
-  CsvReader reader = reader_of(content, dialect);
+  CsvReader reader = csv_reader(content, dialect);
   return rest_of(reader);
 }
 
-std::string text_of(const Rows& rows, CsvDialect dialect = {}) {
+std::string csv_of(const Rows& rows, CsvDialect dialect = {}) {
   std::string text;
   for (const auto& row : rows) {
     append_csv_row(text, std::vector<std::string_view>(row.begin(), row.end()), dialect);
@@ -93,7 +93,7 @@ TEST(Csv, ErrorsNameTheLineAndReadingGoesOnBehindIt) {
       "\"two\nlines\" no\n"  // 6, 7
       "good,row\n"           // 8
       "\"open,1\nlast\n";    // 9
-  CsvReader reader = reader_of(content);
+  CsvReader reader = csv_reader(content);
   ASSERT_TRUE(reader.next().value());
   EXPECT_EQ(reader.row_line().value(), 1u);
   const auto message = [&] {
@@ -115,14 +115,14 @@ TEST(Csv, ErrorsNameTheLineAndReadingGoesOnBehindIt) {
 
 TEST(Csv, LimitsKeepMemoryBounded) {
   const std::string content = "a\n\"" + std::string(3'000'000, 'x') + "\nb\n";
-  CsvReader reader = reader_of(content, {}, 1'000'000);
+  CsvReader reader = csv_reader(content, {}, 1'000'000);
   ASSERT_TRUE(reader.next().value());
   EXPECT_THAT(reader.next().error().message(),
               AllOf(HasSubstr("x.csv:2"), HasSubstr("1000000 bytes")));
   EXPECT_FALSE(reader.next().value());
 
   const std::string wide = std::string(kMostCsvFields + 5, ',') + "\nb\n";
-  CsvReader many = reader_of(wide);
+  CsvReader many = csv_reader(wide);
   EXPECT_THAT(many.next().error().message(), HasSubstr("more than 1048576 fields"));
   EXPECT_EQ(rest_of(many), (Rows{{"b"}}));
   EXPECT_EQ(rows_of(std::string(kMostCsvFields - 1, ',')).front().size(), kMostCsvFields);
@@ -155,7 +155,7 @@ TEST(Csv, WhatIsWrittenIsReadBack) {
   for (int round = 0; round < 300; ++round) {
     const CsvDialect dialect{.delimiter = round % 3 == 0 ? ';' : ','};
     const Rows rows = random_rows(random, round % 50 == 0 ? 400'000 : 150);
-    const std::string text = text_of(rows, dialect);
+    const std::string text = csv_of(rows, dialect);
     ASSERT_EQ(rows_of(text, dialect), rows) << text.substr(0, 500);
     if (round % 10 == 0) {
       EXPECT_EQ(rows_of(gzip(bytes_of(text), 1), dialect), rows);
@@ -169,9 +169,9 @@ TEST(Csv, EveryPositionLeadsBack) {
   Random random(derive_key(6, {}));
   for (int round = 0; round < 20; ++round) {
     const Rows rows = random_rows(random, 100);
-    std::string text = "\xef\xbb\xbf" + text_of(rows) + "\n\n";
+    std::string text = "\xef\xbb\xbf" + csv_of(rows) + "\n\n";
     if (round % 2 == 0) text = gzip(bytes_of(text));
-    CsvReader reader = reader_of(text);
+    CsvReader reader = csv_reader(text);
     std::vector<uint64_t> places{reader.offset()};
     std::vector<uint64_t> lines;
     while (reader.next().value()) {
@@ -198,7 +198,7 @@ TEST(Csv, EveryPositionLeadsBack) {
     EXPECT_FALSE(reader.seek(UINT64_MAX).ok());
   }
   const std::string two = "ab\ncd\n";
-  CsvReader reader = reader_of(two);
+  CsvReader reader = csv_reader(two);
   EXPECT_THAT(reader.seek(2).error().message(), HasSubstr("begins at byte 2"));
   EXPECT_FALSE(reader.seek(7).ok());
   reader.seek(3).value();
@@ -209,11 +209,11 @@ TEST(Csv, EveryPositionLeadsBack) {
 TEST(Csv, DamagedFilesGiveAnAnswer) {
   Random random(derive_key(8, {}));
   for (int round = 0; round < 300; ++round) {
-    std::string text = text_of(random_rows(random, 200));
+    std::string text = csv_of(random_rows(random, 200));
     for (int flips = 0; flips < 5; ++flips) {
       text[random.uniform_below(text.size())] = ",\"\n\r\0a"[random.uniform_below(6)];
     }
-    CsvReader reader = reader_of(text);
+    CsvReader reader = csv_reader(text);
     size_t results = 0, fields = 0;
     uint64_t before = 0;
     while (true) {
@@ -235,7 +235,7 @@ TEST(Csv, ADamagedStreamEndsAfterItsError) {
   for (int i = 0; i < 50'000; ++i) content += std::to_string(random.next_u64()) + ",x\n";
   const std::string packed = gzip(bytes_of(content));
   const std::string cut = packed.substr(0, packed.size() / 2);
-  CsvReader reader = reader_of(cut);
+  CsvReader reader = csv_reader(cut);
   size_t good = 0;
   Result<bool> more = true;
   while ((more = reader.next()).ok() && more.value()) ++good;

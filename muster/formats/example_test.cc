@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/file_system.h"
+#include "muster/formats/internal/test_bytes.h"
 #include "muster/formats/tfrecord.h"
 
 namespace muster::inline v0_1::formats {
@@ -20,14 +21,6 @@ using ::testing::HasSubstr;
 using Strings = std::vector<std::string>;
 using Floats = std::vector<float>;
 using Integers = std::vector<int64_t>;
-
-std::string from_hex(const std::string& hex) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
-}
 
 // Field `number` with `body` behind its length.
 std::string field(int number, const std::string& body) {

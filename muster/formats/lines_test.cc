@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-LineReader reader_of(const std::string& content, uint64_t longest = kLongestLine) {
+LineReader line_reader(const std::string& content, uint64_t longest = kLongestLine) {
   return LineReader(InputStream::open(memory_reader(bytes_of(content), "x.txt")).value(), longest);
 }
 
@@ -28,7 +28,7 @@ std::vector<std::string> rest_of(LineReader& reader) {
 }
 
 std::vector<std::string> lines_of(const std::string& content) {
-  LineReader reader = reader_of(content);
+  LineReader reader = line_reader(content);
   return rest_of(reader);
 }
 
@@ -57,7 +57,7 @@ TEST(Lines, EveryPositionLeadsBack) {
     const std::string plain = "one\ntwo\r\n\nfour";
     const std::string content = packed ? gzip(bytes_of(plain)) : plain;
     const std::vector<std::string> all = lines_of(content);
-    LineReader reader = reader_of(content);
+    LineReader reader = line_reader(content);
     std::vector<uint64_t> places{reader.offset()};
     std::string_view line;
     while (reader.next(&line).value()) places.push_back(reader.offset());
@@ -85,7 +85,7 @@ TEST(Lines, EveryPositionLeadsBack) {
 
 TEST(Lines, OneTooLongIsPassedOver) {
   const std::string content = "short\n" + std::string(2'000'000, 'x') + "\nlast\n";
-  LineReader reader = reader_of(content, 500'000);
+  LineReader reader = line_reader(content, 500'000);
   std::string_view line;
   ASSERT_TRUE(reader.next(&line).value());
   const Error error = reader.next(&line).error();
@@ -101,7 +101,7 @@ TEST(Lines, ADamagedStreamEndsAfterItsError) {
   for (int i = 0; i < 100'000; ++i) content += std::to_string(random.next_u32()) + "\n";
   const std::string packed = gzip(bytes_of(content));
   const std::string cut = packed.substr(0, packed.size() / 2);
-  LineReader reader = reader_of(cut);
+  LineReader reader = line_reader(cut);
   std::string_view line;
   int good = 0;
   Result<bool> more = true;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "muster/base/file_system.h"
+#include "muster/formats/internal/test_bytes.h"
 
 namespace muster::inline v0_1::formats {
 namespace {
@@ -14,15 +15,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-class StringSink final : public ByteSink {
- public:
-  Status append(Bytes bytes) override {
-    content += text_of(bytes);
-    return {};
-  }
-  std::string content;
-};
 
 // A file of version `major` with this dict.
 std::string npy(const std::string& dict, const std::string& data, int major = 1) {

@@ -10,28 +10,20 @@
 #include "muster/base/fault_file_system.h"
 #include "muster/base/random.h"
 #include "muster/base/temp_directory.h"
+#include "muster/formats/internal/test_bytes.h"
 
 namespace muster::inline v0_1::formats {
 namespace {
 
 using ::testing::HasSubstr;
 
-class StringSink : public ByteSink {
- public:
-  Status append(Bytes bytes) override {
-    text.append(text_of(bytes));
-    return {};
-  }
-  std::string text;
-};
-
 std::string written(std::span<const TensorView> tensors, const SafetensorsMetadata& metadata = {}) {
   StringSink sink;
   write_safetensors(sink, tensors, metadata).value();
-  return sink.text;
+  return sink.content;
 }
 
-Result<SafetensorsReader> open(const std::string& bytes) {
+Result<SafetensorsReader> open_tensors(const std::string& bytes) {
   return SafetensorsReader::open(
       std::shared_ptr<FileReader>(memory_reader(bytes_of(bytes), "test")));
 }
@@ -88,7 +80,7 @@ TEST(Safetensors, HeaderIsPaddedAndOrdered) {
 }
 
 TEST(Safetensors, EmptyFileIsFine) {
-  const auto reader = open(written({})).value();
+  const auto reader = open_tensors(written({})).value();
   EXPECT_TRUE(reader.tensors().empty());
 }
 
@@ -96,7 +88,7 @@ TEST(Safetensors, RefusesToWriteWhatReadersRefuse) {
   const auto fails = [](std::vector<TensorView> tensors, const SafetensorsMetadata& metadata = {}) {
     StringSink sink;
     const Status status = write_safetensors(sink, tensors, metadata);
-    EXPECT_TRUE(sink.text.empty());
+    EXPECT_TRUE(sink.content.empty());
     return !status.ok() && status.error().kind() == ErrorKind::kInvalidArgument;
   };
   EXPECT_TRUE(fails({{"a", "F31", {1}, bytes_of("1234")}}));
@@ -110,13 +102,13 @@ TEST(Safetensors, RefusesToWriteWhatReadersRefuse) {
 
 TEST(Safetensors, EveryPrefixIsCorrupt) {
   const std::string bytes = written(kTensors, {{"a", "b"}});
-  ASSERT_TRUE(open(bytes).ok());
+  ASSERT_TRUE(open_tensors(bytes).ok());
   for (size_t length = 0; length < bytes.size(); ++length) {
-    const auto reader = open(bytes.substr(0, length));
+    const auto reader = open_tensors(bytes.substr(0, length));
     ASSERT_FALSE(reader.ok()) << length;
     EXPECT_EQ(reader.error().kind(), ErrorKind::kCorrupt);
   }
-  EXPECT_FALSE(open(bytes + "x").ok());
+  EXPECT_FALSE(open_tensors(bytes + "x").ok());
 }
 
 TEST(Safetensors, FlippedBitsGiveAnAnswer) {
@@ -125,7 +117,7 @@ TEST(Safetensors, FlippedBitsGiveAnAnswer) {
   for (size_t bit = 0; bit < front * 8; ++bit) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    const auto reader = open(damaged);
+    const auto reader = open_tensors(damaged);
     if (!reader.ok()) {
       EXPECT_EQ(reader.error().kind(), ErrorKind::kCorrupt);
       continue;
@@ -143,7 +135,7 @@ TEST(Safetensors, RefusesHostileHeaders) {
     return "{\"dtype\":" + dtype + ",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
   };
   const std::string good = entry("\"U8\"", "[4]", "[0,4]");
-  ASSERT_TRUE(open(file_with("{\"a\":" + good + "}", 4)).ok());
+  ASSERT_TRUE(open_tensors(file_with("{\"a\":" + good + "}", 4)).ok());
   const std::vector<std::pair<std::string, size_t>> cases = {
       {"[]", 0},
       {"{\"a\":3}", 0},
@@ -169,14 +161,14 @@ TEST(Safetensors, RefusesHostileHeaders) {
       {"{\"__metadata__\":[]}", 0},
   };
   for (const auto& [header, data] : cases) {
-    const auto reader = open(file_with(header, data));
+    const auto reader = open_tensors(file_with(header, data));
     ASSERT_FALSE(reader.ok()) << header;
     EXPECT_EQ(reader.error().kind(), ErrorKind::kCorrupt) << header;
     EXPECT_THAT(reader.error().message(), HasSubstr("'test'"));
   }
   std::string huge;
   append_little_endian<uint64_t>(huge, uint64_t{1} << 60);
-  EXPECT_THAT(open(huge + "{}").error().message(), HasSubstr("1152921504606846976"));
+  EXPECT_THAT(open_tensors(huge + "{}").error().message(), HasSubstr("1152921504606846976"));
 }
 
 TEST(Safetensors, FullDiskReachesTheCaller) {
@@ -210,7 +202,7 @@ TEST(RealFiles, SafetensorsOfOthers) {
       views.push_back({entry.name, entry.dtype, entry.shape, bytes_of(data[i])});
     }
     const std::string again = written(views, reader.metadata());
-    const auto second = open(again).value();
+    const auto second = open_tensors(again).value();
     for (size_t i = 0; i < data.size(); ++i) EXPECT_EQ(second.read(views[i].name).value(), data[i]);
   }
   EXPECT_EQ(count, 10);

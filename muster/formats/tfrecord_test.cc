@@ -14,21 +14,14 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/event.h"
 #include "muster/formats/gzip.h"
+#include "muster/formats/internal/test_bytes.h"
 
 namespace muster::inline v0_1::formats {
 namespace {
 
 using ::testing::HasSubstr;
 
-std::string from_hex(const std::string& hex) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
-}
-
-TfrecordReader reader_of(const std::string& bytes) {
+TfrecordReader tfrecord_reader(const std::string& bytes) {
   return TfrecordReader::open(memory_reader(bytes_of(bytes), "test")).value();
 }
 
@@ -46,7 +39,7 @@ TEST(Tfrecord, FramesAsTheFormatSays) {
 TEST(Tfrecord, ReadsBackWhatWasWritten) {
   const std::vector<std::string> payloads = {"", "a", std::string(200'000, 'x'), "end"};
   const std::string bytes = framed(payloads);
-  TfrecordReader reader = reader_of(bytes);
+  TfrecordReader reader = tfrecord_reader(bytes);
   Bytes payload;
   for (const std::string& expected : payloads) {
     ASSERT_TRUE(reader.read(&payload).value());
@@ -62,7 +55,7 @@ TEST(Tfrecord, EveryCutIsPartialAndTheRecordsBeforeAreReadable) {
   ASSERT_EQ(bytes.size(), borders.back());
   for (size_t length = 0; length <= bytes.size(); ++length) {
     const std::string cut = bytes.substr(0, length);
-    TfrecordReader reader = reader_of(cut);
+    TfrecordReader reader = tfrecord_reader(cut);
     Bytes payload;
     size_t records = 0;
     RecordState state;
@@ -84,7 +77,7 @@ TEST(Tfrecord, EveryFlippedBitIsFound) {
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    TfrecordReader reader = reader_of(damaged);
+    TfrecordReader reader = tfrecord_reader(damaged);
     Bytes payload;
     Result<bool> read = true;
     size_t records = 0;
@@ -104,7 +97,7 @@ TEST(Tfrecord, AnAbsurdLengthIsPartialAndAllocatesNothing) {
     append_little_endian<uint32_t>(bytes, masked_crc32c(bytes_of(bytes)));
     bytes += "payload";
     Bytes payload;
-    EXPECT_EQ(reader_of(bytes).poll(&payload).value(), RecordState::kPartial);
+    EXPECT_EQ(tfrecord_reader(bytes).poll(&payload).value(), RecordState::kPartial);
   }
 }
 
@@ -130,7 +123,7 @@ TEST(Tfrecord, FollowsAGrowingFile) {
 TEST(Tfrecord, AfterADamagedPayloadReadingGoesOn) {
   std::string bytes = framed({"hello", "world!", "end"});
   bytes[21 + 12] ^= 1;
-  TfrecordReader reader = reader_of(bytes);
+  TfrecordReader reader = tfrecord_reader(bytes);
   Bytes payload;
   EXPECT_TRUE(reader.read(&payload).value());
   const Error error = reader.read(&payload).error();
@@ -144,7 +137,7 @@ TEST(Tfrecord, AfterADamagedPayloadReadingGoesOn) {
 TEST(Tfrecord, ADamagedLengthEndsTheFile) {
   std::string bytes = framed({"hello", "world!", "end"});
   bytes[21] ^= 1;
-  TfrecordReader reader = reader_of(bytes);
+  TfrecordReader reader = tfrecord_reader(bytes);
   Bytes payload;
   EXPECT_TRUE(reader.read(&payload).value());
   EXPECT_FALSE(reader.read(&payload).ok());
@@ -221,12 +214,13 @@ TEST_P(CompressedRecords, SkippingCountsAsReadingDoes) {
     std::string damaged = good;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     if (GetParam() == Compression::kGzip) damaged = gzip(bytes_of(damaged));
-    EXPECT_EQ(reader_of(damaged).skip(100).value(), count_reads(reader_of(damaged))) << bit;
+    EXPECT_EQ(tfrecord_reader(damaged).skip(100).value(), count_reads(tfrecord_reader(damaged)))
+        << bit;
   }
   for (size_t length = 0; length < good.size(); ++length) {
     std::string cut = good.substr(0, length);
     if (GetParam() == Compression::kGzip) cut = gzip(bytes_of(cut));
-    EXPECT_EQ(reader_of(cut).skip(100).value(), count_reads(reader_of(cut))) << length;
+    EXPECT_EQ(tfrecord_reader(cut).skip(100).value(), count_reads(tfrecord_reader(cut))) << length;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "muster/formats/internal/test_bytes.h"
 #include "muster/formats/npy.h"
 
 namespace muster::inline v0_1::formats {
@@ -40,15 +41,7 @@ constexpr std::string_view kDeflated =
     "782e6e7079504b01021403140000000800000021002f1189144d0000009000000009000000000000000000000080"
     "018c0000006e616d65732e6e7079504b050600000000020002006a000000140100000000";
 
-std::string from_hex(std::string_view hex) {
-  std::string bytes;
-  for (size_t at = 0; at < hex.size(); at += 2) {
-    bytes += static_cast<char>(std::stoi(std::string(hex.substr(at, 2)), nullptr, 16));
-  }
-  return bytes;
-}
-
-Result<ZipReader> open(const std::string& archive) {
+Result<ZipReader> open_zip(const std::string& archive) {
   return ZipReader::open(memory_reader(bytes_of(archive), "x.npz"));
 }
 
@@ -65,8 +58,8 @@ void put(std::string& bytes, size_t at, Number number) {
 
 TEST(Zip, ReadsWhatNumpyWrites) {
   for (const std::string_view hex : {kStored, kDeflated}) {
-    const std::string archive = from_hex(hex);
-    const ZipReader reader = open(archive).value();
+    const std::string archive = from_hex(std::string(hex));
+    const ZipReader reader = open_zip(archive).value();
     EXPECT_EQ(names_of(reader), (hex == kStored ? std::vector<std::string>{"x.npy", "y.npy"}
                                                 : std::vector<std::string>{"x.npy", "names.npy"}));
     for (const ZipEntry& entry : reader.entries()) {
@@ -79,7 +72,7 @@ TEST(Zip, ReadsWhatNumpyWrites) {
 
 // The same entries with their sizes and the place of the directory in zip64 fields.
 TEST(Zip, ReadsZip64) {
-  const std::string archive = from_hex(kDeflated);
+  const std::string archive = from_hex(std::string(kDeflated));
   const size_t begin = archive.find("PK\x01\x02"), end = archive.find("PK\x05\x06");
   std::string directory, rest = archive.substr(begin, end - begin);
   while (!rest.empty()) {
@@ -120,23 +113,23 @@ TEST(Zip, ReadsZip64) {
   append_little_endian<uint32_t>(large, UINT32_MAX);
   append_little_endian<uint16_t>(large, 0);
 
-  const ZipReader reader = open(large).value();
-  const ZipReader plain = open(archive).value();
+  const ZipReader reader = open_zip(large).value();
+  const ZipReader plain = open_zip(archive).value();
   ASSERT_EQ(names_of(reader), names_of(plain));
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(reader.read(reader.entries()[i]).value(), plain.read(plain.entries()[i]).value());
   }
   std::string lost = large;
   put<uint64_t>(lost, large.size() - 22 - 12, uint64_t{1} << 40);
-  EXPECT_THAT(open(lost).error().message(), HasSubstr("outside of the file"));
+  EXPECT_THAT(open_zip(lost).error().message(), HasSubstr("outside of the file"));
 }
 
 TEST(Zip, ErrorsNameTheEntry) {
-  EXPECT_THAT(open("no archive at all").error().message(), HasSubstr("no zip archive"));
-  EXPECT_THAT(open("").error().message(), HasSubstr("no zip archive"));
-  const std::string stored = from_hex(kStored);
+  EXPECT_THAT(open_zip("no archive at all").error().message(), HasSubstr("no zip archive"));
+  EXPECT_THAT(open_zip("").error().message(), HasSubstr("no zip archive"));
+  const std::string stored = from_hex(std::string(kStored));
   const auto read_first = [](const std::string& archive) {
-    const ZipReader reader = open(archive).value();
+    const ZipReader reader = open_zip(archive).value();
     return reader.read(reader.entries().front()).error();
   };
   const size_t directory = stored.find("PK\x01\x02");
@@ -156,23 +149,23 @@ TEST(Zip, ErrorsNameTheEntry) {
   EXPECT_THAT(read_first(damaged).message(), HasSubstr("which cannot be"));
   damaged = stored;
   damaged[stored.find("y.npy", directory)] = 'x';
-  EXPECT_THAT(open(damaged).error().message(), HasSubstr("a name again: 'x.npy'"));
+  EXPECT_THAT(open_zip(damaged).error().message(), HasSubstr("a name again: 'x.npy'"));
   damaged = stored;
   put<uint32_t>(damaged, directory + 42, 1 << 20);
-  EXPECT_THAT(open(damaged).error().message(), HasSubstr("outside of the file"));
+  EXPECT_THAT(open_zip(damaged).error().message(), HasSubstr("outside of the file"));
 }
 
 TEST(Zip, EveryPrefixAndFlippedBitGivesAnAnswer) {
   for (const std::string_view hex : {kStored, kDeflated}) {
-    const std::string whole = from_hex(hex);
+    const std::string whole = from_hex(std::string(hex));
     for (size_t length = 0; length < whole.size(); ++length) {
       const std::string prefix = whole.substr(0, length);
-      EXPECT_EQ(open(prefix).error().kind(), ErrorKind::kCorrupt) << length;
+      EXPECT_EQ(open_zip(prefix).error().kind(), ErrorKind::kCorrupt) << length;
     }
     for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
       std::string damaged = whole;
       damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-      const auto reader = open(damaged);
+      const auto reader = open_zip(damaged);
       if (!reader.ok()) continue;
       for (const ZipEntry& entry : reader.value().entries()) {
         const auto content = reader.value().read(entry);

@@ -21,7 +21,7 @@ struct NormalizationTest : ::testing::Test {
 };
 
 // Numbers of mean near 100, where a difference of squares loses digits.
-Tensor numbers(at::IntArrayRef shape) {
+Tensor activations(at::IntArrayRef shape) {
   int64_t n = 1;
   for (int64_t size : shape) n *= size;
   return (100 + torch::arange(n, kFloat64).mul(12.9898).sin()).view(shape);
@@ -30,7 +30,7 @@ Tensor numbers(at::IntArrayRef shape) {
 TEST_F(NormalizationTest, BatchesAreBroughtToMeanZeroAndVarianceOne) {
   const Layer layer = BatchNormalization({.momentum = 0.75, .epsilon = 1e-9});
   context.begin_step(/*training=*/true, 0, 0);
-  const Tensor x = numbers({5, 3, 2, 4});
+  const Tensor x = activations({5, 3, 2, 4});
   const Tensor y = layer(x, context).detach().view({-1, 4});
   EXPECT_TRUE(torch::allclose(y.mean(0), torch::zeros({4}, kFloat64), 1e-9, 1e-9));
   EXPECT_TRUE(torch::allclose(y.var(0, false), torch::ones({4}, kFloat64), 1e-6));
@@ -52,9 +52,9 @@ TEST_F(NormalizationTest, BatchesAreBroughtToMeanZeroAndVarianceOne) {
 TEST_F(NormalizationTest, GradientsAreThoseOfFiniteDifferences) {
   const Layer layer = BatchNormalization();
   context.begin_step(/*training=*/true, 0, 0);
-  const Tensor weights = numbers({6, 3}) - 100;
+  const Tensor weights = activations({6, 3}) - 100;
   const auto loss = [&](const Tensor& x) { return (layer(x, context).square() * weights).sum(); };
-  Tensor x = (numbers({6, 3}) - 100).requires_grad_();
+  Tensor x = (activations({6, 3}) - 100).requires_grad_();
   loss(x).backward();
   for (int64_t i : {0, 4, 17}) {
     Tensor up = x.detach().clone(), down = up.clone();
@@ -67,7 +67,7 @@ TEST_F(NormalizationTest, GradientsAreThoseOfFiniteDifferences) {
 
 // Two replicas stand here one after the other: what the first would get from the second is known.
 TEST_F(NormalizationTest, SynchronizedStatisticsAreThoseOfAllRows) {
-  const Tensor all = numbers({7, 3});
+  const Tensor all = activations({7, 3});
   const Tensor whole =
       BatchNormalization({.name = "whole"})(all, (context.begin_step(true, 0, 0), context));
   const Layer layer = BatchNormalization({.synchronized = true, .name = "synchronized"});

@@ -6,6 +6,7 @@
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
 #include "muster/loop/distributed_dataset.h"
+#include "muster/loop/internal/test_loops.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
 #include "muster/losses/losses.h"
@@ -18,9 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-ScopeOptions alone() { return {.environment = Environment()}; }
-
-Dataset points(int64_t rows) {
+Dataset ones(int64_t rows) {
   return Dataset::from_tensor_slices(
       Element::tuple({torch::ones({rows, 2}), torch::ones({rows, 1})}));
 }
@@ -176,7 +175,7 @@ TEST(LoopInputTest, AGlobalBatchThatDoesNotDivideIsNamedWhereItMust) {
   const auto scope = strategy->scope(alone());
   const Error error = error_of([&] {
     for (const auto& batch : strategy->distribute_from_function([](const InputContext& context) {
-           return points(10).batch(context.per_replica_batch_size(10));
+           return ones(10).batch(context.per_replica_batch_size(10));
          })) {
       (void)batch;
     }
@@ -195,7 +194,7 @@ TEST(LoopInputTest, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(refused([&] { strategy->run([](const Batch&) {}, PerReplica<Batch>()); }).message(),
               HasSubstr("run() was given values of 0 replicas; this process has 2"));
   EXPECT_THAT(refused([&] {
-                auto data = strategy->distribute(points(8).batch(4));
+                auto data = strategy->distribute(ones(8).batch(4));
                 strategy->run([&] {
                   for (const auto& batch : data) (void)batch;
                 });

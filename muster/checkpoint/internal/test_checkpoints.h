@@ -4,14 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::testing {
+
+inline FileSystem& files() { return local_file_system(); }
+
+// Straight to the disk, without the care the library takes: these are the accidents.
+inline void overwrite(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
 
 // One of every dtype and of the awkward shapes; every value depends on `seed`.
 inline Checkpoint make_checkpoint(int64_t step, int64_t seed = 0) {

@@ -30,7 +30,7 @@ inline std::string task_of(int rank) {
   return rank == 0 ? "chief:0" : fmt::format("worker:{}", rank - 1);
 }
 
-inline ServerOptions server_options(int tasks, double progress_timeout = 30) {
+inline ServerOptions test_server_options(int tasks, double progress_timeout = 30) {
   ServerOptions options;
   options.address = "127.0.0.1:0";
   options.group.heartbeat_timeout = kHeartbeatTimeout;
@@ -42,7 +42,7 @@ inline ServerOptions server_options(int tasks, double progress_timeout = 30) {
   return options;
 }
 
-inline JoinOptions join_options(const std::string& address, int rank, int tasks) {
+inline JoinOptions test_join_options(const std::string& address, int rank, int tasks) {
   return {.address = address,
           .task = task_of(rank),
           .rank = rank,
@@ -60,7 +60,7 @@ inline std::vector<Client> join_all(const std::string& address, int tasks, int f
   std::vector<std::future<Client>> joining;
   for (int rank = first; rank < tasks; ++rank) {
     joining.push_back(std::async(std::launch::async, [=] {
-      return CoordinatorClient::join(join_options(address, rank, tasks));
+      return CoordinatorClient::join(test_join_options(address, rank, tasks));
     }));
   }
   std::vector<Client> clients;

@@ -10,6 +10,8 @@
 
 namespace muster::inline v0_1 {
 
+using Lists = std::vector<std::vector<int64_t>>;
+
 inline std::vector<int64_t> numbers_in(const Value& value) {
   const Tensor flat = value.tensor().contiguous().view({-1});
   return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
@@ -24,9 +26,11 @@ inline std::vector<int64_t> numbers_in(const Element& element) {
   return all;
 }
 
+inline int64_t number(const Element& element) { return element.value().tensor().item<int64_t>(); }
+
 // What is left; an error is the list {-1}.
-inline std::vector<std::vector<int64_t>> rest_of(Iterator& iterator) {
-  std::vector<std::vector<int64_t>> all;
+inline Lists rest_of(Iterator& iterator) {
+  Lists all;
   Element element;
   while (true) {
     try {
@@ -36,6 +40,21 @@ inline std::vector<std::vector<int64_t>> rest_of(Iterator& iterator) {
       all.push_back({-1});
     }
   }
+}
+
+inline Lists read(const Dataset& dataset, const IteratorOptions& options = {}) {
+  return rest_of(*dataset.iterator(options));
+}
+
+// The numbers of all elements. Throws what the pipeline throws.
+inline std::vector<int64_t> flat(const Dataset& dataset, uint64_t seed = 0) {
+  std::vector<int64_t> all;
+  const auto iterator = dataset.iterator({.seed = seed});
+  Element element;
+  while (iterator->next(&element)) {
+    for (const int64_t number : numbers_in(element)) all.push_back(number);
+  }
+  return all;
 }
 
 // "40-45" is a file of the numbers 40 … 44; of a path that says "bad" the second cannot be read.

@@ -38,12 +38,21 @@ inline Dataset examples(int64_t rows, uint64_t seed = 1) {
       Element::tuple({Element::dict({{"x", x}, {"id", torch::arange(rows)}}), label}));
 }
 
+// Batches of `rows` examples in another order each epoch; -1 epochs have no end.
+inline InputFn shuffled_batches(int64_t rows, int64_t batch, int64_t epochs = -1) {
+  return [=] { return examples(rows).shuffle(rows).repeat(epochs).batch(batch); };
+}
+
 inline optim::Optimizer make_optimizer(const std::string& name) {
   if (name == "adam") return optim::adam({.learning_rate = 0.01});
   if (name == "adagrad") return optim::adagrad({.learning_rate = 0.05});
   if (name == "momentum") return optim::sgd({.learning_rate = 0.05, .momentum = 0.9});
   if (name == "clipped") return optim::clip_by_global_norm(optim::sgd({.learning_rate = 0.5}), 0.1);
   return optim::sgd({.learning_rate = 0.1});
+}
+
+inline Tensor loss_of(const Tensor& logits, const Labels& labels) {
+  return losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
 }
 
 // params: "optimizer" ("sgd", "momentum", "adam", "clipped"), "dropout" (rate, optional).
@@ -59,7 +68,7 @@ inline EstimatorSpec two_layers(const Features& features, const Labels& labels, 
   Tensor logits = model(features["x"]);
   if (mode == Mode::kPredict)
     return EstimatorSpec::predict({{"class", logits.argmax(-1)}, {"logits", logits}});
-  Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+  Tensor loss = loss_of(logits, labels);
   if (mode == Mode::kEval)
     return EstimatorSpec::eval(loss, {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
   return EstimatorSpec::train(
