@@ -6,13 +6,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-names=() quick=() images=()
+names=() quick=() images=() beside=()
 for word in "$@"; do
   case $word in
     --quick) quick=(--quick) ;;
     --images=*) images=("$word") ;;
+    --beside=*) beside=("$word/build/release/bin") ;;
     tax | mnist | workers | layers | input | records | csv | images | loopback | all_reduce | network) names+=("$word") ;;
-    *) printf 'error: there is no benchmark "%s"\nhint: take some of: tax mnist workers layers input records csv images loopback all_reduce network, --images=DIR, and --quick\n' "$word" >&2 && exit 2 ;;
+    *) printf 'error: there is no benchmark "%s"\nhint: take some of: tax mnist workers layers input records csv images loopback all_reduce network, --images=DIR, --beside=DIR, and --quick\n' "$word" >&2 && exit 2 ;;
   esac
 done
 [ ${#names[@]} -gt 0 ] || names=(tax mnist workers layers input records csv images loopback all_reduce network)
@@ -59,8 +60,10 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
       benchmarks/network.sh "$bin" "$out/digits" "$figures" "${quick[@]}"
     elif [ "$name" = input ] || [ "$name" = csv ]; then
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
+    elif [ "$name" = mnist ]; then
+      "$bin/mnist_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"
     else
-      "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"
+      "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${beside[@]}" "${quick[@]}"
     fi
   done
 } | tee "$out/report.md"

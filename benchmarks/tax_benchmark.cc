@@ -18,11 +18,12 @@ void run(Settings settings) {
     made.same = "mnist";
     return made;
   };
-  const std::vector<Contestant> contestants{
+  std::vector<Contestant> contestants{
       way("loop by hand, Muster's layers", kLayers),
       way("Estimator::train", kEstimator),
       way("loop by hand, LibTorch alone", kLibTorch),
   };
+  if (!settings.beside.empty()) contestants.push_back(other_build(contestants[1], settings));
   const Plan plan =
       settings.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2} : Plan{.launches = 4};
   const std::vector<Result> results = compare(contestants, plan);
@@ -35,7 +36,8 @@ void run(Settings settings) {
   };
   tax("wall clock", estimate_ratio(results[1].seconds, results[0].seconds));
   tax("CPU time", estimate_ratio(results[1].cpu, results[0].cpu));
-  fmt::print("{} pairs of {} steps, plain SGD in all three.\n", plan.samples(),
+  if (!settings.beside.empty()) print_speed_against(results[1], results[3]);
+  fmt::print("{} pairs of {} steps, plain SGD in all of them.\n", plan.samples(),
              plan.steps_per_sample());
 }
 

@@ -34,6 +34,11 @@ void run(Settings settings, bool pytorch) {
     estimator.same = "exchanged";
     against.emplace_back(add(std::move(estimator)), bound);
   }
+  std::vector<std::pair<size_t, size_t>> builds;  // who, and the same of another build
+  for (size_t i = 0; i < against.size() && !settings.beside.empty(); ++i) {
+    const size_t who = against[i].first;
+    builds.emplace_back(who, add(other_build(contestants[who], settings)));
+  }
   if (pytorch) {
     const size_t peer_bound =
         add(peer("PyTorch tuned, a barrier only", {"mnist_ddp.py", "--barrier"}, settings));
@@ -59,6 +64,7 @@ void run(Settings settings, bool pytorch) {
                100 * e.low, 100 * e.high,
                limit == bound ? fmt::format("; promised: {:g} %", promised) : "");
   }
+  for (const auto& [who, other] : builds) print_speed_against(results[who], results[other]);
   fmt::print("{} samples of {} steps.\n", plan.samples(), plan.steps_per_sample());
   std::fflush(stdout);
 }

@@ -320,6 +320,13 @@ Estimate estimate_ratio(const std::vector<double>& a, const std::vector<double>&
   return estimate(std::move(ratios));
 }
 
+void print_speed_against(const Result& result, const Result& other) {
+  const Estimate e = estimate_ratio(other.seconds, result.seconds);
+  fmt::print("{}: {:.1f} % of the speed of \"{}\" (95 % interval {:.1f} to {:.1f} %).\n",
+             result.contestant.name, 100 * e.median, other.contestant.name, 100 * e.low,
+             100 * e.high);
+}
+
 void print_table(const std::string& benchmark, const std::string& title,
                  const std::vector<Result>& results, size_t reference,
                  const std::string& json_path) {

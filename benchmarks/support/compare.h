@@ -61,6 +61,9 @@ Estimate estimate(std::vector<double> values);
 Estimate estimate_ratio(const std::vector<double>& a, const std::vector<double>& b);
 double quantile(std::vector<double> values, double q);
 
+// How fast `result` was against `other`, as a line on standard output.
+void print_speed_against(const Result& result, const Result& other);
+
 // A Markdown table on standard output, a row for each result; "speed" is against result
 // `reference`. The same as lines of JSON, appended to `json_path` unless it is empty.
 void print_table(const std::string& benchmark, const std::string& title,

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "benchmarks/support/python_peer.h"
@@ -244,6 +245,9 @@ Settings parse(int argc, char** argv) {
   CLI::App app("A benchmark; ./dev bench runs all of them.");
   app.add_option("--data_dir", settings.data_dir, "Digits in MNIST's format")->required();
   app.add_option("--json", settings.json, "Where to append the figures as lines of JSON");
+  app.add_option("--beside", settings.beside,
+                 "Folder of the same programs, built from other source")
+      ->check(CLI::ExistingDirectory);
   app.add_flag("--quick", settings.quick, "Few samples, to see that it works");
   app.add_option("--way", settings.way)->group("");
   app.add_option("--batch", settings.batch)->group("");
@@ -280,6 +284,13 @@ Contestant contestant(const std::string& name, const Settings& settings) {
                settings.overlap ? "--overlap" : "--no-overlap"},
       .environment = {{"MUSTER_TRANSPORT", settings.transport}},
       .rows = settings.batch};
+  return contestant;
+}
+
+Contestant other_build(Contestant contestant, const Settings& settings) {
+  const auto self = std::filesystem::read_symlink("/proc/self/exe");
+  contestant.name += ", other build";
+  contestant.argv[0] = std::filesystem::path(settings.beside) / self.filename();
   return contestant;
 }
 

@@ -15,6 +15,7 @@ namespace muster::bench {
 struct Settings {
   std::string data_dir;
   std::string json;    // where lines of JSON go
+  std::string beside;  // programs of another build, whose Estimator is measured as well
   bool quick = false;  // few samples: to see that it works
   std::string way;     // of a contestant: kEstimator, kLayers, kLibTorch; empty: the program
   std::string
@@ -32,6 +33,8 @@ inline constexpr const char* kLibTorch = "libtorch";
 
 // This program as a contestant; `name` is the row's.
 Contestant contestant(const std::string& name, const Settings& settings);
+// The program of the same name in the folder settings.beside.
+Contestant other_build(Contestant contestant, const Settings& settings);
 // PyTorch as a contestant (a program of benchmarks/peers with these arguments), with the allocator
 // and the BLAS Muster's programs have. `arguments` begin with the program's name.
 Contestant peer(const std::string& name, const std::vector<std::string>& arguments,
