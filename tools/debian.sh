@@ -67,7 +67,8 @@ data=${MUSTER_TEST_DATA:-}
 [ -n "$data" ] || [ ! -d "$source/../shared/data" ] || data=$source/../shared/data
 [ -z "$data" ] || data=$(cd "$data" && pwd)
 
-inside=(PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}")
+# A build that is made once is quicker with sources joined.
+inside=(MUSTER_UNITY="${MUSTER_UNITY:-ON}" PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}")
 [ -z "$data" ] || inside+=(MUSTER_TEST_DATA=/data)
 for name in MUSTER_JOBS http_proxy https_proxy no_proxy; do
   [ -z "${!name:-}" ] || inside+=("$name=${!name}")
