@@ -89,6 +89,18 @@ class CsvReader {
     kTooLong,
   };
   Step step();
+  // A field in quotes, and what ends it.
+  struct QuotedField {
+    std::string_view content;  // between the quotes; those inside are still doubled
+    size_t end = 0;            // in the window: the delimiter or line end behind it
+    bool has_doubled = false;
+  };
+  // Reads on behind the opening quote at `open` of the window; the step that is over, if the field
+  // cannot be taken.
+  template <typename NextSpecial>
+  std::optional<Step> read_quoted(size_t open, const NextSpecial& next_special, QuotedField& field);
+  // Keeps `content`, its doubled quotes made single, as the field that is added next.
+  void keep_unquoted(std::string_view content);
   // Looks at the next group of the window; false at its end.
   bool next_group();
   void restart_group(size_t from);

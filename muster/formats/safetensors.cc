@@ -173,19 +173,26 @@ Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> fi
       !read.ok()) {
     return read.error();
   }
+  SafetensorsReader reader;
+  if (Status read = reader.read_header(header, who); !read.ok()) return read.error();
+  if (Status placed = reader.place_tensors(8 + length, size.value(), who); !placed.ok())
+    return placed.error();
+  reader.file_ = std::move(file);
+  return reader;
+}
+
+Status SafetensorsReader::read_header(const std::string& header, const std::string& who) {
   if (header.empty() || header[0] != '{')
     return corrupt(who + "is no safetensors file: its header is no JSON object");
   Result<nlohmann::json> json =
-      parse_json(header, "the header of '" + file->name() + "'", ErrorKind::kCorrupt);
+      parse_json(header, "the header of " + std::string(trim(who)), ErrorKind::kCorrupt);
   if (!json.ok()) return json.error();
-
-  SafetensorsReader reader;
   for (const auto& [name, value] : json.value().items()) {
     if (name == kMetadataKey) {
       if (!value.is_object()) return corrupt(who + "has metadata that are no object");
       for (const auto& [key, text] : value.items()) {
         if (!text.is_string()) return corrupt(who + "has metadata '" + key + "' that are no text");
-        reader.metadata_[key] = text.get<std::string>();
+        metadata_[key] = text.get<std::string>();
       }
       continue;
     }
@@ -193,16 +200,19 @@ Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> fi
     if (const auto* fault = std::get_if<std::string>(&entry)) {
       return corrupt(who + "has a wrong header: the tensor '" + name + "' " + *fault);
     }
-    reader.tensors_.push_back(std::get<TensorEntry>(std::move(entry)));
+    tensors_.push_back(std::get<TensorEntry>(std::move(entry)));
   }
-  std::sort(reader.tensors_.begin(), reader.tensors_.end(),
-            [](const TensorEntry& a, const TensorEntry& b) {
-              return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
-            });
-  const uint64_t begin = 8 + length;
+  return {};
+}
+
+Status SafetensorsReader::place_tensors(uint64_t begin, uint64_t file_size,
+                                        const std::string& who) {
+  std::sort(tensors_.begin(), tensors_.end(), [](const TensorEntry& a, const TensorEntry& b) {
+    return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
+  });
   uint64_t next = 0;
-  for (size_t i = 0; i < reader.tensors_.size(); ++i) {
-    TensorEntry& entry = reader.tensors_[i];
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    TensorEntry& entry = tensors_[i];
     if (entry.offset != next) {
       return corrupt(who + "has a wrong header: the data of '" + entry.name + "' start at byte " +
                      std::to_string(entry.offset) +
@@ -212,16 +222,15 @@ Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> fi
     // Cannot wrap round: both are below 2^63.
     next += entry.bytes;
     entry.offset += begin;
-    reader.index_.emplace(entry.name, i);
+    index_.emplace(entry.name, i);
   }
-  if (next != size.value() - begin) {
-    return corrupt(who + (next > size.value() - begin ? "is cut short: " : "is too long: ") +
+  if (next != file_size - begin) {
+    return corrupt(who + (next > file_size - begin ? "is cut short: " : "is too long: ") +
                        std::to_string(next) + " bytes of data expected, " +
-                       std::to_string(size.value() - begin) + " found",
+                       std::to_string(file_size - begin) + " found",
                    "copy or write the file again");
   }
-  reader.file_ = std::move(file);
-  return reader;
+  return {};
 }
 
 const TensorEntry* SafetensorsReader::find(std::string_view name) const {

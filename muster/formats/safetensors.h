@@ -76,6 +76,13 @@ class SafetensorsReader {
  private:
   SafetensorsReader() = default;
 
+  // What a header says: metadata, and the tensors with offsets from the start of the data. `who` is
+  // how errors begin.
+  Status read_header(const std::string& header, const std::string& who);
+  // Puts the tensors in the order of their data, which lie from byte `begin` to the end of the
+  // file; Corrupt when they do not fill these bytes exactly.
+  Status place_tensors(uint64_t begin, uint64_t file_size, const std::string& who);
+
   std::shared_ptr<FileReader> file_;
   std::vector<TensorEntry> tensors_;
   std::map<std::string, size_t, std::less<>> index_;
