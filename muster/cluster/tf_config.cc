@@ -18,7 +18,7 @@ std::string quoted_cluster(const TfConfig& config, const std::string& job = {}) 
   return (job.empty() ? all : all[job]).dump();
 }
 
-// The folder of the run: the program's word, or else TF_CONFIG's.
+// Returns the folder of the run: the program's, or else TF_CONFIG's.
 std::optional<std::string> read_model_dir(const TfConfig& config,
                                           const std::optional<std::string>& model_dir) {
   if (model_dir && model_dir->empty())
@@ -44,7 +44,7 @@ void check_service(const TfConfig& config) {
                          hint_with(made_usable(fixed), "write {...}, or leave it away"));
 }
 
-// Without a cluster this process is worker 0, alone.
+// Reads a TF_CONFIG without a cluster: this process is worker 0, alone.
 void read_local(const TfConfig& config, RunConfigCluster* result) {
   result->task_type = config.task_type.value_or("worker");
   result->task_id = config.task_index.value_or(0);
@@ -67,7 +67,7 @@ void read_local(const TfConfig& config, RunConfigCluster* result) {
   result->evaluation_master = config.eval_session_master.value_or("");
 }
 
-// A cluster may call its chief "master", the older name, but then it has no "chief" and no
+// Checks a cluster that calls its chief "master", the older name: it must have no "chief" and no
 // evaluator.
 void check_master(const TfConfig& config) {
   const std::string type = config.task_type.value_or("");
@@ -98,7 +98,8 @@ void check_master(const TfConfig& config) {
   }
 }
 
-// `chief` is the job that leads; only where that is "worker" may it have several tasks.
+// Checks that the cluster has a chief. `chief` is the job that leads; it may have several tasks
+// only when it is "worker".
 void check_one_chief(const TfConfig& config, const std::string& chief, bool worker_leads) {
   if (!config.cluster.has_job(chief) || config.cluster.num_tasks(chief) == 0) {
     throw invalid_argument(fmt::format("TF_CONFIG: cluster is {}: it must have one \"chief\" task",
@@ -112,7 +113,7 @@ void check_one_chief(const TfConfig& config, const std::string& chief, bool work
   }
 }
 
-// Who this process is in its cluster, as far as the words alone tell.
+// Returns the task that TF_CONFIG names; the cluster may not have it.
 Task read_task(const TfConfig& config, const std::string& chief) {
   const std::string type = config.task_type.value_or("");
   if (type.empty()) {

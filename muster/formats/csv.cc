@@ -173,7 +173,7 @@ CsvReader::Step CsvReader::step() {
 }
 
 Status CsvReader::more(size_t held) {
-  // A row larger than the window is looked at anew in windows that double.
+  // A row that is larger than the window is read again in a window of twice the size.
   const size_t wanted = held > 0 && at_ == 0 ? 2 * held : held + 1;
   stream_->consume(at_);
   window_offset_ += at_;
@@ -182,7 +182,7 @@ Status CsvReader::more(size_t held) {
   Result<Bytes> bytes = stream_->peek(wanted);
   size_t asked = wanted;
   if (!bytes.ok() && wanted > held + 1) {
-    // What is damaged may lie behind this row.
+    // The damage may lie behind this row.
     asked = held + 1;
     bytes = stream_->peek(asked);
   }

@@ -17,8 +17,8 @@ using internal::shape_text;
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-// Bytes of an array; nothing when the dtype is unknown, a size is negative, the count overflows or
-// bytes are split.
+// The size of an array, in bytes; nothing when the dtype is unknown, a size is negative, the count
+// overflows, or the bits do not fill whole bytes.
 std::optional<uint64_t> bytes_of_shape(std::string_view dtype, const std::vector<int64_t>& shape) {
   const std::optional<int> bits = safetensors_bits(dtype);
   if (!bits) return std::nullopt;
@@ -31,14 +31,14 @@ std::optional<uint64_t> bytes_of_shape(std::string_view dtype, const std::vector
   return total / 8;
 }
 
-// A non-negative JSON integer that fits int64; nothing otherwise.
+// Reads a JSON integer that is not negative and fits int64; returns nothing for anything else.
 std::optional<int64_t> whole_number(const nlohmann::json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX) return std::nullopt;
   return value.get<int64_t>();
 }
 
-// The entry `name`, with its offset still counted from the start of the data; the text is what is
-// wrong with it.
+// Reads the entry `name`, whose offset still counts from the start of the data, or returns a text
+// that says what is wrong with it.
 std::variant<TensorEntry, std::string> parse_entry(const std::string& name,
                                                    const nlohmann::json& value) {
   if (!value.is_object()) return "is no object";
@@ -219,7 +219,7 @@ Status SafetensorsReader::place_tensors(uint64_t begin, uint64_t file_size,
                      (entry.offset < next ? ", inside" : ", not at the end") +
                      " of those before, which end at " + std::to_string(next));
     }
-    // Cannot wrap round: both are below 2^63.
+    // The sum cannot overflow, because both numbers are below 2^63.
     next += entry.bytes;
     entry.offset += begin;
     index_.emplace(entry.name, i);

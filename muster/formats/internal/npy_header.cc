@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostAxes = 64;  // numpy's own limit
 
-// What may stand in the dict: texts, True and False, tuples of whole numbers.
+// Reads what may stand in the dict: texts, True and False, tuples of whole numbers.
 class DictReader {
  public:
   explicit DictReader(std::string_view text) : text_(text) {}
@@ -92,7 +92,7 @@ Error refused(const std::string& name, const std::string& what, std::string hint
   return invalid_argument("not supported: " + name + " " + what, std::move(hint));
 }
 
-// The kind of a letter that says how a number is stored; its width is to be one of `widths`.
+// The kind of number that a letter of a dtype stands for, and the widths that it may have.
 struct NumberKind {
   char letter;
   NpyKind kind;
