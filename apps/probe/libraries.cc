@@ -15,7 +15,8 @@ std::string resolved(const std::string& path) {
   return failed ? path : real.string();
 }
 
-// Of the library at `path` or one it depends on: another BLAS may be loaded beside the one in use.
+// Finds a function in the library at `path`, or one it depends on. A global look-up will not do,
+// because another BLAS may be loaded too.
 template <typename Function>
 Function function(const std::string& path, const char* name) {
   void* const library = path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
@@ -31,7 +32,7 @@ std::vector<std::string> loaded_libraries() {
   std::vector<std::string> paths;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* list) {
-        // The program itself has no name, the kernel's own library no slash.
+        // The program itself has no name, and the kernel's own library has no slash in it.
         const std::string name = info->dlpi_name;
         if (name.find('/') != std::string::npos) {
           static_cast<std::vector<std::string>*>(list)->push_back(name);
@@ -76,7 +77,7 @@ std::vector<std::string> openmp_runtimes() {
   for (const std::string& path : loaded_libraries()) {
     const std::string file = path.substr(path.rfind('/') + 1);
     for (const char* name : {"libgomp", "libiomp", "libomp."}) {
-      // A wheel's copy is called libgomp-a34b3233.so.1.
+      // The copy in a Python wheel has a name such as libgomp-a34b3233.so.1.
       if (file.starts_with(name)) runtimes.push_back(resolved(path));
     }
   }

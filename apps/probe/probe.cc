@@ -1,6 +1,6 @@
-// What a program of Muster finds on this machine, as lines of JSON for `muster doctor`. Each line
-// is one object: {"doing": what comes next} or facts. They are written one by one, so that a crash
-// leaves what was known before, and the name of what was being done.
+// Prints what a program of Muster finds on this machine, as lines of JSON for `muster doctor`. Each
+// line is one object: {"doing": what comes next} or facts. They are written one by one, so that
+// after a crash everything before it is known, and what was being done.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <signal.h>
@@ -33,8 +33,8 @@ void say(const json& facts) {
 }
 void doing(const char* what) { say({{"doing", what}}); }
 
-// What stands behind `key` in LibTorch's own description, up to a comma or the end of the line.
-// The version in it is the loaded library's, not that of the headers.
+// Returns what stands behind `key` in LibTorch's own description, up to a comma or the end of the
+// line. The version in it is that of the loaded library, not that of the headers.
 std::string configured(const std::string& key) {
   const std::string text = at::show_config();
   size_t begin = text.find(key);
@@ -47,7 +47,7 @@ json cpu() {
   json features = {{"avx2", false}, {"avx512", false}};
 #if defined(__x86_64__)
   features["avx2"] = __builtin_cpu_supports("avx2") != 0;
-  // What OpenBLAS and LibTorch mean by it.
+  // OpenBLAS and LibTorch both need these extensions for their AVX-512 kernels.
   features["avx512"] = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #endif
@@ -64,7 +64,8 @@ json torch_facts() {
           {"nccl", built_with_nccl()}};
 }
 
-// The best rate of many products in a tenth of a second: a busy neighbour does not count.
+// Returns the best rate of many products in a tenth of a second, because a busy machine makes some
+// of them slow.
 double gemm_gflops() {
   constexpr int64_t kSize = 512;
   const torch::NoGradGuard no_grad;
@@ -104,7 +105,7 @@ int run() {
 
 int main(int argc, char** argv) {
   muster::open_standard_streams();
-  // Whoever started us is the only one who reads what we say.
+  // Only our parent reads what we print, so we end with it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
     if (argc == 3 && std::string(argv[1]) == "--second") {

@@ -35,7 +35,7 @@ json failed(const Error& error) {
 }
 json skipped() { return {{"state", "skipped"}}; }
 
-// What `call` throws becomes the answer.
+// Makes the answer of what `call` throws.
 template <typename Call>
 json attempt(Call&& call) {
   try {
@@ -69,7 +69,7 @@ std::unique_ptr<control::CoordinatorClient> join(const std::string& address, int
                                            .coordinator_task = "worker:0"});
 }
 
-// Both ranks come here; each transport is tried whatever became of the other.
+// Both ranks call this. Each transport is tried, even when the other one failed.
 json try_transports(control::CoordinatorClient& client, int rank) {
   distribute::CoordinatorStore store(client, "doctor/");
   json results;
@@ -85,18 +85,18 @@ json try_transports(control::CoordinatorClient& client, int rank) {
                                                 .rank = rank,
                                                 .size = 2,
                                                 .timeout = kStep,
-                                                // The other may still be waiting for Gloo.
+                                                // The other rank may still be waiting for Gloo.
                                                 .connect_timeout = 3 * kStep}));
   });
   return results;
 }
 
-// The process that is rank 1; it has a while to end by itself, then it is killed.
+// The process that is rank 1. It gets some time to end by itself, then it is killed.
 class Second {
  public:
   explicit Second(const std::string& address)
       : child_({.argv = {"/proc/self/exe", "--second", address},
-                // Standard output carries our facts alone.
+                // Standard output is for our facts alone.
                 .out = STDERR_FILENO}) {}
   ~Second() { child_.wait_for(std::chrono::seconds(3)); }
   Second(const Second&) = delete;
@@ -122,7 +122,8 @@ json talk() {
     json own = try_transports(*client, 0);
     const json other = json::parse(client->get("doctor/results", kJoinSeconds));
     for (const auto& [transport, result] : own.items()) {
-      // The side that failed first knows best; without knowing which, ours is as good.
+      // The side that failed first knows the cause; we do not know which that was, so ours is as
+      // good.
       results[transport] = result.at("state") == "ok" ? other.at(transport) : result;
     }
     client->done();

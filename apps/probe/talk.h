@@ -1,5 +1,5 @@
-// Two processes of this machine meet as two workers do: a coordinator on loopback, then a sum over
-// each transport. Every wait is bounded. Thread safety: one call at a time.
+// Lets two processes of this machine meet as two workers do: through a coordinator on loopback,
+// then with a sum over each transport. Every wait is bounded. Thread safety: one call at a time.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,11 +8,11 @@
 namespace muster::probe {
 
 // Starts this program again as the second process, with the words "--second ADDRESS", and is the
-// first. {"coordinator": r, "gloo": r, "shared_memory": r}, each r
+// first one itself. Returns {"coordinator": r, "gloo": r, "shared_memory": r}, where each r is
 // {"state": "ok"|"failed"|"skipped", "error", "hint", "why" (it was skipped)}.
 nlohmann::json talk();
 
-// The second process: returns its exit code.
+// Is the second process; returns its exit code.
 int talk_as_second(const std::string& coordinator);
 
 }  // namespace muster::probe

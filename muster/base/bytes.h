@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1 {
 
-// Bytes somebody else owns: to read, and to write into.
+// Bytes that somebody else owns: Bytes are read, MutableBytes are written into.
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
@@ -29,7 +29,7 @@ inline std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// `Number` from its little-endian bytes. REQUIRES: sizeof(Number) readable bytes at `from`.
+// Reads a `Number` from its little-endian bytes. REQUIRES: sizeof(Number) readable bytes at `from`.
 template <typename Number>
 Number load_little_endian(const void* from) {
   Number number;

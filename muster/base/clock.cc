@@ -20,7 +20,7 @@ class SystemClock : public Clock {
   }
 };
 
-// How often a wait on a ManualClock looks whether it was advanced. Polling keeps advance() free of
+// A wait on a ManualClock looks this often whether it was advanced. Polling keeps advance() free of
 // locks that the waiting code holds.
 constexpr std::chrono::microseconds kPoll{200};
 

@@ -16,27 +16,27 @@ using Duration = std::chrono::nanoseconds;
 // A point on a clock that only moves forward and has no relation to the date.
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
-// In seconds.
+// Returns the duration in seconds.
 inline double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
-// Rounds to the nanosecond.
+// Returns the duration of so many seconds, rounded to the nanosecond.
 Duration from_seconds(double seconds);
 
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Never goes back.
+  // Returns the time now; it never goes back.
   virtual TimePoint now() = 0;
-  // Unix time in seconds; it may jump when the machine's date is set.
+  // Returns Unix time in seconds; it may jump when the machine's date is set.
   virtual double wall_seconds() = 0;
-  // Blocks the calling thread for so long.
+  // Blocks the calling thread for this long.
   virtual void sleep_for(Duration duration) = 0;
   // Waits on `changed`, with `lock` held as std::condition_variable wants it, until `done()` holds
   // or `deadline` has come on this clock. Returns done().
   virtual bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                           TimePoint deadline, const std::function<bool()>& done) = 0;
-  // wait_until() the time `timeout` from now.
+  // Calls wait_until() with the deadline `timeout` from now.
   bool wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                 Duration timeout, const std::function<bool()>& done);
 };
@@ -44,11 +44,11 @@ class Clock {
 // The machine's clock.
 Clock& system_clock();
 
-// A clock that moves only when told: advance(), or, with `sleep_advances`, whoever sleeps or waits
-// moves it to the end of the wait at once (for tests of one thread).
+// A clock that moves only when it is told to. advance() moves it; with `sleep_advances`, for tests
+// of one thread, whoever sleeps or waits moves it to the end of the wait at once.
 class ManualClock : public Clock {
  public:
-  // How the clock begins and moves.
+  // Says where the clock begins and how it moves.
   struct Options {
     double wall_seconds = 1'700'000'000;  // Unix time at the start
     bool sleep_advances = false;
@@ -58,7 +58,8 @@ class ManualClock : public Clock {
 
   // Moves the clock forward; whoever waits for the new time sees it.
   void advance(Duration duration) { elapsed_.fetch_add(duration.count()); }
-  // Threads that sleep or wait on this clock now; lets a test advance only when all have arrived.
+  // The number of threads that sleep or wait on this clock now, so that a test can advance it when
+  // all have arrived.
   int sleepers() const { return sleepers_.load(); }
 
   TimePoint now() override;

@@ -29,8 +29,8 @@ constexpr auto kTables = [] {
 }();
 
 #if defined(__x86_64__)
-// The instruction takes three cycles, and another can begin in each of them: three streams side by
-// side are three times as fast. What joins them is a carry-less product with a power of x.
+// The instruction takes three cycles, and another can begin in each of them, so three streams side
+// by side are three times as fast. A carry-less product with a power of x joins them.
 constexpr size_t kStreams = 3;
 constexpr size_t kMaxWords = 256;  // of one stream, 8 bytes each
 

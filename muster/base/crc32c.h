@@ -8,14 +8,15 @@
 
 namespace muster::inline v0_1 {
 
-// The checksum of `bytes`; uses the processor's instruction where it has one.
+// Returns the checksum of `bytes`. It uses the processor's instruction where there is one.
 uint32_t crc32c(Bytes bytes);
-// The checksum of a + b, given that of a.
+// Given the checksum of some bytes, returns that of these bytes followed by `bytes`.
 uint32_t extend_crc32c(uint32_t crc, Bytes bytes);
-// The same by tables alone: what machines without the instruction run.
+// Does the same by tables alone, as machines without the instruction do.
 uint32_t extend_crc32c_portable(uint32_t crc, Bytes bytes);
 
-// Stored checksums are rotated and offset, so that checksums of data that hold checksums stay good.
+// Returns the form in which a checksum is stored: rotated and offset, so that the checksum of data
+// that contain checksums still detects errors.
 constexpr uint32_t mask_crc32c(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
 constexpr uint32_t unmask_crc32c(uint32_t masked) {
   const uint32_t rotated = masked - 0xa282ead8u;

@@ -12,7 +12,7 @@ Environment Environment::process() {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
-    // getenv() returns the first of two entries of one name.
+    // When a name has two entries, getenv() returns the first, so we keep the first too.
     variables.try_emplace(std::string(text.substr(0, equals)), text.substr(equals + 1));
   }
   return Environment(std::move(variables));

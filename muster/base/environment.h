@@ -19,16 +19,16 @@ class Environment {
   explicit Environment(std::map<std::string, std::string> variables)
       : variables_(std::move(variables)) {}
 
-  // What this process has now; later changes are not seen.
+  // Copies the variables that this process has now; later changes are not seen.
   static Environment process();
 
-  // Nothing when it is not set; an empty text when it is set to nothing.
+  // Returns the variable; nothing when it is not set, and an empty text when it is set to nothing.
   std::optional<std::string> get(const std::string& name) const;
-  // The same, with `fallback` when it is not set.
+  // Returns the variable, or `fallback` when it is not set.
   std::string get_or(const std::string& name, std::string fallback) const;
-  // Whether it is set, be it to nothing.
+  // Whether the variable is set, even if it is set to nothing.
   bool has(const std::string& name) const { return variables_.count(name) != 0; }
-  // A copy with `name` set.
+  // Returns a copy in which `name` is set.
   Environment with(const std::string& name, std::string value) const;
 
   const std::map<std::string, std::string>& variables() const { return variables_; }

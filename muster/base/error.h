@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1 {
 
-// What sort of failure it is; decides the exit code.
+// The sort of a failure; it decides the exit code.
 enum class ErrorKind {
   kInvalidArgument,  // the caller asked for something that cannot be
   kNotFound,         // a file, key, variable or task that should exist does not
@@ -26,24 +26,24 @@ enum class ErrorKind {
   kInternal,         // a bug of ours, or a foreign error nobody classified
 };
 
-// "InvalidArgument", "NotFound", ...
+// Returns "InvalidArgument", "NotFound" and so on.
 std::string_view to_string(ErrorKind kind);
 
 class Error : public std::exception {
  public:
-  // `message` names what, where and which value; `hint` says in one sentence what to do.
+  // `message` names what is wrong, where, and which value; `hint` says in one sentence what to do.
   Error(ErrorKind kind, std::string message, std::string hint = {});
 
   ErrorKind kind() const { return kind_; }
   const std::string& message() const { return message_; }
   const std::string& hint() const { return hint_; }
-  // Messages of what led here, nearest first; empty when this error is the root.
+  // The messages of what led to this error, the nearest first; empty when nothing did.
   const std::vector<std::string>& causes() const { return causes_; }
 
-  // This error with `message` put in front; the former message becomes the first cause. Kind and
+  // Returns this error with `message` in place of its own, which becomes the first cause. Kind and
   // hint stay.
   Error with_context(std::string message) const;
-  // This error with "; detail" behind its message. All else stays.
+  // Returns this error with "; detail" behind its message. Everything else stays.
   Error with_detail(const std::string& detail) const;
 
   // "Kind: message\n  caused by: ...\n  hint: ..."; the last lines only when there is something to

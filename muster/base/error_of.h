@@ -1,4 +1,4 @@
-// For tests. Thread safety: const.
+// Catches errors, for tests. Thread safety: pure functions.
 #pragma once
 
 #include <stdexcept>
@@ -9,7 +9,8 @@
 
 namespace muster::inline v0_1 {
 
-// The Error that `call` throws. Throws std::logic_error, which fails the test, when it throws none.
+// Returns the Error that `call` throws. Throws std::logic_error, which fails the test, when `call`
+// throws none.
 template <typename Call>
 Error error_of(Call&& call) {
   try {
@@ -20,8 +21,8 @@ Error error_of(Call&& call) {
   throw std::logic_error("no error was thrown");
 }
 
-// The message of the InvalidArgument that `call` throws. Throws std::logic_error, which fails the
-// test, when it throws none or an Error of another kind.
+// Returns the message of the InvalidArgument that `call` throws. Throws std::logic_error, which
+// fails the test, when `call` throws none or an Error of another kind.
 template <typename Call>
 std::string message_of(Call&& call) {
   const Error error = error_of(std::forward<Call>(call));

@@ -36,7 +36,7 @@ class FaultFileSystem::Writer : public FileWriter {
       size_ += bytes.size();
       return base_->append(bytes);
     }
-    // The moment it happens half of the bytes arrive; afterwards nothing does.
+    // Half of the bytes arrive at the moment of the crash; afterwards none do.
     if (!std::exchange(torn_, true) && (verdict == Verdict::kNoSpace || keep)) {
       (void)base_->append(bytes.first(bytes.size() / 2));
       size_ += bytes.size() / 2;

@@ -22,9 +22,9 @@ namespace muster::inline v0_1 {
 struct FaultPlan {
   int64_t crash_at = -1;       // index of the change that does not happen any more; -1: never
   int64_t no_space_from = -1;  // from this change on, what needs space fails with ENOSPC; -1: never
-  // What a crash does to bytes appended to open_writer() files since their last sync: dropped, or
-  // kept with the append at which it crashed torn in half. Staged files stay as leftovers while
-  // this object lives.
+  // A crash drops the bytes that were appended to open_writer() files since their last sync. When
+  // this is set, they are kept, and half of the append at which it crashed. Staged files stay
+  // behind while this object lives.
   bool keep_unsynced = false;
 };
 
@@ -33,12 +33,12 @@ class FaultFileSystem : public FileSystem {
   explicit FaultFileSystem(FileSystem& base, FaultPlan plan = {});
   ~FaultFileSystem() override;
 
-  // Changes attempted so far.
+  // The number of changes attempted so far.
   int64_t operations() const;
   bool crashed() const;
-  // Crashes now: every later call fails.
+  // Crashes now; every later call fails.
   void crash();
-  // A new plan; the count of changes starts again at 0.
+  // Sets a new plan; the count of changes starts again at 0.
   void set_plan(FaultPlan plan);
 
   Result<FileInfo> info(const std::string& path) override;
@@ -56,7 +56,7 @@ class FaultFileSystem : public FileSystem {
   class Staged;
   enum class Verdict { kGo, kCrashed, kNoSpace };
 
-  // Counts one change and says what becomes of it.
+  // Counts one change and decides whether it happens.
   Verdict admit(bool needs_space);
   Status refuse(Verdict verdict, const std::string& what) const;
   void crash_locked();

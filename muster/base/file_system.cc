@@ -46,7 +46,7 @@ class Descriptor {
   }
   int get() const { return fd_; }
   bool open() const { return fd_ >= 0; }
-  // errno, or 0. Network file systems report a failed write only here.
+  // Returns errno, or 0. Network file systems report a failed write only here.
   int close() {
     const int fd = std::exchange(fd_, -1);
     return fd >= 0 && ::close(fd) != 0 && errno != EINTR ? errno : 0;
@@ -64,7 +64,7 @@ Descriptor open_file(const std::string& local, int flags) {
   return Descriptor(fd);
 }
 
-// errno, or 0.
+// Returns errno, or 0.
 int write_all(int fd, Bytes bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
@@ -276,7 +276,7 @@ class LocalFileSystem : public FileSystem {
         return std::unique_ptr<StagedWriter>(
             std::make_unique<LocalStagedWriter>(std::move(fd), std::move(aside), local.value()));
       }
-      // A name left by a process of the same id, here or on another host of a shared disk.
+      // A process of the same id may have left this name, here or on another host of a shared disk.
       if (errno != EEXIST) return failed(errno, "cannot open for writing", path);
     }
     return internal_error("found no free name beside '" + path + "' after 1000 attempts",
@@ -376,7 +376,8 @@ Result<std::string> FileSystem::read_file(const std::string& path) {
   if (!reader.ok()) return reader.error();
   Result<uint64_t> size = reader.value()->size();
   if (!size.ok()) return size.error();
-  // Room for one byte more: a full buffer means that the file grew, or is a pipe without a size.
+  // There is room for one byte more: when the buffer is full, the file grew, or it is a pipe
+  // without a size.
   std::string content(size.value() + 1, '\0');
   size_t length = 0;
   while (true) {

@@ -1,6 +1,6 @@
-// Files by path or URI, behind an interface that tests replace and other storage can implement.
-// Thread safety: a FileSystem may be used from many threads; a writer belongs to one thread at a
-// time; a reader may be shared.
+// Reads and writes files by path or URI, behind an interface that tests replace and other storage
+// can implement. Thread safety: a FileSystem may be used from many threads; a writer belongs to one
+// thread at a time; a reader may be shared.
 //
 // Paths are plain ("models/a") or URIs ("file:///models/a"). Nothing may assume a local rename:
 // what must appear whole or not at all goes through write_atomically() or a StagedWriter's
@@ -18,7 +18,7 @@
 
 namespace muster::inline v0_1 {
 
-// Something bytes are written to, in order.
+// Takes bytes, one after another.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
@@ -33,16 +33,17 @@ class FileWriter : public ByteSink {
  public:
   // Makes what was appended visible to readers.
   virtual Status flush() = 0;
-  // flush(), and it survives a crash of the machine.
+  // Does what flush() does, and the bytes then survive a crash of the machine.
   virtual Status sync() = 0;
-  // flush(), then no more calls but the destructor. Calling it again does nothing.
+  // Does what flush() does and ends the writing; no call may follow but close(), which does nothing
+  // then, and the destructor.
   virtual Status close() = 0;
 };
 
 // A file nobody sees under its name until commit(). The destructor discards what was not committed.
 class StagedWriter : public ByteSink {
  public:
-  // What was appended survives a crash of the machine, still under no name.
+  // What was appended then survives a crash of the machine, but the file has no name yet.
   virtual Status sync() = 0;
   // Syncs, then puts the file under its name, replacing what was there, in one step that survives a
   // crash.
@@ -55,14 +56,14 @@ class StagedWriter : public ByteSink {
 class FileReader {
  public:
   virtual ~FileReader() = default;
-  // The size now; a file being written may grow.
+  // Returns the size now, in bytes; a file that is being written may grow.
   virtual Result<uint64_t> size() = 0;
   // Fills `out` from `offset` on; returns the bytes read, fewer than asked only at the end of the
   // file.
   virtual Result<size_t> read_at(uint64_t offset, MutableBytes out) = 0;
-  // How errors call it: the path.
+  // The name of the file in errors: its path.
   virtual const std::string& name() const = 0;
-  // Fills all of `out` or returns Corrupt saying where the file ended.
+  // Fills all of `out`, or returns Corrupt and says where the file ended.
   Status read_exactly_at(uint64_t offset, MutableBytes out);
 };
 
@@ -77,54 +78,54 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // NotFound when there is nothing at `path`.
+  // Returns NotFound when there is nothing at `path`.
   virtual Result<FileInfo> info(const std::string& path) = 0;
-  // NotFound when there is no such file.
+  // Returns NotFound when there is no such file.
   virtual Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) = 0;
   // Creates the file, or continues at the end of an existing one.
   virtual Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) = 0;
-  // Writes aside; see StagedWriter. Leftovers of a crash are names for which is_staging_name()
-  // holds.
+  // Opens a file that has no name yet; see StagedWriter. What a crash leaves behind has a name for
+  // which is_staging_name() holds.
   virtual Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) = 0;
-  // Names inside, sorted, without "." and "..".
+  // Returns the names inside, sorted, without "." and "..".
   virtual Result<std::vector<std::string>> list_directory(const std::string& path) = 0;
-  // The directory and its missing parents; one that exists already is fine.
+  // Makes the directory and its missing parents; one that exists already is no error.
   virtual Status make_directories(const std::string& path) = 0;
-  // A file or an empty directory. NotFound when it is not there.
+  // Removes a file or an empty directory. Returns NotFound when it is not there.
   virtual Status remove(const std::string& path) = 0;
-  // Replaces `to`. For bookkeeping only: what must be atomic everywhere uses commit().
+  // Renames a file and replaces `to`. Other storage may not do this in one step, so what must be
+  // atomic uses commit().
   virtual Status rename(const std::string& from, const std::string& to) = 0;
 
   // Whether a file or directory is there.
   Result<bool> exists(const std::string& path);
-  // In bytes. NotFound when there is no such file.
+  // Returns the size in bytes. Returns NotFound when there is no such file.
   Result<uint64_t> file_size(const std::string& path);
-  // All bytes of the file. NotFound when there is no such file.
+  // Returns all bytes of the file. Returns NotFound when there is no such file.
   Result<std::string> read_file(const std::string& path);
-  // The bytes [offset, offset + length); Corrupt when the file ends before.
+  // Returns the bytes [offset, offset + length). Returns Corrupt when the file ends before.
   Result<std::string> read_range(const std::string& path, uint64_t offset, uint64_t length);
-  // Readers see the old content or the new, whatever crashes and whenever.
+  // Writes the file so that readers see the old content or the new, even after a crash.
   Status write_atomically(const std::string& path, Bytes bytes);
   Status write_atomically(const std::string& path, std::string_view text);
-  // A file, or a directory with all it holds; nothing there is fine. Of a symbolic link only the
-  // link goes.
+  // Removes a file, or a directory with all it holds; it is no error when nothing is there. Of a
+  // symbolic link only the link is removed.
   virtual Status remove_tree(const std::string& path);
 };
 
-// The files of this machine: plain paths and file://; another scheme is an InvalidArgument naming
-// it.
+// The files of this machine: plain paths and file://. For another scheme InvalidArgument names it.
 FileSystem& local_file_system();
 
-// Reads `bytes` as if they were a file called `name`; they must outlive the reader.
+// Reads `bytes` as if they were a file of that name; they must outlive the reader.
 std::unique_ptr<FileReader> memory_reader(Bytes bytes, std::string name);
 
-// "a" + "b" -> "a/b"; an absolute `name` stays as it is.
+// Joins "a" and "b" to "a/b"; an absolute `name` stays as it is.
 std::string join_path(std::string_view directory, std::string_view name);
-// What follows the last slash.
+// Returns what follows the last slash.
 std::string_view base_name(std::string_view path);
-// What precedes the last slash; "." when there is none.
+// Returns what precedes the last slash; "." when there is none.
 std::string directory_of(std::string_view path);
-// Whether `name` is that of a file a StagedWriter had not committed (".<name>.staging-<pid>-<n>").
+// Whether a StagedWriter that did not commit gave a file this name: ".<name>.staging-<pid>-<n>".
 bool is_staging_name(std::string_view name);
 
 }  // namespace muster::inline v0_1

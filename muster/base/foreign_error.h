@@ -1,5 +1,5 @@
-// Exceptions of other libraries and of the user's own code, in words of ours.
-// Thread safety: pure functions.
+// Turns exceptions of other libraries and of the user's own code into Errors. Thread safety: pure
+// functions.
 #pragma once
 
 #include <exception>
@@ -8,11 +8,13 @@
 
 namespace muster::inline v0_1 {
 
-// Internal, "std::runtime_error was thrown: no such column"; std::bad_alloc gets a hint.
+// Returns an Internal error such as "std::runtime_error was thrown: no such column"; std::bad_alloc
+// gets a hint.
 Error foreign_error(const std::exception& error);
-// Internal, for what is no std::exception.
+// Returns an Internal error for what is no std::exception.
 Error unknown_error();
-// The exception being handled: an Error as it is, others as above. REQUIRES: called in a handler.
+// Returns the exception that is being handled: an Error as it is, and others as above. REQUIRES: an
+// exception is being handled.
 Error current_error();
 
 }  // namespace muster::inline v0_1

@@ -1,14 +1,15 @@
-// TCP ports that nobody uses. Thread-safe.
+// Finds TCP ports that nobody uses. Thread-safe.
 #pragma once
 
 #include <vector>
 
 namespace muster::inline v0_1 {
 
-// `count` different TCP ports of the loopback interface that nobody listens on now. Another process
-// may take one before you do: be ready to ask again. Throws Unavailable when the system has none.
+// Returns `count` different TCP ports of the loopback interface on which nobody listens now.
+// Another process may take one before you do: be ready to ask again. Throws Unavailable when the
+// system has none.
 std::vector<int> free_ports(int count);
-// One of them.
+// Returns one such port.
 int free_port();
 
 }  // namespace muster::inline v0_1

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kMaxDepth = 200;
 
-// The text around `offset` on one line, cut to some width, with a mark after what was read.
+// Returns the text around `offset` on one line, cut to some width, with a mark behind what was
+// read.
 std::string excerpt(std::string_view text, size_t offset) {
   constexpr size_t kWidth = 30;
   const size_t begin = offset > kWidth ? offset - kWidth : 0;
@@ -24,7 +25,8 @@ std::string excerpt(std::string_view text, size_t offset) {
   for (size_t i = begin; i < end; ++i) {
     if (i == offset) shown += " <-- here --> ";
     const auto letter = static_cast<unsigned char>(text[i]);
-    // Bytes outside ASCII may be half of a character after the cut, or the fault itself.
+    // After the cut, bytes outside ASCII may be half of a character; they may also be the fault
+    // itself.
     if (letter == '\n' || letter == '\t' || letter == '\r') {
       shown += ' ';
     } else if (letter < 0x20 || letter >= 0x7f) {
@@ -38,8 +40,8 @@ std::string excerpt(std::string_view text, size_t offset) {
   return shown;
 }
 
-// nlohmann's "[json.exception...] parse error at line 1, column 2: syntax error while ... - reason;
-// last read".
+// Takes the reason out of nlohmann's "[json.exception...] parse error at line 1, column 2: syntax
+// error while ... - reason; last read".
 std::string reason_of(const nlohmann::json::parse_error& error) {
   std::string reason = error.what();
   if (const size_t mark = reason.find(" - "); mark != std::string::npos) reason.erase(0, mark + 3);
@@ -76,7 +78,7 @@ Result<nlohmann::json> parse_json(std::string_view text, std::string_view what, 
     return value;
   } catch (const nlohmann::json::parse_error& error) {
     if (trim(text).empty()) return Error(kind, fmt::format("{} is empty, JSON was expected", what));
-    // byte is the count of bytes read, the offending one included.
+    // error.byte counts the bytes that were read, with the wrong one.
     const size_t offset = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
     const std::string_view before = text.substr(0, offset);
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');

@@ -7,9 +7,10 @@
 
 namespace muster::inline v0_1 {
 
-// The path of this machine that `path` names: itself when it is plain, what follows file:// when it
-// is such a URI ("file:///models/a", "file://localhost/models/a"). InvalidArgument for another
-// scheme, naming it, for a URI without an absolute path, and for an empty path.
+// Returns the path on this machine that `path` names: `path` itself when it is plain, and what
+// follows file:// when it is such a URI ("file:///models/a", "file://localhost/models/a"). Returns
+// InvalidArgument for another scheme, which it names, for a URI without an absolute path, and for
+// an empty path.
 Result<std::string> local_path(const std::string& path);
 
 }  // namespace muster::inline v0_1

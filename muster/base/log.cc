@@ -70,14 +70,14 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
       return;
     }
     const std::string shown = cut_to_columns(text, width() - 1);
-    // A supervisor takes a line that ends in a carriage return as one that will be replaced.
+    // `muster run` takes a line that ends in a carriage return as one that will be replaced.
     write(terminal_ ? fmt::format("\r\033[K{}", shown) : fmt::format("{}\r", shown));
     open_ = true;
   }
 
   void write_object(const nlohmann::ordered_json& object) {
     std::lock_guard lock(mutex_);
-    // Text that is not UTF-8 must not cost the line.
+    // A line must not be lost because its text is not UTF-8.
     write(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   }
 
@@ -132,7 +132,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
   bool open_ = false;  // a status stands there
 };
 
-// Never destroyed: threads that end late may still want to say why.
+// It is never destroyed, because threads that end late may still log why.
 struct Log {
   std::shared_ptr<Sink> sink = std::make_shared<Sink>();
   spdlog::logger logger{"muster", sink};
@@ -142,7 +142,7 @@ struct Log {
     std::transform(wanted.begin(), wanted.end(), wanted.begin(),
                    [](unsigned char letter) { return std::tolower(letter); });
     const auto known = spdlog::level::from_str(wanted);
-    // Unknown words are "off" to spdlog, which would also silence the error that ends a run.
+    // spdlog reads unknown words as "off", which would also hide the error that ends a run.
     const bool understood = known != spdlog::level::off || wanted == "off";
     logger.set_level(understood ? known : spdlog::level::info);
     if (!understood && !wanted.empty()) {

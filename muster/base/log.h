@@ -1,6 +1,7 @@
-// Lines for people, on standard error: "I 12:03:45 message". One sink for the process, thread-safe;
-// a line is written whole. The level comes from MUSTER_LOG_LEVEL (debug, info, warning, error, off;
-// default info), colour is left out when standard error is no terminal or NO_COLOR is set.
+// Writes lines for people to standard error: "I 12:03:45 message". The process has one log; any
+// thread may write to it, and a line is written whole. The level comes from MUSTER_LOG_LEVEL
+// (debug, info, warning, error, off; default info), colour is left out when standard error is no
+// terminal or NO_COLOR is set.
 //
 // For machines, MUSTER_LOG_FORMAT=json or set_format() makes each line a JSON object: "time" (UTC),
 // "level", "message", and for an event its name and fields.
@@ -11,10 +12,10 @@
 
 namespace muster::inline v0_1::log {
 
-// How a line looks: for people or for machines.
+// The form of a line: text for people, or JSON for machines.
 enum class Format { kText, kJson };
 
-// One line at this level, without a line end.
+// Writes one line at this level. `message` has no line end.
 void debug(std::string_view message);
 void info(std::string_view message);
 void warning(std::string_view message);
@@ -23,22 +24,22 @@ void error(std::string_view message);
 // Says `message` the first time it is called with this text, and never again in this process.
 void warning_once(std::string_view message);
 
-// What happened, for both readers: `message` as text, or {"event": name, ...fields} as JSON. At
-// level info. REQUIRES: fields is an object.
+// Writes what happened, at level info: `message` as text, or {"event": name, ...fields} as JSON.
+// REQUIRES: fields is an object.
 void event(std::string_view name, const nlohmann::json& fields, std::string_view message);
 
-// Overrides MUSTER_LOG_FORMAT.
+// Sets the form of lines, in place of MUSTER_LOG_FORMAT.
 void set_format(Format format);
-// "text" or "json"; throws InvalidArgument for another word.
+// Reads "text" or "json". Throws InvalidArgument for another word.
 Format parse_format(std::string_view word);
 
-// A line that stands below the others until the next status replaces it; empty text takes it away.
-// Seen on a terminal, or where MUSTER_PROGRESS=bar asks for it (as `muster run` does, which shows
-// one for each task); elsewhere, with MUSTER_PROGRESS=none and as JSON it is dropped. One line:
-// text beyond the terminal's width is cut.
+// Shows a line below the others until the next status replaces it; an empty text removes it. It is
+// shown on a terminal, and where MUSTER_PROGRESS=bar asks for it (as `muster run` does, which shows
+// one for each task). Elsewhere, with MUSTER_PROGRESS=none, and as JSON, it is dropped. Text beyond
+// the terminal's width is cut.
 void status(std::string_view text);
 bool shows_status();
-// Columns a status may have; 80 when that cannot be told.
+// The columns that a status may have; 80 when they cannot be told.
 int status_width();
 
 // Makes sure everything said so far is written.

@@ -1,13 +1,14 @@
-// How much memory a task may use. Thread safety: any thread.
+// Tells how much memory a task may use. Thread safety: any thread.
 #pragma once
 
 #include <cstdint>
 
 namespace muster::inline v0_1 {
 
-// The tightest limit on this process's memory by its control groups, in bytes; 0 without one.
+// The lowest limit that control groups set on the memory of this process, in bytes; 0 without a
+// limit.
 uint64_t memory_limit();
-// That limit, or the memory of the machine where it is less.
+// The smaller of that limit and the memory of the machine, in bytes.
 uint64_t memory_size();
 
 }  // namespace muster::inline v0_1

@@ -15,7 +15,8 @@ std::string plain(std::string_view word) {
   return text;
 }
 
-// Letters to leave out, add, change or swap with a neighbour (optimal string alignment).
+// Returns how many letters must be left out, added, changed or swapped with a neighbour (optimal
+// string alignment).
 size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {

@@ -9,10 +9,10 @@
 
 namespace muster::inline v0_1 {
 
-// The word of `known` that `word` is a misspelling of: at most a third of its letters (at least
-// one) left out, added, changed or swapped with their neighbour; else the only one that begins with
-// `word`. '-' and '_' are the same, and so are capitals and small letters. Nothing when no word is
-// near.
+// Returns the word of `known` that `word` is a misspelling of: at most a third of its letters (but
+// one at least) are left out, added, changed or swapped with a neighbour. Otherwise it returns the
+// only word that begins with `word`, or nothing. '-' and '_' count as the same, and so do capitals
+// and small letters.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace muster::inline v0_1

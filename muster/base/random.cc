@@ -10,7 +10,7 @@ double Random::normal() {
     has_spare_ = false;
     return spare_;
   }
-  // 1 - u is in (0, 1]: the logarithm is finite.
+  // 1 - u is in (0, 1], so the logarithm is finite.
   const double radius = std::sqrt(-2 * std::log(1 - uniform()));
   const double angle = 2 * std::numbers::pi * uniform();
   spare_ = radius * std::sin(angle);

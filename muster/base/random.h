@@ -1,6 +1,7 @@
-// Random numbers that are a pure function of a key: Philox4x32-10 (Salmon, Moraes, Dror and Shaw,
-// "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Nothing draws from a global generator.
-// Thread safety: keys and generators are small values; give each thread or each element its own.
+// Makes random numbers that are a pure function of a key, by Philox4x32-10 (Salmon, Moraes, Dror
+// and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Nothing draws from a global
+// generator. Thread safety: keys and generators are small values; give each thread or each element
+// its own.
 //
 //   RandomKey key = derive_key(seed, {id_of("dropout"), step, replica});
 //   Random random(key);            // costs nothing: no state but the key and a counter
@@ -46,15 +47,15 @@ struct RandomKey {
   friend constexpr bool operator==(const RandomKey&, const RandomKey&) = default;
 };
 
-// {seed, 0} with derive() applied for each id in order; so derive_key(s, {a, b}) == derive_key(s,
-// {a}).derive(b).
+// Starts at {seed, 0} and applies derive() for each id in order, so derive_key(s, {a, b}) ==
+// derive_key(s, {a}).derive(b).
 constexpr RandomKey derive_key(uint64_t seed, std::initializer_list<uint64_t> ids) {
   RandomKey key{seed, 0};
   for (const uint64_t id : ids) key = key.derive(id);
   return key;
 }
 
-// A name as an id: 64-bit FNV-1a.
+// Turns a name into an id, by 64-bit FNV-1a.
 constexpr uint64_t id_of(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char letter : name)
@@ -62,26 +63,26 @@ constexpr uint64_t id_of(std::string_view name) {
   return hash;
 }
 
-// A generator: draws the numbers of one key in order.
+// Draws the numbers of one key in order.
 class Random {
  public:
-  // Draws the stream of `key` from number `position` on (counted in blocks of four 32-bit words).
+  // Begins in the stream of `key` at `position`, counted in blocks of four 32-bit words.
   explicit constexpr Random(RandomKey key, uint64_t position = 0)
       : key_(key), position_(position) {}
 
-  // The next 32 random bits.
+  // Returns the next 32 random bits.
   constexpr uint32_t next_u32() {
     if (used_ == 4) refill();
     return block_[used_++];
   }
-  // The next 64 random bits: two words, the low one first.
+  // Returns the next 64 random bits: two words, the low one first.
   constexpr uint64_t next_u64() {
     const uint64_t low = next_u32();
     return low | (uint64_t{next_u32()} << 32);
   }
 
-  // In [0, n), each value equally likely (Lemire, "Fast random integer generation in an interval",
-  // 2019); 0 for n = 0.
+  // Returns a number in [0, n), each equally likely (Lemire, "Fast random integer generation in an
+  // interval", 2019); 0 for n = 0.
   constexpr uint64_t uniform_below(uint64_t n) {
     __extension__ using Wide = unsigned __int128;
     if (n == 0) return 0;
@@ -93,12 +94,12 @@ class Random {
     return static_cast<uint64_t>(product >> 64);
   }
 
-  // In [0, 1), a multiple of 2^-53.
+  // Returns a multiple of 2^-53 in [0, 1).
   constexpr double uniform() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }
-  // In [0, 1), a multiple of 2^-24, from one 32-bit word.
+  // Returns a multiple of 2^-24 in [0, 1); it takes one 32-bit word.
   constexpr float uniform_float() { return static_cast<float>(next_u32() >> 8) * 0x1p-24f; }
-  // Mean 0, standard deviation 1 (Box-Muller; the second number of a pair is kept for the next
-  // call).
+  // Returns a normal number of mean 0 and standard deviation 1 (Box-Muller; the second number of a
+  // pair is kept for the next call).
   double normal();
 
  private:

@@ -1,5 +1,5 @@
-// Result<T>: a value or the Error that explains why there is none. For calls whose failure the
-// caller decides about (files, network, parsing).
+// Result<T>: a value or the Error that explains why there is none. It is for calls where the caller
+// decides what a failure means (files, network, parsing).
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1 {
 
-// A T, or an Error.
+// Holds a T or an Error.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -20,7 +20,7 @@ class [[nodiscard]] Result {
   bool ok() const { return std::holds_alternative<T>(state_); }
   explicit operator bool() const { return ok(); }
 
-  // REQUIRES: ok(); otherwise throws the error.
+  // Returns the value. Throws the error when there is none.
   T& value() & {
     if (!ok()) throw error();
     return std::get<T>(state_);
@@ -29,12 +29,13 @@ class [[nodiscard]] Result {
     if (!ok()) throw error();
     return std::get<T>(state_);
   }
-  // By value, so that `for (auto& x : make().value())` does not look into a Result that is gone.
+  // It returns by value, so that `for (auto& x : make().value())` does not look into a Result that
+  // is gone.
   T value() && {
     if (!ok()) throw error();
     return std::get<T>(std::move(state_));
   }
-  // The value, or `fallback`.
+  // Returns the value, or `fallback` when there is none.
   T value_or(T fallback) const { return ok() ? std::get<T>(state_) : std::move(fallback); }
 
   // REQUIRES: !ok().
@@ -63,7 +64,7 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
-// Done, or an Error.
+// Says that a call succeeded, or holds its Error.
 using Status = Result<void>;
 
 }  // namespace muster::inline v0_1

@@ -62,7 +62,7 @@ std::string human_bytes(uint64_t bytes) {
   constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
-  // 1023.95 would print as 1024.0 of the smaller unit.
+  // Without this, 1023.95 would print as 1024.0 of the smaller unit.
   for (; value >= 1023.95 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }

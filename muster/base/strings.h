@@ -11,27 +11,29 @@
 
 namespace muster::inline v0_1 {
 
-// "a,b," at ',' -> {"a", "b", ""}; the empty text -> {""}.
+// Splits "a,b," at ',' into {"a", "b", ""}, and the empty text into {""}.
 std::vector<std::string> split(std::string_view text, char separator);
-// Without blanks, tabs and line ends around it.
+// Returns the text without blanks, tabs and line ends around it.
 std::string_view trim(std::string_view text);
 
-// {"a", "b"} with ", " -> "a, b".
+// Joins {"a", "b"} with ", " to "a, b".
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
-// "'a', 'b'" for lists in messages; past `most` entries "... and 7 more"; "(none)" when empty.
+// Returns "'a', 'b'", for lists in messages. Behind `most` entries stands "... and 7 more"; an
+// empty list gives "(none)".
 std::string join_quoted(const std::vector<std::string>& parts, size_t most = 20);
 
-// The whole text as a decimal number, or nothing.
+// Reads the whole text as a decimal number; returns nothing when it is none.
 std::optional<int64_t> parse_int(std::string_view text);
 std::optional<double> parse_double(std::string_view text);
 
-// "512 B", "1.5 KiB", "3.2 GiB".
+// Returns text such as "512 B", "1.5 KiB" and "3.2 GiB".
 std::string human_bytes(uint64_t bytes);
-// "0.25 s", "12.3 s", "4 min 05 s", "2 h 03 min"; negative and non-finite values become "?".
+// Returns text such as "0.25 s", "12.3 s", "4 min 05 s" and "2 h 03 min"; negative and non-finite
+// values become "?".
 std::string human_duration(double seconds);
 // Whether `text` is well-formed UTF-8 (no overlong forms, no surrogates).
 bool is_utf8(std::string_view text);
-// "1f 8b 08".
+// Returns text such as "1f 8b 08".
 std::string hex_bytes(Bytes bytes);
 
 }  // namespace muster::inline v0_1

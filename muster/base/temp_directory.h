@@ -9,14 +9,15 @@ namespace muster::inline v0_1 {
 
 class TempDirectory {
  public:
-  // Under TMPDIR, or /tmp. Throws Error when it cannot be made.
+  // Makes the directory under TMPDIR, or under /tmp when that is unset. Throws Error when it cannot
+  // be made.
   TempDirectory();
   ~TempDirectory();
   TempDirectory(const TempDirectory&) = delete;
   TempDirectory& operator=(const TempDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // The path of `name` inside.
+  // Returns the path of `name` inside the directory.
   std::string operator/(std::string_view name) const;
 
  private:

@@ -11,7 +11,7 @@ namespace muster::inline v0_1 {
 void open_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (fcntl(fd, F_GETFD) >= 0) continue;
-    // The lowest free number is this one.
+    // open() returns the lowest free number, which is this one.
     [[maybe_unused]] const int opened = open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
   }
 }

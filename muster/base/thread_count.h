@@ -1,5 +1,5 @@
-// The thread count a user asks for: MUSTER_THREADS, read in one way wherever it is read.
-// Thread safety: pure.
+// Reads the thread count that a user asks for, MUSTER_THREADS, in one way for all readers. Thread
+// safety: a pure function.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace muster::inline v0_1 {
 
-// MUSTER_THREADS, 1 to 4096; nothing when it is unset or empty. Throws InvalidArgument for anything
-// else.
+// Returns MUSTER_THREADS, which is 1 to 4096; nothing when it is unset or empty. Throws
+// InvalidArgument for anything else.
 std::optional<int> threads_asked_for(const Environment& environment);
 
 }  // namespace muster::inline v0_1

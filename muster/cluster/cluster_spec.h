@@ -29,18 +29,18 @@ class ClusterSpec {
 
   // Throws InvalidArgument when the index is negative or taken.
   void add(const Task& task, std::string address);
-  // A job may be there without tasks.
+  // Adds a job that may have no tasks.
   void add_job(const std::string& job) { jobs_.try_emplace(job); }
 
   bool empty() const { return jobs_.empty(); }
-  // Whether the job is named, be it without tasks.
+  // Whether the job is named, even if it has no tasks.
   bool has_job(const std::string& job) const { return jobs_.contains(job); }
   std::vector<std::string> jobs() const;        // sorted
   int num_tasks(const std::string& job) const;  // 0 for an unknown job
   int num_tasks() const;
   // Whether the task has an address.
   bool has_task(const Task& task) const;
-  // Throws InvalidArgument naming the job or index that is not there.
+  // Both throw InvalidArgument, naming the job or the index, when it is not there.
   const Tasks& tasks(const std::string& job) const;
   const std::string& address(const Task& task) const;
   const std::map<std::string, Tasks>& as_map() const { return jobs_; }
@@ -50,13 +50,14 @@ class ClusterSpec {
   std::map<std::string, Tasks> jobs_;
 };
 
-// --- the numbering of Estimator's RunConfig: any job type; "master" is another name of "chief" ---
+// --- the numbers that Estimator's RunConfig gives to tasks of any job type; "master" is another
+// name of "chief" ---
 
-// Parameter servers.
+// The number of parameter servers.
 int num_ps(const ClusterSpec& cluster);
 int num_workers(const ClusterSpec& cluster);  // chief or master, and workers
-// Chief (or master) 0, then the other types alphabetically, ps last; inside a type by index.
-// Nothing when the task is not in the cluster.
+// The chief (or master) is 0, then come the other types alphabetically and ps last; inside a type
+// tasks are ordered by index. Returns nothing when the task is not in the cluster.
 std::optional<int> global_id(const ClusterSpec& cluster, const Task& task);
 
 }  // namespace muster::inline v0_1::cluster

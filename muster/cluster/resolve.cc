@@ -12,7 +12,7 @@
 namespace muster::inline v0_1::cluster {
 namespace {
 
-// The same cluster with `job` under another name, or without it when `name` is empty.
+// Returns the cluster with `job` under another name, or without it when `name` is empty.
 ClusterSpec renamed(const ClusterSpec& cluster, const std::string& job, const std::string& name) {
   ClusterSpec result;
   for (const auto& [old, tasks] : cluster.as_map()) {
@@ -78,12 +78,12 @@ std::optional<ResolvedCluster> from_tf_config(const Environment& environment,
   return resolve_cluster(parse_tf_config(text), options);
 }
 
-// Checks the task against the rules of RunConfig; worker 0 may stand in the chief's place.
+// Checks the task against the rules of RunConfig; worker 0 may take the place of the chief.
 void read_task(const TfConfig& config, const ResolveOptions& options, ResolvedCluster& result) {
   const bool worker_leads = !config.cluster.has_job("chief") && !config.cluster.has_job("master") &&
                             config.cluster.num_tasks("worker") > 0;
   try {
-    // Every other rule stays, under the names the user wrote.
+    // Every other rule is checked under the names that the user wrote.
     const RunConfigCluster checked = read_run_config(
         config, options.model_dir, worker_leads && options.worker_zero_may_be_chief);
     result.is_chief = checked.is_chief;

@@ -1,5 +1,5 @@
-// Who this process is in its cluster, decided once when training starts, as plain data.
-// Thread safety: values and pure functions.
+// Decides who this process is in its cluster, once, when training starts, as plain data. Thread
+// safety: values and pure functions.
 #pragma once
 
 #include <optional>
@@ -37,31 +37,32 @@ struct ResolvedCluster {
 
 // What the program knows and TF_CONFIG does not say.
 struct ResolveOptions {
-  // A strategy for several workers is set: a cluster of workers alone is valid, and its first
-  // worker the chief.
+  // Set where a strategy for several workers is used: a cluster of workers alone is valid then, and
+  // its first worker is the chief.
   bool worker_zero_may_be_chief = false;
   std::optional<std::string> model_dir;  // the program's own
 };
 
-// One way in which a process learns its place in a cluster.
+// A way in which a process learns its place in a cluster.
 struct ClusterSource {
   std::string_view name;  // "TF_CONFIG"
-  // Nothing when the environment does not speak of this way. Throws InvalidArgument when it does
+  // Returns nothing when the environment does not use this way. Throws InvalidArgument when it does
   // and is wrong.
   std::optional<ResolvedCluster> (*resolve)(const Environment& environment,
                                             const ResolveOptions& options);
 };
 
-// All ways there are, in the order they are asked. Today TF_CONFIG alone.
+// All sources, in the order in which they are asked. Today TF_CONFIG is the only one.
 std::span<const ClusterSource> cluster_sources();
 
-// What the first source says that knows this process; a run on this process alone when none does.
-// Throws InvalidArgument.
+// Returns what the first source says that knows this process, or a run of this process alone when
+// none does. Throws InvalidArgument when a source is wrong.
 ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options = {});
 
-// What training makes of a TF_CONFIG. Differs from read_run_config where that is known to hurt:
-// "master" is the chief; an evaluator may be inside or outside of the cluster and takes no part in
-// it; empty, malformed and repeated addresses are refused; unknown job types are refused.
+// Returns what training makes of a TF_CONFIG. It differs from read_run_config where that is known
+// to hurt: "master" is the chief; an evaluator may be inside or outside of the cluster and takes no
+// part in it; empty, malformed and repeated addresses are refused, and so are unknown job types.
+// Throws InvalidArgument.
 ResolvedCluster resolve_cluster(const TfConfig& config, const ResolveOptions& options = {});
 
 }  // namespace muster::inline v0_1::cluster

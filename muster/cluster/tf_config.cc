@@ -18,20 +18,9 @@ std::string quoted_cluster(const TfConfig& config, const std::string& job = {}) 
   return (job.empty() ? all : all[job]).dump();
 }
 
-}  // namespace
-
-void check_addresses(const TfConfig& config) {
-  const auto bad = find_bad_address(config.cluster);
-  if (!bad) return;
-  throw invalid_argument(fmt::format("TF_CONFIG: cluster.{}[{}] is {}: {}", bad->task.type,
-                                     bad->task.index, json(bad->address).dump(), bad->problem),
-                         hint_with(made_usable(config), bad->advice));
-}
-
-RunConfigCluster read_run_config(const TfConfig& config,
-                                 const std::optional<std::string>& model_dir, bool worker_leads) {
-  RunConfigCluster result{.cluster = config.cluster, .service = config.service};
-  // 1. model_dir, 2. service
+// Returns the folder of the run: the program's, or else TF_CONFIG's.
+std::optional<std::string> read_model_dir(const TfConfig& config,
+                                          const std::optional<std::string>& model_dir) {
   if (model_dir && model_dir->empty())
     throw invalid_argument("model_dir is empty", "name a folder");
   const auto wrong_dir = [&](const std::string& problem) {
@@ -44,45 +33,45 @@ RunConfigCluster read_run_config(const TfConfig& config,
   if (config.model_dir && config.model_dir->empty()) throw wrong_dir("must not be empty");
   if (model_dir && config.model_dir && *model_dir != *config.model_dir)
     throw wrong_dir(fmt::format("the program says \"{}\"", *model_dir));
-  result.model_dir = model_dir ? model_dir : config.model_dir;
-  if (!config.service.empty() && config.service.front() != '{') {
-    TfConfig fixed = config;
-    fixed.service.clear();
+  return model_dir ? model_dir : config.model_dir;
+}
+
+void check_service(const TfConfig& config) {
+  if (config.service.empty() || config.service.front() == '{') return;
+  TfConfig fixed = config;
+  fixed.service.clear();
+  throw invalid_argument(fmt::format("TF_CONFIG: service is {}: must be an object", config.service),
+                         hint_with(made_usable(fixed), "write {...}, or leave it away"));
+}
+
+// Reads a TF_CONFIG without a cluster: this process is worker 0, alone.
+void read_local(const TfConfig& config, RunConfigCluster* result) {
+  result->task_type = config.task_type.value_or("worker");
+  result->task_id = config.task_index.value_or(0);
+  const TfConfig fixed{.task_type = "worker", .task_index = 0};
+  if (result->task_type != "worker") {
     throw invalid_argument(
-        fmt::format("TF_CONFIG: service is {}: must be an object", config.service),
-        hint_with(made_usable(fixed), "write {...}, or leave it away"));
+        fmt::format("TF_CONFIG: task.type is \"{}\", but there is no cluster: it must be "
+                    "\"worker\"",
+                    result->task_type),
+        hint_with(with_task(example_config(), result->task_type == "chief" ? "chief" : "worker", 0),
+                  "add the cluster, or leave TF_CONFIG unset to run alone"));
   }
+  if (result->task_id != 0) {
+    throw invalid_argument(
+        fmt::format("TF_CONFIG: task.index is {}, but there is no cluster: it must be 0",
+                    result->task_id),
+        hint_with(fixed, "add the cluster, or use index 0"));
+  }
+  result->master = config.session_master.value_or("");
+  result->evaluation_master = config.eval_session_master.value_or("");
+}
 
+// Checks a cluster that calls its chief "master", the older name: it must have no "chief" and no
+// evaluator.
+void check_master(const TfConfig& config) {
   const std::string type = config.task_type.value_or("");
-  // 3. local
-  if (config.cluster.empty()) {
-    result.task_type = config.task_type.value_or("worker");
-    result.task_id = config.task_index.value_or(0);
-    const TfConfig fixed{.task_type = "worker", .task_index = 0};
-    if (result.task_type != "worker") {
-      throw invalid_argument(
-          fmt::format(
-              "TF_CONFIG: task.type is \"{}\", but there is no cluster: it must be \"worker\"",
-              result.task_type),
-          hint_with(
-              with_task(example_config(), result.task_type == "chief" ? "chief" : "worker", 0),
-              "add the cluster, or leave TF_CONFIG unset to run alone"));
-    }
-    if (result.task_id != 0) {
-      throw invalid_argument(
-          fmt::format("TF_CONFIG: task.index is {}, but there is no cluster: it must be 0",
-                      result.task_id),
-          hint_with(fixed, "add the cluster, or use index 0"));
-    }
-    result.master = config.session_master.value_or("");
-    result.evaluation_master = config.eval_session_master.value_or("");
-    return result;
-  }
-
-  // 4. the older name of the chief
-  const bool legacy = config.cluster.has_job("master");
-  const std::string chief = legacy ? "master" : worker_leads ? "worker" : "chief";
-  if (legacy && config.cluster.has_job("chief")) {
+  if (config.cluster.has_job("chief")) {
     TfConfig fixed = config;
     fixed.cluster = ClusterSpec();
     for (const auto& [job, tasks] : config.cluster.as_map()) {
@@ -96,7 +85,7 @@ RunConfigCluster read_run_config(const TfConfig& config,
             quoted_cluster(config, "master"), quoted_cluster(config, "chief")),
         hint_with(fixed, "keep cluster.chief only"));
   }
-  if (legacy && type == "evaluator") {
+  if (type == "evaluator") {
     TfConfig fixed = config;
     fixed.cluster = ClusterSpec();
     for (const auto& [job, tasks] : config.cluster.as_map()) {
@@ -107,8 +96,11 @@ RunConfigCluster read_run_config(const TfConfig& config,
         "TF_CONFIG: task.type is \"evaluator\": a cluster with cluster.master has none",
         hint_with(fixed, "call the master \"chief\""));
   }
+}
 
-  // 5. one chief, and this task is in the cluster
+// Checks that the cluster has a chief. `chief` is the job that leads; it may have several tasks
+// only when it is "worker".
+void check_one_chief(const TfConfig& config, const std::string& chief, bool worker_leads) {
   if (!config.cluster.has_job(chief) || config.cluster.num_tasks(chief) == 0) {
     throw invalid_argument(fmt::format("TF_CONFIG: cluster is {}: it must have one \"chief\" task",
                                        quoted_cluster(config)),
@@ -119,6 +111,11 @@ RunConfigCluster read_run_config(const TfConfig& config,
                                        chief, quoted_cluster(config, chief)),
                            hint_with(with_one(config, chief), "let the others be workers"));
   }
+}
+
+// Returns the task that TF_CONFIG names; the cluster may not have it.
+Task read_task(const TfConfig& config, const std::string& chief) {
+  const std::string type = config.task_type.value_or("");
   if (type.empty()) {
     throw invalid_argument(
         "TF_CONFIG: task.type is missing: with a cluster, every task must know its own",
@@ -130,15 +127,59 @@ RunConfigCluster read_run_config(const TfConfig& config,
         "TF_CONFIG: task.index is missing: with a cluster, every task must know its own",
         hint_with(with_task(config, type, 0), "set task.index"));
   }
-  const int index = *config.task_index;
-  if (index < 0) {
+  if (*config.task_index < 0) {
     throw invalid_argument(
-        fmt::format("TF_CONFIG: task.index is {}: it must not be negative", index),
+        fmt::format("TF_CONFIG: task.index is {}: it must not be negative", *config.task_index),
         hint_with(with_task(config, type, 0), "count from 0"));
   }
-  result.task_type = type;
-  result.task_id = index;
-  if (type == "evaluator") {  // 7, 8
+  return {type, *config.task_index};
+}
+
+void check_in_cluster(const TfConfig& config, const Task& task, const std::string& chief) {
+  if (!config.cluster.has_job(task.type)) {
+    throw invalid_argument(
+        fmt::format("TF_CONFIG: task.type is \"{}\": cluster has only {}", task.type,
+                    join_quoted(config.cluster.jobs())),
+        hint_with(with_task(config, chief, 0), "use a type that is in the cluster"));
+  }
+  if (config.cluster.has_task(task)) return;
+  const ClusterSpec::Tasks& tasks = config.cluster.tasks(task.type);
+  throw invalid_argument(
+      fmt::format("TF_CONFIG: task.index is {}: cluster.{} is {}, which has no such index",
+                  task.index, task.type, quoted_cluster(config, task.type)),
+      hint_with(tasks.empty() ? with_task(config, chief, 0)
+                              : with_task(config, task.type, tasks.rbegin()->first),
+                "use the place of this task in the list"));
+}
+
+}  // namespace
+
+void check_addresses(const TfConfig& config) {
+  const auto bad = find_bad_address(config.cluster);
+  if (!bad) return;
+  throw invalid_argument(fmt::format("TF_CONFIG: cluster.{}[{}] is {}: {}", bad->task.type,
+                                     bad->task.index, json(bad->address).dump(), bad->problem),
+                         hint_with(made_usable(config), bad->advice));
+}
+
+RunConfigCluster read_run_config(const TfConfig& config,
+                                 const std::optional<std::string>& model_dir, bool worker_leads) {
+  RunConfigCluster result{.cluster = config.cluster, .service = config.service};
+  result.model_dir = read_model_dir(config, model_dir);
+  check_service(config);
+  if (config.cluster.empty()) {
+    read_local(config, &result);
+    return result;
+  }
+  const bool has_master = config.cluster.has_job("master");
+  const std::string chief = has_master ? "master" : worker_leads ? "worker" : "chief";
+  if (has_master) check_master(config);
+  check_one_chief(config, chief, worker_leads);
+  const Task task = read_task(config, chief);
+  result.task_type = task.type;
+  result.task_id = task.index;
+  if (task.type == "evaluator") {
+    // The evaluator stands beside the cluster, not in it.
     result.cluster = ClusterSpec();
     result.evaluation_master = config.eval_session_master.value_or("");
     result.is_chief = false;
@@ -146,33 +187,17 @@ RunConfigCluster read_run_config(const TfConfig& config,
     result.global_id_in_cluster = std::nullopt;
     return result;
   }
-  if (!config.cluster.has_job(type)) {
-    throw invalid_argument(
-        fmt::format("TF_CONFIG: task.type is \"{}\": cluster has only {}", type,
-                    join_quoted(config.cluster.jobs())),
-        hint_with(with_task(config, chief, 0), "use a type that is in the cluster"));
-  }
-  if (!config.cluster.has_task({type, index})) {
-    const ClusterSpec::Tasks& tasks = config.cluster.tasks(type);
-    throw invalid_argument(
-        fmt::format("TF_CONFIG: task.index is {}: cluster.{} is {}, which has no such index", index,
-                    type, quoted_cluster(config, type)),
-        hint_with(tasks.empty() ? with_task(config, chief, 0)
-                                : with_task(config, type, tasks.rbegin()->first),
-                  "use the place of this task in the list"));
-  }
-  // 6, 9, 10
-  const bool alone = config.cluster.num_tasks() == 1;
+  check_in_cluster(config, task, chief);
   if (config.session_master) {
     result.master = *config.session_master;
-  } else if (!alone) {
-    result.master = "grpc://" + config.cluster.address({type, index});
+  } else if (config.cluster.num_tasks() > 1) {
+    result.master = "grpc://" + config.cluster.address(task);
   }
-  result.is_chief =
-      type == chief && (!worker_leads || index == config.cluster.tasks(chief).begin()->first);
+  result.is_chief = task.type == chief &&
+                    (!worker_leads || task.index == config.cluster.tasks(chief).begin()->first);
   result.num_ps_replicas = num_ps(config.cluster);
   result.num_worker_replicas = num_workers(config.cluster);
-  result.global_id_in_cluster = global_id(config.cluster, {type, index});
+  result.global_id_in_cluster = global_id(config.cluster, task);
   return result;
 }
 

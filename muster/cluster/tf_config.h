@@ -1,7 +1,7 @@
-// TF_CONFIG, the environment variable that tells a task which cluster it belongs to: its text as
-// plain data, and what tf.estimator's RunConfig concludes from it. Pure functions; thread-safe.
-// Errors are InvalidArgument: they quote the path inside the JSON and the value, and their hint
-// shows a whole corrected TF_CONFIG. What training really uses is decided in resolve.h.
+// Reads TF_CONFIG, the environment variable that tells a task which cluster it belongs to, into
+// plain data, and says what tf.estimator's RunConfig concludes from it. Thread safety: pure
+// functions. Errors are InvalidArgument: they quote the path inside the JSON and the value, and
+// their hint shows a whole corrected TF_CONFIG. What training really uses is decided in resolve.h.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -25,12 +25,14 @@ struct TfConfig {
   std::string service;  // the JSON text of "service"; empty when absent or null
 };
 
-// Empty text gives the empty TfConfig. Keys that Muster does not know are left alone.
+// Parses the text; an empty one gives the empty TfConfig. Keys that Muster does not know are
+// ignored.
 TfConfig parse_tf_config(std::string_view text);
-// The inverse: a TF_CONFIG somebody could set. Indented lines when `pretty`.
+// Returns the text of a TF_CONFIG that somebody could set; with `pretty` it has indented lines.
 std::string to_json_text(const TfConfig& config, bool pretty = false);
 
-// Every address must be host:port with a port up to 65535, and no two tasks may share one.
+// Throws InvalidArgument unless every address is host:port with a port up to 65535 and no two tasks
+// share one.
 void check_addresses(const TfConfig& config);
 
 // What RunConfig says about this process.
@@ -48,9 +50,9 @@ struct RunConfigCluster {
   std::string service;
 };
 
-// The rules of RunConfig, in its order, including those that training later loosens: a worker-only
-// cluster is an error here, unless `worker_leads`, where worker 0 takes the chief's place.
-// `model_dir` is the one given in the program, when one is.
+// Applies the rules of RunConfig, in its order, including those that training later loosens: a
+// cluster of workers alone is an error here unless `worker_leads` is set, with which worker 0 is
+// the chief. `model_dir` is the one that the program gives, if it does. Throws InvalidArgument.
 RunConfigCluster read_run_config(const TfConfig& config,
                                  const std::optional<std::string>& model_dir = {},
                                  bool worker_leads = false);

@@ -1,4 +1,4 @@
-// TF_CONFIG as text.
+// Reads and writes the text of TF_CONFIG.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string shortened(const json& value) {
   return text;
 }
 
-// A place in the text: as people write it, and as JSON pointers do.
+// A place in the text, as people write it and as a JSON pointer.
 struct Place {
   std::string path;
   json::json_pointer pointer;
@@ -38,7 +38,7 @@ struct Place {
   }
 };
 
-// Something in the text that cannot be so, and what could stand there.
+// A part of the text that is wrong, and what could stand there.
 struct Misfit {
   std::string message;
   std::string advice;
@@ -144,8 +144,8 @@ std::optional<std::string> optional_text(const json& object, const Place& parent
   return it->get<std::string>();
 }
 
-// A key nobody knows may be a word of somebody else's; one that is nearly "cluster" would leave
-// each task to train by itself.
+// An unknown key may belong to another program, but with a misspelled "cluster" each task would
+// train by itself.
 void check_spelling(const json& object, const Place& place, const std::vector<std::string>& known) {
   for (const auto& [key, value] : object.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
@@ -199,7 +199,8 @@ TfConfig parse_object(const json& root) {
   return config;
 }
 
-// The user's own text with what fits in each place; the example where nothing is known to fit.
+// Returns the user's own text with what fits in each place, or the example where nothing is known
+// to fit.
 TfConfig corrected(json root, Misfit misfit) {
   constexpr int kMostMistakes = 16;
   for (int i = 0; i < kMostMistakes && misfit.instead; ++i) {

@@ -45,7 +45,8 @@ std::string text_of(const std::optional<int64_t>& value) {
 template <typename T>
 requires std::is_integral_v<T> std::string text_of(T value) { return fmt::format("{}", value); }
 
-// "a whole number more than 0". `widest`: the type's own bounds are part of it.
+// Returns text such as "a whole number more than 0". With `widest` it also tells the bounds of the
+// type.
 template <typename T>
 std::string allowed(FlagLimits limits, bool widest) {
   if constexpr (!kNumber<T>) {
@@ -80,7 +81,7 @@ bool within(double value, const FlagLimits& limits) {
          !(limits.at_most && value > *limits.at_most);
 }
 
-// One word of a command line as the value of one variable.
+// Reads one word of a command line as the value of one variable.
 template <typename T>
 T convert(const std::string& shown, const std::string& text, const FlagLimits& limits,
           const std::string& hint) {
@@ -99,7 +100,7 @@ T convert(const std::string& shown, const std::string& text, const FlagLimits& l
       throw invalid_argument(
           fmt::format("{} is {}; it must be {}", shown, text, allowed<T>(limits, false)), hint);
     }
-    // A number, but none this type can hold.
+    // It is a number, but not one that this type can hold.
     const std::optional<double> number = parse_double(text);
     if (std::is_integral_v<T> && number && std::isfinite(*number) &&
         text.find_first_not_of("-0123456789") == std::string::npos) {
@@ -114,7 +115,7 @@ T convert(const std::string& shown, const std::string& text, const FlagLimits& l
 
 std::string missing_value(const std::string& shown) { return shown + " needs a value"; }
 
-// What stands behind every mistake with a flag: what it means.
+// Returns the hint of every error about a flag, which says what the flag means.
 std::string hint_of(const std::string& shown, const std::string& help, const std::string& text) {
   return fmt::format("{}: {}{}", shown, help,
                      text.empty() ? "" : fmt::format("; default {}", text));
@@ -186,7 +187,7 @@ CLI::Option* add(CLI::App& app, const Flag& flag, bool positional) {
                     flag.value);
 }
 
-// The command that was chosen: the last one of "muster data digits".
+// Returns the command that was chosen: the last one of "muster data digits".
 const CLI::App& chosen(const CLI::App& app) {
   const CLI::App* at = &app;
   for (auto next = at->get_subcommands(); !next.empty(); next = at->get_subcommands()) {
@@ -213,7 +214,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-// A command below `app` that has `flag`.
+// Returns a command below `app` that has `flag`.
 const CLI::App* owner_of(const CLI::App& app, const std::string& flag) {
   for (const CLI::App* command : commands_of(app)) {
     if (command->get_option_no_throw("--" + flag) != nullptr) return command;
@@ -254,7 +255,7 @@ std::string more_help(const CLI::App& app) {
            : "take one of: " + join(commands, ", "));
 }
 
-// The first word nobody knew, if any.
+// Throws for the first word that nothing takes, if there is one.
 void check_extras(const CLI::App& app, const SurplusHint& surplus_hint) {
   for (const CLI::App* at = &app;; at = at->get_subcommands().front()) {
     for (const std::string& word : at->remaining()) {
@@ -265,8 +266,8 @@ void check_extras(const CLI::App& app, const SurplusHint& surplus_hint) {
   }
 }
 
-// CLI11 takes the word behind a flag as its value, whatever it is, and does not tell it from one
-// given with "=": "--name --seed=3" is a mistake, "--name=--seed=3" is not.
+// CLI11 takes any word behind a flag as its value, and does not tell it from one given with "=".
+// But "--name --seed=3" is a mistake, and "--name=--seed=3" is not.
 void check_followed(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
@@ -290,7 +291,7 @@ void check_followed(const CLI::App& app, const std::vector<std::string>& words) 
   }
 }
 
-// What is required of the command that was chosen, and missing.
+// Throws for what the command that was chosen requires and lacks.
 void check_required(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_required() || option->count() > 0) continue;
@@ -312,8 +313,9 @@ bool knows(const CLI::App& app, const std::string& flag) {
                              [&](const CLI::App* command) { return knows(*command, flag); });
 }
 
-// --log-format is --log_format where there is only the other, and the other way round: tools write
-// their flags in one way and programs in the other. What stands behind "--" is not ours.
+// Reads --log-format as --log_format where only the other is known, and the other way round,
+// because tools write their flags in one way and programs in the other. Words behind "--" are not
+// ours.
 void spell_as_known(const CLI::App& app, std::vector<std::string>& words) {
   for (std::string& word : words) {
     if (word == "--") return;
@@ -366,7 +368,7 @@ std::string full_name(const CLI::App& app) {
 }
 
 bool parse(CLI::App& app, std::vector<std::string> words, const SurplusHint& surplus_hint) {
-  // CLI11 would report them without saying what there is.
+  // CLI11 would report them without listing the words it knows.
   allow_extras(app);
   spell_as_known(app, words);
   check_followed(app, words);
@@ -381,7 +383,7 @@ bool parse(CLI::App& app, std::vector<std::string> words, const SurplusHint& sur
     check_extras(app, surplus_hint);
     const CLI::App& command = chosen(app);
     check_required(command);
-    // The flag whose value is missing begins the message of CLI11.
+    // The message of CLI11 begins with the flag whose value is missing.
     const std::string text = error.what();
     const std::string name = text.substr(0, text.find(':'));
     const CLI::Option* option = command.get_option_no_throw(name);

@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1 {
 
-// Bounds of a number; unset ones do not bound.
+// The bounds of a number; one that is unset does not bound it.
 struct FlagLimits {
   std::optional<double> more_than;
   std::optional<double> at_least;
@@ -20,11 +20,11 @@ struct FlagLimits {
 };
 
 struct Flag {
-  // Letters, digits, '_' and '-': given as --name=VALUE or --name VALUE. A bool is given as --name,
-  // or as --name=false.
+  // The name, of letters, digits, '_' and '-'. A user writes --name=VALUE or --name VALUE, and for
+  // a bool --name or --name=false.
   std::string name;
-  // Holds the default, which --help shows, and takes what is given. Not null; must outlive the
-  // parsing. Numbers are finite.
+  // The variable holds the default, which --help shows, and takes what is given. It is not null and
+  // must outlive the parsing. Only finite numbers are accepted.
   std::variant<std::string*, bool*, int*, int64_t*, uint64_t*, double*, std::optional<int64_t>*>
       value;
   std::string help;

@@ -11,7 +11,7 @@ std::vector<Flag> shared_flags(Flags& flags) {
        "Where checkpoints and events go; a run continues what it finds there",
        {},
        "DIR"},
-      // Bounded so that programs may multiply them.
+      // The numbers are bounded so that programs can multiply them.
       {"epochs", &flags.epochs, "Passes over the training data", {.more_than = 0, .at_most = 1e9}},
       {"max_steps", &flags.max_steps, "The step to end at; goes before --epochs", positive},
       {"batch_size",

@@ -1,5 +1,5 @@
-// The flags Muster's programs share: run_main() reads them, and `muster completion` offers them.
-// Thread safety: values.
+// The flags that Muster's programs share: run_main() reads them, and `muster completion` offers
+// them. Thread safety: values.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace muster::inline v0_1 {
 
-// The flags programs share; a program's own defaults stand in ProgramOptions. Numbers but the seed
-// must be more than 0.
+// The values of these flags; a program's own defaults stand in ProgramOptions. Numbers other than
+// the seed must be more than 0.
 struct Flags {
   std::string data_dir;
   std::string model_dir;
@@ -29,10 +29,10 @@ struct Flags {
 
 namespace muster::inline v0_1::command {
 
-// One for each field of `flags`, which must outlive them. A program takes those it names in
-// ProgramOptions::uses, or all.
+// Returns a Flag for each field of `flags`, which must outlive them. A program takes those that it
+// names in ProgramOptions::uses, or all.
 std::vector<Flag> shared_flags(Flags& flags);
-// --log_format, which every program takes.
+// Returns the flag --log_format, which every program takes.
 Flag log_format_flag(std::string& log_format);
 
 }  // namespace muster::inline v0_1::command

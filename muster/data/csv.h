@@ -1,5 +1,5 @@
-// CSV files as rows of named columns: numbers as tensors, texts as Strings.
-// Thread safety: options are values; functions are pure but for the files they read or write.
+// Reads and writes CSV files as rows of named columns: numbers are tensors, texts are Strings.
+// Thread safety: options are values; functions are pure except for the files they read or write.
 //
 //   csv({"titanic.csv"}, {.label = "survived"}).shuffle(1000).repeat().batch(32);
 #pragma once
@@ -18,19 +18,20 @@
 
 namespace muster::inline v0_1::data {
 
-// What a column holds.
+// The kind of values in a column.
 enum class CsvKind { kFloat32, kFloat64, kInt64, kString };
-// "float32", "float64", "int64", "string".
+// Returns "float32", "float64", "int64" or "string".
 std::string to_string(CsvKind kind);
 
-// What stands in for a missing value: a number, or a text in a column of strings.
+// The value that replaces a missing one: a number, or a text in a column of strings.
 using CsvDefault = std::variant<double, int64_t, std::string>;
 
 // A column to read.
 struct CsvColumn {
   std::string name;
   CsvKind kind = CsvKind::kFloat32;
-  // What a missing value becomes, NaN among others; when unset a missing value is an error.
+  // The value that replaces a missing one; NaN is allowed. When it is unset, a missing value is an
+  // error.
   std::optional<CsvDefault> missing;
 };
 
@@ -42,30 +43,32 @@ struct CsvOptions {
   // The names of all columns of the file, in place of those of the header. Without either they are
   // called "0", "1", ...
   std::vector<std::string> column_names;
-  // The columns to read. infer_csv() adds those that are not listed.
+  // The columns to read. infer_csv() adds the columns that are not listed.
   std::vector<CsvColumn> columns;
-  // Which columns infer_csv() looks at, by name or by their index in the file; all when empty.
+  // The columns that infer_csv() looks at, by name or by their index in the file; all of them when
+  // it is empty.
   std::vector<std::variant<std::string, int64_t>> select_columns;
-  // Fields that are missing values, blanks around them aside.
+  // The fields that stand for missing values; blanks around them are ignored.
   std::vector<std::string> na_values = {"", "?"};
-  // The column that is the label: elements are (features, label) then, else features alone.
+  // The column that is the label. When it is set, elements are (features, label), else features
+  // alone.
   std::string label;
   formats::Compression compression = formats::Compression::kAuto;
-  // Rows infer_csv() looks at.
+  // The number of rows that infer_csv() looks at.
   int64_t infer_rows = 1000;
-  // `missing` of the numeric columns that infer_csv() adds. NaN makes columns of whole numbers with
-  // missing values among those rows float32.
+  // The value of `missing` in the numeric columns that infer_csv() adds. When it is NaN, columns of
+  // whole numbers that lack values among those rows become float32.
   std::optional<double> missing_number;
 };
 
-// `options` with a kind for every selected column that has none, from the first infer_rows rows of
-// the file: int64 if all values that are not missing are whole numbers, float32 if they are
-// numbers, else string with missing values as "" (but for the label, where they are errors). Whole
-// numbers too long for int64 make a column of strings, so that identifiers keep their digits. A
-// warning names a column whose values are numbers but for one in 20 or fewer. Call it once for many
-// files, so that all give the same kinds. A file without rows will do where all columns are listed.
-// Throws NotFound for the file and for selected columns it does not have (listing those it has),
-// InvalidArgument and Corrupt as reading it does.
+// Returns `options` with a kind for every selected column that has none. It reads the first
+// infer_rows rows of the file: a column is int64 if all values that are not missing are whole
+// numbers, float32 if they are numbers, and else string, where missing values are "" (but errors in
+// the label). Whole numbers that are too long for int64 make a column of strings, so that
+// identifiers keep their digits. A warning names a column in which at most one value in 20 is no
+// number. Call it once for many files, so that all have the same kinds. The file may have no rows
+// when all columns are listed. Throws NotFound when the file does not exist or lacks a selected
+// column (the error lists those it has), and InvalidArgument and Corrupt as reading does.
 CsvOptions infer_csv(const std::string& path, CsvOptions options = {});
 
 // Reads files whose rows are dicts {column: value}, or (dict, label). The columns are
@@ -77,8 +80,9 @@ CsvOptions infer_csv(const std::string& path, CsvOptions options = {});
 // Positions are byte offsets.
 std::shared_ptr<const FileFormat> csv_format(CsvOptions options);
 
-// The rows of the files, one file after another: infer_csv() of the first file says what the
-// columns are in all of them. Throws as these two do, and InvalidArgument without files.
+// Reads the rows of the files, one file after another. infer_csv() of the first file says what the
+// columns of all of them are. Throws as infer_csv() and csv_format() do, and InvalidArgument when
+// there are no files.
 Dataset csv(const std::vector<std::string>& files, CsvOptions options = {});
 
 // Options of CsvWriter.
@@ -87,9 +91,9 @@ struct CsvWriteOptions {
   std::string label = "label";  // the name of a label that is a single value
 };
 
-// Writes rows with a header into a file that appears whole or not at all. What it writes,
-// csv_format() reads back to the last bit (texts that are among its na_values aside): numbers are
-// the shortest texts that do. Thread safety: one thread.
+// Writes rows with a header into a file that appears whole or not at all. csv_format() reads the
+// same values back to the last bit, except for texts that are among its na_values; numbers are
+// written as the shortest texts for which this holds. Thread safety: one thread.
 class CsvWriter {
  public:
   explicit CsvWriter(const std::string& path, const CsvWriteOptions& options = {});
@@ -98,12 +102,12 @@ class CsvWriter {
   CsvWriter(CsvWriter&&) noexcept;
   CsvWriter& operator=(CsvWriter&&) noexcept;
 
-  // Adds rows: a dict of values [n], or of scalars for one row; or (features, labels), the labels a
-  // dict or a single value. Throws InvalidArgument for other shapes and for other columns than
-  // those before.
+  // Adds rows: a dict of values [n], or of scalars for one row; or (features, labels), where the
+  // labels are a dict or a single value. Throws InvalidArgument for other shapes, and for other
+  // columns than the rows before had.
   void write(const Element& rows);
-  // Puts the file under its name. Throws InvalidArgument when nothing was written: there is no
-  // header to write.
+  // Puts the file under its name. Throws InvalidArgument when nothing was written, because the
+  // header is not known then.
   void commit();
 
  private:

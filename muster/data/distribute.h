@@ -1,4 +1,4 @@
-// Distributing a data set over the replicas of a run: which batches each of them reads. Thread
+// Distributes a data set over the replicas of a run: says which batches each of them reads. Thread
 // safety: pure functions of their arguments; every replica finds its part by arithmetic.
 #pragma once
 
@@ -32,20 +32,21 @@ struct DistributeOptions {
 // The part of a data set that one replica reads.
 struct DistributedInput {
   std::unique_ptr<Iterator> iterator;
-  // Each process has data of its own, which may end earlier than that of others.
+  // Whether each process has data of its own, which may end earlier than that of others.
   bool by_process = false;
   AutoShardPolicy applied = AutoShardPolicy::kOff;  // kFile, kData or kOff
   std::string why;  // "files are divided: worker 1 of 3 reads 4 of 12"
 };
 
-// The part of the replica at `place` of a data set that describes the data of all replicas, by its
-// AutoShardPolicy. One that is sharded by hand describes the data of this process. `seed` is that
-// of the run. Throws what auto_shard() and Dataset::iterator() throw, on all replicas alike.
+// Returns the part that the replica at `place` reads of a data set that describes the data of all
+// replicas, by its AutoShardPolicy. A data set that is sharded by hand describes the data of this
+// process. `seed` is that of the run. Throws what auto_shard() and Dataset::iterator() throw, on
+// all replicas alike.
 DistributedInput distribute(const Dataset& dataset, const ReplicaPlace& place, uint64_t seed,
                             const DistributeOptions& options = {});
 
-// The same for a data set that describes the data of this process: its batches go to the replicas
-// of this process in turn.
+// Does the same with a data set that describes the data of this process alone: its batches go to
+// the replicas of this process in turn.
 DistributedInput distribute_locally(const Dataset& dataset, const ReplicaPlace& place,
                                     uint64_t seed, const DistributeOptions& options = {});
 

@@ -1,5 +1,5 @@
-// tf.Examples as data: which features to read, and a function that turns serialized examples into
-// tensors, whole batches at a time. As tf.io.parse_example; it is quickest behind batch():
+// Turns serialized tf.Examples into tensors, whole batches at a time, as tf.io.parse_example does.
+// It is quickest behind batch():
 //
 //   auto parse = data::ExampleParser({{"image", data::FixedLenFeature{{28, 28}, kFloat32}},
 //                                     {"label", data::FixedLenFeature{{}, kInt64}}});
@@ -18,20 +18,21 @@
 
 namespace muster::inline v0_1::data {
 
-// The dtype of strings, which LibTorch has none for: FixedLenFeature{{}, kString}.
+// The dtype of strings, for which LibTorch has none: FixedLenFeature{{}, kString}.
 struct StringDType {
   bool operator==(const StringDType&) const = default;
 };
 inline constexpr StringDType kString;
-// kFloat32, kInt64 or kString: what tf.Examples hold. Others come by Tensor::to() in a map().
+// The dtype of a feature: kFloat32, kInt64 or kString, as tf.Examples hold them. For others call
+// Tensor::to() in a map().
 using FeatureDType = std::variant<DType, StringDType>;
 
-// A feature with as many values in every example.
+// A feature that has the same number of values in every example.
 struct FixedLenFeature {
   Shape shape;  // of one example's values; {}: a scalar
   FeatureDType dtype = kFloat32;
-  // For examples without the feature: of the feature's shape, or one value for all of it. Without
-  // one a missing feature is an error.
+  // The values of examples that lack the feature, of the feature's shape, or one value for all of
+  // it. Without a default a missing feature is an error.
   std::optional<Value> default_value;
 };
 
@@ -46,18 +47,19 @@ struct FixedLenSequenceFeature {
   FeatureDType dtype = kFloat32;
   // Whether an example without the feature has no steps; otherwise it is an error.
   bool allow_missing = false;
-  // What shorter examples of a batch are filled up with: one value; by default 0, or "".
+  // The value that fills up the shorter examples of a batch; 0 or "" when it is unset.
   std::optional<Value> padding_value;
 };
 
-// What to read, by key.
+// The features to read, by key.
 using FeatureSpec =
     std::map<std::string, std::variant<FixedLenFeature, VarLenFeature, FixedLenSequenceFeature>>;
 
-// What is added to the key of a VarLenFeature for the numbers of its values.
+// Added to the key of a VarLenFeature, this is the key of its numbers of values.
 inline constexpr const char* kRowLengths = "/row_lengths";
 
-// Parses by a specification. Thread safety: a value; calls may come from several threads at once.
+// Parses examples by a specification. Thread safety: a value; calls may come from several threads
+// at once.
 class ExampleParser {
  public:
   // Throws InvalidArgument, naming the key, for a dtype tf.Examples do not have, a negative size, a

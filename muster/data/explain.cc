@@ -12,8 +12,8 @@ namespace in = data::internal;
 
 namespace {
 
-// How a stage runs; `behind` is the stage that takes its elements, null for the last.
-struct How {
+// Explains how a stage runs; `behind` is the stage that takes its elements, null for the last one.
+struct StageExplainer {
   const in::Node& node;
   const in::Node* behind;
 
@@ -78,7 +78,7 @@ void explain_chain(const in::Node& node, const in::Node* behind, int depth,
     explain_chain(*input, &node, depth + (branches ? 1 : 0), lines);
   }
   lines.emplace_back(std::string(static_cast<size_t>(2 * depth), ' ') + node.name,
-                     std::visit(How{node, behind}, node.spec));
+                     std::visit(StageExplainer{node, behind}, node.spec));
 }
 
 }  // namespace

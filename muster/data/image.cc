@@ -48,13 +48,13 @@ ResampleBox random_box(const formats::ImageInfo& info, const ImageOptions& optio
                 std::clamp(width / height, options.aspect_ratio[0], options.aspect_ratio[1]), 1);
 }
 
-// What is taken of the image, and whether it is mirrored.
-struct Cut {
+// The part of the image that is taken, and whether it is mirrored.
+struct Crop {
   ResampleBox box;
   bool flip = false;
 };
 
-Cut choose_cut(const formats::ImageInfo& info, const ImageOptions& options, RandomKey key) {
+Crop choose_crop(const formats::ImageInfo& info, const ImageOptions& options, RandomKey key) {
   const auto height = static_cast<double>(info.height);
   const auto width = static_cast<double>(info.width);
   switch (options.fit) {
@@ -156,27 +156,27 @@ Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey 
                  std::string_view what) {
   internal::check_image_options(options);
   const formats::ImageInfo info = formats::image_info(bytes_of(bytes), what).value();
-  const Cut cut = choose_cut(info, options, key);
+  const Crop crop = choose_crop(info, options, key);
   // One image after the other in the same memory, unless it is that of a giant.
   thread_local formats::DecodedImage image;
   image = formats::decode_image(
               bytes_of(bytes), what,
               {.channels = options.channels,
-               .region = region_of(cut.box, info),
+               .region = region_of(crop.box, info),
                .min_height = options.height,
                .min_width = options.width},
               image.capacity <= kMostKept ? std::move(image) : formats::DecodedImage())
               .value();
-  const ResampleBox box{cut.box.top * image.scale - static_cast<double>(image.top),
-                        cut.box.left * image.scale - static_cast<double>(image.left),
-                        cut.box.height * image.scale, cut.box.width * image.scale};
+  const ResampleBox box{crop.box.top * image.scale - static_cast<double>(image.top),
+                        crop.box.left * image.scale - static_cast<double>(image.left),
+                        crop.box.height * image.scale, crop.box.width * image.scale};
   Tensor out = torch::empty({options.height, options.width, options.channels}, options.dtype);
   const auto run = [&](auto* to, const internal::ResampleOptions& how) {
     internal::resample(image.pixels.get(), image.height, image.width, image.channels, box, to,
                        options.height, options.width, how);
   };
   if (options.dtype == kUInt8) {
-    run(out.data_ptr<uint8_t>(), {.flip = cut.flip});
+    run(out.data_ptr<uint8_t>(), {.flip = crop.flip});
     return out;
   }
   std::array<float, 3> scale;
@@ -187,7 +187,7 @@ Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey 
     scale[c] = static_cast<float>(1 / (255 * deviation));
     offset[c] = static_cast<float>(-mean / deviation);
   }
-  run(out.data_ptr<float>(), {.flip = cut.flip, .scale = scale.data(), .offset = offset.data()});
+  run(out.data_ptr<float>(), {.flip = crop.flip, .scale = scale.data(), .offset = offset.data()});
   return out;
 }
 

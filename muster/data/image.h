@@ -1,5 +1,5 @@
-// Images from files: decoded, and brought to one size. Thread safety: pure functions; those that
-// take a RandomKey give the same for the same key.
+// Decodes images and brings them to one size. Thread safety: pure functions; those that take a
+// RandomKey give the same for the same key.
 //
 //   const std::vector<std::string> classes = data::image_classes("photos/train");
 //   Dataset train = data::image_folder("photos/train", {.fit = data::ImageFit::kRandomCrop,
@@ -9,8 +9,8 @@
 //   Dataset eval = data::image_folder("photos/val", {.fit = data::ImageFit::kCenterCrop, ...},
 //                                     {.classes = classes}).batch(32);
 //
-// A JPEG is decoded no further than the part and the size that are wanted need it, and what comes
-// out of the decoder goes straight into the tensor.
+// A JPEG is decoded only as far as the wanted part and size need it, and the decoder's output goes
+// straight into the tensor.
 #pragma once
 
 #include <array>
@@ -26,12 +26,12 @@
 
 namespace muster::inline v0_1::data {
 
-// All of a JPEG or PNG at its own size: uint8[height, width, channels]. `channels`: 3 (RGB) or 1
-// (grey). `what` is how errors call it, best the path. Throws Corrupt for bytes that are no image,
-// damaged or cut short, InvalidArgument for images that are not supported, for more than 2^27
-// pixels and for another number of channels.
+// Decodes a whole JPEG or PNG at its own size to uint8[height, width, channels]. `channels` is 3
+// (RGB) or 1 (grey). `what` is the name of the image in errors, best its path. Throws Corrupt for
+// bytes that are no image, are damaged or are cut short; InvalidArgument for images that are not
+// supported, for more than 2^27 pixels and for another number of channels.
 Tensor decode_image(std::string_view bytes, int channels = 3, std::string_view what = "image");
-// The same of a value that holds one string. Throws InvalidArgument for any other.
+// Does the same with a value that holds one string. Throws InvalidArgument for any other value.
 Tensor decode_image(const Value& bytes, int channels = 3);
 
 // How an image of any size becomes one of a given size.
@@ -41,55 +41,57 @@ enum class ImageFit {
   kRandomCrop,  // a random part at a random size, mirrored at random: for training
 };
 
-// What fit_image() makes of an image.
+// Options of fit_image().
 struct ImageOptions {
   int64_t height = 224;  // pixels
   int64_t width = 224;
   int channels = 3;  // 3: RGB, 1: grey
   ImageFit fit = ImageFit::kStretch;
-  // kFloat32: 0 to 1, or (that - mean) / std; kUInt8: 0 to 255.
+  // With kFloat32 pixels are 0 to 1, or (that - mean) / std; with kUInt8 they are 0 to 255.
   DType dtype = kFloat32;
-  // One number for each channel, or none: 0 and 1.
+  // One number for each channel. Without numbers the mean is 0 and std is 1.
   std::vector<double> mean = {};
   std::vector<double> std = {};
 
-  // kCenterCrop: the part of the largest such crop that is taken. 0.875 is what "shorter side to
-  // 256, then the middle 224" takes.
+  // For kCenterCrop: how much of the largest such crop is taken. 0.875 gives the same as "shorter
+  // side to 256, then the middle 224".
   double crop_fraction = 0.875;
 
-  // kRandomCrop: the part of the area that is taken, from and to; width / height of what is taken,
-  // from and to; how probably it is mirrored, left to right. An image too long for its proportions
-  // is cropped in the middle, after ten draws.
+  // For kRandomCrop: the share of the area that is taken, from and to; its width / height, from and
+  // to; and the probability that it is mirrored, left to right. When ten draws do not fit into a
+  // very long image, its middle is taken.
   std::array<double, 2> area = {0.08, 1.0};
   std::array<double, 2> aspect_ratio = {3.0 / 4.0, 4.0 / 3.0};
   double flip_probability = 0.5;
 };
 
-// The image as [height, width, channels] of options.dtype, bilinear, antialiased. `key`: what
-// kRandomCrop draws from. Throws as decode_image(), and InvalidArgument for options out of range.
+// Returns the image as [height, width, channels] of options.dtype; it is resized bilinearly with
+// antialiasing. kRandomCrop draws from `key`. Throws as decode_image() does, and InvalidArgument
+// for options out of range.
 Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey key = {},
                  std::string_view what = "image");
 
 // Options of image_folder().
 struct ImageFolderOptions {
-  // Files with another ending (upper or lower case) are left out.
+  // The endings of files to read, in upper or lower case. Other files are left out.
   std::vector<std::string> extensions = {".jpg", ".jpeg", ".png"};
   // The names of the classes, in the order of their labels; when empty, those of the sub-folders.
   // Give those of the training data to evaluate by the same labels.
   std::vector<std::string> classes = {};
 };
 
-// The images below `dir`, one sub-folder for each class: tuples (image as fit_image() makes it,
-// int64 scalar: the label). Labels count the sub-folders sorted by name, from 0; elements are
-// sorted by class, then by name. Files that are no such images are left out, and one line of the
-// log says which; names that begin with a dot are left out silently. Images are read when they are
-// needed; one that cannot be decoded is an error naming its path. Throws NotFound when there is no
-// such directory, InvalidArgument for one without sub-folders, a sub-folder without images, one
-// that options.classes does not name, and options out of range.
+// Reads the images below `dir`, which has a sub-folder for each class, as tuples (the image as
+// fit_image() makes it, the label as an int64 scalar). Labels count the sub-folders, sorted by
+// name, from 0; elements are sorted by class, then by name. Files that are no such images are left
+// out, and one line of the log says which; names that begin with a dot are left out silently.
+// Images are read when they are needed; one that cannot be decoded is an error naming its path.
+// Throws NotFound when there is no such directory, InvalidArgument for one without sub-folders, a
+// sub-folder without images, one that options.classes does not name, and options out of range.
 Dataset image_folder(const std::string& dir, const ImageOptions& image = {},
                      const ImageFolderOptions& options = {});
 
-// The names of the classes of image_folder(dir), by label. Throws as it does for `dir`.
+// Returns the names of the classes of image_folder(dir), by label. Throws as image_folder() does
+// for `dir`.
 std::vector<std::string> image_classes(const std::string& dir);
 
 }  // namespace muster::inline v0_1::data

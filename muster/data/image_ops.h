@@ -15,7 +15,7 @@
 
 namespace muster::inline v0_1::data {
 
-// How resize() finds a pixel.
+// How resize() computes a pixel.
 enum class ResizeMethod {
   kBilinear,  // uint8 and float32
   kNearest,   // the input pixel below the middle of the output pixel; any dtype
@@ -24,35 +24,40 @@ enum class ResizeMethod {
 // Options of resize().
 struct ResizeOptions {
   ResizeMethod method = ResizeMethod::kBilinear;
-  // kBilinear, where the image shrinks: each output pixel is a mean of all input pixels below it.
-  // false: of the four nearest alone, which is quicker, and flickers.
+  // For kBilinear, where the image shrinks: each output pixel is a weighted mean of all input
+  // pixels that it covers. When it is false, only the four nearest count, which is quicker but
+  // aliases.
   bool antialias = true;
 };
 
-// [..., height, width, channels] of the same dtype; uint8 is rounded. Pixels are squares, their
-// middles at one half (as PIL, torchvision and tf.image have it). Throws InvalidArgument for sizes
-// below 1 and images without pixels.
+// Returns [..., height, width, channels] of the same dtype; uint8 is rounded. Pixels are squares
+// whose middles lie at one half, as in PIL, torchvision and tf.image. Throws InvalidArgument for
+// sizes below 1 and images without pixels.
 Tensor resize(const Tensor& images, int64_t height, int64_t width,
               const ResizeOptions& options = {});
 
-// The middle [..., height, width, channels], a view; where it cannot be in the middle, half a pixel
-// up and left. Throws InvalidArgument when the images are smaller.
+// Returns the middle part [..., height, width, channels], as a view. When it cannot be exactly in
+// the middle, it lies half a pixel up and left. Throws InvalidArgument when the images are smaller.
 Tensor center_crop(const Tensor& images, int64_t height, int64_t width);
 
-// A part of this size, each place as likely. Throws InvalidArgument when the images are smaller.
+// Returns a part [..., height, width, channels]; each place is equally likely. Throws
+// InvalidArgument when the images are smaller.
 Tensor random_crop(const Tensor& images, int64_t height, int64_t width, RandomKey key);
 
-// Mirrored, left to right.
+// Mirrors the images, left to right; the shape stays.
 Tensor flip_left_right(const Tensor& images);
 
-// Each image mirrored with this probability. Throws InvalidArgument for one outside of 0 to 1.
+// Mirrors each image with this probability. Throws InvalidArgument for a probability outside of 0
+// to 1.
 Tensor random_flip_left_right(const Tensor& images, RandomKey key, double probability = 0.5);
 
-// float32: uint8 pixels divided by 255. Throws InvalidArgument for other dtypes.
+// Divides uint8 pixels by 255; the result is float32 in [0, 1]. Throws InvalidArgument for other
+// dtypes.
 Tensor to_float(const Tensor& images);
 
-// (images - mean) / std, one number for each channel; float32. Throws InvalidArgument for other
-// dtypes, as many numbers as there are not channels, and for a std that is not above 0.
+// Returns (images - mean) / std, float32, with one number of `mean` and `std` for each channel.
+// Throws InvalidArgument for other dtypes than float32, when the numbers are not as many as the
+// channels, and for a std that is not above 0.
 Tensor normalize(const Tensor& images, std::span<const double> mean, std::span<const double> std);
 
 }  // namespace muster::inline v0_1::data

@@ -12,25 +12,25 @@
 
 namespace muster::inline v0_1 {
 
-// The replica an iterator reads for. With more than one, the rows of the last
-// batch() or global_batch() of the pipeline are divided: round k covers elements [k·n·b, (k+1)·n·b)
-// of its input's order, replica r gets the r-th b of them; a rebatch() behind it hands its batches
-// to the replicas in turn. All replicas see the same number of rounds; in the last one a replica
-// may get fewer rows, or none (a batch of zero rows).
+// The replica that an iterator reads for. With n > 1 replicas, the rows of the last batch(b) or
+// global_batch() of the pipeline are divided: round k covers elements [k·n·b, (k+1)·n·b) of its
+// input's order, and replica r gets the r-th b of them. A rebatch() behind it gives its batches to
+// the replicas in turn. All replicas see the same number of rounds; in the last one a replica may
+// get fewer rows, or a batch of zero rows.
 struct Sharding {
   int64_t num_replicas = 1;
   int64_t replica = 0;
   bool global_batches = false;  // batch(n) means n over all replicas, as global_batch(n) does
 };
 
-// What an order depends on besides the data set.
+// What the order of elements depends on besides the data set.
 struct IteratorOptions {
   uint64_t seed = 0;  // of shuffles without a seed of their own and of keyed maps
   Sharding sharding;
 };
 
-// Where an iterator stands, for logs: "continuing at epoch 2, sample 1280". Counted before the last
-// batch(), over all replicas.
+// Where an iterator stands, for logs such as "continuing at epoch 2, sample 1280". It counts
+// elements before the last batch(), over all replicas.
 struct Position {
   int64_t epoch = 0;
   int64_t element_in_epoch = 0;
@@ -39,28 +39,30 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-// What one stage of a pipeline took.
+// The time that one stage of a pipeline took.
 struct StageTime {
   std::string stage;     // "map 'decode'"
   double seconds = 0;    // without the stages before it; of prefetch(): waiting for them
   int64_t elements = 0;  // handed on
 };
 
-// The stages that took longest, at most `most`: "map 'decode' 12.1 s, tfrecord(4 files) 1.2 s".
+// Names the stages that took longest, at most `most`: "map 'decode' 12.1 s, tfrecord(4 files) 1.2
+// s".
 std::string describe_longest(std::vector<StageTime> times, size_t most);
 
 class Iterator {
  public:
   virtual ~Iterator() = default;
 
-  // The next element; false at the end, and at every call after it. An error (of a map function, of
-  // shapes that do not fit into one batch) is thrown at its place in the order; the next call goes
-  // on behind it.
+  // Gives the next element; returns false at the end, and at every call after it. An error (of a
+  // map function, or of shapes that do not fit into one batch) is thrown at its place in the order;
+  // the next call goes on behind it.
   virtual bool next(Element* out) = 0;
 
-  // The position behind the last element next() handed out, whatever prefetch has read ahead:
-  // counts and places in files, a few hundred bytes, never the content of a buffer. The same on all
-  // replicas, and it restores under another number of replicas and another batch size.
+  // Returns the position behind the last element that next() gave, whatever prefetch has read
+  // ahead. It holds counts and places in files, a few hundred bytes, and never the content of a
+  // buffer. It is the same on all replicas, and can be restored with another number of replicas and
+  // another batch size.
   virtual nlohmann::json save() const = 0;
 
   // Continues at a saved position with the seed saved in it. Batch sizes, replicas, the counts of
@@ -73,11 +75,12 @@ class Iterator {
 
   virtual Position position() const = 0;
 
-  // How many more elements next() gives; kInfinite, or kUnknown where it cannot be told: with a
-  // take(), a skip() or a shard(), and where batches are shuffled, repeated or batched again.
+  // How many more elements next() gives, or kInfinite. It is kUnknown where the number cannot be
+  // told: with a take(), a skip() or a shard(), and where batches are shuffled, repeated or batched
+  // again.
   virtual int64_t remaining() const = 0;
 
-  // Where the time went so far, from the source on, over all threads.
+  // The time that each stage has taken so far, from the source on, over all threads.
   virtual std::vector<StageTime> times() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// Files in the format of LIBSVM and SVMlight: a line is a label and index:value pairs.
-// Thread safety: a pure function.
+// Reads files in the format of LIBSVM and SVMlight: a line is a label and index:value pairs. Thread
+// safety: a pure function.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace muster::inline v0_1::data {
 struct LibsvmOptions {
   int64_t num_features = 0;  // must be given: indices go up to it
   bool zero_based = false;   // indices count from 0, else from 1
-  // True: rows of all features. False: the pairs as they stand, one row at a time.
+  // When it is true, a row holds all features. When it is false, it holds the pairs as they stand,
+  // and rows come one at a time.
   bool dense = true;
   DType label_dtype = kFloat32;  // or kInt64
   formats::Compression compression = formats::Compression::kAuto;

@@ -1,5 +1,5 @@
-// NumPy's arrays: .npy files and the .npz archives of several.
-// Thread safety: pure functions; a file is read whole when they are called.
+// Reads and writes NumPy's arrays: .npy files, and .npz archives of several. Thread safety: pure
+// functions; a file is read whole when they are called.
 #pragma once
 
 #include <string>
@@ -8,16 +8,18 @@
 
 namespace muster::inline v0_1::data {
 
-// The array of a .npy file, of its shape and in row-major order whatever the file has. LibTorch has
-// no unsigned integers but uint8: uint16 becomes int32, uint32 and uint64 become int64. Throws
-// NotFound; Corrupt for a damaged file; InvalidArgument for an array of strings (load_npy_value()
-// takes it), of objects, records, dates or long doubles, and for a uint64 above 2^63 - 1.
+// Reads the array of a .npy file. It keeps its shape, and is in row-major order whatever the file
+// has. LibTorch has no unsigned integers but uint8: uint16 becomes int32, uint32 and uint64 become
+// int64. Throws NotFound when there is no such file; Corrupt for a damaged file; InvalidArgument
+// for an array of strings (load_npy_value() takes it), of objects, records, dates or long doubles,
+// and for a uint64 above 2^63 - 1.
 Tensor load_npy(const std::string& path);
-// The same, and arrays of dtype S and U as Strings (U in UTF-8).
+// Does the same, and reads arrays of dtype S and U as Strings (U becomes UTF-8).
 Value load_npy_value(const std::string& path);
 
-// All arrays of a .npz file, a dict by their names: Dataset::from_tensor_slices(load_npz(path)).
-// Throws as load_npy_value() does, naming the entry, and Corrupt for a damaged archive.
+// Reads all arrays of a .npz file into a dict by their names:
+// Dataset::from_tensor_slices(load_npz(path)). Throws as load_npy_value() does, naming the entry,
+// and Corrupt for a damaged archive.
 Element load_npz(const std::string& path);
 
 // Writes a .npy file that appears whole or not at all. Throws InvalidArgument for a dtype NumPy

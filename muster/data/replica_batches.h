@@ -1,6 +1,6 @@
-// The batches of one replica. Where each process has data of its own, a replica may run out before
-// the others; it then gives batches of zero rows, so that it takes part in their steps. Thread
-// safety: as Iterator.
+// Gives the batches of one replica. Where each process has data of its own, a replica may run out
+// of data before the others; it then gives batches of zero rows, so that it takes part in their
+// steps. Thread safety: as Iterator.
 //
 //   ReplicaBatches batches(std::move(input.iterator));
 //   std::string spec = batches.spec();             // empty on a replica without data
@@ -19,25 +19,28 @@
 
 namespace muster::inline v0_1::data {
 
-// An iterator that goes on with batches of zero rows.
+// An iterator that goes on with batches of zero rows at the end of another one.
 class ReplicaBatches final : public Iterator {
  public:
   explicit ReplicaBatches(std::unique_ptr<Iterator> iterator);
   ~ReplicaBatches() override;
 
-  // The form of its batches, as encode_batch_spec() writes it; empty when no batch is left. Reads
-  // one batch ahead, which next() still gives. Throws InvalidArgument for an element that is no
-  // batch, and what the iterator throws.
+  // Returns the form of the batches, as encode_batch_spec() writes it; empty when no batch is left.
+  // It reads one batch ahead, which next() still gives. Throws InvalidArgument for an element that
+  // is no batch, and what the iterator throws.
   std::string spec();
-  // The form of its batches of zero rows, where spec() of this replica is empty. Throws Internal
-  // for a text that encode_batch_spec() does not write.
+  // Sets the form of the batches of zero rows, where spec() of this replica is empty. Throws
+  // Internal for a text that encode_batch_spec() does not write.
   void set_spec(const std::string& spec);
-  // What next() gives, without going on: at the end, zero rows. REQUIRES: the form is known.
+  // Shows what next() gives, without going on; at the end that is a batch of zero rows. REQUIRES:
+  // the form is known.
   const Element& peek();
 
-  // False at the end, and at every call after it; then *out has zero rows when their form is known.
+  // Gives the next batch. Returns false at the end, and at every call after it; then *out has zero
+  // rows when their form is known.
   bool next(Element* out) override;
-  // The position behind the last batch next() gave, whatever spec() and peek() have read.
+  // Returns the position behind the last batch that next() gave, whatever spec() and peek() have
+  // read.
   nlohmann::json save() const override;
   void restore(const nlohmann::json& state) override;
   Position position() const override;
@@ -46,7 +49,7 @@ class ReplicaBatches final : public Iterator {
 
  private:
   struct Ahead;
-  // False when no batch is left.
+  // Reads the next batch; returns false when no batch is left.
   bool read_ahead();
 
   const std::unique_ptr<Iterator> iterator_;

@@ -15,14 +15,15 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // One word for saved positions and messages: "slices".
+  // Returns one word for saved positions and messages, such as "slices".
   virtual std::string kind() const = 0;
   virtual int64_t size() const = 0;
-  // Element `index` in [0, size()), in memory of its own: callers may write to it.
+  // Returns element `index`, which is in [0, size()). It has memory of its own, so callers may
+  // write to it.
   virtual Element element(int64_t index) const = 0;
-  // The elements named by `indices`, joined along a new axis 0; zero rows of the right shapes when
-  // there are none. This one stacks element()s: sources that can copy rows at once override it.
-  // REQUIRES: size() > 0.
+  // Returns the elements at `indices`, joined along a new axis 0; without indices, zero rows of the
+  // right shapes. This default stacks what element() returns; sources that can copy rows at once
+  // override it. REQUIRES: size() > 0.
   virtual Element gather(std::span<const int64_t> indices) const;
 };
 

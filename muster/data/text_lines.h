@@ -1,4 +1,4 @@
-// Files of lines of text. Thread safety: a pure function.
+// Reads files of lines of text. Thread safety: a pure function.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace muster::inline v0_1::data {
 
-// Reads files whose rows are their lines, as Strings: without \n or \r\n, empty ones too; the last
-// one needs no line end. Positions are byte offsets. Reading throws Corrupt for a line over 1 GiB,
-// naming file and line.
+// Reads files whose elements are their lines, as Strings without \n or \r\n. Empty lines count too,
+// and the last line needs no line end. Positions are byte offsets. Reading throws Corrupt, naming
+// file and line, for a line over 1 GiB.
 std::shared_ptr<const FileFormat> text_line_format(
     formats::Compression compression = formats::Compression::kAuto);
 

@@ -1,5 +1,5 @@
-// Files of TFRecords as data: one element per record.
-// Thread safety: pure functions; what they return may be used from many threads.
+// Reads files of TFRecords: each record is one element. Thread safety: pure functions; what they
+// return may be used from many threads.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace muster::inline v0_1::data {
 
-// Each element is a scalar string, the bytes of one record; so many at once are strings [n]. Give
-// them to an ExampleParser (example.h) when the records are tf.Examples.
+// Each element is a scalar string, the bytes of one record; a batch of n is strings [n]. Give them
+// to an ExampleParser (example.h) when the records are tf.Examples.
 //
 // kAuto finds out whether a file is compressed and how. Readers throw Corrupt, naming the path and
-// the offset, for damage: behind a record whose own checksum is wrong they go on; a cut file, a
-// damaged length and a damaged compression end it. Positions are byte offsets of plain files; in
-// compressed ones a place is found again by reading up to it.
+// the offset, for damage. They go on behind a record whose own checksum is wrong; a cut file, a
+// damaged length and damaged compression end the reading. Positions are byte offsets of plain
+// files; in compressed files a place is found again by reading up to it.
 std::shared_ptr<const FileFormat> tfrecord_format(
     formats::Compression compression = formats::Compression::kAuto);
 

@@ -16,13 +16,13 @@ namespace {
 
 using internal::meet_at;
 
-// What the replicas bring to a reduction or a gathering: [replicas, ...], each its dtype, the
-// number of its axes, its kind of device, and its sizes.
-class Forms {
+// Exchanges what the replicas bring to a reduction or a gathering. Row r of the result describes
+// the value of replica r: its dtype, the number of its axes, its kind of device, and its sizes.
+class ShapeExchange {
  public:
-  // Starts the exchange. `verb`: what the value is brought to.
-  Forms(const ReplicaPlace& place, Communicator& communicator, std::string verb,
-        const Tensor& value)
+  // Starts the exchange. `verb` names the operation that the value is for.
+  ShapeExchange(const ReplicaPlace& place, Communicator& communicator, std::string verb,
+                const Tensor& value)
       : place_(place), verb_(std::move(verb)), value_(value) {
     if (value.dim() > kMostAxes) {
       throw invalid_argument(fmt::format("{} of {}", verb_, muster::describe(value)),
@@ -87,10 +87,10 @@ class CommunicatorExchange final : public Exchange {
     internal::check_reducible(op, value);
     return group_.explained([&] {
       // Both under way at once: to compare costs no round trip more.
-      Forms forms = forms_of("reduce()", value);
+      ShapeExchange shapes = exchange_shapes("reduce()", value);
       Tensor flat = value.detach().clone().contiguous().view({-1});
       const Work sum = communicator_.all_reduce(flat);
-      forms.check();
+      shapes.check();
       sum.wait();
       if (op == ReduceOp::kMean) flat.div_(place_.replicas());
       return flat.view(value.sizes());
@@ -101,9 +101,9 @@ class CommunicatorExchange final : public Exchange {
     return group_.explained([&] {
       torch::NoGradGuard no_grad;
       const int64_t n = place_.replicas();
-      Forms forms = forms_of(fmt::format("gather along axis {}", axis), value);
-      forms.check(axis);
-      const Tensor sizes = forms.sizes(axis);
+      ShapeExchange shapes = exchange_shapes(fmt::format("gather along axis {}", axis), value);
+      shapes.check(axis);
+      const Tensor sizes = shapes.sizes(axis);
       const int64_t most = sizes.max().item<int64_t>();
       const Tensor mine = value.detach().movedim(axis, 0).contiguous();
       std::vector<int64_t> padded_shape = mine.sizes().vec();
@@ -145,9 +145,9 @@ class CommunicatorExchange final : public Exchange {
   }
 
  private:
-  Forms forms_of(std::string verb, const Tensor& value) {
+  ShapeExchange exchange_shapes(std::string verb, const Tensor& value) {
     if (listener_) listener_();
-    return Forms(place_, communicator_, std::move(verb), value);
+    return ShapeExchange(place_, communicator_, std::move(verb), value);
   }
 
   const ReplicaPlace place_;

@@ -76,6 +76,43 @@ bool CsvReader::grow_fields() {
   return true;
 }
 
+template <typename NextSpecial>
+[[gnu::always_inline]] inline std::optional<CsvReader::Step> CsvReader::read_quoted(
+    size_t open, const NextSpecial& next_special, QuotedField& field) {
+  const char* const data = window_.data();
+  const size_t size = window_.size();
+  size_t close = 0;
+  while (true) {
+    close = next_special();
+    if (close == size) return window_is_last_ ? Step::kOpenQuote : Step::kMoreNeeded;
+    if (data[close] == '\n') ++row_line_ends_;
+    if (data[close] != kQuote) continue;
+    if (close + 1 == size && !window_is_last_) return Step::kMoreNeeded;
+    if (close + 1 == size || data[close + 1] != kQuote) break;
+    next_special();
+    field.has_doubled = true;
+  }
+  field.content = std::string_view(data + open + 1, close - open - 1);
+  field.end = next_special();
+  if (field.end == size && !window_is_last_) return Step::kMoreNeeded;
+  const std::string_view behind(data + close + 1, field.end - close - 1);
+  const bool at_line_end = field.end == size || data[field.end] == '\n';
+  if (!behind.empty() && !(behind == "\r" && at_line_end)) {
+    failed_at_ = close + 1;
+    return Step::kTextBehindQuote;
+  }
+  return std::nullopt;
+}
+
+void CsvReader::keep_unquoted(std::string_view content) {
+  const size_t begin = unquoted_.size();
+  for (size_t i = 0; i < content.size(); ++i) {
+    unquoted_ += content[i];
+    if (content[i] == kQuote) ++i;
+  }
+  unquoted_fields_.push_back({count_, begin, unquoted_.size() - begin});
+}
+
 CsvReader::Step CsvReader::step() {
   const char* const data = window_.data();
   const size_t size = window_.size();
@@ -100,33 +137,18 @@ CsvReader::Step CsvReader::step() {
     size_t special = next_special();
     if (special == size && !window_is_last_) return Step::kMoreNeeded;
     std::string_view content(data + field, special - field);
-    bool quoted = false, doubled = false;
+    QuotedField in_quotes;
+    bool quoted = false;
     if (special < size && data[special] == kQuote && specials_[2] == kQuote) {
       if (special != field) {
         failed_at_ = special;
         return Step::kQuoteInside;
       }
       quoted = true;
-      size_t close = 0;
-      while (true) {
-        close = next_special();
-        if (close == size) return window_is_last_ ? Step::kOpenQuote : Step::kMoreNeeded;
-        if (data[close] == '\n') ++row_line_ends_;
-        if (data[close] != kQuote) continue;
-        if (close + 1 == size && !window_is_last_) return Step::kMoreNeeded;
-        if (close + 1 == size || data[close + 1] != kQuote) break;
-        next_special();
-        doubled = true;
-      }
-      content = std::string_view(data + field + 1, close - field - 1);
-      special = next_special();
-      if (special == size && !window_is_last_) return Step::kMoreNeeded;
-      const std::string_view behind(data + close + 1, special - close - 1);
-      const bool at_line_end = special == size || data[special] == '\n';
-      if (!behind.empty() && !(behind == "\r" && at_line_end)) {
-        failed_at_ = close + 1;
-        return Step::kTextBehindQuote;
-      }
+      if (const std::optional<Step> over = read_quoted(field, next_special, in_quotes))
+        return *over;
+      content = in_quotes.content;
+      special = in_quotes.end;
     }
     const bool last = special == size || data[special] == '\n';
     if (last && !quoted) content = without_return(content);
@@ -134,14 +156,7 @@ CsvReader::Step CsvReader::step() {
       failed_at_ = special;
       return Step::kTooManyFields;
     }
-    if (doubled) {
-      const size_t begin = unquoted_.size();
-      for (size_t i = 0; i < content.size(); ++i) {
-        unquoted_ += content[i];
-        if (content[i] == kQuote) ++i;
-      }
-      unquoted_fields_.push_back({count_, begin, unquoted_.size() - begin});
-    }
+    if (in_quotes.has_doubled) keep_unquoted(content);
     fields_[count_++] = content;
     field = special + 1;
     if (!last) continue;
@@ -158,7 +173,7 @@ CsvReader::Step CsvReader::step() {
 }
 
 Status CsvReader::more(size_t held) {
-  // A row larger than the window is looked at anew in windows that double.
+  // A row that is larger than the window is read again in a window of twice the size.
   const size_t wanted = held > 0 && at_ == 0 ? 2 * held : held + 1;
   stream_->consume(at_);
   window_offset_ += at_;
@@ -167,7 +182,7 @@ Status CsvReader::more(size_t held) {
   Result<Bytes> bytes = stream_->peek(wanted);
   size_t asked = wanted;
   if (!bytes.ok() && wanted > held + 1) {
-    // What is damaged may lie behind this row.
+    // The damage may lie behind this row.
     asked = held + 1;
     bytes = stream_->peek(asked);
   }

@@ -18,66 +18,69 @@
 
 namespace muster::inline v0_1::formats {
 
-// How fields are told apart.
+// The characters that separate fields.
 struct CsvDialect {
   char delimiter = ',';
   bool use_quotes = true;  // false: a quote is a letter like any other
 };
 
-// InvalidArgument for a delimiter that is a quote, a line end or the zero byte.
+// Returns InvalidArgument for a delimiter that is a quote, a line end or the zero byte.
 Status check_dialect(const CsvDialect& dialect);
 
-// Longest row read, in bytes: a quote that is never closed must not fill the memory.
+// The longest row that is read, in bytes. A quote that is never closed must not fill the memory.
 inline constexpr uint64_t kLongestCsvRow = uint64_t{1} << 28;
-// Most fields of a row.
+// The most fields that a row may have.
 inline constexpr size_t kMostCsvFields = size_t{1} << 20;
 
 // Reads the rows of one file in order.
 class CsvReader {
  public:
-  // `stream` must not be null and stands at its beginning; the dialect is one that check_dialect()
-  // takes. Errors are those of reading the first bytes.
+  // `stream` must not be null and must stand at its beginning; check_dialect() must accept the
+  // dialect. The errors are those of reading the first bytes.
   static Result<CsvReader> open(std::unique_ptr<InputStream> stream, CsvDialect dialect = {},
                                 uint64_t longest_row = kLongestCsvRow);
 
-  // The next row; false at the end. Corrupt, naming the file and the line, for a quote inside of an
-  // unquoted field, for text behind a closing quote and for too many fields: the next call goes on
-  // behind that line. Corrupt also for a quote that is never closed and for a row over the limit:
-  // after these, and after errors of the stream, the next call is at the end.
+  // Reads the next row; returns false at the end. The error is Corrupt, and names the file and the
+  // line, for a quote inside of an unquoted field, for text behind a closing quote and for too many
+  // fields; the next call goes on behind that line. It is Corrupt also for a quote that is never
+  // closed and for a row over the limit; after these, and after errors of the stream, the next call
+  // returns false.
   Result<bool> next();
 
-  // Of the last row. The views are good until the next call of anything but these.
+  // The fields of the last row. The views are good until the next call of anything but fields() and
+  // text().
   std::span<const std::string_view> fields() const { return {fields_.data(), count_}; }
   // The row as it stands in the file, without its line end.
   std::string_view text() const { return text_; }
 
-  // Where the last row begins, in bytes of the unpacked content, and the line it begins in, from 1.
+  // The byte of the unpacked content at which the last row begins.
   uint64_t row_offset() const { return row_offset_; }
-  // After a seek() it costs a pass over the file from its beginning, once. The views above are
-  // gone.
+  // The line in which the last row begins, counted from 1. After a seek() the first call reads the
+  // file from its beginning to count lines, and the views above are gone.
   Result<uint64_t> row_line();
 
-  // Where the next row begins (or empty lines before it).
+  // The byte at which the next row begins, or the empty lines before it.
   uint64_t offset() const { return window_offset_ + at_; }
-  // Goes on at what offset() gave. InvalidArgument when no row can begin there; the reader is at
-  // the end then.
+  // Goes on at an offset that offset() returned. Returns InvalidArgument when no row can begin
+  // there; the reader is at the end then.
   Status seek(uint64_t offset);
 
-  // How errors call it: the path.
+  // The name of the file in errors: its path.
   const std::string& name() const { return stream_->name(); }
 
  private:
-  // A group of the window is looked at in one go: its delimiters, quotes and line ends as bits.
+  // The window is searched in groups of so many words; a bit of a word says that a byte is a
+  // delimiter, a quote or a line end.
   static constexpr size_t kGroupWords = 64;
 
-  // A field with doubled quotes, single ones in unquoted_.
+  // A field that has doubled quotes; unquoted_ holds it with single ones.
   struct Unquoted {
     size_t field, begin, size;
   };
 
   CsvReader(std::unique_ptr<InputStream> stream, CsvDialect dialect, uint64_t longest_row);
 
-  // What became of a try to read a row out of the window.
+  // The result of one try to read a row out of the window.
   enum class Step {
     kRow,
     kBlank,
@@ -89,17 +92,29 @@ class CsvReader {
     kTooLong,
   };
   Step step();
-  // Looks at the next group of the window; false at its end.
+  // A field in quotes, and what ends it.
+  struct QuotedField {
+    std::string_view content;  // between the quotes; those inside are still doubled
+    size_t end = 0;            // in the window: the delimiter or line end behind it
+    bool has_doubled = false;
+  };
+  // Reads on behind the opening quote at `open` of the window; the step that is over, if the field
+  // cannot be taken.
+  template <typename NextSpecial>
+  std::optional<Step> read_quoted(size_t open, const NextSpecial& next_special, QuotedField& field);
+  // Keeps `content`, its doubled quotes made single, as the field that is added next.
+  void keep_unquoted(std::string_view content);
+  // Searches the next group of the window; returns false at the end of the window.
   bool next_group();
   void restart_group(size_t from);
   bool grow_fields();
-  // Shows what comes behind the `held` bytes from at_ on, and these again.
+  // Extends the window: it shows the `held` bytes from at_ on again, and what comes behind them.
   Status more(size_t held);
-  // Forgets the window: what comes next is read from `offset` of the stream.
+  // Forgets the window; the next row is read from `offset` of the stream.
   Status restart_window(uint64_t offset);
-  // Goes behind the line that failed_at_ is in.
+  // Goes on behind the line that holds failed_at_.
   Status pass_line();
-  // The error of a step, with the reader where it goes on.
+  // Returns the error of a step, and moves the reader to where it goes on.
   Error failed(Step step);
 
   std::unique_ptr<InputStream> stream_;
@@ -126,7 +141,8 @@ class CsvReader {
 
   uint64_t row_offset_ = 0;
   uint64_t begin_ = 0;  // behind the byte order mark
-  // Lines begun before the row, and in the row besides; the former unknown after a seek().
+  // How many lines begin before the next row, and before the last one. Both are unknown after a
+  // seek().
   std::optional<uint64_t> line_ = 1;
   std::optional<uint64_t> row_line_;
   uint64_t row_line_ends_ = 0;

@@ -37,7 +37,7 @@ struct SummaryValue {
   std::variant<std::monostate, float, Histogram, std::string> value;
 };
 
-// What happened to the run at this step.
+// Says what happened to the run at this step.
 enum class SessionStatus { kUnspecified = 0, kStart = 1, kStop = 2, kCheckpoint = 3 };
 
 // A note on the run itself; a start makes TensorBoard hide later steps of earlier runs.
@@ -56,22 +56,23 @@ struct Event {
   std::optional<SessionLog> session_log;
 };
 
-// The message's bytes, without framing. InvalidArgument when the event holds
+// Returns the bytes of the message, without framing. Returns InvalidArgument when the event holds
 // more than one kind, a value without kind, a tag that is not UTF-8, or a histogram with unequal
 // numbers of limits and counts.
 Result<std::string> encode_event(const Event& event);
-// Corrupt when the bytes are no such message. Scalars and text in the tensor form of newer writers
-// are read too.
+// Returns Corrupt when the bytes are no such message. Newer writers store scalars and text as
+// tensors; these are read too.
 Result<Event> decode_event(Bytes bytes);
 
-// What could be read of an event file.
+// The events that could be read from a file.
 struct EventFile {
   std::vector<Event> events;
   bool partial_tail = false;        // the file ends inside a record: it may still be written
   std::optional<Error> corruption;  // why reading stopped before the end; `events` are those before
 };
 
-// Reads a whole event file; an error only when it cannot be opened or read.
+// Reads a whole event file. It returns an error only when the file cannot be opened or read; damage
+// is told in the result.
 Result<EventFile> read_events(FileSystem& files, const std::string& path);
 
 // Paths of the event files directly in `directory` (names with ".tfevents."), oldest first by name;

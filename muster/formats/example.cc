@@ -13,7 +13,7 @@ using internal::WireReader;
 using internal::WireTag;
 using internal::WireType;
 
-// Reads one message; notes where damage is and whether there were fields it does not know.
+// Reads one message. It notes where damage is, and whether there were fields that it does not know.
 class Decoder {
  public:
   explicit Decoder(Bytes bytes) : begin_(bytes.data()), bytes_(bytes) {}
@@ -26,7 +26,8 @@ class Decoder {
                    "was the record written as something else?");
   }
 
-  // Example: its features in field 1. SequenceExample: its context in 1, its lists in 2.
+  // An Example has its features in field 1; a SequenceExample has its context in field 1 and its
+  // lists in field 2.
   bool features_in(FeatureMap* features, SequenceExample* lists) {
     return each(WireReader(bytes_), [&](WireReader& reader, WireTag tag) {
       WireReader body;
@@ -64,7 +65,7 @@ class Decoder {
     return reader.skip(tag);
   }
 
-  // A map in field 1: entries of a key in 1 and a value in 2.
+  // A map is in field 1; each entry has its key in field 1 and its value in field 2.
   template <typename Value, typename Decode>
   bool map(WireReader body, std::vector<std::pair<std::string, Value>>* to, const Decode& decode) {
     std::unordered_map<std::string_view, size_t> places;  // views of the message
@@ -109,7 +110,8 @@ class Decoder {
     });
   }
 
-  // One of three lists; of several the last counts, and lists of one kind are joined.
+  // A feature holds one of three lists. When there are several, the last kind counts, and lists of
+  // one kind are joined.
   bool feature(WireReader body, Feature* to) {
     return each(body, [&](WireReader& reader, WireTag tag) {
       WireReader list;

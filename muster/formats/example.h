@@ -19,7 +19,7 @@ namespace muster::inline v0_1::formats {
 // What the values of a feature are; the numbers are those of the format.
 enum class FeatureKind { kNone = 0, kBytes = 1, kFloat = 2, kInt64 = 3 };
 
-// "none", "bytes", "float", "int64".
+// Returns "none", "bytes", "float" or "int64".
 constexpr std::string_view to_string(FeatureKind kind) {
   constexpr std::string_view kNames[] = {"none", "bytes", "float", "int64"};
   return kNames[static_cast<int>(kind)];
@@ -29,11 +29,11 @@ constexpr std::string_view to_string(FeatureKind kind) {
 using Feature = std::variant<std::monostate, std::vector<std::string>, std::vector<float>,
                              std::vector<int64_t>>;
 
-// Of which kind they are.
+// The kind of the values.
 inline FeatureKind kind_of(const Feature& feature) {
   return static_cast<FeatureKind>(feature.index());
 }
-// How many values there are.
+// The number of values.
 size_t size_of(const Feature& feature);
 
 // Features by name, in the order of the wire.
@@ -49,19 +49,22 @@ struct SequenceExample {
   std::vector<std::pair<std::string, std::vector<Feature>>> feature_lists;
 };
 
-// The message. Of a name that occurs twice the later counts, at the place of the first. Fields the
-// format does not know are passed over. Corrupt, with the byte, when the bytes are no such message.
+// Reads the message. When a name occurs twice, the later value counts, at the place of the first.
+// Fields that the format does not know are skipped. Returns Corrupt, with the byte, when the bytes
+// are no such message.
 Result<Example> decode_example(Bytes bytes);
-// The same of a SequenceExample.
+// Reads a SequenceExample in the same way.
 Result<SequenceExample> decode_sequence_example(Bytes bytes);
 
-// What a message most likely is; both kinds are read alike by their first field.
+// The kind a message most likely has; the first field does not tell the two kinds apart.
 enum class MessageKind { kExample, kSequenceExample, kOther };
-// Reads whichever of both it is into `content`, an Example's features as the context. kOther when
-// it is neither, or holds a field that the format does not know; `content` is undefined then.
+// Reads a message of either kind into `content`; the features of an Example become the context.
+// Returns kOther when it is neither, or holds a field that the format does not know; `content` is
+// undefined then.
 MessageKind decode_message(Bytes bytes, SequenceExample* content);
 
-// The message's bytes, without framing; lists of numbers are packed, the order is kept.
+// Returns the bytes of the message, without framing. Lists of numbers are packed; the order is
+// kept.
 std::string encode_example(const Example& example);
 std::string encode_sequence_example(const SequenceExample& example);
 

@@ -18,7 +18,7 @@ using internal::WireReader;
 using internal::WireTag;
 using internal::WireType;
 
-// Places of features that are remembered; against records of endless features.
+// The most features whose place is remembered, because a record may have any number of them.
 constexpr size_t kMaxGuesses = 1024;
 
 std::string quoted(const std::string& key) { return "the feature \"" + key + "\""; }
@@ -104,7 +104,7 @@ class ExampleBatch::Parser {
   const std::byte* damaged_at() const { return damaged_at_; }
 
  private:
-  // The innermost place counts.
+  // The innermost place of damage is told.
   bool damaged(const std::byte* at) {
     if (damaged_at_ == nullptr) damaged_at_ = at;
     return false;
@@ -124,7 +124,7 @@ class ExampleBatch::Parser {
   }
 
   bool entry(WireReader reader) {
-    // As all writers have it: the key, then the value, nothing else.
+    // All writers put the key first, then the value, and nothing else.
     const WireReader whole = reader;
     WireTag tag;
     Bytes key;
@@ -139,7 +139,8 @@ class ExampleBatch::Parser {
     return unusual_entry(whole);
   }
 
-  // As the format allows it: parts in any order, the last key counts, values are joined.
+  // Reads an entry as the format allows it: its parts come in any order, the last key counts,
+  // values are joined.
   bool unusual_entry(WireReader reader) {
     const WireReader whole = reader;
     WireTag tag;
@@ -176,7 +177,8 @@ class ExampleBatch::Parser {
     return place;
   }
 
-  // One of three lists; of several kinds the last counts, and lists of one kind are joined.
+  // Reads one of three lists. When there are several kinds, the last counts, and lists of one kind
+  // are joined.
   bool feature(size_t place, WireReader reader) {
     Cell& cell = batch_.cells_[place];
     const FeatureKind wanted = batch_.plan_.features()[place].kind;
@@ -204,7 +206,7 @@ class ExampleBatch::Parser {
     return true;
   }
 
-  // Memory for `count` numbers behind those the row has; nullptr when its shape has no more.
+  // Returns memory for `count` numbers behind those of the row; nullptr when its shape has no more.
   template <typename Number>
   Number* room(size_t place, size_t count) {
     Cell& cell = batch_.cells_[place];
@@ -264,7 +266,7 @@ class ExampleBatch::Parser {
       if (tag.is(1, WireType::kBytes)) {
         WireReader packed;
         if (!list.message(&packed)) return false;
-        // Every number ends with the one byte of it that is below 128.
+        // Every number ends with its only byte that is below 128.
         const Bytes bytes = packed.rest();
         const auto count = static_cast<size_t>(std::count_if(
             bytes.begin(), bytes.end(), [](std::byte byte) { return byte < std::byte{0x80}; }));
@@ -312,7 +314,7 @@ class ExampleBatch::Parser {
 ExampleBatch::ExampleBatch(const ExamplePlan& plan, std::span<FeatureColumn> columns)
     : plan_(plan), columns_(columns), cells_(plan.features().size()) {}
 
-// What the row has of the feature begins, or begins anew.
+// The values of the feature begin in this row, or begin again.
 void ExampleBatch::begin_cell(size_t feature) {
   Cell& cell = cells_[feature];
   FeatureColumn& column = columns_[feature];

@@ -174,18 +174,31 @@ TEST(ExamplePlan, RefusesWhatCannotBe) {
   EXPECT_FALSE(refuses({kX, kN, kS, {.key = "", .shape = {0}}}));
 }
 
-// The law: what the batch has is what decode_example() says, for features of all kinds, written in
-// any order, with entries twice, and with features nobody asks for.
-TEST(ExampleBatch, AgreesWithTheDecoder) {
-  Random random(derive_key(7, {}));
-  const auto below = [&](uint32_t bound) { return random.next_u32() % bound; };
-  std::vector<FeaturePlan> features;
-  for (int i = 0; i < 9; ++i) {
-    features.push_back({.key = "key" + std::to_string(i),
-                        .kind = static_cast<FeatureKind>(1 + i % 3),
-                        .form = FeatureForm::kVariable});
+// Makes examples of features of all kinds, in any order, some of them twice, and some that nobody
+// asks for.
+class RandomExamples {
+ public:
+  explicit RandomExamples(std::vector<FeaturePlan> features) : features_(std::move(features)) {}
+
+  std::string next() {
+    std::string bytes;
+    for (uint32_t part = 0; part <= below(3); ++part) {
+      FeatureMap map;
+      for (const FeaturePlan& feature : features_) {
+        if (below(5) == 0) continue;
+        map.emplace_back(feature.key, random_feature(feature.kind));
+        if (below(6) == 0) map.emplace_back("unasked", random_feature(FeatureKind::kFloat));
+      }
+      if (below(3) == 0) std::reverse(map.begin(), map.end());
+      bytes += encode_example({map});
+    }
+    return bytes;
   }
-  const auto random_feature = [&](FeatureKind kind) -> Feature {
+
+ private:
+  uint32_t below(uint32_t bound) { return random_.next_u32() % bound; }
+
+  Feature random_feature(FeatureKind kind) {
     const size_t count = below(4) == 0 ? 200 : below(4);
     if (kind == FeatureKind::kFloat) {
       Floats values(count);
@@ -195,30 +208,34 @@ TEST(ExampleBatch, AgreesWithTheDecoder) {
     if (kind == FeatureKind::kInt64) {
       Integers values(count);
       for (int64_t& value : values) {
-        value = static_cast<int64_t>(random.next_u64() >> below(64)) * (below(2) == 0 ? 1 : -1);
+        value = static_cast<int64_t>(random_.next_u64() >> below(64)) * (below(2) == 0 ? 1 : -1);
       }
       return values;
     }
     Strings values(count);
     for (std::string& value : values) value = std::string(below(200), 'x');
     return values;
-  };
+  }
+
+  std::vector<FeaturePlan> features_;
+  Random random_{derive_key(7, {})};
+};
+
+// The law: what the batch has is what decode_example() says.
+TEST(ExampleBatch, AgreesWithTheDecoder) {
+  std::vector<FeaturePlan> features;
+  for (int i = 0; i < 9; ++i) {
+    features.push_back({.key = "key" + std::to_string(i),
+                        .kind = static_cast<FeatureKind>(1 + i % 3),
+                        .form = FeatureForm::kVariable});
+  }
+  RandomExamples random(features);
   std::vector<std::string> examples;
   std::vector<Floats> floats(features.size());
   std::vector<Integers> integers(features.size());
   std::vector<Strings> strings(features.size());
   for (int row = 0; row < 300; ++row) {
-    std::string bytes;
-    for (uint32_t part = 0; part <= below(3); ++part) {
-      FeatureMap map;
-      for (const FeaturePlan& feature : features) {
-        if (below(5) == 0) continue;
-        map.emplace_back(feature.key, random_feature(feature.kind));
-        if (below(6) == 0) map.emplace_back("unasked", random_feature(FeatureKind::kFloat));
-      }
-      if (below(3) == 0) std::reverse(map.begin(), map.end());
-      bytes += encode_example({map});
-    }
+    const std::string bytes = random.next();
     examples.push_back(bytes);
     const FeatureMap decoded = decode_example(bytes_of(bytes)).value().features;
     for (size_t i = 0; i < features.size(); ++i) {

@@ -26,7 +26,7 @@ bool is_known(uint8_t type) {
   return false;
 }
 
-// From big-endian to this machine's order or back, in place.
+// Changes big-endian numbers to this machine's order, or back, in place.
 void swap_elements(std::string& data, size_t begin, size_t width) {
   if (width == 1) return;
   for (size_t at = begin; at + width <= data.size(); at += width) {
@@ -35,7 +35,8 @@ void swap_elements(std::string& data, size_t begin, size_t width) {
   }
 }
 
-// What the elements take: 0 as soon as one size is 0, nothing when it is 2^64 or more.
+// Returns the size of the elements, in bytes: 0 as soon as one size is 0, nothing when it is 2^64
+// or more.
 std::optional<uint64_t> bytes_of_shape(IdxType type, const std::vector<int64_t>& shape) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   uint64_t bytes = size_of(type);
@@ -125,7 +126,7 @@ size_t size_of(IdxType type) {
 }
 
 int64_t IdxArray::size() const {
-  // Sizes beside a 0 may be anything.
+  // When one size is 0, the others may be anything.
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;

@@ -24,9 +24,9 @@ enum class IdxType : uint8_t {
   kFloat64 = 0x0e,
 };
 
-// "uint8", "int16", ...
+// Returns "uint8", "int16" and so on.
 std::string_view to_string(IdxType type);
-// Bytes of one element.
+// The size of one element, in bytes.
 size_t size_of(IdxType type);
 
 // One dense array: what an IDX file holds.
@@ -35,26 +35,26 @@ struct IdxArray {
   std::vector<int64_t> shape;
   std::string data;  // row-major, in this machine's byte order
 
-  // Elements in all.
+  // The number of elements.
   int64_t size() const;
 };
 
-// Reads a file, gzip or not by its first bytes. NotFound; Corrupt for a wrong magic (the message
-// shows the bytes), a gzip stream cut short, and more or fewer data than the header says (the
-// message shows both counts).
+// Reads a file; its first bytes tell whether it is gzip. Returns NotFound when there is no such
+// file. Returns Corrupt for a wrong magic (the message shows the bytes), for a gzip stream that is
+// cut short, and for more or fewer data than the header says (the message shows both counts).
 Result<IdxArray> read_idx(FileSystem& files, const std::string& path);
-// The same from memory; `what` is how errors call it.
+// Does the same from memory; `what` is the name of the data in errors.
 Result<IdxArray> parse_idx(Bytes bytes, std::string_view what);
 
-// InvalidArgument when the data do not fill the shape, a size does not fit 32 bits, or there are
-// over 255 dimensions.
+// Returns the bytes of the file. Returns InvalidArgument when the data do not fill the shape, when
+// a size does not fit 32 bits, and for more than 255 dimensions.
 Result<std::string> encode_idx(const IdxArray& array);
 
 // Options of write_idx().
 struct IdxWriteOptions {
   bool gzip = false;
 };
-// Writes atomically.
+// Writes the file atomically: readers see the old content or the new.
 Status write_idx(FileSystem& files, const std::string& path, const IdxArray& array,
                  IdxWriteOptions options = {});
 

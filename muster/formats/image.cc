@@ -55,7 +55,8 @@ namespace internal {
 
 Status check_image(const ImageInfo& info, std::string_view what,
                    const ImageDecodeOptions& options) {
-  // Both formats keep sizes below 2^31, so the product fits; so do the bytes of what passes.
+  // Both formats keep sizes below 2^31, so the product fits; what passes this check also fits as
+  // bytes.
   if (info.height * info.width > std::min(options.max_pixels, int64_t{1} << 40)) {
     return invalid_argument(fmt::format("'{}' has {} x {} pixels, more than the limit of {}", what,
                                         info.height, info.width, options.max_pixels),
@@ -85,7 +86,7 @@ void allocate_pixels(DecodedImage& image) {
 }
 
 void rgb_to_grey(const uint8_t* rgb, uint8_t* grey, int64_t count) {
-  // In 16-bit fixed point, rounded: the same numbers a JPEG's luma has.
+  // 16-bit fixed point with rounding gives the same numbers as the luma of a JPEG.
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t sum =
         19595u * rgb[3 * i] + 38470u * rgb[3 * i + 1] + 7471u * rgb[3 * i + 2] + 32768u;

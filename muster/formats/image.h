@@ -1,9 +1,9 @@
-// JPEG and PNG to pixels: uint8, rows from top to bottom, channels last. All of an image, or the
-// part of it that is needed, at the size that is needed. Thread safety: pure functions.
+// Decodes JPEG and PNG to pixels: uint8, rows from top to bottom, channels last. A caller may ask
+// for a part of the image and for a smaller size, and pays for no more. Thread safety: pure
+// functions.
 //
-// The whole image is checked no further than it is read: rows below the wanted part are not
-// decoded. A JPEG cut short is refused whatever part is wanted. Exif orientation and colour
-// profiles are not applied.
+// Rows below the wanted part are neither decoded nor checked, but a JPEG that is cut short is
+// refused whatever part is wanted. Exif orientation and colour profiles are not applied.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@
 
 namespace muster::inline v0_1::formats {
 
-// The formats there is a decoder for.
+// The formats that can be decoded.
 enum class ImageKind { kJpeg, kPng };
 
-// "JPEG", "PNG".
+// Returns "JPEG" or "PNG".
 std::string_view to_string(ImageKind kind);
 
-// By the first bytes; nullopt when they are of neither kind.
+// Returns the kind that the first bytes tell, or nullopt when it is neither.
 std::optional<ImageKind> image_kind(Bytes bytes);
 
-// What the header says.
+// What the header of an image says.
 struct ImageInfo {
   ImageKind kind = ImageKind::kJpeg;
   int64_t height = 0;  // pixels
@@ -34,8 +34,8 @@ struct ImageInfo {
   int bits = 8;      // of a channel as stored; of a palette image, those of its colours: 8
 };
 
-// Reads the header alone; `what` is how errors call the image. Corrupt when the bytes are no JPEG
-// or PNG (the message shows the first of them) or the header is damaged.
+// Reads the header alone; `what` is the name of the image in errors. Returns Corrupt when the bytes
+// are no JPEG or PNG (the message shows the first of them) and when the header is damaged.
 Result<ImageInfo> image_info(Bytes bytes, std::string_view what);
 
 // A rectangle of pixels.
@@ -48,8 +48,8 @@ struct ImageRegion {
 
 // Options of decode_image().
 struct ImageDecodeOptions {
-  // 3: red, green, blue; 1: grey (0.299 red + 0.587 green + 0.114 blue). Alpha is dropped, 16 bits
-  // become 8, CMYK becomes RGB.
+  // 3 gives red, green, blue; 1 gives grey (0.299 red + 0.587 green + 0.114 blue, as ITU-R BT.601
+  // has it). Alpha is dropped, 16 bits become 8, CMYK becomes RGB.
   int channels = 3;
   // The part that is wanted, in pixels of the stored image; all of it when unset.
   std::optional<ImageRegion> region;
@@ -57,12 +57,12 @@ struct ImageDecodeOptions {
   // has as many rows and columns as this. 0: at full size. PNG is always decoded at full size.
   int64_t min_height = 0;
   int64_t min_width = 0;
-  // Larger images are refused, before memory is taken for them.
+  // Images of more pixels are refused before memory is taken for them.
   int64_t max_pixels = int64_t{1} << 27;
 };
 
-// Pixels [height, width, channels], and where they lie in the stored image: its point (x, y) is
-// found at (x * scale - left, y * scale - top).
+// Pixels [height, width, channels], and where they lie in the stored image: the stored point (x, y)
+// is at (x * scale - left, y * scale - top).
 struct DecodedImage {
   int64_t height = 0;
   int64_t width = 0;
@@ -74,11 +74,12 @@ struct DecodedImage {
   size_t capacity = 0;  // bytes there is memory for
 };
 
-// All pixels of the region and perhaps some around it, the same ones a whole decode gives. Corrupt
-// for bytes that are no image, damaged or cut short, with what the decoder says; InvalidArgument
-// for options out of range, images of more than max_pixels, and kinds that are not supported
-// (12-bit and lossless JPEG). The memory of `reuse`, an image that is not needed any more, is used
-// again where it suffices: fresh memory costs a tenth of a decode.
+// Decodes all pixels of the region, and perhaps some around it; they equal those of a whole decode.
+// Returns Corrupt, with what the decoder says, for bytes that are no image, are damaged or are cut
+// short. Returns InvalidArgument for options out of range, images of more than max_pixels, and
+// kinds that are not supported (12-bit and lossless JPEG). The memory of `reuse`, an image that is
+// not needed any more, is used again where it suffices, because fresh memory costs a tenth of a
+// decode.
 Result<DecodedImage> decode_image(Bytes bytes, std::string_view what,
                                   const ImageDecodeOptions& options = {}, DecodedImage reuse = {});
 

@@ -9,8 +9,8 @@
 namespace muster::inline v0_1::formats {
 namespace {
 
-// Large enough that a system call costs nothing beside the copy it makes, small enough that what it
-// copied is still in the cache when it is looked at.
+// The buffer is so large that a system call costs little beside the copy it makes, and so small
+// that the bytes are still in the cache when they are read.
 constexpr size_t kBuffer = 256 * 1024;
 constexpr size_t kPacked = 64 * 1024;
 

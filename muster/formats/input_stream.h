@@ -1,7 +1,6 @@
-// The bytes of a file from front to back, plain or unpacked on the way, through a buffer that the
-// caller looks into: nothing is copied for him. Memory stays below 1 MiB however large the file is,
-// but for what the largest peek() asks for.
-// Thread safety: a stream belongs to one thread at a time.
+// Reads the bytes of a file from front to back and unpacks them on the way. The caller looks into
+// the stream's own buffer, so nothing is copied. Memory stays below 1 MiB however large the file
+// is, unless a peek() asks for more. Thread safety: a stream belongs to one thread at a time.
 //
 //   while (true) {
 //     Result<Bytes> bytes = stream->peek(12);
@@ -28,43 +27,44 @@ class Inflater;
 
 class InputStream {
  public:
-  // At the beginning of `file`, which must not be null. kAuto takes a file that begins with the two
-  // magic bytes for gzip, any other for plain. Gzip members that follow each other are one content.
-  // Errors are those of reading the first bytes.
+  // Opens a stream at the beginning of `file`, which must not be null. With kAuto a file that
+  // begins with the two magic bytes is gzip, and any other is plain. Gzip members that follow each
+  // other are one content. The errors are those of reading the first bytes.
   static Result<std::unique_ptr<InputStream>> open(std::unique_ptr<FileReader> file,
                                                    Compression compression = Compression::kAuto);
-  // The same of a path. NotFound when there is no such file.
+  // Does the same with a path. Returns NotFound when there is no such file.
   static Result<std::unique_ptr<InputStream>> open(FileSystem& files, const std::string& path,
                                                    Compression compression = Compression::kAuto);
   ~InputStream();
 
-  // The bytes from offset() on, as many as are in the buffer: at least `at_least`, fewer only at
-  // the end of the data. The view is good until the next peek() or seek(). Memory grows with the
-  // bytes that are there, not with `at_least`. A plain file that grew since gives more at a later
-  // call. Corrupt, naming the compressed offset and the bytes good before it, when the data is
-  // damaged or cut within the bytes asked for: asking for fewer still gives those before the
-  // damage.
+  // Returns the bytes from offset() on that are in the buffer: at least `at_least` bytes, and fewer
+  // only at the end of the data. The view is good until the next peek() or seek(). Memory grows
+  // with the bytes that are there, not with `at_least`. When a plain file has grown, a later call
+  // returns more. Returns Corrupt, naming the compressed offset and how many bytes before it are
+  // good, when the data is damaged or cut within the bytes asked for; asking for fewer bytes still
+  // returns those before the damage.
   Result<Bytes> peek(size_t at_least);
   // Goes on behind the next `count` bytes. REQUIRES: the last peek() showed as many.
   void consume(size_t count);
-  // Of the next byte, in the unpacked content.
+  // The offset of the next byte in the unpacked content.
   uint64_t offset() const { return offset_; }
-  // Of the whole content, as far as that is known without reading it: of plain files, which may
-  // still grow.
+  // The size of the whole content, in bytes. It is known without reading for plain files alone, and
+  // these may still grow.
   Result<std::optional<uint64_t>> size();
-  // Goes to that offset of the unpacked content: at once in a plain file; in a packed one by
-  // reading on, for an earlier place from the beginning. InvalidArgument when the data ends before
-  // it; a plain file's position is unchanged then, a packed one's is the end.
+  // Goes to that offset of the unpacked content. In a plain file this takes no time; a packed file
+  // is read up to the place, from its beginning when the place is an earlier one. Returns
+  // InvalidArgument when the data ends before the place; the position of a plain file is unchanged
+  // then, and that of a packed file is the end.
   Status seek(uint64_t offset);
 
-  // What was found, never kAuto.
+  // The compression that was found; never kAuto.
   Compression compression() const { return compression_; }
-  // How errors call it: the path.
+  // The name of the file in errors: its path.
   const std::string& name() const { return file_->name(); }
 
  private:
   InputStream(std::unique_ptr<FileReader> file, Compression compression);
-  // Adds bytes behind those in the buffer; how many, 0 at the end.
+  // Adds bytes behind those in the buffer; returns how many, 0 at the end.
   Result<size_t> fill();
   Result<size_t> inflate_into(MutableBytes out);
   void make_room();
@@ -80,7 +80,7 @@ class InputStream {
   size_t begin_ = 0;
   size_t end_ = 0;
 
-  // Of a packed file alone: the bytes read from it that are still to be unpacked.
+  // For a packed file: the bytes that were read and are still to be unpacked.
   std::unique_ptr<internal::Inflater> inflater_;
   std::unique_ptr<std::byte[]> packed_;
   Bytes packed_rest_;

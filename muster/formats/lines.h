@@ -1,5 +1,5 @@
-// Lines of text. They end with \n or \r\n, the last one with either or none.
-// Thread safety: a reader belongs to one thread at a time.
+// Reads lines of text. They end with \n or \r\n, the last one with either or none. Thread safety: a
+// reader belongs to one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +13,38 @@
 
 namespace muster::inline v0_1::formats {
 
-// Longest line read, in bytes: a file without line ends must not fill the memory.
+// The longest line that is read, in bytes. A file without line ends must not fill the memory.
 inline constexpr uint64_t kLongestLine = uint64_t{1} << 30;
 
-// Line ends in the next `bytes` bytes of the stream, fewer where it ends; it goes on behind them.
+// Counts the line ends in the next `bytes` bytes of the stream, or in those that are left, and
+// moves the stream behind them.
 Result<uint64_t> count_line_ends(InputStream& stream, uint64_t bytes);
 
 // Reads the lines of one file in order.
 class LineReader {
  public:
-  // `stream` must not be null and stands at its beginning.
+  // `stream` must not be null and must stand at its beginning.
   explicit LineReader(std::unique_ptr<InputStream> stream, uint64_t longest_line = kLongestLine)
       : stream_(std::move(stream)), longest_line_(longest_line) {}
 
-  // The next line, without its end; false at the end of the file. The view is good until the next
-  // call. Corrupt, naming the file and the line, for a line over the limit: the next call goes on
-  // behind it. After an error of the stream the next call is at the end.
+  // Reads the next line, without its end; returns false at the end of the file. The view is good
+  // until the next call. Returns Corrupt, naming the file and the line, for a line over the limit;
+  // the next call goes on behind it. After an error of the stream the next call returns false.
   Result<bool> next(std::string_view* line);
 
-  // Where the last line begins: in bytes of the unpacked content, and counted from 1. After a
-  // seek() the number costs a pass over the file from its beginning, once; the line is gone then.
+  // Where the last line begins: its byte in the unpacked content, and its number, counted from 1.
+  // After a seek() the first call for the number reads the file from its beginning; the line is
+  // gone then.
   uint64_t line_offset() const { return line_offset_; }
   Result<uint64_t> line_number();
 
-  // Where the next line begins.
+  // The byte at which the next line begins.
   uint64_t offset() const { return stream_->offset() + shown_; }
-  // Goes on at what offset() gave. InvalidArgument when no line can begin there; the reader is at
-  // the end then.
+  // Goes on at an offset that offset() returned. Returns InvalidArgument when no line can begin
+  // there; the reader is at the end then.
   Status seek(uint64_t offset);
 
-  // How errors call it: the path.
+  // The name of the file in errors: its path.
   const std::string& name() const { return stream_->name(); }
 
  private:
@@ -53,7 +55,7 @@ class LineReader {
   size_t shown_ =
       0;  // bytes of the last line and its end, not yet consumed: the caller looks at it
   uint64_t line_offset_ = 0;
-  // Lines begun before the next one; unknown after a seek().
+  // How many lines begin before the next one; unknown after a seek().
   std::optional<uint64_t> lines_ = 0;
   bool ended_ = false;
 };

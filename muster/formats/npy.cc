@@ -19,8 +19,8 @@ constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr uint64_t kHeaderLimit = 1 << 20;
 using internal::kCopyAgain;
 
-// Elements and bytes of them; false when one does not fit 63 bits. Axes of size 0 do not excuse
-// others: strides are made of all of them.
+// Whether the numbers of elements and of bytes fit 63 bits. An axis of size 0 does not excuse the
+// others, because strides are products of all of them.
 bool fits(const std::vector<int64_t>& shape, uint64_t item_bytes) {
   int64_t product = 1;
   for (const int64_t size : shape) {
@@ -50,7 +50,7 @@ void swap_bytes(MutableBytes bytes, uint64_t width) {
   if (width == 8) swap_words<uint64_t>(bytes);
 }
 
-// Bytes of what is swapped: half of a complex number, one character of a text.
+// The bytes that are swapped together: half of a complex number, or one character of a text.
 uint64_t number_bytes(const NpyHeader& header) {
   if (header.kind == NpyKind::kComplex) return header.item_bytes / 2;
   return header.kind == NpyKind::kUnicode ? 4 : header.item_bytes;
@@ -64,7 +64,8 @@ void copy_strided(std::byte* to, const std::byte* from, size_t count, size_t to_
   }
 }
 
-// From the order in which the first axis runs fastest to the one in which the last does.
+// Copies from the order in which the first axis runs fastest to the order in which the last one
+// does.
 void to_row_major(const NpyHeader& header, Bytes from, MutableBytes to) {
   const size_t rank = header.shape.size();
   const size_t width = header.item_bytes;
@@ -82,7 +83,8 @@ void to_row_major(const NpyHeader& header, Bytes from, MutableBytes to) {
     to_steps[axis] = step;
     step *= static_cast<size_t>(header.shape[axis]);
   }
-  // Tiles over the first and the last axis: one of the two sides is always near.
+  // It copies tiles over the first and the last axis, so that reads and writes both stay near each
+  // other in memory.
   constexpr size_t kTile = 32;
   const auto rows = static_cast<size_t>(header.shape.front());
   const auto columns = static_cast<size_t>(header.shape.back());
@@ -248,7 +250,7 @@ Status read_npy_data(FileReader& file, const NpyHeader& header, MutableBytes out
   }
   if (header.big_endian) swap_bytes(out, number_bytes(header));
   if (header.kind == NpyKind::kBool) {
-    // Another byte than 0 and 1 in a bool is undefined behaviour in what reads it.
+    // A bool that is neither 0 nor 1 is undefined behaviour for whoever reads it.
     for (std::byte& byte : out) byte = std::byte{byte != std::byte{0}};
   }
   return {};

@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1::formats {
 
-// What an element is; its width stands beside it.
+// The kind of an element; NpyHeader::item_bytes is its width.
 enum class NpyKind {
   kBool,     // 1 byte
   kInt,      // 1, 2, 4, 8 bytes
@@ -24,7 +24,7 @@ enum class NpyKind {
   kUnicode,  // dtype U: 4 bytes a character, padded with zeros
 };
 
-// The type and shape of an array, as the first bytes of the file say it.
+// The type and shape of an array, as the header of the file says.
 struct NpyHeader {
   NpyKind kind = NpyKind::kFloat;
   uint64_t item_bytes = 4;     // of one element
@@ -34,35 +34,39 @@ struct NpyHeader {
   uint64_t data_offset = 0;  // where the elements begin
 
   bool is_text() const { return kind == NpyKind::kBytes || kind == NpyKind::kUnicode; }
-  // Elements in all.
+  // The number of elements.
   int64_t size() const;
   uint64_t data_bytes() const { return static_cast<uint64_t>(size()) * item_bytes; }
-  // numpy's name: "float32", "uint8", "S5", "U12".
+  // The name that numpy uses: "float32", "uint8", "S5", "U12".
   std::string dtype() const;
 };
 
-// Fixed strings as they are: element i, in row-major order, is bytes[offsets[i], offsets[i + 1]).
+// The texts of an array of strings: element i, in row-major order, is bytes[offsets[i], offsets[i +
+// 1]).
 struct NpyTexts {
   std::vector<int64_t> offsets{0};
   std::string bytes;
 };
 
-// Reads and checks the header; size() and data_bytes() of what it gives fit 63 bits. Corrupt when
-// the magic or the header is not as numpy writes it, when the shape overflows, and when the file is
-// shorter or longer than the header says (the message shows both counts). InvalidArgument, with
-// what to save instead, for arrays of objects, of records, of dates and of long doubles.
+// Reads and checks the header; size() and data_bytes() of the result fit 63 bits. Returns Corrupt
+// when the magic or the header is not as numpy writes it, when the shape overflows, and when the
+// file is shorter or longer than the header says (the message shows both counts). Returns
+// InvalidArgument, and says what to save instead, for arrays of objects, of records, of dates and
+// of long doubles.
 Result<NpyHeader> read_npy_header(FileReader& file);
 
 // Fills `out`, of header.data_bytes(), with the elements in row-major order and in this machine's
 // byte order. REQUIRES: a header that read_npy_header() gave for this file, not is_text().
 Status read_npy_data(FileReader& file, const NpyHeader& header, MutableBytes out);
-// The elements without their padding, those of dtype U as UTF-8. Corrupt for a number that is no
-// character, with the index of the element. REQUIRES: as above, is_text().
+// Returns the elements without their padding; those of dtype U become UTF-8. Returns Corrupt, with
+// the index of the element, for a number that is no character. REQUIRES: a header that
+// read_npy_header() gave for this file, and is_text().
 Result<NpyTexts> read_npy_texts(FileReader& file, const NpyHeader& header);
 
-// Writes version 1 (2 when the header is long), little-endian, data aligned to 64 bytes. `data` is
-// row-major and fills the shape; data_offset, big_endian and fortran_order of `header` are not
-// looked at. InvalidArgument when the data do not fit; nothing is written then.
+// Writes version 1 of the format (2 when the header is long), little-endian, with the data aligned
+// to 64 bytes. `data` is row-major and fills the shape; data_offset, big_endian and fortran_order
+// of `header` are ignored. Returns InvalidArgument when the data do not fit; nothing is written
+// then.
 Status write_npy(ByteSink& sink, const NpyHeader& header, Bytes data);
 
 }  // namespace muster::inline v0_1::formats

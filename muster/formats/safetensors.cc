@@ -17,8 +17,8 @@ using internal::shape_text;
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-// Bytes of an array; nothing when the dtype is unknown, a size is negative, the count overflows or
-// bytes are split.
+// The size of an array, in bytes; nothing when the dtype is unknown, a size is negative, the count
+// overflows, or the bits do not fill whole bytes.
 std::optional<uint64_t> bytes_of_shape(std::string_view dtype, const std::vector<int64_t>& shape) {
   const std::optional<int> bits = safetensors_bits(dtype);
   if (!bits) return std::nullopt;
@@ -31,14 +31,14 @@ std::optional<uint64_t> bytes_of_shape(std::string_view dtype, const std::vector
   return total / 8;
 }
 
-// A non-negative JSON integer that fits int64; nothing otherwise.
+// Reads a JSON integer that is not negative and fits int64; returns nothing for anything else.
 std::optional<int64_t> whole_number(const nlohmann::json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX) return std::nullopt;
   return value.get<int64_t>();
 }
 
-// The entry `name`, with its offset still counted from the start of the data; the text is what is
-// wrong with it.
+// Reads the entry `name`, whose offset still counts from the start of the data, or returns a text
+// that says what is wrong with it.
 std::variant<TensorEntry, std::string> parse_entry(const std::string& name,
                                                    const nlohmann::json& value) {
   if (!value.is_object()) return "is no object";
@@ -173,19 +173,26 @@ Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> fi
       !read.ok()) {
     return read.error();
   }
+  SafetensorsReader reader;
+  if (Status read = reader.read_header(header, who); !read.ok()) return read.error();
+  if (Status placed = reader.place_tensors(8 + length, size.value(), who); !placed.ok())
+    return placed.error();
+  reader.file_ = std::move(file);
+  return reader;
+}
+
+Status SafetensorsReader::read_header(const std::string& header, const std::string& who) {
   if (header.empty() || header[0] != '{')
     return corrupt(who + "is no safetensors file: its header is no JSON object");
   Result<nlohmann::json> json =
-      parse_json(header, "the header of '" + file->name() + "'", ErrorKind::kCorrupt);
+      parse_json(header, "the header of " + std::string(trim(who)), ErrorKind::kCorrupt);
   if (!json.ok()) return json.error();
-
-  SafetensorsReader reader;
   for (const auto& [name, value] : json.value().items()) {
     if (name == kMetadataKey) {
       if (!value.is_object()) return corrupt(who + "has metadata that are no object");
       for (const auto& [key, text] : value.items()) {
         if (!text.is_string()) return corrupt(who + "has metadata '" + key + "' that are no text");
-        reader.metadata_[key] = text.get<std::string>();
+        metadata_[key] = text.get<std::string>();
       }
       continue;
     }
@@ -193,35 +200,37 @@ Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> fi
     if (const auto* fault = std::get_if<std::string>(&entry)) {
       return corrupt(who + "has a wrong header: the tensor '" + name + "' " + *fault);
     }
-    reader.tensors_.push_back(std::get<TensorEntry>(std::move(entry)));
+    tensors_.push_back(std::get<TensorEntry>(std::move(entry)));
   }
-  std::sort(reader.tensors_.begin(), reader.tensors_.end(),
-            [](const TensorEntry& a, const TensorEntry& b) {
-              return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
-            });
-  const uint64_t begin = 8 + length;
+  return {};
+}
+
+Status SafetensorsReader::place_tensors(uint64_t begin, uint64_t file_size,
+                                        const std::string& who) {
+  std::sort(tensors_.begin(), tensors_.end(), [](const TensorEntry& a, const TensorEntry& b) {
+    return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
+  });
   uint64_t next = 0;
-  for (size_t i = 0; i < reader.tensors_.size(); ++i) {
-    TensorEntry& entry = reader.tensors_[i];
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    TensorEntry& entry = tensors_[i];
     if (entry.offset != next) {
       return corrupt(who + "has a wrong header: the data of '" + entry.name + "' start at byte " +
                      std::to_string(entry.offset) +
                      (entry.offset < next ? ", inside" : ", not at the end") +
                      " of those before, which end at " + std::to_string(next));
     }
-    // Cannot wrap round: both are below 2^63.
+    // The sum cannot overflow, because both numbers are below 2^63.
     next += entry.bytes;
     entry.offset += begin;
-    reader.index_.emplace(entry.name, i);
+    index_.emplace(entry.name, i);
   }
-  if (next != size.value() - begin) {
-    return corrupt(who + (next > size.value() - begin ? "is cut short: " : "is too long: ") +
+  if (next != file_size - begin) {
+    return corrupt(who + (next > file_size - begin ? "is cut short: " : "is too long: ") +
                        std::to_string(next) + " bytes of data expected, " +
-                       std::to_string(size.value() - begin) + " found",
+                       std::to_string(file_size - begin) + " found",
                    "copy or write the file again");
   }
-  reader.file_ = std::move(file);
-  return reader;
+  return {};
 }
 
 const TensorEntry* SafetensorsReader::find(std::string_view name) const {

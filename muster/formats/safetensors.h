@@ -18,14 +18,14 @@
 
 namespace muster::inline v0_1::formats {
 
-// Longest header accepted, as other readers do.
+// The longest header that is accepted, in bytes; other readers have the same limit.
 inline constexpr uint64_t kSafetensorsHeaderLimit = 100'000'000;
 
-// Bits of one element of dtype "F32", "I64", "BOOL", "BF16", ...; nothing when the format has no
-// such dtype.
+// The size of one element of dtype "F32", "I64", "BOOL", "BF16" and so on, in bits; nothing when
+// the format has no such dtype.
 std::optional<int> safetensors_bits(std::string_view dtype);
 
-// What to write: `data` must hold exactly the bytes of `shape` and stay alive during the call.
+// A tensor to write. `data` must hold exactly the bytes of `shape` and stay alive during the call.
 struct TensorView {
   std::string name;
   std::string dtype;  // "F32", "I64", ...
@@ -47,34 +47,43 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 
 // Writes header and data to `sink` piece by piece, without a copy of the data. Wider dtypes come
 // first (then in the given order), so that every array is aligned to its element and, the header
-// being a multiple of 8, in a mapped file too. InvalidArgument for an unknown dtype, a name given
-// twice or "__metadata__", data that do not fill the shape, and names or metadata that are not
-// UTF-8; nothing is written then.
+// being a multiple of 8, in a mapped file too. Returns InvalidArgument for an unknown dtype, a name
+// given twice or "__metadata__", data that do not fill the shape, and names or metadata that are
+// not UTF-8; nothing is written then.
 Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
                          const SafetensorsMetadata& metadata = {});
 
 // An open file: its header is in memory, tensors are read when asked for.
 class SafetensorsReader {
  public:
-  // Reads and checks the whole header. Corrupt when anything in it cannot be: too long, no JSON,
-  // unknown dtype, sizes that disagree with the shape, gaps, overlaps, or a file shorter or longer
-  // than the header says.
+  // Reads and checks the whole header. Returns Corrupt when it is too long or no JSON, for an
+  // unknown dtype, for sizes that disagree with the shape, for gaps and overlaps, and when the file
+  // is shorter or longer than the header says.
   static Result<SafetensorsReader> open(FileSystem& files, const std::string& path);
   static Result<SafetensorsReader> open(std::shared_ptr<FileReader> file);
 
-  // In the order of their data.
+  // The tensors, in the order of their data.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const SafetensorsMetadata& metadata() const { return metadata_; }
-  // nullptr when there is none of that name.
+  // Returns the tensor of that name, or nullptr when there is none.
   const TensorEntry* find(std::string_view name) const;
 
-  // Fills `out`, which must have entry.bytes bytes.
+  // Fills `out` with the bytes of the tensor. Returns InvalidArgument unless `out` has entry.bytes
+  // bytes.
   Status read(const TensorEntry& entry, MutableBytes out) const;
-  // NotFound lists the names there are.
+  // Returns the bytes of the tensor of that name. When there is none, NotFound lists the names
+  // there are.
   Result<std::string> read(std::string_view name) const;
 
  private:
   SafetensorsReader() = default;
+
+  // Takes metadata and tensors from a header; the offsets still count from the start of the data.
+  // Errors begin with `who`.
+  Status read_header(const std::string& header, const std::string& who);
+  // Puts the tensors in the order of their data, which lie from byte `begin` to the end of the
+  // file. Returns Corrupt when they do not fill these bytes exactly.
+  Status place_tensors(uint64_t begin, uint64_t file_size, const std::string& who);
 
   std::shared_ptr<FileReader> file_;
   std::vector<TensorEntry> tensors_;

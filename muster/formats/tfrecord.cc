@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kHeader = 12;
 constexpr uint64_t kTrailer = 4;
 static_assert(kHeader + kTrailer == kTfrecordOverhead);
-// From here on it is worth asking whether the file is as long as a record says.
+// From this length on it pays to ask whether the file is as long as a record says.
 constexpr uint64_t kLarge = 1024 * 1024;
 constexpr size_t kWriteBuffer = 256 * 1024;
 
@@ -92,7 +92,7 @@ Error TfrecordReader::cut_short() const {
 
 Error TfrecordReader::ends_with(Error error) {
   ended_ = true;
-  // So that whoever goes on at offset() finds the end too.
+  // Whoever goes on at offset() must find the end too.
   const Result<std::optional<uint64_t>> size = stream_->size();
   if (size.ok() && size.value()) (void)stream_->seek(*size.value());
   return error;
@@ -173,7 +173,7 @@ Result<int64_t> TfrecordReader::skip(int64_t count) {
       if (!passed.ok()) passed = ends_with(passed.error());
     }
     if (passed.ok()) continue;
-    // Damage counts as a record, and ends the file; a disk that fails is another matter.
+    // Damage counts as a record and ends the file, but an error of the disk is returned.
     const ErrorKind kind = passed.error().kind();
     if (kind == ErrorKind::kCorrupt || kind == ErrorKind::kInvalidArgument) return skipped + 1;
     return passed.error();

@@ -21,7 +21,7 @@ namespace internal {
 class Deflater;
 }
 
-// Bytes a record takes beside its payload.
+// The bytes that a record takes beside its payload.
 inline constexpr uint64_t kTfrecordOverhead = 16;
 
 // Adds the framed record to `out`.
@@ -43,42 +43,46 @@ enum class RecordState {
 // begins: after it the reader is at the end, until seek().
 class TfrecordReader {
  public:
-  // At the first record. kAuto finds out whether the file is compressed and how: the checksum in
-  // front of the first record tells a plain file from others. Errors are those of reading.
+  // Opens a reader at the first record. With kAuto it finds out whether the file is compressed and
+  // how: the checksum in front of the first record tells a plain file from others. The errors are
+  // those of reading.
   static Result<TfrecordReader> open(std::unique_ptr<FileReader> file,
                                      Compression compression = Compression::kAuto);
-  // The same of a path. NotFound when there is no such file.
+  // Does the same with a path. Returns NotFound when there is no such file.
   static Result<TfrecordReader> open(FileSystem& files, const std::string& path,
                                      Compression compression = Compression::kAuto);
 
-  // For plain files still being written: after kEnd or kPartial the position stays, so that a later
-  // call sees what has been added. `payload` is good until the next call.
+  // Reads a record of a plain file that is still being written. After kEnd or kPartial the position
+  // stays, so that a later call sees what has been added. `payload` is good until the next call.
   Result<RecordState> poll(Bytes* payload);
 
-  // For finished files: false at the end; a partial record is Corrupt too. `payload` is good until
-  // the next call.
+  // Reads a record of a finished file; returns false at the end. A partial record is Corrupt here.
+  // `payload` is good until the next call.
   Result<bool> read(Bytes* payload);
 
-  // Passes over up to `count` records by their lengths alone, without looking at payloads; returns
-  // how many, fewer only at the end. What read() would return an error for counts as one record.
-  // Errors are those of reading the file.
+  // Skips up to `count` records by their lengths alone, without looking at payloads; returns how
+  // many, fewer only at the end. A record for which read() would return an error counts as one. The
+  // errors are those of reading the file.
   Result<int64_t> skip(int64_t count);
 
-  // Where the next record starts; behind damage that ended the reader, the end of a plain file.
+  // The byte at which the next record starts. After damage that ended the reader it is the end of a
+  // plain file.
   uint64_t offset() const { return stream_->offset(); }
-  // Goes on with the record that starts there. InvalidArgument when the data ends before it.
+  // Goes on with the record that starts there. Returns InvalidArgument when the data ends before
+  // it.
   Status seek(uint64_t offset);
 
-  // What was found, never kAuto.
+  // The compression that was found; never kAuto.
   Compression compression() const { return stream_->compression(); }
-  // How errors call the file: its path.
+  // The name of the file in errors: its path.
   const std::string& name() const { return stream_->name(); }
 
  private:
   explicit TfrecordReader(std::unique_ptr<InputStream> stream) : stream_(std::move(stream)) {}
-  // The length of the payload of the next record; nothing, and `state`, when it is not there.
+  // The length of the payload of the next record. When there is none it is nothing, and `state`
+  // says why.
   Result<std::optional<uint64_t>> next_length(RecordState* state);
-  // The error for the next record; after it comes nothing.
+  // Returns the error of the next record, and ends the reader.
   Error ends_with(Error error);
   Error damaged(const std::string& what, const std::string& hint) const;
   Error cut_short() const;
@@ -93,11 +97,12 @@ struct TfrecordWriterOptions {
   int level = 6;                                 // of a compression: 1 (fast) to 9 (small)
 };
 
-// Writes a file of records. It appears under its name when it is closed, whole; a writer that goes
-// without close() leaves nothing.
+// Writes a file of records. The file appears under its name, whole, when close() is called; a
+// writer that is destroyed without close() leaves nothing.
 class TfrecordWriter {
  public:
-  // InvalidArgument for a level outside of 1 to 9; otherwise errors are those of the file system.
+  // Returns InvalidArgument for a level outside of 1 to 9; the other errors are those of the file
+  // system.
   static Result<TfrecordWriter> open(FileSystem& files, const std::string& path,
                                      TfrecordWriterOptions options = {});
   TfrecordWriter(TfrecordWriter&&) noexcept;
@@ -106,7 +111,7 @@ class TfrecordWriter {
 
   // Adds a record. After an error every later call returns it again.
   Status write(Bytes payload);
-  // Puts the file under its name, replacing what was there; no calls after it.
+  // Puts the file under its name and replaces what was there. No call may follow.
   Status close();
 
  private:

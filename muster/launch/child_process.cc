@@ -44,7 +44,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-// What the child does between fork and exec: system calls only, nothing that allocates or locks.
+// Is the child between fork and exec. It makes system calls only, because nothing may allocate or
+// lock there.
 [[noreturn]] void become(const ChildSpec& spec, char* const* argv, char* const* environment,
                          pid_t parent, int report) {
   const auto fail = [report] {
@@ -65,12 +66,12 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
     if (sched_setaffinity(0, sizeof set, &set) != 0) fail();
   }
   const int nothing = open("/dev/null", O_RDONLY);
-  // The error output first gets a number of its own: `out` may be 2, or `err` 1.
+  // The error output gets another number first, because `out` may be 2, or `err` 1.
   const int err = fcntl(spec.err, F_DUPFD_CLOEXEC, 3);
   if (nothing < 0 || err < 0 || dup2(nothing, 0) < 0 || dup2(spec.out, 1) < 0 || dup2(err, 2) < 0)
     fail();
   if (nothing > 2) close(nothing);
-  // A shell's background job ignores SIGINT; what is sent to the child must arrive.
+  // A background job of a shell ignores SIGINT, but signals sent to the child must arrive.
   for (const int number : {SIGPIPE, SIGINT, SIGTERM}) signal(number, SIG_DFL);
   if (spec.mask) sigprocmask(SIG_SETMASK, &*spec.mask, nullptr);
   execvpe(argv[0], argv, environment);
@@ -81,7 +82,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 }  // namespace
 
 pid_t spawn(const ChildSpec& spec) {
-  // All memory is taken before fork().
+  // All memory is allocated before fork().
   std::vector<std::string> arguments = spec.argv;
   std::vector<std::string> variables = merged_environment(spec);
   const std::vector<char*> argv = pointers(arguments);
@@ -97,7 +98,7 @@ pid_t spawn(const ChildSpec& spec) {
   const int fork_errno = errno;
   close(report[1]);
   int child_errno = 0;
-  // This ends at once: the other end closes on exec or on exit.
+  // This ends at once, because the other end closes on exec or on exit.
   const bool failed = pid > 0 && read(report[0], &child_errno, sizeof child_errno) ==
                                      static_cast<ssize_t>(sizeof child_errno);
   close(report[0]);

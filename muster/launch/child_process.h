@@ -1,4 +1,5 @@
-// A child process: started with the environment and outputs it shall have, waited for, ended.
+// Starts a child process with the environment and the outputs it shall have, waits for it, and ends
+// it.
 #pragma once
 
 #include <sys/types.h>
@@ -23,36 +24,38 @@ struct ChildSpec {
   std::vector<std::string> without;  // variables of ours it does not get
   int out = 1;                       // the descriptors of ours that become its outputs
   int err = 2;
-  // Where signals of the terminal, and those sent to a group, find it.
+  // The process group and session it is in: signals of the terminal, and those sent to a group,
+  // reach all that are in it.
   enum class Group { kOurs, kOwn, kOwnSession };
   Group group = Group::kOurs;
-  // It is killed when the thread that started it ends, and with it this process.
+  // Whether it is killed when the thread that started it ends, as that thread does when this
+  // process dies.
   bool dies_with_parent = false;
   std::vector<int> cores;        // pinned to these; empty: not pinned
   std::optional<sigset_t> mask;  // its signal mask; ours when unset
 };
 
-// Starts it and returns its id; the caller waits for it. Throws Error when the program cannot be
-// executed. Any thread may call this.
+// Starts a child and returns its id; the caller must wait for it. Throws Error when the program
+// cannot be executed. Any thread may call this.
 pid_t spawn(const ChildSpec& spec);
 
 // A child that does not outlive this object. Thread safety: one thread at a time.
 class ChildProcess {
  public:
-  // Throws Error when the program cannot be executed.
+  // Starts the child. Throws Error when the program cannot be executed.
   explicit ChildProcess(const ChildSpec& spec) : pid_(spawn(spec)) {}
-  // Kills it when it has not ended.
+  // Kills the child when it has not ended.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept
       : pid_(std::exchange(other.pid_, -1)), status_(other.status_) {}
   ChildProcess& operator=(ChildProcess&&) = delete;
 
   pid_t pid() const { return pid_; }
-  // How it ended, once it has.
+  // Returns how the child ended, or nothing while it runs.
   std::optional<ExitStatus> status();
-  // Waits for its end, at most so long: nothing when it still runs.
+  // Waits at most this long for the child to end; returns nothing when it still runs.
   std::optional<ExitStatus> wait_for(std::chrono::milliseconds time);
-  // Sends the signal, unless it has ended.
+  // Sends the signal, unless the child has ended.
   void signal(int number);
 
  private:

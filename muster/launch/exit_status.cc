@@ -10,7 +10,7 @@
 namespace muster::inline v0_1::launch {
 namespace {
 
-// The codes of run_main, then what shells and schedulers agree on.
+// First come the codes of run_main(), then those on which shells and schedulers agree.
 std::string_view code_meaning(int code) {
   switch (code) {
     case 0:

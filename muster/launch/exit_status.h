@@ -1,4 +1,4 @@
-// How a process ended, and what that means to a person. Thread safety: plain values.
+// How a process ended, and what that means to a person. Thread safety: values.
 #pragma once
 
 #include <string>
@@ -9,21 +9,22 @@ struct ExitStatus {
   int code = 0;    // what it returned; 0 when a signal ended it
   int signal = 0;  // the signal that ended it; 0 when it returned by itself
 
-  // From waitpid's status word.
+  // Reads the status word of waitpid().
   static ExitStatus from_wait_status(int status);
 
   bool ok() const { return code == 0 && signal == 0; }
-  // As shells report it: the code, or 128 + the signal's number.
+  // Returns what shells report: the code, or 128 + the signal's number.
   int shell_code() const { return signal != 0 ? 128 + signal : code; }
 
   bool operator==(const ExitStatus&) const = default;
 };
 
-// "SIGKILL"; "signal 77" for one without a name.
+// Returns "SIGKILL", or "signal 77" for a signal without a name.
 std::string signal_name(int signal);
 
-// One phrase with the number and its meaning: "exit code 138 (lost a peer or a resource; asks to be
-// restarted)", "killed by SIGKILL (kill -9, or the machine ran out of memory)".
+// Returns one phrase with the number and its meaning, such as "exit code 138 (lost a peer or a
+// resource; asks to be restarted)" or "killed by SIGKILL (kill -9, or the machine ran out of
+// memory)".
 std::string explain(const ExitStatus& status);
 
 }  // namespace muster::inline v0_1::launch

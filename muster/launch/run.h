@@ -1,6 +1,6 @@
-// `muster run`: n tasks of one cluster on this machine. What will be started is plain data
-// (plan_run), then started and supervised (run). Thread safety: plan_run is pure; run is
-// supervise.h's.
+// `muster run` starts the tasks of one cluster on this machine. plan_run() says as plain data what
+// will be started; run() starts and supervises it. Thread safety: plan_run() is a pure function;
+// for run() see supervise().
 //
 // Several tasks get a TF_CONFIG each, on loopback addresses with free ports: a worker-only cluster,
 // or with `chief` one of a chief and workers. A single task gets none and runs locally, as under
@@ -18,7 +18,7 @@
 
 namespace muster::inline v0_1::launch {
 
-// What the flags of `muster run` say.
+// The flags of `muster run`.
 struct RunOptions {
   int workers = 1;
   bool chief = false;      // one more task, of type chief
@@ -30,44 +30,44 @@ struct RunOptions {
   SuperviseOptions supervise;
 };
 
-// What this process may use. Siblings of one physical core, and cores of one socket, stand side by
-// side.
+// The cores that this process may use. Siblings of one physical core, and cores of one socket,
+// stand side by side.
 struct Machine {
   std::vector<int> cores;
   int usable = 1;  // fewer than cores where a container has a CPU quota; then nothing is pinned
 };
-// The machine this process runs on, by its affinity mask and CPU quota.
+// Reads the machine that this process runs on, by its affinity mask and CPU quota.
 Machine this_machine();
 
-// What will be started, and where it listens.
+// The processes that will be started, and where they listen.
 struct RunPlan {
   std::vector<ProcessSpec> processes;
   std::vector<std::string> addresses;  // "127.0.0.1:40123", as in processes
 };
 
-// ports: one per task. OMP_NUM_THREADS and MUSTER_THREADS are the task's share of cores (at least
-// 1) unless `options.threads` or the environment says. Throws InvalidArgument, also for a
-// MUSTER_THREADS that is no positive number.
+// Plans a run; `ports` holds one port for each task. OMP_NUM_THREADS and MUSTER_THREADS are the
+// task's share of cores (at least 1), unless `options.threads` or the environment sets them. Throws
+// InvalidArgument for options out of range, and for a MUSTER_THREADS that is no positive number.
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment);
 
-// Workers, and the chief where there is one.
+// The number of workers, and the chief where there is one.
 int task_count(const RunOptions& options);
 
-// The path of `program`: itself with a slash; else from `path` (as in PATH), else from the folder
-// `beside`. Throws NotFound.
+// Returns the path of `program`: `program` itself when it has a slash, else the one in the folders
+// of `path` (as in PATH), else the one in the folder `beside`. Throws NotFound.
 std::string find_program(const std::string& program, std::string_view path,
                          const std::string& beside = {});
 
-// `text` as one word of a POSIX shell: itself where that is enough, else in quotes.
+// Returns `text` as one word of a POSIX shell, in quotes where they are needed.
 std::string shell_quoted(const std::string& text);
 
-// One shell command a task, ready to be pasted, for --dry-run.
+// Returns a shell command for each task, ready to be pasted, for --dry-run.
 std::string describe(const RunPlan& plan);
 
-// Plans and supervises; command[0] is a path. When a task exits with 138 after a line with "address
-// already in use", new ports are picked and all tasks started again, once. Returns the group's exit
-// code.
+// Plans and supervises a run; command[0] is a path. When a task exits with 138 after a line with
+// "address already in use", new ports are chosen and all tasks are started again, once. Returns the
+// group's exit code.
 int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports = free_ports);
 
 }  // namespace muster::inline v0_1::launch

@@ -35,13 +35,13 @@ bool contains_ignoring_case(std::string_view text, std::string_view lower) {
          }) != text.end();
 }
 
-// "error: ..." of a command, or "E 12:03:45 ..." of the log.
+// Whether a line is "error: ..." of a command, or "E 12:03:45 ..." of the log.
 bool is_error_line(std::string_view text) {
   return text.starts_with("error:") ||
          (text.size() > 2 && text.starts_with("E ") && text[2] >= '0' && text[2] <= '9');
 }
 
-// What a line in between says; the last one explains.
+// Returns a short text for lines in between; the last line explains more.
 std::string short_text(const ExitStatus& status) {
   return status.signal != 0 ? "killed by " + signal_name(status.signal)
                             : fmt::format("exit code {}", status.code);
@@ -49,7 +49,7 @@ std::string short_text(const ExitStatus& status) {
 
 std::string seconds(milliseconds time) { return fmt::format("{:g} s", time.count() / 1000.0); }
 
-// Blocks the signals we read from a descriptor, and gives everything back at the end.
+// Blocks the signals that we read from a descriptor, and restores everything at the end.
 class SignalScope {
  public:
   SignalScope() {
@@ -80,7 +80,7 @@ class SignalScope {
   int fd() const { return fd_; }
   const sigset_t& former() const { return former_; }
 
-  // The signals that came since the last call, SIGCHLD left out.
+  // Returns the signals that came since the last call, without SIGCHLD.
   std::vector<int> take() {
     std::vector<int> numbers;
     signalfd_siginfo info;
@@ -117,7 +117,7 @@ struct Task {
   bool said_address_in_use() const { return line_count - in_use_line < kRecentLines; }
 };
 
-// The ranks of supervise.h, 1 first; 0 for success.
+// Returns the rank that supervise.h gives a failure; 0 for success.
 int rank(const TaskExit& exit) {
   if (exit.status.ok()) return 0;
   if (exit.stuck) return 4;
@@ -164,7 +164,7 @@ class Supervisor {
   }
 
  private:
-  // In the order they are gone through; each step but the last has a deadline.
+  // A group goes through these phases in order. Each but the last has a deadline.
   enum class Phase { kRunning, kSurvivors, kStopping, kKilled };
 
   void say(std::string_view text) { output_.line(1, "muster", 8, text); }
@@ -216,8 +216,8 @@ class Supervisor {
     }
   }
 
-  // One helping, so that a talkative task cannot keep us from the others. False when none is there
-  // now.
+  // Reads one portion, so that a task that writes much cannot keep us from the others. Returns
+  // false when nothing is there now.
   bool read_some(Task& task, int stream) {
     if (task.fd(stream) < 0) return false;
     std::array<char, 16 * 1024> bytes;
@@ -268,12 +268,12 @@ class Supervisor {
     on_exit(task);
   }
 
-  // Ends what the task left running, takes its last words, and frees its process id.
+  // Ends what the task left running, reads the rest of its output, and frees its process id.
   void reap(Task& task) {
     internal::signal_group(task.process.pid, SIGKILL);
     for (int stream = 0; stream < 2; ++stream) {
-      // A pipe holds 64 KiB; the bound is against one that somebody outside the group keeps
-      // filling.
+      // A pipe holds 64 KiB. The bound is there because somebody outside the group may keep filling
+      // it.
       for (int helping = 0; helping < 64 && read_some(task, stream); ++helping) {
       }
       task.lines[stream].finish(
@@ -352,7 +352,7 @@ class Supervisor {
   void send(int signal) {
     for (Task& task : tasks_) {
       if (task.process.pid <= 0 || task.reaped) continue;
-      // One that ended a moment ago, unseen, failed by itself.
+      // A task that ended a moment ago, and was not seen yet, failed by itself.
       if (!task.exit.ended && !internal::peek_exit(task.process.pid)) task.signalled = true;
       internal::signal_group(task.process.pid, signal);
     }
@@ -397,7 +397,8 @@ class Supervisor {
       outcome.root_cause.reset();
       outcome.exit_code = all_ok ? 0 : 128 + stop_signal_;
     } else if (outcome.root_cause) {
-      // One that was stuck ended as we made it; what its victims ask for is what helps.
+      // A task that was stuck ended because we killed it, so its own exit code says nothing; the
+      // tasks that waited for it ask for a restart.
       const bool stuck = tasks_[*outcome.root_cause].exit.stuck;
       outcome.exit_code = stuck ? 138 : tasks_[*outcome.root_cause].exit.status.shell_code();
     }
@@ -428,7 +429,7 @@ class Supervisor {
     }
   }
 
-  // Like any program at its end, waits for its reader; a signal ends the wait.
+  // Waits for the reader, as any program does at its end; a signal ends the wait.
   void flush() {
     while (output_.waiting_fd(0) >= 0 || output_.waiting_fd(1) >= 0) {
       std::array<pollfd, 3> waits{{{signals_.fd(), POLLIN, 0},

@@ -3,8 +3,7 @@
 // its main thread (signals are blocked and read by the call while it runs, then given back).
 //
 // Each process leads a session of its own, so Ctrl-C on the terminal reaches it once, through us;
-// it is killed by the kernel when we die. What it leaves running behind is killed when it has
-// ended.
+// the kernel kills it when we die. When it has ended, what it left running is killed.
 //
 // When one fails, the others get `survivor_time` to notice and exit by themselves (they know best
 // who was lost), then SIGTERM, then after `grace` SIGKILL. SIGINT and SIGTERM are forwarded (SIGHUP
@@ -41,7 +40,7 @@ struct ProcessSpec {
   std::vector<int> cores;            // pinned to these; empty: not pinned
 };
 
-// How patient to be, and where output goes.
+// Says how long to wait, and where output goes.
 struct SuperviseOptions {
   std::chrono::milliseconds survivor_time = std::chrono::seconds(15);
   std::chrono::milliseconds grace = std::chrono::seconds(10);
@@ -49,8 +48,8 @@ struct SuperviseOptions {
   int out_fd = 1;     // where the tasks' standard output goes
   int err_fd = 2;     // where their standard error and our own lines go
   bool json = false;  // each line a JSON object: "task", and what it said
-  // A task that exits with 138 and printed "address already in use" ends the group at once and
-  // quietly; the outcome says so, and the caller may try again with other ports.
+  // When it is set, a task that exits with 138 and printed "address already in use" ends the group
+  // at once and quietly. The outcome says so, and the caller may try again with other ports.
   bool stop_on_address_in_use = false;
 };
 
@@ -73,8 +72,8 @@ struct Outcome {
   std::vector<TaskExit> tasks;            // as in `processes`
 };
 
-// Blocks until every process has ended. Throws Error when one cannot be started (the rest is
-// stopped first).
+// Starts the processes and blocks until every one has ended. Throws Error when one cannot be
+// started; the others are stopped first.
 Outcome supervise(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options = {});
 
 }  // namespace muster::inline v0_1::launch

@@ -42,7 +42,7 @@ formats::Histogram count(std::span<const Number> values) {
       throw Error(ErrorKind::kNonFinite,
                   "value " + std::to_string(i) + " of a histogram is " + std::to_string(value));
     }
-    // The first limit above the value; the largest double belongs to the last bucket.
+    // This finds the first limit above the value; the largest double belongs to the last bucket.
     const auto bucket = std::upper_bound(limits.begin(), limits.end(), value) - limits.begin();
     counts[static_cast<size_t>(std::min<ptrdiff_t>(bucket, std::ssize(limits) - 1))] += 1;
     histogram.min = std::min(histogram.min, value);
@@ -52,7 +52,7 @@ formats::Histogram count(std::span<const Number> values) {
   }
   histogram.count = static_cast<double>(values.size());
   for (size_t i = 0; i < limits.size(); ++i) {
-    // Of a run of empty buckets only the last limit matters.
+    // When several buckets in a row are empty, only the last limit matters.
     if (counts[i] == 0 && i + 1 < limits.size() && counts[i + 1] == 0) continue;
     histogram.limits.push_back(limits[i]);
     histogram.counts.push_back(counts[i]);

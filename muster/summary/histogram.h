@@ -1,4 +1,4 @@
-// Values counted into TensorBoard's exponential buckets. Thread safety: pure functions.
+// Counts values into TensorBoard's exponential buckets. Thread safety: pure functions.
 #pragma once
 
 #include <span>
@@ -7,9 +7,10 @@
 
 namespace muster::inline v0_1::summary {
 
-// Bucket limits grow by a factor of 1.1 from 1e-12 to 1e20, mirrored below 0; runs of empty buckets
-// are merged into one. No values give one empty bucket. Throws NonFinite with the index and value
-// of the first that is NaN or infinite.
+// Counts the values. The limits of buckets grow by a factor of 1.1 from 1e-12 to 1e20, as
+// TensorFlow's do, and are mirrored below 0; neighbours that are empty are merged into one. No
+// values give one empty bucket. Throws NonFinite, with the index and the value, for the first that
+// is NaN or infinite.
 formats::Histogram make_histogram(std::span<const float> values);
 formats::Histogram make_histogram(std::span<const double> values);
 

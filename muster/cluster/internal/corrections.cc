@@ -18,7 +18,8 @@ struct HostPort {
   std::string port;
 };
 
-// Nothing when the text is not of the form host:port; the port may be any text.
+// Splits an address; returns nothing when it is not of the form host:port. The port may be any
+// text.
 std::optional<HostPort> split_address(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0) return std::nullopt;

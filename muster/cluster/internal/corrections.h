@@ -1,4 +1,5 @@
-// What a user could have meant by a TF_CONFIG that is wrong: the corrected texts that hints show.
+// Corrects a TF_CONFIG that is wrong into what its user could have meant, for the hints of errors.
+// Thread safety: pure functions.
 #pragma once
 
 #include <optional>
@@ -9,16 +10,16 @@
 
 namespace muster::inline v0_1::cluster {
 
-// For texts of which nothing can be kept.
+// Returns a TF_CONFIG to show when nothing of the user's text can be kept.
 TfConfig example_config();
 
-// The advice, and the corrected TF_CONFIG in quotes.
+// Returns the advice with the corrected TF_CONFIG in quotes.
 std::string hint_with(const TfConfig& corrected, std::string_view advice);
 
 TfConfig with_task(const TfConfig& config, std::string type, int index);
-// A cluster without chief gets one: its first worker.
+// Makes the first worker the chief of a cluster that has none.
 TfConfig with_chief(const TfConfig& config);
-// Of several chiefs all but the first become workers.
+// Makes all chiefs but the first into workers.
 TfConfig with_one(const TfConfig& config, const std::string& chief);
 
 // The first address that no task can have.
@@ -30,7 +31,7 @@ struct BadAddress {
 };
 std::optional<BadAddress> find_bad_address(const ClusterSpec& cluster);
 
-// Usable addresses instead of bad ones, and a task that is in the cluster.
+// Puts usable addresses in the place of bad ones, and a task that is in the cluster.
 TfConfig made_usable(const TfConfig& config);
 
 }  // namespace muster::inline v0_1::cluster

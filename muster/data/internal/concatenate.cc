@@ -9,9 +9,9 @@ namespace muster::inline v0_1::data::internal {
 ConcatenateStream::ConcatenateStream(const NodePtr& node, const Run& run)
     : branches_(open_branches(*node, run)) {
   for (size_t i = 0; i < branches_.size(); ++i) {
-    passages_.emplace_back(Origin{numbering_of(*branches_[i]->node),
-                                  fmt::format("input {} of concatenate", number_of_input(*node, i)),
-                                  true, i == 0});
+    markers_.emplace_back(Origin{numbering_of(*branches_[i]->node),
+                                 fmt::format("input {} of concatenate", number_of_input(*node, i)),
+                                 true, i == 0});
   }
 }
 
@@ -34,8 +34,8 @@ int64_t ConcatenateStream::read(StreamElement* out, int64_t count) {
     const int64_t more = branches_[at_]->stream->read(out + got, count - got);
     for (int64_t i = got; i < got + more; ++i) {
       const SourceIndex tag = out[i].from.tag;
-      passages_[at_].pass(out[i].from,
-                          at_ == 0 ? tag : tag_within({static_cast<int64_t>(at_), 0}, tag));
+      markers_[at_].mark(out[i].from,
+                         at_ == 0 ? tag : tag_within({static_cast<int64_t>(at_), 0}, tag));
     }
     got += more;
     if (got < count && !next_branch()) break;

@@ -24,7 +24,7 @@ class ConcatenateStream final : public Stream<StreamElement> {
   bool next_branch();
 
   std::vector<std::unique_ptr<Branch>> branches_;
-  std::vector<Passage> passages_;  // by branch
+  std::vector<OriginMarker> markers_;  // by branch
   size_t at_ = 0;
   int64_t emitted_ = 0, run_ = 0;
 };

@@ -51,14 +51,14 @@ void InterleaveStream::open(Slot& slot, StreamElement& argument, int64_t number)
                                                    {static_cast<uint64_t>(slot.tag.run)})
                                             .key},
       node_->description + " > ");
-  slot.passage = Passage({numbering_of(*slot.branch->node),
-                          fmt::format("what {} makes of {}", node_->name,
-                                      describe_place(argument.from, *node_->input()))});
+  slot.marker = OriginMarker({numbering_of(*slot.branch->node),
+                              fmt::format("what {} makes of {}", node_->name,
+                                          describe_place(argument.from, *node_->input()))});
   slot.branch->stream->start(run_);
 }
 
 void InterleaveStream::hand_on(Slot& slot, StreamElement& item) const {
-  slot.passage.pass(item.from, {tag_within(slot.tag, item.from.tag).index, run_});
+  slot.marker.mark(item.from, {tag_within(slot.tag, item.from.tag).index, run_});
 }
 
 void InterleaveStream::fill(Slot& slot, StreamElement* out) {

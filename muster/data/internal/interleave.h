@@ -27,7 +27,7 @@ class InterleaveStream final : public Stream<StreamElement> {
     std::unique_ptr<Branch> branch;
     int64_t argument = -1;
     SourceIndex tag;  // of that element
-    Passage passage;
+    OriginMarker marker;
   };
   const Interleave& spec() const { return std::get<Interleave>(node_->spec); }
   // The next element, into `out`; false at the end.

@@ -87,7 +87,7 @@ std::string Numbering::describe(int64_t index) const {
   return somewhere;
 }
 
-void Passage::pass(Place& place, const SourceIndex& given) {
+void OriginMarker::mark(Place& place, const SourceIndex& given) {
   if (place.origin == nullptr) {
     place.origin = own_;
     place.number = place.tag.index;

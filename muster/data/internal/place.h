@@ -1,4 +1,4 @@
-// Where an element comes from, in the words of messages.
+// Says where an element comes from, for messages. Thread safety: values.
 #pragma once
 
 #include <memory>
@@ -23,10 +23,10 @@ struct Numbering {
   // element" where nothing can be said.
   std::string describe(int64_t index) const;
 };
-// At the end of the pipeline.
+// Says what indices count at the end of the pipeline.
 Numbering numbering_of(const Node& node);
 
-// What is common to the elements that a stage with several inputs hands on of one of them.
+// What the elements of one input of a stage with several inputs have in common.
 struct Origin {
   Numbering numbering;  // of that input
   std::string which;    // "what flat_map makes of source element 3", "input 1 of concatenate"
@@ -46,18 +46,19 @@ struct Place {
   int64_t number = 0;
 };
 
-// Hands the elements of one input on.
-class Passage {
+// Marks the elements of one input of a stage with that input.
+class OriginMarker {
  public:
-  Passage() = default;
-  explicit Passage(Origin origin) : own_(std::make_shared<const Origin>(std::move(origin))) {}
+  OriginMarker() = default;
+  explicit OriginMarker(Origin origin) : own_(std::make_shared<const Origin>(std::move(origin))) {}
 
-  // The place behind the stage, with the tag `given`.
-  void pass(Place& place, const SourceIndex& given);
+  // Changes the place of an element to the one behind the stage, with the tag `given`.
+  void mark(Place& place, const SourceIndex& given);
 
  private:
   std::shared_ptr<const Origin> own_;
-  // Of elements that have an origin already: theirs, which many that follow share, and both.
+  // For elements that have an origin already: that origin, and the one joined of both. They are
+  // kept because many elements in a row share them.
   std::shared_ptr<const Origin> inner_, both_;
 };
 
@@ -66,7 +67,7 @@ class Passage {
 // data.
 SourceIndex tag_within(const SourceIndex& outer, const SourceIndex& tag);
 
-// Of an element that the pipeline ending in `node` gives.
+// Describes the place of an element that the pipeline ending in `node` gives.
 std::string describe_place(const Place& place, const Node& node);
 
 // Which of the data sets concatenated one after another input `index` of the stage begins with:

@@ -30,7 +30,7 @@ int64_t ZipStream::read(StreamElement* out, int64_t count) {
       }
       if (b == 0) {
         row.from = part.from;
-        first_.pass(row.from, part.from.tag);
+        first_.mark(row.from, part.from.tag);
       }
       if (error == nullptr) error = part.error;
       if (part.error == nullptr) part.settle();

@@ -23,7 +23,7 @@ class ZipStream final : public Stream<StreamElement> {
  private:
   const NodePtr node_;
   std::vector<std::unique_ptr<Branch>> branches_;
-  Passage first_;  // from the first input, which gives the tags
+  OriginMarker first_;  // from the first input, which gives the tags
   bool ended_ = false;
 };
 

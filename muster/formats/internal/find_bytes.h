@@ -7,8 +7,8 @@
 
 namespace muster::inline v0_1::formats::internal {
 
-// Bit i of masks[k] says whether data[64 * k + i] is one of `wanted`. REQUIRES: 64 * words readable
-// bytes at `data`, `words` writable masks.
+// Sets bit i of masks[k] when data[64 * k + i] is one of `wanted`, and clears it otherwise.
+// REQUIRES: 64 * words readable bytes at `data`, and `words` writable masks.
 void find_bytes(const char* data, size_t words, std::array<char, 3> wanted, uint64_t* masks);
 
 }  // namespace muster::inline v0_1::formats::internal

@@ -17,21 +17,21 @@ Result<DecodedImage> decode_jpeg(Bytes bytes, std::string_view what,
 Result<DecodedImage> decode_png(Bytes bytes, std::string_view what,
                                 const ImageDecodeOptions& options, DecodedImage reuse);
 
-// Whether an image of this size may be decoded with these options.
+// Checks that an image of this size may be decoded with these options.
 Status check_image(const ImageInfo& info, std::string_view what, const ImageDecodeOptions& options);
 
-// options.region, or all of the image.
+// Returns options.region, or the whole image when it is unset.
 ImageRegion wanted_region(const ImageInfo& info, const ImageDecodeOptions& options);
 
-// Gives the image memory for its sizes, unless it has as much.
+// Gives the image memory for its sizes, unless it has enough.
 void allocate_pixels(DecodedImage& pixels);
 
-// Grey of `count` RGB pixels; may work in place.
+// Turns `count` RGB pixels into grey ones; the two may share their memory.
 void rgb_to_grey(const uint8_t* rgb, uint8_t* grey, int64_t count);
 
-// The image `what` is damaged: `problem` is what the decoder says.
+// The error for an image `what` that is damaged; `problem` is what the decoder says.
 Error damaged_image(ImageKind kind, std::string_view what, std::string_view problem);
-// The image is whole but of a kind that is not decoded.
+// The error for an image that is whole, but of a kind that is not decoded.
 Error unsupported_image(ImageKind kind, std::string_view what, std::string_view problem);
 
 }  // namespace muster::inline v0_1::formats::internal

@@ -17,12 +17,13 @@
 namespace muster::inline v0_1::formats::internal {
 namespace {
 
-// A progressive file may describe the same pixels over and over, in next to no bytes.
+// A progressive file may describe the same pixels again and again in very few bytes.
 constexpr int kMostScans = 500;
-// Each block of 64 pixels takes a bit at least, of one component at least, and a component may have
-// a sixteenth of the blocks. What claims more is damaged, or made to take memory.
+// Each block of 64 pixels takes one bit or more in one component or more, and a component may have
+// a sixteenth of the blocks. A file that claims more pixels is damaged, or made to take memory.
 constexpr int64_t kPixelsPerByte = 8 * 64 * 16;
-// At the border of a cropped decode, interpolated colours lack their neighbours.
+// At the border of a cropped decode, colours are interpolated without their neighbours, so a margin
+// is decoded too.
 constexpr int64_t kMargin = 2;
 
 bool is_harmless(int warning) {
@@ -30,7 +31,7 @@ bool is_harmless(int warning) {
     case JWRN_JFIF_MAJOR:
     case JWRN_ADOBE_XFORM:
     case JWRN_BOGUS_ICC:
-    // Whatever was expected before these bytes has been decoded.
+    // Everything that was expected before these bytes has been decoded.
     case JWRN_EXTRANEOUS_DATA:
       return true;
     default:
@@ -53,8 +54,8 @@ bool is_unsupported(int error) {
   }
 }
 
-// libjpeg's state and where it jumps to when something is wrong. Everything it touches is a member,
-// so that nothing is lost in the jump.
+// Holds the state of libjpeg and the place to which it jumps after an error. All objects are
+// members, so that the jump passes no destructor.
 class JpegReader {
  public:
   JpegReader(Bytes bytes, std::string_view what) : bytes_(bytes), what_(what) {
@@ -87,7 +88,7 @@ class JpegReader {
                      .bits = state_.data_precision};
   }
 
-  // REQUIRES: read_header(). Whether what follows the header can hold the image.
+  // Checks that what follows the header can hold the image. REQUIRES: read_header().
   Status check_data(const ImageInfo& info) const {
     const size_t left = state_.src->bytes_in_buffer;
     const std::string_view data = text_of(bytes_.last(left));
@@ -96,7 +97,7 @@ class JpegReader {
           ImageKind::kJpeg, what_,
           fmt::format("it is cut short: no end of the image in its {} bytes", bytes_.size()));
     }
-    // An arithmetic coder has no smallest code.
+    // With arithmetic coding there is no shortest code.
     if (!state_.arith_code &&
         info.height * info.width > kPixelsPerByte * static_cast<int64_t>(left)) {
       return damaged_image(
@@ -119,7 +120,7 @@ class JpegReader {
     Status status = guarded([this] { jpeg_start_decompress(&state_); });
     if (!status.ok()) return status.error();
     place(region, eighths);
-    // Takes the columns to whole blocks of the file: a few more come out on the left.
+    // libjpeg crops at whole blocks of the file, so a few more columns come out on the left.
     status = guarded([this] {
       if (columns_ < state_.output_width) jpeg_crop_scanline(&state_, &first_column_, &columns_);
     });
@@ -136,7 +137,7 @@ class JpegReader {
  private:
   static JpegReader* of(j_common_ptr state) { return static_cast<JpegReader*>(state->client_data); }
 
-  // Runs `call`, which must own nothing, and gives the error libjpeg left it with.
+  // Runs `call`, which must own nothing, and returns the error with which libjpeg left it.
   template <typename Call>
   Status guarded(Call call) {
     if (setjmp(jump_) == 0) {
@@ -164,7 +165,7 @@ class JpegReader {
     std::longjmp(jump_, 1);
   }
 
-  // The rows and columns to decode: the region at this scale, and a margin.
+  // Sets the rows and columns to decode: the region at this scale, and a margin.
   void place(const ImageRegion& region, int eighths) {
     const auto begin = [&](int64_t at) { return std::max<int64_t>(at * eighths / 8 - kMargin, 0); };
     const auto end = [&](int64_t at, int64_t limit) {
@@ -188,7 +189,7 @@ class JpegReader {
     }
   }
 
-  // Adobe's programs store how much is left white, all others how much ink there is.
+  // Adobe's programs store how much is left white; all others store how much ink there is.
   void mix_inks(uint8_t* to) const {
     const unsigned turn = state_.saw_Adobe_marker ? 0 : 255;
     for (JDIMENSION x = 0; x < columns_; ++x) {
@@ -219,8 +220,8 @@ class JpegReader {
   std::vector<uint8_t> ink_row_;
 };
 
-// The smallest scale at which the region is large enough. libjpeg-turbo knows all M/8, but has
-// vector code for these alone: 5/8, 6/8 and 7/8 take longer than 8/8.
+// Returns the smallest scale at which the region is large enough. libjpeg-turbo can scale by every
+// M/8, but has vector code for these alone: 5/8, 6/8 and 7/8 take longer than 8/8.
 int choose_eighths(const ImageRegion& region, const ImageDecodeOptions& options) {
   if (options.min_height <= 0 && options.min_width <= 0) return 8;
   for (const int eighths : {1, 2, 4}) {

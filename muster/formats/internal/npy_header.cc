@@ -1,5 +1,7 @@
 #include "muster/formats/internal/npy_header.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 
@@ -10,7 +12,7 @@ namespace {
 
 constexpr size_t kMostAxes = 64;  // numpy's own limit
 
-// What may stand in the dict: texts, True and False, tuples of whole numbers.
+// Reads what may stand in the dict: texts, True and False, tuples of whole numbers.
 class DictReader {
  public:
   explicit DictReader(std::string_view text) : text_(text) {}
@@ -90,7 +92,41 @@ Error refused(const std::string& name, const std::string& what, std::string hint
   return invalid_argument("not supported: " + name + " " + what, std::move(hint));
 }
 
-// "<f4" and its like.
+// The kind of number that a letter of a dtype stands for, and the widths that it may have.
+struct NumberKind {
+  char letter;
+  NpyKind kind;
+  std::array<int64_t, 4> widths;  // bytes; the rest is 0
+};
+constexpr NumberKind kNumberKinds[] = {
+    {'b', NpyKind::kBool, {1}},          {'i', NpyKind::kInt, {1, 2, 4, 8}},
+    {'u', NpyKind::kUint, {1, 2, 4, 8}}, {'f', NpyKind::kFloat, {2, 4, 8}},
+    {'c', NpyKind::kComplex, {8, 16}},
+};
+
+// Sets the kind and the bytes of elements of `letter` and `width`; false when there are none such.
+bool set_kind(char letter, int64_t width, NpyHeader* header) {
+  header->item_bytes = static_cast<uint64_t>(width);
+  if (letter == 'S' || letter == 'a') {
+    header->kind = NpyKind::kBytes;
+    header->big_endian = false;  // bytes have no order
+    return true;
+  }
+  if (letter == 'U') {
+    if (width > INT64_MAX / 4) return false;
+    header->kind = NpyKind::kUnicode;
+    header->item_bytes = static_cast<uint64_t>(width) * 4;
+    return true;
+  }
+  for (const NumberKind& known : kNumberKinds) {
+    if (known.letter != letter) continue;
+    header->kind = known.kind;
+    return width > 0 && std::ranges::find(known.widths, width) != known.widths.end();
+  }
+  return false;
+}
+
+// Reads a dtype as numpy writes it, such as "<f4".
 Status parse_descr(const std::string& descr, const std::string& name, NpyHeader* header) {
   const auto unknown = [&] {
     return refused(name, "has the dtype '" + descr + "'",
@@ -116,44 +152,7 @@ Status parse_descr(const std::string& descr, const std::string& name, NpyHeader*
   }
   const std::optional<int64_t> width = parse_int(rest);
   if (!width || *width < 0) return unknown();
-  header->item_bytes = static_cast<uint64_t>(*width);
-  const auto is_one_of = [&](std::initializer_list<int64_t> widths) {
-    for (const int64_t known : widths) {
-      if (*width == known) return true;
-    }
-    return false;
-  };
-  switch (letter) {
-    case 'b':
-      header->kind = NpyKind::kBool;
-      if (is_one_of({1})) return {};
-      break;
-    case 'i':
-    case 'u':
-      header->kind = letter == 'i' ? NpyKind::kInt : NpyKind::kUint;
-      if (is_one_of({1, 2, 4, 8})) return {};
-      break;
-    case 'f':
-      header->kind = NpyKind::kFloat;
-      if (is_one_of({2, 4, 8})) return {};
-      break;
-    case 'c':
-      header->kind = NpyKind::kComplex;
-      if (is_one_of({8, 16})) return {};
-      break;
-    case 'S':
-    case 'a':
-      header->kind = NpyKind::kBytes;
-      header->big_endian = false;
-      return {};
-    case 'U':
-      header->kind = NpyKind::kUnicode;
-      if (*width > INT64_MAX / 4) break;
-      header->item_bytes = static_cast<uint64_t>(*width) * 4;
-      return {};
-    default:
-      break;
-  }
+  if (set_kind(letter, *width, header)) return {};
   return unknown();
 }
 

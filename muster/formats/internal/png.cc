@@ -14,13 +14,13 @@
 namespace muster::inline v0_1::formats::internal {
 namespace {
 
-// Deflate packs 258 bytes into two bits at best.
+// Deflate packs at most 258 bytes into two bits.
 constexpr int64_t kBytesPerByte = 1032;
-// Of chunks that are no pixels, such as a colour profile.
+// The most memory for a chunk that holds no pixels, such as a colour profile.
 constexpr png_alloc_size_t kMostChunkBytes = png_alloc_size_t{8} << 20;
 
-// libpng's state and where it jumps to when something is wrong. Everything it touches is a member,
-// so that nothing is lost in the jump.
+// Holds the state of libpng and the place to which it jumps after an error. All objects are
+// members, so that the jump passes no destructor.
 class PngReader {
  public:
   PngReader(Bytes bytes, std::string_view what) : bytes_(bytes), what_(what) {
@@ -47,7 +47,7 @@ class PngReader {
       });
       png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
       png_set_chunk_malloc_max(png_, kMostChunkBytes);
-      // Nothing of these changes a pixel.
+      // None of these chunks changes a pixel.
       png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
       png_read_info(png_, info_);
     });
@@ -65,7 +65,7 @@ class PngReader {
     return info;
   }
 
-  // REQUIRES: read_header(). Whether as many bytes as there are can hold the image.
+  // Checks that so many bytes can hold the image. REQUIRES: read_header().
   Status check_data(const ImageInfo& info) const {
     const auto row_bytes = static_cast<int64_t>(png_get_rowbytes(png_, info_));
     if (info.height <= kBytesPerByte * static_cast<int64_t>(bytes_.size()) / row_bytes) return {};
@@ -106,7 +106,7 @@ class PngReader {
   }
 
  private:
-  // Runs `call`, which must own nothing, and gives the error libpng left it with.
+  // Runs `call`, which must own nothing, and returns the error with which libpng left it.
   template <typename Call>
   Status guarded(Call call) {
     if (setjmp(jump_) == 0) {
@@ -130,7 +130,7 @@ class PngReader {
     at_ += count;
   }
 
-  // To 8 bits, grey or RGB, without alpha.
+  // Asks libpng for 8 bits, grey or RGB, without alpha.
   void convert() {
     const int type = png_get_color_type(png_, info_);
     if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png_);

@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1::formats::internal {
 
-// "[2, 3]".
+// Returns text such as "[2, 3]".
 inline std::string shape_text(const std::vector<int64_t>& shape) {
   std::vector<std::string> sizes;
   for (const int64_t size : shape) sizes.push_back(std::to_string(size));

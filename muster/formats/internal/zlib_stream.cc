@@ -60,7 +60,7 @@ Result<Inflater::Progress> Inflater::inflate(Bytes in, bool last, MutableBytes o
   written_ += progress.written;
   if (code == Z_MEM_ERROR) throw std::bad_alloc();
   finished_ = code == Z_STREAM_END;
-  // What is good goes out first; zlib says the same again when it is asked for more.
+  // Good bytes are returned first; zlib reports the error again when it is asked for more.
   if (finished_ || progress.written > 0) return progress;
   if (code != Z_OK && code != Z_BUF_ERROR) {
     return damaged("is damaged (" +
@@ -88,7 +88,7 @@ void Deflater::deflate(Bytes in, bool last, std::string* out) {
   while (true) {
     const size_t input = std::min(in.size() - read, kChunk);
     const bool end = read + input == in.size();
-    // Room grows with what is there, so that few copies are made of a large output.
+    // The buffer grows by a share of its size, so that a large output is copied few times.
     out->resize(begin + written + std::max(kStep, written / 2));
     const size_t room = std::min(out->size() - begin - written, kChunk);
     stream_->next_in = pointer(in.data() + read);

@@ -1,4 +1,4 @@
-// gzip and zlib streams (RFC 1952, RFC 1950), piece by piece, in bounded memory.
+// Packs and unpacks gzip and zlib streams (RFC 1952, RFC 1950) piece by piece, in bounded memory.
 // Thread safety: an object belongs to one thread at a time.
 #pragma once
 
@@ -14,10 +14,10 @@ struct z_stream_s;
 
 namespace muster::inline v0_1::formats::internal {
 
-// Unpacks. Gzip members that follow each other are one content.
+// Unpacks a stream. Gzip members that follow each other are one content.
 class Inflater {
  public:
-  // REQUIRES: kGzip or kZlib. `name` is how errors call the input.
+  // REQUIRES: kGzip or kZlib. `name` is the name of the input in errors.
   Inflater(Compression compression, std::string name);
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
@@ -27,11 +27,11 @@ class Inflater {
     size_t read = 0;
     size_t written = 0;
   };
-  // Unpacks from `in` into `out` until one of them is used up; `last`: nothing follows `in`.
-  // Corrupt when the stream is damaged or ends too soon, once all that is good before has been
-  // written; then every later call says so again. REQUIRES: `out` is not empty.
+  // Unpacks from `in` into `out` until one of them is used up; `last` says that nothing follows
+  // `in`. Returns Corrupt when the stream is damaged or ends too soon, but first writes everything
+  // good before that place; every later call returns the error again. REQUIRES: `out` is not empty.
   Result<Progress> inflate(Bytes in, bool last, MutableBytes out);
-  // Whether all that was read are whole streams.
+  // Whether everything that was read was whole streams.
   bool finished() const { return finished_; }
 
  private:
@@ -45,16 +45,17 @@ class Inflater {
   uint64_t written_ = 0;
 };
 
-// Packs. The same content, level and pieces give the same bytes: no name, no time.
+// Packs a stream. The same content, level and pieces give the same bytes, because neither a name
+// nor a time is stored.
 class Deflater {
  public:
-  // REQUIRES: kGzip or kZlib. Level 1 (fast) to 9 (small).
+  // REQUIRES: kGzip or kZlib. The level goes from 1 (fast) to 9 (small).
   Deflater(Compression compression, int level);
   Deflater(const Deflater&) = delete;
   Deflater& operator=(const Deflater&) = delete;
   ~Deflater();
 
-  // Takes all of `in` and adds to `out` what is ready; `last` ends the stream: no calls after it.
+  // Takes all of `in` and adds to `out` what is ready. `last` ends the stream; no call may follow.
   void deflate(Bytes in, bool last, std::string* out);
 
  private:

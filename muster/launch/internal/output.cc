@@ -17,14 +17,14 @@ namespace {
 
 constexpr std::size_t kLongestLine = 64 * 1024;
 constexpr std::size_t kFullQueue = 1024 * 1024;
-// What poll's POLLOUT promises for a pipe: this much never blocks.
+// After POLLOUT a write of this much to a pipe never blocks.
 constexpr std::size_t kSafeWrite = 4096;
 constexpr std::array kColors = {36, 33, 35, 32, 34, 96, 93, 95, 92, 94};
 
 std::string as_json(int stream, std::string_view task, std::string_view text) {
   using nlohmann::ordered_json;
   ordered_json object{{"task", task}};
-  // parse_json refuses what is nested so deeply that writing it again would end us.
+  // parse_json() refuses what is nested so deeply that writing it again would overflow the stack.
   const auto said = parse_json(text, "a line");
   if (said.ok() && said.value().is_object()) {
     object.update(ordered_json::parse(text));
@@ -106,7 +106,7 @@ void Output::hide_block() {
 void Output::show_block(int index) {
   if (block_.empty()) return;
   Stream& target = streams_[index];
-  // A line that wraps, or a block taller than the screen, could not be taken away again.
+  // A line that wraps, or a block taller than the screen, could not be removed again.
   const TerminalSize size = terminal_size(target.fd).value_or(TerminalSize{});
   const int room = std::max(1, size.rows - 1);
   const int all = static_cast<int>(block_.size());
@@ -166,7 +166,7 @@ void Output::write_some(int index) {
   const ssize_t done = write(target.fd, target.queue.data() + target.written, count);
   if (done < 0) {
     if (errno != EINTR && errno != EAGAIN) {
-      // Nobody reads any more. Training is worth more than its log, so it goes on.
+      // Nobody reads any more. Training goes on, because it is worth more than its log.
       target.closed = true;
       target.queue.clear();
       target.written = 0;

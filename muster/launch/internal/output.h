@@ -1,5 +1,5 @@
-// Lines of many tasks on our two streams: each whole, prefixed with its task's name, never
-// interleaved. Not thread-safe: the supervisor's loop owns it.
+// Writes the lines of many tasks to our two streams. Each line is whole and begins with the name of
+// its task; lines are never mixed. Not thread-safe: the supervisor's loop owns it.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,16 @@
 
 namespace muster::inline v0_1::launch::internal {
 
-// Cuts a task's bytes into lines. A carriage return ends a *passing* line (progress): the next one
-// replaces it, and only the last before a newline is kept as a line. A blank one takes it away.
+// Cuts the bytes of a task into lines. A carriage return ends a *passing* line, as progress bars
+// do: the next line replaces it, and only the last one before a newline is kept. A blank one
+// removes it.
 class LineSplitter {
  public:
-  // passing is true for text a carriage return ended.
+  // `passing` is true for text that a carriage return ended.
   using Emit = std::function<void(std::string_view text, bool passing)>;
 
   void append(std::string_view bytes, const Emit& emit);
-  // Emits what is left without a newline.
+  // Emits the rest, which has no newline.
   void finish(const Emit& emit);
 
  private:
@@ -25,30 +26,32 @@ class LineSplitter {
   std::string passing_;
 };
 
-// Queues bytes for two descriptors and writes them when they can take them, so that a reader that
-// has stopped never keeps us from signals. When both are terminals all goes to the first, in order.
+// Queues bytes for two descriptors and writes them when the descriptors can take them, so that a
+// reader that has stopped never keeps us from handling signals. When both are terminals, everything
+// goes to the first, in order.
 class Output {
  public:
-  // As JSON, a line is an object with "task", "stream" and "message"; what is one already, as
-  // muster's own log lines are, only gets the task.
+  // With `json` a line becomes an object with "task", "stream" and "message". A line that is an
+  // object already, as Muster's own log lines are, only gets the task.
   Output(int out_fd, int err_fd, bool json = false);
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
-  // Takes a passing line off the terminal.
+  // Removes passing lines from the terminal.
   ~Output();
 
-  // stream: 0 standard output, 1 standard error. color picks the prefix's colour on a terminal.
+  // Adds a line. `stream` is 0 for standard output and 1 for standard error; `color` picks the
+  // colour of the prefix on a terminal.
   void line(int stream, std::string_view prefix, int color, std::string_view text);
-  // A terminal shows the last passing line of each task (color is its number) below all lines,
-  // until its next one; empty text takes it away. Cut to the terminal's width; those its height has
-  // no room for are only counted. Dropped elsewhere.
+  // Shows the last passing line of each task (`color` is the number of the task) below all lines of
+  // a terminal; an empty text removes it. It is cut to the terminal's width, and lines for which
+  // the height has no room are only counted. Elsewhere it is dropped.
   void passing(int stream, std::string_view prefix, int color, std::string_view text);
 
-  // The descriptor to wait on for POLLOUT, or -1 when nothing waits in this stream.
+  // Returns the descriptor to wait on for POLLOUT, or -1 when nothing waits in this stream.
   int waiting_fd(int stream) const;
-  // Writes what the descriptor takes without blocking; call when it is writable.
+  // Writes what the descriptor takes without blocking. Call it when the descriptor is writable.
   void write_some(int stream);
-  // Too much waits: stop reading from tasks until it has been written.
+  // Whether so much waits that tasks must not be read until it has been written.
   bool full() const;
 
  private:
@@ -74,7 +77,7 @@ class Output {
     std::string prefix;
     std::string text;
   };
-  // The passing lines by colour, which numbers the tasks, and how many lines of them stand on the
+  // The passing lines by colour, which is the number of the task, and how many of them stand on the
   // terminal of stream `block_on_`.
   std::map<int, Passing> block_;
   int block_on_ = -1;

@@ -64,7 +64,7 @@ std::optional<ExitStatus> peek_exit(pid_t pid) {
 }
 
 void signal_group(pid_t pid, int signal) {
-  // A stopped process acts on SIGTERM only once it runs again.
+  // A stopped process acts on SIGTERM only when it runs again.
   if (kill(-pid, signal) == 0 && signal != SIGKILL) kill(-pid, SIGCONT);
 }
 

@@ -1,5 +1,5 @@
-// One child process: started in a session of its own, with its output on two pipes.
-// Not thread-safe: the supervisor's loop owns it.
+// Starts a child process in a session of its own, with its output on two pipes. Not thread-safe:
+// the supervisor's loop owns it.
 #pragma once
 
 #include <sys/types.h>
@@ -17,13 +17,15 @@ struct Started {
   int err = -1;
 };
 
-// Throws Error when the program cannot be executed. `mask` is the signal mask the child gets.
+// Starts the process; `mask` becomes its signal mask. Throws Error when the program cannot be
+// executed.
 Started start(const ProcessSpec& spec, const sigset_t& mask);
 
-// How `pid` ended, if it has; it stays a zombie, so its group's id cannot be given to strangers.
+// Returns how `pid` ended, if it has. It stays a zombie, so that its group's id cannot be given to
+// another process.
 std::optional<ExitStatus> peek_exit(pid_t pid);
 
-// Sends to the whole group `pid` leads; a group that is gone is no error.
+// Sends the signal to the whole group that `pid` leads; a group that is gone is no error.
 void signal_group(pid_t pid, int signal);
 
 }  // namespace muster::inline v0_1::launch::internal
