@@ -8,6 +8,7 @@
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
 #include "muster/base/temp_directory.h"
+#include "muster/checkpoint/internal/checkpoint_reader.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
 #include "muster/tensor/libtorch.h"
 
@@ -174,6 +175,33 @@ TEST(Checkpoint, DamagedTensorIsNamedWithBothDigests) {
   EXPECT_THAT(error.message(), HasSubstr("'digits'"));
   EXPECT_THAT(error.message(), HasSubstr("crc32c:e3069283"));
   EXPECT_THAT(error.message(), HasSubstr(crc_text("123456788")));
+}
+
+TEST(Checkpoint, TensorsAreReadOneByOne) {
+  TempDirectory directory;
+  const std::string path = directory / "a.safetensors";
+  const Checkpoint saved = make_checkpoint(3);
+  write_checkpoint(files(), path, saved);
+  std::string content = files().read_file(path).value();
+  content.back() = static_cast<char>(content.back() ^ 1);  // the last tensor's
+  overwrite(path, content);
+
+  const auto reader = internal::open_checkpoint(files(), directory / "a");
+  EXPECT_EQ(reader->header().global_step, 3);
+  EXPECT_EQ(reader->header().notes, saved.notes);
+  EXPECT_TRUE(reader->header().tensors.empty());
+  const std::vector<std::string> names = reader->names();
+  EXPECT_EQ(names.size(), saved.tensors.size() + 1);
+  for (const std::string& name : names) {
+    if (name == names.back()) {
+      EXPECT_EQ(error_of([&] { reader->read(name); }).kind(), ErrorKind::kCorrupt);
+    } else if (name == "global_step") {
+      EXPECT_EQ(reader->read(name).item<int64_t>(), 3);
+    } else {
+      EXPECT_TRUE(reader->read(name).equal(saved.tensors.at(name))) << name;
+    }
+  }
+  EXPECT_EQ(error_of([&] { reader->read("none"); }).kind(), ErrorKind::kNotFound);
 }
 
 TEST(Checkpoint, EveryTruncationIsCorrupt) {

@@ -24,7 +24,9 @@ struct EvalSpec {
   // The least time between two evaluations. 0 evaluates every checkpoint; the last one is evaluated
   // in any case.
   double throttle_secs = 0;
-  // Only a task of its own that evaluates waits for it; the chief evaluates right after saving.
+  // How long an evaluator task waits before its first evaluation. It has no effect where training
+  // and evaluation run in one task, which is the only way there is so far: the chief evaluates
+  // right after saving.
   double start_delay_secs = 120;
 };
 

@@ -73,6 +73,8 @@ bool parse_any(const char* begin, const char* end, Float* magnitude) {
   return true;
 }
 
+// The short numbers of most files go a way of their own: a CSV file of them took 20 to 40 % longer
+// to read with fast_float, and std::from_chars is slower than that.
 template <typename Float>
 bool parse_float(std::string_view text, Float* number) {
   const char* begin = text.data();
@@ -138,17 +140,12 @@ bool parse_number(std::string_view text, int64_t* number) {
   const char* begin = text.data();
   const char* end = begin + text.size();
   trim_blanks(begin, end);
-  if (begin == end) return false;
-  const bool negative = *begin == '-';
-  begin += negative || *begin == '+' ? 1 : 0;
-  uint64_t magnitude = 0;
-  const char* last = begin;
-  // Leading zeros do not count towards the digits that fit.
-  while (end - last > kDigitsOf64Bits && *last == '0') ++last;
-  if (last == end || end - last > kDigitsOf64Bits) return false;
-  if (read_digits(last, end, &magnitude) != end) return false;
-  if (magnitude > uint64_t{INT64_MAX} + (negative ? 1 : 0)) return false;
-  *number = static_cast<int64_t>(negative ? 0 - magnitude : magnitude);
+  // std::from_chars takes a minus, and no plus.
+  if (begin < end && *begin == '+' && (++begin == end || *begin == '-')) return false;
+  int64_t value = 0;
+  const auto [last, code] = std::from_chars(begin, end, value);
+  if (code != std::errc() || last != end) return false;
+  *number = value;
   return true;
 }
 

@@ -28,6 +28,30 @@ struct HandleMessage {
   int64_t bytes;
 };
 
+// A message with room for one descriptor, as sendmsg() and recvmsg() take it.
+class Envelope {
+ public:
+  Envelope() {
+    header_.msg_iov = &body_;
+    header_.msg_iovlen = 1;
+    header_.msg_control = control_;
+    header_.msg_controllen = sizeof(control_);
+  }
+  Envelope(const Envelope&) = delete;
+  Envelope& operator=(const Envelope&) = delete;
+
+  HandleMessage& message() { return message_; }
+  msghdr* header() { return &header_; }
+  // Of the descriptor; nullptr when none has come.
+  cmsghdr* attached() { return CMSG_FIRSTHDR(&header_); }
+
+ private:
+  HandleMessage message_{};
+  iovec body_{.iov_base = &message_, .iov_len = sizeof(message_)};
+  alignas(cmsghdr) char control_[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header_{};
+};
+
 // The abstract name space: nothing on disk, nothing to clean up.
 sockaddr_un address_of(const std::string& name, socklen_t* length) {
   sockaddr_un address{};
@@ -90,42 +114,33 @@ std::optional<FileDescriptor> accept_unix(const FileDescriptor& listener,
 
 bool send_handle(const FileDescriptor& socket, const MemoryHandle& handle,
                  const FileDescriptor& file) {
-  HandleMessage message{.token = {}, .rank = handle.rank, .id = handle.id, .bytes = handle.bytes};
+  Envelope envelope;
+  HandleMessage& message = envelope.message();
   std::memcpy(message.token, handle.token.data(), std::min(handle.token.size(), kTokenBytes));
-  iovec body{.iov_base = &message, .iov_len = sizeof(message)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &body;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof(control);
-  cmsghdr* attached = CMSG_FIRSTHDR(&header);
+  message.rank = handle.rank;
+  message.id = handle.id;
+  message.bytes = handle.bytes;
+  cmsghdr* attached = envelope.attached();
   attached->cmsg_level = SOL_SOCKET;
   attached->cmsg_type = SCM_RIGHTS;
   attached->cmsg_len = CMSG_LEN(sizeof(int));
   const int fd = file.get();
   std::memcpy(CMSG_DATA(attached), &fd, sizeof(fd));
-  return sendmsg(socket.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+  return sendmsg(socket.get(), envelope.header(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(sizeof(message));
 }
 
 std::optional<MemoryHandle> receive_handle(const FileDescriptor& socket,
                                            std::chrono::milliseconds timeout) {
   if (!readable(socket.get(), timeout)) return std::nullopt;
-  HandleMessage message{};
-  iovec body{.iov_base = &message, .iov_len = sizeof(message)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &body;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof(control);
-  if (recvmsg(socket.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) !=
-      static_cast<ssize_t>(sizeof(message))) {
+  Envelope envelope;
+  if (recvmsg(socket.get(), envelope.header(), MSG_CMSG_CLOEXEC | MSG_DONTWAIT) !=
+      static_cast<ssize_t>(sizeof(HandleMessage))) {
     return std::nullopt;
   }
-  const cmsghdr* attached = CMSG_FIRSTHDR(&header);
+  const cmsghdr* attached = envelope.attached();
   if (attached == nullptr || attached->cmsg_type != SCM_RIGHTS) return std::nullopt;
+  const HandleMessage& message = envelope.message();
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(attached), sizeof(fd));
   return MemoryHandle{.rank = static_cast<int>(message.rank),

@@ -18,7 +18,10 @@ struct Work::State {
   bool is_finished() const { return finished.load(std::memory_order_acquire) != 0; }
   void finish(std::optional<Error> failure) {
     error = std::move(failure);
-    finished.store(1, std::memory_order_release);
+    // Sequentially consistent, for the processor may make a weaker store seen only after
+    // notify_all() has read that nobody waits, and a thread that begins to wait in between would
+    // sleep for good.
+    finished.store(1, std::memory_order_seq_cst);
     finished.notify_all();
   }
 

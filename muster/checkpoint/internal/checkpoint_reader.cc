@@ -1,0 +1,47 @@
+#include "muster/checkpoint/internal/checkpoint_reader.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/checkpoint/internal/file_names.h"
+#include "muster/checkpoint/internal/safetensors_checkpoint.h"
+
+namespace muster::inline v0_1::internal {
+namespace {
+
+// Nothing at `prefix` that we read; says so when there is something we do not.
+Error absent(FileSystem& fs, const std::string& prefix, const Error& error) {
+  const std::string base(base_name(prefix));
+  auto names = fs.list_directory(directory_of(prefix));
+  if (!names.ok()) return error;
+  for (const std::string& name : names.value()) {
+    if (name.starts_with(base + "-0") && name.ends_with(kCheckpointSuffix)) {
+      return invalid_argument(
+          fmt::format("not supported: sharded checkpoint '{}' (found '{}')", prefix, name),
+          "join its shards into one .safetensors file");
+    }
+    if (name == base + ".index") {
+      return invalid_argument(
+          fmt::format("'{}' is a TensorFlow checkpoint (found '{}'), which cannot be read", prefix,
+                      name),
+          "convert it to safetensors, or pass another model_dir");
+    }
+  }
+  return not_found(fmt::format("there is no checkpoint '{}': {}", prefix, error.message()));
+}
+
+}  // namespace
+
+std::unique_ptr<CheckpointReader> open_checkpoint(FileSystem& fs,
+                                                  const std::string& prefix_or_path) {
+  const std::string path = checkpoint_file(prefix_or_path);
+  try {
+    return open_safetensors_checkpoint(fs, path);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    throw absent(fs, path.substr(0, path.size() - kCheckpointSuffix.size()), error);
+  }
+}
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,37 @@
+// A checkpoint that is read piece by piece, whatever the format of its file.
+// Thread safety: a reader may be shared.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/base/file_system.h"
+#include "muster/checkpoint/checkpoint.h"
+
+namespace muster::inline v0_1::internal {
+
+// The name under which files hold Checkpoint::global_step.
+inline const std::string kGlobalStep = "global_step";
+
+// An open checkpoint; one implementation for each format.
+class CheckpointReader {
+ public:
+  virtual ~CheckpointReader() = default;
+
+  // The checkpoint without its tensors.
+  virtual const Checkpoint& header() const = 0;
+  // Of all tensors, "global_step" among them, in the order in which they lie in the file.
+  virtual std::vector<std::string> names() const = 0;
+  // Reads and verifies one tensor. Throws NotFound when there is none of that name, Corrupt when it
+  // is damaged.
+  virtual Tensor read(const std::string& name) const = 0;
+};
+
+// Opens the checkpoint at a prefix or path by the reader of its format, with its header verified.
+// Throws NotFound when there is none, Corrupt for a damaged header, InvalidArgument for a format
+// that has no reader.
+std::unique_ptr<CheckpointReader> open_checkpoint(FileSystem& fs,
+                                                  const std::string& prefix_or_path);
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,22 @@
+// Checkpoints as safetensors files, in the form that checkpoint.h describes.
+// Thread safety: free functions.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "muster/base/file_system.h"
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/checkpoint/internal/checkpoint_reader.h"
+
+namespace muster::inline v0_1::internal {
+
+// Does what write_checkpoint() says.
+void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
+                                  const Checkpoint& checkpoint);
+
+// Throws NotFound when there is no such file, and what open_checkpoint() throws for this format.
+std::unique_ptr<CheckpointReader> open_safetensors_checkpoint(FileSystem& fs,
+                                                              const std::string& path);
+
+}  // namespace muster::inline v0_1::internal
