@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "muster/base/error.h"
 
@@ -134,20 +135,19 @@ std::optional<MemoryHandle> receive_handle(const FileDescriptor& socket,
                                            std::chrono::milliseconds timeout) {
   if (!readable(socket.get(), timeout)) return std::nullopt;
   Envelope envelope;
-  if (recvmsg(socket.get(), envelope.header(), MSG_CMSG_CLOEXEC | MSG_DONTWAIT) !=
-      static_cast<ssize_t>(sizeof(HandleMessage))) {
-    return std::nullopt;
-  }
-  const cmsghdr* attached = envelope.attached();
+  const ssize_t bytes = recvmsg(socket.get(), envelope.header(), MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  const cmsghdr* attached = bytes >= 0 ? envelope.attached() : nullptr;
   if (attached == nullptr || attached->cmsg_type != SCM_RIGHTS) return std::nullopt;
-  const HandleMessage& message = envelope.message();
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(attached), sizeof(fd));
+  FileDescriptor file(fd);  // ours from here on, also when the message is a stranger's
+  if (bytes != static_cast<ssize_t>(sizeof(HandleMessage))) return std::nullopt;
+  const HandleMessage& message = envelope.message();
   return MemoryHandle{.rank = static_cast<int>(message.rank),
                       .token = std::string(message.token, kTokenBytes),
                       .id = message.id,
                       .bytes = message.bytes,
-                      .file = FileDescriptor(fd)};
+                      .file = std::move(file)};
 }
 
 bool hung_up(const FileDescriptor& socket) {
