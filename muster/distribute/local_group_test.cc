@@ -14,7 +14,7 @@ namespace muster::inline v0_1::distribute {
 namespace {
 
 using plan::Phase;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(LocalGroupTest, TextsAreExchangedMeetingByMeeting) {
   LocalGroup group(2, {.progress = 60});
@@ -61,8 +61,8 @@ TEST(LocalGroupTest, AReplicaThatDoesNotComeIsNamedToAll) {
   for (const Error& error : {first.get(), third.get()}) {
     EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
     EXPECT_THAT(error.message(),
-                testing::MatchesRegex("replica 1: no progress for 300.0 s after step 7 while "
-                                      "replica [02] waited at 'barrier save'"));
+                ::testing::MatchesRegex("replica 1: no progress for 300.0 s after step 7 while "
+                                        "replica [02] waited at 'barrier save'"));
   }
   // Late is too late.
   EXPECT_EQ(wait(1).kind(), ErrorKind::kTimeout);
@@ -115,9 +115,9 @@ TEST(LocalGroupTest, ASaveHasALimitOfItsOwn) {
   for (const Error& error : {second.get(), third.get()}) {
     EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
     EXPECT_THAT(error.message(),
-                testing::MatchesRegex("replica 0: saving a checkpoint at step 7 took more than "
-                                      "1800.0 s while replica [12] waited at 'barrier saved'"));
-    EXPECT_THAT(error.hint(), testing::HasSubstr("save_timeout_seconds"));
+                ::testing::MatchesRegex("replica 0: saving a checkpoint at step 7 took more than "
+                                        "1800.0 s while replica [12] waited at 'barrier saved'"));
+    EXPECT_THAT(error.hint(), ::testing::HasSubstr("save_timeout_seconds"));
   }
 }
 

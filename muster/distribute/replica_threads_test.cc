@@ -11,7 +11,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(ReplicaThreadsTest, EachReplicaKeepsItsThread) {
   ReplicaThreads threads(3);
@@ -42,7 +42,7 @@ TEST(ReplicaThreadsTest, TheFirstFailureIsThrownAndTheThreadsGoOn) {
 
 TEST(ReplicaThreadsTest, OnesThatDoNotEndAfterAFailureAreNamed) {
   ReplicaThreads threads(3);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   const Error error = error_of([&] {
     threads.run(
         [&](size_t replica, const std::function<void()>& failing) {
@@ -58,7 +58,7 @@ TEST(ReplicaThreadsTest, OnesThatDoNotEndAfterAFailureAreNamed) {
         std::chrono::milliseconds(100));
   });
   EXPECT_EQ(error.message(), "no such column");
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("replica 1 failed (no such column); not ended 0.1 s later: replica 0"));
 }
 

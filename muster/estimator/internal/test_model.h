@@ -38,6 +38,11 @@ inline Dataset examples(int64_t rows, uint64_t seed = 1) {
       Element::tuple({Element::dict({{"x", x}, {"id", torch::arange(rows)}}), label}));
 }
 
+// The examples, shuffled anew in every epoch; without `epochs` they have no end.
+inline InputFn input(int64_t rows, int64_t batch, int64_t epochs = -1) {
+  return [=] { return examples(rows).shuffle(rows).repeat(epochs).batch(batch); };
+}
+
 inline optim::Optimizer make_optimizer(const std::string& name) {
   if (name == "adam") return optim::adam({.learning_rate = 0.01});
   if (name == "adagrad") return optim::adagrad({.learning_rate = 0.05});
