@@ -14,13 +14,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Ran muster(const std::string& arguments) { return run_muster(arguments); }
+ShellOutput muster(const std::string& arguments) { return run_muster(arguments); }
 
 TEST(Command, HelpAndVersion) {
   for (const char* command :
        {"", "run ", "data ", "data digits ", "inspect ", "inspect checkpoint ", "inspect events ",
         "inspect records ", "new ", "completion ", "completion bash ", "doctor "}) {
-    const Ran ran = muster(std::string(command) + "--help");
+    const ShellOutput ran = muster(std::string(command) + "--help");
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("Example")) << command;
   }
@@ -35,7 +35,7 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
         "run --workers=2", "run -- no_such_program_anywhere", "run --ps=1 -- true",
         "run --evaluator -- true", "run --workers=0 -- true", "inspect events /nowhere/at/all",
         "run --grace=-1 -- true", "new", "new a/9b", "completion", "run --workers=1 --workers=2"}) {
-    const Ran ran = muster(arguments);
+    const ShellOutput ran = muster(arguments);
     EXPECT_EQ(ran.code, 2) << arguments << ": " << ran.text;
     EXPECT_TRUE(ran.text.starts_with("error: ")) << arguments << ": " << ran.text;
   }
@@ -66,12 +66,12 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
 TEST(Command, VariablesThatAreWrongAreNamedBeforeAnythingStarts) {
   const TempDirectory folder;
   const std::string run = muster_line("run -- touch " + folder / "started");
-  const Ran threads = run_shell("MUSTER_THREADS=x " + run);
+  const ShellOutput threads = run_shell("MUSTER_THREADS=x " + run);
   EXPECT_EQ(threads.code, 2);
   EXPECT_THAT(
       threads.text,
       ::testing::StartsWith("error: MUSTER_THREADS is 'x', not a positive whole number\nhint: "));
-  const Ran format = run_shell("MUSTER_LOG_FORMAT=jsn " + run);
+  const ShellOutput format = run_shell("MUSTER_LOG_FORMAT=jsn " + run);
   EXPECT_EQ(format.code, 2);
   EXPECT_THAT(format.text, HasSubstr("MUSTER_LOG_FORMAT is 'jsn'"));
   EXPECT_FALSE(std::filesystem::exists(folder / "started"));
@@ -80,18 +80,18 @@ TEST(Command, VariablesThatAreWrongAreNamedBeforeAnythingStarts) {
 }
 
 TEST(Command, RunPassesOutputAndCodesOn) {
-  const Ran good = muster("run --workers=2 -- sh -c 'echo \"$TF_CONFIG\"' x --help");
+  const ShellOutput good = muster("run --workers=2 -- sh -c 'echo \"$TF_CONFIG\"' x --help");
   EXPECT_EQ(good.code, 0);
   EXPECT_THAT(good.text, HasSubstr("[worker 0] {\"cluster\":{\"worker\":[\"127.0.0.1:"));
   EXPECT_THAT(good.text, HasSubstr("\"task\":{\"index\":1,\"type\":\"worker\"}}"));
-  const Ran killed = muster("run --workers=1 -- sh -c 'kill -9 $$'");
+  const ShellOutput killed = muster("run --workers=1 -- sh -c 'kill -9 $$'");
   EXPECT_EQ(killed.code, 137);
   EXPECT_THAT(killed.text, HasSubstr("worker 0 failed: killed by SIGKILL"));
   EXPECT_EQ(muster("run --workers=2 -- sh -c 'exit 138'").code, 138);
 }
 
 TEST(Command, RunSpeaksJsonWhereAsked) {
-  const Ran ran = muster("run --log-format=json -- /bin/sh -c 'echo hello'");
+  const ShellOutput ran = muster("run --log-format=json -- /bin/sh -c 'echo hello'");
   EXPECT_EQ(ran.code, 0);
   EXPECT_EQ(ran.text, "{\"task\":\"worker 0\",\"stream\":\"stdout\",\"message\":\"hello\"}\n");
   EXPECT_EQ(muster("run --log-format=xml -- /bin/true").code, 2);
@@ -100,7 +100,7 @@ TEST(Command, RunSpeaksJsonWhereAsked) {
 TEST(Command, DryRunStartsNothing) {
   TempDirectory folder;
   const std::string file = join_path(folder.path(), "started");
-  const Ran ran = muster("run --workers=2 --threads=3 --dry-run -- touch " + file);
+  const ShellOutput ran = muster("run --workers=2 --threads=3 --dry-run -- touch " + file);
   EXPECT_EQ(ran.code, 0);
   EXPECT_THAT(ran.text, HasSubstr("# worker 1\nenv TF_CONFIG="));
   EXPECT_THAT(ran.text, HasSubstr("MUSTER_THREADS=3"));
@@ -111,11 +111,11 @@ TEST(Command, DigitsOnceAndAgain) {
   TempDirectory folder;
   const std::string arguments =
       "data digits --train 100 --test 50 --out " + join_path(folder.path(), "d");
-  const Ran first = muster(arguments);
+  const ShellOutput first = muster(arguments);
   EXPECT_EQ(first.code, 0) << first.text;
   EXPECT_THAT(first.text, HasSubstr("100 training and 50 test images written"));
   EXPECT_THAT(muster(arguments).text, HasSubstr("there already"));
-  const Ran other = muster(arguments + " --seed 2");
+  const ShellOutput other = muster(arguments + " --seed 2");
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.text, HasSubstr("hint: pass another --out, or --force"));
 }
@@ -123,12 +123,12 @@ TEST(Command, DigitsOnceAndAgain) {
 TEST(Command, NewMakesAProjectOnce) {
   TempDirectory folder;
   const std::string arguments = "new " + join_path(folder.path(), "shapes");
-  const Ran first = muster(arguments);
+  const ShellOutput first = muster(arguments);
   EXPECT_EQ(first.code, 0) << first.text;
   EXPECT_THAT(first.text, HasSubstr("src/model.cc\n"));
   EXPECT_THAT(first.text, HasSubstr("\nNext:\n"));
   EXPECT_TRUE(std::filesystem::exists(join_path(folder.path(), "shapes/src/main.cc")));
-  const Ran again = muster(arguments);
+  const ShellOutput again = muster(arguments);
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.text, HasSubstr("shapes is not empty"));
 }
@@ -140,7 +140,7 @@ TEST(Command, OutputThatDoesNotArriveIsOne) {
         std::string("run --workers=2 --dry-run -- true"),
         std::string("run --workers=32 --dry-run -- true"),  // more than a buffer holds
         "new " + join_path(folder.path(), "shapes")}) {
-    const Ran ran = muster(arguments + " >/dev/full");
+    const ShellOutput ran = muster(arguments + " >/dev/full");
     EXPECT_EQ(ran.code, 1) << arguments << ": " << ran.text;
     EXPECT_THAT(ran.text, HasSubstr("error: cannot write to standard output")) << arguments;
   }
@@ -150,7 +150,7 @@ TEST(Command, DamageIsOne) {
   TempDirectory folder;
   const std::string file = join_path(folder.path(), "bad.safetensors");
   local_file_system().write_atomically(file, std::string_view("no tensors here")).value();
-  const Ran ran = muster("inspect checkpoint " + file);
+  const ShellOutput ran = muster("inspect checkpoint " + file);
   EXPECT_EQ(ran.code, 1);
   EXPECT_TRUE(ran.text.starts_with("error: ")) << ran.text;
   EXPECT_THAT(ran.text, Not(HasSubstr("terminate")));

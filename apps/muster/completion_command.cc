@@ -11,7 +11,7 @@
 namespace muster::app {
 namespace {
 
-// What a word may be, as the script below knows it.
+// Returns what a word may be, in the terms of the script below.
 std::string kind_of(const CLI::Option& option) {
   const std::string& placeholder =
       option.get_positional() ? option.get_name() : option.get_type_name();
@@ -20,7 +20,7 @@ std::string kind_of(const CLI::Option& option) {
   return "nothing";
 }
 
-// One branch of the script's `case` for `app`, and those of its commands.
+// Returns the branch of the script's `case` for `app`, and those of its commands.
 std::string branches(const CLI::App& app) {
   std::vector<std::string> commands, flags, values;
   std::string word = "nothing";
@@ -44,7 +44,7 @@ std::string branches(const CLI::App& app) {
   return text;
 }
 
-// The branch of what follows a program: the flags Muster's programs share.
+// Returns the branch for words behind a program: the flags that Muster's programs share.
 std::string branch_of_programs() {
   CLI::App program("", "muster run --");
   Flags flags;

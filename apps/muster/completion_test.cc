@@ -33,7 +33,7 @@ std::vector<std::string> offered(const std::vector<std::string>& words,
          "; _muster; printf \"%s\\n\" \"${COMPREPLY[@]}\"";
   const TempDirectory dir;
   local_file_system().write_atomically(dir / "line", line).value();
-  const Ran ran = run_shell("bash --norc " + dir / "line");
+  const ShellOutput ran = run_shell("bash --norc " + dir / "line");
   if (ran.code != 0) return {"exit code " + std::to_string(ran.code) + ": " + ran.text};
   std::vector<std::string> found;
   for (const std::string& reply : split(ran.text, '\n')) {

@@ -18,7 +18,7 @@
 namespace muster::app {
 namespace {
 
-// Raised whenever the same options give other bytes.
+// It is raised whenever the same options give other bytes.
 constexpr int kGeneratorVersion = 1;
 
 struct Point {
@@ -32,7 +32,8 @@ struct Stroke {
   bool curved = true;
 };
 
-// In the unit square, y downwards. Strokes that share an end keep it shared when points are moved.
+// The strokes of a digit in the unit square, y downwards. Strokes that share an end keep it shared
+// when points are moved.
 using Style = std::vector<Stroke>;
 
 const std::array<std::vector<Style>, 10>& styles() {
@@ -149,20 +150,21 @@ const std::array<std::vector<Style>, 10>& styles() {
   return all;
 }
 
-// Uniform in [low, high).
+// Returns a uniform number in [low, high).
 double between(Random& random, double low, double high) {
   return low + (high - low) * random.uniform();
 }
 
-// Bell-shaped, mean 0, standard deviation 1, at most 2 * sqrt(3) from 0. Not Random::normal():
-// libm's logarithm and cosine differ between machines.
+// Returns a bell-shaped number of mean 0 and standard deviation 1, at most 2 * sqrt(3) from 0.
+// Random::normal() will not do, because libm's logarithm and cosine differ between machines.
 double bell(Random& random) {
   double sum = -2;
   for (int i = 0; i < 4; ++i) sum += random.uniform();
   return sum * 1.7320508075688772;
 }
 
-// Catmull-Rom through the points, `steps` pieces for each; the end points count twice.
+// Draws a Catmull-Rom curve through the points, with `steps` pieces for each; the end points count
+// twice.
 void flatten(const Stroke& stroke, int steps, std::vector<Point>& line) {
   const auto& p = stroke.points;
   const int n = static_cast<int>(p.size());
@@ -197,7 +199,8 @@ struct Placement {
     const double size = between(random, 15.5, 21.5);
     const double width = size * between(random, 0.52, 0.98);
     const double shear = 0.16 * bell(random);
-    // The tangent of half the angle: sine and cosine without libm. About +-20 degrees at most.
+    // This is the tangent of half the angle, which gives sine and cosine without libm. The angle is
+    // about +-20 degrees at most.
     const double t = std::clamp(0.055 * bell(random), -0.18, 0.18);
     const double cosine = (1 - t * t) / (1 + t * t);
     const double sine = 2 * t / (1 + t * t);
@@ -284,6 +287,18 @@ void write_set(const DigitOptions& options, DigitSet set, uint64_t count,
 constexpr std::array<const char*, 4> kFiles = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                                "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
+// Whether the four files have the sizes that they get with these options.
+bool all_are_there(FileSystem& files, const DigitOptions& options) {
+  const auto size_is = [&](const char* name, uint64_t bytes) {
+    const auto size = files.file_size(join_path(options.out, name));
+    return size.ok() && size.value() == bytes;
+  };
+  return size_is(kFiles[0], 16 + options.train * kDigitPixels) &&
+         size_is(kFiles[1], 8 + options.train) &&
+         size_is(kFiles[2], 16 + options.test * kDigitPixels) &&
+         size_is(kFiles[3], 8 + options.test);
+}
+
 }  // namespace
 
 int digit_label(uint64_t seed, DigitSet set, uint64_t index) {
@@ -338,7 +353,7 @@ DigitImage digit_image(uint64_t seed, DigitSet set, uint64_t index) {
     }
   }
 
-  // What scanners add: grain in the ink, and now and then a speck or a scratch beside it.
+  // A scanner adds grain to the ink, and now and then a speck or a scratch beside it.
   if (random.uniform() < 0.12) {
     const Point a{between(random, 2, 26), between(random, 2, 26)};
     const Point b{a.x + 3 * bell(random), a.y + 3 * bell(random)};
@@ -362,7 +377,8 @@ bool write_digits(const DigitOptions& options) {
                            "each takes at least one image, and fewer than 2^32");
   }
   FileSystem& files = local_file_system();
-  // Not ours to replace, and beside them nobody could tell which of the two is read.
+  // Packed files are not ours to replace, and with both there nobody could tell which of the two is
+  // read.
   for (const char* name : kFiles) {
     const std::string packed = join_path(options.out, std::string(name) + ".gz");
     if (files.exists(packed).value()) {
@@ -383,18 +399,8 @@ bool write_digits(const DigitOptions& options) {
     const std::string text = files.read_file(manifest_path).value();
     there = parse_json(text, manifest_path).value_or(nlohmann::json::object());
   }
-  const auto size_is = [&](const char* name, uint64_t bytes) {
-    const auto size = files.file_size(join_path(options.out, name));
-    return size.ok() && size.value() == bytes;
-  };
-  if (there == manifest && !options.force &&
-      size_is(kFiles[0], 16 + options.train * kDigitPixels) &&
-      size_is(kFiles[1], 8 + options.train) &&
-      size_is(kFiles[2], 16 + options.test * kDigitPixels) &&
-      size_is(kFiles[3], 8 + options.test)) {
-    return false;
-  }
-  // Ours to replace: what an interrupted run of this command left, or what these same options made.
+  if (there == manifest && !options.force && all_are_there(files, options)) return false;
+  // We may replace what an interrupted run of this command left, or what these same options made.
   nlohmann::json unfinished = manifest;
   unfinished["complete"] = false;
   const bool ours = there == manifest || (there.is_object() && !there.value("complete", true));

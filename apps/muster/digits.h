@@ -1,5 +1,5 @@
-// Pictures of hand-drawn-looking digits, made by rule: for trying things out where no data set is
-// at hand. Thread safety: pure functions.
+// Makes pictures of digits that look drawn by hand, for trying things out where no data set is at
+// hand. Thread safety: pure functions.
 //
 // Each digit is a few strokes through control points, in several styles; the points are moved, the
 // whole is warped, rotated, sheared, scaled and shifted, and drawn with a pen of random width,
@@ -20,10 +20,10 @@ inline constexpr int kDigitPixels = kDigitSide * kDigitSide;
 
 enum class DigitSet : uint64_t { kTrain = 0, kTest = 1 };
 
-// Row by row from the top, 0 background to 255 ink.
+// The pixels row by row from the top, from 0 (background) to 255 (ink).
 using DigitImage = std::array<uint8_t, kDigitPixels>;
 
-// Each ten images in a row hold each digit once, in random order.
+// Returns the digit of an image. Every ten images in a row hold each digit once, in random order.
 int digit_label(uint64_t seed, DigitSet set, uint64_t index);
 DigitImage digit_image(uint64_t seed, DigitSet set, uint64_t index);
 
@@ -35,10 +35,10 @@ struct DigitOptions {
   bool force = false;  // replace files that are not from these options
 };
 
-// The four files, named as MNIST's, in IDX format, each written whole or not at all; digits.json
-// beside them says what they are. Uses all cores. Returns false, having done nothing, when they are
-// there already. Throws InvalidArgument when other files of these names are there, with ".gz" or
-// without, and Error when the disk fails.
+// Writes four files with the names of MNIST's, in IDX format, each whole or not at all; digits.json
+// beside them says what they are. It uses all cores. Returns false, having done nothing, when they
+// are there already. Throws InvalidArgument when other files of these names are there, with ".gz"
+// or without, and Error when the disk fails.
 bool write_digits(const DigitOptions& options);
 
 }  // namespace muster::app

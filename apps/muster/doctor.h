@@ -1,6 +1,6 @@
-// `muster doctor`: what this installation can do. Facts are gathered first, by this process and by
-// muster-probe, which links LibTorch; then judged, which is a pure function of them.
-// Thread safety: values; gathering is for one thread at a time.
+// `muster doctor` says what this installation can do. Facts are gathered first, by this process and
+// by muster-probe, which links LibTorch. They are judged then, by a pure function. Thread safety:
+// values; gathering is for one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -37,8 +37,8 @@ struct MachineFacts {
   uint64_t open_files = 0;        // the soft limit; 0 without one
   std::vector<NetworkInterface> interfaces;
   std::string host_name;
-  // Addresses of this host's name and of every host in TF_CONFIG: none for one that is not known,
-  // no entry for one that could not be looked up in time.
+  // The addresses of this host's name and of every host in TF_CONFIG. A host that is not known has
+  // none; one that could not be looked up in time has no entry.
   std::map<std::string, Addresses> hosts;
 };
 
@@ -46,7 +46,7 @@ struct ProbeFacts {
   std::vector<std::string> looked_in;  // folders, when there is no probe to start
   std::string path;                    // empty: not found
   std::optional<Error> not_started;
-  std::optional<Ran> ran;
+  std::optional<CompletedProcess> ran;
   double deadline = 0;        // seconds
   std::string doing;          // what it was at when it ended; empty when it said nothing
   nlohmann::json facts = {};  // an object; see apps/probe/probe.cc
@@ -60,7 +60,7 @@ struct DoctorFacts {
 };
 
 enum class Level { kOk, kNote, kWarning, kProblem };
-// "ok", "note", "warning", "problem".
+// Returns "ok", "note", "warning" or "problem".
 std::string_view to_string(Level level);
 
 struct Finding {
@@ -71,11 +71,12 @@ struct Finding {
   std::vector<std::string> details;  // lines, such as where a library lies
 };
 
-// Never blocks longer than about three seconds (for names of hosts).
+// Gathers the facts of this machine. It blocks for about three seconds at most, while it looks up
+// names of hosts.
 MachineFacts gather_machine(const Environment& environment);
-// What `resolve` says of each host, without those it did not answer for within `deadline`. Asks for
-// at most sixteen at a time, each in a thread of its own, which may outlive this call: a look-up
-// cannot be stopped.
+// Returns what `resolve` says of each host, without the hosts for which it did not answer within
+// `deadline`. It asks for at most sixteen at a time, each in a thread of its own, which may outlive
+// this call because a look-up cannot be stopped.
 std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts,
                                          std::function<Addresses(const std::string&)> resolve,
                                          std::chrono::milliseconds deadline);
@@ -83,18 +84,18 @@ std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts,
 // at most `deadline`.
 ProbeFacts gather_probe(const std::string& own_folder, std::chrono::milliseconds deadline);
 
-// "[::1]:2222" -> "::1".
+// Returns the host of an address: "::1" of "[::1]:2222".
 std::string host_of(const std::string& address);
 
-// Pure. In the order they are shown.
+// Judges all facts, in the order in which the findings are shown. These three are pure functions.
 std::vector<Finding> judge(const DoctorFacts& facts);
 std::vector<Finding> judge_probe(const DoctorFacts& facts);    // LibTorch and what programs link
 std::vector<Finding> judge_machine(const DoctorFacts& facts);  // cores, memory, network
 std::vector<Finding> judge_environment(const DoctorFacts& facts);
 
-// 1 with a problem, else 0.
+// Returns 1 when there is a problem, else 0.
 int doctor_exit_code(const std::vector<Finding>& findings);
-// A line for each finding, remedies and details below it, a summary at the end.
+// Returns a line for each finding, with remedies and details below it, and a summary at the end.
 std::string doctor_text(const std::vector<Finding>& findings, bool color);
 nlohmann::json doctor_json(const std::vector<Finding>& findings, const DoctorFacts& facts);
 

@@ -60,7 +60,8 @@ std::vector<NetworkInterface> network_interfaces() {
   return found;
 }
 
-// The number behind `key` in a file of lines "key number ..."; nothing when it is not there.
+// Returns the number behind `key` in a file of lines "key number ..."; nothing when the key is not
+// there.
 std::optional<uint64_t> number_in(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   std::string word;
@@ -78,7 +79,7 @@ std::set<std::string> hosts_of(const Environment& environment) {
     const auto cluster = cluster::resolve_cluster(environment, {.worker_zero_may_be_chief = true});
     for (const std::string& address : cluster.addresses) hosts.insert(host_of(address));
   } catch (const Error&) {
-    // judge_environment says it.
+    // judge_environment() reports the error.
   }
   return hosts;
 }
@@ -98,7 +99,7 @@ Addresses addresses_of(const std::string& host) {
   return found;
 }
 
-// Objects of its lines, joined; what is no JSON is left out.
+// Joins the objects of the probe's lines; a line that is no JSON is left out.
 void read_facts(ProbeFacts& probe) {
   probe.facts = nlohmann::json::object();
   for (const std::string& line : split(probe.ran->out, '\n')) {
@@ -144,7 +145,7 @@ std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts,
   try {
     for (; threads < std::min(hosts.size(), kMostThreads); ++threads) std::thread(work).detach();
   } catch (const std::system_error&) {
-    // Those there are do the work; without any, no host is looked up.
+    // The threads that could be started do the work; without any, no host is looked up.
   }
   std::unique_lock lock(shared->mutex);
   if (threads > 0) {
@@ -169,7 +170,7 @@ MachineFacts gather_machine(const Environment& environment) {
   if (gethostname(name, sizeof name - 1) == 0) facts.host_name = name;
   std::set<std::string> hosts = hosts_of(environment);
   if (!facts.host_name.empty()) hosts.insert(facts.host_name);
-  // A name server that does not answer takes much longer.
+  // Without this limit, a name server that does not answer would take much longer.
   facts.hosts = look_up(hosts, addresses_of, std::chrono::seconds(3));
   return facts;
 }

@@ -1,4 +1,4 @@
-// The machine and the environment.
+// Judges the machine and the environment.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace muster::app {
 namespace {
 
-// Five times what a task of the mnist example takes at most.
+// This is five times what a task of the mnist example needs.
 constexpr uint64_t kLittleMemory = 1ull << 30;
-// Two sockets a peer and some for the coordinator, files and libraries.
+// A task needs two sockets for each peer, and some for the coordinator, files and libraries.
 constexpr uint64_t kFewFiles = 256;
 
 Finding judge_cores(const launch::Machine& machine) {
@@ -112,10 +112,10 @@ Finding judge_host_name(const MachineFacts& machine) {
                       text, outside)};
 }
 
-// Hosts of TF_CONFIG, each with the task that is to be reached there.
+// The hosts of TF_CONFIG, each with the task that is to be reached there.
 using TaskOfHost = std::map<std::string, std::string>;
 
-// "'a', the host of worker:1, <one>"; for several "3 hosts <many>: 'a', 'b', 'c'".
+// Returns "'a', the host of worker:1, <one>", or for several hosts "3 hosts <many>: 'a', 'b', 'c'".
 std::string about_hosts(const TaskOfHost& tasks, const char* one, const char* many) {
   if (tasks.size() == 1) {
     return fmt::format("'{}', the host of {}, {}", tasks.begin()->first, tasks.begin()->second,
@@ -126,7 +126,7 @@ std::string about_hosts(const TaskOfHost& tasks, const char* one, const char* ma
   return fmt::format("{} hosts {}: {}", hosts.size(), many, join_quoted(hosts, 5));
 }
 
-// What is said of hosts without an address: once for all that are alike.
+// Reports hosts without an address, once for all that are alike.
 void judge_unreached(Level level, const TaskOfHost& unknown, const TaskOfHost& late,
                      std::vector<Finding>* findings) {
   if (!unknown.empty()) {
@@ -144,7 +144,7 @@ void judge_unreached(Level level, const TaskOfHost& unknown, const TaskOfHost& l
   }
 }
 
-// Whether the addresses of the cluster can be what they are meant to be, seen from here.
+// Judges whether the addresses of the cluster can be right, as far as this machine can tell.
 void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts& machine,
                      std::vector<Finding>* findings) {
   std::vector<std::string> own;
@@ -231,7 +231,7 @@ void judge_threads(const DoctorFacts& facts, std::vector<Finding>* findings) {
     if (!text || text->empty()) continue;
     const auto threads = parse_int(*text);
     if (!threads || *threads < 1) {
-      // Ours ends every program at its start; OpenMP goes on with another number.
+      // A wrong MUSTER_THREADS ends every program at its start; OpenMP goes on with another number.
       const bool ours = std::string_view(name) == "MUSTER_THREADS";
       findings->push_back({ours ? Level::kProblem : Level::kWarning, name,
                            fmt::format("'{}' is no number of threads", *text),
@@ -265,7 +265,8 @@ std::vector<Finding> judge_environment(const DoctorFacts& facts) {
   judge_tf_config(facts, &findings);
   judge_threads(facts, &findings);
   if (const std::string word = facts.environment.get_or("MUSTER_TRANSPORT", ""); !word.empty()) {
-    // The words of collectives/connect.h, which stands above what this command links.
+    // These are the words of collectives/connect.h, which this command cannot include because it
+    // links no LibTorch.
     const bool known = word == "auto" || word == "gloo" || word == "shared_memory";
     findings.push_back(known ? Finding{Level::kOk, "MUSTER_TRANSPORT", word}
                              : Finding{Level::kProblem, "MUSTER_TRANSPORT",

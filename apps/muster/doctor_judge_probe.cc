@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr const char* kLinkHint =
     "find_package(muster) and muster::muster link it where it is installed";
 
-// As Debian calls this architecture.
+// The name that Debian gives this architecture.
 #if defined(__x86_64__)
 constexpr const char* kMultiarch = "x86_64-linux-gnu";
 #elif defined(__aarch64__)
@@ -57,8 +57,8 @@ std::string install(const std::string& library) {
   return fmt::format("install the package that has it (apt-file search {})", library);
 }
 
-// What the loader says about a library it cannot use: "ld: error while loading shared libraries:
-// libx.so.1: cannot open shared object file: No such file or directory".
+// Explains what the loader says about a library it cannot use: "ld: error while loading shared
+// libraries: libx.so.1: cannot open shared object file: No such file or directory".
 std::optional<Finding> loader_error(const std::string& err) {
   constexpr std::string_view kLoading = "error while loading shared libraries: ";
   constexpr std::string_view kSymbol = "symbol lookup error: ";
@@ -102,7 +102,7 @@ std::string remedy_for_signal(int signal) {
   }
 }
 
-// Why there are no facts, or not all.
+// Explains why there are no facts, or not all of them.
 std::optional<Finding> judge_start(const ProbeFacts& probe) {
   const auto problem = [](std::string text, std::string fix) {
     return Finding{Level::kProblem, "LibTorch", std::move(text), std::move(fix)};
@@ -116,7 +116,7 @@ std::optional<Finding> judge_start(const ProbeFacts& probe) {
     return problem("cannot be examined: " + probe.not_started->message(),
                    "build Muster for this machine, and let " + probe.path + " be executable");
   }
-  const Ran& ran = *probe.ran;
+  const CompletedProcess& ran = *probe.ran;
   const std::string at = probe.doing.empty() ? "loading libraries" : probe.doing;
   if (ran.timed_out) {
     return problem(
@@ -178,6 +178,49 @@ Finding judge_nccl(const json& torch) {
               : "not built in: gradients of several GPUs would travel through the CPU"};
 }
 
+// Says how to get the build of OpenBLAS that shares LibTorch's threads.
+std::string advise_openmp_build(const Environment& environment) {
+  std::string advice;
+  for (const char* name : {"LD_PRELOAD", "LD_LIBRARY_PATH"}) {
+    if (environment.has(name)) advice += fmt::format("try without {}, which is set; or ", name);
+  }
+  return advice +
+         fmt::format(
+             "apt-get install libopenblas0-openmp, then link your program again ({}); or choose it "
+             "for all programs: update-alternatives --config libblas.so.3-{}",
+             kLinkHint, kMultiarch);
+}
+
+// Judges OpenBLAS. `rate` is the measured speed, as a part of the sentence, or empty.
+void judge_openblas(const json& facts, const std::string& rate, const Environment& environment,
+                    Finding& finding) {
+  const json& openblas = facts.at("blas").at("openblas");
+  const std::string core = openblas.at("core"), parallel = openblas.at("parallel");
+  finding.text = fmt::format("{}, kernels for {}", openblas.at("version").get<std::string>(), core);
+  if (parallel != "openmp") {
+    finding.level = Level::kWarning;
+    finding.text += parallel == "threads"
+                        ? ", the build with threads of its own (several are slower than one "
+                          "beside LibTorch's)"
+                        : ", the build for one thread";
+    finding.text += rate;
+    finding.fix = advise_openmp_build(environment);
+    return;
+  }
+  finding.text += ", OpenMP build" + rate;
+  const bool avx512 = facts.at("cpu").at("avx512") == true;
+  constexpr std::array kNew = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+  if (!avx512 || std::ranges::find(kNew, core) != kNew.end()) return;
+  if (const auto forced = environment.get("OPENBLAS_CORETYPE")) {
+    finding.level = Level::kWarning;
+    finding.text += fmt::format("; OPENBLAS_CORETYPE={} keeps it from AVX-512", *forced);
+    finding.fix = "unset OPENBLAS_CORETYPE, unless results must have the bits of older CPUs";
+  } else {
+    finding.details.push_back(
+        "this CPU has AVX-512, which these kernels do not use; OPENBLAS_CORETYPE=SkylakeX does");
+  }
+}
+
 Finding judge_blas(const json& facts, const Environment& environment) {
   const json& blas = facts.at("blas");
   const std::string library = blas.at("library");
@@ -187,43 +230,8 @@ Finding judge_blas(const json& facts, const Environment& environment) {
       facts.contains("gemm_gflops")
           ? fmt::format(": {:.0f} GFLOP/s on one core", facts.at("gemm_gflops").get<double>())
           : "";
-  std::string openmp_build;
-  for (const char* name : {"LD_PRELOAD", "LD_LIBRARY_PATH"}) {
-    if (environment.has(name))
-      openmp_build += fmt::format("try without {}, which is set; or ", name);
-  }
-  openmp_build += fmt::format(
-      "apt-get install libopenblas0-openmp, then link your program again ({}); or choose it for "
-      "all "
-      "programs: update-alternatives --config libblas.so.3-{}",
-      kLinkHint, kMultiarch);
-  if (const auto open = blas.find("openblas"); open != blas.end()) {
-    const std::string core = open->at("core"), parallel = open->at("parallel");
-    finding.text = fmt::format("{}, kernels for {}", open->at("version").get<std::string>(), core);
-    if (parallel != "openmp") {
-      finding.level = Level::kWarning;
-      finding.text += parallel == "threads"
-                          ? ", the build with threads of its own (several are slower than one "
-                            "beside LibTorch's)"
-                          : ", the build for one thread";
-      finding.text += rate;
-      finding.fix = openmp_build;
-      return finding;
-    }
-    finding.text += ", OpenMP build" + rate;
-    const bool avx512 = facts.at("cpu").at("avx512") == true;
-    constexpr std::array kNew = {"SkylakeX", "Cooperlake", "SapphireRapids"};
-    if (avx512 && std::ranges::find(kNew, core) == kNew.end()) {
-      if (const auto forced = environment.get("OPENBLAS_CORETYPE")) {
-        finding.level = Level::kWarning;
-        finding.text += fmt::format("; OPENBLAS_CORETYPE={} keeps it from AVX-512", *forced);
-        finding.fix = "unset OPENBLAS_CORETYPE, unless results must have the bits of older CPUs";
-      } else {
-        finding.details.push_back(
-            "this CPU has AVX-512, which these kernels do not use; OPENBLAS_CORETYPE=SkylakeX "
-            "does");
-      }
-    }
+  if (blas.contains("openblas")) {
+    judge_openblas(facts, rate, environment, finding);
     return finding;
   }
   const bool mkl = facts.contains("torch") && facts.at("torch").at("mkl") == true;
@@ -233,7 +241,7 @@ Finding judge_blas(const json& facts, const Environment& environment) {
   } else if (file.starts_with("libblas.") || file.starts_with("libcblas.")) {
     finding.level = Level::kWarning;
     finding.text = "the reference BLAS, which makes a training step several times slower" + rate;
-    finding.fix = openmp_build;
+    finding.fix = advise_openmp_build(environment);
   } else if (library.empty()) {
     finding.level = Level::kNote;
     finding.text = "inside LibTorch, of a kind that does not say its name" + rate;
@@ -273,13 +281,13 @@ Finding judge_allocator(const std::string& library) {
 }
 
 void judge_talk(const json& talk, const Environment& environment, std::vector<Finding>* findings) {
-  struct Way {
+  struct Check {
     const char* key;
     const char* name;
     const char* good;
     const char* fix;  // behind the error's own hint
   };
-  constexpr std::array<Way, 3> kWays{{
+  constexpr std::array<Check, 3> kChecks{{
       {"coordinator", "Coordinator", "two processes met over gRPC on 127.0.0.1",
        "let processes of this machine connect to each other on 127.0.0.1: is the loopback "
        "interface up, does a firewall or a sandbox (seccomp) forbid it?"},
@@ -290,28 +298,28 @@ void judge_talk(const json& talk, const Environment& environment, std::vector<Fi
        "allow memfd_create and Unix sockets in the sandbox (seccomp) these processes run in; until "
        "then MUSTER_TRANSPORT=gloo works"},
   }};
-  for (const Way& way : kWays) {
-    const json& result = talk.at(way.key);
+  for (const Check& check : kChecks) {
+    const json& result = talk.at(check.key);
     const std::string state = result.at("state");
     if (state == "ok") {
-      findings->push_back({Level::kOk, way.name, way.good});
+      findings->push_back({Level::kOk, check.name, check.good});
     } else if (state == "skipped") {
       findings->push_back(
-          {Level::kNote, way.name,
+          {Level::kNote, check.name,
            "not tried: " +
                result.value("why", "processes find each other through the coordinator")});
     } else {
-      std::string fix = way.fix;
-      const bool coordinator = way.key == std::string("coordinator");
+      std::string fix = check.fix;
+      const bool coordinator = check.key == std::string("coordinator");
       const std::string hint = result.at("hint");
-      // Its own hint is about a TF_CONFIG, and there is none here.
+      // The hint of a coordinator's error is about TF_CONFIG, and there is none here.
       if (!coordinator && !hint.empty()) fix = hint + "; " + fix;
       if (coordinator && (environment.has("http_proxy") || environment.has("https_proxy"))) {
         fix += "; a proxy is set, try without: env -u http_proxy -u https_proxy muster doctor";
       }
-      // Gloo takes its place.
-      const bool spare = way.key == std::string("shared_memory");
-      findings->push_back({spare ? Level::kWarning : Level::kProblem, way.name,
+      // Without shared memory Gloo is used.
+      const bool spare = check.key == std::string("shared_memory");
+      findings->push_back({spare ? Level::kWarning : Level::kProblem, check.name,
                            "two processes cannot talk: " + result.at("error").get<std::string>(),
                            fix});
     }

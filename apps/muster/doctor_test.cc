@@ -52,7 +52,7 @@ DoctorFacts healthy() {
       .interfaces = {{"lo", {"127.0.0.1", "::1"}, true, true}, {"eth0", {"10.0.0.5"}, false, true}},
       .host_name = "node5",
       .hosts = {{"node5", {"10.0.0.5"}}}};
-  facts.probe = {.path = "/opt/bin/muster-probe", .ran = Ran{}, .deadline = 60};
+  facts.probe = {.path = "/opt/bin/muster-probe", .ran = CompletedProcess{}, .deadline = 60};
   facts.probe.facts = probe_facts();
   return facts;
 }
@@ -183,7 +183,7 @@ TEST(Doctor, ProcessesThatCannotTalk) {
 }
 
 // Without facts of the probe, what it said when it failed is judged, and the rest all the same.
-DoctorFacts failed_probe(Ran ran) {
+DoctorFacts failed_probe(CompletedProcess ran) {
   DoctorFacts facts = healthy();
   facts.probe.facts = json::object();
   facts.probe.ran = std::move(ran);
@@ -349,7 +349,7 @@ TEST(Doctor, TextAndJsonSayTheSame) {
 }
 
 TEST(Subprocess, KeepsBothStreamsAndTheEnd) {
-  const Ran ran = run_to_end(
+  const CompletedProcess ran = run_to_end(
       {"/bin/sh", "-c", "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2; exit 7"}, 30s);
   EXPECT_EQ(ran.status.code, 7);
   EXPECT_EQ(ran.out.size(), 300000u);
@@ -361,14 +361,15 @@ TEST(Subprocess, KeepsBothStreamsAndTheEnd) {
 
 TEST(Subprocess, EndsAtTheDeadline) {
   for (const char* script : {"echo early; exec sleep 60", "exec >&- 2>&-; exec sleep 60"}) {
-    const Ran ran = run_to_end({"/bin/sh", "-c", script}, 300ms);
+    const CompletedProcess ran = run_to_end({"/bin/sh", "-c", script}, 300ms);
     EXPECT_TRUE(ran.timed_out);
     EXPECT_EQ(ran.status.signal, SIGKILL);
   }
 }
 
 // The real command, in `folder`, with NAME=value pairs before it.
-Ran doctor(const std::string& folder, const std::string& variables, const std::string& options) {
+CompletedProcess doctor(const std::string& folder, const std::string& variables,
+                        const std::string& options) {
   return run_to_end(
       {"/bin/sh", "-c",
        "unset TF_CONFIG; " + variables + " exec " + folder + "/muster doctor " + options},
@@ -397,7 +398,7 @@ class DoctorCommand : public ::testing::Test {
   }
 
   // A problem, with what was found out without LibTorch below it.
-  void expect_the_rest(const Ran& ran) {
+  void expect_the_rest(const CompletedProcess& ran) {
     EXPECT_EQ(ran.status.code, 1) << ran.err;
     EXPECT_TRUE(ran.out.starts_with("problem  LibTorch")) << ran.out;
     for (const char* line : {"\nok       Cores", "  Memory", "  Network", "  TF_CONFIG"}) {
@@ -412,7 +413,7 @@ class DoctorCommand : public ::testing::Test {
 TEST_F(DoctorCommand, FindsThisInstallationFit) {
   need_probe();
   if (IsSkipped()) return;
-  const Ran ran = doctor(bin_, "", "--json");
+  const CompletedProcess ran = doctor(bin_, "", "--json");
   EXPECT_EQ(ran.status.code, 0) << ran.out << ran.err;
   const json document = json::parse(ran.out);
   std::map<std::string, json> findings;
@@ -430,7 +431,7 @@ TEST_F(DoctorCommand, FindsThisInstallationFit) {
 }
 
 TEST_F(DoctorCommand, WithoutTheProbe) {
-  const Ran ran = doctor(alone_.path(), "", "");
+  const CompletedProcess ran = doctor(alone_.path(), "", "");
   expect_the_rest(ran);
   EXPECT_THAT(ran.out, HasSubstr("muster-probe is not in " + alone_.path() + " or "));
 }
@@ -452,7 +453,7 @@ TEST_F(DoctorCommand, WithALibTorchThatCannotBeLoaded) {
     if (name.ends_with(".so")) break;
     name.resize(name.rfind('.'));
   }
-  const Ran ran = doctor(bin_, "LD_LIBRARY_PATH=" + broken.path(), "");
+  const CompletedProcess ran = doctor(bin_, "LD_LIBRARY_PATH=" + broken.path(), "");
   expect_the_rest(ran);
   EXPECT_THAT(ran.out, HasSubstr("libtorch_cpu.so"));
   EXPECT_THAT(ran.out, HasSubstr("file too short"));
@@ -461,7 +462,7 @@ TEST_F(DoctorCommand, WithALibTorchThatCannotBeLoaded) {
 
 TEST_F(DoctorCommand, WithAProbeThatCrashesOrHangs) {
   plant_probe("echo '{\"doing\": \"multiplying matrices\"}'; kill -ILL $$");
-  Ran ran = doctor(alone_.path(), "", "");
+  CompletedProcess ran = doctor(alone_.path(), "", "");
   expect_the_rest(ran);
   EXPECT_THAT(ran.out, HasSubstr("SIGILL"));
   EXPECT_THAT(ran.out, HasSubstr("while multiplying matrices"));
@@ -476,7 +477,7 @@ TEST_F(DoctorCommand, WithAProbeThatCrashesOrHangs) {
 }
 
 TEST_F(DoctorCommand, SeesAWrongTfConfig) {
-  const Ran ran = run_to_end(
+  const CompletedProcess ran = run_to_end(
       {"/bin/sh", "-c", "TF_CONFIG='{\"cluster\": 3}' exec " + alone_.path() + "/muster doctor"},
       100s);
   EXPECT_EQ(ran.status.code, 1);

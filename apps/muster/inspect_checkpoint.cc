@@ -24,8 +24,8 @@ bool is_file(FileSystem& files, const std::string& path) {
   return info.ok() && !info.value().is_directory;
 }
 
-// The shards "<prefix>-0000i-of-0000n.safetensors" there are, in order; none when there are none.
-// Throws Corrupt when some of the n are missing.
+// Returns the shards "<prefix>-0000i-of-0000n.safetensors", in order. There may be none; throws
+// Corrupt when there are some and others of the n are missing.
 std::vector<std::string> shards_of(FileSystem& files, const std::string& prefix) {
   const std::string folder = directory_of(prefix);
   const std::string base(base_name(prefix));
@@ -52,7 +52,7 @@ std::vector<std::string> files_of_prefix(FileSystem& files, const std::string& p
   return shards_of(files, prefix);
 }
 
-// Prefixes in a model_dir, oldest first.
+// Returns the prefixes in a model_dir, the oldest first.
 std::vector<std::string> prefixes_in(FileSystem& files, const std::string& folder) {
   static const std::regex kName(R"((.+?-(\d+))(-\d{5}-of-\d{5})?\.safetensors)");
   std::vector<std::pair<uint64_t, std::string>> found;
@@ -70,7 +70,7 @@ std::vector<std::string> prefixes_in(FileSystem& files, const std::string& folde
   return prefixes;
 }
 
-// The files of the checkpoint `path` means.
+// Returns the files of the checkpoint that `path` means.
 std::vector<std::string> resolve(FileSystem& files, const std::string& path) {
   const auto info = files.info(path);
   if (info.ok() && !info.value().is_directory && base_name(path) != "checkpoint") return {path};
@@ -111,7 +111,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
 }
 
-// "crc32c:xxxxxxxx".
+// Returns "crc32c:xxxxxxxx".
 std::string digest_of(std::string_view bytes) {
   return fmt::format("crc32c:{:08x}", crc32c(bytes_of(bytes)));
 }
@@ -120,7 +120,7 @@ std::string plain(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// For a line of text: a long one is cut.
+// Returns the value for a line of text; a long one is cut.
 std::string brief(const nlohmann::json& value) {
   constexpr size_t kWhole = 64, kKept = 40;
   std::string text = plain(value);
@@ -131,76 +131,98 @@ std::string brief(const nlohmann::json& value) {
   return fmt::format("{}… ({} bytes; whole with --json)", text.substr(0, kept), with_commas(bytes));
 }
 
+// What the files of one checkpoint hold, together.
+struct Contents {
+  nlohmann::json files = nlohmann::json::array();
+  nlohmann::json tensors = nlohmann::json::array();
+  nlohmann::json about = nlohmann::json::object();    // what Muster says of the whole
+  nlohmann::json foreign = nlohmann::json::object();  // what others wrote in the metadata
+  Table table{{"name", "dtype", "shape", ">bytes", "digest"}};
+  uint64_t total = 0;                // bytes
+  std::vector<std::string> damaged;  // names of tensors
+};
+
+void add_metadata(const std::string& file, const SafetensorsReader& reader, Contents& contents) {
+  for (const auto& [key, text] : reader.metadata()) {
+    if (key != "muster") {
+      contents.foreign[key] = text;
+      continue;
+    }
+    nlohmann::json part = parse_json(text, file + ": metadata", ErrorKind::kCorrupt).value();
+    if (!part.is_object()) throw corrupt(file + ": metadata 'muster' is not a JSON object");
+    contents.about.merge_patch(part);
+  }
+}
+
+// Adds the tensors and checks their digests. A tensor without a digest is not damaged.
+void add_tensors(const SafetensorsReader& reader, Contents& contents) {
+  const nlohmann::json digests = contents.about.value("digests", nlohmann::json::object());
+  for (const formats::TensorEntry& entry : reader.tensors()) {
+    std::string state = "none";
+    if (digests.contains(entry.name)) {
+      const nlohmann::json digest = digest_of(reader.read(entry.name).value());
+      state = digests[entry.name] == digest ? "ok" : "DAMAGED";
+    }
+    if (state == "DAMAGED") contents.damaged.push_back(entry.name);
+    contents.table.add(
+        {entry.name, entry.dtype, shape_text(entry.shape), with_commas(entry.bytes), state});
+    contents.tensors.push_back({{"name", entry.name},
+                                {"dtype", entry.dtype},
+                                {"shape", entry.shape},
+                                {"bytes", entry.bytes},
+                                {"digest", state == "DAMAGED" ? "damaged" : state}});
+    contents.total += entry.bytes;
+  }
+}
+
+std::string json_text(const std::string& path, const Contents& contents) {
+  nlohmann::json document = {{"path", path},
+                             {"files", contents.files},
+                             {"tensors", contents.tensors},
+                             {"total_bytes", contents.total},
+                             {"metadata", contents.foreign}};
+  document.update(contents.about);
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string plain_text(Contents contents) {
+  std::string text;
+  for (const auto& file : contents.files) text += plain(file) + "\n";
+  for (const char* key : {"global_step", "epoch", "format_version"}) {
+    if (!contents.about.contains(key)) continue;
+    text += fmt::format("  {}: {}\n", key, plain(contents.about[key]));
+    contents.about.erase(key);
+  }
+  for (const nlohmann::json* rest : {&contents.about, &contents.foreign}) {
+    for (const auto& [key, value] : rest->items()) {
+      text += fmt::format("  {}: {}\n", key, brief(value));
+    }
+  }
+  return text + "\n" + contents.table.text("  ") +
+         fmt::format("\n  {} arrays, {} bytes\n", contents.tensors.size(),
+                     with_commas(contents.total));
+}
+
 }  // namespace
 
 Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool json) {
-  nlohmann::json document = {
-      {"path", path}, {"files", nlohmann::json::array()}, {"tensors", nlohmann::json::array()}};
-  nlohmann::json about = nlohmann::json::object();    // what Muster says of the whole
-  nlohmann::json foreign = nlohmann::json::object();  // what others wrote in the metadata
-  Table table({"name", "dtype", "shape", ">bytes", "digest"});
-  uint64_t total = 0;
-  std::vector<std::string> damaged;
+  Contents contents;
   for (const std::string& file : resolve(files, path)) {
-    document["files"].push_back(file);
+    contents.files.push_back(file);
     const auto reader = SafetensorsReader::open(files, file).value();
-    for (const auto& [key, text] : reader.metadata()) {
-      if (key != "muster") {
-        foreign[key] = text;
-        continue;
-      }
-      nlohmann::json part = parse_json(text, file + ": metadata", ErrorKind::kCorrupt).value();
-      if (!part.is_object()) throw corrupt(file + ": metadata 'muster' is not a JSON object");
-      about.merge_patch(part);
-    }
-    const nlohmann::json digests = about.value("digests", nlohmann::json::object());
-    for (const formats::TensorEntry& entry : reader.tensors()) {
-      std::string state = "none";
-      if (digests.contains(entry.name)) {
-        const nlohmann::json digest = digest_of(reader.read(entry.name).value());
-        state = digests[entry.name] == digest ? "ok" : "DAMAGED";
-      }
-      if (state == "DAMAGED") damaged.push_back(entry.name);
-      table.add(
-          {entry.name, entry.dtype, shape_text(entry.shape), with_commas(entry.bytes), state});
-      document["tensors"].push_back({{"name", entry.name},
-                                     {"dtype", entry.dtype},
-                                     {"shape", entry.shape},
-                                     {"bytes", entry.bytes},
-                                     {"digest", state == "DAMAGED" ? "damaged" : state}});
-      total += entry.bytes;
-    }
+    add_metadata(file, reader, contents);
+    add_tensors(reader, contents);
   }
-  about.erase("digests");
-  document["total_bytes"] = total;
-  document["metadata"] = foreign;
-  document.update(about);
-
+  contents.about.erase("digests");
   Inspection inspection;
-  if (!damaged.empty()) {
+  if (!contents.damaged.empty()) {
     inspection.damage =
         corrupt(fmt::format("{}: {} of {} arrays do not match their digest: {}", path,
-                            damaged.size(), document["tensors"].size(), fmt::join(damaged, ", ")),
+                            contents.damaged.size(), contents.tensors.size(),
+                            fmt::join(contents.damaged, ", ")),
                 "use an older checkpoint of this model_dir; training falls back to it by itself");
   }
-  if (json) {
-    inspection.text = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    return inspection;
-  }
-  for (const auto& file : document["files"]) inspection.text += plain(file) + "\n";
-  for (const char* key : {"global_step", "epoch", "format_version"}) {
-    if (!about.contains(key)) continue;
-    inspection.text += fmt::format("  {}: {}\n", key, plain(about[key]));
-    about.erase(key);
-  }
-  for (const nlohmann::json* rest : {&about, &foreign}) {
-    for (const auto& [key, value] : rest->items()) {
-      inspection.text += fmt::format("  {}: {}\n", key, brief(value));
-    }
-  }
-  inspection.text +=
-      "\n" + table.text("  ") +
-      fmt::format("\n  {} arrays, {} bytes\n", document["tensors"].size(), with_commas(total));
+  inspection.text = json ? json_text(path, contents) : plain_text(std::move(contents));
   return inspection;
 }
 

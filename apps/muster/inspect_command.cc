@@ -24,25 +24,18 @@ int show(const Inspection& inspection) {
   return 0;
 }
 
-}  // namespace
+// Returns the flag that every kind of file has.
+Flag json_flag(InspectFlags& flags) {
+  return {"json", &flags.json, "One JSON document, for programs"};
+}
 
-void add_inspect(CLI::App& app, Action& action) {
-  auto* inspect = app.add_subcommand(
-      "inspect", "Show what is inside checkpoints, event files and TFRecord files");
-  inspect->require_subcommand(1);
-  inspect->footer(
-      "Examples:\n  muster inspect checkpoint model\n  muster inspect events model --tag loss\n"
-      "  muster inspect records train.tfrecord\n"
-      "\nExit codes: 0 all is well, 1 something is damaged, 2 not found.");
-  auto flags = std::make_shared<InspectFlags>();
-  const Flag json{"json", &flags->json, "One JSON document, for programs"};
-
-  auto* checkpoint = inspect->add_subcommand(
+void add_checkpoint(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
+  auto* checkpoint = inspect.add_subcommand(
       "checkpoint", "Variables, global step and input position; checks digests");
   command::add_argument(*checkpoint,
                         {"PATH", &flags->path, "A model_dir, a prefix, or a .safetensors file"})
       ->required();
-  command::add_flag(*checkpoint, json);
+  command::add_flag(*checkpoint, json_flag(*flags));
   checkpoint->footer(
       "Examples:\n"
       "  muster inspect checkpoint model\n"
@@ -53,14 +46,16 @@ void add_inspect(CLI::App& app, Action& action) {
       return show(inspect_checkpoint(local_file_system(), flags->path, flags->json));
     };
   });
+}
 
+void add_events(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
   auto* events =
-      inspect->add_subcommand("events", "Tags of TensorBoard event files, or all points of one");
+      inspect.add_subcommand("events", "Tags of TensorBoard event files, or all points of one");
   command::add_argument(*events,
                         {"PATH", &flags->path, "An event file, or a folder such as a model_dir"})
       ->required();
   command::add_flag(*events, {"tag", &flags->tag, "Print every point of this tag"});
-  command::add_flag(*events, json);
+  command::add_flag(*events, json_flag(*flags));
   events->footer(
       "Examples:\n"
       "  muster inspect events model\n"
@@ -72,8 +67,10 @@ void add_inspect(CLI::App& app, Action& action) {
       return show(inspect_events(local_file_system(), flags->path, tag, flags->json));
     };
   });
+}
 
-  auto* records = inspect->add_subcommand(
+void add_records(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
+  auto* records = inspect.add_subcommand(
       "records", "Sizes, features and content of TFRecord files; checks all checksums");
   command::add_arguments(*records, "FILE", &flags->paths,
                          "TFRecord files, plain or compressed as gzip or zlib")
@@ -85,7 +82,7 @@ void add_inspect(CLI::App& app, Action& action) {
                                &flags->records.skip,
                                "Pass over so many records before the first that is shown",
                                {.at_least = 0}});
-  command::add_flag(*records, json);
+  command::add_flag(*records, json_flag(*flags));
   records->footer(
       "Features are listed when the records are tf.Examples or tf.SequenceExamples; others are\n"
       "shown as bytes. Damaged files are shown as far as they can be read.\n"
@@ -98,6 +95,22 @@ void add_inspect(CLI::App& app, Action& action) {
       return show(inspect_records(local_file_system(), flags->paths, flags->records, flags->json));
     };
   });
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Action& action) {
+  auto* inspect = app.add_subcommand(
+      "inspect", "Show what is inside checkpoints, event files and TFRecord files");
+  inspect->require_subcommand(1);
+  inspect->footer(
+      "Examples:\n  muster inspect checkpoint model\n  muster inspect events model --tag loss\n"
+      "  muster inspect records train.tfrecord\n"
+      "\nExit codes: 0 all is well, 1 something is damaged, 2 not found.");
+  auto flags = std::make_shared<InspectFlags>();
+  add_checkpoint(*inspect, flags, action);
+  add_events(*inspect, flags, action);
+  add_records(*inspect, flags, action);
 }
 
 }  // namespace muster::app

@@ -19,7 +19,7 @@ namespace {
 
 using Value = decltype(formats::SummaryValue::value);
 
-// Deeper than any model_dir; against links that lead back.
+// No model_dir is deeper; links that lead back must not be followed for ever.
 constexpr int kDeepest = 16;
 
 struct Point {
@@ -65,7 +65,7 @@ std::string value_text(const Value& value) {
 
 nlohmann::json value_json(const Value& value) {
   if (const auto* scalar = std::get_if<float>(&value)) {
-    // JSON has no word for them; null would be silent.
+    // JSON has no NaN and no infinity, and null would hide which of them it was.
     if (!std::isfinite(*scalar)) return fmt::format("{}", *scalar);
     return *scalar;
   }
@@ -87,7 +87,7 @@ std::string time_text(double wall_time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(seconds));
 }
 
-// The least and the greatest finite scalar; nothing when there is none.
+// Returns the least and the greatest finite scalar; nothing when there is none.
 std::optional<std::pair<float, float>> range_of(const std::vector<Point>& points) {
   std::optional<std::pair<float, float>> range;
   for (const Point& point : points) {
@@ -139,71 +139,93 @@ std::string points_text(const std::vector<Point>& points) {
   return table.text("  ");
 }
 
-}  // namespace
-
-Inspection inspect_events(FileSystem& files, const std::string& path,
-                          const std::optional<std::string>& tag, bool json) {
+// Returns the folders with event files at `path` or below it; their tags are still empty.
+std::map<std::string, Folder> find_folders(FileSystem& files, const std::string& path) {
   if (!files.exists(path).value()) {
     throw not_found(fmt::format("there is no {}", path),
                     "pass a model_dir, its eval folder, or an event file");
   }
   const FileInfo info = files.info(path).value();
   std::map<std::string, Folder> folders;
-  if (info.is_directory) {
-    find_event_files(files, path, 0, folders);
-    if (folders.empty()) {
-      throw not_found(fmt::format("no event file in {} or below", path),
-                      "event files have \".tfevents.\" in their names");
-    }
-  } else {
+  if (!info.is_directory) {
     folders[path].files.push_back(path);
+    return folders;
   }
+  find_event_files(files, path, 0, folders);
+  if (folders.empty()) {
+    throw not_found(fmt::format("no event file in {} or below", path),
+                    "event files have \".tfevents.\" in their names");
+  }
+  return folders;
+}
 
+// What the files say besides their points.
+struct Remarks {
   std::vector<std::string> damages;
   std::vector<std::string> notes;
   std::set<std::string> all_tags;
+};
+
+// Reads the points of `tag`, or of all tags, into the folders.
+Remarks read_points(FileSystem& files, const std::optional<std::string>& tag,
+                    std::map<std::string, Folder>& folders) {
+  Remarks remarks;
   for (auto& [name, folder] : folders) {
     for (const std::string& file : folder.files) {
       formats::EventFile content = formats::read_events(files, file).value();
       for (formats::Event& event : content.events) {
         for (formats::SummaryValue& value : event.values) {
-          all_tags.insert(value.tag);
+          remarks.all_tags.insert(value.tag);
           if (tag && value.tag != *tag) continue;
           folder.tags[value.tag].push_back({event.step, event.wall_time, std::move(value.value)});
         }
       }
-      if (content.corruption) damages.push_back(content.corruption->message());
+      if (content.corruption) remarks.damages.push_back(content.corruption->message());
       if (content.partial_tail)
-        notes.push_back(file + " ends inside a record: still being written?");
+        remarks.notes.push_back(file + " ends inside a record: still being written?");
     }
   }
+  return remarks;
+}
+
+std::string folder_text(const std::string& name, const Folder& folder,
+                        const std::optional<std::string>& tag) {
+  if (folder.tags.empty()) return name + "\n  no values yet\n";
+  return name + "\n" + (tag ? points_text(folder.tags.at(*tag)) : tags_text(folder));
+}
+
+nlohmann::json folder_json(const std::string& name, const Folder& folder, bool all) {
+  nlohmann::json tags = nlohmann::json::array();
+  for (const auto& [tag, points] : folder.tags) tags.push_back(tag_json(tag, points, all));
+  return {{"folder", name}, {"files", folder.files}, {"tags", tags}};
+}
+
+}  // namespace
+
+Inspection inspect_events(FileSystem& files, const std::string& path,
+                          const std::optional<std::string>& tag, bool json) {
+  std::map<std::string, Folder> folders = find_folders(files, path);
+  const Remarks remarks = read_points(files, tag, folders);
   Inspection inspection;
-  if (!damages.empty()) {
-    inspection.damage = corrupt(fmt::format("{}", fmt::join(damages, "; ")),
+  if (!remarks.damages.empty()) {
+    inspection.damage = corrupt(fmt::format("{}", fmt::join(remarks.damages, "; ")),
                                 "what stands before the damage is shown");
   }
-  if (tag && !all_tags.contains(*tag) && damages.empty()) {
+  if (tag && !remarks.all_tags.contains(*tag) && remarks.damages.empty()) {
     throw not_found(fmt::format("no tag '{}' in {}", *tag, path),
-                    fmt::format("there are: {}", fmt::join(all_tags, ", ")));
+                    fmt::format("there are: {}", fmt::join(remarks.all_tags, ", ")));
   }
-
-  nlohmann::json document = {
-      {"path", path}, {"folders", nlohmann::json::array()}, {"notes", notes}, {"damage", damages}};
+  nlohmann::json document = {{"path", path},
+                             {"folders", nlohmann::json::array()},
+                             {"notes", remarks.notes},
+                             {"damage", remarks.damages}};
   for (const auto& [name, folder] : folders) {
     if (tag && folder.tags.empty()) continue;
-    nlohmann::json tags = nlohmann::json::array();
-    for (const auto& [key, points] : folder.tags)
-      tags.push_back(tag_json(key, points, tag.has_value()));
-    document["folders"].push_back({{"folder", name}, {"files", folder.files}, {"tags", tags}});
+    document["folders"].push_back(folder_json(name, folder, tag.has_value()));
     inspection.text += inspection.text.empty() ? "" : "\n";
-    inspection.text += name + "\n";
-    if (folder.tags.empty()) {
-      inspection.text += "  no values yet\n";
-    } else {
-      inspection.text += tag ? points_text(folder.tags.at(*tag)) : tags_text(folder);
-    }
+    inspection.text += folder_text(name, folder, tag);
   }
-  for (const std::string& note : notes) inspection.text += "note: " + note + "\n";
+  for (const std::string& note : remarks.notes) inspection.text += "note: " + note + "\n";
   if (json)
     inspection.text = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   return inspection;

@@ -22,14 +22,14 @@ using formats::MessageKind;
 using formats::SequenceExample;
 using formats::TfrecordReader;
 
-// Of what may be long, so much is shown as text.
+// Lists that may be long are cut to these lengths in text.
 constexpr size_t kShownDamages = 5;
 constexpr size_t kShownText = 48;   // bytes of a string
 constexpr size_t kShownValues = 8;  // of a feature
 constexpr size_t kShownSteps = 4;   // of a feature list
 constexpr size_t kShownBytes = 64;  // of a record of another kind
 
-// The least and the greatest of what was added.
+// The least and the greatest of the numbers that were added.
 struct Range {
   double least = INFINITY;
   double most = -INFINITY;
@@ -40,7 +40,7 @@ struct Range {
   bool empty() const { return least > most; }
 };
 
-// One feature, or one feature list, over all records of a file.
+// What is known of one feature, or one feature list, over all records of a file.
 struct Column {
   std::array<int64_t, 4> kinds{};  // how often it was of each
   int64_t records = 0;
@@ -49,7 +49,7 @@ struct Column {
   Range numbers;  // the finite ones; of bytes how long they are
 };
 
-// Columns in the order in which they were first seen.
+// The columns, in the order in which they were first seen.
 class Columns {
  public:
   Column& operator[](const std::string& name) {
@@ -135,7 +135,7 @@ File read_records(FileSystem& files, const std::string& path, TfrecordReader rea
       continue;
     }
     if (!more.value()) return file;
-    // Damaged records have their numbers too.
+    // Damaged records are counted too.
     const int64_t number = file.records() + static_cast<int64_t>(file.damages.size());
     const MessageKind kind = decode_message(payload, &content);
     ++file.kinds[static_cast<size_t>(kind)];
@@ -164,7 +164,7 @@ bool is_plain(std::string_view text) {
   return is_utf8(text);
 }
 
-// Bytes that are no text as "<12 bytes: ff d8 ff …>".
+// Returns text as it is, and other bytes as "<12 bytes: ff d8 ff …>".
 std::string shown(std::string_view text, std::string_view quote) {
   if (!is_plain(text)) {
     constexpr size_t kHead = 8;
@@ -181,7 +181,7 @@ std::string shown(const std::string& text) { return shown(text, "\""); }
 std::string shown(float value) { return fmt::format("{:.6g}", value); }
 std::string shown(int64_t value) { return fmt::format("{}", value); }
 
-// "0.5, 1, 2, …".
+// Returns text such as "0.5, 1, 2, …".
 std::string values_text(const Feature& feature) {
   std::vector<std::string> parts;
   std::visit(
@@ -205,7 +205,7 @@ std::string steps_text(const std::vector<Feature>& steps) {
   return text + (steps.size() > kShownSteps ? " …" : "");
 }
 
-// "784", "0 to 12"; "" for nothing.
+// Returns text such as "784" and "0 to 12"; "" when nothing was added.
 std::string range_text(const Range& range) {
   if (range.empty()) return "";
   const auto number = [](double value) {
@@ -216,7 +216,8 @@ std::string range_text(const Range& range) {
   return number(range.least) + " to " + number(range.most);
 }
 
-// "float"; "float, int64" when records do not agree. Features without a kind are missing values.
+// Returns "float", or "float, int64" when records do not agree. Features without a kind are missing
+// values.
 std::string kinds_text(const Column& column) {
   std::vector<std::string> kinds;
   for (size_t i = 1; i < column.kinds.size(); ++i) {
@@ -249,7 +250,7 @@ std::string feature_list_table(const Columns& columns) {
   return table.text("  ");
 }
 
-// 16 bytes a line, as numbers and as letters.
+// Returns lines of 16 bytes each, as numbers and as letters.
 std::string dump(const std::string& head) {
   std::string text;
   for (size_t at = 0; at < head.size(); at += 16) {
@@ -293,7 +294,7 @@ std::string record_text(const Record& record) {
   return text;
 }
 
-// "tf.Example", "tf.SequenceExample", "bytes"; several when a file holds several.
+// Returns "tf.Example", "tf.SequenceExample" or "bytes", and several when a file holds several.
 std::vector<std::string> kinds_of(const File& file) {
   constexpr std::array<const char*, 3> kNames = {"tf.Example", "tf.SequenceExample", "bytes"};
   std::vector<std::string> kinds;
@@ -324,7 +325,7 @@ std::string file_text(const File& file) {
 
 nlohmann::json value_json(int64_t value) { return value; }
 nlohmann::json value_json(float value) {
-  // JSON has no word for them; null would be silent.
+  // JSON has no NaN and no infinity, and null would hide which of them it was.
   if (!std::isfinite(value)) return fmt::format("{}", value);
   return value;
 }

@@ -1,4 +1,4 @@
-// The `muster` command: what a login node needs, without LibTorch.
+// The `muster` command. It links no LibTorch, so it runs on login nodes too.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,8 +16,8 @@
 
 namespace {
 
-// The hint and causes each on a line of their own, no kind: the exit code says it to programs.
-// Returns the code.
+// Prints an error, its causes and its hint on lines of their own. The kind is left out, because the
+// exit code, which this returns, tells it to programs.
 int report(const muster::Error& error) {
   std::string text = fmt::format("error: {}\n", error.message());
   for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
@@ -26,11 +26,12 @@ int report(const muster::Error& error) {
   return muster::exit_code(error.kind());
 }
 
-// The exit code, unless what was printed did not arrive: then no script may take it for done.
+// Returns the exit code, or an error's when what was printed could not be written: a script must
+// not take that for success.
 int flushed(int code) {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  // An earlier write may have failed, and its reason is gone.
+  // An earlier write may have failed; then its reason is no longer known.
   const int reason = errno != 0 ? errno : EIO;
   report(muster::from_errno(reason, "cannot write to standard output",
                             "what was printed is not complete; free space where it goes, or send "
@@ -38,8 +39,8 @@ int flushed(int code) {
   return code != 0 ? code : 1;
 }
 
-// What the user writes instead of a line without dashes: `words` again, with them before the word
-// of `muster run` that is no flag and no value of one.
+// Returns the line to write instead of one without dashes: `words`, with "--" before the first word
+// of `muster run` that is neither a flag nor the value of one.
 std::string with_dashes(const CLI::App& app, const std::vector<std::string>& words,
                         const std::string& word) {
   const CLI::App* command = app.get_subcommand("run");
@@ -57,7 +58,7 @@ std::string with_dashes(const CLI::App& app, const std::vector<std::string>& wor
 }
 
 int run(int argc, char** argv) {
-  // A task's own options must not be read as ours, so everything after "--" is cut off first.
+  // The options of a task must not be read as ours, so everything after "--" is cut off first.
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
   std::vector<std::string> program;

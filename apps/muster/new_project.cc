@@ -26,14 +26,16 @@ std::string named(std::string text, const std::string& name) {
   return text;
 }
 
-// CMake and its generators have targets, files or variables of these names, or the libraries a
-// project links have. Compared in lower case: Xcode's and Visual Studio's are in capitals.
+// CMake, its generators, or libraries that a project links have targets, files or variables of
+// these names. They are compared in lower case, because Xcode's and Visual Studio's are in
+// capitals.
 const std::set<std::string> kTaken = {
     "all",       "all_build",  "clean",   "cmake",          "cmakefiles", "cuda_target",
     "dummy",     "edit_cache", "gflags",  "help",           "install",    "makefile",
     "mimalloc",  "muster",     "package", "package_source", "preinstall", "rebuild_cache",
     "run_tests", "test",       "testing", "zero_check"};
-// LibTorch's targets, which differ from version to version: torch_cpu, c10_cuda, caffe2_nvrtc.
+// LibTorch's targets begin with these words and differ from version to version: torch_cpu,
+// c10_cuda, caffe2_nvrtc.
 constexpr std::string_view kTakenBeginnings[] = {"torch", "c10", "caffe2"};
 
 bool is_taken(std::string name) {
@@ -61,12 +63,12 @@ void check_name(const std::string& name) {
   }
 }
 
-// The prefix `self` is installed under; "" when the library is not beside it.
+// Returns the prefix under which `self` is installed; "" when the library is not beside it.
 std::string prefix_of(const fs::path& self) {
   const fs::path prefix = self.parent_path().parent_path();
   std::error_code ignored;
   if (self.parent_path().filename() != "bin" || !fs::is_directory(prefix, ignored)) return "";
-  // lib/cmake, lib64/cmake or lib/<architecture>/cmake.
+  // The library is in lib/cmake, lib64/cmake or lib/<architecture>/cmake.
   for (const char* library : {"lib", "lib64"}) {
     const fs::path folder = prefix / library;
     if (fs::exists(folder / "cmake/muster/musterConfig.cmake", ignored)) return prefix.string();
@@ -79,10 +81,10 @@ std::string prefix_of(const fs::path& self) {
   return "";
 }
 
-// Writes files and remembers what was not there before, to take it back.
-class Writing {
+// Writes files and remembers which were not there before, so that it can remove them again.
+class FileTransaction {
  public:
-  explicit Writing(FileSystem& files) : files_(files) {}
+  explicit FileTransaction(FileSystem& files) : files_(files) {}
 
   void write(const fs::path& path, const std::string& text) {
     make_folder(path.parent_path());
@@ -90,8 +92,8 @@ class Writing {
     files_.write_atomically(path.string(), text).value();
   }
 
-  // What cannot be removed, because others use it by now, stays.
-  void take_back() {
+  // A folder that cannot be removed, because others use it by now, stays.
+  void roll_back() {
     for (auto path = made_.rbegin(); path != made_.rend(); ++path) (void)files_.remove(*path).ok();
   }
 
@@ -125,14 +127,14 @@ NewProject write_new_project(const std::string& folder) {
                              "name a folder that is not there yet");
     }
   }
-  Writing writing(files);
+  FileTransaction transaction(files);
   try {
     for (const TemplateFile& file : new_project_template()) {
       made.files.push_back(named(file.path, made.name));
-      writing.write(join_path(made.folder, made.files.back()), named(file.text, made.name));
+      transaction.write(join_path(made.folder, made.files.back()), named(file.text, made.name));
     }
   } catch (...) {
-    writing.take_back();  // half a project would keep the next try from starting
+    transaction.roll_back();  // half a project would keep the next try from starting
     throw;
   }
   return made;

@@ -1,5 +1,5 @@
-// A project to start from: the files of apps/muster/new_project/, under a name of the user's.
-// Thread safety: functions of their arguments and the files of this machine.
+// Makes a project to start from: the files of apps/muster/new_project/ with a name that the user
+// chooses. Thread safety: functions of their arguments and the files of this machine.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct TemplateFile {
   std::string path;
   std::string text;
 };
-// What was built in, sorted by path.
+// The files that are built into the binary, sorted by path.
 const std::vector<TemplateFile>& new_project_template();
 
 struct NewProject {
@@ -27,8 +27,8 @@ struct NewProject {
 // thrown.
 NewProject write_new_project(const std::string& folder);
 
-// What was made and the commands to go on with, as they are right for the muster binary `self`:
-// installed under a prefix, or still in its build folder.
+// Returns what was made and the commands to go on with. They depend on whether the muster binary
+// `self` is installed under a prefix or still in its build folder.
 std::string describe(const NewProject& made, const std::string& self);
 
 }  // namespace muster::app

@@ -110,7 +110,7 @@ TEST(NewProject, AFailedWriteLeavesNothingBehind) {
   ASSERT_LE(new_project_template().front().text.size(), 1024u) << "written before the failure";
   for (const char* folder : {"deep/shapes", "empty"}) {
     const std::string limited = "trap '' XFSZ; ulimit -f 2; " + muster_line("new " + dir / folder);
-    const Ran ran = run_shell(limited);
+    const ShellOutput ran = run_shell(limited);
     EXPECT_EQ(ran.code, 1) << ran.text;
     EXPECT_THAT(ran.text, HasSubstr("error: cannot write ")) << folder;
     EXPECT_THAT(files.list_directory(dir.path()).value(), testing::ElementsAre("empty"));
@@ -133,7 +133,7 @@ TEST(NewProject, AFullDiskIsNamedAndLeftEmpty) {
   if (on_the_disk("true").code != 0) GTEST_SKIP() << "needs the right to mount: run it as root";
   // First in its own folder, then in one that is there.
   for (const char* folder : {"/deep/shapes", "/shapes"}) {
-    const Ran ran =
+    const ShellOutput ran =
         on_the_disk("mkdir " + disk + "/shapes; " + muster_line("new " + disk + folder) +
                     "; echo code $?; find " + disk + " -mindepth 1");
     EXPECT_THAT(ran.text, ::testing::ContainsRegex("error: cannot write [0-9]+ bytes to '" + disk +

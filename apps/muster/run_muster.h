@@ -1,4 +1,4 @@
-// For tests: the `muster` binary as a user meets it. Thread safety: as popen.
+// Runs the `muster` binary in a shell, as a user does, for tests. Thread safety: as popen().
 #pragma once
 
 #include <sys/wait.h>
@@ -10,15 +10,16 @@
 
 namespace muster::app {
 
-struct Ran {
-  int code = -1;
+// The exit code and the output of a shell.
+struct ShellOutput {
+  int code = -1;     // the exit code; 128 + the signal that ended it
   std::string text;  // both streams
 };
 
-// What a shell makes of `line`, with no input.
-inline Ran run_shell(const std::string& line) {
+// Runs `line` in a shell, without input.
+inline ShellOutput run_shell(const std::string& line) {
   FILE* pipe = popen(("{ " + line + "\n} 2>&1 </dev/null").c_str(), "r");
-  Ran ran;
+  ShellOutput ran;
   std::array<char, 4096> bytes;
   while (const std::size_t count = fread(bytes.data(), 1, bytes.size(), pipe)) {
     ran.text.append(bytes.data(), count);
@@ -28,7 +29,7 @@ inline Ran run_shell(const std::string& line) {
   return ran;
 }
 
-// The line a shell runs for `muster arguments`.
+// Returns the line that a shell runs for `muster arguments`.
 inline std::string muster_line(const std::string& arguments) {
   const char* folder = std::getenv("MUSTER_BIN_DIR");
   if (folder == nullptr)
@@ -36,6 +37,8 @@ inline std::string muster_line(const std::string& arguments) {
   return std::string(folder) + "/muster " + arguments;
 }
 
-inline Ran run_muster(const std::string& arguments) { return run_shell(muster_line(arguments)); }
+inline ShellOutput run_muster(const std::string& arguments) {
+  return run_shell(muster_line(arguments));
+}
 
 }  // namespace muster::app

@@ -44,7 +44,7 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// Reads what is there into `kept`; closes the pipe at its end.
+// Reads what is there into `kept`, and closes the pipe at its end.
 void drain(Pipe& pipe, std::string& kept) {
   std::array<char, 65536> bytes;
   const ssize_t count = read(pipe.end(0), bytes.data(), bytes.size());
@@ -58,26 +58,26 @@ void drain(Pipe& pipe, std::string& kept) {
 
 }  // namespace
 
-Ran run_to_end(const std::vector<std::string>& argv, milliseconds deadline) {
+CompletedProcess run_to_end(const std::vector<std::string>& argv, milliseconds deadline) {
   const auto end = steady_clock::now() + deadline;
   const auto left = [&] {
     const auto rest = std::chrono::ceil<milliseconds>(end - steady_clock::now()).count();
     return static_cast<int>(std::max<int64_t>(0, rest));
   };
   Pipe out, err;
-  // In our process group, so that Ctrl-C reaches it too.
+  // The child stays in our process group, so that Ctrl-C reaches it too.
   launch::ChildProcess child({.argv = argv, .out = out.end(1), .err = err.end(1)});
   out.close_end(1);
   err.close_end(1);
 
-  Ran ran;
+  CompletedProcess ran;
   while (left() > 0 && (out.end(0) >= 0 || err.end(0) >= 0)) {
     std::array<pollfd, 2> waiting{pollfd{out.end(0), POLLIN, 0}, pollfd{err.end(0), POLLIN, 0}};
     if (poll(waiting.data(), waiting.size(), left()) <= 0) continue;
     if (waiting[0].revents != 0) drain(out, ran.out);
     if (waiting[1].revents != 0) drain(err, ran.err);
   }
-  // Its outputs are closed: it is about to end, unless it closed them itself.
+  // When its outputs are closed, the child is about to end, unless it closed them itself.
   std::optional<launch::ExitStatus> status = child.wait_for(milliseconds(left()));
   if (!status) {
     ran.timed_out = true;

@@ -10,15 +10,17 @@
 
 namespace muster::app {
 
-struct Ran {
+// How a program ended, and what it printed.
+struct CompletedProcess {
   launch::ExitStatus status;
   bool timed_out = false;  // it was killed at the deadline
   std::string out;
   std::string err;
 };
 
-// argv[0] is a path. Its standard input is empty; of each output the first 4 MB are kept. Throws
-// Error when it cannot be started.
-Ran run_to_end(const std::vector<std::string>& argv, std::chrono::milliseconds deadline);
+// Runs argv[0], which is a path. Its standard input is empty; of each output the first 4 MB are
+// kept. Throws Error when it cannot be started.
+CompletedProcess run_to_end(const std::vector<std::string>& argv,
+                            std::chrono::milliseconds deadline);
 
 }  // namespace muster::app

@@ -1,4 +1,4 @@
-// Columns of text: numbers to the right, words to the left. Thread safety: a value.
+// Sets text in columns. Thread safety: a value.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ class Table {
  public:
   // A title that begins with '>' names a column that is set to the right.
   explicit Table(std::vector<std::string> titles);
-  // As many cells as titles.
+  // Adds a row. It must have as many cells as there are titles.
   void add(std::vector<std::string> cells);
-  // Each line begins with `indent` and ends without blanks.
+  // Returns the lines. Each begins with `indent` and ends without blanks.
   std::string text(const std::string& indent) const;
 
  private:
@@ -21,7 +21,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// "1,234,567".
+// Returns text such as "1,234,567".
 std::string with_commas(uint64_t number);
 
 }  // namespace muster::app

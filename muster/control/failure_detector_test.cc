@@ -1,7 +1,7 @@
-#include "muster/control/internal/contact.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "muster/control/internal/contact.h"
 
 namespace muster::inline v0_1::control {
 namespace {

@@ -19,6 +19,17 @@ struct PlainModel {
   using Numbers = std::map<std::string, std::vector<double>>;
   static constexpr int64_t kHidden = 16, kClasses = 2;
 
+  // The variables that a checkpoint holds.
+  static Numbers read(const Checkpoint& checkpoint) {
+    Numbers numbers;
+    for (const char* name :
+         {"net/dense/kernel", "net/dense/bias", "net/dense_1/kernel", "net/dense_1/bias"}) {
+      const Tensor flat = checkpoint.tensors.at(name).to(kFloat64).reshape({-1});
+      numbers[name].assign(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
+    }
+    return numbers;
+  }
+
   // Mean cross-entropy over the rows, with its gradients.
   static double gradients(const Numbers& w, const std::vector<std::vector<double>>& x,
                           const std::vector<int64_t>& labels, Numbers* g) {
@@ -69,6 +80,58 @@ struct NumericsCase {
 
 class NumericsTest : public ::testing::TestWithParam<NumericsCase> {};
 
+// The optimizers of two_layers by their formulas; slots begin at 0.
+class PlainOptimizer {
+ public:
+  PlainOptimizer(std::string name, const PlainModel::Numbers& weights) : name_(std::move(name)) {
+    for (const auto& [variable, values] : weights) {
+      first_[variable].assign(values.size(), 0);
+      second_[variable].assign(values.size(), 0);
+    }
+  }
+
+  void update(PlainModel::Numbers& weights, const PlainModel::Numbers& gradients) {
+    const double t = ++steps_;
+    for (auto& [variable, values] : weights) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        double &m = first_[variable][i], &v = second_[variable][i];
+        const double gradient = gradients.at(variable)[i];
+        if (name_ == "adam") {
+          m = 0.9 * m + 0.1 * gradient;
+          v = 0.999 * v + 0.001 * gradient * gradient;
+          const double rate = 0.01 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+          values[i] -= rate * m / (std::sqrt(v) + 1e-7);
+        } else if (name_ == "momentum") {
+          m = 0.9 * m - 0.05 * gradient;
+          values[i] += m;
+        } else {
+          values[i] -= 0.1 * gradient;
+        }
+      }
+    }
+  }
+
+ private:
+  const std::string name_;
+  PlainModel::Numbers first_, second_;
+  int steps_ = 0;
+};
+
+// Rows [begin, end) of a batch, as plain numbers.
+struct PlainRows {
+  PlainRows(const Batch& batch, int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      x.emplace_back();
+      for (int64_t i = 0; i < testing::kFeatures; ++i)
+        x.back().push_back(batch.features["x"][r][i].item<double>());
+      labels.push_back(batch.labels.tensor()[r].item<int64_t>());
+    }
+  }
+
+  std::vector<std::vector<double>> x;
+  std::vector<int64_t> labels;
+};
+
 TEST_P(NumericsTest, FiveStepsEqualAPlainComputationInDouble) {
   TempDirectory directory;
   constexpr int64_t kRows = 40, kBatch = 8, kSteps = 5;
@@ -92,47 +155,17 @@ TEST_P(NumericsTest, FiveStepsEqualAPlainComputationInDouble) {
   const Checkpoint start = CheckpointManager(directory / "m").load(directory / "m/model.ckpt-0");
   const Checkpoint end = latest(directory / "m");
 
-  PlainModel::Numbers w, g, first, second;
-  for (const char* name :
-       {"net/dense/kernel", "net/dense/bias", "net/dense_1/kernel", "net/dense_1/bias"}) {
-    const Tensor flat = start.tensors.at(name).to(kFloat64).reshape({-1});
-    w[name].assign(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
-    first[name].assign(w[name].size(), 0);
-    second[name].assign(w[name].size(), 0);
-  }
+  PlainModel::Numbers w = PlainModel::read(start), g;
+  PlainOptimizer plain(optimizer, w);
   const auto data = examples(kRows).batch(kRows).iterator();
   Element all;
   ASSERT_TRUE(data->next(&all));
   const Batch batch = to_batch(all);
   for (int64_t step = 0; step < kSteps; ++step) {
-    std::vector<std::vector<double>> x;
-    std::vector<int64_t> labels;
-    for (int64_t r = step * kBatch; r < (step + 1) * kBatch; ++r) {
-      x.emplace_back();
-      for (int64_t i = 0; i < testing::kFeatures; ++i)
-        x.back().push_back(batch.features["x"][r][i].item<double>());
-      labels.push_back(batch.labels.tensor()[r].item<int64_t>());
-    }
-    const double loss = PlainModel::gradients(w, x, labels, &g);
+    const PlainRows rows(batch, step * kBatch, (step + 1) * kBatch);
+    const double loss = PlainModel::gradients(w, rows.x, rows.labels, &g);
     EXPECT_NEAR(losses->all.at(size_t(step)), loss, tolerance * loss);
-    const double t = static_cast<double>(step + 1);
-    for (auto& [name, values] : w) {
-      for (size_t i = 0; i < values.size(); ++i) {
-        double &m = first[name][i], &v = second[name][i];
-        const double gradient = g[name][i];
-        if (optimizer == "adam") {
-          m = 0.9 * m + 0.1 * gradient;
-          v = 0.999 * v + 0.001 * gradient * gradient;
-          const double rate = 0.01 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
-          values[i] -= rate * m / (std::sqrt(v) + 1e-7);
-        } else if (optimizer == "momentum") {
-          m = 0.9 * m - 0.05 * gradient;
-          values[i] += m;
-        } else {
-          values[i] -= 0.1 * gradient;
-        }
-      }
-    }
+    plain.update(w, g);
   }
   double largest = 0;
   for (const auto& [name, values] : w) {
@@ -154,8 +187,6 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, NumericsTest,
                                            NumericsCase{"sgd", kFloat64, 1e-12},
                                            NumericsCase{"momentum", kFloat64, 1e-12},
                                            NumericsCase{"adam", kFloat64, 1e-12}));
-
-// Two Estimators in two threads do not disturb each other: each gets the bits it gets alone.
 
 }  // namespace
 }  // namespace muster::inline v0_1

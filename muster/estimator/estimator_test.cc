@@ -5,7 +5,6 @@
 #include <malloc.h>
 
 #include <csignal>
-#include <fstream>
 #include <set>
 #include <thread>
 
@@ -90,32 +89,6 @@ TEST(EstimatorTest, AContinuedRunKeepsItsOrderAndItsData) {
   EXPECT_EQ(other.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(other.message(), HasSubstr("model.ckpt-4 cannot be continued with this input: "));
   EXPECT_THAT(other.hint(), HasSubstr("or in another model_dir"));
-}
-
-TEST(BadInputTest, AModelFunctionIsToldWhatItMultiplied) {
-  TempDirectory directory;
-  const ModelFn wrong = [](const Features& features, const Labels& labels, Mode mode,
-                           ModelContext& context) {
-    (void)context.variable({.name = "wide",
-                            .shape = {7, 2},
-                            .initializer = [](const Shape& shape, DType dtype, RandomKey) {
-                              return torch::zeros(shape, torch::TensorOptions(dtype));
-                            }});
-    (void)torch::matmul(features["x"], context.variables().find("wide")->value());
-    return two_layers(features, labels, mode, context);
-  };
-  const auto train = [&](const ModelFn& model, const InputFn& data) {
-    return error_of(
-        [&] { Estimator(model, quiet_config(directory / "m")).train(data, {.max_steps = 1}); });
-  };
-  EXPECT_THAT(train(wrong, shuffled_batches(8, 8)).hint(),
-              HasSubstr("its variables are wide float32[7, 2]"));
-  const InputFn unlabelled = [] {
-    return examples(8).map([](const Element& example) { return example.part(0); }).batch(8);
-  };
-  const Error error = train(two_layers, unlabelled);
-  EXPECT_THAT(error.message(), HasSubstr("the input function gives features alone, no labels"));
-  EXPECT_THAT(error.hint(), HasSubstr("Element::tuple({features, labels})"));
 }
 
 TEST(EstimatorTest, SavesAtTheStartEveryNStepsAndAtTheEnd) {
@@ -244,47 +217,6 @@ TEST(EstimatorTest, NothingPilesUpOverManyCalls) {
   EXPECT_LT(heap_in_use(), before + 100'000);  // 500 bytes an evaluation would show
 }
 
-TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
-  const std::pair<std::function<void(RunConfig&)>, const char*> cases[] = {
-      {[](RunConfig& c) { c.save_summary_steps = -1; },
-       "RunConfig.save_summary_steps is -1; it must be 0 or more"},
-      {[](RunConfig& c) { c.save_checkpoints_steps = -5; },
-       "RunConfig.save_checkpoints_steps is -5; it must be 0 or more"},
-      {[](RunConfig& c) {
-         c.save_checkpoints_steps = std::nullopt;
-         c.save_checkpoints_secs = -0.5;
-       },
-       "RunConfig.save_checkpoints_secs is -0.5; it must be 0 or more"},
-      {[](RunConfig& c) { c.save_checkpoints_secs = 60; },
-       "RunConfig sets both save_checkpoints_steps (10) and save_checkpoints_secs (60)"},
-      {[](RunConfig& c) { c.keep_checkpoint_max = -1; },
-       "RunConfig.keep_checkpoint_max is -1; it must be 0 (keep all) or more"},
-      {[](RunConfig& c) { c.keep_checkpoint_every_n_hours = 0; },
-       "RunConfig.keep_checkpoint_every_n_hours is 0; it must be more than 0"},
-      {[](RunConfig& c) { c.log_step_count_steps = 0; },
-       "RunConfig.log_step_count_steps is 0; it must be more than 0"},
-      {[](RunConfig& c) { c.session_creation_timeout_secs = std::nan(""); },
-       "RunConfig.session_creation_timeout_secs is nan; it must be more than 0"},
-      {[](RunConfig& c) {
-         c.train_distribute = distribute::mirrored();
-         c.eval_distribute = distribute::multi_worker_mirrored();
-       },
-       "not supported: RunConfig.eval_distribute = MultiWorkerMirrored with train_distribute = "
-       "Mirrored"},
-  };
-  for (const auto& [change, message] : cases) {
-    RunConfig config = quiet_config("m");
-    change(config);
-    const Error error = error_of([&] { Estimator estimator(two_layers, config); });
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    EXPECT_THAT(error.message(), HasSubstr(message));
-  }
-  EXPECT_THAT(error_of([] { Estimator estimator(nullptr, {}); }).message(),
-              HasSubstr("needs a model function"));
-  EXPECT_THAT(error_of([] { Estimator estimator(two_layers, {}, json::array()); }).message(),
-              HasSubstr("JSON object"));
-}
-
 TEST(EstimatorTest, VariablesAreReadByName) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "momentum"}});
@@ -323,7 +255,6 @@ TEST(EstimatorTest, TensorBoardFindsLossRatesAndMetrics) {
   EXPECT_THAT(steps["eval/loss"], ::testing::ElementsAre(10, 20));
 }
 
-// Metrics are filed under the checkpoint they are of, also when a newer one appears meanwhile.
 TEST(EstimatorTest, RefusesBadArguments) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));
@@ -355,93 +286,6 @@ TEST(EstimatorTest, AWorkerOnlyClusterNeedsAStrategyForIt) {
   const Error error = error_of([&] { estimator.train(shuffled_batches(8, 8), {.max_steps = 1}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.what(), HasSubstr("chief"));
-}
-
-TEST(BadInputTest, ANonFiniteLossStopsBeforeSaving) {
-  TempDirectory directory;
-  int64_t calls = 0;
-  const ModelFn poisoned = [&](const Features& features, const Labels& labels, Mode mode,
-                               ModelContext& context) {
-    EstimatorSpec spec = two_layers(features, labels, mode, context);
-    if (mode == Mode::kTrain && ++calls > 15) features["x"][0][3] = std::nan("");
-    if (calls > 15) return two_layers(features, labels, mode, context);
-    return spec;
-  };
-  Estimator estimator(poisoned, quiet_config(directory / "m"));
-  const Error error =
-      error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 100}); });
-  EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
-  EXPECT_THAT(error.message(), HasSubstr("at step 15"));
-  EXPECT_THAT(error.message(), HasSubstr("the batch's feature \"x\" holds nan in row 0"));
-  EXPECT_THAT(error.hint(), HasSubstr("mend the data"));
-  EXPECT_EQ(latest(directory / "m").global_step, 10);
-}
-
-TEST(BadInputTest, AVariableCreatedLateIsNamed) {
-  TempDirectory directory;
-  const ModelFn late = [](const Features& features, const Labels& labels, Mode mode,
-                          ModelContext& context) {
-    if (context.global_step() == 3) context.model("late", [] { return Dense(4); })(features["x"]);
-    return two_layers(features, labels, mode, context);
-  };
-  Estimator estimator(late, quiet_config(directory / "m"));
-  const Error error =
-      error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 10}); });
-  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error.message(), HasSubstr("late/dense/kernel float32[10, 4]"));
-}
-
-TEST(BadInputTest, AnotherModelsCheckpointIsListed) {
-  TempDirectory directory;
-  Estimator(two_layers, quiet_config(directory / "m"))
-      .train(shuffled_batches(64, 8), {.max_steps = 3});
-  const ModelFn other = [](const Features& features, const Labels& labels, Mode mode,
-                           ModelContext& context) {
-    auto model = context.model("net", [] { return Sequential({Dense(8), Dense(2), Dense(2)}); });
-    Tensor loss = losses::sparse_categorical_crossentropy(labels, model(features["x"]),
-                                                          {.from_logits = true});
-    if (mode == Mode::kEval) return EstimatorSpec::eval(loss);
-    return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss));
-  };
-  Estimator estimator(other, quiet_config(directory / "m"));
-  for (const Error& error :
-       {error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 5}); }),
-        error_of([&] { estimator.evaluate(shuffled_batches(64, 8, 1)); })}) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    EXPECT_THAT(error.what(), HasSubstr("net/dense_2/kernel"));  // missing
-    EXPECT_THAT(error.what(), HasSubstr("float32[10, 16]"));     // reshaped
-    EXPECT_THAT(error.what(), HasSubstr("model.ckpt-3"));
-  }
-}
-
-TEST(BadInputTest, AFullDiskKeepsTheOldCheckpoint) {
-  TempDirectory directory;
-  Estimator(two_layers, quiet_config(directory / "m"))
-      .train(shuffled_batches(64, 8), {.max_steps = 10});
-  FaultFileSystem full(local_file_system(), {.no_space_from = 12});
-  RunConfig config = quiet_config(directory / "m");
-  config.fs = &full;
-  Estimator estimator(two_layers, config);
-  const Error error =
-      error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 200}); });
-  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
-  const Checkpoint good = latest(directory / "m");
-  EXPECT_GE(good.global_step, 10);
-}
-
-TEST(BadInputTest, AnUnwritableModelDirIsSaidBeforeTraining) {
-  TempDirectory directory;
-  { std::ofstream(directory / "file") << "x"; }
-  int64_t calls = 0;
-  const ModelFn counting = [&](const Features& features, const Labels& labels, Mode mode,
-                               ModelContext& context) {
-    ++calls;
-    return two_layers(features, labels, mode, context);
-  };
-  Estimator estimator(counting, quiet_config(directory / "file/m"));
-  const Error error = error_of([&] { estimator.train(shuffled_batches(64, 8), {.max_steps = 5}); });
-  EXPECT_THAT(error.what(), HasSubstr("file/m"));
-  EXPECT_EQ(calls, 0);
 }
 
 TEST(StopTest, ASignalSavesAndTheNextRunContinuesBitForBit) {

@@ -28,7 +28,8 @@ int read_int(const std::string& path, int otherwise) {
   return file >> value ? value : otherwise;
 }
 
-// Whole cores a container may use by its quota; 0 without one. "max 100000" or "200000 100000".
+// Returns the whole cores that the quota of a container allows; 0 without a quota. The file holds
+// "max 100000" or "200000 100000".
 int quota_cores() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   std::string quota;
@@ -42,7 +43,7 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-// On a terminal each task keeps one line up to date; a user who set MUSTER_PROGRESS knows better.
+// On a terminal each task keeps one line up to date, unless the user has set MUSTER_PROGRESS.
 void ask_for_status_lines(std::vector<ProcessSpec>& tasks, int fd) {
   const auto size = terminal_size(fd);
   if (std::getenv("MUSTER_PROGRESS") != nullptr || !size || !takes_escapes(fd)) return;
@@ -77,6 +78,46 @@ void check(const RunOptions& options) {
   }
 }
 
+// Too many tasks would not train, but make the machine unusable.
+void check_count(int count, const Machine& machine) {
+  constexpr int kTasksPerCore = 32;
+  if (count <= kTasksPerCore * std::max(1, machine.usable)) return;
+  throw invalid_argument(
+      fmt::format("{} tasks and {} cores: at most {} tasks a core can share this machine", count,
+                  machine.usable, kTasksPerCore),
+      "start fewer workers; one for each core is usual");
+}
+
+std::vector<Role> roles_of(const RunOptions& options) {
+  std::vector<Role> roles;
+  if (options.chief) roles.push_back({"chief", 0});
+  for (int i = 0; i < options.workers; ++i) roles.push_back({"worker", i});
+  return roles;
+}
+
+// How many threads a task is told to use, as the two environment variables say it.
+struct ThreadCounts {
+  std::string muster;  // MUSTER_THREADS
+  std::string openmp;  // OMP_NUM_THREADS
+};
+
+// Takes the counts from the options, else from the environment, else from `share`, the cores of a
+// task.
+ThreadCounts thread_counts(const RunOptions& options, const Environment& environment, int share) {
+  std::string threads = std::to_string(options.threads > 0 ? options.threads : share);
+  if (options.threads > 0) return {threads, threads};
+  // A user who set one of the two variables means both. OpenMP's may be a list, of which the first
+  // number is ours.
+  const std::string openmp = environment.get_or("OMP_NUM_THREADS", "");
+  const auto first = parse_int(openmp.substr(0, openmp.find(',')));
+  if (const std::optional<int> own = threads_asked_for(environment)) {
+    threads = std::to_string(*own);
+  } else if (first && *first > 0) {
+    threads = std::to_string(*first);
+  }
+  return {threads, openmp.empty() ? threads : openmp};
+}
+
 }  // namespace
 
 std::string shell_quoted(const std::string& text) {
@@ -98,7 +139,8 @@ Machine this_machine() {
     }
   }
   if (machine.cores.empty()) machine.cores.push_back(0);
-  // Hyper-threads are often numbered far from their siblings: sorted so, shares are whole cores.
+  // Hyper-threads often have numbers far from those of their siblings. Sorted in this way, shares
+  // are whole cores.
   const auto place = [](int core) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", core);
     return std::tuple(read_int(folder + "physical_package_id", 0),
@@ -121,36 +163,14 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
   if (static_cast<int>(ports.size()) != count) {
     throw invalid_argument(fmt::format("{} ports for {} tasks", ports.size(), count));
   }
-  // More would not train but bring the machine down.
-  constexpr int kTasksPerCore = 32;
-  if (count > kTasksPerCore * std::max(1, machine.usable)) {
-    throw invalid_argument(
-        fmt::format("{} tasks and {} cores: at most {} tasks a core can share this machine", count,
-                    machine.usable, kTasksPerCore),
-        "start fewer workers; one for each core is usual");
-  }
-  std::vector<Role> roles;
-  if (options.chief) roles.push_back({"chief", 0});
-  for (int i = 0; i < options.workers; ++i) roles.push_back({"worker", i});
+  check_count(count, machine);
+  const std::vector<Role> roles = roles_of(options);
 
   const int share =
       options.cores_per_task > 0 ? options.cores_per_task : std::max(1, machine.usable / count);
   const bool whole = machine.usable == static_cast<int>(machine.cores.size());
   const bool pin = options.pin && whole && share <= machine.usable / count;
-  // A user who set one of the two means both.
-  const std::string omp = environment.get_or("OMP_NUM_THREADS", "");
-  std::string threads = std::to_string(options.threads > 0 ? options.threads : share);
-  std::string omp_threads = threads;
-  if (options.threads == 0) {
-    // OpenMP's may be a list, of which the first is ours.
-    const auto first = parse_int(omp.substr(0, omp.find(',')));
-    if (const std::optional<int> own = threads_asked_for(environment)) {
-      threads = std::to_string(*own);
-    } else if (first && *first > 0) {
-      threads = std::to_string(*first);
-    }
-    omp_threads = omp.empty() ? threads : omp;
-  }
+  const ThreadCounts threads = thread_counts(options, environment, share);
 
   RunPlan plan;
   nlohmann::json cluster;
@@ -169,8 +189,8 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
     } else {
       spec.without.emplace_back("TF_CONFIG");
     }
-    spec.environment.emplace_back("OMP_NUM_THREADS", omp_threads);
-    spec.environment.emplace_back("MUSTER_THREADS", threads);
+    spec.environment.emplace_back("OMP_NUM_THREADS", threads.openmp);
+    spec.environment.emplace_back("MUSTER_THREADS", threads.muster);
     if (options.json) spec.environment.emplace_back("MUSTER_LOG_FORMAT", "json");
     if (pin) {
       const auto first = machine.cores.begin() + i * share;

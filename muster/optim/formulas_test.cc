@@ -49,74 +49,87 @@ struct Rule {
 };
 
 template <typename T>
+T* data(const Tensor& tensor) {
+  return tensor.data_ptr<T>();
+}
+
+template <typename T>
+const T* read(const Tensor& tensor) {
+  return tensor.data_ptr<T>();
+}
+
+template <typename T>
+Rule sgd_rule(const SgdStep<double>& sgd) {
+  return {"sgd", [=](Vectors& v) { internal::sgd_formula<TensorOps>(v.weights, v.gradient, sgd); },
+          [=](Vectors& v) {
+            internal::sgd(data<T>(v.weights), read<T>(v.gradient), v.weights.numel(),
+                          sgd.cast<T>());
+          },
+          [=](Vectors& v, int64_t i) {
+            internal::sgd_formula<ElementOps>(data<T>(v.weights)[i], read<T>(v.gradient)[i],
+                                              sgd.cast<T>());
+          }};
+}
+
+template <typename T, bool kNesterov>
+Rule momentum_rule(const SgdStep<double>& sgd) {
+  return {kNesterov ? "nesterov" : "momentum",
+          [=](Vectors& v) {
+            internal::momentum_formula<TensorOps, kNesterov>(v.weights, v.gradient, v.first, sgd);
+          },
+          [=](Vectors& v) {
+            const auto kernel = kNesterov ? internal::sgd_nesterov<T> : internal::sgd_momentum<T>;
+            kernel(data<T>(v.weights), read<T>(v.gradient), data<T>(v.first), v.weights.numel(),
+                   sgd.cast<T>());
+          },
+          [=](Vectors& v, int64_t i) {
+            internal::momentum_formula<ElementOps, kNesterov>(
+                data<T>(v.weights)[i], read<T>(v.gradient)[i], data<T>(v.first)[i], sgd.cast<T>());
+          }};
+}
+
+template <typename T>
+Rule adam_rule(const AdamStep<double>& adam) {
+  return {"adam",
+          [=](Vectors& v) {
+            internal::adam_formula<TensorOps>(v.weights, v.gradient, v.first, v.second, adam);
+          },
+          [=](Vectors& v) {
+            internal::adam(data<T>(v.weights), read<T>(v.gradient), data<T>(v.first),
+                           data<T>(v.second), v.weights.numel(), adam.cast<T>());
+          },
+          [=](Vectors& v, int64_t i) {
+            internal::adam_formula<ElementOps>(data<T>(v.weights)[i], read<T>(v.gradient)[i],
+                                               data<T>(v.first)[i], data<T>(v.second)[i],
+                                               adam.cast<T>());
+          }};
+}
+
+template <typename T>
+Rule adagrad_rule(const AdagradStep<double>& adagrad) {
+  return {"adagrad",
+          [=](Vectors& v) {
+            internal::adagrad_formula<TensorOps>(v.weights, v.gradient, v.first, adagrad);
+          },
+          [=](Vectors& v) {
+            internal::adagrad(data<T>(v.weights), read<T>(v.gradient), data<T>(v.first),
+                              v.weights.numel(), adagrad.cast<T>());
+          },
+          [=](Vectors& v, int64_t i) {
+            internal::adagrad_formula<ElementOps>(data<T>(v.weights)[i], read<T>(v.gradient)[i],
+                                                  data<T>(v.first)[i], adagrad.cast<T>());
+          }};
+}
+
+template <typename T>
 std::vector<Rule> rules(std::mt19937& random) {
   std::uniform_real_distribution<double> unit(0.01, 0.99);
   const double scale = unit(random) < 0.5 ? 1.0 : unit(random);
   const SgdStep<double> sgd{unit(random), unit(random), scale};
   const AdamStep<double> adam{unit(random), unit(random), unit(random), 1e-3, scale};
   const AdagradStep<double> adagrad{unit(random), 1e-3, scale};
-  const auto data = [](const Tensor& tensor) { return tensor.data_ptr<T>(); };
-  const auto read = [](const Tensor& tensor) -> const T* { return tensor.data_ptr<T>(); };
-  std::vector<Rule> all;
-  all.push_back(
-      {"sgd", [=](Vectors& v) { internal::sgd_formula<TensorOps>(v.weights, v.gradient, sgd); },
-       [=](Vectors& v) {
-         internal::sgd(data(v.weights), read(v.gradient), v.weights.numel(), sgd.cast<T>());
-       },
-       [=](Vectors& v, int64_t i) {
-         internal::sgd_formula<ElementOps>(data(v.weights)[i], read(v.gradient)[i], sgd.cast<T>());
-       }});
-  all.push_back({"momentum",
-                 [=](Vectors& v) {
-                   internal::momentum_formula<TensorOps, false>(v.weights, v.gradient, v.first,
-                                                                sgd);
-                 },
-                 [=](Vectors& v) {
-                   internal::sgd_momentum(data(v.weights), read(v.gradient), data(v.first),
-                                          v.weights.numel(), sgd.cast<T>());
-                 },
-                 [=](Vectors& v, int64_t i) {
-                   internal::momentum_formula<ElementOps, false>(
-                       data(v.weights)[i], read(v.gradient)[i], data(v.first)[i], sgd.cast<T>());
-                 }});
-  all.push_back({"nesterov",
-                 [=](Vectors& v) {
-                   internal::momentum_formula<TensorOps, true>(v.weights, v.gradient, v.first, sgd);
-                 },
-                 [=](Vectors& v) {
-                   internal::sgd_nesterov(data(v.weights), read(v.gradient), data(v.first),
-                                          v.weights.numel(), sgd.cast<T>());
-                 },
-                 [=](Vectors& v, int64_t i) {
-                   internal::momentum_formula<ElementOps, true>(
-                       data(v.weights)[i], read(v.gradient)[i], data(v.first)[i], sgd.cast<T>());
-                 }});
-  all.push_back(
-      {"adam",
-       [=](Vectors& v) {
-         internal::adam_formula<TensorOps>(v.weights, v.gradient, v.first, v.second, adam);
-       },
-       [=](Vectors& v) {
-         internal::adam(data(v.weights), read(v.gradient), data(v.first), data(v.second),
-                        v.weights.numel(), adam.cast<T>());
-       },
-       [=](Vectors& v, int64_t i) {
-         internal::adam_formula<ElementOps>(data(v.weights)[i], read(v.gradient)[i],
-                                            data(v.first)[i], data(v.second)[i], adam.cast<T>());
-       }});
-  all.push_back({"adagrad",
-                 [=](Vectors& v) {
-                   internal::adagrad_formula<TensorOps>(v.weights, v.gradient, v.first, adagrad);
-                 },
-                 [=](Vectors& v) {
-                   internal::adagrad(data(v.weights), read(v.gradient), data(v.first),
-                                     v.weights.numel(), adagrad.cast<T>());
-                 },
-                 [=](Vectors& v, int64_t i) {
-                   internal::adagrad_formula<ElementOps>(data(v.weights)[i], read(v.gradient)[i],
-                                                         data(v.first)[i], adagrad.cast<T>());
-                 }});
-  return all;
+  return {sgd_rule<T>(sgd), momentum_rule<T, false>(sgd), momentum_rule<T, true>(sgd),
+          adam_rule<T>(adam), adagrad_rule<T>(adagrad)};
 }
 
 // Rounding of a few operations on numbers near 1, which are divided by no less than 1e-3.

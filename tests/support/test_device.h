@@ -10,6 +10,7 @@
 
 namespace muster::inline v0_1::testing {
 
+inline constexpr c10::DeviceType kTestDevice = c10::DeviceType::PrivateUse1;
 inline constexpr int kTestDevices = 4;
 
 // The device of that index. Calling it is also what links the devices into a program: a test names

@@ -1,8 +1,8 @@
-#include "muster/control/internal/contact.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "muster/control/internal/contact.h"
 
 namespace muster::inline v0_1::control {
 
