@@ -1,3 +1,8 @@
+<<<<<<< HEAD
+=======
+#include "muster/control/internal/failure_detector.h"
+
+>>>>>>> form
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,40 +16,40 @@ using testing::Optional;
 
 const JoinOptions kOptions{.address = "chief:1"};  // beats of 1 s, silence 6 s, grace 2 s
 
-TEST(Contact, ASilenceLosesTheCoordinator) {
-  Contact contact(kOptions, 0);
+TEST(FailureDetector, ASilenceLosesTheCoordinator) {
+  FailureDetector detector(kOptions, 0);
   double now = 0;
-  while (!contact.why_lost(now) && now < 100) {
-    now += contact.pause();
-    now += contact.begin_beat(now);
-    contact.unanswered(/*unreachable=*/false, now);
+  while (!detector.why_lost(now) && now < 100) {
+    now += detector.pause();
+    now += detector.begin_beat(now);
+    detector.unanswered(/*unreachable=*/false, now);
   }
-  EXPECT_THAT(contact.why_lost(now), Optional(HasSubstr("at chief:1 did not answer for 6.")));
+  EXPECT_THAT(detector.why_lost(now), Optional(HasSubstr("at chief:1 did not answer for 6.")));
   EXPECT_LT(now, 6.3) << "the last beat does not outlast the time-out";
-  contact.answered(now);
-  EXPECT_FALSE(contact.why_lost(now));
+  detector.answered(now);
+  EXPECT_FALSE(detector.why_lost(now));
 }
 
-TEST(Contact, AClosedConnectionMayComeBackForAWhile) {
-  Contact contact(kOptions, 0);
-  contact.begin_beat(1);
-  contact.unanswered(/*unreachable=*/true, 1);
-  EXPECT_DOUBLE_EQ(contact.pause(), kRetrySeconds) << "it asks again soon";
-  EXPECT_FALSE(contact.why_lost(2.9));
-  EXPECT_THAT(contact.why_lost(3.1), Optional(HasSubstr("closed its connections")));
-  contact.answered(3.1);
-  contact.unanswered(/*unreachable=*/true, 4);
-  EXPECT_FALSE(contact.why_lost(5)) << "the grace begins anew";
+TEST(FailureDetector, AClosedConnectionMayComeBackForAWhile) {
+  FailureDetector detector(kOptions, 0);
+  detector.begin_beat(1);
+  detector.unanswered(/*unreachable=*/true, 1);
+  EXPECT_DOUBLE_EQ(detector.pause(), kRetrySeconds) << "it asks again soon";
+  EXPECT_FALSE(detector.why_lost(2.9));
+  EXPECT_THAT(detector.why_lost(3.1), Optional(HasSubstr("closed its connections")));
+  detector.answered(3.1);
+  detector.unanswered(/*unreachable=*/true, 4);
+  EXPECT_FALSE(detector.why_lost(5)) << "the grace begins anew";
 }
 
-TEST(Contact, APauseOfThisProcessBlamesNobody) {
-  Contact contact(kOptions, 0);
-  contact.begin_beat(1);
-  contact.answered(1);
-  contact.begin_beat(60);
-  contact.unanswered(/*unreachable=*/false, 62);
-  EXPECT_FALSE(contact.why_lost(62));
-  EXPECT_TRUE(contact.why_lost(66.1));
+TEST(FailureDetector, APauseOfThisProcessBlamesNobody) {
+  FailureDetector detector(kOptions, 0);
+  detector.begin_beat(1);
+  detector.answered(1);
+  detector.begin_beat(60);
+  detector.unanswered(/*unreachable=*/false, 62);
+  EXPECT_FALSE(detector.why_lost(62));
+  EXPECT_TRUE(detector.why_lost(66.1));
 }
 
 }  // namespace

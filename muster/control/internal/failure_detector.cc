@@ -1,18 +1,18 @@
+#include "muster/control/internal/failure_detector.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "muster/control/internal/contact.h"
-
 namespace muster::inline v0_1::control {
 
-Contact::Contact(const JoinOptions& options, double now)
+FailureDetector::FailureDetector(const JoinOptions& options, double now)
     : options_(options),
       answer_time_(std::max(options.heartbeat_timeout / 3, 0.1)),
       last_answer_(now),
       last_beat_(now) {}
 
-double Contact::begin_beat(double now) {
+double FailureDetector::begin_beat(double now) {
   // A gap that no wait between two beats explains: this process itself was stopped.
   if (now - last_beat_ >
       options_.heartbeat_interval + answer_time_ + options_.heartbeat_timeout / 2) {
@@ -25,18 +25,18 @@ double Contact::begin_beat(double now) {
   return std::clamp(left, kRetrySeconds, answer_time_);
 }
 
-void Contact::answered(double now) {
+void FailureDetector::answered(double now) {
   last_answer_ = now;
   unreachable_since_.reset();
   missed_ = false;
 }
 
-void Contact::unanswered(bool unreachable, double now) {
+void FailureDetector::unanswered(bool unreachable, double now) {
   missed_ = true;
   if (unreachable && !unreachable_since_) unreachable_since_ = now;
 }
 
-std::optional<std::string> Contact::why_lost(double now) const {
+std::optional<std::string> FailureDetector::why_lost(double now) const {
   if (now - last_answer_ > options_.heartbeat_timeout) {
     return fmt::format("the coordinator at {} did not answer for {:.1f} s", options_.address,
                        now - last_answer_);

@@ -10,24 +10,25 @@
 
 namespace muster::inline v0_1::control {
 
-// Seconds between tries when the last one had no answer.
+// The seconds between tries when the last one had no answer.
 inline constexpr double kRetrySeconds = 0.1;
 // A request may take so many seconds longer than the wait it asks for before it counts as
 // unanswered.
 inline constexpr double kAnswerSeconds = 3;
 
-class Contact {
+class FailureDetector {
  public:
-  Contact(const JoinOptions& options, double now);
+  FailureDetector(const JoinOptions& options, double now);
 
-  // Seconds to wait before the next beat.
+  // The seconds to wait before the next beat.
   double pause() const { return missed_ ? kRetrySeconds : options_.heartbeat_interval; }
-  // A beat begins; answers how many seconds its answer may take.
+  // Begins a beat; returns how many seconds its answer may take.
   double begin_beat(double now);
   void answered(double now);
-  // `unreachable`: there is no connection, rather than no answer in time.
+  // The beat had no answer. `unreachable` says that there is no connection, rather than no answer
+  // in time.
   void unanswered(bool unreachable, double now);
-  // Why the coordinator counts as lost, when it does.
+  // Returns why the coordinator counts as lost, or nothing when it does not.
   std::optional<std::string> why_lost(double now) const;
 
  private:

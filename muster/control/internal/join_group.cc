@@ -7,7 +7,7 @@
 
 #include "muster/base/log.h"
 #include "muster/control/coordinator_client.h"
-#include "muster/control/internal/contact.h"
+#include "muster/control/internal/failure_detector.h"
 #include "muster/control/internal/missing.h"
 #include "muster/net/grpc_channel.h"
 
