@@ -77,7 +77,7 @@ bool CsvReader::grow_fields() {
 }
 
 template <typename NextSpecial>
-[[gnu::always_inline]] inline std::optional<CsvReader::Step> CsvReader::read_quoted(
+[[gnu::always_inline]] inline CsvReader::Step CsvReader::read_quoted(
     size_t open, const NextSpecial& next_special, QuotedField& field) {
   const char* const data = window_.data();
   const size_t size = window_.size();
@@ -101,7 +101,7 @@ template <typename NextSpecial>
     failed_at_ = close + 1;
     return Step::kTextBehindQuote;
   }
-  return std::nullopt;
+  return Step::kRow;
 }
 
 void CsvReader::keep_unquoted(std::string_view content) {
@@ -137,17 +137,18 @@ CsvReader::Step CsvReader::step() {
     size_t special = next_special();
     if (special == size && !window_is_last_) return Step::kMoreNeeded;
     std::string_view content(data + field, special - field);
-    QuotedField in_quotes;
-    bool quoted = false;
+    bool quoted = false, doubled = false;
     if (special < size && data[special] == kQuote && specials_[2] == kQuote) {
       if (special != field) {
         failed_at_ = special;
         return Step::kQuoteInside;
       }
       quoted = true;
-      if (const std::optional<Step> over = read_quoted(field, next_special, in_quotes))
-        return *over;
+      QuotedField in_quotes;
+      const Step step = read_quoted(field, next_special, in_quotes);
+      if (step != Step::kRow) return step;
       content = in_quotes.content;
+      doubled = in_quotes.has_doubled;
       special = in_quotes.end;
     }
     const bool last = special == size || data[special] == '\n';
@@ -156,7 +157,7 @@ CsvReader::Step CsvReader::step() {
       failed_at_ = special;
       return Step::kTooManyFields;
     }
-    if (in_quotes.has_doubled) keep_unquoted(content);
+    if (doubled) keep_unquoted(content);
     fields_[count_++] = content;
     field = special + 1;
     if (!last) continue;

@@ -98,10 +98,10 @@ class CsvReader {
     size_t end = 0;            // in the window: the delimiter or line end behind it
     bool has_doubled = false;
   };
-  // Reads on behind the opening quote at `open` of the window; the step that is over, if the field
-  // cannot be taken.
+  // Reads on behind the opening quote at `open` of the window. Returns kRow when it has read the
+  // field, else the step with which the row ends.
   template <typename NextSpecial>
-  std::optional<Step> read_quoted(size_t open, const NextSpecial& next_special, QuotedField& field);
+  Step read_quoted(size_t open, const NextSpecial& next_special, QuotedField& field);
   // Keeps `content`, its doubled quotes made single, as the field that is added next.
   void keep_unquoted(std::string_view content);
   // Searches the next group of the window; returns false at the end of the window.
