@@ -1,12 +1,7 @@
-<<<<<<< HEAD
-=======
 #include "muster/control/internal/failure_detector.h"
 
->>>>>>> form
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "muster/control/internal/contact.h"
 
 namespace muster::inline v0_1::control {
 namespace {
