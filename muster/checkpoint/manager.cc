@@ -127,45 +127,41 @@ void CheckpointManager::ensure_writable() {
   }
 }
 
-// What is there, as the state file tells it; where it cannot, as the directory does.
-CheckpointManager::Listing CheckpointManager::list() const {
-  Listing listing;
-  if (auto names = fs_.list_directory(model_dir_); names.ok()) {
-    listing.names.insert(names.value().begin(), names.value().end());
-  } else if (names.error().kind() != ErrorKind::kNotFound) {
-    throw names.error();
+// Returns what the state file says of the checkpoints that exist, or nothing, with the reason in
+// `why`, when it cannot tell.
+std::optional<CheckpointState> CheckpointManager::read_state(const Listing& listing,
+                                                             std::string* why) const {
+  *why = "is missing";
+  if (listing.names.count(std::string(kStateFile)) == 0) return std::nullopt;
+  Result<std::string> text = fs_.read_file(path_of(std::string(kStateFile)));
+  if (!text.ok() && text.error().kind() != ErrorKind::kNotFound) throw text.error();
+  if (!text.ok()) return std::nullopt;
+  Result<CheckpointState> parsed = CheckpointState::parse(text.value());
+  if (!parsed.ok()) {
+    *why = "is damaged (" + parsed.error().message() + ")";
+    return std::nullopt;
   }
+  CheckpointState state = std::move(parsed.value());
   const auto exists = [&](const std::string& name) {
     if (name.find('/') == std::string::npos) return listing.holds(name);
     return fs_.exists(checkpoint_file(path_of(name))).value();
   };
-
-  const std::string state_path = path_of(std::string(kStateFile));
-  std::string why = "is missing";
-  if (listing.names.count(std::string(kStateFile)) != 0) {
-    Result<std::string> text = fs_.read_file(state_path);
-    if (!text.ok() && text.error().kind() != ErrorKind::kNotFound) throw text.error();
-    if (text.ok()) {
-      Result<CheckpointState> parsed = CheckpointState::parse(text.value());
-      if (parsed.ok()) {
-        CheckpointState& state = listing.state = std::move(parsed.value());
-        if (std::none_of(state.all.begin(), state.all.end(),
-                         [&](const auto& entry) { return entry.name == state.latest; })) {
-          state.all.push_back({.name = state.latest});
-        }
-        std::erase_if(state.all, [&](const auto& entry) { return !exists(entry.name); });
-        if (!state.all.empty()) {
-          if (!exists(state.latest)) state.latest = state.all.back().name;
-          return listing;
-        }
-        why = "names no checkpoint that exists";
-      } else {
-        why = "is damaged (" + parsed.error().message() + ")";
-      }
-    }
+  if (std::none_of(state.all.begin(), state.all.end(),
+                   [&](const auto& entry) { return entry.name == state.latest; })) {
+    state.all.push_back({.name = state.latest});
   }
+  std::erase_if(state.all, [&](const auto& entry) { return !exists(entry.name); });
+  if (state.all.empty()) {
+    *why = "names no checkpoint that exists";
+    return std::nullopt;
+  }
+  if (!exists(state.latest)) state.latest = state.all.back().name;
+  return state;
+}
 
-  listing.state = {};
+// Returns what the names of the files tell; it names no checkpoint when there is none.
+CheckpointState CheckpointManager::state_of_files(const Listing& listing) const {
+  CheckpointState state;
   std::map<int64_t, std::string> found;
   for (const std::string& name : listing.names) {
     if (!name.starts_with(internal::kCheckpointBaseName) ||
@@ -173,22 +169,41 @@ CheckpointManager::Listing CheckpointManager::list() const {
       continue;
     if (const int64_t step = checkpoint_step(name); step >= 0) found[step] = without_suffix(name);
   }
-  // The one that was deleted last is no reason to complain about a state file that says so.
-  if (found.empty()) return listing;
+  if (found.empty()) return state;
   for (const auto& [step, name] : found) {
     auto info = fs_.info(checkpoint_file(path_of(name)));
-    listing.state.all.push_back({name, info.ok() ? info.value().modified_seconds : 0});
+    state.all.push_back({name, info.ok() ? info.value().modified_seconds : 0});
   }
-  listing.state.latest = found.rbegin()->second;
+  state.latest = found.rbegin()->second;
   // Which were kept for good is lost with the state file: the rule is applied anew, from the oldest
   // on.
   const double interval = options_.keep_checkpoint_every_n_hours * 3600;
-  const double oldest = listing.state.all.front().timestamp;
-  const bool spans = listing.state.all.back().timestamp - oldest >= interval;
-  listing.state.last_preserved = spans ? oldest - interval : oldest;
-  log::warning_once(fmt::format(
-      "the state file '{}' {}; the checkpoints found in the directory are used, {} the newest",
-      state_path, why, listing.state.latest));
+  const double oldest = state.all.front().timestamp;
+  const bool spans = state.all.back().timestamp - oldest >= interval;
+  state.last_preserved = spans ? oldest - interval : oldest;
+  return state;
+}
+
+// Lists what is there as the state file tells it, or as the directory does where that cannot.
+CheckpointManager::Listing CheckpointManager::list() const {
+  Listing listing;
+  if (auto names = fs_.list_directory(model_dir_); names.ok()) {
+    listing.names.insert(names.value().begin(), names.value().end());
+  } else if (names.error().kind() != ErrorKind::kNotFound) {
+    throw names.error();
+  }
+  std::string why;
+  if (auto state = read_state(listing, &why)) {
+    listing.state = std::move(*state);
+    return listing;
+  }
+  listing.state = state_of_files(listing);
+  // Where no checkpoint is left, the last was deleted: that the state file still names it is fine.
+  if (!listing.state.all.empty()) {
+    log::warning_once(fmt::format(
+        "the state file '{}' {}; the checkpoints found in the directory are used, {} the newest",
+        path_of(std::string(kStateFile)), why, listing.state.latest));
+  }
   return listing;
 }
 
@@ -230,6 +245,43 @@ std::vector<std::string> CheckpointManager::remove_retired(
   return kept;
 }
 
+Error CheckpointManager::save_failed(const std::string& prefix, const Error& error,
+                                     const CheckpointState& before) const {
+  std::string hint = before.all.empty()
+                         ? "nothing was saved before"
+                         : fmt::format("the checkpoints up to {} are untouched", before.latest);
+  hint = error.kind() == ErrorKind::kUnavailable
+             ? fmt::format("free some space in '{}' and run the same command again; {}", model_dir_,
+                           hint)
+         : error.hint().empty() ? hint
+                                : error.hint() + "; " + hint;
+  return Error(error.kind(),
+               fmt::format("cannot save the checkpoint '{}': {}", prefix, error.message()), hint);
+}
+
+// Makes `name` the latest checkpoint of `state` and drops those that are too many. Returns the
+// names of the dropped that are to be deleted; the others are kept for good.
+std::vector<std::string> CheckpointManager::add_latest(const std::string& name,
+                                                       CheckpointState* state) const {
+  std::erase_if(state->all, [&](const auto& entry) { return entry.name == name; });
+  state->all.push_back({name, clock_.wall_seconds()});
+  state->latest = name;
+  if (state->last_preserved == 0) state->last_preserved = state->all.front().timestamp;
+  const double interval = options_.keep_checkpoint_every_n_hours * 3600;
+  std::vector<std::string> dropped;
+  while (options_.keep_checkpoint_max > 0 &&
+         state->all.size() > static_cast<size_t>(options_.keep_checkpoint_max)) {
+    const CheckpointState::Entry oldest = state->all.front();
+    state->all.erase(state->all.begin());
+    if (interval > 0 && oldest.timestamp - interval >= state->last_preserved) {
+      state->last_preserved = oldest.timestamp;
+    } else if (oldest.name.find('/') == std::string::npos) {
+      dropped.push_back(oldest.name);  // what lies outside the directory is not ours to delete
+    }
+  }
+  return dropped;
+}
+
 std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   if (checkpoint.global_step < 0) {
     throw invalid_argument(fmt::format("global_step is {}", checkpoint.global_step));
@@ -238,54 +290,26 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
       fmt::format("{}{}", internal::kCheckpointBaseName, checkpoint.global_step);
   const std::string prefix = path_of(name);
   const std::string file = checkpoint_file(prefix);
-  const auto failed = [&](const Error& error, const CheckpointState& before) {
-    std::string hint = before.all.empty()
-                           ? "nothing was saved before"
-                           : fmt::format("the checkpoints up to {} are untouched", before.latest);
-    hint = error.kind() == ErrorKind::kUnavailable
-               ? fmt::format("free some space in '{}' and run the same command again; {}",
-                             model_dir_, hint)
-           : error.hint().empty() ? hint
-                                  : error.hint() + "; " + hint;
-    return Error(error.kind(),
-                 fmt::format("cannot save the checkpoint '{}': {}", prefix, error.message()), hint);
-  };
-
-  const Listing before = list();
+  const CheckpointState before = list().state;
   if (Status made = fs_.make_directories(model_dir_); !made.ok()) {
-    throw failed(made.error(), before.state);
+    throw save_failed(prefix, made.error(), before);
   }
   remove_leftovers();
-  CheckpointState state = before.state;
+  CheckpointState state = before;
+  const auto names = [&](const CheckpointState& which, const std::string& wanted) {
+    return std::any_of(which.all.begin(), which.all.end(),
+                       [&](const auto& entry) { return entry.name == wanted; });
+  };
   std::vector<std::string> retired = state.retired;
-  std::erase_if(retired, [&](const std::string& old) {
-    return old == name || std::any_of(state.all.begin(), state.all.end(),
-                                      [&](const auto& entry) { return entry.name == old; });
-  });
+  std::erase_if(retired, [&](const std::string& old) { return old == name || names(state, old); });
   retired = remove_retired(retired);
 
   try {
     write_checkpoint(fs_, file, checkpoint);
   } catch (const Error& error) {
-    throw failed(error, before.state);
+    throw save_failed(prefix, error, before);
   }
-
-  const double now = clock_.wall_seconds();
-  std::erase_if(state.all, [&](const auto& entry) { return entry.name == name; });
-  state.all.push_back({name, now});
-  state.latest = name;
-  if (state.last_preserved == 0) state.last_preserved = state.all.front().timestamp;
-  const double interval = options_.keep_checkpoint_every_n_hours * 3600;
-  while (options_.keep_checkpoint_max > 0 &&
-         state.all.size() > static_cast<size_t>(options_.keep_checkpoint_max)) {
-    const CheckpointState::Entry oldest = state.all.front();
-    state.all.erase(state.all.begin());
-    if (interval > 0 && oldest.timestamp - interval >= state.last_preserved) {
-      state.last_preserved = oldest.timestamp;
-    } else if (oldest.name.find('/') == std::string::npos) {
-      retired.push_back(oldest.name);  // what lies outside the directory is not ours to delete
-    }
-  }
+  for (std::string& dropped : add_latest(name, &state)) retired.push_back(std::move(dropped));
   state.retired = retired;
 
   const std::string state_path = path_of(std::string(kStateFile));
@@ -293,11 +317,9 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
     // Unless the new state is there after all, a checkpoint that nothing names only takes space.
     Result<std::string> text = fs_.read_file(state_path);
     const bool named_now = text.ok() && text.value() == state.to_text();
-    const bool named_before = std::any_of(before.state.all.begin(), before.state.all.end(),
-                                          [&](const auto& entry) { return entry.name == name; });
     const bool known = text.ok() || text.error().kind() == ErrorKind::kNotFound;
-    if (known && !named_now && !named_before) (void)fs_.remove(file);
-    throw failed(written.error(), before.state);
+    if (known && !named_now && !names(before, name)) (void)fs_.remove(file);
+    throw save_failed(prefix, written.error(), before);
   }
   (void)remove_retired(retired);  // those kept stay named as retired until the next save
   return prefix;

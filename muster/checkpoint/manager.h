@@ -18,6 +18,10 @@
 
 namespace muster::inline v0_1 {
 
+namespace internal {
+struct CheckpointState;
+}
+
 // Which checkpoints are kept.
 struct CheckpointManagerOptions {
   FileSystem* fs = nullptr;  // nullptr: the local one; otherwise it must outlive the manager
@@ -84,6 +88,13 @@ class CheckpointManager {
   struct Pins;
   struct Listing;
   Listing list() const;
+  std::optional<internal::CheckpointState> read_state(const Listing& listing,
+                                                      std::string* why) const;
+  internal::CheckpointState state_of_files(const Listing& listing) const;
+  std::vector<std::string> add_latest(const std::string& name,
+                                      internal::CheckpointState* state) const;
+  Error save_failed(const std::string& prefix, const Error& error,
+                    const internal::CheckpointState& before) const;
   std::string path_of(const std::string& name) const;
   void remove_leftovers() const;
   // Deletes what no pin holds; what stays is returned.

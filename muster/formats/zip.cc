@@ -104,7 +104,28 @@ Status ZipReader::read_directory() {
   Result<uint64_t> size = file_->size();
   if (!size.ok()) return size.error();
   size_ = size.value();
+  Result<Directory> found = find_directory();
+  if (!found.ok()) return found.error();
+  const Directory& end = found.value();
   const std::string what = "'" + name() + "'";
+  if (end.part != 0) {
+    return invalid_argument("not supported: " + what + " is part of an archive of several files",
+                            "join the parts into one archive first");
+  }
+  if (end.offset > end.limit || end.bytes > end.limit - end.offset ||
+      end.count > end.bytes / kEntryBytes) {
+    return corrupt(what + ": its directory of " + std::to_string(end.count) + " entries in " +
+                       std::to_string(end.bytes) + " bytes from byte " +
+                       std::to_string(end.offset) + " on does not fit into the " +
+                       std::to_string(end.limit) + " bytes before its end",
+                   kCopyAgain);
+  }
+  Result<std::string> directory = read_range(*file_, end.offset, end.bytes);
+  if (!directory.ok()) return directory.error();
+  return add_entries(directory.value(), end.count);
+}
+
+Result<ZipReader::Directory> ZipReader::find_directory() const {
   const uint64_t tail_bytes = std::min(size_, kEndBytes + kLongestComment);
   Result<std::string> tail = read_range(*file_, size_ - tail_bytes, tail_bytes);
   if (!tail.ok()) return tail.error();
@@ -118,56 +139,47 @@ Status ZipReader::read_directory() {
     break;
   }
   if (!found) {
-    return corrupt(what + " is no zip archive, or is cut short: it has no directory at its end",
-                   "check that this is the right file; write it with numpy.savez");
+    return corrupt(
+        "'" + name() + "' is no zip archive, or is cut short: it has no directory at its end",
+        "check that this is the right file; write it with numpy.savez");
   }
   const std::string_view end = text.substr(*found);
-  uint64_t part = at<uint16_t>(end, 4);
-  uint64_t count = at<uint16_t>(end, 10);
-  uint64_t bytes = at<uint32_t>(end, 12);
-  uint64_t offset = at<uint32_t>(end, 16);
-  uint64_t limit = size_ - tail_bytes + *found;  // where the directory ends at the latest
-  if (limit >= kEnd64LocatorBytes &&
-      (count == UINT16_MAX || bytes == UINT32_MAX || offset == UINT32_MAX)) {
-    Result<std::string> locator =
-        read_range(*file_, limit - kEnd64LocatorBytes, kEnd64LocatorBytes);
-    if (!locator.ok()) return locator.error();
-    if (at<uint32_t>(locator.value(), 0) == kEnd64Locator) {
-      const auto end64_offset = at<uint64_t>(locator.value(), 8);
-      limit -= kEnd64LocatorBytes;
-      if (limit < kEnd64Bytes || end64_offset > limit - kEnd64Bytes) {
-        return corrupt(what + ": its zip64 directory is said to be at byte " +
-                           std::to_string(end64_offset) + ", outside of the file",
-                       kCopyAgain);
-      }
-      Result<std::string> end64 = read_range(*file_, end64_offset, kEnd64Bytes);
-      if (!end64.ok()) return end64.error();
-      if (at<uint32_t>(end64.value(), 0) != kEnd64) {
-        return corrupt(what + " has no zip64 directory at byte " + std::to_string(end64_offset) +
-                           ", where it should be",
-                       kCopyAgain);
-      }
-      limit = end64_offset;
-      part = at<uint32_t>(end64.value(), 16);
-      count = at<uint64_t>(end64.value(), 32);
-      bytes = at<uint64_t>(end64.value(), 40);
-      offset = at<uint64_t>(end64.value(), 48);
-    }
-  }
-  if (part != 0) {
-    return invalid_argument("not supported: " + what + " is part of an archive of several files",
-                            "join the parts into one archive first");
-  }
-  if (offset > limit || bytes > limit - offset || count > bytes / kEntryBytes) {
-    return corrupt(what + ": its directory of " + std::to_string(count) + " entries in " +
-                       std::to_string(bytes) + " bytes from byte " + std::to_string(offset) +
-                       " on does not fit into the " + std::to_string(limit) +
-                       " bytes before its end",
+  Directory directory{.part = at<uint16_t>(end, 4),
+                      .count = at<uint16_t>(end, 10),
+                      .bytes = at<uint32_t>(end, 12),
+                      .offset = at<uint32_t>(end, 16),
+                      .limit = size_ - tail_bytes + *found};
+  const bool too_large = directory.count == UINT16_MAX || directory.bytes == UINT32_MAX ||
+                         directory.offset == UINT32_MAX;
+  if (!too_large || directory.limit < kEnd64LocatorBytes) return directory;
+  Result<std::string> locator =
+      read_range(*file_, directory.limit - kEnd64LocatorBytes, kEnd64LocatorBytes);
+  if (!locator.ok()) return locator.error();
+  if (at<uint32_t>(locator.value(), 0) != kEnd64Locator) return directory;
+  return find_large_directory(at<uint64_t>(locator.value(), 8),
+                              directory.limit - kEnd64LocatorBytes);
+}
+
+Result<ZipReader::Directory> ZipReader::find_large_directory(uint64_t end_offset,
+                                                             uint64_t limit) const {
+  const std::string what = "'" + name() + "'";
+  if (limit < kEnd64Bytes || end_offset > limit - kEnd64Bytes) {
+    return corrupt(what + ": its zip64 directory is said to be at byte " +
+                       std::to_string(end_offset) + ", outside of the file",
                    kCopyAgain);
   }
-  Result<std::string> directory = read_range(*file_, offset, bytes);
-  if (!directory.ok()) return directory.error();
-  return add_entries(directory.value(), count);
+  Result<std::string> end = read_range(*file_, end_offset, kEnd64Bytes);
+  if (!end.ok()) return end.error();
+  if (at<uint32_t>(end.value(), 0) != kEnd64) {
+    return corrupt(what + " has no zip64 directory at byte " + std::to_string(end_offset) +
+                       ", where it should be",
+                   kCopyAgain);
+  }
+  return Directory{.part = at<uint32_t>(end.value(), 16),
+                   .count = at<uint64_t>(end.value(), 32),
+                   .bytes = at<uint64_t>(end.value(), 40),
+                   .offset = at<uint64_t>(end.value(), 48),
+                   .limit = end_offset};
 }
 
 Status ZipReader::add_entries(std::string_view directory, uint64_t count) {

@@ -45,7 +45,18 @@ class ZipReader {
  private:
   explicit ZipReader(std::unique_ptr<FileReader> file) : file_(std::move(file)) {}
 
+  // Where the list of entries is, as the record behind it says.
+  struct Directory {
+    uint64_t part = 0;   // of an archive of several files
+    uint64_t count = 0;  // of entries
+    uint64_t bytes = 0;
+    uint64_t offset = 0;  // from the beginning of the file
+    uint64_t limit = 0;   // the list ends here at the latest
+  };
   Status read_directory();
+  Result<Directory> find_directory() const;
+  // Reads the record of zip64, which lies at `end_offset`, before `limit`.
+  Result<Directory> find_large_directory(uint64_t end_offset, uint64_t limit) const;
   Status add_entries(std::string_view directory, uint64_t count);
 
   std::unique_ptr<FileReader> file_;

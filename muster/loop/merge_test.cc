@@ -97,19 +97,21 @@ TEST(MergeTest, TheStrategyIsNotCalledInside) {
       HasSubstr("called inside of merge()"));
 }
 
+// What the error says that three replicas get which run `body`.
+std::string message_of_three(const std::function<void(ReplicaContext&)>& body) {
+  const StrategyPtr strategy = mirrored({.replicas = 3});
+  ScopeOptions options = alone();
+  options.merge_timeout = 0.2;
+  const auto scope = strategy->scope(options);
+  return error_of([&] { strategy->run([&] { body(ReplicaContext::current()); }); }).message();
+}
+
 TEST(MergeTest, AReplicaThatDoesNotComeToMergeIsNamed) {
-  const auto message = [](const std::function<void(ReplicaContext&)>& body) {
-    const StrategyPtr strategy = mirrored({.replicas = 3});
-    ScopeOptions options = alone();
-    options.merge_timeout = 0.2;
-    const auto scope = strategy->scope(options);
-    return error_of([&] { strategy->run([&] { body(ReplicaContext::current()); }); }).message();
-  };
-  EXPECT_THAT(message([](ReplicaContext& context) {
+  EXPECT_THAT(message_of_three([](ReplicaContext& context) {
                 if (context.replica_id() != 2) context.merge([] {});
               }),
               HasSubstr("in merge() for replica 2, whose function has ended"));
-  EXPECT_THAT(message([](ReplicaContext& context) {
+  EXPECT_THAT(message_of_three([](ReplicaContext& context) {
                 if (context.replica_id() == 1) {
                   context.merge([] { return 1; });
                 } else {
@@ -117,12 +119,12 @@ TEST(MergeTest, AReplicaThatDoesNotComeToMergeIsNamed) {
                 }
               }),
               HasSubstr("came to different calls of merge()"));
-  EXPECT_THAT(message([](ReplicaContext& context) {
+  EXPECT_THAT(message_of_three([](ReplicaContext& context) {
                 context.merge([] { throw invalid_argument("mine"); });
               }),
               HasSubstr("mine"));
   std::atomic<bool> over{false};
-  EXPECT_THAT(message([&](ReplicaContext& context) {
+  EXPECT_THAT(message_of_three([&](ReplicaContext& context) {
                 if (context.replica_id() == 1) {
                   while (!over) std::this_thread::yield();
                   return;
@@ -135,9 +137,17 @@ TEST(MergeTest, AReplicaThatDoesNotComeToMergeIsNamed) {
                 }
               }),
               HasSubstr("replica 1 did not come to merge() within 0.2 s"));
-  // The function itself: whoever waits gives up, and with that the run.
-  over = false;
-  EXPECT_THAT(message([&](ReplicaContext& context) {
+  // What one throws before is what is thrown.
+  EXPECT_THAT(message_of_three([](ReplicaContext& context) {
+                if (context.replica_id() == 1) throw corrupt("the shard is damaged");
+                context.merge([] {});
+              }),
+              HasSubstr("the shard is damaged"));
+}
+
+TEST(MergeTest, WhoWaitsForTheFunctionOfMergeGivesUpAndTheRunWithIt) {
+  std::atomic<bool> over{false};
+  EXPECT_THAT(message_of_three([&](ReplicaContext& context) {
                 context.merge([] {});
                 const auto wait = [&](const PerReplica<std::string>& brought) {
                   while (!over) std::this_thread::yield();
@@ -158,12 +168,6 @@ TEST(MergeTest, AReplicaThatDoesNotComeToMergeIsNamed) {
               testing::ContainsRegex("function given to merge\\(\\) did not return within 0.2 s: "
                                      "replica 0 runs it, in merge\\(\\) number 2 of its call after "
                                      "step 0, where replica [12] waited"));
-  // What one throws before is what is thrown.
-  EXPECT_THAT(message([](ReplicaContext& context) {
-                if (context.replica_id() == 1) throw corrupt("the shard is damaged");
-                context.merge([] {});
-              }),
-              HasSubstr("the shard is damaged"));
 }
 
 }  // namespace
