@@ -11,6 +11,7 @@
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
 
 namespace muster {
 namespace {
@@ -117,7 +118,7 @@ struct Bare {
 };
 
 int run() {
-  at::set_num_threads(1);
+  set_threads(1);
   torch::manual_seed(1);
   const Tensor images = torch::rand({kBatch, 28, 28, 1});
   const Tensor labels = torch::randint(0, 10, {kBatch}, at::kLong);

@@ -19,6 +19,7 @@
 #include "muster/formats/tfrecord.h"
 #include "muster/tensor/features.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
 
 namespace muster::bench {
 namespace {
@@ -133,7 +134,7 @@ void compare(const std::string& folder, int64_t width, const Scale& scale) {
 int main(int argc, char** argv) {
   using namespace muster::bench;
   try {
-    at::set_num_threads(1);
+    muster::set_threads(1);
     Scale scale;
     if (argc > 1 && std::string_view(argv[1]) == "--quick") scale = {20'000'000, 5};
     const Scratch scratch;
