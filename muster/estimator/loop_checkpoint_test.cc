@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include "muster/base/error_of.h"
@@ -209,6 +210,32 @@ TEST(LoopCheckpointTest, WhatWasRestoredCanBeEvaluatedBeforeItTrains) {
       return ReplicaContext::current().variable(kKernel).detach().clone();
     });
     for (const Tensor& kernel : kernels) EXPECT_TRUE(kernel.equal(saved));
+  }
+}
+
+TEST(LoopCheckpointTest, AFunctionThatEvaluatesIsCalledTwiceForItsFirstBatchAlone) {
+  TempDirectory directory;
+  loop(distribute::one_device(), directory / "m", examples(48));
+  const Tensor saved = latest(directory / "m").tensors.at("net/kernel");
+  for (const bool training : {false, true}) {
+    const auto strategy = distribute::mirrored({.replicas = 2});
+    const auto scope = strategy->scope({.environment = Environment()});
+    EXPECT_TRUE(scope.restore(directory / "m"));
+    std::atomic<int> calls = 0;
+    const auto evaluate = [&] {
+      ++calls;
+      const Tensor& kernel = ReplicaContext::current().variable(kKernel);
+      torch::NoGradGuard no_grad;
+      Tensor(kernel.detach()).add_(1);
+      return kernel.detach().clone();
+    };
+    PerReplica<Tensor> kernels = strategy->run({.training = training}, evaluate);
+    EXPECT_EQ(calls, 4);
+    for (int batch = 2; batch <= 4; ++batch)
+      kernels = strategy->run({.training = training}, evaluate);
+    EXPECT_EQ(calls, 4 + 3 * 2);
+    // What a function collects in its variables outlasts the next batch.
+    for (const Tensor& kernel : kernels) EXPECT_TRUE(kernel.equal(saved + 1 + 1 + 1 + 1));
   }
 }
 

@@ -24,17 +24,13 @@ namespace {
 
 Error converted(const c10::Error& error, const std::string& where, Device device) {
   const std::string said = text_of(error);
-  const std::string message = fmt::format("LibTorch failed {}: {}", where, said);
-  if (tells_of_memory(said)) {
-    return internal_error(message, "use a smaller batch, or a machine (or GPU) with more memory");
-  }
-  if (tells_of_machine(said)) return internal_error(message);
-  return invalid_argument(
-      message, tells_of_mixed_devices(said)
-                   ? fmt::format("batches and variables are on {}: make other tensors there, with "
-                                 "device() of the ModelContext or ReplicaContext",
-                                 device.str())
-                   : "");
+  return converted_error(fmt::format("LibTorch failed {}: {}", where, said), [&]() -> std::string {
+    if (!tells_of_mixed_devices(said)) return "";
+    return fmt::format(
+        "batches and variables are on {}: make other tensors there, with device() of the "
+        "ModelContext or ReplicaContext",
+        device.str());
+  });
 }
 
 }  // namespace

@@ -32,31 +32,24 @@ std::string variables_there_are(const VariableStore& store) {
   return join(each, ", ");
 }
 
-Error converted(const c10::Error& error, const Batch& batch, const ModelContext& context,
-                const std::string& place) {
-  const std::string said = text_of(error);
-  const std::string message = fmt::format("the model function failed {}: {}", place, said);
-  if (tells_of_memory(said)) {
-    return internal_error(message, "use a smaller batch, or a machine (or GPU) with more memory");
-  }
+// What the user can do about it.
+std::string hint_for(const std::string& said, const Batch& batch, const ModelContext& context) {
   if (tells_of_mixed_devices(said)) {
-    return invalid_argument(
-        message, fmt::format("features, labels and variables are on {}: make other tensors there, "
-                             "with context.device()",
-                             context.device().str()));
+    return fmt::format(
+        "features, labels and variables are on {}: make other tensors there, with "
+        "context.device()",
+        context.device().str());
   }
   // What torch::nn's BatchNorm says in training.
   if (said.find("Expected more than 1 value per channel when training") != std::string::npos) {
-    return invalid_argument(
-        message,
-        "BatchNorm cannot normalize a batch of one row: use a larger batch, and leave out what an "
-        "epoch leaves over with batch(n, {.drop_remainder = true})");
+    return "BatchNorm cannot normalize a batch of one row: use a larger batch, and leave out what "
+           "an epoch leaves over with batch(n, {.drop_remainder = true})";
   }
   std::string form = "it was given features " + batch.features.element().describe();
   if (batch.labels.defined()) form += ", labels " + batch.labels.element().describe();
   const std::string variables = variables_there_are(context.variables());
   if (!variables.empty()) form += "; its variables are " + variables;
-  return invalid_argument(message, form);
+  return form;
 }
 
 }  // namespace
@@ -70,7 +63,10 @@ EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
   } catch (const Error& error) {
     throw error.with_detail(place(where, number, mode));
   } catch (const c10::Error& error) {
-    throw converted(error, batch, context, place(where, number, mode));
+    const std::string said = text_of(error);
+    throw converted_error(
+        fmt::format("the model function failed {}: {}", place(where, number, mode), said),
+        [&] { return hint_for(said, batch, context); });
   } catch (const std::exception& error) {
     // The caller may catch its own types: they pass as they are.
     log::error(fmt::format("the model function failed {}: {}", place(where, number, mode),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "muster/base/foreign_error.h"
@@ -12,6 +13,7 @@
 #include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/train/merge_metrics.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -196,10 +198,7 @@ bool Loop::build(Member& member, Call& call, const std::function<optim::TrainOp(
     member.engine.build(described);
     return true;
   }
-  if (restored_) {
-    restore_variables(member);
-    (void)invoke();
-  }
+  if (restored_ && restore_variables(member)) (void)invoke();
   return false;
 }
 
@@ -215,14 +214,18 @@ void Loop::make(Member& member, size_t local, Call& call) {
   replica.group().report(builds ? Phase::kBuilding : Phase::kTraining, step_);
   if (builds) {
     if (!build(member, call, call_function)) return;
-  } else if (restored_ && !member.engine.built()) {
-    // To evaluate what was restored: a first call makes the variables.
-    (void)call_function();
-    restore_variables(member);
   }
   const int64_t examples = call.rows(local);
-  const ZeroRowGuard guard(replica.variables(), examples);
-  const optim::TrainOp train_op = call_function();
+  std::optional<ZeroRowGuard> guard(std::in_place, replica.variables(), examples);
+  optim::TrainOp train_op = call_function();
+  if (restored_ && !member.engine.built()) {
+    // A function that evaluates what was restored: where it made variables, it is called again with
+    // their values of the checkpoint.
+    guard.reset();
+    const bool again = restore_variables(member);
+    guard.emplace(replica.variables(), examples);
+    if (again) train_op = call_function();
+  }
   call.compare(train_op.defined());
   if (!train_op.defined()) return replica.exchange().end_of_function();
   if (!call.options.training) {
@@ -295,14 +298,8 @@ Metric Loop::reduce(const PerReplica<Metric>& value) {
   }
   std::optional<Metric> result;
   each([&](Replica& replica, size_t local) {
-    const Metric& metric = value[local];
-    const Tensor mine = torch::tensor(metric.state(), at::kDouble).unsqueeze(0);
-    for (const Tensor& part : replica.exchange().gather(mine, 0)) {
-      if (local != 0) continue;
-      const double* first = part.data_ptr<double>();
-      const Metric one = metric.with_state({first, first + part.numel()});
-      result ? result->merge(one) : void(result = one);
-    }
+    const Metric merged = merge_over_replicas(replica.exchange(), {value[local]}).front();
+    if (local == 0) result = merged;
   });
   return *result;
 }

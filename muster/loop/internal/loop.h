@@ -80,8 +80,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // The call that makes the variables, before the first step that trains. False when it did not
   // train.
   bool build(Member& member, Call& call, const std::function<optim::TrainOp()>& invoke);
-  // Before the first step that trains: gives the variables there are the values of a checkpoint.
-  void restore_variables(Member& member);
+  // Before the first step that trains: gives variables that are new since the last call the values
+  // of the checkpoint. Returns whether there were any; all replicas call it together.
+  bool restore_variables(Member& member);
   void note(const StepResult& result);
   // One call of the function on one replica.
   void make(Member& member, size_t local, Call& call);

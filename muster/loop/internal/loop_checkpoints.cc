@@ -86,9 +86,10 @@ bool Loop::restore(const std::string& model_dir) {
   return true;
 }
 
-void Loop::restore_variables(Member& member) {
+bool Loop::restore_variables(Member& member) {
   torch::NoGradGuard no_grad;
   const auto& variables = member.replica->variables().variables();
+  std::vector<Tensor> values;
   for (; member.restored < variables.size(); ++member.restored) {
     const Tensor value = variables[member.restored]->value().detach();
     if (member.replica->is_chief()) {
@@ -105,10 +106,11 @@ void Loop::restore_variables(Member& member) {
       }
       Tensor(value).copy_(found->second);
     }
+    values.push_back(variables[member.restored]->value());
   }
-  std::vector<Tensor> values;
-  for (const auto& variable : variables) values.push_back(variable->value());
+  if (values.empty()) return false;
   member.replica->exchange().broadcast(values);
+  return true;
 }
 
 }  // namespace muster::inline v0_1::distribute

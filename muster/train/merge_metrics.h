@@ -1,0 +1,17 @@
+// Metrics of all replicas as one. Thread safety: belongs to the replica's thread.
+#pragma once
+
+#include <vector>
+
+#include "muster/distribute/exchange.h"
+#include "muster/metrics/metric.h"
+
+namespace muster::inline v0_1 {
+
+// Gives each metric with what all replicas measured, merged in the order of the replicas. They
+// must bring the same kinds of metrics; all call it together. It is one message, for states are few
+// numbers.
+std::vector<Metric> merge_over_replicas(distribute::Exchange& exchange,
+                                        const std::vector<Metric>& metrics);
+
+}  // namespace muster::inline v0_1
