@@ -51,6 +51,10 @@ Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps)
 }
 
 Loop::Loop(StrategyPtr strategy, const ScopeOptions& options) : strategy_(std::move(strategy)) {
+  if (!(options.merge_timeout > 0)) {
+    throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {}; it must be more than 0",
+                                       options.merge_timeout));
+  }
   set_threads(0);
   const Environment environment =
       options.environment ? *options.environment : Environment::process();
@@ -63,10 +67,6 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options) : strategy_(std::m
                      .cancelled = options.cancelled};
   for (auto& replica : strategy_->start_replicas(start)) {
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options.accumulate_steps));
-  }
-  if (!(options.merge_timeout > 0)) {
-    throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {}; it must be more than 0",
-                                       options.merge_timeout));
   }
   merge_point_ =
       std::make_unique<MergePoint>(replicas_.size(), options.merge_timeout, first().replica_id());
