@@ -229,7 +229,7 @@ TEST(LoopCheckpointTest, AFunctionThatEvaluatesIsCalledTwiceForItsFirstBatchAlon
       Tensor(kernel.detach()).add_(1);
       return kernel.detach().clone();
     };
-    PerReplica<Tensor> kernels = strategy->run({.training = training}, evaluate);
+    auto kernels = strategy->run({.training = training}, evaluate);
     EXPECT_EQ(calls, 4);
     for (int batch = 2; batch <= 4; ++batch)
       kernels = strategy->run({.training = training}, evaluate);
