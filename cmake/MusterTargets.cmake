@@ -2,8 +2,10 @@
 #   One static library per folder of the house: target muster_<name>, alias muster::<name>.
 #   NOT_INSTALLED: no part of the library users get.
 #   TORCH: the folder belongs to the tensor storey (links LibTorch, shares the precompiled header).
-# muster_test(NAME base_test SOURCES a_test.cc [DEPS ...] [TORCH] [LAW] [LABELS fast|slow] [TIMEOUT seconds])
+# muster_test(NAME base_test SOURCES a_test.cc [DEPS ...] [TORCH] [LAW] [LABELS fast|slow] [TIMEOUT seconds]
+#             [SHARDS 1])
 #   One GoogleTest binary, one CTest entry. Default label fast, default time limit 60 s.
+#   SHARDS: so many CTest entries, which run beside each other; each has its share of the binary's tests.
 #   LAW: sanitizers look at it in every run of .ci/run (target and label "laws" and "law"), as at all tests of the
 #   ground storey; the others are looked at by ./dev check.
 # muster_executable(NAME mnist SOURCES ... [DEPS ...] [TORCH])
@@ -51,7 +53,7 @@ function(muster_executable)
 endfunction()
 
 function(muster_test)
-  cmake_parse_arguments(arg "TORCH;LAW" "NAME;TIMEOUT;LABELS" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;LAW" "NAME;TIMEOUT;LABELS;SHARDS" "SOURCES;DEPS" ${ARGN})
   if(NOT MUSTER_BUILD_TESTS OR (arg_TORCH AND MUSTER_GROUND_ONLY))
     return()
   endif()
@@ -73,14 +75,24 @@ function(muster_test)
     target_link_libraries(${arg_NAME} PRIVATE muster_torch)
     target_precompile_headers(${arg_NAME} REUSE_FROM muster_torch_test_pch)
   endif()
-  add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
   if(arg_LAW OR (NOT arg_TORCH AND CMAKE_CURRENT_SOURCE_DIR MATCHES "/(muster|fuzz)(/|$)"))
     list(APPEND arg_LABELS law)
     add_dependencies(laws ${arg_NAME})
   endif()
-  set_tests_properties(${arg_NAME} PROPERTIES
-    TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"
-    ENVIRONMENT "OMP_NUM_THREADS=1;MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin;MUSTER_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    set(name ${arg_NAME})
+    set(environment OMP_NUM_THREADS=1 MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin MUSTER_SOURCE_DIR=${CMAKE_SOURCE_DIR})
+    if(arg_SHARDS GREATER 1)
+      string(APPEND name _${shard})
+      math(EXPR index "${shard} - 1")
+      list(APPEND environment GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index})
+    endif()
+    add_test(NAME ${name} COMMAND ${arg_NAME})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" ENVIRONMENT "${environment}")
+  endforeach()
 endfunction()
 
 add_custom_target(laws)
@@ -88,7 +100,7 @@ add_custom_target(laws)
 # Tests are run a few times and compiled as often: what they call is optimised fully, they are not. Nor are they looked
 # through for undefined behaviour of their own, which takes four times as long to compile; for bad memory they are.
 add_library(muster_test_flags INTERFACE)
-target_compile_options(muster_test_flags INTERFACE $<$<CONFIG:Release>:-O1>)
+target_compile_options(muster_test_flags INTERFACE $<$<CONFIG:Release>:-O0>)
 if(MUSTER_SANITIZE STREQUAL "address,undefined")
   target_compile_options(muster_test_flags INTERFACE -O0 -fno-sanitize=undefined)
 endif()

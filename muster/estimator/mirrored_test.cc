@@ -32,16 +32,16 @@ Estimator on_replicas(int replicas, const std::string& model_dir, const ModelFn&
                    params);
 }
 
-struct LawCase {
+struct MirroredCase {
   std::string optimizer;
   int64_t rows;  // 53: a ragged last batch; 25, 1: replicas without data in the last step
   int64_t epochs;
 };
 
-class MirroredLawTest : public ::testing::TestWithParam<LawCase> {};
+class MirroredLawTest : public ::testing::TestWithParam<MirroredCase> {};
 
 TEST_P(MirroredLawTest, ReplicasComputeWhatOneComputesAndWhatWorkersCompute) {
-  const LawCase law = GetParam();
+  const MirroredCase law = GetParam();
   TempDirectory directory;
   const json params{{"optimizer", law.optimizer}};
   const InputFn input = [&] {
@@ -68,9 +68,9 @@ TEST_P(MirroredLawTest, ReplicasComputeWhatOneComputesAndWhatWorkersCompute) {
   EXPECT_TRUE(same_bits(latest(directory / "workers"), latest(directory / "2")));
 }
 INSTANTIATE_TEST_SUITE_P(Cases, MirroredLawTest,
-                         ::testing::Values(LawCase{"sgd", 60, -1}, LawCase{"momentum", 53, 2},
-                                           LawCase{"adam", 25, 3}, LawCase{"clipped", 53, 2},
-                                           LawCase{"sgd", 1, 3}));
+                         ::testing::Values(MirroredCase{"sgd", 60, -1}, MirroredCase{"momentum", 53, 2},
+                                           MirroredCase{"adam", 25, 3}, MirroredCase{"clipped", 53, 2},
+                                           MirroredCase{"sgd", 1, 3}));
 
 TEST(MirroredTest, GradientsOfSixteenBitsTrainToTheirRounding) {
   TempDirectory directory;

@@ -44,17 +44,17 @@ void on_workers(int n, const std::string& model_dir, const ModelFn& model_fn, co
 
 // --- promise 2: n replicas with batch b compute what one computes with n*b ---
 
-struct LawCase {
+struct WorkersCase {
   std::string optimizer;
   int64_t
       rows;  // 60: full batches; 53: a ragged last one; 25: replicas without data in the last step
   int64_t epochs;
 };
 
-class OneLawTest : public ::testing::TestWithParam<LawCase> {};
+class OneLawTest : public ::testing::TestWithParam<WorkersCase> {};
 
 TEST_P(OneLawTest, ReplicasComputeWhatOneComputes) {
-  const LawCase law = GetParam();
+  const WorkersCase law = GetParam();
   TempDirectory directory;
   const json params{{"optimizer", law.optimizer}};
   const InputFn input = [&] {
@@ -72,10 +72,10 @@ TEST_P(OneLawTest, ReplicasComputeWhatOneComputes) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Cases, OneLawTest,
-                         ::testing::Values(LawCase{"sgd", 60, -1}, LawCase{"momentum", 60, -1},
-                                           LawCase{"adam", 60, -1}, LawCase{"sgd", 53, 2},
-                                           LawCase{"adam", 25, 3}, LawCase{"clipped", 53, 2},
-                                           LawCase{"sgd", 1, 3}));
+                         ::testing::Values(WorkersCase{"sgd", 60, -1}, WorkersCase{"momentum", 60, -1},
+                                           WorkersCase{"adam", 60, -1}, WorkersCase{"sgd", 53, 2},
+                                           WorkersCase{"adam", 25, 3}, WorkersCase{"clipped", 53, 2},
+                                           WorkersCase{"sgd", 1, 3}));
 
 TEST(MultiWorkerTest, RoundsDoNotStraddleEpochsWhenRepeatFollowsBatch) {
   TempDirectory directory;
