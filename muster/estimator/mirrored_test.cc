@@ -68,8 +68,10 @@ TEST_P(MirroredLawTest, ReplicasComputeWhatOneComputesAndWhatWorkersCompute) {
   EXPECT_TRUE(same_bits(latest(directory / "workers"), latest(directory / "2")));
 }
 INSTANTIATE_TEST_SUITE_P(Cases, MirroredLawTest,
-                         ::testing::Values(MirroredCase{"sgd", 60, -1}, MirroredCase{"momentum", 53, 2},
-                                           MirroredCase{"adam", 25, 3}, MirroredCase{"clipped", 53, 2},
+                         ::testing::Values(MirroredCase{"sgd", 60, -1},
+                                           MirroredCase{"momentum", 53, 2},
+                                           MirroredCase{"adam", 25, 3},
+                                           MirroredCase{"clipped", 53, 2},
                                            MirroredCase{"sgd", 1, 3}));
 
 TEST(MirroredTest, GradientsOfSixteenBitsTrainToTheirRounding) {

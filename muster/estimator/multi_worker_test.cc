@@ -72,9 +72,11 @@ TEST_P(OneLawTest, ReplicasComputeWhatOneComputes) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Cases, OneLawTest,
-                         ::testing::Values(WorkersCase{"sgd", 60, -1}, WorkersCase{"momentum", 60, -1},
+                         ::testing::Values(WorkersCase{"sgd", 60, -1},
+                                           WorkersCase{"momentum", 60, -1},
                                            WorkersCase{"adam", 60, -1}, WorkersCase{"sgd", 53, 2},
-                                           WorkersCase{"adam", 25, 3}, WorkersCase{"clipped", 53, 2},
+                                           WorkersCase{"adam", 25, 3},
+                                           WorkersCase{"clipped", 53, 2},
                                            WorkersCase{"sgd", 1, 3}));
 
 TEST(MultiWorkerTest, RoundsDoNotStraddleEpochsWhenRepeatFollowsBatch) {
