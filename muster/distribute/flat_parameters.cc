@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/staggered.h"
 #include "muster/tensor/weight_dtype.h"
 
 namespace muster::inline v0_1::distribute {
@@ -165,12 +166,14 @@ void FlatParameters::lay_out_slots() {
     range.second = parameter.offset + parameter.padded;
   }
   for (OptimizerState& state : optimizers_) {
+    int64_t place = 1;  // weights and gradients stand at the first
     for (const optim::SlotSpec& spec : state.slot_specs) {
       auto& per_buffer = state.slots.emplace_back();
       for (size_t b = 0; b < buffers_.size(); ++b) {
-        per_buffer.push_back(torch::full({state.ranges[b].second - state.ranges[b].first},
-                                         spec.initial_value, buffers_[b].weights.options()));
+        per_buffer.push_back(staggered(state.ranges[b].second - state.ranges[b].first,
+                                       spec.initial_value, buffers_[b].weights, place));
       }
+      ++place;
     }
   }
   for (const Parameter& parameter : parameters_) {
