@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax mnist workers layers optimizers input records csv images loopback all_reduce network)
+all=(tax mnist tabular workers layers optimizers input records csv images loopback all_reduce network)
 names=() quick=() images=() beside=() targets=
 for word in "$@"; do
   case $word in
@@ -78,8 +78,8 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = loopback ]; then
       printf '\n### What TCP itself costs two workers\n\n'
       "$bin/loopback_benchmark" | sed 's/^/    /'
-    elif [ "$name" = all_reduce ]; then
-      "$bin/all_reduce_benchmark" --json="$figures" "${quick[@]}"
+    elif [ "$name" = all_reduce ] || [ "$name" = tabular ]; then
+      "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
     elif [ "$name" = network ]; then
       printf '\n### all_reduce between two hosts, over a link of 1 Gbit/s\n'
       benchmarks/network.sh "$bin" "$out/digits" "$figures" "${quick[@]}"
