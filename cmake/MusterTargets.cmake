@@ -52,6 +52,15 @@ function(muster_executable)
   endif()
 endfunction()
 
+# Sets the variable to the limit of a test that may take so many seconds.
+function(muster_time_limit variable seconds)
+  # Sanitizers make programs several times slower.
+  if(MUSTER_SANITIZE)
+    math(EXPR seconds "${seconds} * 4")
+  endif()
+  set(${variable} ${seconds} PARENT_SCOPE)
+endfunction()
+
 function(muster_test)
   cmake_parse_arguments(arg "TORCH;LAW" "NAME;TIMEOUT;LABELS;SHARDS" "SOURCES;DEPS" ${ARGN})
   if(NOT MUSTER_BUILD_TESTS OR (arg_TORCH AND MUSTER_GROUND_ONLY))
@@ -60,10 +69,7 @@ function(muster_test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
-  # Sanitizers make programs several times slower.
-  if(MUSTER_SANITIZE)
-    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
-  endif()
+  muster_time_limit(arg_TIMEOUT ${arg_TIMEOUT})
   if(NOT arg_LABELS)
     set(arg_LABELS fast)
   endif()

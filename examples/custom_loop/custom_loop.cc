@@ -52,6 +52,10 @@ void train(const Flags& flags, const std::string& name) {
       strategy->run(step, batch);
       loss += scope.last_step().loss * static_cast<double>(scope.last_step().rows);
       rows += scope.last_step().rows;
+      if (scope.should_stop()) {  // Ctrl-C or SIGTERM, in any task
+        if (!flags.model_dir.empty()) scope.save(flags.model_dir);
+        scope.stop();
+      }
     }
     if (scope.is_chief())
       std::printf("epoch %2d  loss %.6f\n", static_cast<int>(training.completed_passes()),

@@ -12,7 +12,9 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/free_ports.h"
+#include "muster/base/log.h"
 #include "muster/control/coordinator_server.h"
+#include "muster/control/internal/missing.h"
 #include "muster/control/internal/test_clients.h"
 #include "muster/net/grpc_channel.h"
 
@@ -22,6 +24,7 @@ namespace {
 using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Coordinator, JoinBarrierStoreAndCleanEnd) {
   CoordinatorServer server(test_server_options(3));
@@ -76,6 +79,51 @@ TEST(Coordinator, ATaskThatCannotStartTellsThoseWhoWaitForIt) {
   EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("worker 0 failed while joining"),
                                      HasSubstr("there is no folder /data")));
+}
+
+// It ends nobody's wait, since another process may come in its place; those who wait hear of it at
+// once.
+TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
+  CoordinatorServer server(test_server_options(4));
+  // Whether a task was told to stop, and how often it asked: once a try.
+  struct Told {
+    std::atomic<bool> stop = false;
+    std::atomic<int> tries = 0;
+  } first_told, second_told;
+  const auto joining = [&](int rank, Told& told) {
+    JoinOptions join = test_join_options(server.address(), rank, 4);
+    join.cancelled = [&told] {
+      ++told.tries;
+      return told.stop.load();
+    };
+    join.report_every = 1000;
+    return std::async(std::launch::async,
+                      [join] { return error_of([&] { CoordinatorClient::join(join); }); });
+  };
+  // What a third task hears; the fourth never comes.
+  net::GrpcChannel channel(server.address());
+  const auto missing = [&] {
+    return describe(channel.join({.who = {task_of(2), 7}, .rank = 2, .world_size = 4}, 5)
+                        .value()
+                        .verdict.missing);
+  };
+  testing::internal::CaptureStderr();
+  auto first = joining(0, first_told);
+  auto second = joining(1, second_told);
+  eventually([&] { return missing().starts_with("worker 2 at "); });
+  second_told.stop = true;
+  EXPECT_EQ(second.get().kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(missing(), HasSubstr("worker 0 at 127.0.0.1:2223, which was told to stop"));
+  const int tries = first_told.tries;
+  eventually([&] { return first_told.tries >= tries + 3; });
+  // Another process of that name.
+  (void)channel.join({.who = {task_of(1), 8}, .rank = 1, .world_size = 4}, 5);
+  EXPECT_THAT(missing(), Not(HasSubstr("told to stop")));
+  first_told.stop = true;
+  EXPECT_EQ(first.get().kind(), ErrorKind::kCancelled);
+  log::flush();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("chief is waiting for worker 0 at 127.0.0.1:2223, which was told to stop"));
 }
 
 TEST(Coordinator, ATaskThatWasToldToStopLeavesABarrierOthersDoNotComeTo) {

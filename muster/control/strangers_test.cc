@@ -22,6 +22,7 @@
 #include "muster/launch/certificates.h"
 #include "muster/net/grpc_channel.h"
 #include "muster/net/port.h"
+#include "tests/support/every_call.h"
 #include "tests/support/raw_connection.h"
 
 namespace muster::inline v0_1::control {
@@ -95,38 +96,22 @@ class RunningGroup {
   std::atomic<bool> stop_ = false;
 };
 
-// Every request there is, as a member with the name of a real one.
-std::vector<Result<net::Reply>> ask_everything(net::CoordinatorChannel& channel) {
-  const plan::Caller who{"worker:1", 7};
-  std::vector<Result<net::Reply>> replies;
-  replies.push_back(channel.join({.who = who, .rank = 1, .world_size = 2}, 5));
-  replies.push_back(channel.beat({.who = who}, 5));
-  replies.push_back(channel.declare_model({.who = who, .signature = {"w [1] float32"}}, 5));
-  replies.push_back(channel.barrier({.who = who, .name = "round"}, 5));
-  for (const auto operation : {net::StoreOperation::kSet, net::StoreOperation::kErase,
-                               net::StoreOperation::kWait, net::StoreOperation::kAdd}) {
-    replies.push_back(
-        channel.store({.who = who, .operation = operation, .keys = {"go/1"}, .value = "no"}, 5));
-  }
-  replies.push_back(channel.fail({.who = who, .reason = "because"}, 5));
-  replies.push_back(channel.goodbye({.who = who, .leaving = true}, 5));
-  return replies;
-}
-
 TEST(Strangers, WhoDoesNotKnowTheTokenIsRefusedWhateverItAsks) {
   RunningGroup group;
   for (const cluster::Job& job :
        {cluster::Job{}, cluster::Job{.id = "theirs", .token = "the token of another job"},
         cluster::Job{.id = "ours", .token = std::string(kToken) + "!"}}) {
     net::GrpcChannel channel(group.address(), job);
-    for (const Result<net::Reply>& reply : ask_everything(channel)) {
-      ASSERT_FALSE(reply.ok());
+    for (const auto& [call, reply] : make_every_call(channel, {"worker:1", 7})) {
+      ASSERT_FALSE(reply.ok()) << call;
       EXPECT_EQ(reply.error().kind(), ErrorKind::kInvalidArgument);
       EXPECT_THAT(reply.error().message(),
                   AllOf(HasSubstr("the job 'ours'"),
                         HasSubstr(job.id.empty() ? "without a name" : job.id)));
     }
-    const Status watched = channel.watch({"worker:1", 7}, [](const net::Reply&) { FAIL(); });
+    // A connection of its own: so many calls are more than one may send that shows no token.
+    net::GrpcChannel another(group.address(), job);
+    const Status watched = another.watch({"worker:1", 7}, [](const net::Reply&) { FAIL(); });
     EXPECT_EQ(watched.error().kind(), ErrorKind::kInvalidArgument);
   }
   group.expect_well();

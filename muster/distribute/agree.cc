@@ -5,8 +5,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/bytes.h"
+#include "muster/base/crc32c.h"
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
+#include "muster/distribute/replica.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -33,6 +37,12 @@ std::string who_has_what(const std::string& name, const std::vector<json>& all) 
   return fmt::format("{} is {}", name, join(parts, "; "));
 }
 
+json named(const Settings& settings) {
+  json object = json::object();
+  for (const auto& [name, value] : settings) object[name] = value;
+  return object;
+}
+
 }  // namespace
 
 void check_same(Group& group, const ReplicaPlace& place, const Settings& settings) {
@@ -41,9 +51,17 @@ void check_same(Group& group, const ReplicaPlace& place, const Settings& setting
              place.name(), settings);
 }
 
+void check_same(Replica& replica, const Settings& settings) {
+  const std::string text = named(settings).dump();
+  const Tensor digest = torch::full({1}, static_cast<int64_t>(crc32c(bytes_of(text))), at::kLong);
+  for (const Tensor& other : replica.exchange().gather(digest, 0)) {
+    // Everybody sees the same digests, so everybody comes to tell.
+    if (!other.equal(digest)) return check_same(replica.group(), replica.place(), settings);
+  }
+}
+
 void check_same(const GatherText& gather, const std::string& task, const Settings& settings) {
-  json mine{{"task", task}, {"settings", json::object()}};
-  for (const auto& [name, value] : settings) mine["settings"][name] = value;
+  const json mine{{"task", task}, {"settings", named(settings)}};
   std::vector<json> all;
   bool same = true;
   for (const std::string& text : gather("settings", mine.dump())) {

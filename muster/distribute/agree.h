@@ -13,12 +13,19 @@
 
 namespace muster::inline v0_1::distribute {
 
+class Replica;
+
 // Names, as users know them, and their values as text.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 // All replicas call it together, with settings of the same names. Throws InvalidArgument on every
 // replica when some differ, listing who has what: "max_steps is 400 on worker 0, 300 on worker 1".
 void check_same(Group& group, const ReplicaPlace& place, const Settings& settings);
+
+// The same for replicas whose programs may have come to different places, as loops written by hand
+// may: they meet in a collective, which says so at once, where gathering texts would wait. Costs a
+// collective of a few bytes; texts travel when something differs.
+void check_same(Replica& replica, const Settings& settings);
 
 // The same where there is no Group yet: `gather` is the call that collects texts by rank.
 using GatherText =

@@ -46,15 +46,16 @@ ReplicaInput::ReplicaInput(Replica& replica, data::DistributedInput input, bool 
       batch_size_(batch_size.ok() ? std::to_string(batch_size.value()) : "unknown"),
       batches_(std::move(input.iterator)) {}
 
-// Of a data set that Muster divides, all processes must see the same. Where it divides files, each
-// process has a pipeline of its own by now.
 void ReplicaInput::check_same_data() {
-  if (for_this_process_ || replica_.place().processes == 1) return;
-  Settings settings{{"batch_size", batch_size_}};
+  if (replica_.place().processes == 1) return;
+  Settings settings{
+      {"the data", by_process_ ? "read by each worker for itself" : "divided in rows by Muster"}};
+  if (!for_this_process_) settings.emplace_back("batch_size", batch_size_);
+  // Where Muster divides files, each process has a pipeline of its own by now.
   if (!by_process_) {
     settings.emplace_back("the input", shortened(batches_.save().at("pipeline").dump()));
   }
-  check_same(replica_.group(), replica_.place(), settings);
+  check_same(replica_, settings);
 }
 
 bool ReplicaInput::agree_on_form() {

@@ -27,10 +27,13 @@ class ReplicaInput {
   data::ReplicaBatches& batches() { return batches_; }
   const data::ReplicaBatches& batches() const { return batches_; }
 
+  // Of data that Muster divides, all processes must see the same, in batches of the same size, and
+  // none may divide it by itself. All replicas call it together, before they read. Throws
+  // InvalidArgument on each of them listing who has what.
+  void check_same_data();
   // Whether any replica has data; one that has none learns the form of its batches of zero rows
   // from another. All replicas call it together. Throws InvalidArgument for what is no batch, and
-  // when processes whose data Muster divides do not have the same data set, or batches of the same
-  // size.
+  // what check_same_data() throws.
   bool agree_on_form();
   // How many batches are left until the data of the last process ends, where all can tell; else
   // below 0. All replicas call it together.
@@ -45,7 +48,6 @@ class ReplicaInput {
  private:
   ReplicaInput(Replica& replica, data::DistributedInput input, bool for_this_process,
                const Result<int64_t>& batch_size);
-  void check_same_data();
 
   Replica& replica_;
   bool by_process_;

@@ -111,6 +111,98 @@ TEST(CustomLoopTest, WorkersThatReadTheirOwnEndTogether) {
   });
 }
 
+// How a task of a loop was started.
+struct Started {
+  distribute::ScopeOptions scope{};
+  distribute::CommunicationOptions communication{};
+  distribute::RunOptions run{};
+  int64_t batch_size = 12;
+  int64_t rows = 24;
+  bool reads_its_own = false;
+};
+
+// One pass. What the task with these options is told.
+Error refusal_of(Started started, const Environment& environment) {
+  started.scope.environment = environment;
+  const auto strategy = distribute::multi_worker_mirrored(started.communication);
+  return error_of([&] {
+    const auto scope = strategy->scope(started.scope);
+    const Layer model = linear();
+    const Dataset data = examples(started.rows).batch(started.batch_size);
+    auto batches =
+        started.reads_its_own
+            ? strategy->distribute_from_function([&](const InputContext&) { return data; })
+            : strategy->distribute(data);
+    for (const auto& batch : batches) {
+      strategy->run(
+          started.run,
+          [&](const Features& features, const Labels& labels) {
+            optim::sgd().minimize(loss_of(model(features["x"]), labels));
+          },
+          batch);
+    }
+  });
+}
+
+TEST(CustomLoopTest, WorkersThatWereStartedDifferentlyAreToldWhoHasWhat) {
+  const std::vector<std::pair<Started, std::string>> others = {
+      {{.scope = {.seed = 4}}, "seed is 0 on worker 0; 4 on worker 1"},
+      {{.scope = {.accumulate_steps = 2}}, "accumulate_steps is 1 on worker 0; 2 on worker 1"},
+      {{.communication = {.bytes_per_pack = 4096}},
+       "bytes_per_pack is 4096 on worker 1; measured on worker 0"},
+      {{.communication = {.wire_dtype = kBFloat16}},
+       "wire_dtype is bfloat16 on worker 1; float32 on worker 0"},
+      {{.run = {.loss_reduction = distribute::LossReduction::kSum}},
+       "loss_reduction is mean on worker 0; sum on worker 1"},
+      {{.batch_size = 6}, "batch_size is 12 on worker 0; 6 on worker 1"},
+      {{.rows = 36}, "the input is "},
+      {{.reads_its_own = true},
+       "the data is divided in rows by Muster on worker 0; read by each "
+       "worker for itself on worker 1"}};
+  for (const auto& [other, said] : others) {
+    const LocalCluster cluster(2, /*chief=*/false);
+    run_ranks(2, [&](int rank) {
+      const Error error = refusal_of(rank == 1 ? other : Started(), cluster.environment(rank));
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << said << ": " << error.what();
+      EXPECT_THAT(error.message(), HasSubstr(said));
+    });
+  }
+}
+
+// One worker is asked to; the other learns of it in a step.
+TEST(CustomLoopTest, AllWorkersStopBehindTheSameStep) {
+  const TempDirectory directory;
+  const LocalCluster cluster(2, /*chief=*/false);
+  std::atomic<int64_t> steps = 0;
+  run_ranks(2, [&](int rank) {
+    const auto strategy = distribute::multi_worker_mirrored();
+    std::atomic<bool> asked = false;
+    const Error error = error_of([&] {
+      const auto scope = strategy->scope(
+          {.cancelled = [&] { return asked.load(); }, .environment = cluster.environment(rank)});
+      const Layer model = linear();
+      for (const auto& batch : strategy->distribute(examples(48).repeat().batch(12))) {
+        strategy->run(
+            [&](const Features& features, const Labels& labels) {
+              optim::sgd().minimize(loss_of(model(features["x"]), labels));
+            },
+            batch);
+        if (scope.step() == 2) asked = rank == 1;
+        if (!scope.should_stop()) continue;
+        steps += scope.step();
+        scope.save(directory / "m");
+        scope.stop();
+      }
+    });
+    EXPECT_EQ(error.kind(), rank == 1 ? ErrorKind::kCancelled : ErrorKind::kUnavailable);
+    EXPECT_THAT(error.message(), HasSubstr(rank == 1 ? "stopped by its program after saving step 3"
+                                                     : "task 1 of the group was asked to stop; all "
+                                                       "stopped after saving step 3"));
+  });
+  EXPECT_EQ(steps, 6);
+  EXPECT_EQ(latest(directory / "m").global_step, 3);
+}
+
 // Found at once, and not by pairing it with whatever comes next.
 TEST(CustomLoopTest, AWorkerThatLeavesOutACollectiveIsToldSo) {
   const auto strategy = distribute::multi_worker_mirrored();

@@ -36,6 +36,8 @@ class DistributedDataset::Pass {
       part.copier.emplace(replica.device());
       if (local == 0 && !part.input->by_process())
         pipeline_ = part.input->batches().save().at("pipeline");
+      // Before a position is restored, which fits the right data alone.
+      if (!part.input->by_process()) part.input->check_same_data();
       if (resumed) resume(*part.input, resumed->at("data"));
       if (!part.input->by_process() || replica.place().processes == 1) return;
       part.any_data = part.input->agree_on_form();

@@ -1,6 +1,9 @@
 // Loops written by hand over a strategy.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <atomic>
 
 #include "muster/base/error_of.h"
 #include "muster/distribute/strategy.h"
@@ -225,6 +228,33 @@ TEST(LoopTest, WhatOneReplicaThrowsIsThrownAndEndsTheScope) {
     EXPECT_EQ(made, 1);
     EXPECT_THAT(error_of([&] { strategy->run([] {}); }).message(),
                 HasSubstr("the scope is over: "));
+  }
+}
+
+TEST(LoopTest, AskedToStopItEndsBehindAStep) {
+  for (const StrategyPtr& strategy : {one_device(), mirrored({.replicas = 2})}) {
+    std::atomic<bool> asked = false;
+    ScopeOptions options = alone();
+    options.cancelled = [&] { return asked.load(); };
+    const auto scope = strategy->scope(options);
+    const Layer model = Dense(1);
+    for (const auto& batch : strategy->distribute(points(60).batch(6))) {
+      strategy->run(
+          [&](const Features& x, const Labels& y) {
+            optim::sgd().minimize(losses::mean_squared_error(y, model(x)));
+          },
+          batch);
+      if (scope.step() == 2) asked = true;
+      if (scope.should_stop()) break;
+    }
+    // Several replicas learn of it in the next step, so that all learn of it in the same one.
+    const int64_t last = strategy->name() == "OneDevice" ? 2 : 3;
+    EXPECT_EQ(scope.step(), last);
+    const Error error = error_of([&] { scope.stop(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+    EXPECT_EQ(error.message(),
+              fmt::format("stopped by its program at step {}, which was not saved", last));
+    EXPECT_THAT(error_of([&] { strategy->run([] {}); }).message(), HasSubstr("the scope is over"));
   }
 }
 

@@ -24,6 +24,8 @@ int Scope::num_replicas_in_sync() const { return loop_->first().num_replicas_in_
 bool Scope::is_chief() const { return loop_->first().is_chief(); }
 int64_t Scope::step() const { return loop_->step(); }
 void Scope::apply_accumulated() const { loop_->apply_accumulated(); }
+bool Scope::should_stop() const { return loop_->should_stop(); }
+void Scope::stop() const { loop_->stop(); }
 std::string Scope::save(const std::string& model_dir, const SaveOptions& options) const {
   return loop_->save(model_dir, options);
 }

@@ -36,7 +36,9 @@ class Loop;
 struct ScopeOptions {
   uint64_t seed = 0;          // of initial values, shuffles and what layers draw
   double join_timeout = 600;  // seconds to wait for all tasks of the cluster to appear
-  // Asked while waiting for them, and for another program to leave model_dir; true ends the wait.
+  // Whether this task was asked to stop: true ends a wait for the others, or for another program to
+  // leave model_dir, and is what should_stop() tells. Asked in every step, from several threads.
+  // When not set: whether Ctrl-C or SIGTERM came, in programs that run_main() or guard_main() runs.
   std::function<bool()> cancelled;
   // Seconds a replica is waited for in ReplicaContext::merge(), and its function to return.
   double merge_timeout = 300;
@@ -70,6 +72,17 @@ class Scope {
   // the data ends in the middle. Nothing when nothing waits. All processes call it. What still
   // waits when the scope ends is lost, with a warning.
   void apply_accumulated() const;
+  // Whether a task of the run was asked to stop. It is the same on all processes after each run()
+  // that trains, so that all leave their loops behind the same step:
+  //   if (scope.should_stop()) {
+  //     scope.save(model_dir);
+  //     scope.stop();
+  //   }
+  bool should_stop() const;
+  // Ends the run; all processes call it together, and it throws: Cancelled where this task was
+  // asked to stop (run_main() makes exit code 130 or 143 of it), Unavailable (138, "start again")
+  // on the others. What was not saved is lost.
+  [[noreturn]] void stop() const;
   // Saves variables, optimizer slots, the number of updates and where the data sets of this scope
   // stand as the checkpoint model_dir/model.ckpt-<step>: the file an Estimator writes. All
   // processes call it after the same run(); when it returns, the file is there. The chief writes,

@@ -50,7 +50,9 @@ class Hall {
       : port_(listener.port()), acceptor_(std::move(listener), limits, tls, log_, [this](int fd) {
           kept_.push_back(fd);
           ++taken_;
-        }) {}
+        }) {
+    acceptor_.start();
+  }
 
   const int port_;
   StrangerLog log_;

@@ -150,7 +150,7 @@ struct CoordinatorService::Impl {
   Adapter adapter;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> entrance;  // to the server
-  std::unique_ptr<Acceptor> acceptor;  // is there before any call
+  std::unique_ptr<Acceptor> acceptor;  // starts when it stands here: each call asks for it
   int port = 0;
   std::once_flag stopped;
 };
@@ -189,6 +189,7 @@ CoordinatorService::CoordinatorService(CoordinatorHandler& handler, const std::s
         taken.fd = connection;
         entrance->HandleNewConnection(&taken);
       });
+  impl_->acceptor->start();
 }
 
 CoordinatorService::~CoordinatorService() { stop(); }

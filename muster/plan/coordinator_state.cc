@@ -202,6 +202,7 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
   if (joiners_.empty() && running_) {
     for (auto& [task, since] : missing_since_) since = now;
   }
+  left_.erase(caller.task);
   joiners_[caller.task] = {.incarnation = caller.incarnation, .rank = rank, .last_heard = now};
   if (joiners_.size() < options_.roster.size()) return {.missing = missing(now)};
   form_group(now);
@@ -242,7 +243,8 @@ std::vector<MissingTask> CoordinatorState::missing(double now) const {
   if (running_ && !failure_ && joiners_.empty()) return result;
   for (const RosterEntry& entry : options_.roster) {
     if (!joiners_.contains(entry.task)) {
-      result.push_back({entry.task, entry.address, now - missing_since_.at(entry.task), ""});
+      result.push_back({entry.task, entry.address, now - missing_since_.at(entry.task),
+                        left_.contains(entry.task) ? "which was told to stop" : ""});
     }
   }
   return result;
@@ -449,6 +451,9 @@ void CoordinatorState::done(const Caller& caller) {
 }
 
 void CoordinatorState::leave(const Caller& caller) {
+  const auto joiner = joiners_.find(caller.task);
+  if (joiner != joiners_.end() && joiner->second.incarnation == caller.incarnation)
+    left_.insert(caller.task);
   abandon_join(caller);
   Member* member = find(caller);
   if (!member) return;

@@ -112,7 +112,9 @@ class CoordinatorState {
                     const std::string& reason, double now);
   // The caller has made its last step.
   void done(const Caller& caller);
-  // Goodbye. Before the caller is done, and without an earlier failure, this fails the group.
+  // Goodbye. Before the caller is done, and without an earlier failure, this fails the group. Of a
+  // task that is only joining it fails nobody, since another process may come in its place: whoever
+  // waits for the group learns that it went.
   void leave(const Caller& caller);
   bool all_done() const;
   // No member or guest is left to talk to.
@@ -183,6 +185,7 @@ class CoordinatorState {
   std::map<std::pair<std::string, uint64_t>, double> rivals_;  // since when
   std::map<std::string, double> missing_since_;
   std::map<std::string, Failure> absent_;  // tasks that said that they will not join
+  std::set<std::string> left_;             // tasks that went while they joined
   std::optional<Failure> failure_;
   std::optional<Failure> last_failure_;  // of an earlier group, for members who have not heard yet
   std::pair<std::string, std::vector<std::string>> model_;  // declared first: by whom, lines

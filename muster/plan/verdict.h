@@ -23,7 +23,8 @@ struct MissingTask {
   std::string task;
   std::string address;
   double seconds = 0;  // waited for so long
-  std::string where;   // "at step 12 (training)", when it has joined
+  std::string where;   // "at step 12 (training)", when it has joined; why it is not here, when it
+                       // has said so
   bool busy = false;   // it builds, saves or evaluates, and so will come in its own time
   // "worker 1 at 127.0.0.1:2223 (10 s)", "worker 1 at 127.0.0.1:2223, at step 12 (training) (10 s)"
   std::string describe() const;

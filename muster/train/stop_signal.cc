@@ -41,6 +41,17 @@ void install_stop_handlers() {
 
 int stop_signal() { return requested.load(); }
 
+const char* stop_signal_name() {
+  switch (stop_signal()) {
+    case SIGINT:
+      return "Ctrl-C";
+    case SIGTERM:
+      return "SIGTERM";
+    default:
+      return "its program";
+  }
+}
+
 void clear_stop_signal() { requested.store(0); }
 
 }  // namespace muster::inline v0_1

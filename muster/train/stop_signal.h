@@ -9,6 +9,8 @@ namespace muster::inline v0_1 {
 void install_stop_handlers();
 // The signal that asked this process to stop (SIGINT, SIGTERM); 0 while there is none.
 int stop_signal();
+// "Ctrl-C" or "SIGTERM", as messages call it; "its program" while there is none.
+const char* stop_signal_name();
 // Forgets the wish; for programs that train again, and tests.
 void clear_stop_signal();
 

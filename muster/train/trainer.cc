@@ -1,6 +1,5 @@
 #include "muster/train/trainer.h"
 
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -21,6 +20,7 @@
 #include "muster/train/model_context.h"
 #include "muster/train/step_timer.h"
 #include "muster/train/step_trace.h"
+#include "muster/train/stop_reason.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
@@ -31,8 +31,6 @@ using distribute::Replica;
 using distribute::ReplicaInput;
 using distribute::StepResult;
 using nlohmann::json;
-
-const char* name_of(int signal) { return signal == SIGINT ? "Ctrl-C" : "SIGTERM"; }
 
 // Of the shuffles of an input: the seed it was restored with, if it was.
 uint64_t seed_of(const ReplicaInput& input) {
@@ -372,25 +370,14 @@ class Run {
   // A hook's wish ends the run normally; a signal ends it with Cancelled, or, in the tasks that got
   // none, with the wish to be restarted together with the one that did.
   void end_on_request(ReplicaInput& input, SaveTimer& timer) {
-    const int signal = stop_signal();
-    const std::vector<std::string> signals =
-        replica_.group().gather_text("stop", std::to_string(signal));
-    size_t stopped = 0;
-    while (stopped < signals.size() && signals[stopped] == "0") ++stopped;
-    if (stopped == signals.size()) return;  // a hook's wish, here or elsewhere
+    const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
+    if (!reason) return;  // a hook's wish, here or elsewhere
     if (timer.enabled() && timer.saved_step() != step()) save(input, timer, /*notify=*/false);
     const std::string saved = timer.enabled()
                                   ? fmt::format("after saving step {}", step())
                                   : fmt::format("at step {}, without checkpoints", step());
     engine_.finish();
-    if (signal != 0) {
-      throw Error(ErrorKind::kCancelled, fmt::format("stopped by {} {}", name_of(signal), saved),
-                  "run the same command again to continue");
-    }
-    throw Error(
-        ErrorKind::kUnavailable,
-        fmt::format("task {} of the group was asked to stop; all stopped {}", stopped, saved),
-        "start all tasks again to continue");
+    throw reason->error(saved);
   }
 
   json positions(ReplicaInput& input) {
@@ -448,7 +435,7 @@ Error as_stop(const Error& error, bool idle) {
   const bool evaluating = idle && error.kind() == ErrorKind::kCancelled;
   if (signal == 0 || !(evaluating || error.kind() == ErrorKind::kPeerLost)) return error;
   return Error(ErrorKind::kCancelled,
-               fmt::format("stopped by {}: {}", name_of(signal), error.message()),
+               fmt::format("stopped by {}: {}", stop_signal_name(), error.message()),
                "run the same command again to continue from the last checkpoint");
 }
 

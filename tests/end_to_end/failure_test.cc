@@ -152,6 +152,20 @@ TEST(DifferentFlags, AreToldToAllTasks) {
   }
 }
 
+// The same of a loop written by hand.
+TEST(DifferentFlags, OfALoopAreToldToAllTasks) {
+  const std::vector<std::string> addresses = {local(free_port()), local(free_port())};
+  const auto loop = [](const std::string& batch_size) {
+    return Words{binary("custom_loop"), "--strategy=multi_worker", "--batch_size=" + batch_size};
+  };
+  Program one(loop("50"), worker_of(addresses, 0));
+  Program two(loop("25"), worker_of(addresses, 1));
+  for (Program* program : {&one, &two}) {
+    EXPECT_EQ(program->wait(40s), 2) << program->output();
+    EXPECT_THAT(program->output(), HasSubstr("batch_size is 25 on worker 1; 50 on worker 0"));
+  }
+}
+
 TEST(DifferentTransports, AreToldToAllTasks) {
   const TempDirectory directory;
   const std::vector<std::string> addresses = {local(free_port()), local(free_port())};
@@ -225,6 +239,26 @@ TEST(Sigterm, EndsAWaitForOthersAtOnce) {
     program.signal(SIGTERM);
     EXPECT_EQ(program.wait(4s), 143) << program.output();
   }
+}
+
+// A loop written by hand that asks should_stop(): one task gets the signal, all save the same step.
+TEST(Sigterm, OfOneTaskEndsALoopBehindTheSameStep) {
+  const TempDirectory directory;
+  const auto loop = [&](const std::string& epochs) {
+    return muster_run({"--workers=2"},
+                      {binary("custom_loop"), "--strategy=multi_worker",
+                       "--model_dir=" + directory / "model", "--epochs=" + epochs});
+  };
+  Program program(loop("1000000"));
+  program.wait_for("epoch  2 ");
+  ASSERT_EQ(::kill(program.task("worker", 1), SIGTERM), 0);
+  EXPECT_EQ(program.wait(40s), 143) << program.output();
+  EXPECT_THAT(program.output(),
+              AllOf(HasSubstr("stopped by SIGTERM after saving step "),
+                    HasSubstr("task 1 of the group was asked to stop; all stopped after saving")));
+  const Ran again = run(loop("1"));
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("continuing after step"));
 }
 
 TEST(PortInUse, IsSaidWithTheAddressAndAsksForARestart) {

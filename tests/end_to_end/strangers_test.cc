@@ -1,106 +1,243 @@
-// Strangers at the ports of a run that trains: they are refused, and the run computes the same
-// bits.
-#include <arpa/inet.h>
+// Strangers at the ports of a run that trains: they are refused, it costs the run little, and it
+// computes the same bits.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "muster/base/free_ports.h"
+#include "muster/net/grpc_channel.h"
 #include "tests/end_to_end/program.h"
+#include "tests/support/every_call.h"
+#include "tests/support/raw_connection.h"
 
 namespace muster::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using namespace std::chrono_literals;
 
-constexpr int64_t kSteps = 120;
+constexpr int64_t kSteps = 12;  // of the program
 constexpr const char* kToken = "the token of the run under attack";
 
-// A connection to a port of this machine; -1 when nobody takes it.
-int connect_to(int port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
-  ::close(fd);
-  return -1;
-}
-
-// Connects again and again until it is told to stop: some say nothing, some say something else.
+// All that somebody can do who reaches the coordinator's port and has no token, in rounds, again
+// and again, until it is told to stop.
 class Strangers {
  public:
-  explicit Strangers(int port) : thread_([this, port] { knock(port); }) {}
+  explicit Strangers(int port) : port_(port), thread_([this] { attack(); }) {}
   ~Strangers() {
     stop_ = true;
     thread_.join();
-    for (const int fd : open_) ::close(fd);
   }
-  int connected() const { return connected_; }
+
+  int rounds() const { return rounds_; }
+  // By call: how often it was answered that the caller is a stranger.
+  std::map<std::string, int> refusals() const {
+    const std::lock_guard lock(mutex_);
+    return refusals_;
+  }
+  // Calls that were answered as those of a task are. There must be none.
+  std::vector<std::string> admitted() const {
+    const std::lock_guard lock(mutex_);
+    return admitted_;
+  }
 
  private:
-  void knock(int port) {
-    constexpr size_t kMost = 500;
+  void attack() {
     while (!stop_) {
-      const int fd = connect_to(port);
-      if (fd >= 0) {
-        ++connected_;
-        open_.push_back(fd);
-        if (connected_ % 2 == 0) ::send(fd, "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
-      }
-      if (open_.size() > kMost) {
-        ::close(open_.front());
-        open_.erase(open_.begin());
-      }
-      std::this_thread::sleep_for(1ms);
+      call_everything({});
+      call_everything({.id = "theirs", .token = "a token that it made up"});
+      knock();
+      ++rounds_;
     }
   }
 
+  void call_everything(const cluster::Job& job) {
+    constexpr double kSeconds = 2;
+    const plan::Caller who{"worker:1", 7};
+    const std::string address = fmt::format("127.0.0.1:{}", port_);
+    net::GrpcChannel channel(address, job);
+    for (const auto& [call, reply] : make_every_call(channel, who, kSeconds))
+      note(call, reply.ok() ? "" : reply.error().message());
+    // No more on one connection than it may send.
+    constexpr int kConnections = 9, kWatches = 5;
+    for (int i = 0; i < kConnections * kWatches && !stop_; i += kWatches) {
+      net::GrpcChannel another(address, job);
+      for (int k = 0; k < kWatches; ++k) {
+        const Status watched = another.watch(who, [](const net::Reply&) {});
+        note("watch", watched.ok() ? "" : watched.error().message());
+      }
+    }
+  }
+
+  // What became of a call: the error it ended with, "" when there was none.
+  void note(const std::string& call, const std::string& error) {
+    const std::lock_guard lock(mutex_);
+    if (error.empty()) {
+      admitted_.push_back(call);
+    } else if (error.find("is a stranger to it") != std::string::npos) {
+      ++refusals_[call];
+    }
+  }
+
+  // Connections that say nothing, speak HTTP/1, or begin calls that never end: some of these, and
+  // more than one connection may. Most of them stay.
+  void knock() {
+    constexpr int kOfEach = 8;
+    constexpr size_t kMostOpen = 500;
+    static const std::string some = unfinished_calls(10), many = unfinished_calls(60);
+    for (const char* from : {"127.0.0.1", "127.0.0.2"}) {
+      for (int i = 0; i < kOfEach; ++i) {
+        open_.emplace_back(port_, from);
+        open_.emplace_back(port_, from).send("GET / HTTP/1.1\r\n\r\n");
+        open_.emplace_back(port_, from).send(some);
+        open_.emplace_back(port_, from).send(many);
+      }
+    }
+    while (open_.size() > kMostOpen) open_.pop_front();
+  }
+
+  const int port_;
   std::atomic<bool> stop_ = false;
-  std::atomic<int> connected_ = 0;
-  std::vector<int> open_;
-  std::thread thread_;
+  std::atomic<int> rounds_ = 0;
+  mutable std::mutex mutex_;
+  std::map<std::string, int> refusals_;
+  std::vector<std::string> admitted_;
+  std::deque<RawConnection> open_;
+  std::thread thread_;  // last: it uses what is above
 };
 
-Words training(const std::string& model_dir) {
-  return mnist(model_dir, {"--max_steps=" + std::to_string(kSteps), "--save_checkpoints_steps=40"});
+// What the system says of a process: "VmRSS" in kB, "Threads".
+int64_t status_of(pid_t pid, const std::string& name) {
+  std::istringstream file(read_file(fmt::format("/proc/{}/status", pid)));
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1));
+  }
+  return -1;
+}
+
+// A run of two workers, whose chief waits behind each step until it is let go on.
+class GatedRun {
+ public:
+  GatedRun() {
+    for (const int port : ports_) addresses_.push_back("127.0.0.1:" + std::to_string(port));
+  }
+
+  int port() const { return ports_[0]; }
+  Words command(const std::string& model = "model") const {
+    return {binary("fault_victim"), "--model_dir=" + directory_ / model};
+  }
+  Variables variables(int index, const std::string& token = kToken) const {
+    Variables all = worker_of(addresses_, index);
+    all["MUSTER_JOB_TOKEN"] = token;
+    all["FAULT_GATES"] = directory_.path();
+    return all;
+  }
+  void open_gate(int64_t step) const { write_file(directory_ / std::to_string(step), ""); }
+  std::string checkpoint() const { return checkpoint_bytes(directory_ / "model", kSteps); }
+
+  // Trains to the end; `at_gate` is called behind each step. `begin` is called when the chief waits
+  // for the worker.
+  void train(const std::function<void()>& begin, const std::function<void()>& at_gate) {
+    Program chief(command(), variables(0));
+    chief.wait_for("is waiting for", 30s);
+    begin();
+    Program worker(command(), variables(1));
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      chief.wait_for(fmt::format("gate: {}\n", step), 60s);
+      at_gate();
+      threads_ = std::max(threads_, status_of(chief.pid(), "Threads"));
+      kilobytes_ = std::max(kilobytes_, status_of(chief.pid(), "VmRSS"));
+      open_gate(step);
+    }
+    EXPECT_EQ(chief.wait(60s), 0) << chief.output();
+    EXPECT_EQ(worker.wait(30s), 0) << worker.output();
+    chief_output_ = chief.output();
+    worker_output_ = worker.output();
+  }
+
+  // The most the chief had at a gate.
+  int64_t threads() const { return threads_; }
+  int64_t kilobytes() const { return kilobytes_; }
+  const std::string& chief_output() const { return chief_output_; }
+  const std::string& worker_output() const { return worker_output_; }
+
+ private:
+  const TempDirectory directory_;
+  const std::vector<int> ports_ = free_ports(2);
+  std::vector<std::string> addresses_;
+  int64_t threads_ = 0, kilobytes_ = 0;
+  std::string chief_output_, worker_output_;
+};
+
+// What the log tells of strangers, without the time; a line that came twice fails the test.
+std::string told_of_strangers(const std::string& output) {
+  std::set<std::string> seen;
+  std::string told;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t begin = std::min(line.find("refused a c"), line.find("closed "));
+    if (begin == std::string::npos || line.find(" from 127.0.0.") == std::string::npos) continue;
+    EXPECT_TRUE(seen.insert(line.substr(begin)).second) << "told twice: " << line;
+    told += line + "\n";
+  }
+  return told;
 }
 
 TEST(Strangers, DoNotChangeABitOfARunThatTrains) {
-  const TempDirectory directory;
-  const Ran alone = run(muster_run({"--workers=2"}, training(directory / "alone")));
-  ASSERT_EQ(alone.code, 0) << alone.output;
+  GatedRun alone;
+  alone.train([] {}, [] {});
+  ASSERT_FALSE(HasFailure());
 
-  const std::vector<int> ports = free_ports(2);
-  std::vector<std::string> addresses;
-  for (const int port : ports) addresses.push_back("127.0.0.1:" + std::to_string(port));
-  const auto variables = [&](int index, const std::string& token) {
-    Variables all = worker_of(addresses, index);
-    all["MUSTER_JOB_TOKEN"] = token;
-    all["MUSTER_THREADS"] = all["OMP_NUM_THREADS"] = "1";
-    return all;
-  };
-  const Strangers strangers(ports[0]);
-  Program chief(training(directory / "attacked"), variables(0, kToken));
-  chief.wait_for("is waiting for", 30s);
-  // It would take the seat of worker 1.
-  Program thief(training(directory / "thief"), variables(1, "a token that it made up"));
-  EXPECT_EQ(thief.wait(30s), 2) << thief.output();
-  Program worker(training(directory / "attacked"), variables(1, kToken));
-  EXPECT_EQ(chief.wait(60s), 0) << chief.output();
-  EXPECT_EQ(worker.wait(30s), 0) << worker.output();
-  EXPECT_GT(strangers.connected(), 20);
-  EXPECT_THAT(chief.output(), HasSubstr("refused a call from 127.0.0.1"));
-  EXPECT_THAT(chief.output() + worker.output() + thief.output(), Not(HasSubstr(kToken)));
-  EXPECT_EQ(checkpoint_bytes(directory / "attacked", kSteps),
-            checkpoint_bytes(directory / "alone", kSteps));
+  GatedRun attacked;
+  std::optional<Strangers> strangers;
+  std::string thief_output;
+  attacked.train(
+      [&] {
+        strangers.emplace(attacked.port());
+        // It would take the seat of worker 1.
+        Program thief(attacked.command("thief"), attacked.variables(1, "another made-up token"));
+        EXPECT_EQ(thief.wait(30s), 2) << thief.output();
+        thief_output = thief.output();
+      },
+      [&] {
+        // A whole round at least in each step, and the attack goes on in the next.
+        const int before = strangers->rounds();
+        const auto end = std::chrono::steady_clock::now() + 50s;
+        while (strangers->rounds() < before + 2 && std::chrono::steady_clock::now() < end)
+          std::this_thread::sleep_for(1ms);
+      });
+  EXPECT_EQ(attacked.checkpoint(), alone.checkpoint());
+
+  EXPECT_GE(strangers->rounds(), kSteps);
+  EXPECT_GT(strangers->refusals()["watch"], 1000);
+  EXPECT_THAT(strangers->admitted(), ::testing::IsEmpty());
+  for (const char* call :
+       {"join", "join as a guest", "beat", "declare_model", "barrier", "set", "add", "erase",
+        "check", "wait", "fail", "fail to join", "done", "leave"})
+    EXPECT_GT(strangers->refusals()[call], 0) << call;
+  EXPECT_LT(attacked.threads(), alone.threads() + 100);
+  EXPECT_LT(attacked.kilobytes(), alone.kilobytes() + (150 << 10));
+
+  const std::string told = told_of_strangers(attacked.chief_output());
+  EXPECT_THAT(told, AllOf(HasSubstr("refused a call from 127.0.0.1: it shows no job token"),
+                          HasSubstr("a call from 127.0.0.1: it shows the token of another job"),
+                          HasSubstr("refused a connection from 127.0.0.1: it speaks HTTP/1"),
+                          HasSubstr("refused a connection from 127.0.0.2: it speaks HTTP/1"),
+                          HasSubstr("closed connections from 127.0.0.")));
+  EXPECT_THAT(attacked.chief_output() + attacked.worker_output() + thief_output,
+              Not(HasSubstr(kToken)));
 }
 
 }  // namespace

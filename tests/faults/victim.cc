@@ -1,6 +1,7 @@
 // A small training run that says which phase it is in and stays there a moment, so that a test can
-// strike it there. FAULT_PHASE names the phase and FAULT_TASK the index of the worker that says so;
-// without them it is a program as any other.
+// strike it there. FAULT_PHASE names the phase and FAULT_TASK the index of the worker that says so.
+// With FAULT_GATES, a folder, the chief waits behind each step until a file there has its number.
+// Without them it is a program as any other.
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -44,6 +46,20 @@ void reach(const std::string& phase, std::chrono::milliseconds pause = kPause) {
   std::this_thread::sleep_for(pause);
 }
 
+// Says that the chief has made `step`, and waits until the test lets it go on.
+void pass_gate(int64_t step) {
+  const std::string folder = variable("FAULT_GATES");
+  if (folder.empty() || own_index() != 0) return;
+  constexpr auto kMost = std::chrono::seconds(60);
+  std::fprintf(stderr, "gate: %lld\n", static_cast<long long>(step));
+  const auto end = std::chrono::steady_clock::now() + kMost;
+  while (!std::filesystem::exists(folder + "/" + std::to_string(step))) {
+    if (std::chrono::steady_clock::now() > end)
+      throw Error(ErrorKind::kTimeout, "nobody opened the gate of step " + std::to_string(step));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 // All is written, and nothing of it has its name yet.
 class PausingWriter final : public StagedWriter {
  public:
@@ -77,6 +93,7 @@ class PhaseHook final : public Hook {
  public:
   void after_step(const StepInfo& info) override {
     if (info.global_step == kStrikeStep) reach("step");
+    pass_gate(info.global_step);
   }
   void end(int64_t) override { reach("end"); }
 };

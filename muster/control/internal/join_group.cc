@@ -32,6 +32,7 @@ class Joining {
     for (;;) {
       if (std::optional<int64_t> epoch = ask_once()) return {std::move(channel_), *epoch};
       if (told_to_stop()) {
+        say_goodbye();
         throw Error(ErrorKind::kCancelled, fmt::format("stopped while waiting for {}", missing_));
       }
       if (waited() >= options_.join_deadline) throw given_up();
@@ -50,6 +51,12 @@ class Joining {
   std::unique_ptr<net::CoordinatorChannel> connect() const {
     if (options_.connect) return options_.connect(options_.address);
     return std::make_unique<net::GrpcChannel>(options_.address, options_.job);
+  }
+
+  // Those who wait for this task learn that it went: another may come in its place.
+  void say_goodbye() {
+    constexpr double kSeconds = 1;
+    if (reached_) (void)channel_->goodbye({.who = who_, .leaving = true}, kSeconds);
   }
 
   // The epoch of the group, once there is one; otherwise it notes who is missing.
@@ -77,7 +84,16 @@ class Joining {
     if (verdict.state == State::kRefused) throw *verdict.refusal;
     if (verdict.state == State::kFailed && !told_to_stop()) throw to_error(*verdict.failure);
     missing_ = describe(verdict.missing);
+    note_who_went(verdict.missing);
     return std::nullopt;
+  }
+
+  // That a task went is said at once, not when it is time for the next line.
+  void note_who_went(const std::vector<plan::MissingTask>& missing) {
+    const auto went = std::ranges::count_if(
+        missing, [](const plan::MissingTask& task) { return !task.where.empty(); });
+    if (went > gone_) next_report_ = waited();
+    gone_ = went;
   }
 
   void note_unreached(const Error& error) {
@@ -115,6 +131,7 @@ class Joining {
   const bool itself_;  // this task serves the coordinator
   bool reached_ = false;
   std::string missing_;
+  std::ptrdiff_t gone_ = 0;  // tasks that were told to stop
   std::unique_ptr<net::CoordinatorChannel> channel_;
 };
 

@@ -10,15 +10,35 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/cluster/resolve.h"
+#include "muster/distribute/agree.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/merge_metrics.h"
+#include "muster/train/stop_reason.h"
+#include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
 
 thread_local Loop* innermost = nullptr;
+
+// What all tasks must have alike; the strategy has compared its own options by then.
+Settings settings_of(const ScopeOptions& options) {
+  return {{"seed", std::to_string(options.seed)},
+          {"accumulate_steps", std::to_string(options.accumulate_steps)}};
+}
+
+// A process that left its loop too early meets the others' collectives here: an error that names
+// both, where a barrier would wait.
+void meet_at_end(Replica& replica) {
+  (void)replica.exchange().reduce(ReduceOp::kSum, torch::zeros({}, at::kLong));
+}
+
+Settings settings_of(const RunOptions& options) {
+  const bool mean = options.loss_reduction == LossReduction::kMean;
+  return {{"loss_reduction", mean ? "mean" : "sum"}};
+}
 
 }  // namespace
 
@@ -51,7 +71,8 @@ Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps)
 }
 
 Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
-    : strategy_(std::move(strategy)), cancelled_(options.cancelled) {
+    : strategy_(std::move(strategy)),
+      cancelled_(options.cancelled ? options.cancelled : [] { return stop_signal() != 0; }) {
   if (!(options.merge_timeout > 0)) {
     throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {}; it must be more than 0",
                                        options.merge_timeout));
@@ -65,7 +86,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   StartOptions start{.cluster = resolved,
                      .seed = options.seed,
                      .join_timeout = options.join_timeout,
-                     .cancelled = options.cancelled};
+                     .cancelled = cancelled_};
   for (auto& replica : strategy_->start_replicas(start)) {
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options.accumulate_steps));
   }
@@ -73,6 +94,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
       std::make_unique<MergePoint>(replicas_.size(), options.merge_timeout, first().replica_id());
   for (const auto& member : replicas_) member->context.set_merge_point(merge_point_.get());
   threads_ = std::make_unique<ReplicaThreads>(replicas_.size());
+  each([&](Replica& replica, size_t) { check_same(replica, settings_of(options)); });
 }
 
 Loop* Loop::entered() { return innermost; }
@@ -99,9 +121,7 @@ void Loop::leave(bool by_exception) noexcept {
                         strategy_->name(), waiting, first().accumulate_steps()));
       }
       each([&](Replica& replica, size_t local) {
-        // A process that left its loop too early meets the others' collectives here: an error that
-        // names both, where a barrier would wait.
-        replica.exchange().reduce(ReduceOp::kSum, torch::zeros({}, at::kLong));
+        meet_at_end(replica);
         replicas_[local]->engine.finish();
       });
     }
@@ -161,8 +181,31 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
 
 void Loop::note(const StepResult& result) {
   if (!result.updated) return;
+  stop_ = stop_ || result.stop;
   last_step_ = result;
   step_ = replicas_.front()->engine.step();
+}
+
+bool Loop::should_stop() const {
+  // Several replicas learn of it in a step, so that all of them learn of it in the same one.
+  return stop_ || (first().num_replicas_in_sync() == 1 && cancelled_());
+}
+
+void Loop::stop() {
+  std::optional<Error> told;
+  each([&](Replica& replica, size_t local) {
+    meet_at_end(replica);
+    const auto reason = StopReason::agree(replica.group(), cancelled_());
+    const std::string where = saved_step_ == step_
+                                  ? fmt::format("after saving step {}", step_)
+                                  : fmt::format("at step {}, which was not saved", step_);
+    const Error mine = reason ? reason->error(where)
+                              : Error(ErrorKind::kCancelled, "stopped by its program " + where);
+    replicas_[local]->engine.finish();
+    if (local == 0) told = mine;
+  });
+  broken_ = *told;
+  throw *told;
 }
 
 void Loop::apply_accumulated() {
@@ -196,6 +239,7 @@ bool Loop::build(Member& member, Call& call, const std::function<optim::TrainOp(
   call.compare(described.defined());
   member.replica->exchange().end_of_function();
   if (described.defined()) {
+    check_same(*member.replica, settings_of(call.options));
     // Those that train move together before they are used.
     member.engine.build(described);
     return true;
@@ -256,7 +300,8 @@ StepResult Loop::train(Member& member, const optim::TrainOp& train_op, const Run
                               .reduction = options.loss_reduction,
                               .weight = static_cast<double>(examples),
                               .has_data = examples > 0,
-                              .rows = examples},
+                              .rows = examples,
+                              .stop = cancelled_()},
                              nullptr);
 }
 

@@ -52,6 +52,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // Calls `body` on every replica; `rows(r)` are the examples local replica r has.
   void run(const RunOptions& options, const std::function<void(size_t)>& body,
            const std::function<int64_t(size_t)>& rows);
+  // Do what Scope::should_stop() and Scope::stop() say.
+  bool should_stop() const;
+  [[noreturn]] void stop();
   // The update of the batches that wait for one.
   void apply_accumulated();
   // Do what Scope::save() and Scope::restore() say.
@@ -103,6 +106,8 @@ class Loop : public std::enable_shared_from_this<Loop> {
   int64_t step_ = 0;
   StepResult last_step_;
   const std::function<bool()> cancelled_;
+  bool stop_ = false;        // a step told all replicas to
+  int64_t saved_step_ = -1;  // of the last save()
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;
   std::map<std::string, std::set<std::string>> seen_;

@@ -103,6 +103,7 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
     if (local == 0) prefix = mine;
     replica.group().report(Phase::kEvaluating, step_);
   });
+  saved_step_ = step_;
   return prefix;
 }
 

@@ -107,7 +107,6 @@ Acceptor::Acceptor(Listener listener, AcceptorLimits limits, bool tls, StrangerL
     for (const int socket : listener_.sockets())
       ready = ready && watch(epoll_, socket, kListener, EPOLLIN);
     if (!ready) throw from_errno(errno, "cannot wait for connections");
-    thread_ = std::thread([this] { run(); });
   } catch (...) {
     for (const int fd : {epoll_, wake_, reserve_}) ::close(fd);
     throw;
@@ -119,6 +118,10 @@ Acceptor::~Acceptor() {
   for (const int fd : {epoll_, wake_, reserve_}) ::close(fd);
 }
 
+void Acceptor::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
 void Acceptor::stop() {
   {
     const std::lock_guard lock(mutex_);
@@ -126,7 +129,7 @@ void Acceptor::stop() {
   }
   const uint64_t one = 1;
   (void)!::write(wake_, &one, sizeof one);
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   listener_.close();
   const std::lock_guard lock(mutex_);
   // What was taken is closed by who took it.

@@ -29,13 +29,16 @@ class Acceptor {
   using Take = std::function<void(int connection)>;
 
   // Connections come to `take` once they have begun to speak TLS, or HTTP/2 without it, as `tls`
-  // says; others are closed. A thread starts.
+  // says; others are closed. None is let in before start().
   Acceptor(Listener listener, AcceptorLimits limits, bool tls, StrangerLog& log, Take take);
   // stop()
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
+  // A thread lets connections in from now on. Call it once, when proved() may be called: the first
+  // connection may have proved itself before this returns.
+  void start();
   // A call of this peer, as gRPC names it, has shown that it belongs to the job: nothing bounds its
   // connection any more.
   void proved(const std::string& peer);

@@ -1,0 +1,34 @@
+#include "muster/train/stop_reason.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "muster/train/stop_signal.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+constexpr const char* kYes = "asked";
+
+}  // namespace
+
+std::optional<StopReason> StopReason::agree(distribute::Group& group, bool asked) {
+  const std::vector<std::string> all = group.gather_text("stop", asked ? kYes : "");
+  const auto first = std::ranges::find(all, kYes);
+  if (first == all.end()) return std::nullopt;
+  return StopReason(asked, static_cast<size_t>(first - all.begin()));
+}
+
+Error StopReason::error(const std::string& where) const {
+  if (asked_) {
+    return Error(ErrorKind::kCancelled, fmt::format("stopped by {} {}", stop_signal_name(), where),
+                 "run the same command again to continue");
+  }
+  return Error(ErrorKind::kUnavailable,
+               fmt::format("task {} of the group was asked to stop; all stopped {}", first_, where),
+               "start all tasks again to continue");
+}
+
+}  // namespace muster::inline v0_1

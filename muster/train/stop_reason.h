@@ -1,0 +1,31 @@
+// Why a run ends whose replicas agreed to stop, and what each of them says.
+// Thread safety: belongs to the replica's thread.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "muster/base/error.h"
+#include "muster/distribute/group.h"
+
+namespace muster::inline v0_1 {
+
+class StopReason {
+ public:
+  // All replicas call it together after a step that told them to stop; `asked`: this task was asked
+  // to. Nothing where no task was: a hook wished it.
+  static std::optional<StopReason> agree(distribute::Group& group, bool asked);
+
+  // What the run ends with on this replica, to be thrown when all are through: Cancelled ("stopped
+  // by SIGTERM after saving step 7"), or, where another task was asked, Unavailable, since all have
+  // to be started again. `where` says what is kept: "after saving step 7".
+  Error error(const std::string& where) const;
+
+ private:
+  StopReason(bool asked, size_t first) : asked_(asked), first_(first) {}
+
+  bool asked_;
+  size_t first_;  // the first replica whose task was asked
+};
+
+}  // namespace muster::inline v0_1
