@@ -54,7 +54,8 @@ void expect_same(const Fixture& one, const Fixture& other) {
     const Tensor &a = one.store.value(name), &b = other.store.value(name);
     EXPECT_TRUE(torch::equal(a, b)) << name;
     EXPECT_EQ(a.grad().defined(), b.grad().defined()) << name;
-    if (a.grad().defined()) EXPECT_TRUE(torch::equal(a.grad(), b.grad())) << name;
+    if (!a.grad().defined()) continue;
+    EXPECT_TRUE(torch::equal(a.grad(), b.grad())) << name;
   }
 }
 
@@ -80,8 +81,9 @@ void expect_same_training(const Layer& plain, const Layer& recomputed, const Ten
     }
   }
   EXPECT_TRUE(torch::equal(outputs[0], outputs[1]));
-  if (gradients[0].defined()) EXPECT_TRUE(torch::equal(gradients[0], gradients[1]));
   expect_same(fixtures[0], fixtures[1]);
+  if (!gradients[0].defined()) return;
+  EXPECT_TRUE(torch::equal(gradients[0], gradients[1]));
 }
 
 TEST(Recompute, ChangesNoBits) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -92,6 +93,8 @@ SymbolicValues call_on_symbols(const Layer& layer, const SymbolicValues& inputs)
     refuse(identity, inputs, error.message(), error.hint());
   } catch (const c10::Error& error) {
     refuse(identity, inputs, text_of(error), {});
+  } catch (const std::runtime_error& error) {  // LibTorch throws these too
+    refuse(identity, inputs, error.what(), {});
   }
   auto node = std::make_shared<GraphNode>(GraphNode{.order = next_order(),
                                                     .layer = layer,
