@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/call_tape.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -44,6 +45,27 @@ CallContext::Scope::Scope(CallContext& context, const std::string& name)
 }
 
 CallContext::Scope::~Scope() { context_.scope_ = outer_; }
+
+CallContext::Recording::Recording(CallContext& context, internal::CallTape& tape)
+    : context_(context), tape_(tape), outer_(std::exchange(context.recorded_, &tape)) {
+  tape.training = context.training_;
+}
+
+CallContext::Recording::~Recording() {
+  context_.recorded_ = outer_;
+  if (outer_ != nullptr) outer_->append(tape_);
+}
+
+CallContext::Replay::Replay(CallContext& context, internal::CallTapeReader& reader)
+    : context_(context),
+      outer_(std::exchange(context.replayed_, &reader)),
+      outer_training_(std::exchange(context.training_, reader.training())),
+      current_(context) {}
+
+CallContext::Replay::~Replay() {
+  context_.replayed_ = outer_;
+  context_.training_ = outer_training_;
+}
 
 void CallContext::begin_step(bool training, int64_t step, int64_t replica, int64_t batch) {
   training_ = training;
@@ -99,12 +121,36 @@ Tensor CallContext::sum_over_replicas(const Tensor& value) const {
 
 const Tensor& CallContext::variable(const LayerIdentity& layer, int slot,
                                     const std::function<VariableSpec()>& describe) {
-  return find_or_create(layer, slot, describe).value();
+  if (replayed_ != nullptr) {
+    const internal::CallTape::Value& value = replayed_->next_value();
+    if (recorded_ != nullptr) recorded_->note(value.tensor, value.is_state);
+    return value.tensor;
+  }
+  const Variable& found = find_or_create(layer, slot, describe);
+  if (recorded_ != nullptr) {
+    // Such a variable is what layers write, as moving statistics.
+    const bool is_state = found.spec().synchronization == VariableSynchronization::kOnRead;
+    recorded_->note(found.value(), is_state);
+  }
+  return found.value();
 }
 
 Tensor CallContext::rows(const LayerIdentity& layer, int slot,
                          const std::function<VariableSpec()>& describe, const Tensor& ids) {
-  return find_or_create(layer, slot, describe).rows(ids);
+  Variable& found = find_or_create(layer, slot, describe);
+  if (replayed_ != nullptr) {
+    const Variable::RowUse& use = replayed_->next_row_use();
+    if (recorded_ != nullptr) recorded_->row_uses.push_back(use);
+    return use.ids.defined() ? internal::rows_of(use, ids) : found.rows(ids);
+  }
+  const size_t uses = found.row_uses().size();
+  Tensor rows = found.rows(ids);
+  if (recorded_ != nullptr) {
+    recorded_->row_uses.push_back(found.row_uses().size() > uses
+                                      ? found.row_uses().back()
+                                      : Variable::RowUse{.ids = {}, .rows = found.value()});
+  }
+  return rows;
 }
 
 Variable& CallContext::find_or_create(const LayerIdentity& layer, int slot,
@@ -123,6 +169,12 @@ Variable& CallContext::find_or_create(const LayerIdentity& layer, int slot,
 }
 
 RandomKey CallContext::random_key(const LayerIdentity& layer) {
+  const RandomKey key = replayed_ != nullptr ? replayed_->next_key() : draw_key(layer);
+  if (recorded_ != nullptr) recorded_->keys.push_back(key);
+  return key;
+}
+
+RandomKey CallContext::draw_key(const LayerIdentity& layer) {
   State& state = state_of(layer);
   if (state.last_step != steps_begun_) {
     state.last_step = steps_begun_;

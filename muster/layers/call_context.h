@@ -20,6 +20,11 @@
 
 namespace muster::inline v0_1 {
 
+namespace internal {
+struct CallTape;
+class CallTapeReader;
+}  // namespace internal
+
 // Tells a context which layer asks. Every layer object has an id that is never used again, so a
 // context cannot take a new layer for an old one.
 struct LayerIdentity {
@@ -95,6 +100,35 @@ class CallContext {
   // Gives a fresh key: the second call in a step gives another one than the first.
   RandomKey random_key(const LayerIdentity& layer);
 
+  // --- for Recompute ---
+  // While a Recording lives, what layers are given is noted on the tape.
+  class Recording {
+   public:
+    Recording(CallContext& context, internal::CallTape& tape);
+    ~Recording();
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+
+   private:
+    CallContext& context_;
+    internal::CallTape& tape_;
+    internal::CallTape* outer_;
+  };
+  // While a Replay lives, layers are given what the reader's tape holds.
+  class Replay {
+   public:
+    Replay(CallContext& context, internal::CallTapeReader& reader);
+    ~Replay();
+    Replay(const Replay&) = delete;
+    Replay& operator=(const Replay&) = delete;
+
+   private:
+    CallContext& context_;
+    internal::CallTapeReader* outer_;
+    bool outer_training_;
+    Current current_;
+  };
+
  private:
   struct State {
     std::string name;
@@ -107,6 +141,7 @@ class CallContext {
   Variable& find_or_create(const LayerIdentity& layer, int slot,
                            const std::function<VariableSpec()>& describe);
   std::string choose_name(const LayerIdentity& layer);
+  RandomKey draw_key(const LayerIdentity& layer);
 
   VariableStore& variables_;
   const uint64_t seed_;
@@ -123,6 +158,8 @@ class CallContext {
   State* recent_ = nullptr;
   std::unordered_map<std::string, int64_t> counts_;  // of automatic names, by "<scope>/<class>"
   std::unordered_set<std::string> taken_;
+  internal::CallTape* recorded_ = nullptr;
+  internal::CallTapeReader* replayed_ = nullptr;
 };
 
 }  // namespace muster::inline v0_1

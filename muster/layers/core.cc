@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "muster/layers/internal/checks.h"
-#include "muster/layers/internal/image_layers.h"
 #include "muster/layers/internal/matrix_product.h"
 #include "muster/layers/internal/noise_tensors.h"
 #include "muster/layers/unary_layer.h"
@@ -98,60 +97,6 @@ class DropoutImpl final : public UnaryLayerImpl {
   double rate_;
 };
 
-class SequentialImpl final : public LayerImpl {
- public:
-  explicit SequentialImpl(std::vector<Layer> layers) : LayerImpl("sequential", "") {
-    for (Layer& layer : layers) {
-      if (const auto* inner = dynamic_cast<const SequentialImpl*>(&layer.impl())) {
-        layers_.insert(layers_.end(), inner->layers_.begin(), inner->layers_.end());
-      } else {
-        layers_.push_back(std::move(layer));
-      }
-    }
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      Step step{.layer = &layers_[i].impl()};
-      const auto* conv = dynamic_cast<const internal::ConvolutionImpl*>(step.layer);
-      if (conv && conv->spec().window.rank() == 2 && conv->spec().activation == Activation::kRelu &&
-          i + 1 < layers_.size()) {
-        const auto* pool = dynamic_cast<const internal::MaxPoolingImpl*>(&layers_[i + 1].impl());
-        if (pool && pool->window().rank() == 2) {
-          step.conv = conv;
-          step.pool = pool;
-          ++i;
-        }
-      }
-      steps_.push_back(step);
-    }
-  }
-
-  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
-    LayerValues values = inputs;
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      // The state a layer in between ended with is not the next layer's.
-      if (i > 0) values.state.clear();
-      values = call_step(steps_[i], values, context);
-    }
-    return values;
-  }
-
- private:
-  struct Step {
-    const LayerImpl* layer = nullptr;
-    const internal::ConvolutionImpl* conv = nullptr;  // with relu, followed by pool
-    const internal::MaxPoolingImpl* pool = nullptr;
-  };
-
-  static LayerOutputs call_step(const Step& step, const LayerInputs& inputs, CallContext& context) {
-    if (step.pool == nullptr) return step.layer->call(inputs, context);
-    const Tensor& images =
-        internal::single_tensor(context, step.conv->identity(), inputs, step.conv->keeps_steps());
-    return {.tensors = {internal::conv_relu_pool(*step.conv, *step.pool, images, context)}};
-  }
-
-  std::vector<Layer> layers_;
-  std::vector<Step> steps_;
-};
-
 }  // namespace
 
 Layer Dense(int64_t units, DenseOptions options) {
@@ -164,10 +109,6 @@ Layer Flatten(std::string name) { return Layer(std::make_shared<FlattenImpl>(std
 Layer Dropout(double rate, std::string name) {
   internal::check_rate("Dropout", rate);
   return Layer(std::make_shared<DropoutImpl>(rate, std::move(name)));
-}
-
-Layer Sequential(std::vector<Layer> layers) {
-  return Layer(std::make_shared<SequentialImpl>(std::move(layers)));
 }
 
 }  // namespace muster::inline v0_1

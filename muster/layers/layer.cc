@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/graph_node.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -77,5 +78,24 @@ LayerOutputs Layer::operator()(const LayerInputs& inputs) const {
 }
 
 Tensor Layer::operator()(const Tensor& input) const { return (*this)(input, current_context()); }
+
+SymbolicValues Layer::operator()(const SymbolicValues& inputs) const {
+  return internal::call_on_symbols(*this, inputs);
+}
+
+SymbolicTensor Layer::operator()(const std::vector<SymbolicTensor>& inputs) const {
+  SymbolicValues outputs = (*this)(SymbolicValues{.tensors = inputs});
+  if (outputs.tensors.size() != 1) {
+    throw invalid_argument(
+        fmt::format("a layer ({}) gives {} tensors, where one was asked for",
+                    impl_->identity().class_name, outputs.tensors.size()),
+        "call it with SymbolicValues{.tensors = {...}}, and take all that comes out");
+  }
+  return std::move(outputs.tensors[0]);
+}
+
+SymbolicTensor Layer::operator()(const SymbolicTensor& input) const {
+  return (*this)(std::vector{input});
+}
 
 }  // namespace muster::inline v0_1

@@ -6,9 +6,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "muster/layers/call_context.h"
 #include "muster/layers/layer_values.h"
+#include "muster/layers/symbolic_tensor.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -48,6 +50,21 @@ class Layer {
   // context.
   LayerOutputs operator()(const LayerInputs& inputs) const;
   Tensor operator()(const Tensor& input) const;
+  // These add the layer to a graph ("muster/layers/functional.h"). They call it on no rows at once,
+  // and where it does not take these, on two, so that shapes are known and what does not fit is
+  // found here. They throw InvalidArgument naming the layer, and the layers and shapes of its
+  // inputs; and those that give one tensor also when the layer gives more.
+  SymbolicTensor operator()(const SymbolicTensor& input) const;
+  SymbolicTensor operator()(const std::vector<SymbolicTensor>& inputs) const;
+  SymbolicValues operator()(const SymbolicValues& inputs) const;
+
+  // Gives the table that Keras 2 prints (2.7 to 2.12), with a line end behind it: each layer with
+  // its type, the shape of what it gives and its number of weights, and "Connected to" where the
+  // layers of a Functional are no chain. A Functional is shown with its own inputs. Any other layer
+  // is called on `inputs`, as in model.summary({Input({784})}); the layers of a Sequential have a
+  // row each, another layer is one row. Throws InvalidArgument where inputs are missing, or are
+  // given for a Functional, and where they do not fit.
+  std::string summary(const std::vector<SymbolicTensor>& inputs = {}) const;
 
   const LayerImpl& impl() const { return *impl_; }
 

@@ -1,0 +1,251 @@
+#include "muster/layers/internal/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/layers/internal/graph_probe.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::internal {
+
+struct Graph::Values {
+  std::vector<Tensor> tensors;
+  std::vector<Tensor> masks;
+};
+
+Graph::Graph(std::vector<SymbolicTensor> outputs) : outputs_(std::move(outputs)) {
+  collect();
+  for (const NodePtr& node : nodes_) {
+    if (!node->layer) inputs_.emplace_back(node, 0);
+  }
+  plan();
+}
+
+Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs)
+    : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+  if (inputs_.empty()) throw invalid_argument("Functional: inputs is empty", "give it an Input()");
+  if (outputs_.empty())
+    throw invalid_argument("Functional: outputs is empty", "give it what a layer made of inputs");
+  check_inputs();
+  collect();
+  plan();
+}
+
+void Graph::check_inputs() const {
+  std::unordered_set<const GraphNode*> given;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const SymbolicTensor& input = inputs_[i];
+    const std::string text = fmt::format("Functional: the input {} ({})", i, describe(input));
+    if (input.node()->layer) {
+      throw invalid_argument(
+          fmt::format("{} is what layer {} gives", text,
+                      probe_graph(Graph(std::vector{input})).names.at(input.node()->identity.id)),
+          "inputs are what Input() gave");
+    }
+    if (!given.insert(input.node().get()).second)
+      throw invalid_argument(text + " is the same as one before it", "give each Input once");
+  }
+  std::unordered_set<const GraphNode*> needed;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Graph above(std::vector{outputs_[i]});
+    for (const SymbolicTensor& input : above.inputs()) {
+      needed.insert(input.node().get());
+      if (given.count(input.node().get()) > 0) continue;
+      const auto names = probe_graph(above).names;
+      throw invalid_argument(
+          fmt::format("Functional: graph disconnected: the output {} ({} from layer {}) needs the "
+                      "Input {} ({}), which is not among the inputs",
+                      i, describe(outputs_[i]), names.at(outputs_[i].node()->identity.id),
+                      names.at(input.node()->identity.id), describe(input)),
+          "add it to the inputs");
+    }
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (needed.count(inputs_[i].node().get()) > 0) continue;
+    throw invalid_argument(
+        fmt::format("Functional: no output needs the input {} ({})", i, describe(inputs_[i])),
+        "leave it out of the inputs, or use it");
+  }
+}
+
+void Graph::collect() {
+  std::unordered_set<const GraphNode*> known;
+  std::vector<NodePtr> open;
+  const auto add = [&](const SymbolicTensor& value) {
+    if (known.insert(value.node().get()).second) open.push_back(value.node());
+  };
+  for (const SymbolicTensor& output : outputs_) add(output);
+  while (!open.empty()) {
+    nodes_.push_back(std::move(open.back()));
+    open.pop_back();
+    const GraphNode& node = *nodes_.back();
+    for (const SymbolicTensor& value : node.inputs.tensors) add(value);
+    for (const SymbolicTensor& value : node.inputs.state) add(value);
+  }
+  // A node is made after those it needs.
+  std::sort(nodes_.begin(), nodes_.end(),
+            [](const NodePtr& a, const NodePtr& b) { return a->order < b->order; });
+  for (const NodePtr& node : nodes_) {
+    first_place_[node.get()] = places_;
+    places_ += node->outputs.size();
+  }
+}
+
+size_t Graph::place_of(const SymbolicTensor& value) const {
+  return first_place_.at(value.node().get()) + value.index();
+}
+
+std::vector<size_t> Graph::count_uses() const {
+  std::vector<size_t> uses(places_, 0);
+  for (const NodePtr& node : nodes_) {
+    for (const SymbolicTensor& value : node->inputs.tensors) ++uses[place_of(value)];
+    for (const SymbolicTensor& value : node->inputs.state) ++uses[place_of(value)];
+  }
+  for (const SymbolicTensor& output : outputs_) ++uses[place_of(output)];
+  return uses;
+}
+
+const GraphNode* Graph::partner_of(const GraphNode& node, const std::vector<size_t>& uses) const {
+  if (node.outputs.size() != 1 || uses[first_place_.at(&node)] != 1) return nullptr;
+  for (const NodePtr& each : nodes_) {
+    const std::vector<SymbolicTensor>& inputs = each->inputs.tensors;
+    if (!each->layer || inputs.size() != 1 || inputs[0].node().get() != &node) continue;
+    return LayerPair(node.layer->impl(), each->layer->impl()) ? each.get() : nullptr;
+  }
+  return nullptr;
+}
+
+void Graph::plan() {
+  const std::vector<size_t> uses = count_uses();
+  std::unordered_set<const GraphNode*> joined;
+  for (const NodePtr& node : nodes_) {
+    if (!node->layer || joined.count(node.get()) > 0) continue;
+    Step step{.node = node.get()};
+    for (const SymbolicTensor& value : node->inputs.tensors)
+      step.tensors.push_back(place_of(value));
+    for (const SymbolicTensor& value : node->inputs.state) step.state.push_back(place_of(value));
+    const GraphNode* last = partner_of(*node, uses);
+    if (last != nullptr) {
+      joined.insert(last);
+      step.pair = LayerPair(node->layer->impl(), last->layer->impl());
+    } else {
+      last = node.get();
+    }
+    for (size_t i = 0; i < last->outputs.size(); ++i)
+      step.outputs.push_back(first_place_.at(last) + i);
+    step.output_tensors = last->tensors;
+    steps_.push_back(std::move(step));
+  }
+  // Whatever is needed last in a step is let go behind it.
+  std::vector<bool> needed(places_, false);
+  for (const SymbolicTensor& output : outputs_) needed[place_of(output)] = true;
+  for (size_t s = steps_.size(); s-- > 0;) {
+    Step& step = steps_[s];
+    for (const std::vector<size_t>* places : {&step.tensors, &step.state, &step.outputs}) {
+      for (const size_t place : *places) {
+        if (!needed[place]) step.dead.push_back(place);
+        needed[place] = true;
+      }
+    }
+  }
+}
+
+LayerOutputs Graph::run(const LayerInputs& inputs, CallContext& context) const {
+  Values values{.tensors = std::vector<Tensor>(places_), .masks = std::vector<Tensor>(places_)};
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    values.tensors[place_of(inputs_[i])] = inputs.tensors[i];
+    if (i < inputs.masks.size()) values.masks[place_of(inputs_[i])] = inputs.masks[i];
+  }
+  for (const Step& step : steps_) run_step(step, values, context);
+  LayerOutputs outputs;
+  bool masked = false;
+  for (const SymbolicTensor& output : outputs_) {
+    outputs.tensors.push_back(values.tensors[place_of(output)]);
+    outputs.masks.push_back(values.masks[place_of(output)]);
+    masked = masked || outputs.masks.back().defined();
+  }
+  if (!masked) outputs.masks.clear();
+  return outputs;
+}
+
+void Graph::run_step(const Step& step, Values& values, CallContext& context) const {
+  LayerInputs inputs;
+  bool masked = false;
+  for (const size_t place : step.tensors) {
+    inputs.tensors.push_back(values.tensors[place]);
+    inputs.masks.push_back(values.masks[place]);
+    masked = masked || inputs.masks.back().defined();
+  }
+  if (!masked) inputs.masks.clear();
+  for (const size_t place : step.state) inputs.state.push_back(values.tensors[place]);
+  LayerOutputs outputs =
+      step.pair ? step.pair.call(inputs, context) : (*step.node->layer)(inputs, context);
+  const size_t state = step.outputs.size() - step.output_tensors;
+  if (outputs.tensors.size() != step.output_tensors || outputs.state.size() != state) {
+    throw invalid_argument(
+        fmt::format("layer {} gives {} tensors and {} of state; when the graph was built it gave "
+                    "{} and {}",
+                    context.name_of(step.node->identity), outputs.tensors.size(),
+                    outputs.state.size(), step.output_tensors, state),
+        "a layer of a graph gives as many tensors in every call");
+  }
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    const bool is_tensor = i < step.output_tensors;
+    const size_t place = step.outputs[i];
+    values.tensors[place] =
+        std::move(is_tensor ? outputs.tensors[i] : outputs.state[i - step.output_tensors]);
+    if (is_tensor && i < outputs.masks.size()) values.masks[place] = outputs.masks[i];
+  }
+  for (const size_t place : step.dead) {
+    values.tensors[place].reset();
+    values.masks[place].reset();
+  }
+}
+
+namespace {
+
+void name_inputs(const Graph& graph, std::unordered_map<uint64_t, std::string>& names) {
+  std::unordered_set<std::string> taken;
+  for (const auto& [id, name] : names) taken.insert(name);
+  size_t count = 0;
+  for (const auto& node : graph.nodes()) {
+    if (node->layer) continue;
+    std::string name = node->identity.given_name;
+    if (name.empty()) name = fmt::format("input_{}", ++count);
+    if (!taken.insert(name).second) {
+      throw invalid_argument(
+          fmt::format("an Input is named \"{}\", and so is another one, or a layer", name),
+          "give each Input and each layer of a graph its own name, or none");
+    }
+    names[node->identity.id] = std::move(name);
+  }
+}
+
+}  // namespace
+
+ProbedGraph probe_graph(const Graph& graph, const LayerIdentity* also) {
+  std::vector<SymbolicSpec> inputs;
+  for (const SymbolicTensor& input : graph.inputs())
+    inputs.push_back(input.node()->outputs[input.index()]);
+  ProbedGraph probed;
+  probe_rows([&](int64_t rows) {
+    const at::NoGradGuard no_grad;
+    probed = {};
+    ProbeStore store;
+    CallContext context(store, /*seed=*/0);
+    graph.run(probe_inputs(inputs, {}, rows, kProbeLength), context);
+    for (const auto& node : graph.nodes()) {
+      if (node->layer) probed.names[node->identity.id] = context.name_of(node->identity);
+    }
+    if (also != nullptr) probed.names[also->id] = context.name_of(*also);
+    for (const auto& variable : store.variables()) probed.variables.push_back(variable->spec());
+  });
+  name_inputs(graph, probed.names);
+  return probed;
+}
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,25 @@
+// A LayerPair is two layers that run as one, where that takes less work and gives the same values
+// and gradients: Conv2D with relu, and the MaxPooling2D behind it.
+// Thread safety: immutable.
+#pragma once
+
+#include "muster/layers/internal/image_layers.h"
+
+namespace muster::inline v0_1::internal {
+
+class LayerPair {
+ public:
+  // It is empty unless `first` and `second` run as one. Both must outlive it.
+  LayerPair(const LayerImpl& first, const LayerImpl& second);
+  LayerPair() = default;
+
+  explicit operator bool() const { return pool_ != nullptr; }
+  // Calls both, as Sequential({first, second}) does.
+  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const;
+
+ private:
+  const ConvolutionImpl* conv_ = nullptr;
+  const MaxPoolingImpl* pool_ = nullptr;
+};
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,30 @@
+// Sequential has a name here, so that its layers can be listed.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "muster/layers/internal/layer_pair.h"
+#include "muster/layers/layer.h"
+
+namespace muster::inline v0_1::internal {
+
+class SequentialImpl final : public LayerImpl {
+ public:
+  explicit SequentialImpl(std::vector<Layer> layers);
+  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override;
+
+  // Those of a Sequential among them stand in its place.
+  const std::vector<Layer>& layers() const { return layers_; }
+
+ private:
+  struct Step {
+    const LayerImpl* layer = nullptr;
+    LayerPair pair;  // this layer and the next one
+  };
+
+  std::vector<Layer> layers_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,40 @@
+#include "muster/layers/core.h"
+#include "muster/layers/internal/sequential_impl.h"
+
+namespace muster::inline v0_1 {
+namespace internal {
+
+SequentialImpl::SequentialImpl(std::vector<Layer> layers) : LayerImpl("sequential", "") {
+  for (Layer& layer : layers) {
+    if (const auto* inner = dynamic_cast<const SequentialImpl*>(&layer.impl())) {
+      layers_.insert(layers_.end(), inner->layers_.begin(), inner->layers_.end());
+    } else {
+      layers_.push_back(std::move(layer));
+    }
+  }
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    Step step{.layer = &layers_[i].impl()};
+    if (i + 1 < layers_.size()) step.pair = LayerPair(*step.layer, layers_[i + 1].impl());
+    if (step.pair) ++i;
+    steps_.push_back(step);
+  }
+}
+
+LayerOutputs SequentialImpl::call(const LayerInputs& inputs, CallContext& context) const {
+  LayerValues values = inputs;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    // The state a layer in between ended with is not the next layer's.
+    if (i > 0) values.state.clear();
+    const Step& step = steps_[i];
+    values = step.pair ? step.pair.call(values, context) : step.layer->call(values, context);
+  }
+  return values;
+}
+
+}  // namespace internal
+
+Layer Sequential(std::vector<Layer> layers) {
+  return Layer(std::make_shared<internal::SequentialImpl>(std::move(layers)));
+}
+
+}  // namespace muster::inline v0_1
