@@ -26,14 +26,18 @@ class DenseImpl final : public UnaryLayerImpl {
       return VariableSpec{.name = "kernel",
                           .shape = {input.size(-1), units_},
                           .dtype = input.scalar_type(),
-                          .initializer = options_.kernel_initializer};
+                          .initializer = options_.kernel_initializer,
+                          .regularizer = options_.kernel_regularizer,
+                          .constraint = options_.kernel_constraint};
     });
     internal::check_same_dtype(context, identity(), input, kernel);
     if (input.size(-1) != kernel.size(0)) {
       internal::refuse_input(context, identity(), fmt::format("[..., {}]", kernel.size(0)), input,
                              "a layer is called with as many features as at its first call");
     }
-    return options_.activation(linear_part(input, kernel, context));
+    Tensor output = options_.activation(linear_part(input, kernel, context));
+    context.add_activity_loss(options_.activity_regularizer, output);
+    return output;
   }
 
   bool keeps_steps() const override { return true; }
@@ -45,7 +49,9 @@ class DenseImpl final : public UnaryLayerImpl {
       return VariableSpec{.name = "bias",
                           .shape = {units_},
                           .dtype = input.scalar_type(),
-                          .initializer = options_.bias_initializer};
+                          .initializer = options_.bias_initializer,
+                          .regularizer = options_.bias_regularizer,
+                          .constraint = options_.bias_constraint};
     });
     return product(input, kernel, bias, context);
   }
@@ -111,8 +117,9 @@ class SequentialImpl final : public LayerImpl {
     for (size_t i = 0; i < layers_.size(); ++i) {
       Step step{.layer = &layers_[i].impl()};
       const auto* conv = dynamic_cast<const internal::ConvolutionImpl*>(step.layer);
+      // With a penalty on what it gives, it has to give it.
       if (conv && conv->spec().window.rank() == 2 && conv->spec().activation == Activation::kRelu &&
-          i + 1 < layers_.size()) {
+          !conv->spec().activity_regularizer && i + 1 < layers_.size()) {
         const auto* pool = dynamic_cast<const internal::MaxPoolingImpl*>(&layers_[i + 1].impl());
         if (pool && pool->window().rank() == 2) {
           step.conv = conv;
