@@ -261,21 +261,54 @@ void FlatParameters::transform_gradients(const optim::TrainOp& train_op, Gradien
   }
 }
 
+Tensor FlatParameters::gradient_in(const std::vector<Tensor>& gradients, size_t p) const {
+  const Parameter& parameter = parameters_[p];
+  return gradients[static_cast<size_t>(parameter.buffer)]
+      .slice(0, parameter.offset, parameter.offset + parameter.elements)
+      .view(parameter.variable->spec().shape);
+}
+
+void FlatParameters::add_penalty(size_t p, const Tensor& gradient, double scale) const {
+  const Variable& variable = *parameters_[p].variable;
+  variable.spec().regularizer.add_gradient(variable.value(), gradient, 1 / scale);
+}
+
+std::vector<bool> FlatParameters::add_penalties(const std::vector<Tensor>& gradients,
+                                                std::vector<bool> used, double scale) const {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    if (!parameters_[p].variable->spec().regularizer) continue;
+    add_penalty(p, gradient_in(gradients, p), scale);
+    used[p] = true;
+  }
+  return used;
+}
+
+void FlatParameters::add_penalties_in_place(double scale) const {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    if (!parameters_[p].variable->spec().regularizer) continue;
+    const Tensor& value = parameters_[p].variable->value();
+    Tensor& gradient = value.mutable_grad();
+    if (!gradient.defined()) gradient = torch::zeros_like(value);
+    add_penalty(p, gradient, scale);
+  }
+}
+
+void FlatParameters::constrain(size_t p) const {
+  const Variable& variable = *parameters_[p].variable;
+  if (!variable.spec().constraint) return;
+  const Tensor value = variable.value().detach();
+  Tensor(value).copy_(variable.spec().constraint(value));
+}
+
 void FlatParameters::update_flat(const optim::TrainOp& train_op,
                                  const std::vector<Tensor>& gradients,
-                                 const std::vector<bool>& used,
+                                 const std::vector<bool>& had_gradient,
                                  const std::vector<RowGradient>& rows, double scale) {
   torch::NoGradGuard no_grad;
+  const std::vector<bool> used = add_penalties(gradients, had_gradient, scale);
   transform_gradients(
-      train_op,
-      [&](size_t p) {
-        const Parameter& parameter = parameters_[p];
-        if (!used[p]) return Tensor();
-        return gradients[static_cast<size_t>(parameter.buffer)]
-            .slice(0, parameter.offset, parameter.offset + parameter.elements)
-            .view(parameter.variable->spec().shape);
-      },
-      rows, scale);
+      train_op, [&](size_t p) { return used[p] ? gradient_in(gradients, p) : Tensor(); }, rows,
+      scale);
   for (size_t o = 0; o < optimizers_.size(); ++o) {
     const OptimizerState& state = optimizers_[o];
     const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
@@ -302,6 +335,9 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
       optimizer.rule().update(run, *state.iterations.data_ptr<int64_t>());
     }
   }
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    if (used[p]) constrain(p);
+  }
   update_rows(train_op, rows);
 }
 
@@ -323,6 +359,7 @@ void FlatParameters::update_rows(const optim::TrainOp& train_op,
 void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scale) {
   torch::NoGradGuard no_grad;
   const std::vector<RowGradient> rows = tables_.take();
+  add_penalties_in_place(scale);
   transform_gradients(
       train_op, [&](size_t p) { return parameters_[p].variable->value().grad(); }, rows, scale);
   for (size_t p = 0; p < parameters_.size(); ++p) {
@@ -340,6 +377,7 @@ void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scal
             *optimizers_[static_cast<size_t>(parameter.optimizer)].iterations.data_ptr<int64_t>());
     segment.gradient.reset();
     gradient.reset();
+    constrain(p);
   }
   update_rows(train_op, rows);
 }

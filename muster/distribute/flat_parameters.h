@@ -58,9 +58,10 @@ class FlatParameters {
 
   // Makes one update with gradients in buffers of the same layout: w -= ... gradient * scale.
   // `used[p]` tells whether parameter p had a gradient on any replica; a parameter that had none
-  // stays as it is, slots included. `rows` holds the gradients of the tables, one each. The
-  // optimizers' transformations come first, and what they throw comes before anything is updated.
-  // They may write the gradients.
+  // stays as it is, slots included. `rows` holds the gradients of the tables, one each. First the
+  // derivatives of the regularizers are added, so that a parameter with one always has a gradient.
+  // Then come the optimizers' transformations, and what they throw comes before anything is
+  // updated. Both may write the gradients. At the end constraints change what was updated.
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
                    const std::vector<bool>& used, const std::vector<RowGradient>& rows,
                    double scale);
@@ -103,6 +104,18 @@ class FlatParameters {
   void move_into_buffer(const Parameter& parameter);
   void lay_out_slots();
   const optim::Optimizer& rule_of(const optim::TrainOp& train_op, int optimizer) const;
+  // Adds the derivative of the regularizer of parameter p, where it has one, to its gradient, which
+  // is to be multiplied by `scale` later.
+  void add_penalty(size_t parameter, const Tensor& gradient, double scale) const;
+  // Adds them to gradients in buffers, and gives `used` with the parameters that have one.
+  std::vector<bool> add_penalties(const std::vector<Tensor>& gradients, std::vector<bool> used,
+                                  double scale) const;
+  // Adds them to the gradients autograd left; an undefined one is made.
+  void add_penalties_in_place(double scale) const;
+  // Applies the constraint of parameter p, where it has one.
+  void constrain(size_t parameter) const;
+  // Gives the gradient of parameter p, in its shape, in buffers of this layout.
+  Tensor gradient_in(const std::vector<Tensor>& gradients, size_t parameter) const;
   // Lets each optimizer transform its gradients, and sets scales_. `gradient_of(p)` gives the
   // gradient of parameter p, undefined when it has none, and `scale` belongs to it. Throws what
   // transformations throw.

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "muster/distribute/internal/backward.h"
+#include "muster/distribute/internal/finite_penalty.h"
 #include "muster/distribute/updater.h"
 #include "muster/tensor/libtorch.h"
 
@@ -13,6 +14,7 @@ using SteadyClock = std::chrono::steady_clock;
 class InPlaceUpdater final : public Updater {
  public:
   void build(VariableTable& table, const optim::TrainOp& train_op) override {
+    table_ = &table;
     backward_ = std::make_unique<internal::Backward>(table, /*tells=*/true);
     parameters_ =
         std::make_unique<FlatParameters>(table, train_op, [device = table.device()](int64_t bytes) {
@@ -40,7 +42,8 @@ class InPlaceUpdater final : public Updater {
     const auto start = SteadyClock::now();
     if (accumulated.rows > 0 && (!accumulated.mean() || accumulated.weight > 0)) {
       const double scale = accumulated.mean() && accumulates_ ? 1.0 / accumulated.weight : 1.0;
-      updated.result.loss = accumulates_ ? accumulated.loss * scale : accumulated.last_loss;
+      updated.result.loss =
+          (accumulates_ ? accumulated.loss * scale : accumulated.last_loss) + penalty();
       if (accumulates_) parameters_->put_back_in_place();
       parameters_->update_in_place(train_op, scale);
     }
@@ -56,6 +59,13 @@ class InPlaceUpdater final : public Updater {
   std::vector<Tensor> pieces() const override { return parameters_->pieces(); }
 
  private:
+  // Of the weights before the update.
+  double penalty() const {
+    const Tensor loss = regularization_loss(*table_);
+    return internal::finite_penalty(loss.defined() ? loss.item<double>() : 0);
+  }
+
+  const VariableTable* table_ = nullptr;
   std::unique_ptr<internal::Backward> backward_;
   std::unique_ptr<FlatParameters> parameters_;
   bool accumulates_ = false;  // several batches make the update

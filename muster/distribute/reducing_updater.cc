@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -9,6 +10,7 @@
 #include "muster/base/log.h"
 #include "muster/collectives/measure.h"
 #include "muster/distribute/internal/backward.h"
+#include "muster/distribute/internal/finite_penalty.h"
 #include "muster/distribute/internal/mismatch.h"
 #include "muster/distribute/reducer.h"
 #include "muster/distribute/updater.h"
@@ -23,8 +25,8 @@ double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to)
   return std::chrono::duration<double>(to - from).count();
 }
 
-// The numbers of a step that travel in front of the gradients.
-enum Head { kWeight, kLoss, kHasData, kRows, kStop, kSave, kHeadNumbers };
+// The numbers of a step that travel in front of the gradients; kPenalty only where there is one.
+enum Head { kWeight, kLoss, kHasData, kRows, kStop, kSave, kPenalty, kHeadNumbers };
 
 class ReducingUpdater final : public Updater {
  public:
@@ -49,8 +51,13 @@ class ReducingUpdater final : public Updater {
     backward_ = std::make_unique<internal::Backward>(table, place_.is_chief());
     parameters_ = std::make_unique<FlatParameters>(
         table, train_op, [&](int64_t bytes) { return communicator_.allocate(bytes); });
-    reducer_ = std::make_unique<Reducer>(communicator_, *parameters_, kHeadNumbers,
-                                         bucket_options(), wire_.wire_dtype);
+    table_ = &table;
+    regularized_ = std::ranges::any_of(table.variables(), [](const auto& variable) {
+      return static_cast<bool>(variable->spec().regularizer);
+    });
+    reducer_ = std::make_unique<Reducer>(communicator_, *parameters_,
+                                         regularized_ ? kHeadNumbers : kPenalty, bucket_options(),
+                                         wire_.wire_dtype);
   }
 
   void add(const optim::TrainOp& train_op, double seed, Turn turn) override {
@@ -80,7 +87,10 @@ class ReducingUpdater final : public Updater {
       check_finite(head, accumulated);
       if (accumulated.mean() ? head[kWeight] > 0 : head[kRows] > 0) {
         const double scale = accumulated.mean() ? 1.0 / head[kWeight] : 1.0;
-        updated.result.loss = head[kLoss] * scale;
+        // All weights are equal, so one replica tells their penalty; it is neither weighed nor
+        // added up.
+        updated.result.loss =
+            head[kLoss] * scale + (regularized_ ? internal::finite_penalty(head[kPenalty]) : 0);
         const std::vector<RowGradient> rows = exchange_rows(communicator_, mine);
         updated.reduction = seconds_between(start, SteadyClock::now());
         reduced = SteadyClock::now();
@@ -101,11 +111,16 @@ class ReducingUpdater final : public Updater {
  private:
   // The numbers of the step over all replicas; with them the gradients are complete.
   const std::vector<double>& reduce(const Accumulated& accumulated) {
-    internal::meet_at(fmt::format("replica {} is in the update of a step", place_.replica()), [&] {
-      reducer_->finish({accumulated.weight, accumulated.loss, accumulated.has_data ? 1.0 : 0.0,
-                        static_cast<double>(accumulated.rows), accumulated.stop ? 1.0 : 0.0,
-                        accumulated.save ? 1.0 : 0.0});
-    });
+    std::vector<double> mine{accumulated.weight,
+                             accumulated.loss,
+                             accumulated.has_data ? 1.0 : 0.0,
+                             static_cast<double>(accumulated.rows),
+                             accumulated.stop ? 1.0 : 0.0,
+                             accumulated.save ? 1.0 : 0.0};
+    if (regularized_)
+      mine.push_back(place_.is_chief() ? regularization_loss(*table_).item<double>() : 0);
+    internal::meet_at(fmt::format("replica {} is in the update of a step", place_.replica()),
+                      [&] { reducer_->finish(mine); });
     return reducer_->head();
   }
 
@@ -158,6 +173,8 @@ class ReducingUpdater final : public Updater {
   Communicator& communicator_;
   Group& group_;
   const WireOptions wire_;
+  const VariableTable* table_ = nullptr;
+  bool regularized_ = false;  // some variable has a penalty
   std::unique_ptr<internal::Backward> backward_;
   std::unique_ptr<FlatParameters> parameters_;
   std::unique_ptr<Reducer> reducer_;

@@ -135,7 +135,8 @@ void RowTables::update(size_t index, const optim::UpdateRule& rule, const RowGra
     segment.slots.push_back(slots.back().view({-1}));
   }
   rule.update(segment, iterations);
-  Tensor(weights).index_copy_(0, gradient.ids, rows);
+  const Constraint& constraint = table.variable->spec().constraint;
+  Tensor(weights).index_copy_(0, gradient.ids, constraint ? constraint(rows) : rows);
   for (size_t s = 0; s < slots.size(); ++s)
     Tensor(table.slots[s]).index_copy_(0, gradient.ids, slots[s]);
 }

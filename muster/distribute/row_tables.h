@@ -48,8 +48,8 @@ class RowTables {
   // Gives what was collected, by table, and begins anew. A table that nobody used has no rows.
   std::vector<RowGradient> take();
 
-  // Updates the rows of a gradient once: w -= ... gradient * scale. The other rows stay as they
-  // are, slots included.
+  // Updates the rows of a gradient once: w -= ... gradient * scale, and applies the constraint to
+  // them. The other rows stay as they are, slots included.
   void update(size_t table, const optim::UpdateRule& rule, const RowGradient& gradient,
               double scale, int64_t iterations);
 

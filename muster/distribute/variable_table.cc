@@ -23,6 +23,26 @@ void check_synchronization(const VariableSpec& spec) {
   }
 }
 
+// A step touches few rows of such a table, and a regularizer or a norm along the rows all of them.
+void check_row_sparse(const VariableSpec& spec) {
+  if (!spec.row_sparse) return;
+  const auto refuse = [&](const std::string& what, const std::string& why) {
+    throw invalid_argument(fmt::format("the variable {} has the {}", spec.describe(), what),
+                           why +
+                               "; make it one that is not row-sparse: Embedding takes "
+                               "{.row_sparse = false}");
+  };
+  if (spec.regularizer) {
+    refuse("regularizer " + spec.regularizer.description(),
+           "a penalty changes every row in every step, whether it was used or not");
+  }
+  if (spec.constraint && !spec.constraint.by_rows(static_cast<int64_t>(spec.shape.size()))) {
+    refuse("constraint " + spec.constraint.description(),
+           "of a row-sparse variable only the rows that were used are known, so a norm is taken "
+           "along other axes than 0");
+  }
+}
+
 }  // namespace
 
 Variable* VariableTable::find(const std::string& name) const {
@@ -49,6 +69,7 @@ Variable& VariableTable::get_or_create(const VariableSpec& spec) {
         "is not always taken must still create its variables");
   }
   check_synchronization(spec);
+  check_row_sparse(spec);
   if (!spec.initializer)
     throw invalid_argument("the variable " + spec.describe() + " has no initializer");
   torch::NoGradGuard no_grad;
@@ -96,7 +117,12 @@ void VariableTable::put_back_on_read(const std::vector<Tensor>& values) {
 std::vector<std::string> VariableTable::signature() const {
   std::vector<std::string> lines;
   lines.reserve(variables_.size());
-  for (const auto& variable : variables_) lines.push_back(variable->spec().describe());
+  for (const auto& variable : variables_) {
+    const VariableSpec& spec = variable->spec();
+    lines.push_back(spec.describe());
+    for (const std::string& rule : {spec.regularizer.description(), spec.constraint.description()})
+      lines.back() += rule.empty() ? "" : " " + rule;
+  }
   return lines;
 }
 

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
+#include "muster/layers/internal/weights.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 
@@ -49,13 +50,9 @@ class PReLUImpl final : public UnaryLayerImpl {
       internal::check_axis(context, identity(), "shared_axes", axis, input);
     }
     const Shape wanted = alpha_shape(input);
-    const Tensor& alpha = context.variable(identity(), 0, [&] {
-      return VariableSpec{.name = "alpha",
-                          .shape = wanted,
-                          .dtype = input.scalar_type(),
-                          .initializer = options_.alpha_initializer};
-    });
-    internal::check_same_dtype(context, identity(), input, alpha);
+    const Tensor& alpha =
+        internal::weight(context, identity(), 0, "alpha", wanted, input, options_.alpha_initializer,
+                         options_.alpha_regularizer, options_.alpha_constraint);
     if (alpha.sizes() != wanted) {
       internal::refuse_input(context, identity(),
                              fmt::format("examples for the alpha {}", describe(alpha)), input,

@@ -43,6 +43,8 @@ Layer ThresholdedReLU(double theta = 1, std::string name = {});
 // Options of PReLU().
 struct PReLUOptions {
   Initializer alpha_initializer = initializers::zeros();
+  Regularizer alpha_regularizer;
+  Constraint alpha_constraint;
   // Axes along which all elements have one alpha, counted with the batch: {1, 2} for images gives
   // each channel one.
   std::vector<int64_t> shared_axes;

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/call_tape.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -73,6 +75,7 @@ void CallContext::begin_step(bool training, int64_t step, int64_t replica, int64
   replica_ = replica;
   batch_ = batch;
   ++steps_begun_;
+  losses_.clear();
 }
 
 std::string CallContext::choose_name(const LayerIdentity& layer) {
@@ -184,5 +187,23 @@ RandomKey CallContext::draw_key(const LayerIdentity& layer) {
       .derive(static_cast<uint64_t>(replica_))
       .derive(static_cast<uint64_t>(batch_) << 32 | state.draws++);
 }
+
+void CallContext::add_loss(const Tensor& loss) {
+  if (!loss.defined() || loss.dim() != 0 || !loss.is_floating_point()) {
+    throw invalid_argument(fmt::format("add_loss: the loss is {}", describe(loss)),
+                           "it is a floating scalar: the mean over the examples of the batch");
+  }
+  losses_.push_back(loss);
+}
+
+void CallContext::add_activity_loss(const Regularizer& regularizer, const Tensor& output) {
+  if (!regularizer) return;
+  // 16 bits hold no sum of many numbers.
+  const bool narrow = output.element_size() < 4;
+  const auto rows = static_cast<double>(std::max<int64_t>(output.size(0), 1));
+  add_loss(regularizer(narrow ? output.to(kFloat32) : output) / rows);
+}
+
+std::vector<Tensor> CallContext::take_losses() { return std::exchange(losses_, {}); }
 
 }  // namespace muster::inline v0_1

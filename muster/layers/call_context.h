@@ -99,6 +99,18 @@ class CallContext {
   Tensor sum_over_replicas(const Tensor& value) const;
   // Gives a fresh key: the second call in a step gives another one than the first.
   RandomKey random_key(const LayerIdentity& layer);
+  // Adds `loss` to that of the step, in training and in evaluation: a scalar, the mean over the
+  // examples of the batch. Where a step adds losses (LossReduction::kSum), it counts times the
+  // examples, so that replicas together compute what one computes. Throws InvalidArgument for what
+  // is no floating scalar.
+  void add_loss(const Tensor& loss);
+  // Adds the penalty of what a layer gives, [batch, ...], divided by the size of the batch, as
+  // Keras does. Without a regularizer it does nothing.
+  void add_activity_loss(const Regularizer& regularizer, const Tensor& output);
+
+  // Gives what was added in this step, and forgets it. Whoever takes it adds it to a loss; the
+  // step does so with what nobody took.
+  std::vector<Tensor> take_losses();
 
   // --- for Recompute ---
   // While a Recording lives, what layers are given is noted on the tape.
@@ -151,6 +163,7 @@ class CallContext {
   int64_t batch_ = 0;
   int64_t num_replicas_ = 1;
   std::function<Tensor(const Tensor&)> sum_over_replicas_;
+  std::vector<Tensor> losses_;  // that layers added in this step
   uint64_t steps_begun_ = 0;
   const std::string* scope_ = nullptr;
   std::unordered_map<uint64_t, State> states_;

@@ -34,7 +34,9 @@ ConvolutionImpl::Variables ConvolutionImpl::variables(const Tensor& input,
     return VariableSpec{.name = "kernel",
                         .shape = shape,
                         .dtype = input.scalar_type(),
-                        .initializer = spec_.kernel_initializer};
+                        .initializer = spec_.kernel_initializer,
+                        .regularizer = spec_.kernel_regularizer,
+                        .constraint = spec_.kernel_constraint};
   });
   check_same_dtype(context, identity(), input, kernel);
   const int64_t channels = kernel.size(-2) * spec_.groups;
@@ -44,7 +46,8 @@ ConvolutionImpl::Variables ConvolutionImpl::variables(const Tensor& input,
   }
   Tensor bias;
   if (spec_.use_bias) {
-    bias = weight(context, identity(), 1, "bias", {spec_.filters}, input, spec_.bias_initializer);
+    bias = weight(context, identity(), 1, "bias", {spec_.filters}, input, spec_.bias_initializer,
+                  spec_.bias_regularizer, spec_.bias_constraint);
   }
   return {kernel, bias};
 }
@@ -55,7 +58,9 @@ Tensor ConvolutionImpl::call_without_activation(const Tensor& input, CallContext
 }
 
 Tensor ConvolutionImpl::call(const Tensor& input, CallContext& context) const {
-  return spec_.activation(call_without_activation(input, context));
+  Tensor output = spec_.activation(call_without_activation(input, context));
+  context.add_activity_loss(spec_.activity_regularizer, output);
+  return output;
 }
 
 }  // namespace internal
@@ -74,7 +79,12 @@ Layer convolution(const char* layer, const char* class_name, int64_t filters,
       .activation = options.activation,
       .use_bias = options.use_bias,
       .kernel_initializer = std::move(options.kernel_initializer),
-      .bias_initializer = std::move(options.bias_initializer)};
+      .bias_initializer = std::move(options.bias_initializer),
+      .kernel_regularizer = std::move(options.kernel_regularizer),
+      .bias_regularizer = std::move(options.bias_regularizer),
+      .activity_regularizer = std::move(options.activity_regularizer),
+      .kernel_constraint = std::move(options.kernel_constraint),
+      .bias_constraint = std::move(options.bias_constraint)};
   internal::check_positive(layer, "filters", filters);
   internal::check_positive(layer, "groups", options.groups);
   internal::check_window(layer, "kernel_size", spec.window, spec.window.rank() == 1);

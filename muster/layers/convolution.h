@@ -25,6 +25,11 @@ struct Conv1DOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   std::string name;
 };
 
@@ -38,6 +43,11 @@ struct Conv2DOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   std::string name;
 };
 
@@ -51,6 +61,11 @@ struct Conv3DOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   std::string name;
 };
 
@@ -72,6 +87,11 @@ struct Conv2DTransposeOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   std::string name;
 };
 
@@ -93,6 +113,11 @@ struct DepthwiseConv2DOptions {
   bool use_bias = true;
   Initializer depthwise_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer depthwise_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;
+  Constraint depthwise_constraint;
+  Constraint bias_constraint;
   std::string name;
 };
 
@@ -113,6 +138,13 @@ struct SeparableConv2DOptions {
   Initializer depthwise_initializer = initializers::glorot_uniform();
   Initializer pointwise_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer depthwise_regularizer;
+  Regularizer pointwise_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;
+  Constraint depthwise_constraint;
+  Constraint pointwise_constraint;
+  Constraint bias_constraint;
   std::string name;
 };
 

@@ -25,14 +25,18 @@ class DenseImpl final : public UnaryLayerImpl {
       return VariableSpec{.name = "kernel",
                           .shape = {input.size(-1), units_},
                           .dtype = input.scalar_type(),
-                          .initializer = options_.kernel_initializer};
+                          .initializer = options_.kernel_initializer,
+                          .regularizer = options_.kernel_regularizer,
+                          .constraint = options_.kernel_constraint};
     });
     internal::check_same_dtype(context, identity(), input, kernel);
     if (input.size(-1) != kernel.size(0)) {
       internal::refuse_input(context, identity(), fmt::format("[..., {}]", kernel.size(0)), input,
                              "a layer is called with as many features as at its first call");
     }
-    return options_.activation(linear_part(input, kernel, context));
+    Tensor output = options_.activation(linear_part(input, kernel, context));
+    context.add_activity_loss(options_.activity_regularizer, output);
+    return output;
   }
 
   bool keeps_steps() const override { return true; }
@@ -44,7 +48,9 @@ class DenseImpl final : public UnaryLayerImpl {
       return VariableSpec{.name = "bias",
                           .shape = {units_},
                           .dtype = input.scalar_type(),
-                          .initializer = options_.bias_initializer};
+                          .initializer = options_.bias_initializer,
+                          .regularizer = options_.bias_regularizer,
+                          .constraint = options_.bias_constraint};
     });
     return product(input, kernel, bias, context);
   }

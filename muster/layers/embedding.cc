@@ -31,9 +31,13 @@ class EmbeddingImpl final : public UnaryLayerImpl {
                           .shape = {input_dim_, output_dim_},
                           .dtype = options_.dtype,
                           .initializer = options_.embeddings_initializer,
-                          .row_sparse = options_.row_sparse};
+                          .row_sparse = options_.row_sparse,
+                          .regularizer = options_.embeddings_regularizer,
+                          .constraint = options_.embeddings_constraint};
     };
-    return context.rows(identity(), 0, table, input);
+    Tensor output = context.rows(identity(), 0, table, input);
+    context.add_activity_loss(options_.activity_regularizer, output);
+    return output;
   }
 
   bool keeps_steps() const override { return true; }

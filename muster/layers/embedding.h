@@ -13,6 +13,10 @@ namespace muster::inline v0_1 {
 // Options of Embedding().
 struct EmbeddingOptions {
   Initializer embeddings_initializer = initializers::random_uniform();
+  Regularizer embeddings_regularizer;  // only where row_sparse is false
+  Regularizer activity_regularizer;
+  // Where row_sparse is true, one that changes each row by itself: max_norm(2, {1}), not (2, {0}).
+  Constraint embeddings_constraint;
   // true: the gradient is that of the rows a step used, which alone travel between replicas and are
   // updated; rows that were not used stay as they are, and so do their slots (momentum, Adam's
   // moments): with plain SGD the result is the same, with others it is that of "lazy" optimizers.

@@ -32,6 +32,20 @@ std::vector<int64_t> normalized_axes(CallContext& context, const LayerIdentity& 
   return axes;
 }
 
+template <typename Options>
+const Tensor& gamma_of(CallContext& context, const LayerIdentity& layer, const Shape& sizes,
+                       const Tensor& input, const Options& options) {
+  return internal::weight(context, layer, 0, "gamma", sizes, input, options.gamma_initializer,
+                          options.gamma_regularizer, options.gamma_constraint);
+}
+
+template <typename Options>
+const Tensor& beta_of(CallContext& context, const LayerIdentity& layer, const Shape& sizes,
+                      const Tensor& input, const Options& options) {
+  return internal::weight(context, layer, 1, "beta", sizes, input, options.beta_initializer,
+                          options.beta_regularizer, options.beta_constraint);
+}
+
 class LayerNormalizationImpl final : public UnaryLayerImpl {
  public:
   explicit LayerNormalizationImpl(LayerNormalizationOptions options)
@@ -44,9 +58,9 @@ class LayerNormalizationImpl final : public UnaryLayerImpl {
     for (const int64_t axis : axes) sizes.push_back(input.size(axis));
     Tensor gamma, beta;
     if (options_.scale)
-      gamma = parameter(0, "gamma", sizes, options_.gamma_initializer, input, context);
+      gamma = checked(gamma_of(context, identity(), sizes, input, options_), sizes, input, context);
     if (options_.center)
-      beta = parameter(1, "beta", sizes, options_.beta_initializer, input, context);
+      beta = checked(beta_of(context, identity(), sizes, input, options_), sizes, input, context);
     const bool trailing = axes.front() + static_cast<int64_t>(axes.size()) == input.dim();
     if (trailing) return at::layer_norm(input, sizes, gamma, beta, options_.epsilon);
     return over_any_axes(input, axes, gamma, beta);
@@ -55,10 +69,8 @@ class LayerNormalizationImpl final : public UnaryLayerImpl {
   bool keeps_steps() const override { return options_.axis == std::vector<int64_t>{-1}; }
 
  private:
-  Tensor parameter(int slot, const char* name, const Shape& sizes, const Initializer& initializer,
-                   const Tensor& input, CallContext& context) const {
-    const Tensor& value =
-        internal::weight(context, identity(), slot, name, sizes, input, initializer);
+  const Tensor& checked(const Tensor& value, const Shape& sizes, const Tensor& input,
+                        CallContext& context) const {
     if (value.sizes() != sizes) {
       internal::refuse_input(
           context, identity(),
@@ -100,14 +112,8 @@ class GroupNormalizationImpl final : public UnaryLayerImpl {
                              fmt::format("channels that {} groups divide", groups), input);
     }
     Tensor gamma, beta;
-    if (options_.scale) {
-      gamma = internal::weight(context, identity(), 0, "gamma", {channels}, input,
-                               options_.gamma_initializer);
-    }
-    if (options_.center) {
-      beta = internal::weight(context, identity(), 1, "beta", {channels}, input,
-                              options_.beta_initializer);
-    }
+    if (options_.scale) gamma = gamma_of(context, identity(), {channels}, input, options_);
+    if (options_.center) beta = beta_of(context, identity(), {channels}, input, options_);
     for (const Tensor& each : {gamma, beta}) {
       if (!each.defined() || each.size(0) == channels) continue;
       internal::refuse_input(context, identity(), fmt::format("{} channels", each.size(0)), input,

@@ -19,6 +19,10 @@ struct LayerNormalizationOptions {
   bool scale = true;                 // multiply by "gamma"
   Initializer beta_initializer = initializers::zeros();
   Initializer gamma_initializer = initializers::ones();
+  Regularizer beta_regularizer;
+  Regularizer gamma_regularizer;
+  Constraint beta_constraint;
+  Constraint gamma_constraint;
   std::string name;
 };
 
@@ -37,6 +41,10 @@ struct GroupNormalizationOptions {
   bool scale = true;      // multiply by "gamma"
   Initializer beta_initializer = initializers::zeros();
   Initializer gamma_initializer = initializers::ones();
+  Regularizer beta_regularizer;
+  Regularizer gamma_regularizer;
+  Constraint beta_constraint;
+  Constraint gamma_constraint;
   std::string name;
 };
 

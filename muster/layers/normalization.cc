@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
+#include "muster/layers/internal/weights.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 
@@ -60,28 +61,22 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
     if (input.dim() < 2) {
       internal::refuse_input(context, identity(), "[batch, ..., channels]", input);
     }
-    const auto variable = [&](int slot, const char* name, const Initializer& initializer,
-                              bool trains) -> const Tensor& {
-      return context.variable(identity(), slot, [&] {
-        VariableSpec spec{.name = name,
-                          .shape = {input.size(-1)},
-                          .dtype = input.scalar_type(),
-                          .initializer = initializer,
-                          .trainable = trains};
-        if (trains) return spec;
-        spec.synchronization = VariableSynchronization::kOnRead;
-        spec.aggregation = VariableAggregation::kMean;
-        // What is computed over all replicas is valid on a replica without rows too.
-        spec.written_without_rows = options_.synchronized;
-        return spec;
-      });
-    };
+    const Shape channels{input.size(-1)};
     Tensor gamma, beta;
-    if (options_.scale) gamma = variable(0, "gamma", options_.gamma_initializer, true);
-    if (options_.center) beta = variable(1, "beta", options_.beta_initializer, true);
-    const Tensor& moving_mean = variable(2, "moving_mean", options_.moving_mean_initializer, false);
+    if (options_.scale) {
+      gamma = internal::weight(context, identity(), 0, "gamma", channels, input,
+                               options_.gamma_initializer, options_.gamma_regularizer,
+                               options_.gamma_constraint);
+    }
+    if (options_.center) {
+      beta = internal::weight(context, identity(), 1, "beta", channels, input,
+                              options_.beta_initializer, options_.beta_regularizer,
+                              options_.beta_constraint);
+    }
+    const Tensor& moving_mean =
+        moving(2, "moving_mean", options_.moving_mean_initializer, input, context);
     const Tensor& moving_variance =
-        variable(3, "moving_variance", options_.moving_variance_initializer, false);
+        moving(3, "moving_variance", options_.moving_variance_initializer, input, context);
     internal::check_same_dtype(context, identity(), input, moving_mean);
     if (input.size(-1) != moving_mean.size(0)) {
       internal::refuse_input(context, identity(), fmt::format("[..., {}]", moving_mean.size(0)),
@@ -104,6 +99,21 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
   }
 
  private:
+  const Tensor& moving(int slot, const char* name, const Initializer& initializer,
+                       const Tensor& input, CallContext& context) const {
+    return context.variable(identity(), slot, [&] {
+      // What is computed over all replicas is valid on a replica without rows too.
+      return VariableSpec{.name = name,
+                          .shape = {input.size(-1)},
+                          .dtype = input.scalar_type(),
+                          .initializer = initializer,
+                          .trainable = false,
+                          .synchronization = VariableSynchronization::kOnRead,
+                          .aggregation = VariableAggregation::kMean,
+                          .written_without_rows = options_.synchronized};
+    });
+  }
+
   void move(const Tensor& moving, const Tensor& value) const {
     torch::NoGradGuard no_grad;
     Tensor(moving).mul_(options_.momentum).add_(value, 1 - options_.momentum);

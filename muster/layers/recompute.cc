@@ -32,18 +32,30 @@ struct RecomputedCall : torch::CustomClassHolder {
   variable_list results;  // on their way into autograd
 };
 
-// Calls the layer with `inputs` (tensors, then state) cut off from what made them. Gives the
-// tensors and the state that came out, and the masks in `masks`.
+// How the results of a call are divided: tensors, state, and behind them the losses that layers
+// added.
+struct ResultParts {
+  size_t tensors = 0;
+  size_t states = 0;
+  std::vector<Tensor> masks;
+};
+
+// Calls the layer with `inputs` (tensors, then state) cut off from what made them. What its layers
+// add to the loss becomes a result, so that its gradient goes through this call too.
 variable_list call_apart(const RecomputedCall& call, const variable_list& inputs,
-                         std::vector<Tensor>* masks, size_t* tensors) {
+                         ResultParts* parts) {
   const auto states = inputs.begin() + static_cast<std::ptrdiff_t>(call.tensors);
+  const std::vector<Tensor> of_others = call.context.take_losses();
   LayerOutputs outputs = call.layer.impl().call(
       {.tensors = {inputs.begin(), states}, .masks = call.masks, .state = {states, inputs.end()}},
       call.context);
-  if (masks != nullptr) *masks = std::move(outputs.masks);
-  if (tensors != nullptr) *tensors = outputs.tensors.size();
+  const std::vector<Tensor> losses = call.context.take_losses();
+  for (const Tensor& loss : of_others) call.context.add_loss(loss);
+  if (parts != nullptr)
+    *parts = {outputs.tensors.size(), outputs.state.size(), std::move(outputs.masks)};
   variable_list all = std::move(outputs.tensors);
   all.insert(all.end(), outputs.state.begin(), outputs.state.end());
+  all.insert(all.end(), losses.begin(), losses.end());
   return all;
 }
 
@@ -107,7 +119,7 @@ struct RecomputeFunction : torch::autograd::Function<RecomputeFunction> {
     const at::AutoGradMode record(true);
     internal::CallTapeReader reader(call.tape);
     const CallContext::Replay replay(call.context, reader);
-    variable_list results = call_apart(call, inputs, nullptr, nullptr);
+    variable_list results = call_apart(call, inputs, nullptr);
     reader.check_all_read();
     return results;
   }
@@ -122,22 +134,22 @@ class RecomputeImpl final : public LayerImpl {
     const auto call = c10::make_intrusive<RecomputedCall>(layer_, inputs, context);
     variable_list arguments = inputs.tensors;
     arguments.insert(arguments.end(), inputs.state.begin(), inputs.state.end());
-    LayerOutputs outputs;
-    size_t tensors = 0;
+    ResultParts parts;
     {
       // Gradients are recorded, and dropped with the results: so this call and the next one run
       // the same kernels, and rows of tables are noted as used.
       const CallContext::Recording recording(context, call->tape);
-      call->results =
-          call_apart(*call, cut_off(arguments.data(), arguments.size()), &outputs.masks, &tensors);
+      call->results = call_apart(*call, cut_off(arguments.data(), arguments.size()), &parts);
     }
     const variable_list weights = call->tape.leaves();
     arguments.insert(arguments.end(), weights.begin(), weights.end());
     variable_list results = RecomputeFunction::apply(call, at::TensorList(arguments));
-    const auto states = results.begin() + static_cast<std::ptrdiff_t>(tensors);
-    outputs.tensors.assign(results.begin(), states);
-    outputs.state.assign(states, results.end());
-    return outputs;
+    const auto states = results.begin() + static_cast<std::ptrdiff_t>(parts.tensors);
+    const auto losses = states + static_cast<std::ptrdiff_t>(parts.states);
+    for (auto loss = losses; loss != results.end(); ++loss) context.add_loss(*loss);
+    return {.tensors = {results.begin(), states},
+            .masks = std::move(parts.masks),
+            .state = {states, losses}};
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "muster/layers/activation_layers.h"
+#include "muster/layers/activity_regularization.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/core.h"
 #include "muster/layers/embedding.h"
@@ -69,7 +70,10 @@ void expect_same_training(const Layer& plain, const Layer& recomputed, const Ten
       Tensor input = x.clone();
       if (input.is_floating_point()) input.requires_grad_();
       outputs[m] = (m == 0 ? plain : recomputed)(input, fixtures[m].context);
-      outputs[m].square().sum().backward();
+      Tensor loss = outputs[m].square().sum();
+      for (const Tensor& added : fixtures[m].context.take_losses()) loss = loss + added;
+      loss.backward();
+      EXPECT_TRUE(fixtures[m].context.take_losses().empty());
       gradients[m] = input.grad();
       torch::NoGradGuard no_grad;
       for (const auto& variable : fixtures[m].store.variables()) {
@@ -106,6 +110,18 @@ TEST(Recompute, ChangesNoBitsInAFunctional) {
   };
   expect_same_training(model(as_it_is), model(Recompute), numbers({6, 5}));
   expect_same_training(model(as_it_is), Recompute(model(as_it_is)), numbers({6, 5}));
+}
+
+// The penalty of a block reaches the layers in front of it, and counts once.
+TEST(Recompute, ChangesNoBitsOfWhatLayersAddToTheLoss) {
+  const auto model = [](const Wrap& wrap) {
+    return Sequential({Dense(4), ActivityRegularization({.l2 = 0.3}),
+                       wrap(Sequential({Dense(5), ActivityRegularization({.l1 = 0.2}), Dropout(0.3),
+                                        ActivityRegularization({.l2 = 0.1})})),
+                       Dense(2)});
+  };
+  expect_same_training(model(as_it_is), model(Recompute), numbers({6, 5}));
+  expect_same_training(model(as_it_is), Recompute(model(Recompute)), numbers({6, 5}));
 }
 
 // Its batches may all run forward before the first one runs back, as long as the context lives.

@@ -18,14 +18,15 @@ using internal::Window;
 Window pointwise() { return {{1, 1}, {1, 1}, {1, 1}, Padding::kValid}; }
 
 // Checks the input, and gives the layer's kernel [height, width, in, multiplier].
+template <typename Options>
 const Tensor& depthwise_kernel(CallContext& context, const LayerIdentity& layer,
-                               const Tensor& input, const Window& window, int64_t multiplier,
-                               const Initializer& initializer) {
+                               const Tensor& input, const Window& window, const Options& options) {
   internal::check_dtype(context, layer, input);
   internal::check_windowed(context, layer, input, window);
   const Tensor& kernel = internal::weight(
       context, layer, 0, "depthwise_kernel",
-      {window.sizes[0], window.sizes[1], input.size(-1), multiplier}, input, initializer);
+      {window.sizes[0], window.sizes[1], input.size(-1), options.depth_multiplier}, input,
+      options.depthwise_initializer, options.depthwise_regularizer, options.depthwise_constraint);
   if (input.size(-1) != kernel.size(2)) {
     internal::refuse_input(context, layer, internal::form_of(2, std::to_string(kernel.size(2))),
                            input, "a layer is called with as many channels as at its first call");
@@ -50,15 +51,16 @@ class DepthwiseConv2DImpl final : public UnaryLayerImpl {
         options_(std::move(options)) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
-    const Tensor& kernel =
-        depthwise_kernel(context, identity(), input, window_, options_.depth_multiplier,
-                         options_.depthwise_initializer);
+    const Tensor& kernel = depthwise_kernel(context, identity(), input, window_, options_);
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), 1, "bias", {kernel.size(2) * kernel.size(3)},
-                              input, options_.bias_initializer);
+                              input, options_.bias_initializer, options_.bias_regularizer,
+                              options_.bias_constraint);
     }
-    return options_.activation(depthwise(input, kernel, bias, window_));
+    Tensor output = options_.activation(depthwise(input, kernel, bias, window_));
+    context.add_activity_loss(options_.activity_regularizer, output);
+    return output;
   }
 
  private:
@@ -75,20 +77,22 @@ class SeparableConv2DImpl final : public UnaryLayerImpl {
         options_(std::move(options)) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
-    const Tensor& kernel =
-        depthwise_kernel(context, identity(), input, window_, options_.depth_multiplier,
-                         options_.depthwise_initializer);
-    const Tensor& mix = internal::weight(context, identity(), 1, "pointwise_kernel",
-                                         {1, 1, kernel.size(2) * kernel.size(3), filters_}, input,
-                                         options_.pointwise_initializer);
+    const Tensor& kernel = depthwise_kernel(context, identity(), input, window_, options_);
+    const Tensor& mix = internal::weight(
+        context, identity(), 1, "pointwise_kernel",
+        {1, 1, kernel.size(2) * kernel.size(3), filters_}, input, options_.pointwise_initializer,
+        options_.pointwise_regularizer, options_.pointwise_constraint);
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), 2, "bias", {filters_}, input,
-                              options_.bias_initializer);
+                              options_.bias_initializer, options_.bias_regularizer,
+                              options_.bias_constraint);
     }
     const Tensor channels = depthwise(input, kernel, Tensor(), window_);
-    return options_.activation(
+    Tensor output = options_.activation(
         internal::convolve(channels, mix.permute({3, 2, 0, 1}), bias, pointwise(), /*groups=*/1));
+    context.add_activity_loss(options_.activity_regularizer, output);
+    return output;
   }
 
  private:

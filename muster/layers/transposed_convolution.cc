@@ -39,10 +39,10 @@ class Conv2DTransposeImpl final : public UnaryLayerImpl {
   Tensor call(const Tensor& input, CallContext& context) const override {
     internal::check_dtype(context, identity(), input);
     internal::check_rank(context, identity(), input, window_.rank());
-    const Tensor& kernel =
-        internal::weight(context, identity(), 0, "kernel",
-                         {window_.sizes[0], window_.sizes[1], filters_, input.size(-1)}, input,
-                         options_.kernel_initializer);
+    const Tensor& kernel = internal::weight(
+        context, identity(), 0, "kernel",
+        {window_.sizes[0], window_.sizes[1], filters_, input.size(-1)}, input,
+        options_.kernel_initializer, options_.kernel_regularizer, options_.kernel_constraint);
     if (input.size(-1) != kernel.size(-1)) {
       internal::refuse_input(context, identity(),
                              internal::form_of(2, std::to_string(kernel.size(-1))), input,
@@ -51,7 +51,8 @@ class Conv2DTransposeImpl final : public UnaryLayerImpl {
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), 1, "bias", {filters_}, input,
-                              options_.bias_initializer);
+                              options_.bias_initializer, options_.bias_regularizer,
+                              options_.bias_constraint);
     }
     const Part rows = part(0, input.size(1)), columns = part(1, input.size(2));
     const Sizes cut{rows.before, columns.before}, beyond{rows.beyond, columns.beyond};
@@ -60,8 +61,10 @@ class Conv2DTransposeImpl final : public UnaryLayerImpl {
         internal::to_channels_first(input), kernel.permute({3, 2, 0, 1}).contiguous(), bias,
         window_.strides, cut, window_.dilation, /*transposed=*/true, beyond, /*groups=*/1);
     // LibTorch cuts as much off behind as in front, TensorFlow may cut off one more.
-    return options_.activation(
+    Tensor output = options_.activation(
         internal::to_channels_last(whole.slice(2, 0, rows.length).slice(3, 0, columns.length)));
+    context.add_activity_loss(options_.activity_regularizer, output);
+    return output;
   }
 
  private:

@@ -59,6 +59,11 @@ void ReplicaContext::meet(const std::string& kind, std::shared_ptr<void> mine,
                      });
 }
 
+Tensor ReplicaContext::regularization_loss() const {
+  const Tensor loss = muster::regularization_loss(replica_.variables());
+  return loss.defined() ? loss : torch::zeros({}, at::device(device()).dtype(kFloat64));
+}
+
 const Tensor& ReplicaContext::variable(const VariableSpec& spec) {
   return replica_.variables().get_or_create(spec).value();
 }

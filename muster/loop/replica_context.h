@@ -78,6 +78,11 @@ class ReplicaContext {
   template <typename Fn, typename... Args>
   auto merge(Fn&& fn, const Args&... args);
 
+  // The penalties of this replica's variables (VariableSpec::regularizer), a float64 scalar without
+  // a graph; 0 where there are none. A step that trains adds them by itself; this is for the loss
+  // of a loop that evaluates.
+  Tensor regularization_loss() const;
+
   // --- variables and random numbers ---
   // A variable of one's own: created at the first call with this name, equal on all replicas.
   // Throws InvalidArgument when it is new after the first step.

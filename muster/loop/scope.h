@@ -104,7 +104,8 @@ class Scope {
   // run().
   bool restore(const std::string& model_dir) const;
   // What the last update was over all replicas: its loss by RunOptions::loss_reduction
-  // (of several minimize(), the sum of their losses), and the examples.
+  // (of several minimize(), the sum of their losses), with the penalties of regularizers, and the
+  // examples.
   const StepResult& last_step() const;
   // The value of a variable, equal on all replicas (of VariableSynchronization::kOnRead: that of
   // the first replica here). Throws NotFound listing those there are.

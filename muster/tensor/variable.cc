@@ -53,4 +53,15 @@ Tensor Variable::rows(const Tensor& ids) {
   return leaf.index_select(0, inverse).view(shape);
 }
 
+Tensor regularization_loss(const VariableStore& variables) {
+  const torch::NoGradGuard no_grad;
+  Tensor sum;
+  for (const auto& variable : variables.variables()) {
+    if (!variable->spec().regularizer) continue;
+    const Tensor penalty = variable->spec().regularizer(variable->value().detach()).to(kFloat64);
+    sum = sum.defined() ? sum + penalty : penalty;
+  }
+  return sum;
+}
+
 }  // namespace muster::inline v0_1

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "muster/base/random.h"
+#include "muster/tensor/constraint.h"
 #include "muster/tensor/device.h"
+#include "muster/tensor/regularizer.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -42,6 +44,12 @@ struct VariableSpec {
   // A table of which a step uses few rows (axis 0): it is read by Variable::rows(), its gradient is
   // that of these rows alone, and an update touches no other.
   bool row_sparse = false;
+  // A penalty on the value. It joins the loss of every step, and its gradient the variable's own,
+  // once, however many replicas and batches make the step.
+  Regularizer regularizer = {};
+  // Is applied to the whole value behind every update of it; of a row-sparse variable, to the rows
+  // that were updated.
+  Constraint constraint = {};
 
   // Gives "cnn/conv2d/kernel float32[3, 3, 1, 32]", and for a table "row-sparse" behind it. Model
   // digests are made of these lines.
@@ -96,5 +104,9 @@ class VariableStore {
   // Gives the device its variables live on.
   virtual Device device() const { return at::kCPU; }
 };
+
+// Gives the sum of the penalties of the variables that have a regularizer, those that do not train
+// included: a float64 scalar without a graph, and an undefined tensor where none has one.
+Tensor regularization_loss(const VariableStore& variables);
 
 }  // namespace muster::inline v0_1

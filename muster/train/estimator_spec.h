@@ -24,7 +24,9 @@ class ModelContext;
 
 // What a model function returns: all that training, evaluation or prediction needs of one batch.
 struct EstimatorSpec {
-  Tensor loss;              // scalar (one element is reshaped to it); train and eval need it
+  // Scalar (one element is reshaped to it); train and eval need it. It is that of the data: the
+  // penalties of regularizers join it by themselves.
+  Tensor loss;
   optim::TrainOp train_op;  // train needs it
   std::map<std::string, Metric>
       eval_metrics;  // of this batch; names "loss" and "global_step" are taken

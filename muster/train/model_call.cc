@@ -6,7 +6,9 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
+#include "muster/train/added_losses.h"
 #include "muster/train/model_context.h"
 
 namespace muster::inline v0_1 {
@@ -51,6 +53,23 @@ std::string hint_for(const std::string& said, const Batch& batch, const ModelCon
   return form;
 }
 
+// What layers added joins the loss; in evaluation the penalties of the weights too, which join a
+// training step when its update is made.
+void join_losses(EstimatorSpec& spec, Mode mode, const Batch& batch, ModelContext& context) {
+  const std::vector<Tensor> added = context.calls().take_losses();
+  if (mode == Mode::kPredict) return;
+  const auto join = [&](const Tensor& sum) {
+    if (sum.defined()) spec.loss = spec.loss + sum.to(spec.loss.scalar_type());
+  };
+  const Tensor sum = sum_of_added(added, spec.loss_reduction, added.empty() ? 0 : batch.rows());
+  join(sum);
+  if (mode == Mode::kTrain) {
+    add_to_loss(spec.train_op, sum);
+  } else {
+    join(regularization_loss(context.variables()));
+  }
+}
+
 }  // namespace
 
 EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
@@ -58,6 +77,7 @@ EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
   try {
     EstimatorSpec spec = model_fn(batch.features, batch.labels, mode, context);
     spec.validate(mode);
+    join_losses(spec, mode, batch, context);
     return spec;
   } catch (const Error& error) {
     throw error.with_detail(place(where, number, mode));

@@ -18,6 +18,11 @@ struct ConvolutionSpec {
   bool use_bias = true;
   Initializer kernel_initializer;
   Initializer bias_initializer;
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
 };
 
 class ConvolutionImpl final : public UnaryLayerImpl {

@@ -7,8 +7,8 @@ namespace muster::inline v0_1::internal {
 LayerPair::LayerPair(const LayerImpl& first, const LayerImpl& second) {
   const auto* conv = dynamic_cast<const ConvolutionImpl*>(&first);
   if (conv == nullptr || conv->spec().window.rank() != 2 ||
-      conv->spec().activation != Activation::kRelu) {
-    return;
+      conv->spec().activation != Activation::kRelu || conv->spec().activity_regularizer) {
+    return;  // with a penalty on what it gives, it has to give it
   }
   const auto* pool = dynamic_cast<const MaxPoolingImpl*>(&second);
   if (pool == nullptr || pool->window().rank() != 2) return;

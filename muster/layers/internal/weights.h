@@ -7,8 +7,10 @@
 namespace muster::inline v0_1::internal {
 
 // Gives the variable in place `slot` of the layer, of the input's dtype, and creates it at the
-// first call. Throws InvalidArgument for an input of another dtype than the variable's.
+// first call, with the regularizer and the constraint. Throws InvalidArgument for an input of
+// another dtype than the variable's.
 const Tensor& weight(CallContext& context, const LayerIdentity& layer, int slot, const char* name,
-                     const Shape& shape, const Tensor& input, const Initializer& initializer);
+                     const Shape& shape, const Tensor& input, const Initializer& initializer,
+                     const Regularizer& regularizer = {}, const Constraint& constraint = {});
 
 }  // namespace muster::inline v0_1::internal

@@ -14,6 +14,7 @@
 #include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/train/added_losses.h"
 #include "muster/train/merge_metrics.h"
 #include "muster/train/stop_reason.h"
 #include "muster/train/stop_signal.h"
@@ -278,12 +279,13 @@ void Loop::make(Member& member, size_t local, Call& call) {
     throw invalid_argument("minimize() was called in a run() without training",
                            "leave RunOptions.training at true");
   }
-  const StepResult result = train(member, train_op, call.options, examples);
+  const StepResult result = train(member, std::move(train_op), call.options, examples);
   if (local == 0) call.result = result;
 }
 
-StepResult Loop::train(Member& member, const optim::TrainOp& train_op, const RunOptions& options,
+StepResult Loop::train(Member& member, optim::TrainOp train_op, const RunOptions& options,
                        int64_t examples) const {
+  add_to_loss(train_op, sum_of_added(member.calls.take_losses(), options.loss_reduction, examples));
   // A backward of the function's own may have left something.
   for (const auto& variable : member.replica->variables().variables())
     variable->value().mutable_grad().reset();

@@ -96,7 +96,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // One call of the function on one replica.
   void make(Member& member, size_t local, Call& call);
   optim::TrainOp invoke(Member& member, size_t local, const Call& call);
-  StepResult train(Member& member, const optim::TrainOp& train_op, const RunOptions& options,
+  StepResult train(Member& member, optim::TrainOp train_op, const RunOptions& options,
                    int64_t examples) const;
 
   const StrategyPtr strategy_;

@@ -1,0 +1,23 @@
+// A penalty on what flows through a model, as a layer of its own.
+// Thread safety: immutable values.
+#pragma once
+
+#include <string>
+
+#include "muster/layers/layer.h"
+
+namespace muster::inline v0_1 {
+
+// Options of ActivityRegularization().
+struct ActivityRegularizationOptions {
+  double l1 = 0;
+  double l2 = 0;
+  std::string name;
+};
+
+// Gives its input, [batch, ...] of a floating dtype, and adds (l1 * sum(|x|) + l2 * sum(x * x)) /
+// batch to the loss. A mask stays as it is. Throws InvalidArgument unless l1 and l2 are finite and
+// at least 0.
+Layer ActivityRegularization(ActivityRegularizationOptions options = {});
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,23 @@
+// What layers add to the loss of a batch (CallContext::add_loss) joins it here.
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "muster/losses/reduction.h"
+#include "muster/optim/train_op.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1 {
+
+// Gives the sum of `added`, means over the examples, as a loss of that reduction gets it: times
+// `rows` where losses are added. Undefined without any.
+Tensor sum_of_added(const std::vector<Tensor>& added, losses::LossReduction reduction,
+                    int64_t rows);
+
+// Adds `sum` to the loss that the entries of `train_op` share. Throws InvalidArgument when they
+// have several, for nobody knows which one it belongs to. An undefined sum changes nothing.
+void add_to_loss(optim::TrainOp& train_op, const Tensor& sum);
+
+}  // namespace muster::inline v0_1
