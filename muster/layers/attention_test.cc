@@ -72,12 +72,12 @@ void expect_matrix(const Tensor& given, const Matrix& expected) {
   }
 }
 
-constexpr int64_t kBatch = 2, kQueries = 3, kValues = 4, kDim = 5;
+constexpr int64_t kExamples = 2, kQueries = 3, kValues = 4, kDim = 5;
 
 struct Tensors {
-  Tensor query = numbers({kBatch, kQueries, kDim});
-  Tensor value = numbers({kBatch, kValues, 6}, 1.2);
-  Tensor key = numbers({kBatch, kValues, kDim}, 2.2);
+  Tensor query = numbers({kExamples, kQueries, kDim});
+  Tensor value = numbers({kExamples, kValues, 6}, 1.2);
+  Tensor key = numbers({kExamples, kValues, kDim}, 2.2);
 };
 
 TEST(Attention, ComputesKerasFormulas) {
@@ -107,7 +107,7 @@ TEST(Attention, ComputesKerasFormulas) {
         for (size_t i = 0; i < q.size(); ++i) sum += std::tanh(scale * (q[i] + k[i]));
         return weight * sum;
       };
-      for (int64_t b = 0; b < kBatch; ++b) {
+      for (int64_t b = 0; b < kExamples; ++b) {
         expect_matrix(y[b],
                       plain_attention(scores_of(matrix_of(x.query[b]), matrix_of(x.key[b]), score),
                                       matrix_of(x.value[b]), all));
@@ -125,7 +125,7 @@ TEST(Attention, LooksOnlyAtWhatCounts) {
       {.tensors = {x.query, x.value, x.key}, .masks = {queries, values, Tensor()}},
       fixture.context);
   EXPECT_TRUE(outputs.masks[0].equal(queries));
-  for (int64_t b = 0; b < kBatch; ++b) {
+  for (int64_t b = 0; b < kExamples; ++b) {
     Matrix counts;
     for (int64_t t = 0; t < kQueries; ++t) {
       counts.emplace_back();
@@ -170,7 +170,7 @@ Matrix plain_heads(const Fixture& fixture, const Tensors& x, int64_t b, const Ma
   return matrix_of(sum);
 }
 
-const Initializer drawn = initializers::random_uniform(-0.5, 0.5);
+const Initializer drawn_biases = initializers::random_uniform(-0.5, 0.5);
 
 TEST(MultiHeadAttention, ComputesKerasFormula) {
   const Tensors x;
@@ -178,7 +178,7 @@ TEST(MultiHeadAttention, ComputesKerasFormula) {
     Fixture fixture;
     const Layer layer = MultiHeadAttention(3, 4,
                                            {.value_dim = 2,
-                                            .bias_initializer = drawn,
+                                            .bias_initializer = drawn_biases,
                                             .use_causal_mask = true,
                                             .return_attention_scores = scores});
     const Tensor values = sequence_mask(torch::tensor({4, 2}));
@@ -186,8 +186,8 @@ TEST(MultiHeadAttention, ComputesKerasFormula) {
     const LayerOutputs outputs = layer({.tensors = {x.query, x.value, x.key, mask},
                                         .masks = {Tensor(), values, Tensor(), Tensor()}},
                                        fixture.context);
-    ASSERT_EQ(outputs.tensors[0].sizes(), (Shape{kBatch, kQueries, kDim}));
-    for (int64_t b = 0; b < kBatch; ++b) {
+    ASSERT_EQ(outputs.tensors[0].sizes(), (Shape{kExamples, kQueries, kDim}));
+    for (int64_t b = 0; b < kExamples; ++b) {
       Matrix counts = matrix_of(mask[0].to(kFloat64));
       for (size_t t = 0; t < counts.size(); ++t) {
         for (size_t s = 0; s < counts[t].size(); ++s) {
@@ -197,9 +197,9 @@ TEST(MultiHeadAttention, ComputesKerasFormula) {
       expect_matrix(outputs.tensors[0][b], plain_heads(fixture, x, b, counts));
     }
     if (scores) {
-      ASSERT_EQ(outputs.tensors[1].sizes(), (Shape{kBatch, 3, kQueries, kValues}));
+      ASSERT_EQ(outputs.tensors[1].sizes(), (Shape{kExamples, 3, kQueries, kValues}));
       EXPECT_TRUE(torch::allclose(outputs.tensors[1].sum(-1),
-                                  torch::ones({kBatch, 3, kQueries}, at::kDouble)));
+                                  torch::ones({kExamples, 3, kQueries}, at::kDouble)));
     }
   }
 }
@@ -209,7 +209,7 @@ TEST(MultiHeadAttention, HasKerasVariables) {
   Fixture fixture;
   const Layer layer = MultiHeadAttention(2, 3, {.value_dim = 4, .output_shape = {7, 2}});
   const LayerInputs inputs{.tensors = {x.query, x.value}};
-  EXPECT_EQ(layer(inputs, fixture.context).tensors[0].sizes(), (Shape{kBatch, kQueries, 7, 2}));
+  EXPECT_EQ(layer(inputs, fixture.context).tensors[0].sizes(), (Shape{kExamples, kQueries, 7, 2}));
   const std::vector<std::pair<std::string, Shape>> expected = {
       {"query/kernel", {kDim, 2, 3}},
       {"query/bias", {2, 3}},

@@ -117,13 +117,13 @@ void expect_steps(const LayerOutputs& outputs, const Tensor& x, const std::vecto
   }
 }
 
-const Initializer drawn = initializers::random_uniform(-0.6, 0.6);
+const Initializer drawn_bias = initializers::random_uniform(-0.6, 0.6);
 
 TEST(SimpleRNN, ComputesKerasFormula) {
   for (const bool with_state : {false, true}) {
     Fixture fixture;
     const Layer layer = SimpleRNN(
-        kUnits, {.bias_initializer = drawn, .return_sequences = true, .return_state = true});
+        kUnits, {.bias_initializer = drawn_bias, .return_sequences = true, .return_state = true});
     const Tensor x = numbers({kBatch, kSteps, kFeatures});
     LayerInputs inputs{.tensors = {x}};
     if (with_state) inputs.state = {numbers({kBatch, kUnits}, 2.1)};
@@ -141,7 +141,7 @@ TEST(LSTM, ComputesKerasFormula) {
     for (const bool with_state : {false, true}) {
       Fixture fixture;
       LSTMOptions options{
-          .bias_initializer = drawn, .return_sequences = true, .return_state = true};
+          .bias_initializer = drawn_bias, .return_sequences = true, .return_state = true};
       // Other functions take another way through the code.
       if (!usual) options.activation = activations::softsign;
       const Tensor x = numbers({kBatch, kSteps, kFeatures});
@@ -163,7 +163,7 @@ TEST(GRU, ComputesKerasFormula) {
   for (const bool reset_after : {true, false}) {
     for (const bool usual : {true, false}) {
       Fixture fixture;
-      GRUOptions options{.bias_initializer = drawn,
+      GRUOptions options{.bias_initializer = drawn_bias,
                          .return_sequences = true,
                          .return_state = true,
                          .reset_after = reset_after};
@@ -185,14 +185,14 @@ TEST(Recurrent, ComputesWhatLibTorchDoes) {
   const Tensor zeros = torch::zeros({1, kBatch, kUnits});
   Fixture fixture;
   const Tensor y =
-      LSTM(kUnits, {.bias_initializer = drawn, .return_sequences = true})(x, fixture.context);
+      LSTM(kUnits, {.bias_initializer = drawn_bias, .return_sequences = true})(x, fixture.context);
   const Weights w(fixture, "lstm");
   const Tensor lstm = std::get<0>(at::lstm(
       x, {zeros, zeros}, {w.kernel.t(), w.recurrent.t(), w.bias, torch::zeros({4 * kUnits})}, true,
       1, 0.0, false, false, true));
   EXPECT_TRUE(torch::allclose(y, lstm, 1e-5, 1e-6));
   const Tensor g =
-      GRU(kUnits, {.bias_initializer = drawn, .return_sequences = true})(x, fixture.context);
+      GRU(kUnits, {.bias_initializer = drawn_bias, .return_sequences = true})(x, fixture.context);
   const Weights v(fixture, "gru");
   const auto reordered = [](const Tensor& zrh) {
     const std::vector<Tensor> parts = zrh.chunk(3, -1);
@@ -260,7 +260,9 @@ TEST(Recurrent, GivesPaddedExamplesWhatEachGivesAlone) {
         Fixture fixture;
         const LayerOutputs all = layer({.tensors = {x}, .masks = {mask}}, fixture.context);
         ASSERT_EQ(all.masks.size(), return_sequences ? 1u : 0u);
-        if (return_sequences) EXPECT_TRUE(all.masks[0].equal(mask));
+        if (return_sequences) {
+          EXPECT_TRUE(all.masks[0].equal(mask));
+        }
         for (int64_t b = 0; b < kBatch; ++b) {
           const int64_t length = lengths[static_cast<size_t>(b)];
           const LayerOutputs alone =
@@ -447,7 +449,7 @@ TEST(RecurrentSequence, SaturatesAndKeepsNan) {
   for (const double size : {1e-3, 0.3, 0.624, 0.626, 3.0, 20.0, 50.0, 90.0, 1e4, 1e38}) {
     for (const double sign : {-1.0, 1.0}) {
       const auto filled = [&](at::IntArrayRef shape, double value) {
-        return torch::full(shape, value, torch::kFloat32);
+        return torch::full(shape, value, kFloat32);
       };
       internal::RecurrentSequence s{.inputs = filled({1, 1, 1}, 1),
                                     .kernel = filled({1, 4}, size * sign),
