@@ -91,15 +91,7 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
     if (context.training() && !joint && input.numel() > 0) {
       return normalized(input, gamma, beta, moving_mean, moving_variance);
     }
-    Moments used{.mean = moving_mean, .variance = moving_variance};
-    if (context.training()) {
-      used = moments_of(input.reshape({-1, input.size(-1)}));
-      if (joint) used = moments_over_replicas(used, context);
-      if (used.count > 0) {
-        move(moving_mean, used.mean);
-        move(moving_variance, used.variance);
-      }
-    }
+    const Moments used = moments(input, moving_mean, moving_variance, joint, context);
     Tensor factor = (used.variance + options_.epsilon).rsqrt();
     if (gamma.defined()) factor = factor * gamma;
     const Tensor output = (input - used.mean) * factor;
@@ -118,6 +110,19 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
     move(moving_mean, mean);
     move(moving_variance, (inverse_deviation.detach().pow(-2) - options_.epsilon).clamp_min(0));
     return output.permute({0, 2, 3, 1}).reshape(input.sizes());
+  }
+
+  // Gives what to normalize by: in training the moments of the rows, which move the moving ones.
+  Moments moments(const Tensor& input, const Tensor& moving_mean, const Tensor& moving_variance,
+                  bool joint, CallContext& context) const {
+    if (!context.training()) return {.mean = moving_mean, .variance = moving_variance};
+    Moments used = moments_of(input.reshape({-1, input.size(-1)}));
+    if (joint) used = moments_over_replicas(used, context);
+    if (used.count > 0) {
+      move(moving_mean, used.mean);
+      move(moving_variance, used.variance);
+    }
+    return used;
   }
 
   void move(const Tensor& moving, const Tensor& value) const {

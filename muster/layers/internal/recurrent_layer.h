@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "muster/layers/initializers.h"
 #include "muster/layers/internal/recurrent_steps.h"
