@@ -6,22 +6,22 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
-#include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/weight_dtype.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-class EmbeddingImpl final : public UnaryLayerImpl {
+class EmbeddingImpl final : public LayerImpl {
  public:
   EmbeddingImpl(int64_t input_dim, int64_t output_dim, EmbeddingOptions options)
-      : UnaryLayerImpl("embedding", options.name),
+      : LayerImpl("embedding", options.name),
         input_dim_(input_dim),
         output_dim_(output_dim),
         options_(std::move(options)) {}
 
-  Tensor call(const Tensor& input, CallContext& context) const override {
+  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
+    const Tensor& input = internal::single_tensor(context, identity(), inputs, /*takes_mask=*/true);
     if ((input.scalar_type() != kInt64 && input.scalar_type() != kInt32) || input.dim() < 1) {
       internal::refuse_input(context, identity(), "int64 or int32 ids [batch, ...]", input,
                              "convert ids in the input function; text needs a vocabulary first");
@@ -37,12 +37,19 @@ class EmbeddingImpl final : public UnaryLayerImpl {
     };
     Tensor output = context.rows(identity(), 0, table, input);
     context.add_activity_loss(options_.activity_regularizer, output);
-    return output;
+    return {.tensors = {std::move(output)}, .masks = masks_of(input, inputs.masks)};
   }
 
-  bool keeps_steps() const override { return true; }
-
  private:
+  std::vector<Tensor> masks_of(const Tensor& ids, const std::vector<Tensor>& given) const {
+    if (!options_.mask_zero) return given;
+    const Tensor words = ids.ne(0);
+    if (given.empty() || !given[0].defined()) return {words};
+    Tensor mask = given[0];
+    while (mask.dim() < words.dim()) mask = mask.unsqueeze(-1);
+    return {words.logical_and(mask)};
+  }
+
   int64_t input_dim_;
   int64_t output_dim_;
   EmbeddingOptions options_;

@@ -17,6 +17,8 @@ struct EmbeddingOptions {
   Regularizer activity_regularizer;
   // Where row_sparse is true, one that changes each row by itself: max_norm(2, {1}), not (2, {0}).
   Constraint embeddings_constraint;
+  // Id 0 stands for no word: the result has a mask, in which ids other than 0 count.
+  bool mask_zero = false;
   // true: the gradient is that of the rows a step used, which alone travel between replicas and are
   // updated; rows that were not used stay as they are, and so do their slots (momentum, Adam's
   // moments): with plain SGD the result is the same, with others it is that of "lazy" optimizers.
@@ -28,9 +30,9 @@ struct EmbeddingOptions {
 };
 
 // Gives the row of a table for each id: int64 or int32 ids [batch...] -> [batch..., output_dim].
-// A mask stays as it is. Variable: "embeddings" [input_dim, output_dim]. An id outside of 0 ...
-// input_dim - 1 is an InvalidArgument that names it and its place. Throws InvalidArgument for sizes
-// below 1.
+// A mask of the ids counts too. Variable: "embeddings" [input_dim, output_dim]. An id outside of 0
+// ... input_dim - 1 is an InvalidArgument that names it and its place. Throws InvalidArgument for
+// sizes below 1.
 Layer Embedding(int64_t input_dim, int64_t output_dim, EmbeddingOptions options = {});
 
 }  // namespace muster::inline v0_1

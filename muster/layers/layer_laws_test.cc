@@ -6,15 +6,21 @@
 #include <vector>
 
 #include "muster/layers/activation_layers.h"
+#include "muster/layers/attention.h"
+#include "muster/layers/bidirectional.h"
 #include "muster/layers/convolution.h"
+#include "muster/layers/core.h"
 #include "muster/layers/internal/test_gradients.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/layer_normalization.h"
 #include "muster/layers/noise.h"
 #include "muster/layers/padding.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/recurrent.h"
 #include "muster/layers/rescaling.h"
 #include "muster/layers/reshape.h"
+#include "muster/layers/time_distributed.h"
+#include "muster/layers/unary_layer.h"
 #include "muster/layers/upsampling.h"
 #include "muster/tensor/libtorch.h"
 
@@ -28,6 +34,25 @@ struct Example {
   Layer layer;
   Shape shape;
 };
+
+// Attention of a sequence to itself.
+class SelfAttentionImpl final : public UnaryLayerImpl {
+ public:
+  explicit SelfAttentionImpl(Layer layer)
+      : UnaryLayerImpl("self_" + layer.impl().identity().class_name, ""),
+        layer_(std::move(layer)) {}
+
+  Tensor call(const Tensor& input, CallContext& context) const override {
+    return layer_({.tensors = {input, input}}, context).tensors[0];
+  }
+
+ private:
+  Layer layer_;
+};
+
+Layer self(Layer attention) {
+  return Layer(std::make_shared<SelfAttentionImpl>(std::move(attention)));
+}
 
 std::vector<Example> layers_with_weights() {
   return {
@@ -43,6 +68,20 @@ std::vector<Example> layers_with_weights() {
       {LayerNormalization(), {2, 3, 4}},
       {LayerNormalization({.axis = {1}}), {2, 3, 4}},
       {GroupNormalization({.groups = 2}), {2, 3, 2, 4}},
+      {SimpleRNN(3, {.dropout = 0.3, .recurrent_dropout = 0.3}), {2, 4, 3}},
+      {LSTM(3), {2, 4, 3}},
+      {LSTM(3, {.dropout = 0.3, .recurrent_dropout = 0.3, .return_sequences = true}), {2, 4, 3}},
+      {LSTM(3, {.recurrent_activation = activations::softsign, .use_bias = false}), {2, 4, 3}},
+      {GRU(3, {.dropout = 0.3, .return_sequences = true}), {2, 4, 3}},
+      {GRU(3, {.use_bias = false, .go_backwards = true}), {2, 4, 3}},
+      {GRU(3, {.recurrent_dropout = 0.3, .reset_after = false}), {2, 4, 3}},
+      {Bidirectional(LSTM(3, {.return_sequences = true})), {2, 4, 3}},
+      {Bidirectional(GRU(3), {.merge_mode = MergeMode::kMul}), {2, 4, 3}},
+      {TimeDistributed(Dense(3)), {2, 4, 3}},
+      {self(Attention({.use_scale = true, .score_mode = ScoreMode::kConcat})), {2, 4, 3}},
+      {self(Attention({.use_scale = true, .causal = true, .dropout = 0.3})), {2, 4, 3}},
+      {self(MultiHeadAttention(2, 3, {.value_dim = 2})), {2, 4, 3}},
+      {self(MultiHeadAttention(2, 3, {.dropout = 0.3, .use_causal_mask = true})), {2, 4, 3}},
   };
 }
 

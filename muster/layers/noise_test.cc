@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "muster/layers/initializers.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/tensor/libtorch.h"
 

@@ -82,16 +82,11 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
       internal::refuse_input(context, identity(), fmt::format("[..., {}]", moving_mean.size(0)),
                              input, "a layer is called with as many channels as at its first call");
     }
-    Moments used{.mean = moving_mean, .variance = moving_variance};
-    if (context.training()) {
-      used = moments_of(input.reshape({-1, input.size(-1)}));
-      if (options_.synchronized && context.num_replicas() > 1)
-        used = moments_over_replicas(used, context);
-      if (used.count > 0) {
-        move(moving_mean, used.mean);
-        move(moving_variance, used.variance);
-      }
+    const bool joint = options_.synchronized && context.num_replicas() > 1;
+    if (context.training() && !joint && input.numel() > 0) {
+      return normalized(input, gamma, beta, moving_mean, moving_variance);
     }
+    const Moments used = moments(input, moving_mean, moving_variance, joint, context);
     Tensor factor = (used.variance + options_.epsilon).rsqrt();
     if (gamma.defined()) factor = factor * gamma;
     const Tensor output = (input - used.mean) * factor;
@@ -112,6 +107,32 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
                           .aggregation = VariableAggregation::kMean,
                           .written_without_rows = options_.synchronized};
     });
+  }
+
+  // Normalizes by the rows of this replica alone, for which LibTorch has one pass over memory.
+  Tensor normalized(const Tensor& input, const Tensor& gamma, const Tensor& beta,
+                    const Tensor& moving_mean, const Tensor& moving_variance) const {
+    // Its kernels for images whose channels are last; one image, as high as there are rows.
+    const Tensor image = input.reshape({1, -1, 1, input.size(-1)}).permute({0, 3, 1, 2});
+    const auto [output, mean, inverse_deviation] =
+        at::native_batch_norm(image, gamma, beta, /*running_mean=*/{}, /*running_var=*/{},
+                              /*training=*/true, /*momentum=*/0, options_.epsilon);
+    move(moving_mean, mean);
+    move(moving_variance, (inverse_deviation.detach().pow(-2) - options_.epsilon).clamp_min(0));
+    return output.permute({0, 2, 3, 1}).reshape(input.sizes());
+  }
+
+  // Gives what to normalize by: in training the moments of the rows, which move the moving ones.
+  Moments moments(const Tensor& input, const Tensor& moving_mean, const Tensor& moving_variance,
+                  bool joint, CallContext& context) const {
+    if (!context.training()) return {.mean = moving_mean, .variance = moving_variance};
+    Moments used = moments_of(input.reshape({-1, input.size(-1)}));
+    if (joint) used = moments_over_replicas(used, context);
+    if (used.count > 0) {
+      move(moving_mean, used.mean);
+      move(moving_variance, used.variance);
+    }
+    return used;
   }
 
   void move(const Tensor& moving, const Tensor& value) const {

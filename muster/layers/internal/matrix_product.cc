@@ -29,21 +29,22 @@ struct MatrixProduct : public torch::autograd::Function<MatrixProduct> {
     const Tensor &input = saved[0], &kernel = saved[1], &gradient = gradients[0];
     variable_list result(3);
     if (context->saved_data["input"].toBool()) result[0] = at::mm(gradient, kernel.t());
-    // Autograd must record gradients that are derived again, so they are not written to memory.
-    Tensor destination;
-    if (!at::GradMode::is_enabled()) destination = take_gradient_destination(kernel);
-    if (destination.defined()) {
-      at::mm_out(destination, input.t(), gradient);
-      result[1] = std::move(destination);
-    } else {
-      result[1] = at::mm(input.t(), gradient);
-    }
+    result[1] = kernel_gradient(input, kernel, gradient);
     if (context->saved_data["bias"].toBool()) result[2] = gradient.sum(0);
     return result;
   }
 };
 
 }  // namespace
+
+Tensor kernel_gradient(const Tensor& input, const Tensor& kernel, const Tensor& gradient) {
+  // Autograd must record gradients that are derived again, so they are not written to memory.
+  Tensor destination;
+  if (!at::GradMode::is_enabled()) destination = take_gradient_destination(kernel);
+  if (!destination.defined()) return at::mm(input.t(), gradient);
+  at::mm_out(destination, input.t(), gradient);
+  return destination;
+}
 
 Tensor matrix_product(const Tensor& input, const Tensor& kernel, const Tensor& bias) {
   const bool trains = at::GradMode::is_enabled() && kernel.requires_grad();

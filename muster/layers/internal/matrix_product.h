@@ -10,4 +10,8 @@ namespace muster::inline v0_1::internal {
 // [batch, units]: at::addmm, with all its derivatives.
 Tensor matrix_product(const Tensor& input, const Tensor& kernel, const Tensor& bias);
 
+// Gives the gradient of `kernel`, input^T x gradient, of [n, features] and [n, units]. It is
+// written where it is wanted, unless autograd records what it is made of.
+Tensor kernel_gradient(const Tensor& input, const Tensor& kernel, const Tensor& gradient);
+
 }  // namespace muster::inline v0_1::internal

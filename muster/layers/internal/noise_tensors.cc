@@ -42,10 +42,10 @@ Tensor normal_noise(const Tensor& like, RandomKey key, double mean, double stdde
   });
 }
 
-void check_rate(const char* layer, double rate) {
+void check_rate(const char* layer, double rate, const char* field) {
   if (rate >= 0 && rate < 1) return;
-  throw invalid_argument(fmt::format("{}: rate is {}", layer, rate),
-                         "rate must be at least 0 and below 1");
+  throw invalid_argument(fmt::format("{}: {} is {}", layer, field, rate),
+                         fmt::format("{} must be at least 0 and below 1", field));
 }
 
 }  // namespace muster::inline v0_1::internal

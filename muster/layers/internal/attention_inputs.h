@@ -1,0 +1,28 @@
+// What attention layers are called with, checked.
+// Thread safety: functions of the thread the context belongs to.
+#pragma once
+
+#include "muster/layers/layer.h"
+
+namespace muster::inline v0_1::internal {
+
+struct AttentionInputs {
+  Tensor query;           // [batch, T, ...]
+  Tensor value;           // [batch, S, ...]
+  Tensor key;             // [batch, S, ...]
+  Tensor attention_mask;  // bool [batch, T, S] or [batch, heads, T, S]; or undefined
+  // Bool, [batch or 1, T or 1, S]: what masks and causality let through; or undefined.
+  Tensor counts;
+  Tensor query_mask;  // [batch, T]; or undefined
+};
+
+// Throws InvalidArgument for what attention.h says. `takes_mask` allows a bool tensor behind the
+// others.
+AttentionInputs attention_inputs(const LayerInputs& inputs, CallContext& context,
+                                 const LayerIdentity& layer, bool causal, bool takes_mask);
+
+// Gives what is added to scores: 0 where `counts` is true, and -1e9 elsewhere, as Keras does; so a
+// step that sees nothing gets the mean of all.
+Tensor score_offset(const Tensor& counts, const Tensor& like);
+
+}  // namespace muster::inline v0_1::internal

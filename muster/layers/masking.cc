@@ -1,0 +1,68 @@
+#include "muster/layers/masking.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/layers/internal/checks.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+class MaskingImpl final : public LayerImpl {
+ public:
+  MaskingImpl(double mask_value, std::string name)
+      : LayerImpl("masking", std::move(name)), mask_value_(mask_value) {}
+
+  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
+    const Tensor& input = internal::single_tensor(context, identity(), inputs, /*takes_mask=*/true);
+    context.name_of(identity());
+    if (input.dim() < 2) {
+      internal::refuse_input(context, identity(), "[batch, steps, features]", input);
+    }
+    Tensor mask = input.ne(mask_value_).any(-1);
+    if (!inputs.masks.empty() && inputs.masks[0].defined()) {
+      Tensor given = inputs.masks[0];
+      // A mask may have all of the input's axes.
+      if (given.dim() == input.dim()) given = given.any(-1);
+      while (given.dim() < mask.dim()) given = given.unsqueeze(-1);
+      mask = mask.logical_and(given);
+    }
+    return {.tensors = {input.masked_fill(mask.logical_not().unsqueeze(-1), 0)}, .masks = {mask}};
+  }
+
+ private:
+  double mask_value_;
+};
+
+}  // namespace
+
+Layer Masking(double mask_value, std::string name) {
+  return Layer(std::make_shared<MaskingImpl>(mask_value, std::move(name)));
+}
+
+Tensor sequence_mask(const Tensor& lengths, std::optional<int64_t> steps) {
+  if (!lengths.defined() || lengths.dim() != 1 ||
+      (lengths.scalar_type() != kInt64 && lengths.scalar_type() != kInt32)) {
+    throw invalid_argument(
+        fmt::format("sequence_mask: lengths is {}",
+                    lengths.defined() ? describe(lengths) : "an undefined tensor"),
+        "lengths must be int64 or int32 [batch]");
+  }
+  if (lengths.lt(0).any().item<bool>()) {
+    throw invalid_argument(
+        fmt::format("sequence_mask: a length is {}", lengths.min().item<int64_t>()),
+        "lengths must be at least 0");
+  }
+  if (steps && *steps < 0) {
+    throw invalid_argument(fmt::format("sequence_mask: steps is {}", *steps),
+                           "steps must be at least 0");
+  }
+  const int64_t longest = lengths.numel() == 0 ? 0 : lengths.max().item<int64_t>();
+  return at::arange(steps.value_or(longest), lengths.options()).lt(lengths.unsqueeze(1));
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/layers/attention.h"
+#include "muster/layers/internal/attention_inputs.h"
+#include "muster/layers/internal/checks.h"
+#include "muster/layers/internal/dot_product_attention.h"
+#include "muster/layers/internal/noise_tensors.h"
+#include "muster/layers/internal/weights.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+int64_t product_of(at::IntArrayRef sizes) {
+  int64_t product = 1;
+  for (const int64_t size : sizes) product *= size;
+  return product;
+}
+
+class MultiHeadAttentionImpl final : public LayerImpl {
+ public:
+  MultiHeadAttentionImpl(int64_t num_heads, int64_t key_dim, MultiHeadAttentionOptions options)
+      : LayerImpl("multi_head_attention", options.name),
+        num_heads_(num_heads),
+        key_dim_(key_dim),
+        options_(std::move(options)) {}
+
+  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
+    const internal::AttentionInputs given = internal::attention_inputs(
+        inputs, context, identity(), options_.use_causal_mask, /*takes_mask=*/true);
+    const int64_t value_dim = options_.value_dim.value_or(key_dim_);
+    const Tensor query = project(given.query, 0, "query", key_dim_, context);
+    const Tensor key = project(given.key, 2, "key", key_dim_, context);
+    const Tensor value = project(given.value, 4, "value", value_dim, context);
+    const Shape scores{query.size(0), num_heads_, query.size(1), key.size(1)};
+    Tensor offset;
+    const Tensor counts = counts_of(given, scores, context);
+    if (counts.defined()) offset = internal::score_offset(counts, query);
+    Tensor dropout;
+    if (context.training() && options_.dropout > 0) {
+      dropout = internal::drop_mask(query, scores, context.random_key(identity()), options_.dropout,
+                                    1 / (1 - options_.dropout));
+    }
+    const internal::AttentionResult result = internal::dot_product_attention(
+        query, key, value, 1 / std::sqrt(static_cast<double>(key_dim_)), offset, dropout,
+        options_.return_attention_scores);
+    LayerOutputs outputs{.tensors = {joined(result.output, given.query, context)}};
+    if (given.query_mask.defined()) outputs.masks = {given.query_mask};
+    if (options_.return_attention_scores) {
+      outputs.tensors.push_back(result.weights);
+      if (!outputs.masks.empty()) outputs.masks.emplace_back();
+    }
+    return outputs;
+  }
+
+ private:
+  // Computes [batch, steps, in] x [in, heads, width] + [heads, width].
+  Tensor project(const Tensor& input, int slot, const std::string& name, int64_t width,
+                 CallContext& context) const {
+    const Tensor& kernel =
+        internal::weight(context, identity(), slot, (name + "/kernel").c_str(),
+                         {input.size(2), num_heads_, width}, input, options_.kernel_initializer);
+    if (kernel.size(0) != input.size(2)) {
+      internal::refuse_input(context, identity(),
+                             fmt::format("a {} [batch, steps, {}]", name, kernel.size(0)), input,
+                             "a layer is called with as many features as at its first call");
+    }
+    Tensor bias;
+    if (options_.use_bias) {
+      bias = internal::weight(context, identity(), slot + 1, (name + "/bias").c_str(),
+                              {num_heads_, width}, input, options_.bias_initializer)
+                 .flatten();
+    }
+    return product(input, kernel.flatten(1), bias)
+        .view({input.size(0), input.size(1), num_heads_, width});
+  }
+
+  // Brings the heads [batch, T, heads, value_dim] together.
+  Tensor joined(const Tensor& heads, const Tensor& query, CallContext& context) const {
+    const Shape last = options_.output_shape.empty() ? Shape{query.size(2)} : options_.output_shape;
+    Shape shape{num_heads_, heads.size(3)};
+    shape.insert(shape.end(), last.begin(), last.end());
+    const Tensor kernel = internal::weight(context, identity(), 6, "attention_output/kernel", shape,
+                                           query, options_.kernel_initializer)
+                              .reshape({num_heads_ * heads.size(3), product_of(last)});
+    Tensor bias;
+    if (options_.use_bias) {
+      bias = internal::weight(context, identity(), 7, "attention_output/bias", last, query,
+                              options_.bias_initializer)
+                 .flatten();
+    }
+    Shape result{query.size(0), query.size(1)};
+    result.insert(result.end(), last.begin(), last.end());
+    return product(heads.flatten(2), kernel, bias).view(result);
+  }
+
+  static Tensor product(const Tensor& input, const Tensor& kernel, const Tensor& bias) {
+    const Tensor rows = input.flatten(0, 1);
+    return bias.defined() ? at::addmm(bias, rows, kernel) : at::mm(rows, kernel);
+  }
+
+  // Gives what counts among the scores [batch, heads, T, S], or nothing.
+  Tensor counts_of(const internal::AttentionInputs& given, const Shape& scores,
+                   CallContext& context) const {
+    Tensor counts = given.counts;
+    if (given.query_mask.defined()) {
+      const Tensor rows = given.query_mask.unsqueeze(2);
+      counts = counts.defined() ? counts.logical_and(rows) : rows;
+    }
+    if (counts.defined()) counts = counts.unsqueeze(1);
+    Tensor mask = given.attention_mask;
+    if (!mask.defined()) return counts;
+    if (mask.dim() == 3) mask = mask.unsqueeze(1);
+    bool fits = mask.dim() == 4;
+    for (size_t i = 0; fits && i < scores.size(); ++i) {
+      const int64_t size = mask.size(static_cast<int64_t>(i));
+      fits = size == 1 || size == scores[i];
+    }
+    if (!fits) {
+      internal::refuse_input(
+          context, identity(),
+          fmt::format("an attention_mask that stretches to {}", describe(scores)),
+          given.attention_mask, "it is [batch, T, S] or [batch, heads, T, S]");
+    }
+    return counts.defined() ? counts.logical_and(mask) : mask;
+  }
+
+  int64_t num_heads_, key_dim_;
+  MultiHeadAttentionOptions options_;
+};
+
+}  // namespace
+
+Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim, MultiHeadAttentionOptions options) {
+  const char* layer = "MultiHeadAttention";
+  internal::check_positive(layer, "num_heads", num_heads);
+  internal::check_positive(layer, "key_dim", key_dim);
+  if (options.value_dim) internal::check_positive(layer, "value_dim", *options.value_dim);
+  for (const int64_t size : options.output_shape) {
+    internal::check_positive(layer, "output_shape", size);
+  }
+  internal::check_rate(layer, options.dropout, "dropout");
+  if (!options.attention_axes.empty() && options.attention_axes != std::vector<int64_t>{1}) {
+    throw invalid_argument(
+        fmt::format("{}: attention_axes is {}", layer, describe(options.attention_axes)),
+        "attention is over axis 1, the steps; attention_axes must be [1], or left out");
+  }
+  return Layer(std::make_shared<MultiHeadAttentionImpl>(num_heads, key_dim, std::move(options)));
+}
+
+}  // namespace muster::inline v0_1
