@@ -27,7 +27,7 @@ if(NOT MUSTER_FARMHASH_DIR OR NOT MUSTER_FARMHASH_LIBRARY)
 endif()
 add_library(muster_farmhash INTERFACE)
 target_include_directories(muster_farmhash SYSTEM INTERFACE ${MUSTER_FARMHASH_DIR})
-# Of what is linked with the ground storey, only what hashes loads it.
+# Where sources are compiled one by one, only what hashes loads it.
 target_link_libraries(muster_farmhash INTERFACE -Wl,--push-state,--as-needed ${MUSTER_FARMHASH_LIBRARY} -Wl,--pop-state)
 
 # Before LibTorch: one that carries its own protobuf puts an empty target where none is.
