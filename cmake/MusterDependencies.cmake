@@ -17,6 +17,18 @@ if(NOT MUSTER_PROTOZERO_DIR)
 endif()
 add_library(muster_protozero INTERFACE)
 target_include_directories(muster_protozero SYSTEM INTERFACE ${MUSTER_PROTOZERO_DIR})
+# It says neither to CMake nor to pkg-config where it is.
+find_path(MUSTER_FARMHASH_DIR farmhash.h)
+find_library(MUSTER_FARMHASH_LIBRARY farmhash)
+if(NOT MUSTER_FARMHASH_DIR OR NOT MUSTER_FARMHASH_LIBRARY)
+  message(FATAL_ERROR "FarmHash is not here.\n"
+    "hint: Debian: apt-get install libfarmhash-dev; elsewhere: -DMUSTER_FARMHASH_DIR=FOLDER_WITH_farmhash.h "
+    "-DMUSTER_FARMHASH_LIBRARY=FILE")
+endif()
+add_library(muster_farmhash INTERFACE)
+target_include_directories(muster_farmhash SYSTEM INTERFACE ${MUSTER_FARMHASH_DIR})
+# Where sources are compiled one by one, only what hashes loads it.
+target_link_libraries(muster_farmhash INTERFACE -Wl,--push-state,--as-needed ${MUSTER_FARMHASH_LIBRARY} -Wl,--pop-state)
 
 # Before LibTorch: one that carries its own protobuf puts an empty target where none is.
 if(MUSTER_CONTROL_PLANE)

@@ -172,20 +172,36 @@ Variable& CallContext::find_or_create(const LayerIdentity& layer, int slot,
 }
 
 RandomKey CallContext::random_key(const LayerIdentity& layer) {
-  const RandomKey key = replayed_ != nullptr ? replayed_->next_key() : draw_key(layer);
+  return noted_key(layer, static_cast<uint64_t>(replica_));
+}
+
+RandomKey CallContext::common_random_key(const LayerIdentity& layer) {
+  constexpr uint64_t kAllReplicas = ~uint64_t{0};
+  return noted_key(layer, kAllReplicas);
+}
+
+RandomKey CallContext::noted_key(const LayerIdentity& layer, uint64_t drawer) {
+  const RandomKey key = replayed_ != nullptr ? replayed_->next_key() : draw_key(layer, drawer);
   if (recorded_ != nullptr) recorded_->keys.push_back(key);
   return key;
 }
 
-RandomKey CallContext::draw_key(const LayerIdentity& layer) {
+RandomKey CallContext::draw_key(const LayerIdentity& layer, uint64_t drawer) {
   State& state = state_of(layer);
   if (state.last_step != steps_begun_) {
     state.last_step = steps_begun_;
     state.draws = 0;
   }
   return state.key.derive(static_cast<uint64_t>(step_))
-      .derive(static_cast<uint64_t>(replica_))
+      .derive(drawer)
       .derive(static_cast<uint64_t>(batch_) << 32 | state.draws++);
+}
+
+int64_t CallContext::first_row(int64_t rows) const {
+  if (num_replicas_ == 1) return 0;
+  Tensor counts = at::zeros({num_replicas_}, at::TensorOptions(kInt64).device(variables_.device()));
+  counts[replica_] = rows;
+  return sum_over_replicas_(counts).slice(0, 0, replica_).sum().item<int64_t>();
 }
 
 void CallContext::add_loss(const Tensor& loss) {

@@ -99,6 +99,12 @@ class CallContext {
   Tensor sum_over_replicas(const Tensor& value) const;
   // Gives a fresh key: the second call in a step gives another one than the first.
   RandomKey random_key(const LayerIdentity& layer);
+  // The same, but all replicas are given one key, of (seed, step, layer name). A layer that draws
+  // for row i from key.derive(first_row(rows) + i) draws the same on any number of replicas.
+  RandomKey common_random_key(const LayerIdentity& layer);
+  // Gives the number of rows that the replicas before this one have together; this one has `rows`.
+  // All replicas call it together.
+  int64_t first_row(int64_t rows) const;
   // Adds `loss` to that of the step, in training and in evaluation: a scalar, the mean over the
   // examples of the batch. Where a step adds losses (LossReduction::kSum), it counts times the
   // examples, so that replicas together compute what one computes. Throws InvalidArgument for what
@@ -150,10 +156,13 @@ class CallContext {
     uint64_t draws = 0;      // in that step
   };
   State& state_of(const LayerIdentity& layer);
+  // Draws a key, or gives the one of the tape; `drawer` is the replica, or what stands for all of
+  // them.
+  RandomKey noted_key(const LayerIdentity& layer, uint64_t drawer);
+  RandomKey draw_key(const LayerIdentity& layer, uint64_t drawer);
   Variable& find_or_create(const LayerIdentity& layer, int slot,
                            const std::function<VariableSpec()>& describe);
   std::string choose_name(const LayerIdentity& layer);
-  RandomKey draw_key(const LayerIdentity& layer);
 
   VariableStore& variables_;
   const uint64_t seed_;

@@ -124,5 +124,35 @@ TEST(Dropout, MaskIsAFunctionOfSeedStepReplicaAndLayer) {
   EXPECT_FALSE(torch::equal(base, mask(1, 5, 0, 0, 1)));
 }
 
+TEST(CallContextTest, CommonKeysAreThoseOfAllReplicas) {
+  const LayerIdentity layer("noise", "");
+  const auto key = [&](int64_t step, int64_t replica, int64_t batch, int use) {
+    Fixture fixture;
+    fixture.context.begin_step(true, step, replica, batch);
+    RandomKey last;
+    for (int i = 0; i <= use; ++i) last = fixture.context.common_random_key(layer);
+    return last;
+  };
+  EXPECT_EQ(key(5, 0, 0, 0), key(5, 3, 0, 0));
+  EXPECT_NE(key(5, 0, 0, 0), key(6, 0, 0, 0));
+  EXPECT_NE(key(5, 0, 0, 0), key(5, 0, 1, 0));
+  EXPECT_NE(key(5, 0, 0, 0), key(5, 0, 0, 1));
+  Fixture fixture;
+  fixture.context.begin_step(true, 5, 0);
+  EXPECT_NE(fixture.context.random_key(layer), key(5, 0, 0, 0));
+  EXPECT_EQ(fixture.context.common_random_key(layer), key(5, 0, 0, 1)) << "they are counted alike";
+}
+
+TEST(CallContextTest, RowsBeginBehindThoseOfTheReplicasBefore) {
+  Fixture fixture;
+  EXPECT_EQ(fixture.context.first_row(9), 0);
+  fixture.context.set_replicas(3, [](const Tensor& mine) {
+    EXPECT_TRUE(mine.equal(torch::tensor({0, 0, 4}, kInt64))) << mine;
+    return mine + torch::tensor({5, 2, 0}, kInt64);
+  });
+  fixture.context.begin_step(true, 0, 2);
+  EXPECT_EQ(fixture.context.first_row(4), 7);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

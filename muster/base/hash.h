@@ -1,0 +1,23 @@
+// Hashes of bytes that are the same on every machine and in every version, so that what was learned
+// about a bucket stays in it. They are those of TensorFlow's string_to_hash_bucket_fast and
+// string_to_hash_bucket_strong. Thread safety: pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace muster::inline v0_1 {
+
+// FarmHash's Fingerprint64 (Pike, 2014), by the library. It is quick, and whoever knows it can make
+// texts that fall into one bucket.
+uint64_t fingerprint64(std::string_view bytes);
+
+// Two numbers that choose one of the functions of siphash64().
+using SipHashKey = std::array<uint64_t, 2>;
+
+// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012). Who does not know
+// the key cannot make texts that fall into one bucket.
+uint64_t siphash64(const SipHashKey& key, std::string_view bytes);
+
+}  // namespace muster::inline v0_1

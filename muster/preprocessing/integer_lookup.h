@@ -1,0 +1,62 @@
+// Integers become the numbers they have in a vocabulary, and numbers the integers.
+// Thread safety: immutable values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/data/dataset.h"
+#include "muster/layers/layer.h"
+#include "muster/preprocessing/output_mode.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1 {
+
+// Options of IntegerLookup, with the meaning they have for StringLookup.
+struct IntegerLookupOptions {
+  int64_t max_tokens = 0;
+  int64_t num_oov_indices = 1;  // unknown tokens share them by their remainder
+  std::optional<int64_t> mask_token{};
+  int64_t oov_token = -1;
+  std::vector<int64_t> vocabulary{};
+  std::string vocabulary_file{};
+  std::vector<double> idf_weights{};
+  bool invert = false;  // takes numbers and gives tokens
+  OutputMode output_mode = OutputMode::kInt;
+  bool pad_to_max_tokens = false;
+  std::string name{};  // of the layer
+};
+
+// Does for integers what StringLookup does for texts, and converts to a Layer.
+class IntegerLookup {
+ public:
+  // Throws InvalidArgument for options out of range, for a vocabulary that is empty, names a token
+  // twice, or has too many, and for a line of the file that is no integer; NotFound for a file that
+  // is not there.
+  explicit IntegerLookup(IntegerLookupOptions options = {});
+
+  // Returns one with the tokens of this data as its vocabulary, the most frequent first; of two
+  // that are equally frequent, the larger. Else as StringLookup::adapt().
+  [[nodiscard]] IntegerLookup adapt(const Dataset& batches) const;
+  // The same, of one batch.
+  [[nodiscard]] IntegerLookup adapt(const Tensor& batch) const;
+
+  // Gives the numbers, int64, encoded as OutputMode says; with `invert` the tokens of the numbers.
+  // Throws InvalidArgument before there is a vocabulary, for other dtypes than those of integers,
+  // and for an unknown token where num_oov_indices is 0.
+  Tensor operator()(const Tensor& input) const;
+  operator Layer() const;  // NOLINT(google-explicit-constructor)
+
+  // As StringLookup's.
+  std::vector<int64_t> vocabulary(bool include_special_tokens = true) const;
+  int64_t vocabulary_size() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,121 @@
+// StringLookup and IntegerLookup are made alike of their options. Thread safety: pure functions.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/base/printable.h"
+#include "muster/base/strings.h"
+#include "muster/data/dataset.h"
+#include "muster/data/text_lines.h"
+#include "muster/preprocessing/internal/lookup_table.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::internal {
+
+template <typename Options>
+using TokenOf = typename decltype(Options::vocabulary)::value_type;
+
+template <typename Options>
+LookupRules<TokenOf<Options>> rules_of(const char* layer, const Options& options) {
+  return {layer,
+          options.max_tokens,
+          options.num_oov_indices,
+          options.mask_token,
+          options.oov_token,
+          options.invert,
+          options.output_mode,
+          options.pad_to_max_tokens};
+}
+
+// Gives the lines of a file as tokens. Throws InvalidArgument, naming file and line, for a line
+// that is none.
+template <typename Token>
+std::vector<Token> read_vocabulary(const char* layer, const std::string& file) {
+  std::vector<Token> tokens;
+  const auto lines = Dataset::from_files({file}, data::text_line_format()).iterator();
+  for (Element line; lines->next(&line);) {
+    const std::string_view text = line.value().strings()[0];
+    if constexpr (std::is_same_v<Token, std::string>) {
+      tokens.emplace_back(text);
+    } else {
+      const std::optional<int64_t> number = parse_int(text);
+      if (!number) {
+        throw invalid_argument(fmt::format("{}: line {} of {} is \"{}\"", layer, tokens.size() + 1,
+                                           file, printable(text)),
+                               "each line is an integer");
+      }
+      tokens.push_back(*number);
+    }
+  }
+  return tokens;
+}
+
+// Gives the table that the options describe, and nothing where the vocabulary is still to be
+// learned. Throws InvalidArgument for options that cannot be.
+template <typename Options>
+std::unique_ptr<const LookupTable<TokenOf<Options>>> make_table(const char* layer,
+                                                                Options& options) {
+  using Token = TokenOf<Options>;
+  const LookupRules<Token> rules = rules_of(layer, options);
+  rules.check();
+  if (!options.vocabulary_file.empty()) {
+    if (!options.vocabulary.empty()) {
+      throw invalid_argument(
+          fmt::format("{}: vocabulary_file is {}, and a vocabulary of {} tokens is given too",
+                      layer, options.vocabulary_file, options.vocabulary.size()),
+          "give one of them");
+    }
+    options.vocabulary = read_vocabulary<Token>(layer, options.vocabulary_file);
+    if (options.vocabulary.empty()) {
+      throw invalid_argument(
+          fmt::format("{}: vocabulary_file {} is empty", layer, options.vocabulary_file),
+          "it has a token on each line");
+    }
+  }
+  if (options.vocabulary.empty() && options.idf_weights.empty()) return nullptr;
+  return std::make_unique<const LookupTable<Token>>(rules, options.vocabulary, options.idf_weights);
+}
+
+// Gives the options with what was counted as their vocabulary. Throws InvalidArgument where nothing
+// was.
+template <typename Options>
+Options with_counted(const char* layer, Options options,
+                     const TokenCounter<TokenOf<Options>>& counter) {
+  const auto rules = rules_of(layer, options);
+  if (!counter.empty()) options.vocabulary = counter.vocabulary(rules);
+  if (options.vocabulary.empty()) {
+    throw invalid_argument(fmt::format("{}.adapt: the data has no tokens", layer));
+  }
+  if (options.output_mode == OutputMode::kTfIdf)
+    options.idf_weights = counter.idf_weights(options.vocabulary);
+  return options;
+}
+
+// Throws InvalidArgument where there is no table yet.
+template <typename Token>
+const LookupTable<Token>& require_table(const char* layer,
+                                        const std::unique_ptr<const LookupTable<Token>>& table) {
+  if (table != nullptr) return *table;
+  throw invalid_argument(fmt::format("{}: there is no vocabulary yet", layer),
+                         "give vocabulary or vocabulary_file, or use what adapt() returns");
+}
+
+// Throws InvalidArgument where there is one already.
+template <typename Token>
+void refuse_table(const char* layer, const std::unique_ptr<const LookupTable<Token>>& table) {
+  if (table == nullptr) return;
+  throw invalid_argument(fmt::format("{}.adapt: there is a vocabulary already", layer),
+                         "leave it out of the options, and adapt once");
+}
+
+}  // namespace muster::inline v0_1::internal
