@@ -10,11 +10,12 @@
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/tensor/variable.h"
 
 namespace muster {
 namespace {
 
-constexpr int64_t kWeights = 25'000'000;
+constexpr int64_t kWeights = 25'000'000, kRows = 5000;
 constexpr int kRounds = 5;
 
 double cpu_seconds() {
@@ -24,12 +25,17 @@ double cpu_seconds() {
 }
 
 void measure(const optim::Optimizer& optimizer) {
+  VariableSpec matrix;
+  matrix.shape = {kRows, kWeights / kRows};
   optim::Segment segment{torch::rand({kWeights}), torch::rand({kWeights}), {}};
-  for (const optim::SlotSpec& slot : optimizer.rule().slots())
-    segment.slots.push_back(torch::full({kWeights}, slot.initial_value));
+  segment.variable = &matrix;
   // Gradients are read, weights and slots read and written; a copy moves each byte twice.
-  const auto tensors = static_cast<int64_t>(segment.slots.size());
-  const int64_t bytes = 4 * kWeights * (3 + 2 * tensors);
+  int64_t bytes = 4 * kWeights * 3;
+  for (const optim::SlotSpec& slot : optimizer.rule().slots_of(matrix)) {
+    const Tensor values = torch::full(slot.shape.value_or(matrix.shape), slot.initial_value);
+    segment.slots.push_back(values.view({-1}));
+    bytes += 4 * 2 * values.numel();
+  }
   const Tensor from = torch::zeros({bytes / 2}, at::kByte), to = torch::zeros_like(from);
   double update = 1e9, copy = 1e9;
   for (int round = 0; round < kRounds; ++round) {
@@ -54,7 +60,9 @@ int run() {
         optim::adam(), optim::adam({.amsgrad = true, .name = "Adam, AMSGrad"}), optim::adamw(),
         optim::adamax(), optim::nadam(), optim::rmsprop(),
         optim::rmsprop({.momentum = 0.9, .centered = true, .name = "RMSprop, centered, momentum"}),
-        optim::adadelta(), optim::ftrl(), optim::lion(), optim::lamb(), optim::lars()}) {
+        optim::adadelta(), optim::ftrl(), optim::lion(), optim::lamb(), optim::lars(),
+        optim::adafactor(), optim::exponential_moving_average(optim::adam().named("Adam, average")),
+        optim::look_ahead(optim::adam().named("Adam, look-ahead"), {.sync_period = 1})}) {
     measure(optimizer);
   }
   return 0;

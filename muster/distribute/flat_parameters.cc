@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/distribute/internal/new_slot.h"
+#include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/weight_dtype.h"
 
@@ -38,15 +40,21 @@ void FlatParameters::name_optimizers(const optim::TrainOp& train_op) {
     optimizer_of_entry_.push_back(static_cast<int>(index));
     if (known == optimizers_.end()) {
       first_entry.push_back(e);
+      loss_scales_.add(optimizer);
+      plateaus_.add(optimizer);
       optimizers_.push_back({.name = optimizer.name(),
                              .iterations = torch::zeros({}, at::kLong),
-                             .slot_specs = optimizer.rule().slots()});
+                             .slot_specs = optimizer.rule().slots_differ()
+                                               ? std::vector<optim::SlotSpec>()
+                                               : optimizer.rule().slots()});
       continue;
     }
     const optim::Optimizer& first =
         train_op.entries[first_entry[static_cast<size_t>(index)]].optimizer;
     if (&first.rule() == &optimizer.rule() &&
-        first.transformations() == optimizer.transformations())
+        first.transformations() == optimizer.transformations() &&
+        first.loss_scaling() == optimizer.loss_scaling() &&
+        first.reduction() == optimizer.reduction())
       continue;
     throw invalid_argument(
         "two optimizers of the train_op are called \"" + optimizer.name() + "\"",
@@ -95,8 +103,8 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
       claims.push_back({&variable, *owner});
     } else {
       entry_tables_[*owner].push_back(static_cast<int>(tables_.size()));
-      const int optimizer = optimizer_of_entry_[*owner];
-      tables_.add(variable, optimizer, optimizers_[static_cast<size_t>(optimizer)].slot_specs);
+      tables_.add(variable, optimizer_of_entry_[*owner],
+                  train_op.entries[*owner].optimizer.rule().slots_of(variable.spec()));
     }
   }
   if (claims.empty() && tables_.size() == 0) {
@@ -115,6 +123,11 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
     entry_parameters_[claim.entry].push_back(static_cast<int>(parameters_.size()));
     parameters_.push_back(
         {.variable = claim.variable, .optimizer = optimizer_of_entry_[claim.entry]});
+    auto& own = own_slots_.emplace_back();
+    const optim::UpdateRule& rule = train_op.entries[claim.entry].optimizer.rule();
+    if (!rule.slots_differ()) continue;
+    for (const optim::SlotSpec& slot : rule.slots_of(claim.variable->spec()))
+      own.push_back({slot.name, internal::new_slot(*claim.variable, slot)});
   }
 }
 
@@ -168,15 +181,20 @@ void FlatParameters::lay_out_slots() {
     for (const optim::SlotSpec& spec : state.slot_specs) {
       auto& per_buffer = state.slots.emplace_back();
       for (size_t b = 0; b < buffers_.size(); ++b) {
-        per_buffer.push_back(torch::full({state.ranges[b].second - state.ranges[b].first},
-                                         spec.initial_value, buffers_[b].weights.options()));
+        const auto [begin, end] = state.ranges[b];
+        const Tensor& weights = buffers_[b].weights;
+        per_buffer.push_back(spec.begins_as_weights ? weights.slice(0, begin, end).clone()
+                                                    : torch::full({end - begin}, spec.initial_value,
+                                                                  weights.options()));
       }
     }
   }
-  for (const Parameter& parameter : parameters_) {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const Parameter& parameter = parameters_[p];
     segments_.push_back(segment(optimizers_[static_cast<size_t>(parameter.optimizer)],
                                 parameter.buffer, parameter.offset,
                                 parameter.offset + parameter.elements));
+    add_own_slots(p, segments_.back());
   }
 }
 
@@ -234,14 +252,55 @@ optim::Segment FlatParameters::segment(const OptimizerState& state, int buffer, 
   return segment;
 }
 
+void FlatParameters::add_own_slots(size_t parameter, optim::Segment& segment) const {
+  for (const OwnSlot& slot : own_slots_[parameter]) segment.slots.push_back(slot.values.view({-1}));
+}
+
+void FlatParameters::set_rates(const optim::TrainOp& train_op) {
+  for (size_t o = 0; o < optimizers_.size(); ++o) {
+    OptimizerState& state = optimizers_[o];
+    const optim::LearningRate schedule = rule_of(train_op, static_cast<int>(o)).rule().schedule();
+    if (!updates_[o] || (schedule.is_constant() && !plateaus_.reduces(o))) continue;
+    const double rate = schedule.at(*state.iterations.data_ptr<int64_t>());
+    state.scheduled_rate = plateaus_.rate(o, rate);
+    state.rate_multiplier = rate > 0 ? *state.scheduled_rate / rate : 1;
+  }
+}
+
+void FlatParameters::note_loss(double loss) {
+  for (size_t o = 0; o < optimizers_.size(); ++o) {
+    if (updates_[o]) plateaus_.update(o, loss);
+  }
+}
+
+template <typename GradientOf>
+void FlatParameters::judge_gradients(GradientOf gradient_of, const std::vector<RowGradient>& rows) {
+  updates_.assign(optimizers_.size(), true);
+  for (size_t o = 0; o < optimizers_.size(); ++o) {
+    if (!loss_scales_.dynamic(o)) continue;
+    bool finite = true;
+    for (size_t p = 0; finite && p < parameters_.size(); ++p) {
+      if (parameters_[p].optimizer == static_cast<int>(o)) finite = all_finite(gradient_of(p));
+    }
+    for (size_t t = 0; finite && t < rows.size(); ++t) {
+      if (tables_.optimizer(t) == static_cast<int>(o)) finite = all_finite(rows[t].values);
+    }
+    loss_scales_.check(o, finite);
+    updates_[o] = finite;
+  }
+}
+
 template <typename GradientOf>
 void FlatParameters::transform_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
                                          const std::vector<RowGradient>& rows, double scale) {
-  scales_.assign(optimizers_.size(), scale);
+  judge_gradients(gradient_of, rows);
+  set_rates(train_op);
+  scales_.resize(optimizers_.size());
   for (size_t o = 0; o < optimizers_.size(); ++o) {
+    scales_[o] = scale / loss_scales_.scale(o);
     const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
-    if (optimizer.transformations().empty()) continue;
-    optim::StepGradients step{.optimizer = optimizer.name(), .scale = scale};
+    if (optimizer.transformations().empty() || !updates_[o]) continue;
+    optim::StepGradients step{.optimizer = optimizer.name(), .scale = scales_[o]};
     for (size_t p = 0; p < parameters_.size(); ++p) {
       if (parameters_[p].optimizer != static_cast<int>(o)) continue;
       const Tensor gradient = gradient_of(p);
@@ -274,6 +333,7 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
       },
       rows, scale);
   for (size_t o = 0; o < optimizers_.size(); ++o) {
+    if (!updates_[o]) continue;
     const OptimizerState& state = optimizers_[o];
     const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
     const bool per_variable = optimizer.rule().per_variable();
@@ -284,7 +344,8 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
         ++p;
         continue;
       }
-      const Parameter& first = parameters_[p];
+      const size_t at = p;
+      const Parameter& first = parameters_[at];
       int64_t end = first.offset + (per_variable ? first.elements : first.padded);
       for (++p;
            !per_variable && p < parameters_.size() && parameters_[p].optimizer == first.optimizer &&
@@ -295,7 +356,9 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
       optim::Segment run = segment(state, first.buffer, first.offset, end);
       run.gradient = gradients[static_cast<size_t>(first.buffer)].slice(0, first.offset, end);
       run.gradient_scale = scales_[o];
+      run.learning_rate_multiplier = state.rate_multiplier;
       if (per_variable) run.variable = &first.variable->spec();
+      add_own_slots(at, run);
       optimizer.rule().update(run, *state.iterations.data_ptr<int64_t>());
     }
   }
@@ -306,14 +369,14 @@ void FlatParameters::update_rows(const optim::TrainOp& train_op,
                                  const std::vector<RowGradient>& rows) {
   for (size_t t = 0; t < rows.size(); ++t) {
     const auto o = static_cast<size_t>(tables_.optimizer(t));
+    if (!updates_[o]) continue;
     tables_.update(t, rule_of(train_op, tables_.optimizer(t)).rule(), rows[t], scales_[o],
-                   *optimizers_[o].iterations.data_ptr<int64_t>());
+                   optimizers_[o].rate_multiplier, *optimizers_[o].iterations.data_ptr<int64_t>());
   }
   for (size_t o = 0; o < optimizers_.size(); ++o) {
-    int64_t& iterations = *optimizers_[o].iterations.data_ptr<int64_t>();
-    const optim::LearningRate rate = rule_of(train_op, static_cast<int>(o)).rule().schedule();
-    if (!rate.is_constant()) optimizers_[o].scheduled_rate = rate.at(iterations);
-    ++iterations;
+    loss_scales_.update(o, updates_[o]);
+    if (!updates_[o]) continue;
+    ++*optimizers_[o].iterations.data_ptr<int64_t>();
   }
 }
 
@@ -326,15 +389,20 @@ void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scal
     const Parameter& parameter = parameters_[p];
     Tensor& gradient = parameter.variable->value().mutable_grad();
     if (!gradient.defined()) continue;
+    const auto o = static_cast<size_t>(parameter.optimizer);
+    const OptimizerState& state = optimizers_[o];
+    if (!updates_[o]) {
+      gradient.reset();
+      continue;
+    }
     optim::Segment& segment = segments_[p];
     segment.gradient = gradient.contiguous().view({-1});
-    segment.gradient_scale = scales_[static_cast<size_t>(parameter.optimizer)];
+    segment.gradient_scale = scales_[o];
+    segment.learning_rate_multiplier = state.rate_multiplier;
     segment.variable = &parameter.variable->spec();
     rule_of(train_op, parameter.optimizer)
         .rule()
-        .update(
-            segment,
-            *optimizers_[static_cast<size_t>(parameter.optimizer)].iterations.data_ptr<int64_t>());
+        .update(segment, *state.iterations.data_ptr<int64_t>());
     segment.gradient.reset();
     gradient.reset();
   }
@@ -370,11 +438,15 @@ std::map<std::string, double> FlatParameters::learning_rates() const {
 }
 
 std::map<std::string, Tensor> FlatParameters::slots() const {
-  std::map<std::string, Tensor> named;
+  std::map<std::string, Tensor> named = loss_scales_.tensors();
+  named.merge(plateaus_.tensors());
   for (const OptimizerState& state : optimizers_)
     named[state.name + "/iterations"] = state.iterations;
-  for (const Parameter& parameter : parameters_) {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const Parameter& parameter = parameters_[p];
     const OptimizerState& state = optimizers_[static_cast<size_t>(parameter.optimizer)];
+    for (const OwnSlot& slot : own_slots_[p])
+      named[state.name + "/" + slot.name + "/" + parameter.variable->name()] = slot.values;
     const auto b = static_cast<size_t>(parameter.buffer);
     const int64_t begin = parameter.offset - state.ranges[b].first;
     for (size_t s = 0; s < state.slots.size(); ++s) {
@@ -404,7 +476,14 @@ std::vector<Tensor> FlatParameters::pieces() const {
       }
     }
   }
+  for (const auto& slots : own_slots_) {
+    for (const OwnSlot& slot : slots) {
+      if (slot.values.numel() > 0) pieces.push_back(slot.values.view({-1}));
+    }
+  }
   for (const Tensor& piece : tables_.pieces()) pieces.push_back(piece);
+  for (const Tensor& piece : loss_scales_.pieces()) pieces.push_back(piece);
+  for (const auto& [name, piece] : plateaus_.tensors()) pieces.push_back(piece);
   return pieces;
 }
 

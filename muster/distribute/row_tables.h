@@ -48,10 +48,10 @@ class RowTables {
   // Gives what was collected, by table, and begins anew. A table that nobody used has no rows.
   std::vector<RowGradient> take();
 
-  // Updates the rows of a gradient once: w -= ... gradient * scale. The other rows stay as they
-  // are, slots included.
+  // Updates the rows of a gradient once: w -= ... gradient * scale; the rule's learning rate counts
+  // `rate_multiplier` times. The other rows stay as they are, slots included.
   void update(size_t table, const optim::UpdateRule& rule, const RowGradient& gradient,
-              double scale, int64_t iterations);
+              double scale, double rate_multiplier, int64_t iterations);
 
   // Gives the slots of the optimizer with that index by "<slot>/<variable>", as views.
   std::map<std::string, Tensor> slots(int optimizer) const;
