@@ -11,11 +11,12 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/staggered.h"
 #include "muster/tensor/threads.h"
+#include "muster/tensor/variable.h"
 
 namespace muster {
 namespace {
 
-constexpr int64_t kWeights = 25'000'000;
+constexpr int64_t kWeights = 25'000'000, kRows = 5000;
 constexpr int kRounds = 5;
 
 double cpu_seconds() {
@@ -25,15 +26,19 @@ double cpu_seconds() {
 }
 
 void measure(const optim::Optimizer& optimizer) {
+  VariableSpec matrix;
+  matrix.shape = {kRows, kWeights / kRows};
   optim::Segment segment{torch::rand({kWeights}), torch::rand({kWeights}), {}};
-  // As a strategy lays them out.
-  for (const optim::SlotSpec& slot : optimizer.rule().slots()) {
-    const auto place = static_cast<int64_t>(segment.slots.size()) + 1;
-    segment.slots.push_back(staggered(kWeights, slot.initial_value, segment.weights, place));
-  }
+  segment.variable = &matrix;
   // Gradients are read, weights and slots read and written; a copy moves each byte twice.
-  const auto tensors = static_cast<int64_t>(segment.slots.size());
-  const int64_t bytes = 4 * kWeights * (3 + 2 * tensors);
+  int64_t bytes = 4 * kWeights * 3;
+  for (const optim::SlotSpec& slot : optimizer.rule().slots_of(matrix)) {
+    // As a strategy lays them out.
+    const auto place = static_cast<int64_t>(segment.slots.size()) + 1;
+    const int64_t elements = c10::multiply_integers(slot.shape.value_or(matrix.shape));
+    segment.slots.push_back(staggered(elements, slot.initial_value, segment.weights, place));
+    bytes += 4 * 2 * elements;
+  }
   const Tensor from = torch::zeros({bytes / 2}, at::kByte), to = torch::zeros_like(from);
   std::memcpy(to.data_ptr(), from.data_ptr(), static_cast<size_t>(from.numel()));  // warms it
   double update = 1e9, copy = 1e9;
@@ -59,7 +64,9 @@ int run() {
         optim::adam(), optim::adam({.amsgrad = true, .name = "Adam, AMSGrad"}), optim::adamw(),
         optim::adamax(), optim::nadam(), optim::rmsprop(),
         optim::rmsprop({.momentum = 0.9, .centered = true, .name = "RMSprop, centered, momentum"}),
-        optim::adadelta(), optim::ftrl(), optim::lion(), optim::lamb(), optim::lars()}) {
+        optim::adadelta(), optim::ftrl(), optim::lion(), optim::lamb(), optim::lars(),
+        optim::adafactor(), optim::exponential_moving_average(optim::adam().named("Adam, average")),
+        optim::look_ahead(optim::adam().named("Adam, look-ahead"), {.sync_period = 1})}) {
     measure(optimizer);
   }
   return 0;

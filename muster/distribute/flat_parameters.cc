@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/distribute/internal/new_slot.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/staggered.h"
 #include "muster/tensor/weight_dtype.h"
@@ -39,15 +40,21 @@ void FlatParameters::name_optimizers(const optim::TrainOp& train_op) {
     optimizer_of_entry_.push_back(static_cast<int>(index));
     if (known == optimizers_.end()) {
       first_entry.push_back(e);
+      loss_scales_.add(optimizer);
+      plateaus_.add(optimizer);
       optimizers_.push_back({.name = optimizer.name(),
                              .iterations = torch::zeros({}, at::kLong),
-                             .slot_specs = optimizer.rule().slots()});
+                             .slot_specs = optimizer.rule().slots_differ()
+                                               ? std::vector<optim::SlotSpec>()
+                                               : optimizer.rule().slots()});
       continue;
     }
     const optim::Optimizer& first =
         train_op.entries[first_entry[static_cast<size_t>(index)]].optimizer;
     if (&first.rule() == &optimizer.rule() &&
-        first.transformations() == optimizer.transformations())
+        first.transformations() == optimizer.transformations() &&
+        first.loss_scaling() == optimizer.loss_scaling() &&
+        first.reduction() == optimizer.reduction())
       continue;
     throw invalid_argument(
         "two optimizers of the train_op are called \"" + optimizer.name() + "\"",
@@ -96,8 +103,8 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
       claims.push_back({&variable, *owner});
     } else {
       entry_tables_[*owner].push_back(static_cast<int>(tables_.size()));
-      const int optimizer = optimizer_of_entry_[*owner];
-      tables_.add(variable, optimizer, optimizers_[static_cast<size_t>(optimizer)].slot_specs);
+      tables_.add(variable, optimizer_of_entry_[*owner],
+                  train_op.entries[*owner].optimizer.rule().slots_of(variable.spec()));
     }
   }
   if (claims.empty() && tables_.size() == 0) {
@@ -116,6 +123,11 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
     entry_parameters_[claim.entry].push_back(static_cast<int>(parameters_.size()));
     parameters_.push_back(
         {.variable = claim.variable, .optimizer = optimizer_of_entry_[claim.entry]});
+    auto& own = own_slots_.emplace_back();
+    const optim::UpdateRule& rule = train_op.entries[claim.entry].optimizer.rule();
+    if (!rule.slots_differ()) continue;
+    for (const optim::SlotSpec& slot : rule.slots_of(claim.variable->spec()))
+      own.push_back({slot.name, internal::new_slot(*claim.variable, slot)});
   }
 }
 
@@ -170,16 +182,20 @@ void FlatParameters::lay_out_slots() {
     for (const optim::SlotSpec& spec : state.slot_specs) {
       auto& per_buffer = state.slots.emplace_back();
       for (size_t b = 0; b < buffers_.size(); ++b) {
-        per_buffer.push_back(staggered(state.ranges[b].second - state.ranges[b].first,
-                                       spec.initial_value, buffers_[b].weights, place));
+        const auto [begin, end] = state.ranges[b];
+        const Tensor& weights = buffers_[b].weights;
+        per_buffer.push_back(staggered(end - begin, spec.initial_value, weights, place));
+        if (spec.begins_as_weights) per_buffer.back().copy_(weights.slice(0, begin, end));
       }
       ++place;
     }
   }
-  for (const Parameter& parameter : parameters_) {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const Parameter& parameter = parameters_[p];
     segments_.push_back(segment(optimizers_[static_cast<size_t>(parameter.optimizer)],
                                 parameter.buffer, parameter.offset,
                                 parameter.offset + parameter.elements));
+    add_own_slots(p, segments_.back());
   }
 }
 
@@ -237,168 +253,8 @@ optim::Segment FlatParameters::segment(const OptimizerState& state, int buffer, 
   return segment;
 }
 
-template <typename GradientOf>
-void FlatParameters::transform_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
-                                         const std::vector<RowGradient>& rows, double scale) {
-  scales_.assign(optimizers_.size(), scale);
-  for (size_t o = 0; o < optimizers_.size(); ++o) {
-    const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
-    if (optimizer.transformations().empty()) continue;
-    optim::StepGradients step{.optimizer = optimizer.name(), .scale = scale};
-    for (size_t p = 0; p < parameters_.size(); ++p) {
-      if (parameters_[p].optimizer != static_cast<int>(o)) continue;
-      const Tensor gradient = gradient_of(p);
-      const Variable& variable = *parameters_[p].variable;
-      if (gradient.defined()) step.items.push_back({&variable.spec(), variable.value(), gradient});
-    }
-    for (size_t t = 0; t < rows.size(); ++t) {
-      if (tables_.optimizer(t) != static_cast<int>(o) || rows[t].ids.numel() == 0) continue;
-      const Variable& variable = tables_.variable(static_cast<int>(t));
-      step.items.push_back({&variable.spec(), variable.value(), rows[t].values, rows[t].ids});
-    }
-    optimizer.transform(step);
-    scales_[o] = step.scale;
-  }
-}
-
-Tensor FlatParameters::gradient_in(const std::vector<Tensor>& gradients, size_t p) const {
-  const Parameter& parameter = parameters_[p];
-  return gradients[static_cast<size_t>(parameter.buffer)]
-      .slice(0, parameter.offset, parameter.offset + parameter.elements)
-      .view(parameter.variable->spec().shape);
-}
-
-void FlatParameters::add_penalty(size_t p, const Tensor& gradient, double scale) const {
-  const Variable& variable = *parameters_[p].variable;
-  variable.spec().regularizer.add_gradient(variable.value(), gradient, 1 / scale);
-}
-
-std::vector<bool> FlatParameters::add_penalties(const std::vector<Tensor>& gradients,
-                                                std::vector<bool> used, double scale) const {
-  for (size_t p = 0; p < parameters_.size(); ++p) {
-    if (!parameters_[p].variable->spec().regularizer) continue;
-    add_penalty(p, gradient_in(gradients, p), scale);
-    used[p] = true;
-  }
-  return used;
-}
-
-void FlatParameters::add_penalties_in_place(double scale) const {
-  for (size_t p = 0; p < parameters_.size(); ++p) {
-    if (!parameters_[p].variable->spec().regularizer) continue;
-    const Tensor& value = parameters_[p].variable->value();
-    Tensor& gradient = value.mutable_grad();
-    if (!gradient.defined()) gradient = torch::zeros_like(value);
-    add_penalty(p, gradient, scale);
-  }
-}
-
-void FlatParameters::constrain(size_t p) const {
-  const Variable& variable = *parameters_[p].variable;
-  if (!variable.spec().constraint) return;
-  const Tensor value = variable.value().detach();
-  Tensor(value).copy_(variable.spec().constraint(value));
-}
-
-void FlatParameters::update_flat(const optim::TrainOp& train_op,
-                                 const std::vector<Tensor>& gradients,
-                                 const std::vector<bool>& had_gradient,
-                                 const std::vector<RowGradient>& rows, double scale) {
-  torch::NoGradGuard no_grad;
-  const std::vector<bool> used = add_penalties(gradients, had_gradient, scale);
-  transform_gradients(
-      train_op, [&](size_t p) { return used[p] ? gradient_in(gradients, p) : Tensor(); }, rows,
-      scale);
-  for (size_t o = 0; o < optimizers_.size(); ++o) {
-    const OptimizerState& state = optimizers_[o];
-    const optim::Optimizer& optimizer = rule_of(train_op, static_cast<int>(o));
-    const bool per_variable = optimizer.rule().per_variable();
-    // Neighbours that were all used form one run.
-    size_t p = 0;
-    while (p < parameters_.size()) {
-      if (parameters_[p].optimizer != static_cast<int>(o) || !used[p]) {
-        ++p;
-        continue;
-      }
-      const Parameter& first = parameters_[p];
-      int64_t end = first.offset + (per_variable ? first.elements : first.padded);
-      for (++p;
-           !per_variable && p < parameters_.size() && parameters_[p].optimizer == first.optimizer &&
-           parameters_[p].buffer == first.buffer && used[p];
-           ++p) {
-        end = parameters_[p].offset + parameters_[p].padded;
-      }
-      optim::Segment run = segment(state, first.buffer, first.offset, end);
-      run.gradient = gradients[static_cast<size_t>(first.buffer)].slice(0, first.offset, end);
-      run.gradient_scale = scales_[o];
-      if (per_variable) run.variable = &first.variable->spec();
-      optimizer.rule().update(run, *state.iterations.data_ptr<int64_t>());
-    }
-  }
-  for (size_t p = 0; p < parameters_.size(); ++p) {
-    if (used[p]) constrain(p);
-  }
-  update_rows(train_op, rows);
-}
-
-void FlatParameters::update_rows(const optim::TrainOp& train_op,
-                                 const std::vector<RowGradient>& rows) {
-  for (size_t t = 0; t < rows.size(); ++t) {
-    const auto o = static_cast<size_t>(tables_.optimizer(t));
-    tables_.update(t, rule_of(train_op, tables_.optimizer(t)).rule(), rows[t], scales_[o],
-                   *optimizers_[o].iterations.data_ptr<int64_t>());
-  }
-  for (size_t o = 0; o < optimizers_.size(); ++o) {
-    int64_t& iterations = *optimizers_[o].iterations.data_ptr<int64_t>();
-    const optim::LearningRate rate = rule_of(train_op, static_cast<int>(o)).rule().schedule();
-    if (!rate.is_constant()) optimizers_[o].scheduled_rate = rate.at(iterations);
-    ++iterations;
-  }
-}
-
-void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scale) {
-  torch::NoGradGuard no_grad;
-  const std::vector<RowGradient> rows = tables_.take();
-  add_penalties_in_place(scale);
-  transform_gradients(
-      train_op, [&](size_t p) { return parameters_[p].variable->value().grad(); }, rows, scale);
-  for (size_t p = 0; p < parameters_.size(); ++p) {
-    const Parameter& parameter = parameters_[p];
-    Tensor& gradient = parameter.variable->value().mutable_grad();
-    if (!gradient.defined()) continue;
-    optim::Segment& segment = segments_[p];
-    segment.gradient = gradient.contiguous().view({-1});
-    segment.gradient_scale = scales_[static_cast<size_t>(parameter.optimizer)];
-    segment.variable = &parameter.variable->spec();
-    rule_of(train_op, parameter.optimizer)
-        .rule()
-        .update(
-            segment,
-            *optimizers_[static_cast<size_t>(parameter.optimizer)].iterations.data_ptr<int64_t>());
-    segment.gradient.reset();
-    gradient.reset();
-    constrain(p);
-  }
-  update_rows(train_op, rows);
-}
-
-void FlatParameters::add_in_place() {
-  torch::NoGradGuard no_grad;
-  added_.resize(parameters_.size());
-  for (size_t p = 0; p < parameters_.size(); ++p) {
-    Tensor gradient = std::exchange(parameters_[p].variable->value().mutable_grad(), {});
-    if (!gradient.defined()) continue;
-    if (added_[p].defined()) {
-      added_[p].add_(gradient);
-    } else {
-      added_[p] = std::move(gradient);
-    }
-  }
-}
-
-void FlatParameters::put_back_in_place() {
-  for (size_t p = 0; p < added_.size(); ++p)
-    parameters_[p].variable->value().mutable_grad() = std::exchange(added_[p], {});
+void FlatParameters::add_own_slots(size_t parameter, optim::Segment& segment) const {
+  for (const OwnSlot& slot : own_slots_[parameter]) segment.slots.push_back(slot.values.view({-1}));
 }
 
 std::map<std::string, double> FlatParameters::learning_rates() const {
@@ -411,11 +267,15 @@ std::map<std::string, double> FlatParameters::learning_rates() const {
 }
 
 std::map<std::string, Tensor> FlatParameters::slots() const {
-  std::map<std::string, Tensor> named;
+  std::map<std::string, Tensor> named = loss_scales_.tensors();
+  named.merge(plateaus_.tensors());
   for (const OptimizerState& state : optimizers_)
     named[state.name + "/iterations"] = state.iterations;
-  for (const Parameter& parameter : parameters_) {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const Parameter& parameter = parameters_[p];
     const OptimizerState& state = optimizers_[static_cast<size_t>(parameter.optimizer)];
+    for (const OwnSlot& slot : own_slots_[p])
+      named[state.name + "/" + slot.name + "/" + parameter.variable->name()] = slot.values;
     const auto b = static_cast<size_t>(parameter.buffer);
     const int64_t begin = parameter.offset - state.ranges[b].first;
     for (size_t s = 0; s < state.slots.size(); ++s) {
@@ -445,7 +305,14 @@ std::vector<Tensor> FlatParameters::pieces() const {
       }
     }
   }
+  for (const auto& slots : own_slots_) {
+    for (const OwnSlot& slot : slots) {
+      if (slot.values.numel() > 0) pieces.push_back(slot.values.view({-1}));
+    }
+  }
   for (const Tensor& piece : tables_.pieces()) pieces.push_back(piece);
+  for (const Tensor& piece : loss_scales_.pieces()) pieces.push_back(piece);
+  for (const auto& [name, piece] : plateaus_.tensors()) pieces.push_back(piece);
   return pieces;
 }
 

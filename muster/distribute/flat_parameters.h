@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/distribute/loss_scales.h"
+#include "muster/distribute/plateaus.h"
 #include "muster/distribute/row_tables.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/optim/train_op.h"
@@ -56,18 +58,27 @@ class FlatParameters {
   // Gives the tables of entry `entry` of the train_op, by index.
   const std::vector<int>& entry_tables(size_t entry) const { return entry_tables_[entry]; }
 
+  // Gives what the loss of entry `entry` of the train_op is multiplied by: 1 without loss scaling.
+  double loss_scale(size_t entry) const {
+    return loss_scales_.scale(static_cast<size_t>(optimizer_of_entry_[entry]));
+  }
+
   // Makes one update with gradients in buffers of the same layout: w -= ... gradient * scale.
   // `used[p]` tells whether parameter p had a gradient on any replica; a parameter that had none
   // stays as it is, slots included. `rows` holds the gradients of the tables, one each. First the
   // derivatives of the regularizers are added, so that a parameter with one always has a gradient.
   // Then come the optimizers' transformations, and what they throw comes before anything is
-  // updated. Both may write the gradients. At the end constraints change what was updated.
+  // updated. Both may write the gradients. These are of losses times loss_scale(); where a scale is
+  // dynamic and a gradient not finite, its optimizer updates nothing. At the end constraints change
+  // what was updated.
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
                    const std::vector<bool>& used, const std::vector<RowGradient>& rows,
                    double scale);
   // Makes one update with the gradients that autograd left in the variables (undefined: unused) and
   // those that the tables have collected; it takes them away.
   void update_in_place(const optim::TrainOp& train_op, double scale);
+  // Tells the optimizers that made the last update what its loss was, for the next one's rates.
+  void note_loss(double loss);
   // Takes the gradients autograd left in the variables and adds them to those taken before; and
   // puts their sum back, for update_in_place().
   void add_in_place();
@@ -75,7 +86,7 @@ class FlatParameters {
 
   // Gives the learning rates of the last update by name: "learning_rate" where there is one
   // optimizer, "<optimizer>/learning_rate" where there are several; of those whose rate is a
-  // schedule. Nothing before the first update.
+  // schedule or may be reduced. Nothing before the first update.
   std::map<std::string, double> learning_rates() const;
 
   // Gives slots and counters by checkpoint name ("Adam/m/dense/kernel", "Adam/iterations"). They
@@ -87,11 +98,18 @@ class FlatParameters {
  private:
   struct OptimizerState {
     std::string name;
-    Tensor iterations;  // int64 scalar
-    std::vector<optim::SlotSpec> slot_specs;
+    Tensor iterations;                                // int64 scalar
+    std::vector<optim::SlotSpec> slot_specs;          // none where variables differ in their slots
     std::optional<double> scheduled_rate;             // of the last update
+    double rate_multiplier = 1;                       // of this update, by what is reduced
     std::vector<std::vector<Tensor>> slots;           // [slot][buffer], the length of its range
     std::vector<std::pair<int64_t, int64_t>> ranges;  // [buffer]: first and one past last element
+  };
+
+  // A slot of one parameter, in its own memory and shape.
+  struct OwnSlot {
+    std::string name;
+    Tensor values;
   };
 
   // Makes an OptimizerState for each name, and finds the one of each entry.
@@ -116,26 +134,38 @@ class FlatParameters {
   void constrain(size_t parameter) const;
   // Gives the gradient of parameter p, in its shape, in buffers of this layout.
   Tensor gradient_in(const std::vector<Tensor>& gradients, size_t parameter) const;
-  // Lets each optimizer transform its gradients, and sets scales_. `gradient_of(p)` gives the
+  // Sets updates_, by looking at the gradients of those whose loss scale is dynamic. Throws
+  // NonFinite where a smaller scale is no remedy.
+  template <typename GradientOf>
+  void judge_gradients(GradientOf gradient_of, const std::vector<RowGradient>& rows);
+  // Then lets each optimizer transform its gradients, and sets scales_. `gradient_of(p)` gives the
   // gradient of parameter p, undefined when it has none, and `scale` belongs to it. Throws what
   // transformations throw.
   template <typename GradientOf>
   void transform_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
                            const std::vector<RowGradient>& rows, double scale);
-  // Updates the tables, and then the counters of all optimizers.
+  // Sets the rates of this update, of the optimizers that make one.
+  void set_rates(const optim::TrainOp& train_op);
+  // Updates the tables, and then the counters of all optimizers that update, and the loss scales.
   void update_rows(const optim::TrainOp& train_op, const std::vector<RowGradient>& rows);
   // Gives the weights and slots of elements [begin, end) of a buffer, without a gradient.
   optim::Segment segment(const OptimizerState& state, int buffer, int64_t begin, int64_t end) const;
+  void add_own_slots(size_t parameter, optim::Segment& segment) const;
 
   std::vector<Parameter> parameters_;
   std::vector<Buffer> buffers_;
   std::vector<OptimizerState> optimizers_;
+  std::vector<std::vector<OwnSlot>>
+      own_slots_;  // [parameter]; where variables differ in their slots
   std::vector<int> optimizer_of_entry_;
   std::vector<std::vector<int>> entry_parameters_;
   RowTables tables_;
   std::vector<std::vector<int>> entry_tables_;
   std::vector<Tensor> added_;             // [parameter], by add_in_place()
   std::vector<optim::Segment> segments_;  // [parameter]
+  LossScales loss_scales_;
+  Plateaus plateaus_;
+  std::vector<bool> updates_;   // [optimizer]: whether it makes an update in this step
   std::vector<double> scales_;  // [optimizer]: what its gradients are multiplied by in this step
 };
 

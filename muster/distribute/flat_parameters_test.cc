@@ -213,18 +213,22 @@ class Pull final : public optim::GradientTransformation {
 
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, SameBitsTest,
-    ::testing::Values(optim::sgd({.learning_rate = 0.1, .momentum = 0.9}),
-                      optim::clip_by_global_norm(optim::adam({.learning_rate = 0.1}), 3),
-                      optim::clip_by_global_norm(optim::sgd().with(std::make_shared<Pull>()), 3),
-                      optim::adamw({.amsgrad = true, .exclude_from_weight_decay = {"^b$"}}),
-                      optim::ftrl({.learning_rate = 0.1}), optim::nadam(), optim::lion(),
-                      optim::rmsprop({.momentum = 0.9, .centered = true}),
-                      optim::lamb({.learning_rate = 0.1, .weight_decay = 0.1}),
-                      optim::lars({.learning_rate = 0.1, .nesterov = true}),
-                      optim::learning_rate_multipliers(
-                          optim::decoupled_weight_decay(optim::adamax(), {.weight_decay = 0.1}),
-                          {{"a", 0.5}}),
-                      optim::clip_by_norm(optim::centralize_gradients(optim::adadelta()), 0.5)));
+    ::testing::Values(
+        optim::sgd({.learning_rate = 0.1, .momentum = 0.9}),
+        optim::clip_by_global_norm(optim::adam({.learning_rate = 0.1}), 3),
+        optim::clip_by_global_norm(optim::sgd().with(std::make_shared<Pull>()), 3),
+        optim::adamw({.amsgrad = true, .exclude_from_weight_decay = {"^b$"}}),
+        optim::ftrl({.learning_rate = 0.1}), optim::nadam(), optim::lion(),
+        optim::exponential_moving_average(optim::adafactor({.learning_rate = 0.1})),
+        optim::exponential_moving_average(optim::look_ahead(optim::adam(), {.sync_period = 2}),
+                                          {.overwrite_frequency = 3, .exclude = {"^b$"}}),
+        optim::loss_scaling(optim::clip_by_norm(optim::sgd(), 1)),
+        optim::rmsprop({.momentum = 0.9, .centered = true}),
+        optim::lamb({.learning_rate = 0.1, .weight_decay = 0.1}),
+        optim::lars({.learning_rate = 0.1, .nesterov = true}),
+        optim::learning_rate_multipliers(
+            optim::decoupled_weight_decay(optim::adamax(), {.weight_decay = 0.1}), {{"a", 0.5}}),
+        optim::clip_by_norm(optim::centralize_gradients(optim::adadelta()), 0.5)));
 
 // A rule sees whole variables where it asks for them, and no padding.
 TEST_F(UpdateTest, TrustRatiosAreOfSingleVariables) {

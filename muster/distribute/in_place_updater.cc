@@ -46,6 +46,7 @@ class InPlaceUpdater final : public Updater {
           (accumulates_ ? accumulated.loss * scale : accumulated.last_loss) + penalty();
       if (accumulates_) parameters_->put_back_in_place();
       parameters_->update_in_place(train_op, scale);
+      parameters_->note_loss(updated.result.loss);
     }
     for (const auto& update : train_op.updates) update();
     updated.update = std::chrono::duration<double>(SteadyClock::now() - start).count();

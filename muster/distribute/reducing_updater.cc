@@ -95,6 +95,7 @@ class ReducingUpdater final : public Updater {
         updated.reduction = seconds_between(start, SteadyClock::now());
         reduced = SteadyClock::now();
         parameters_->update_flat(train_op, reducer_->gradients(), reducer_->used(), rows, scale);
+        parameters_->note_loss(updated.result.loss);
       }
       for (const auto& update : train_op.updates) update();
       updated.update = seconds_between(reduced, SteadyClock::now());

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/distribute/internal/new_slot.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -86,8 +87,7 @@ void RowTables::add(Variable& variable, int optimizer, const std::vector<optim::
   Table table{.variable = &variable, .optimizer = optimizer};
   for (const optim::SlotSpec& slot : slots) {
     table.slot_names.push_back(slot.name);
-    table.slots.push_back(torch::full(variable.spec().shape, slot.initial_value,
-                                      variable.value().options().requires_grad(false)));
+    table.slots.push_back(internal::new_slot(variable, slot));
   }
   tables_.push_back(std::move(table));
 }
@@ -118,7 +118,7 @@ std::vector<RowGradient> RowTables::take() {
 }
 
 void RowTables::update(size_t index, const optim::UpdateRule& rule, const RowGradient& gradient,
-                       double scale, int64_t iterations) {
+                       double scale, double rate_multiplier, int64_t iterations) {
   if (gradient.ids.numel() == 0) return;
   torch::NoGradGuard no_grad;
   const Table& table = tables_[index];
@@ -128,6 +128,7 @@ void RowTables::update(size_t index, const optim::UpdateRule& rule, const RowGra
   optim::Segment segment{.weights = rows.view({-1}),
                          .gradient = gradient.values.contiguous().view({-1}),
                          .gradient_scale = scale,
+                         .learning_rate_multiplier = rate_multiplier,
                          .variable = &table.variable->spec()};
   std::vector<Tensor> slots;
   for (const Tensor& slot : table.slots) {

@@ -49,9 +49,10 @@ class RowTables {
   std::vector<RowGradient> take();
 
   // Updates the rows of a gradient once: w -= ... gradient * scale, and applies the constraint to
-  // them. The other rows stay as they are, slots included.
+  // them; the rule's learning rate counts `rate_multiplier` times. The other rows stay as they are,
+  // slots included.
   void update(size_t table, const optim::UpdateRule& rule, const RowGradient& gradient,
-              double scale, int64_t iterations);
+              double scale, double rate_multiplier, int64_t iterations);
 
   // Gives the slots of the optimizer with that index by "<slot>/<variable>", as views.
   std::map<std::string, Tensor> slots(int optimizer) const;

@@ -8,6 +8,7 @@
 #include "muster/estimator/internal/estimator_impl.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/train/optimizer_tensors.h"
 
 namespace muster::inline v0_1 {
 
@@ -16,11 +17,6 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kGlobalStep = "global_step";
-
-// Whether it is what an optimizer keeps beside its slots.
-bool counts_updates(const std::string& name, const Tensor& tensor) {
-  return name.ends_with("/iterations") && tensor.dim() == 0 && tensor.scalar_type() == at::kLong;
-}
 
 }  // namespace
 
@@ -57,7 +53,7 @@ std::vector<std::string> Estimator::get_variable_names() const {
   const auto loaded = impl_->trained();
   std::set<std::string> names{kGlobalStep};
   for (const auto& [name, tensor] : loaded.checkpoint.tensors) {
-    if (!counts_updates(name, tensor)) names.insert(name);
+    if (!optimizer_of_counter(name, tensor)) names.insert(name);
   }
   return {names.begin(), names.end()};
 }

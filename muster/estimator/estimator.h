@@ -39,6 +39,8 @@ struct EvaluateOptions {
   std::optional<std::string> checkpoint_path;  // the latest when unset
   // Whether a model without a checkpoint is evaluated too, with freshly initialised variables.
   bool allow_untrained = false;
+  // Whether the weights are their moving averages: see optim::exponential_moving_average().
+  bool use_ema = false;
 };
 
 // Options of Estimator::predict().
@@ -48,6 +50,8 @@ struct PredictOptions {
   bool yield_single_examples = true;           // false: whole batches
   // Whether a model without a checkpoint predicts too, with freshly initialised variables.
   bool allow_untrained = false;
+  // Whether the weights are their moving averages: see optim::exponential_moving_average().
+  bool use_ema = false;
 };
 
 // Predictions, one example (or batch) at a time. The Estimator must outlive it.
@@ -91,7 +95,8 @@ class Estimator {
   // for any of them (see muster/train/evaluator.h). With multi_worker_mirrored() all tasks of the
   // cluster make this call; the chief reads the checkpoint, and all get the result. The chief
   // writes the metrics for TensorBoard to eval_dir(name). Throws InvalidArgument for steps < 1, an
-  // input without data and a checkpoint that does not fit the model; NotFound when there is no
+  // input without data, a checkpoint that does not fit the model, and with use_ema one that holds
+  // no averages; NotFound when there is no
   // checkpoint, unless allow_untrained is set; NotFound and Corrupt for a checkpoint_path that is
   // missing or damaged; Cancelled when this task is asked to stop; PeerLost, Timeout, Unavailable
   // when another task failed.

@@ -9,6 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/train/optimizer_tensors.h"
 #include "muster/train/progress_line.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/stop_signal.h"
@@ -106,19 +107,18 @@ CheckpointManager::Loaded Estimator::Impl::trained() {
   return *std::move(loaded);
 }
 
-std::string Estimator::Impl::load(ModelRunner& runner, const std::optional<std::string>& path,
-                                  bool allow_untrained, const char* what) {
-  const CheckpointManager manager(directory(), {.fs = config.fs, .clock = config.clock});
-  if (path) {
-    const Checkpoint checkpoint = manager.load(*path);
-    runner.load(&checkpoint, *path);
-    return *path;
-  }
-  if (const auto loaded = manager.load_latest()) {
-    runner.load(&loaded->checkpoint, loaded->prefix);
-    return loaded->prefix;
-  }
-  if (!allow_untrained)
+std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, const char* what) {
+  const CheckpointManager manager = checkpoints();
+  const auto give = [&](Checkpoint checkpoint, const std::string& name) {
+    if (values.use_ema) use_moving_averages(checkpoint, name);
+    runner.load(&checkpoint, name);
+    return name;
+  };
+  if (values.checkpoint_path)
+    return give(manager.load(*values.checkpoint_path), *values.checkpoint_path);
+  if (auto loaded = manager.load_latest())
+    return give(std::move(loaded->checkpoint), loaded->prefix);
+  if (!values.allow_untrained)
     throw not_trained("; {.allow_untrained = true} takes freshly initialised variables");
   log::info(fmt::format("there is no checkpoint in {}: {} with freshly initialised variables",
                         directory(), what));
@@ -149,15 +149,13 @@ EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOpti
         "leave it unset to evaluate all of the data");
   }
   std::string checkpoint;
-  EvaluateLoop loop{.input_fn = input_fn,
-                    .steps = options.steps,
-                    .seed = seed(),
-                    .load =
-                        [&](ModelRunner& runner) {
-                          checkpoint = load(runner, options.checkpoint_path,
-                                            options.allow_untrained, "evaluating");
-                        },
-                    .interrupted = [] { return stop_signal() != 0; }};
+  EvaluateLoop loop{
+      .input_fn = input_fn,
+      .steps = options.steps,
+      .seed = seed(),
+      .load =
+          [&](ModelRunner& runner) { checkpoint = load(runner, values_of(options), "evaluating"); },
+      .interrupted = [] { return stop_signal() != 0; }};
   TimePoint shown = clock().now();
   if (config.progress_line && log::shows_status()) {
     loop.after_batch = [&](int64_t batch) {

@@ -96,8 +96,7 @@ Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& op
   Predictions::Impl* state = impl.get();
   // Not `this`: an Estimator may be moved.
   impl->open = [estimator = impl_.get(), input_fn, state] {
-    estimator->load(*state->runner, state->options.checkpoint_path, state->options.allow_untrained,
-                    "predicting");
+    estimator->load(*state->runner, Estimator::Impl::values_of(state->options), "predicting");
     return input_fn(InputContext{}).iterator({.seed = estimator->seed()});
   };
   return Predictions(std::move(impl));

@@ -119,7 +119,8 @@ class Evaluations {
       evaluated_at_ = clock_.now();
       evaluated_step_ = step;
     }
-    const EvaluateOptions options{.steps = spec_.steps, .name = spec_.name};
+    const EvaluateOptions options{
+        .steps = spec_.steps, .name = spec_.name, .use_ema = spec_.use_ema};
     const EvalResult evaluated = together ? evaluate_together_(input_.at(step), options, replica)
                                           : estimator_.evaluate(spec_.input_fn, options);
     if (replica.is_chief()) result_ = evaluated;

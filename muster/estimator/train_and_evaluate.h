@@ -21,6 +21,7 @@ struct EvalSpec {
   InputFn input_fn;
   std::optional<int64_t> steps = 100;  // batches; all of the data when set to std::nullopt
   std::string name;
+  bool use_ema = false;  // as that of EvaluateOptions
   // The least time between two evaluations. 0 evaluates every checkpoint; the last one is evaluated
   // in any case.
   double throttle_secs = 0;

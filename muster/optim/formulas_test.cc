@@ -90,6 +90,8 @@ std::vector<Rule> rules(std::mt19937& random) {
           rule<Momentum<false>, T>("momentum", sgd),
           rule<Momentum<true>, T>("nesterov", sgd),
           rule<Decay, T>("decay", {part()}),
+          rule<MovingAverage, T>("moving average", {part()}),
+          rule<StepBack, T>("step back", {part()}),
           rule<Adam, T>("adam", adam),
           rule<AdamW, T>("adamw", adam),
           rule<AmsGrad, T>("amsgrad", adam),

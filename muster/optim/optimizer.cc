@@ -39,6 +39,26 @@ Optimizer Optimizer::around(
   return other;
 }
 
+Optimizer Optimizer::scaled(const LossScalingOptions& options) const {
+  if (loss_scaling_) {
+    throw invalid_argument(
+        fmt::format("loss_scaling: the loss of the optimizer {} is scaled already", name_));
+  }
+  Optimizer other = *this;
+  other.loss_scaling_ = options;
+  return other;
+}
+
+Optimizer Optimizer::reduced(const ReduceOnPlateauOptions& options) const {
+  if (reduction_) {
+    throw invalid_argument(fmt::format(
+        "reduce_on_plateau: the learning rate of the optimizer {} is reduced already", name_));
+  }
+  Optimizer other = *this;
+  other.reduction_ = options;
+  return other;
+}
+
 Optimizer Optimizer::only(std::function<bool(const VariableSpec&)> filter,
                           std::string description) const {
   if (!filter) throw invalid_argument(fmt::format("{}: a filter is missing", name_));
@@ -55,6 +75,8 @@ std::string Optimizer::describe() const {
   std::string text = fmt::format("{}: {}", name_, rule_->describe());
   for (const auto& transformation : transformations_) text += ", " + transformation->describe();
   for (const Only& only : only_) text += ", " + only.description;
+  if (loss_scaling_) text += ", " + loss_scaling_->describe();
+  if (reduction_) text += ", " + reduction_->describe();
   return text;
 }
 

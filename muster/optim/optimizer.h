@@ -5,16 +5,19 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "muster/optim/adadelta.h"
+#include "muster/optim/adafactor.h"
 #include "muster/optim/adagrad.h"
 #include "muster/optim/adam.h"
 #include "muster/optim/adamax.h"
 #include "muster/optim/adamw.h"
 #include "muster/optim/centralize_gradients.h"
 #include "muster/optim/clip.h"
+#include "muster/optim/exponential_moving_average.h"
 #include "muster/optim/freeze.h"
 #include "muster/optim/ftrl.h"
 #include "muster/optim/gradient_transformation.h"
@@ -22,7 +25,10 @@
 #include "muster/optim/lars.h"
 #include "muster/optim/learning_rate_multipliers.h"
 #include "muster/optim/lion.h"
+#include "muster/optim/look_ahead.h"
+#include "muster/optim/loss_scaling.h"
 #include "muster/optim/nadam.h"
+#include "muster/optim/reduce_on_plateau.h"
 #include "muster/optim/rmsprop.h"
 #include "muster/optim/schedules.h"
 #include "muster/optim/sgd.h"
@@ -63,6 +69,14 @@ class Optimizer {
   Optimizer around(
       const std::function<std::shared_ptr<const UpdateRule>(std::shared_ptr<const UpdateRule>)>&
           wrap) const;
+  // Gives the same optimizer, whose loss is scaled; see loss_scaling(). Throws InvalidArgument when
+  // it is scaled already.
+  Optimizer scaled(const LossScalingOptions& options) const;
+  const std::optional<LossScalingOptions>& loss_scaling() const { return loss_scaling_; }
+  // Gives the same optimizer, whose learning rate is reduced on a plateau; see reduce_on_plateau().
+  // Throws InvalidArgument when it is already.
+  Optimizer reduced(const ReduceOnPlateauOptions& options) const;
+  const std::optional<ReduceOnPlateauOptions>& reduction() const { return reduction_; }
   // Gives the same optimizer, which trains only what `filter` accepts, beside what minimize() is
   // told. `description` is one line, equal for filters that accept the same.
   Optimizer only(std::function<bool(const VariableSpec&)> filter, std::string description) const;
@@ -80,6 +94,8 @@ class Optimizer {
   std::shared_ptr<const UpdateRule> rule_;
   std::string name_;
   std::vector<std::shared_ptr<const GradientTransformation>> transformations_;
+  std::optional<LossScalingOptions> loss_scaling_;
+  std::optional<ReduceOnPlateauOptions> reduction_;
   struct Only {
     std::function<bool(const VariableSpec&)> filter;
     std::string description;

@@ -4,6 +4,10 @@
 
 namespace muster::inline v0_1::optim {
 
+std::vector<SlotSpec> UpdateRule::slots_of(const VariableSpec& /*variable*/) const {
+  return slots();
+}
+
 std::string UpdateRule::describe() const {
   return fmt::format("{}(learning_rate={})", name(), learning_rate());
 }

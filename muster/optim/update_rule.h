@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,14 +24,19 @@ namespace muster::inline v0_1::optim {
 struct SlotSpec {
   std::string name;  // "momentum"; "m", "v"; "accumulator"
   double initial_value = 0;
+  // It begins as the weights do, with their initial values, and not as initial_value.
+  bool begins_as_weights = false;
+  // Unset: that of the variable, a number for each weight.
+  std::optional<Shape> shape = std::nullopt;
 };
 
 // One contiguous run of parameters: one-dimensional contiguous tensors of the same device, length
-// and dtype, which is one of weights. The update uses gradient * gradient_scale.
+// and dtype, which is one of weights. A slot of another shape has the length of that. The update
+// uses gradient * gradient_scale.
 struct Segment {
   Tensor weights;
   Tensor gradient;
-  std::vector<Tensor> slots;  // in the order of UpdateRule::slots()
+  std::vector<Tensor> slots;  // in the order of UpdateRule::slots(), or slots_of()
   double gradient_scale = 1.0;
   double learning_rate_multiplier = 1.0;  // the rule's learning rate counts so many times
   // The variable these parameters are of, all of them or, of a row-sparse one, the rows used in
@@ -45,6 +51,10 @@ class UpdateRule {
   virtual ~UpdateRule() = default;
   virtual std::string name() const = 0;  // "SGD", "Adam", "Adagrad"
   virtual std::vector<SlotSpec> slots() const = 0;
+  // Whether variables differ in their slots, as slots_of() tells; the rule is per_variable() then.
+  virtual bool slots_differ() const { return false; }
+  // The slots of one variable. Those of a row-sparse one have the shape of the variable.
+  virtual std::vector<SlotSpec> slots_of(const VariableSpec& variable) const;
   // The learning rate of the first update.
   virtual double learning_rate() const = 0;
   // The learning rate of all updates. By default it stays as it is.

@@ -27,6 +27,8 @@ std::optional<Found> first_non_finite(const Tensor& tensor) {
 
 }  // namespace
 
+bool all_finite(const Tensor& tensor) { return !first_non_finite(tensor); }
+
 std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor) {
   const auto found = first_non_finite(tensor);
   if (!found) return std::nullopt;

@@ -11,6 +11,9 @@
 
 namespace muster::inline v0_1 {
 
+// Whether no number of the tensor is infinite or NaN; true for an undefined one and for one that
+// holds no floating-point numbers.
+bool all_finite(const Tensor& tensor);
 // Gives "variable cnn/dense/kernel holds nan (element 17 of float32[10, 2])", and nothing when all
 // numbers are finite.
 std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor);

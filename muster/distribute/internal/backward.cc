@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <limits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -72,37 +73,51 @@ void check_leaves(const Tensor& loss, const VariableTable& table, bool tells) {
                   join(leaves.others, ", "), advice));
 }
 
+// A gradient that is too large for the type of the loss overflows like any other number.
+Tensor first_gradient(const Tensor& loss, double value) {
+  if (value == 1.0) return torch::ones_like(loss);
+  const bool fits = loss.scalar_type() == kFloat64 || value <= std::numeric_limits<float>::max();
+  return torch::full_like(loss, fits ? value : std::numeric_limits<double>::infinity());
+}
+
 }  // namespace
 
 void Backward::run(const optim::TrainOp& train_op, const FlatParameters& parameters, double seed) {
-  // Entries with the same loss share one backward; a loss of its own only reaches its own
-  // variables.
+  // Entries with the same loss, equally scaled, share one backward; a loss of its own only reaches
+  // its own variables.
   parameters.check_entries(train_op);
-  std::vector<std::pair<Tensor, std::vector<Tensor>>> losses;
+  struct Run {
+    Tensor loss;
+    double scale;
+    std::vector<Tensor> variables;
+  };
+  std::vector<Run> losses;
   for (size_t e = 0; e < train_op.entries.size(); ++e) {
     // An entry that trains nothing has nothing to compute.
     if (parameters.entry_parameters(e).empty() && parameters.entry_tables(e).empty()) continue;
     const Tensor& loss = train_op.entries[e].loss;
-    auto found = std::find_if(losses.begin(), losses.end(),
-                              [&](const auto& known) { return known.first.is_same(loss); });
-    if (found == losses.end()) found = losses.insert(losses.end(), {loss, {}});
+    const double scale = parameters.loss_scale(e);
+    auto found = std::find_if(losses.begin(), losses.end(), [&](const Run& known) {
+      return known.loss.is_same(loss) && known.scale == scale;
+    });
+    if (found == losses.end()) found = losses.insert(losses.end(), {loss, scale, {}});
     for (int p : parameters.entry_parameters(e)) {
-      found->second.push_back(parameters.parameters()[static_cast<size_t>(p)].variable->value());
+      found->variables.push_back(parameters.parameters()[static_cast<size_t>(p)].variable->value());
     }
     for (int t : parameters.entry_tables(e)) {
       for (const auto& use : parameters.tables().variable(t).row_uses())
-        found->second.push_back(use.rows);
+        found->variables.push_back(use.rows);
     }
   }
   for (size_t i = 0; i < losses.size(); ++i) {
-    const auto& [loss, variables] = losses[i];
+    const auto& [loss, scale, variables] = losses[i];
     if (!loss.requires_grad()) {
       throw invalid_argument(fmt::format("the loss {} does not depend on any variable that trains",
                                          muster::describe(loss)),
                              "compute it from the outputs of layers, without detach() or item()");
     }
     if (!losses_checked_) check_leaves(loss, table_, tells_);
-    const Tensor gradient = seed == 1.0 ? torch::ones_like(loss) : torch::full_like(loss, seed);
+    const Tensor gradient = first_gradient(loss, seed * scale);
     // Entries whose tables this batch did not read; an empty list would mean all leaves.
     if (losses.size() > 1 && variables.empty()) continue;
     const bool last = i + 1 == losses.size();

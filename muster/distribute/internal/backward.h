@@ -14,8 +14,8 @@ class Backward {
   // require a gradient but are no variables: nothing trains them.
   Backward(const VariableTable& table, bool tells) : table_(table), tells_(tells) {}
 
-  // Backward of every distinct loss of `train_op`, whose gradient begins as `seed`. Throws
-  // InvalidArgument for a loss that depends on no variable of the table.
+  // Backward of every distinct loss of `train_op`, whose gradient begins as `seed` times its
+  // loss scale. Throws InvalidArgument for a loss that depends on no variable of the table.
   void run(const optim::TrainOp& train_op, const FlatParameters& parameters, double seed);
 
  private:

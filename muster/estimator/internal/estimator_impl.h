@@ -58,10 +58,19 @@ struct Estimator::Impl {
   CheckpointManager::Loaded trained();
   // The error for a model_dir without a checkpoint.
   Error not_trained(const std::string& more = {});
-  // Values for a runner: those of `path`, else of the latest checkpoint, else, where allowed, none.
-  // Returns the prefix they are from, for by now there may be a newer one.
-  std::string load(ModelRunner& runner, const std::optional<std::string>& path,
-                   bool allow_untrained, const char* what);
+  // What values a runner gets; taken from the options of a call.
+  struct Values {
+    std::optional<std::string> checkpoint_path;
+    bool allow_untrained = false;
+    bool use_ema = false;
+  };
+  template <typename Options>
+  static Values values_of(const Options& options) {
+    return {options.checkpoint_path, options.allow_untrained, options.use_ema};
+  }
+  // Values for a runner: those of the path, else of the latest checkpoint, else, where allowed,
+  // none. Returns the prefix they are from, for by now there may be a newer one.
+  std::string load(ModelRunner& runner, const Values& values, const char* what);
   void write_metrics(const std::string& eval_dir, const EvalResult& result,
                      const std::string& checkpoint);
   // `run` evaluates; the chief tells what came of it.

@@ -59,6 +59,21 @@ struct Decay {
   }
 };
 
+// a += (w - a) * part, and with kBack: w = a; the gradient is left alone
+template <bool kBack>
+struct MovingAverageOf {
+  static constexpr int kSlots = 1;
+  template <typename T>
+  using Step = AverageStep<T>;
+  template <typename Ops, typename V, typename T>
+  MUSTER_FORMULA apply(V& w, const V&, V& a, const AverageStep<T>& step) {
+    Ops::approach(a, w, step.part);
+    if constexpr (kBack) Ops::assign(w, a);
+  }
+};
+using MovingAverage = MovingAverageOf<false>;
+using StepBack = MovingAverageOf<true>;
+
 // w -= w * decay, where it decays;
 // m += (g - m) * (1 - beta_1);  v += (g * g - v) * (1 - beta_2);
 // w -= m * alpha / (sqrt(v) + epsilon), or with AMSGrad:

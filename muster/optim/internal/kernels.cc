@@ -1,16 +1,7 @@
 #include "muster/optim/internal/kernels.h"
 
 #include "muster/optim/internal/element_ops.h"
-
-// The widest vectors of the machine that runs, chosen once when the program is loaded. Every
-// operation in these loops is correctly rounded and none is fused (-ffp-contract=off), so all
-// clones compute the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define MUSTER_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define MUSTER_VECTOR_CLONES
-#endif
+#include "muster/optim/internal/vector_clones.h"
 
 namespace muster::inline v0_1::optim::internal {
 namespace {
@@ -42,15 +33,6 @@ template <typename Formula, typename T>
     }
     weights[i] = w;
   }
-}
-
-// Numbers are added in so many sums, whatever the vectors of the machine.
-constexpr int64_t kLanes = 16;
-
-double total(const double* lanes) {
-  double sum = 0;
-  for (int64_t l = 0; l < kLanes; ++l) sum += lanes[l];
-  return sum;
 }
 
 template <typename T>
@@ -156,6 +138,8 @@ MUSTER_KERNELS(Sgd)
 MUSTER_KERNELS(PlainMomentum)
 MUSTER_KERNELS(Nesterov)
 MUSTER_KERNELS(Decay)
+MUSTER_KERNELS(MovingAverage)
+MUSTER_KERNELS(StepBack)
 MUSTER_KERNELS(Adam)
 MUSTER_KERNELS(AdamW)
 MUSTER_KERNELS(AmsGrad)

@@ -30,4 +30,10 @@ void check_decay_rate(const char* optimizer, const char* field, double value) {
     throw bad_option(optimizer, field, value, "at least 0 and below 1");
 }
 
+void check_at_least(const char* optimizer, const char* field, int64_t value, int64_t least) {
+  if (value < least)
+    throw bad_option(optimizer, field, static_cast<double>(value),
+                     fmt::format("at least {}", least).c_str());
+}
+
 }  // namespace muster::inline v0_1::optim::internal

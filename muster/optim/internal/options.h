@@ -2,6 +2,8 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <cstdint>
+
 #include "muster/base/error.h"
 #include "muster/optim/learning_rate.h"
 
@@ -16,5 +18,6 @@ void check_learning_rate(const char* optimizer, const LearningRate& value);
 void check_positive(const char* optimizer, const char* field, double value);      // finite, > 0
 void check_not_negative(const char* optimizer, const char* field, double value);  // finite, >= 0
 void check_decay_rate(const char* optimizer, const char* field, double value);    // in [0, 1)
+void check_at_least(const char* optimizer, const char* field, int64_t value, int64_t least);
 
 }  // namespace muster::inline v0_1::optim::internal

@@ -26,6 +26,22 @@ void check_fits(const UpdateRule& rule, const char* what, const Tensor& weights,
   }
 }
 
+void check_shaped(const UpdateRule& rule, const SlotSpec& spec, const Tensor& weights,
+                  const Tensor& slot) {
+  int64_t length = 1;
+  for (const int64_t size : *spec.shape) length *= size;
+  if (slot.defined() && slot.dim() == 1 && slot.is_contiguous() && slot.numel() == length &&
+      slot.scalar_type() == weights.scalar_type() && slot.device() == weights.device())
+    return;
+  throw invalid_argument(
+      fmt::format("{}: the slot {} of the segment is {}, the weights are {} on {}", rule.name(),
+                  spec.name,
+                  slot.defined() ? describe(slot) + " on " + slot.device().str() : "undefined",
+                  describe(weights), weights.device().str()),
+      fmt::format("it must be contiguous, one-dimensional, {} long, and of their dtype and device",
+                  length));
+}
+
 }  // namespace
 
 void check_segment(const UpdateRule& rule, const Segment& segment) {
@@ -41,12 +57,21 @@ void check_segment(const UpdateRule& rule, const Segment& segment) {
   }
   check_fits(rule, "weights", segment.weights, segment.weights);
   check_fits(rule, "gradient", segment.weights, segment.gradient);
-  const size_t slots = rule.slots().size();
-  if (segment.slots.size() != slots) {
+  const std::vector<SlotSpec> slots = rule.slots_differ() && segment.variable != nullptr
+                                          ? rule.slots_of(*segment.variable)
+                                          : rule.slots();
+  if (segment.slots.size() != slots.size()) {
     throw invalid_argument(fmt::format("{}: the segment has {} slots, the rule needs {}",
-                                       rule.name(), segment.slots.size(), slots));
+                                       rule.name(), segment.slots.size(), slots.size()));
   }
-  for (const Tensor& slot : segment.slots) check_fits(rule, "slot", segment.weights, slot);
+  for (size_t s = 0; s < slots.size(); ++s) {
+    const Tensor& slot = segment.slots[s];
+    if (!slots[s].shape) {
+      check_fits(rule, "slot", segment.weights, slot);
+    } else {
+      check_shaped(rule, slots[s], segment.weights, slot);
+    }
+  }
 }
 
 void mark_written(const Tensor& weights) { weights.unsafeGetTensorImpl()->bump_version(); }

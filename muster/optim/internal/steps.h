@@ -20,6 +20,11 @@ struct DecayStep {
 };
 
 template <typename T>
+struct AverageStep {
+  T part;  // of the way to the weight that the average goes
+};
+
+template <typename T>
 struct AdamStep {
   T alpha;  // learning rate with the bias corrections of both moments
   T one_minus_beta_1;

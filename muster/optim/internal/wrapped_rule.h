@@ -16,6 +16,10 @@ class WrappedRule : public UpdateRule {
 
   std::string name() const override { return inner_->name(); }
   std::vector<SlotSpec> slots() const override { return inner_->slots(); }
+  bool slots_differ() const override { return inner_->slots_differ(); }
+  std::vector<SlotSpec> slots_of(const VariableSpec& variable) const override {
+    return inner_->slots_of(variable);
+  }
   double learning_rate() const override { return inner_->learning_rate(); }
   LearningRate schedule() const override { return inner_->schedule(); }
   bool per_variable() const override { return inner_->per_variable(); }

@@ -1,0 +1,54 @@
+#include "muster/distribute/plateaus.h"
+
+#include <cstring>
+
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using optim::Plateau;
+
+constexpr int64_t kNumbers = sizeof(Plateau) / sizeof(double);
+
+Plateau read(const Tensor& numbers) {
+  Plateau plateau;
+  std::memcpy(&plateau, numbers.data_ptr<double>(), sizeof(plateau));
+  return plateau;
+}
+
+void write(const Plateau& plateau, const Tensor& numbers) {
+  std::memcpy(numbers.data_ptr<double>(), &plateau, sizeof(plateau));
+}
+
+}  // namespace
+
+void Plateaus::add(const optim::Optimizer& optimizer) {
+  State state{.optimizer = optimizer.name(), .options = optimizer.reduction(), .numbers = {}};
+  if (state.options) {
+    state.numbers = torch::empty({kNumbers}, at::kDouble);
+    write({}, state.numbers);
+  }
+  plateaus_.push_back(std::move(state));
+}
+
+double Plateaus::rate(size_t optimizer, double rate) const {
+  const State& state = plateaus_[optimizer];
+  return state.options ? optim::reduced_rate(*state.options, read(state.numbers), rate) : rate;
+}
+
+void Plateaus::update(size_t optimizer, double loss) {
+  const State& state = plateaus_[optimizer];
+  if (state.options)
+    write(optim::next_plateau(*state.options, read(state.numbers), loss), state.numbers);
+}
+
+std::map<std::string, Tensor> Plateaus::tensors() const {
+  std::map<std::string, Tensor> named;
+  for (const State& state : plateaus_) {
+    if (state.options) named[state.optimizer + "/plateau"] = state.numbers;
+  }
+  return named;
+}
+
+}  // namespace muster::inline v0_1::distribute
