@@ -49,6 +49,11 @@ struct MultiHeadAttentionOptions {
   std::vector<int64_t> attention_axes{};
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;  // of what the layer gives
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   bool use_causal_mask = false;          // step t sees the steps 0 ... t
   bool return_attention_scores = false;  // [batch, num_heads, T, S]
   std::string name{};

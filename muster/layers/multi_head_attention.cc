@@ -50,6 +50,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
         query, key, value, 1 / std::sqrt(static_cast<double>(key_dim_)), offset, dropout,
         options_.return_attention_scores);
     LayerOutputs outputs{.tensors = {joined(result.output, given.query, context)}};
+    context.add_activity_loss(options_.activity_regularizer, outputs.tensors[0]);
     if (given.query_mask.defined()) outputs.masks = {given.query_mask};
     if (options_.return_attention_scores) {
       outputs.tensors.push_back(result.weights);
@@ -64,7 +65,8 @@ class MultiHeadAttentionImpl final : public LayerImpl {
                  CallContext& context) const {
     const Tensor& kernel =
         internal::weight(context, identity(), slot, (name + "/kernel").c_str(),
-                         {input.size(2), num_heads_, width}, input, options_.kernel_initializer);
+                         {input.size(2), num_heads_, width}, input, options_.kernel_initializer,
+                         options_.kernel_regularizer, options_.kernel_constraint);
     if (kernel.size(0) != input.size(2)) {
       internal::refuse_input(context, identity(),
                              fmt::format("a {} [batch, steps, {}]", name, kernel.size(0)), input,
@@ -73,7 +75,8 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), slot + 1, (name + "/bias").c_str(),
-                              {num_heads_, width}, input, options_.bias_initializer)
+                              {num_heads_, width}, input, options_.bias_initializer,
+                              options_.bias_regularizer, options_.bias_constraint)
                  .flatten();
     }
     return product(input, kernel.flatten(1), bias)
@@ -86,12 +89,14 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     Shape shape{num_heads_, heads.size(3)};
     shape.insert(shape.end(), last.begin(), last.end());
     const Tensor kernel = internal::weight(context, identity(), 6, "attention_output/kernel", shape,
-                                           query, options_.kernel_initializer)
+                                           query, options_.kernel_initializer,
+                                           options_.kernel_regularizer, options_.kernel_constraint)
                               .reshape({num_heads_ * heads.size(3), product_of(last)});
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), 7, "attention_output/bias", last, query,
-                              options_.bias_initializer)
+                              options_.bias_initializer, options_.bias_regularizer,
+                              options_.bias_constraint)
                  .flatten();
     }
     Shape result{query.size(0), query.size(1)};

@@ -38,6 +38,13 @@ struct SimpleRNNOptions {
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer recurrent_initializer = initializers::orthogonal();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer kernel_regularizer;
+  Regularizer recurrent_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;  // of what the layer gives
+  Constraint kernel_constraint;
+  Constraint recurrent_constraint;
+  Constraint bias_constraint;
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;
@@ -56,6 +63,13 @@ struct LSTMOptions {
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer recurrent_initializer = initializers::orthogonal();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer kernel_regularizer;
+  Regularizer recurrent_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;
+  Constraint kernel_constraint;
+  Constraint recurrent_constraint;
+  Constraint bias_constraint;
   bool unit_forget_bias = true;  // the bias of the gate f begins with 1 (Jozefowicz et al., 2015)
   double dropout = 0;
   double recurrent_dropout = 0;
@@ -75,6 +89,13 @@ struct GRUOptions {
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer recurrent_initializer = initializers::orthogonal();
   Initializer bias_initializer = initializers::zeros();
+  Regularizer kernel_regularizer;
+  Regularizer recurrent_regularizer;
+  Regularizer bias_regularizer;
+  Regularizer activity_regularizer;
+  Constraint kernel_constraint;
+  Constraint recurrent_constraint;
+  Constraint bias_constraint;
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;

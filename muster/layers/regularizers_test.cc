@@ -8,6 +8,7 @@
 
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/activity_regularization.h"
+#include "muster/layers/attention.h"
 #include "muster/layers/constraints.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/core.h"
@@ -16,6 +17,7 @@
 #include "muster/layers/layer_normalization.h"
 #include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/recurrent.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -65,9 +67,9 @@ TEST(RegularizersTest, RefusesBadNumbersAndWhatIsNoScalar) {
 }
 
 // What each variable of a layer is given, by "slot: regularizer, constraint".
-std::map<std::string, std::string> rules_of(const Layer& layer, const Tensor& input) {
+std::map<std::string, std::string> rules_of(const Layer& layer, const LayerInputs& inputs) {
   Fixture f;
-  (void)layer(input, f.context);
+  (void)layer(inputs, f.context);
   std::map<std::string, std::string> rules;
   for (const auto& variable : f.store.variables()) {
     const VariableSpec& spec = variable->spec();
@@ -75,6 +77,10 @@ std::map<std::string, std::string> rules_of(const Layer& layer, const Tensor& in
         spec.regularizer.description() + ", " + spec.constraint.description();
   }
   return rules;
+}
+
+std::map<std::string, std::string> rules_of(const Layer& layer, const Tensor& input) {
+  return rules_of(layer, LayerInputs{.tensors = {input}});
 }
 
 TEST(RegularizersTest, EveryOptionReachesItsVariable) {
@@ -137,6 +143,36 @@ TEST(RegularizersTest, EveryOptionReachesItsVariable) {
             Rules({{"embeddings", "l1(1), max_norm(1, [0])"}}));
 }
 
+TEST(RegularizersTest, EveryOptionOfRecurrentLayersAndAttentionReachesItsVariable) {
+  using Rules = std::map<std::string, std::string>;
+  const auto with_rules = [](auto options) {
+    options.kernel_regularizer = regularizers::l1(1);
+    options.bias_regularizer = regularizers::l2(2);
+    options.kernel_constraint = constraints::max_norm(1);
+    options.bias_constraint = constraints::non_neg();
+    return options;
+  };
+  const auto recurrent = [&](auto options) {
+    options.recurrent_regularizer = regularizers::l2(3);
+    options.recurrent_constraint = constraints::max_norm(3);
+    return with_rules(options);
+  };
+  const Tensor steps = torch::zeros({2, 3, 4});
+  const Rules rules{{"kernel", "l1(1), max_norm(1, [0])"},
+                    {"recurrent_kernel", "l2(3), max_norm(3, [0])"},
+                    {"bias", "l2(2), non_neg()"}};
+  EXPECT_EQ(rules_of(SimpleRNN(2, recurrent(SimpleRNNOptions())), steps), rules);
+  EXPECT_EQ(rules_of(LSTM(2, recurrent(LSTMOptions())), steps), rules);
+  EXPECT_EQ(rules_of(GRU(2, recurrent(GRUOptions())), steps), rules);
+  const Layer attention = MultiHeadAttention(2, 2, with_rules(MultiHeadAttentionOptions()));
+  Rules of_heads;
+  for (const std::string part : {"query", "key", "value", "attention_output"}) {
+    of_heads[part + "/kernel"] = "l1(1), max_norm(1, [0])";
+    of_heads[part + "/bias"] = "l2(2), non_neg()";
+  }
+  EXPECT_EQ(rules_of(attention, LayerInputs{.tensors = {steps, steps}}), of_heads);
+}
+
 TEST(ActivityRegularizerTest, PenalizesWhatALayerGivesDividedByTheBatch) {
   const auto twice = regularizers::l2(2);
   const auto options = [&](auto given) {
@@ -156,6 +192,7 @@ TEST(ActivityRegularizerTest, PenalizesWhatALayerGivesDividedByTheBatch) {
       {SeparableConv2D(2, 2, options(SeparableConv2DOptions())), images},
       {Embedding(5, 2, options(EmbeddingOptions())), torch::tensor({{1, 2}, {0, 3}, {4, 4}})},
       {ActivityRegularization({.l2 = 2}), numbers({3, 2})},
+      {LSTM(2, options(LSTMOptions())), numbers({3, 4, 2})},
   };
   for (const Example& each : examples) {
     SCOPED_TRACE(each.layer.impl().identity().class_name);

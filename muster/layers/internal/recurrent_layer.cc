@@ -52,21 +52,26 @@ void add_weights(const RecurrentSpec& spec, const Tensor& input, CallContext& co
                  const RecurrentVariables& variables, RecurrentSequence& sequence) {
   const int64_t width = spec.cell.gates() * spec.cell.units;
   const auto named = [&](int slot, const char* name, const Shape& shape,
-                         const Initializer& initializer) {
+                         const Initializer& initializer, const Regularizer& regularizer,
+                         const Constraint& constraint) {
     return weight(context, variables.layer, variables.first_slot + slot,
-                  (variables.prefix + name).c_str(), shape, input, initializer);
+                  (variables.prefix + name).c_str(), shape, input, initializer, regularizer,
+                  constraint);
   };
-  sequence.kernel = named(0, "kernel", {input.size(-1), width}, spec.kernel_initializer);
+  sequence.kernel = named(0, "kernel", {input.size(-1), width}, spec.kernel_initializer,
+                          spec.kernel_regularizer, spec.kernel_constraint);
   if (sequence.kernel.size(0) != input.size(-1)) {
     refuse_input(context, variables.layer,
                  fmt::format("[batch, steps, {}]", sequence.kernel.size(0)), input,
                  "a layer is called with as many features as at its first call");
   }
   sequence.recurrent_kernel =
-      named(1, "recurrent_kernel", {spec.cell.units, width}, spec.recurrent_initializer);
+      named(1, "recurrent_kernel", {spec.cell.units, width}, spec.recurrent_initializer,
+            spec.recurrent_regularizer, spec.recurrent_constraint);
   if (!spec.use_bias) return;
   const Shape shape = spec.cell.has_state_bias() ? Shape{2, width} : Shape{width};
-  sequence.bias = named(2, "bias", shape, spec.bias_initializer);
+  sequence.bias =
+      named(2, "bias", shape, spec.bias_initializer, spec.bias_regularizer, spec.bias_constraint);
 }
 
 // Draws which numbers are dropped. With a recurrent dropout each gate draws for itself; else one
@@ -131,6 +136,7 @@ LayerOutputs call_recurrent(const RecurrentSpec& spec, const LayerInputs& inputs
   } else {
     outputs.tensors = {absent ? result.outputs.select(0, -1) : result.state[0]};
   }
+  context.add_activity_loss(spec.activity_regularizer, outputs.tensors[0]);
   return outputs;
 }
 

@@ -16,6 +16,8 @@ struct RecurrentSpec {
   RecurrentCell cell;
   bool use_bias = true;
   Initializer kernel_initializer, recurrent_initializer, bias_initializer;
+  Regularizer kernel_regularizer, recurrent_regularizer, bias_regularizer, activity_regularizer;
+  Constraint kernel_constraint, recurrent_constraint, bias_constraint;
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;
