@@ -46,8 +46,8 @@ optim::Optimizer kept(const std::string& what) {
 }
 
 // params: "kept".
-EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
-                       ModelContext& context) {
+EstimatorSpec kept_state_model(const Features& features, const Labels& labels, Mode mode,
+                               ModelContext& context) {
   EstimatorSpec spec = two_layers(features, labels, mode, context);
   if (mode == Mode::kTrain)
     spec.train_op = context.optimizer(kept(context.param<std::string>("kept"))).minimize(spec.loss);
@@ -61,7 +61,7 @@ InputFn training_input() {
 Checkpoint train(const std::string& model_dir, const std::string& what, int64_t max_steps,
                  const distribute::StrategyPtr& strategy = distribute::one_device(),
                  const Environment& environment = {}) {
-  Estimator(model_fn, quiet_config(model_dir, strategy, environment), {{"kept", what}})
+  Estimator(kept_state_model, quiet_config(model_dir, strategy, environment), {{"kept", what}})
       .train(training_input(), {.max_steps = max_steps});
   return latest(model_dir);
 }
@@ -127,7 +127,7 @@ TEST(PlateauLawTest, TheRateFallsAndIsTold) {
   const auto rates = std::make_shared<Rates>();
   RunConfig config = quiet_config(directory / "m");
   config.log_step_count_steps = 1;
-  Estimator(model_fn, config, {{"kept", "plateaus"}})
+  Estimator(kept_state_model, config, {{"kept", "plateaus"}})
       .train(training_input(), {.max_steps = 9, .hooks = {rates}});
   EXPECT_THAT(rates->rates, ::testing::ElementsAre(0.01, 0.01, 0.01, 0.01, 0.005, 0.005, 0.0025,
                                                    0.0025, 0.00125));
@@ -140,7 +140,7 @@ class AverageTest : public ::testing::Test {
     RunConfig config = quiet_config(directory_ / model_dir);
     config.save_checkpoints_steps = save_steps;
     config.keep_checkpoint_max = 0;
-    return Estimator(model_fn, config, {{"kept", what}});
+    return Estimator(kept_state_model, config, {{"kept", what}});
   }
   static InputFn evaluated() {
     return [] { return examples(40, /*seed=*/2).batch(8); };
