@@ -72,12 +72,14 @@ void read_task(const TfConfig& config, const ResolveOptions& options, ResolvedCl
     result.model_dir = checked.model_dir;
   } catch (const Mistake& mistake) {
     if (!worker_leads || options.worker_zero_may_be_chief) throw;
-    throw Mistake{mistake.message,
-                  "give the Estimator a strategy for several workers (.train_distribute = "
-                  "distribute::multi_worker_mirrored()), which takes this TF_CONFIG as it is, or "
-                  "unset TF_CONFIG to train alone; where workers are no peers, " +
-                      mistake.advice,
-                  mistake.corrected};
+    throw Mistake{
+        mistake.message,
+        "give the Estimator a strategy for several workers (.train_distribute = "
+        "distribute::multi_worker_mirrored()), or write the loop with it "
+        "(strategy_by_name(\"multi_worker\")): it takes this TF_CONFIG as it is; or unset "
+        "TF_CONFIG to train alone; where workers are no peers, " +
+            mistake.advice,
+        mistake.corrected};
   }
 }
 

@@ -87,6 +87,8 @@ TEST(Resolve, WorkersAloneNeedAMultiWorkerStrategy) {
   for (int index : {0, 1}) {
     expect_error(task(kWorkers, "worker", index), {}, "one \"chief\"",
                  ".train_distribute = distribute::multi_worker_mirrored()");
+    expect_error(task(kWorkers, "worker", index), {}, "one \"chief\"",
+                 R"(strategy_by_name("multi_worker"))");
     expect_error(task(kWorkers, "worker", index), {}, "cluster is {\"worker\":[\"w0:1\",\"w1:1\"]}",
                  R"("chief":["w0:1"])");
   }

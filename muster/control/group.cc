@@ -18,6 +18,16 @@ void check_cluster(const cluster::ResolvedCluster& cluster) {
   if (!job.token.empty() || job.tls || job.insecure ||
       net::is_loopback(net::split_address(cluster.coordinator_address).host))
     return;
+  if (cluster.rank != 0) {
+    throw invalid_argument(
+        fmt::format("this task, {}, has no MUSTER_JOB_TOKEN, and the coordinator at {} can be "
+                    "reached from other machines: without the token of its job no task joins",
+                    cluster.task.name(), cluster.coordinator_address),
+        "give it the job's: the same MUSTER_JOB_TOKEN, or file of it in MUSTER_JOB_TOKEN_FILE, as "
+        "on all other tasks; export MUSTER_JOB_TOKEN=$(openssl rand -hex 32) makes a new one; "
+        "where "
+        "the network itself keeps strangers out: MUSTER_INSECURE=1");
+  }
   throw invalid_argument(
       fmt::format("the coordinator at {} can be reached from other machines, and nothing keeps "
                   "strangers out: whoever connects could join, read and end this run",

@@ -48,7 +48,11 @@ TEST(Group, ACoordinatorThatOthersCanReachNeedsAToken) {
   const Error error = error_of([&] { join_options(cluster); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), ::testing::HasSubstr("10.0.0.1:1"));
+  EXPECT_THAT(error.message(), ::testing::HasSubstr("worker:1, has no MUSTER_JOB_TOKEN"));
   EXPECT_THAT(error.hint(), ::testing::HasSubstr("export MUSTER_JOB_TOKEN="));
+  const cluster::ResolvedCluster first = resolve({{"worker", {"10.0.0.1:1", "b:1"}}}, "worker", 0);
+  EXPECT_THAT(error_of([&] { server_options(first); }).message(),
+              ::testing::HasSubstr("nothing keeps strangers out"));
   for (const auto& let_in :
        {cluster::Job{.token = "a token of the test"}, cluster::Job{.insecure = true},
         cluster::Job{.tls = cluster::TlsIdentity()}}) {

@@ -110,7 +110,8 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
   if (claims.empty() && tables_.size() == 0) {
     throw invalid_argument(
         "the train_op has no variable to train",
-        "create trainable variables (layers do), and let a filter of minimize() accept them");
+        "create trainable variables (layers do), and let neither a filter of minimize() nor "
+        "optim::freeze() leave out all of them");
   }
   const auto place = [&](const Claim& claim) {
     return std::pair(weight_dtype_order(claim.variable->spec().dtype),

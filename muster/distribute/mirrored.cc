@@ -7,6 +7,7 @@
 #include "muster/base/strings.h"
 #include "muster/collectives/device_communicator.h"
 #include "muster/collectives/thread_communicator.h"
+#include "muster/distribute/internal/check_one_process.h"
 #include "muster/distribute/internal/check_options.h"
 #include "muster/distribute/internal/connect_replicas.h"
 #include "muster/distribute/internal/make_replica.h"
@@ -35,14 +36,7 @@ class Mirrored : public Strategy {
   bool multi_worker() const override { return false; }
 
   std::vector<std::unique_ptr<Replica>> start_replicas(const StartOptions& start) const override {
-    if (start.cluster.distributed()) {
-      throw invalid_argument(
-          fmt::format("TF_CONFIG describes {} workers, but the strategy Mirrored trains in one "
-                      "process",
-                      start.cluster.num_workers),
-          "set RunConfig{.train_distribute = distribute::multi_worker_mirrored()}, or unset "
-          "TF_CONFIG");
-    }
+    internal::check_one_process(start.cluster, name());
     const auto count = static_cast<int>(devices_.size());
     if (count == 1) return one_device(devices_[0].str())->start_replicas(start);
     const auto group = std::make_shared<LocalGroup>(

@@ -1,6 +1,4 @@
-#include <fmt/format.h>
-
-#include "muster/base/error.h"
+#include "muster/distribute/internal/check_one_process.h"
 #include "muster/distribute/replica.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
@@ -16,13 +14,7 @@ class OneDevice : public Strategy {
   std::string_view name() const override { return "OneDevice"; }
   bool multi_worker() const override { return false; }
   std::vector<std::unique_ptr<Replica>> start_replicas(const StartOptions& options) const override {
-    if (options.cluster.distributed()) {
-      throw invalid_argument(fmt::format("TF_CONFIG describes {} workers, but the strategy "
-                                         "OneDevice trains one replica in one process",
-                                         options.cluster.num_workers),
-                             "set RunConfig{.train_distribute = "
-                             "distribute::multi_worker_mirrored()}, or unset TF_CONFIG");
-    }
+    internal::check_one_process(options.cluster, name());
     ReplicaParts parts{.place = {.device = device_},
                        .title = "OneDevice: one replica in this process" +
                                 (device_.is_cpu() ? std::string() : ", on " + device_.str()),

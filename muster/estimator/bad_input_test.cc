@@ -42,8 +42,9 @@ TEST(BadInputTest, AModelFunctionIsToldWhatItMultiplied) {
     return examples(8).map([](const Element& example) { return example.part(0); }).batch(8);
   };
   const Error error = train(two_layers, unlabelled);
-  EXPECT_THAT(error.message(), HasSubstr("the input function gives features alone, no labels"));
+  EXPECT_THAT(error.message(), HasSubstr("there are no labels; while the model was built"));
   EXPECT_THAT(error.hint(), HasSubstr("Element::tuple({features, labels})"));
+  EXPECT_THAT(error.hint(), HasSubstr("return EstimatorSpec::predict(...) before"));
 }
 
 TEST(BadInputTest, ANonFiniteLossStopsBeforeSaving) {

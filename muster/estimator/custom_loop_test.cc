@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/test_model.h"
 #include "muster/loop/distributed_dataset.h"
@@ -17,6 +19,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
+using ::testing::AllOf;
 using testing::examples;
 using ::testing::HasSubstr;
 using testing::latest;
@@ -229,6 +232,44 @@ TEST(CustomLoopTest, AWorkerThatLeavesOutACollectiveIsToldSo) {
       ++told;
     });
     EXPECT_EQ(told, 2);
+  }
+}
+
+// The others do not wait at the barriers of saving and restoring for who makes another call.
+TEST(CustomLoopTest, AWorkerThatSavesOrRestoresAloneIsToldSo) {
+  const auto strategy = distribute::multi_worker_mirrored();
+  for (bool saves : {false, true}) {
+    const TempDirectory directory;
+    const LocalCluster cluster(2, /*chief=*/false);
+    ::testing::internal::CaptureStderr();
+    run_ranks(2, [&](int rank) {
+      const auto scope = strategy->scope({.environment = cluster.environment(rank)});
+      const Layer model = linear();
+      if (saves) {
+        strategy->run([&] { optim::sgd().minimize(model(torch::ones({1, 3})).sum()); });
+      }
+      if (!scope.is_chief()) return;
+      const Error error =
+          error_of([&] { saves ? (void)scope.save(directory / "m") : (void)scope.restore("m"); });
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+      EXPECT_THAT(error.message(), HasSubstr("replica 0 has int64[1], replica 1 has int64[]"));
+    });
+    log::flush();
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                AllOf(HasSubstr("at the end of the scope of"), HasSubstr("replica 1 has int64[]")));
+    EXPECT_FALSE(std::filesystem::exists(directory / "m/model.ckpt-1.safetensors"));
+  }
+}
+
+TEST(CustomLoopTest, AStrategyOfOneProcessNamesTheOneForWorkers) {
+  const LocalCluster cluster(2, /*chief=*/true);
+  for (const auto& strategy : {distribute::one_device(), distribute::mirrored({.replicas = 2})}) {
+    const Error error =
+        error_of([&] { (void)strategy->scope({.environment = cluster.environment(0)}); });
+    EXPECT_THAT(error.what(), HasSubstr("TF_CONFIG describes 2 workers, but the strategy " +
+                                        std::string(strategy->name())));
+    EXPECT_THAT(error.hint(), AllOf(HasSubstr(".train_distribute"),
+                                    HasSubstr("strategy_by_name(\"multi_worker\")")));
   }
 }
 

@@ -158,6 +158,9 @@ TEST(LoopInputTest, TensorsMadeOutsideOfTheScopeDoNotTrain) {
       EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
       EXPECT_THAT(error.message(),
                   HasSubstr(with_layer ? "but on float32[2, 1]" : "has no variable to train"));
+      if (!with_layer) {
+        EXPECT_THAT(error.hint(), HasSubstr("optim::freeze()"));
+      }
     }
     // What the function makes for itself may require gradients, too.
     const auto scope = strategy->scope(alone());

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
 #include "muster/layers/normalization.h"
@@ -304,6 +305,32 @@ TEST(LoopTest, ABackwardOfTheFunctionsOwnChangesNothing) {
   };
   for (const StrategyPtr& strategy : {one_device(), mirrored({.replicas = 2})})
     EXPECT_TRUE(trained(strategy, true).equal(trained(strategy, false))) << strategy->name();
+}
+
+// Whoever forgets minimize(), or calls backward() alone, learns that nothing is trained; once.
+TEST(LoopTest, ARunThatMakesNoStepSaysSo) {
+  const auto said = [](const RunOptions& options, bool has_variables) {
+    const auto strategy = mirrored({.replicas = 2});
+    const auto scope = strategy->scope(alone());
+    const Layer model = Dense(1);
+    ::testing::internal::CaptureStderr();
+    for (int call = 0; call < 2; ++call) {
+      strategy->run(options, [&] {
+        const Tensor x = torch::ones({4, 2});
+        const Tensor loss = (has_variables ? model(x) : x).sum();
+        if (has_variables && options.training) loss.backward();
+      });
+    }
+    log::flush();
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string warning = said({}, true);
+  const size_t first = warning.find("run() made no step: its function called no Optimizer");
+  EXPECT_NE(first, std::string::npos) << warning;
+  EXPECT_EQ(warning.find("made no step", first + 20), std::string::npos) << warning;
+  EXPECT_THAT(warning, HasSubstr("{.training = false}"));
+  EXPECT_EQ(said({.training = false}, true).find("made no step"), std::string::npos);
+  EXPECT_EQ(said({}, false).find("made no step"), std::string::npos);
 }
 
 // A layer that every replica makes and only some use, while statistics over all replicas are

@@ -64,7 +64,8 @@ class Scope {
   Scope& operator=(Scope&&) = delete;
 
   int num_replicas_in_sync() const;
-  // Whether this process should save and speak for all.
+  // Whether this process should print for all of them; save() is called by all, and writes on this
+  // one.
   bool is_chief() const;
   // Updates so far.
   int64_t step() const;

@@ -13,6 +13,7 @@ namespace {
 using internal::kEpsilon;
 
 constexpr const char* kSparse = "sparse_categorical_crossentropy";
+constexpr const char* kForOneHot = "one-hot labels are for categorical_crossentropy";
 
 // targets: int64[n], of `rows` rows.
 void check_labels(const Tensor& targets, int64_t rows, int64_t classes,
@@ -31,10 +32,11 @@ void check_labels(const Tensor& targets, int64_t rows, int64_t classes,
 void check_class_numbers(const Tensor& labels, const Tensor& predictions) {
   internal::check_defined(kSparse, labels, predictions);
   if (!at::isIntegralType(labels.scalar_type(), /*includeBool=*/false)) {
-    throw invalid_argument(fmt::format("{}: labels are {}", kSparse, describe(labels)),
-                           at::isIntegralType(predictions.scalar_type(), false)
-                               ? internal::swapped(kSparse)
-                               : "labels are class numbers of an integer dtype");
+    throw invalid_argument(
+        fmt::format("{}: labels are {}", kSparse, describe(labels)),
+        at::isIntegralType(predictions.scalar_type(), false)
+            ? internal::swapped(kSparse)
+            : std::string("labels are class numbers of an integer dtype; ") + kForOneHot);
   }
   if (predictions.is_floating_point() && predictions.dim() >= 1) return;
   throw invalid_argument(fmt::format("{}: predictions are {}", kSparse, describe(predictions)),
@@ -106,7 +108,8 @@ Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predi
   if (!squeezable && labels.sizes() != at::IntArrayRef(batch)) {
     throw internal::shape_mismatch(
         kSparse, labels, predictions,
-        "labels are [batch] or [batch, 1] for predictions [batch, classes]");
+        std::string("labels are [batch] or [batch, 1] for predictions [batch, classes]; ") +
+            kForOneHot);
   }
 
   const int64_t classes = scores.size(-1);

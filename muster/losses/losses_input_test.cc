@@ -135,6 +135,13 @@ TEST(Losses, ClassNumbersForOneHotLabelsAreTold) {
   EXPECT_EQ(error.message(),
             "categorical_crossentropy: labels int64[2] do not fit predictions float32[2, 4]");
   EXPECT_THAT(error.hint(), HasSubstr("sparse_categorical_crossentropy"));
+  const Tensor one_hot = torch::eye(2, 4);
+  for (const auto dtype : {kInt64, kFloat32}) {
+    EXPECT_THAT(error_of([&] {
+                  sparse_categorical_crossentropy(one_hot.to(dtype), torch::full({2, 4}, 0.25));
+                }).hint(),
+                HasSubstr("one-hot labels are for categorical_crossentropy"));
+  }
   EXPECT_EQ(message_of([] { kl_divergence(torch::zeros({3}), torch::zeros({3})); }),
             "kl_divergence: predictions are float32[3]");
   EXPECT_EQ(message_of([] {

@@ -260,6 +260,8 @@ TEST(ThresholdMetrics, RefuseWhatIsNoProbability) {
   const Tensor y = tensor_of({0, 1, 1, 0}, {2, 2}), p = tensor_of({0.5, 1, 1.5, 0}, {2, 2});
   EXPECT_EQ(message_of([&] { (void)auc(y, p).state(); }),
             "metrics::auc: predictions[1, 0] is 1.5; predictions are probabilities in [0, 1]");
+  EXPECT_EQ(error_of([&] { (void)auc(y, p).state(); }).hint(), "for logits: {.from_logits = true}");
+  EXPECT_EQ(error_of([&] { (void)recall(y, p).state(); }).hint(), "");
   EXPECT_EQ(message_of([&] { (void)recall(y, p, {}, {.top_k = 1, .class_id = 1}).state(); }),
             "metrics::recall: predictions[1, 0] is 1.5; predictions are probabilities in [0, 1]");
   EXPECT_NO_THROW((void)recall(y, p, {}, {.class_id = 1}).state());

@@ -8,9 +8,10 @@ Batch to_batch(const Element& element) {
   for (const Value& value : element.values()) {
     if (value.is_tensor() ? value.tensor().dim() > 0 : !value.strings().shape().empty()) continue;
     throw invalid_argument(
-        "an input function must give batches; its elements are single examples: " +
+        "a model is given batches; the elements of this data set are single examples: " +
             element.describe(),
-        "end the data set with batch(n), n examples for each replica, or global_batch(n)");
+        "end it with batch(n): n examples for each replica of an Estimator, which also takes "
+        "global_batch(n), and for all replicas together in strategy->distribute()");
   }
   if (element.structure().kind != Structure::Kind::kTuple) return {Features(element), Labels()};
   switch (element.size()) {
@@ -20,9 +21,8 @@ Batch to_batch(const Element& element) {
       return {Features(element.part(0)), Labels(element.part(1))};
     default:
       throw invalid_argument(
-          fmt::format(
-              "an input function must give features, or (features, labels); its elements are {}",
-              element.describe()),
+          fmt::format("a data set must give features, or (features, labels); its elements are {}",
+                      element.describe()),
           "put several features into one dict: Element::dict({{\"a\", ...}, {\"b\", ...}})");
   }
 }

@@ -234,8 +234,10 @@ const Tensor& ElementView::operator[](const std::string& key) const { return val
 
 const Tensor& ElementView::tensor() const {
   if (!defined()) {
-    throw invalid_argument("the input function gives features alone, no labels",
-                           "let it give both: Element::tuple({features, labels})");
+    throw invalid_argument(
+        "there are no labels",
+        "in mode predict there never are: return EstimatorSpec::predict(...) before the labels are "
+        "used; otherwise let the data give both: Element::tuple({features, labels})");
   }
   if (element_.values().size() != 1) {
     throw invalid_argument(element_.describe() + " is not a single tensor",

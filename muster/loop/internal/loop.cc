@@ -177,7 +177,14 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
                const std::function<int64_t(size_t)>& rows) {
   Call call{options, body, rows};
   each([&](Replica&, size_t local) { make(*replicas_[local], local, call); });
-  if (call.training > 0) note(call.result);
+  if (call.training > 0) return note(call.result);
+  // A function that computes without variables has nothing to train.
+  if (!options.training || told_of_no_step_ || first().variables().variables().empty()) return;
+  told_of_no_step_ = true;
+  if (!first().is_chief()) return;
+  log::warning(
+      "run() made no step: its function called no Optimizer::minimize(); {.training = false} says "
+      "that this is meant");
 }
 
 void Loop::note(const StepResult& result) {

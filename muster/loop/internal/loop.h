@@ -108,6 +108,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   const std::function<bool()> cancelled_;
   bool stop_ = false;        // a step told all replicas to
   int64_t saved_step_ = -1;  // of the last save()
+  bool told_of_no_step_ = false;
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;
   std::map<std::string, std::set<std::string>> seen_;

@@ -8,6 +8,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/local_path.h"
 #include "muster/base/log.h"
+#include "muster/distribute/agree.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
 #include "muster/tensor/libtorch.h"
@@ -92,6 +93,8 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
   }
   std::string prefix;
   each([&](Replica& replica, size_t local) {
+    // Where another process makes another call, this says so at once; the save would wait for it.
+    check_same(replica, {{"the step to save", std::to_string(step_)}});
     const std::string mine = replicas_[local]->engine.save(
         [&] {
           return json{{"loop", data}};
@@ -114,6 +117,7 @@ bool Loop::restore(const std::string& model_dir) {
   }
   bool found = false;
   each([&](Replica& replica, size_t local) {
+    check_same(replica, {{"restore()", "called"}});
     const CheckpointManager checkpoints(model_dir);
     if (replica.is_chief()) {
       std::set<std::string>& seen = seen_[key_of(model_dir)];

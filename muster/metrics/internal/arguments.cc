@@ -112,9 +112,10 @@ Tensor class_numbers(const char* metric, const char* what, const Tensor& tensor,
 }
 
 void refuse_element(const char* metric, const char* what, const Tensor& tensor, int64_t index,
-                    double value, const std::string& allowed) {
+                    double value, const std::string& allowed, const std::string& hint) {
   throw invalid_argument(fmt::format("metrics::{}: {}{} is {}; {} are {}", metric, what,
-                                     place(tensor, index), value, what, allowed));
+                                     place(tensor, index), value, what, allowed),
+                         hint);
 }
 
 void check_unit_range(const char* metric, const char* what, const Tensor& tensor) {

@@ -44,7 +44,8 @@ Tensor class_numbers(const char* metric, const char* what, const Tensor& tensor,
 // Throws InvalidArgument "metrics::auc: predictions[3, 0] is 1.5; predictions are in [0, 1]".
 // `index` counts in row-major order.
 [[noreturn]] void refuse_element(const char* metric, const char* what, const Tensor& tensor,
-                                 int64_t index, double value, const std::string& allowed);
+                                 int64_t index, double value, const std::string& allowed,
+                                 const std::string& hint = {});
 // Throws this for the first element that is not in [0, 1].
 void check_unit_range(const char* metric, const char* what, const Tensor& tensor);
 

@@ -63,7 +63,7 @@ Numbers<T> numbers_of(const Labeled& given, const Tensor& weights,
   Numbers<T> all;
   all.labels = local(given.labels, dtype);
   all.predictions = local(given.predictions, dtype);
-  if (counting.from_logits) all.predictions = all.predictions.sigmoid();
+  if (counting.from_logits.value_or(false)) all.predictions = all.predictions.sigmoid();
   if (weights.defined())
     all.weights = local(weights_of_each(weights, given.predictions.sizes().vec()), at::kDouble);
   const bool places =
@@ -77,10 +77,12 @@ Numbers<T> numbers_of(const Labeled& given, const Tensor& weights,
 }
 
 template <typename T>
-void check_prediction(const char* metric, const Labeled& given, T value, int64_t index) {
+void check_prediction(const char* metric, const Labeled& given, const ThresholdCounting& counting,
+                      T value, int64_t index) {
   if (value >= 0 && value <= 1) return;
   refuse_element(metric, "predictions", given.predictions, index, static_cast<double>(value),
-                 "probabilities in [0, 1]");
+                 "probabilities in [0, 1]",
+                 counting.from_logits == false ? "for logits: {.from_logits = true}" : "");
 }
 
 // Marks the k largest of a row; of equal ones the first.
@@ -110,13 +112,13 @@ std::vector<double> counts_of(const char* metric, const Labeled& given, const Te
     const int64_t begin = row * all.outputs;
     if (counting.top_k) {
       for (int64_t i = begin; i < begin + all.outputs; ++i)
-        check_prediction(metric, given, all.prediction[i], i);
+        check_prediction(metric, given, counting, all.prediction[i], i);
       select_top(all.prediction + begin, *counting.top_k, order, selected);
     }
     for (int64_t place = first; place < end; ++place) {
       const int64_t i = begin + place;
       const auto label_index = static_cast<size_t>(place);
-      check_prediction(metric, given, all.prediction[i], i);
+      check_prediction(metric, given, counting, all.prediction[i], i);
       if (!(all.label[i] >= 0 && all.label[i] <= 1)) {
         refuse_element(metric, "labels", given.labels, i, static_cast<double>(all.label[i]),
                        "in [0, 1]");

@@ -22,7 +22,8 @@ struct ThresholdCounting {
   std::optional<int64_t> top_k;     // the largest k of the last axis alone are above any threshold
   bool by_label = false;            // a histogram for each place of the last axis
   std::vector<double> label_weights;  // of the places of the last axis; empty for 1
-  bool from_logits = false;           // the sigmoid of the predictions is compared
+  // Whether the sigmoid of the predictions is compared; unset where a metric has no such option.
+  std::optional<bool> from_logits = {};
 };
 
 // Gives the numbers in a state: for each histogram those of positive labels, then those of negative
