@@ -31,9 +31,10 @@ struct Measured {
 
 // In the order in which a run comes to them.
 const std::vector<std::string>& phases();
-// No cell may take longer, in seconds. The longest is a task that stands still: 6 s of silence until
-// it is noticed, 2 s in which the other tells it so in vain, 15 s of `muster run`, and, when it runs
-// again, 2 s for the broken connection and 2 s in which a chief waits for those who are gone.
+// No cell may take longer, in seconds. The longest is a task that stands still: 6 s of silence
+// until it is noticed, 2 s in which the other tells it so in vain, 15 s of `muster run`, and, when
+// it runs again, 2 s for the broken connection and 2 s in which a chief waits for those who are
+// gone.
 constexpr double kBound = 30;
 // How long the victim waits for the others to join; a cell in which one of them does not may take
 // so much longer.
