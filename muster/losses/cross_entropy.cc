@@ -36,7 +36,8 @@ void check_class_numbers(const Tensor& labels, const Tensor& predictions) {
         fmt::format("{}: labels are {}", kSparse, describe(labels)),
         at::isIntegralType(predictions.scalar_type(), false)
             ? internal::swapped(kSparse)
-            : std::string("labels are class numbers of an integer dtype; ") + kForOneHot);
+            : std::string("labels are class numbers of an integer dtype") +
+                  (labels.sizes() == predictions.sizes() ? std::string("; ") + kForOneHot : ""));
   }
   if (predictions.is_floating_point() && predictions.dim() >= 1) return;
   throw invalid_argument(fmt::format("{}: predictions are {}", kSparse, describe(predictions)),
