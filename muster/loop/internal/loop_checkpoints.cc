@@ -26,6 +26,16 @@ std::string key_of(const std::string& model_dir) {
   return path.has_filename() ? path.string() : path.parent_path().string();
 }
 
+// Where another process makes another call, this says so at once; the call itself would wait for
+// it.
+void meet_others(Replica& replica, const std::string& verb, const Settings& settings) {
+  try {
+    check_same(replica, settings);
+  } catch (const Error& error) {
+    throw error.with_context("Scope::" + verb + "(), which every process calls, met another call");
+  }
+}
+
 }  // namespace
 
 DistributedDataset Loop::distribute(const Dataset& dataset, bool for_this_process) {
@@ -93,8 +103,7 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
   }
   std::string prefix;
   each([&](Replica& replica, size_t local) {
-    // Where another process makes another call, this says so at once; the save would wait for it.
-    check_same(replica, {{"the step to save", std::to_string(step_)}});
+    meet_others(replica, "save", {{"the step to save", std::to_string(step_)}});
     const std::string mine = replicas_[local]->engine.save(
         [&] {
           return json{{"loop", data}};
@@ -117,7 +126,7 @@ bool Loop::restore(const std::string& model_dir) {
   }
   bool found = false;
   each([&](Replica& replica, size_t local) {
-    check_same(replica, {{"restore()", "called"}});
+    meet_others(replica, "restore", {{"restore()", "called"}});
     const CheckpointManager checkpoints(model_dir);
     if (replica.is_chief()) {
       std::set<std::string>& seen = seen_[key_of(model_dir)];
