@@ -221,6 +221,7 @@ TEST(SharedMemoryCommunicator, AReplyThatIsNotTrueEndsTheGroup) {
 
 // It knows everything that the ranks know, and yet no memory is shared with it.
 TEST(SharedMemoryCommunicator, AnotherUserIsRefused) {
+  // A peer of another user is a process that gave up root; nobody else can make one.
   if (geteuid() != 0) GTEST_SKIP() << "only root can start a process of another user";
   constexpr uid_t kNobody = 65534;
   int doors[2];

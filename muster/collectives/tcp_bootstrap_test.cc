@@ -207,6 +207,7 @@ TEST(TcpBootstrap, TheSecretDecides) {
     Handshake host(std::move(accepted->socket), knows ? secret : random_secret(), 0,
                    accepted->host);
     auto guest_state = Handshake::State::kRunning, host_state = guest_state;
+    // Neither side has an event to wait for: a handshake is asked again and again.
     for (int i = 0; i < 1000; ++i) {
       guest_state = guest.advance();
       host_state = host.advance();
@@ -275,7 +276,8 @@ TEST(TcpBootstrap, AProofOfAnotherConnectionIsNoProof) {
       return take(from_honest, 32);
     }
     ::send(stranger.get(), proof.data(), proof.size(), 0);
-    // The bytes of the stranger take a moment from socket to socket.
+    // The bytes of the stranger take a moment from socket to socket, and a handshake has no event
+    // to wait for: it is asked again and again.
     const auto end = std::chrono::steady_clock::now() + 20s;
     while (host.advance() == Handshake::State::kRunning && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(1ms);

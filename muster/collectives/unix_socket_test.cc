@@ -121,6 +121,7 @@ TEST(UnixSocket, AFullQueueIsNotWaitedFor) {
 }
 
 TEST(UnixSocket, KnowsAProcessOfAnotherUser) {
+  // A peer of another user is a process that gave up root; nobody else can make one.
   if (geteuid() != 0) GTEST_SKIP() << "only root can start a process of another user";
   constexpr uid_t kNobody = 65534;
   const std::string name = "muster-test-" + random_secret();
