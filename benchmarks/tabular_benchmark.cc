@@ -13,6 +13,7 @@
 #include "benchmarks/support/compare.h"
 #include "benchmarks/support/python_peer.h"
 #include "benchmarks/support/turns.h"
+#include "benchmarks/support/turns_hook.h"
 #include "muster/base/error.h"
 #include "muster/tensor/threads.h"
 
@@ -51,17 +52,6 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
   auto optimizer = context.optimizer(optimizer_of(context.param<std::string>("optimizer")));
   return EstimatorSpec::train(loss, optimizer.minimize(loss));
 }
-
-class TurnsHook : public Hook {
- public:
-  void begin(const RunInfo&) override { turns_.next(); }
-  void after_step(const StepInfo& info) override {
-    if (!turns_.next(info.loss)) *info.stop = true;
-  }
-
- private:
-  Turns turns_;
-};
 
 void train_with_estimator(const Options& options) {
   const Table table;

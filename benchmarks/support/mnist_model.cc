@@ -10,6 +10,7 @@
 
 #include "benchmarks/support/python_peer.h"
 #include "benchmarks/support/turns.h"
+#include "benchmarks/support/turns_hook.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
@@ -65,17 +66,6 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
                                     .momentum = context.param<double>("momentum")}));
   return EstimatorSpec::train(loss, optimizer.minimize(loss));
 }
-
-class TurnsHook : public Hook {
- public:
-  void begin(const RunInfo&) override { turns_.next(); }
-  void after_step(const StepInfo& info) override {
-    if (!turns_.next(info.loss)) *info.stop = true;
-  }
-
- private:
-  Turns turns_;
-};
 
 void train_with_estimator(const Settings& settings) {
   distribute::CommunicationOptions communication;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "muster/base/error_of.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/internal/test_variables.h"
@@ -92,6 +94,58 @@ TEST_F(RegularizedUpdateTest, InPlaceAndFlatGiveTheSameBits) {
       EXPECT_TRUE(variable->value().equal(other.find(variable->name())->value()))
           << variable->name() << ", " << optimizer.describe();
     }
+  }
+}
+
+// The derivative of a regularizer is not that of a scaled loss, and must not be divided by its
+// scale.
+TEST_F(RegularizedUpdateTest, ALossScaleChangesNoBits) {
+  constexpr double kScale = 128;
+  const auto sgd = optim::sgd({.learning_rate = 0.5});
+  VariableTable one(3), other(3), third(3);
+  for (VariableTable* table : {&one, &other, &third}) make(*table);
+  const auto op = sgd.minimize(no_loss());
+  const auto scaled_op =
+      optim::loss_scaling(sgd, {.dynamic = false, .initial_scale = kScale}).minimize(no_loss());
+  FlatParameters plain(one, op, heap), flat(other, scaled_op, heap),
+      in_place(third, scaled_op, heap);
+  const std::vector<bool> used(3, true);
+  std::vector<Tensor> scaled = gradients(flat, used);
+  scaled[0].mul_(kScale);
+  plain.update_flat(op, gradients(plain, used), used, {}, 0.25);
+  flat.update_flat(scaled_op, scaled, used, {}, 0.25);
+  for (const auto& parameter : in_place.parameters())
+    parameter.variable->value().mutable_grad() = gradient(parameter) * kScale;
+  in_place.update_in_place(scaled_op, 0.25);
+  for (const auto& variable : one.variables()) {
+    for (const VariableTable* table : {&other, &third}) {
+      EXPECT_TRUE(variable->value().equal(table->find(variable->name())->value()))
+          << variable->name();
+    }
+  }
+}
+
+TEST_F(RegularizedUpdateTest, AStepThatIsLeftOutChangesNothing) {
+  for (const bool in_place : {false, true}) {
+    VariableTable table(3);
+    make(table);
+    const auto op = optim::loss_scaling(optim::sgd()).minimize(no_loss());
+    FlatParameters flat(table, op, heap);
+    std::vector<Tensor> before;
+    for (const auto& variable : table.variables())
+      before.push_back(variable->value().detach().clone());
+    const std::vector<bool> used(3, true);
+    std::vector<Tensor> infinite = gradients(flat, used);
+    infinite[0][0] = std::numeric_limits<float>::infinity();
+    if (in_place) {
+      for (const auto& parameter : flat.parameters())
+        parameter.variable->value().mutable_grad() = gradient(parameter) / 0;
+      flat.update_in_place(op, 1);
+    } else {
+      flat.update_flat(op, infinite, used, {}, 1);
+    }
+    for (size_t v = 0; v < before.size(); ++v)
+      EXPECT_TRUE(table.variables()[v]->value().equal(before[v])) << table.variables()[v]->name();
   }
 }
 

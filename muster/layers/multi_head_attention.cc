@@ -16,12 +16,6 @@
 namespace muster::inline v0_1 {
 namespace {
 
-int64_t product_of(at::IntArrayRef sizes) {
-  int64_t product = 1;
-  for (const int64_t size : sizes) product *= size;
-  return product;
-}
-
 class MultiHeadAttentionImpl final : public LayerImpl {
  public:
   MultiHeadAttentionImpl(int64_t num_heads, int64_t key_dim, MultiHeadAttentionOptions options)
@@ -91,7 +85,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     const Tensor kernel = internal::weight(context, identity(), 6, "attention_output/kernel", shape,
                                            query, options_.kernel_initializer,
                                            options_.kernel_regularizer, options_.kernel_constraint)
-                              .reshape({num_heads_ * heads.size(3), product_of(last)});
+                              .reshape({num_heads_ * heads.size(3), c10::multiply_integers(last)});
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), 7, "attention_output/bias", last, query,

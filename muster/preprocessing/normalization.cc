@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -15,10 +14,6 @@
 
 namespace muster::inline v0_1 {
 namespace {
-
-int64_t elements_in(const Shape& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>());
-}
 
 // Gives the axes counted from the front, ascending.
 std::vector<int64_t> axes_of(const std::vector<int64_t>& given, const Tensor& input) {
@@ -84,7 +79,7 @@ class RunningMoments {
  private:
   void start(const Shape& kept) {
     kept_ = kept;
-    mean_.assign(static_cast<size_t>(elements_in(kept)), 0);
+    mean_.assign(static_cast<size_t>(c10::multiply_integers(kept)), 0);
     squares_ = mean_;
   }
 
@@ -174,7 +169,7 @@ class Normalization::Impl final : public internal::TensorLayerImpl {
       shape[static_cast<size_t>(axis)] = input.size(axis);
       kept.push_back(input.size(axis));
     }
-    if (kept_ ? kept != *kept_ : elements_in(kept) != count) {
+    if (kept_ ? kept != *kept_ : c10::multiply_integers(kept) != count) {
       throw invalid_argument(
           fmt::format("Normalization: the input {} has {} along axis [{}], and the mean has {}",
                       describe(input), describe(kept), fmt::join(options_.axis, ", "),

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "muster/base/error.h"
@@ -47,8 +46,7 @@ Tensor encode(const Tensor& ids, OutputMode mode, int64_t depth, const Tensor& w
     n = lead.back();
     lead.pop_back();
   }
-  const int64_t rows =
-      std::accumulate(lead.begin(), lead.end(), int64_t{1}, std::multiplies<int64_t>());
+  const int64_t rows = c10::multiply_integers(lead);
   const Tensor flat = ids.reshape({rows, n});
   // What counts for nothing goes into a column that is cut off.
   const Tensor places = flat.masked_fill((flat < 0).logical_or(flat >= depth), depth);
