@@ -4,7 +4,8 @@
 #   TORCH: the folder belongs to the tensor storey (links LibTorch, shares the precompiled header).
 # muster_test(NAME base_test SOURCES a_test.cc [DEPS ...] [TORCH] [LAW] [LABELS fast|slow] [TIMEOUT seconds]
 #             [SHARDS 1])
-#   One GoogleTest binary, one CTest entry. Default label fast, default time limit 60 s.
+#   One GoogleTest binary, one CTest entry. Default label fast; a test that has not ended after 180 s
+#   hangs, however busy the machine is.
 #   SHARDS: so many CTest entries, which run beside each other; each has its share of the binary's tests.
 #   LAW: sanitizers look at it in every run of .ci/run (target and label "laws" and "law"), as at all tests of the
 #   ground storey; the others are looked at by ./dev check.
@@ -13,7 +14,7 @@
 # Several sources as one, where a folder is built as a whole: headers are read and templates instantiated once for all.
 function(muster_join_sources target)
   if(MUSTER_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
     # A .cc file that is included is taken for a header, in which types of anonymous namespaces would be a mistake.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
@@ -67,7 +68,7 @@ function(muster_test)
     return()
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 60)
+    set(arg_TIMEOUT 180)
   endif()
   muster_time_limit(arg_TIMEOUT ${arg_TIMEOUT})
   if(NOT arg_LABELS)
@@ -80,25 +81,43 @@ function(muster_test)
   if(arg_TORCH)
     target_link_libraries(${arg_NAME} PRIVATE muster_torch)
     target_precompile_headers(${arg_NAME} REUSE_FROM muster_torch_test_pch)
+  else()
+    # The precompiled header serves those alone that define the same macros.
+    target_link_libraries(${arg_NAME} PRIVATE fmt::fmt)
+    target_compile_options(${arg_NAME} PRIVATE -pthread)
+    target_precompile_headers(${arg_NAME} REUSE_FROM muster_test_pch)
   endif()
-  if(arg_LAW OR (NOT arg_TORCH AND CMAKE_CURRENT_SOURCE_DIR MATCHES "/(muster|fuzz)(/|$)"))
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  if(arg_LAW OR (NOT arg_TORCH AND folder MATCHES "^(muster|tests/fuzz)(/|$)"))
     list(APPEND arg_LABELS law)
     add_dependencies(laws ${arg_NAME})
   endif()
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
   endif()
-  foreach(shard RANGE 1 ${arg_SHARDS})
-    set(name ${arg_NAME})
+  muster_test_entries(entries ${arg_NAME} ${arg_SHARDS})
+  set(index 0)
+  foreach(name IN LISTS entries)
     set(environment OMP_NUM_THREADS=1 MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin MUSTER_SOURCE_DIR=${CMAKE_SOURCE_DIR})
     if(arg_SHARDS GREATER 1)
-      string(APPEND name _${shard})
-      math(EXPR index "${shard} - 1")
       list(APPEND environment GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index})
     endif()
     add_test(NAME ${name} COMMAND ${arg_NAME})
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" ENVIRONMENT "${environment}")
+    math(EXPR index "${index} + 1")
   endforeach()
+endfunction()
+
+# Sets the variable to the names of a test's CTest entries: its own name, or one for each shard.
+function(muster_test_entries variable name shards)
+  set(names ${name})
+  if(shards GREATER 1)
+    list(TRANSFORM names APPEND "_1")
+    foreach(shard RANGE 2 ${shards})
+      list(APPEND names ${name}_${shard})
+    endforeach()
+  endif()
+  set(${variable} ${names} PARENT_SCOPE)
 endfunction()
 
 add_custom_target(laws)
@@ -111,21 +130,28 @@ if(MUSTER_SANITIZE STREQUAL "address,undefined")
   target_compile_options(muster_test_flags INTERFACE -O0 -fno-sanitize=undefined)
 endif()
 
-# One precompiled header serves every LibTorch source, and one every test of them, which have GoogleTest too.
-# muster/tensor/libtorch.h says what is in it, and why not more.
+# One precompiled header serves every LibTorch source, one every test of them, which have GoogleTest too, and one the
+# other tests. muster/tensor/libtorch.h says what of LibTorch is in it, and why not more.
 function(muster_precompile name)
   file(WRITE ${CMAKE_BINARY_DIR}/${name}.cc.in "// Only here to carry the precompiled header.\n")
   configure_file(${CMAKE_BINARY_DIR}/${name}.cc.in ${CMAKE_BINARY_DIR}/${name}.cc COPYONLY)
   add_library(${name} STATIC ${CMAKE_BINARY_DIR}/${name}.cc)
-  target_link_libraries(${name} PUBLIC muster_flags muster_torch)
+  target_link_libraries(${name} PUBLIC muster_flags fmt::fmt nlohmann_json::nlohmann_json)
   target_precompile_headers(${name} PRIVATE
-    ${CMAKE_SOURCE_DIR}/muster/tensor/libtorch.h <nlohmann/json.hpp> <fmt/format.h> <algorithm> <cstdint> <functional> <map>
-    <memory> <optional> <string> <string_view> <variant> <vector> ${ARGN})
+    ${ARGN} <nlohmann/json.hpp> <fmt/format.h> <algorithm> <cstdint> <functional> <map>
+    <memory> <optional> <string> <string_view> <variant> <vector>)
 endfunction()
+
 if(NOT MUSTER_GROUND_ONLY)
-  muster_precompile(muster_torch_pch)
-  if(MUSTER_BUILD_TESTS)
-    muster_precompile(muster_torch_test_pch <gmock/gmock.h> <gtest/gtest.h>)
-    target_link_libraries(muster_torch_test_pch PRIVATE muster_test_flags GTest::gmock)
+  muster_precompile(muster_torch_pch ${CMAKE_SOURCE_DIR}/muster/tensor/libtorch.h)
+  target_link_libraries(muster_torch_pch PUBLIC muster_torch)
+endif()
+if(MUSTER_BUILD_TESTS)
+  muster_precompile(muster_test_pch <gmock/gmock.h> <gtest/gtest.h>)
+  target_link_libraries(muster_test_pch PRIVATE muster_test_flags GTest::gmock)
+  target_compile_options(muster_test_pch PRIVATE -pthread)
+  if(NOT MUSTER_GROUND_ONLY)
+    muster_precompile(muster_torch_test_pch ${CMAKE_SOURCE_DIR}/muster/tensor/libtorch.h <gmock/gmock.h> <gtest/gtest.h>)
+    target_link_libraries(muster_torch_test_pch PUBLIC muster_torch PRIVATE muster_test_flags GTest::gmock)
   endif()
 endif()

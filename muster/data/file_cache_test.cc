@@ -17,7 +17,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Element same(const Element& element) { return element; }
 Element doubled(const Element& element) { return Element(element.value().tensor() * 2); }
 
 std::string refusal(const Dataset& dataset) {

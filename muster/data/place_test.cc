@@ -19,20 +19,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-int64_t first_number(const Element& element) {
-  return numbers_in(element.values().front()).front();
-}
-
-// Fails on the elements, or batches, that begin with `number`.
-Dataset failing_on(int64_t number, const Dataset& dataset) {
-  return dataset.map(
-      [number](const Element& element) {
-        if (first_number(element) == number) throw std::runtime_error("not this one");
-        return element;
-      },
-      {.name = "check"});
-}
-
 // The message of the only error there is.
 std::string error_in(Iterator& iterator) {
   std::vector<std::string> errors;

@@ -22,7 +22,7 @@ Element sum_of(const Element& state, const Element& element) {
 std::pair<Element, Element> running_sum(const Element& state, const Element& element) {
   return {sum_of(state, element), sum_of(state, element)};
 }
-std::string error_in(const Dataset& dataset) {
+std::string first_error_of(const Dataset& dataset) {
   const auto iterator = dataset.iterator();
   Element element;
   const Error error = error_of([&] {
@@ -54,7 +54,7 @@ TEST(TakeWhile, AnErrorOfItsFunctionStaysAtItsPlace) {
       },
       "small");
   EXPECT_EQ(read(dataset), (Lists{{0}, {1}, {-1}, {3}}));
-  EXPECT_THAT(error_in(dataset),
+  EXPECT_THAT(first_error_of(dataset),
               HasSubstr("take_while 'small' failed on source element 2 (pass 0)"));
 }
 
@@ -106,12 +106,13 @@ TEST(Scan, AnErrorStaysAtItsPlaceAndLeavesTheState) {
       },
       "sum");
   EXPECT_EQ(read(dataset), (Lists{{0}, {-1}, {-1}, {-1}, {4}}));
-  EXPECT_THAT(error_in(dataset.skip(0)),
+  EXPECT_THAT(first_error_of(dataset.skip(0)),
               HasSubstr("scan 'sum' failed on source element 1 (pass 0)"));
-  EXPECT_THAT(error_in(dataset.skip(2)), AllOf(HasSubstr("source element 2"),
-                                               HasSubstr("it made the state float32, which began "
-                                                         "as int64")));
-  EXPECT_THAT(error_in(dataset.skip(3)), HasSubstr("undefined tensor"));
+  EXPECT_THAT(
+      first_error_of(dataset.skip(2)),
+      AllOf(HasSubstr("source element 2"), HasSubstr("it made the state float32, which began "
+                                                     "as int64")));
+  EXPECT_THAT(first_error_of(dataset.skip(3)), HasSubstr("undefined tensor"));
 }
 
 TEST(Scan, APositionOfAnotherStateIsRefused) {

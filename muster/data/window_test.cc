@@ -29,17 +29,8 @@ std::vector<std::string> errors_in(const Dataset& dataset) {
     }
   }
 }
-Element same(const Element& element) { return element; }
 Dataset::WindowFunction same_window() {
   return [](const Dataset& window) { return window; };
-}
-Dataset failing_on(int64_t bad, const Dataset& dataset) {
-  return dataset.map(
-      [bad](const Element& x) {
-        if (number(x) == bad) throw std::runtime_error("not this one");
-        return x;
-      },
-      {.name = "check"});
 }
 
 TEST(Window, KnownCases) {

@@ -1,6 +1,7 @@
 // For tests: int64 scalars in elements and files of numbers, one per eight bytes.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ inline std::vector<int64_t> numbers_in(const Element& element) {
   return all;
 }
 
+inline int64_t first_number(const Element& element) {
+  return numbers_in(element.values().front()).front();
+}
 inline int64_t number(const Element& element) { return element.value().tensor().item<int64_t>(); }
 
 // What is left; an error is the list {-1}.
@@ -44,6 +48,18 @@ inline Lists rest_of(Iterator& iterator) {
 
 inline Lists read(const Dataset& dataset, const IteratorOptions& options = {}) {
   return rest_of(*dataset.iterator(options));
+}
+
+inline Element same(const Element& element) { return element; }
+
+// Fails on the elements, or batches, that begin with `number`.
+inline Dataset failing_on(int64_t number, const Dataset& dataset) {
+  return dataset.map(
+      [number](const Element& element) {
+        if (first_number(element) == number) throw std::runtime_error("not this one");
+        return element;
+      },
+      {.name = "check"});
 }
 
 // The numbers of all elements. Throws what the pipeline throws.
