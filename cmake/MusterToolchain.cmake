@@ -30,6 +30,12 @@ if(MUSTER_SANITIZE)
   endif()
 endif()
 
+# GCC marks and sweeps all of its memory, precompiled header included, each time it has grown; left alone up to a
+# gigabyte it needs a tenth more memory for a unit of LibTorch sources and up to a sixth less time.
+if(MUSTER_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(--param=ggc-min-heapsize=1048576)
+endif()
+
 find_program(MUSTER_CCACHE ccache)
 if(MUSTER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header is only cacheable when its time stamp is allowed to differ.
