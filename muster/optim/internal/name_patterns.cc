@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -39,7 +40,8 @@ class NamePatterns::Pattern {
 };
 
 NamePatterns::NamePatterns(const char* owner, const char* field,
-                           const std::vector<std::string>& patterns) {
+                           const std::vector<std::string>& patterns)
+    : owner_(owner), field_(field) {
   for (const std::string& pattern : patterns) {
     try {
       patterns_.push_back(Pattern::of(pattern));
@@ -63,4 +65,25 @@ std::string NamePatterns::describe() const {
   return "[" + text + "]";
 }
 
+std::vector<NamePattern> NamePatterns::list() const {
+  std::vector<NamePattern> patterns;
+  for (const auto& pattern : patterns_) patterns.push_back({owner_, field_, pattern->text()});
+  return patterns;
+}
+
 }  // namespace muster::inline v0_1::optim::internal
+
+namespace muster::inline v0_1::optim {
+
+std::vector<NamePattern> unmatched(const std::vector<NamePattern>& patterns,
+                                   const std::vector<std::string>& names) {
+  std::vector<NamePattern> found;
+  for (const NamePattern& one : patterns) {
+    const RegularExpression expression(one.pattern);
+    if (std::ranges::none_of(names, [&](const auto& name) { return expression.search(name); }))
+      found.push_back(one);
+  }
+  return found;
+}
+
+}  // namespace muster::inline v0_1::optim
