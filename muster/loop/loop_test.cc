@@ -408,10 +408,10 @@ TEST(LoopTest, WhatAFunctionThrowsSaysWhere) {
   EXPECT_THAT(torch_error.message(),
               HasSubstr("the function of run() failed at step 3 on replica 0: "));
   const auto scope = two->scope(alone());
-  EXPECT_EQ(error_of([&] {
-              two->run({.training = false}, [] { throw not_found("no such row"); });
-            }).message(),
-            "no such row; after step 0 on replica 0");
+  EXPECT_THAT(error_of([&] {
+                two->run({.training = false}, [] { throw not_found("no such row"); });
+              }).message(),
+              HasSubstr("no such row; after step 0 on replica "));
 }
 
 // A layer that every replica makes and only some use, while statistics over all replicas are
