@@ -27,7 +27,6 @@ void warn_when_open(const cluster::ResolvedCluster& cluster) {
 
 ServerOptions server_options(const cluster::ResolvedCluster& cluster) {
   check_cluster(cluster);
-  cluster::check_certificate_name(cluster);
   warn_when_open(cluster);
   ServerOptions options;
   options.address = cluster.coordinator_address;
@@ -40,6 +39,9 @@ ServerOptions server_options(const cluster::ResolvedCluster& cluster) {
 
 JoinOptions join_options(const cluster::ResolvedCluster& cluster) {
   check_cluster(cluster);
+  // Not in server_options(): a chief that fails still serves, for a while, and so others that dial
+  // see its certificate at once, where they would wait for it.
+  cluster::check_certificate_name(cluster);
   return {.address = cluster.coordinator_address,
           .task = cluster.task.name(),
           .rank = cluster.rank,

@@ -9,6 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
+#include "muster/layers/embedding.h"
 #include "muster/layers/normalization.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/internal/test_loops.h"
