@@ -78,9 +78,6 @@ std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts,
 // at most `deadline`.
 ProbeFacts gather_probe(const std::string& own_folder, std::chrono::milliseconds deadline);
 
-// Returns the host of an address: "::1" of "[::1]:2222".
-std::string host_of(const std::string& address);
-
 // Judges all facts, in the order in which the findings are shown. These three are pure functions.
 std::vector<Finding> judge(const DoctorFacts& facts);
 std::vector<Finding> judge_probe(const DoctorFacts& facts);    // LibTorch and what programs link

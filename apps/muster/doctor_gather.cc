@@ -18,6 +18,7 @@
 #include "muster/base/json.h"
 #include "muster/base/memory_size.h"
 #include "muster/base/strings.h"
+#include "muster/cluster/address.h"
 #include "muster/cluster/resolve.h"
 
 namespace muster::app {
@@ -40,7 +41,7 @@ std::set<std::string> hosts_of(const Environment& environment) {
   std::set<std::string> hosts;
   try {
     const auto cluster = cluster::resolve_cluster(environment, {.worker_zero_may_be_chief = true});
-    for (const std::string& address : cluster.addresses) hosts.insert(host_of(address));
+    for (const std::string& address : cluster.addresses) hosts.insert(cluster::host_of(address));
   } catch (const Error&) {
     // judge_environment() reports the error.
   }

@@ -7,10 +7,15 @@
 #include "apps/muster/doctor.h"
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
+#include "muster/cluster/address.h"
+#include "muster/cluster/protection.h"
 #include "muster/cluster/resolve.h"
 
 namespace muster::app {
 namespace {
+
+using cluster::host_of;
+using cluster::is_loopback;
 
 // This is five times what a task of the mnist example needs.
 constexpr uint64_t kLittleMemory = 1ull << 30;
@@ -74,10 +79,6 @@ Finding judge_interfaces(const std::vector<NetworkInterface>& interfaces) {
     finding.fix = "ip link set lo up";
   }
   return finding;
-}
-
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
 }
 
 // An address of this machine that others can reach.
@@ -193,6 +194,20 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
                        : fmt::format("write {} in the TF_CONFIG of every task", outside)});
 }
 
+// What programs refuse to start with, by their own rules.
+void judge_protection(const cluster::ResolvedCluster& cluster, std::vector<Finding>* findings) {
+  if (!cluster.distributed()) return;
+  const auto judge_one = [&](const char* name, const auto& check) {
+    try {
+      check(cluster);
+    } catch (const Error& error) {
+      findings->push_back({Level::kProblem, name, error.message(), error.hint()});
+    }
+  };
+  judge_one("MUSTER_JOB_TOKEN", cluster::check_protected);
+  judge_one("MUSTER_TLS_CERT", cluster::check_certificate_name);
+}
+
 void judge_tf_config(const DoctorFacts& facts, std::vector<Finding>* findings) {
   const std::string text = facts.environment.get_or("TF_CONFIG", "");
   if (text.empty()) {
@@ -222,6 +237,7 @@ void judge_tf_config(const DoctorFacts& facts, std::vector<Finding>* findings) {
   }
   findings->push_back({Level::kOk, "TF_CONFIG", cluster.describe()});
   judge_addresses(cluster, facts.machine, findings);
+  judge_protection(cluster, findings);
 }
 
 void judge_threads(const DoctorFacts& facts, std::vector<Finding>* findings) {
@@ -248,11 +264,6 @@ void judge_threads(const DoctorFacts& facts, std::vector<Finding>* findings) {
 }
 
 }  // namespace
-
-std::string host_of(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
-}
 
 std::vector<Finding> judge_machine(const DoctorFacts& facts) {
   const MachineFacts& machine = facts.machine;

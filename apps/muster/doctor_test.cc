@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "muster/base/temp_directory.h"
+#include "muster/launch/certificates.h"
 
 namespace muster::app {
 namespace {
@@ -301,6 +302,48 @@ TEST(Doctor, TfConfig) {
       {"TF_CONFIG",
        R"({"cluster":{"chief":["node5:1"],"ps":["node5:2"]},"task":{"type":"chief","index":0}})"}};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kProblem).text, HasSubstr("not supported yet"));
+}
+
+// What a program refuses to start with is a problem before, by the same rule.
+TEST(Doctor, WhatKeepsStrangersOut) {
+  const auto with = [](std::vector<std::pair<std::string, std::string>> variables) {
+    std::map<std::string, std::string> all(variables.begin(), variables.end());
+    all.try_emplace("TF_CONFIG", tf_config("node5:2222", "node6:2222", 0));
+    DoctorFacts facts = with_environment(Environment(all));
+    facts.machine.hosts["node6"] = {"10.0.0.6"};
+    return facts;
+  };
+  const Finding open = only(with({}), "MUSTER_JOB_TOKEN", Level::kProblem);
+  EXPECT_THAT(open.text, HasSubstr("nothing keeps strangers out"));
+  EXPECT_THAT(open.fix, HasSubstr("export MUSTER_JOB_TOKEN="));
+  const auto problems = [](const DoctorFacts& facts) {
+    std::vector<std::string> names;
+    for (const Finding& finding : judge_environment(facts)) {
+      if (finding.level == Level::kProblem) names.push_back(finding.name);
+    }
+    return names;
+  };
+  EXPECT_THAT(problems(with({{"TF_CONFIG", tf_config("node5:2222", "node6:2222", 1)}})),
+              ElementsAre("TF_CONFIG", "MUSTER_JOB_TOKEN"));  // this is node5, and not node6
+  EXPECT_THAT(problems(with({{"MUSTER_JOB_TOKEN", "0123456789abcdef"}})), IsEmpty());
+  EXPECT_THAT(problems(with({{"MUSTER_INSECURE", "1"}})), IsEmpty());
+  EXPECT_THAT(problems(with({{"TF_CONFIG", tf_config("127.0.0.1:1", "127.0.0.1:2", 0)}})),
+              IsEmpty());
+
+  const TempDirectory directory;
+  const auto certificates = [&](const std::string& folder, const std::string& host, int days) {
+    return launch::write_certificates(launch::make_certificates({host}, days), directory / folder);
+  };
+  EXPECT_THAT(problems(with(certificates("ours", "node5", 1))), IsEmpty());
+  auto other = certificates("other", "node7", 1);
+  const Finding named = only(with(other), "MUSTER_TLS_CERT", Level::kProblem);
+  EXPECT_THAT(named.text, AllOf(HasSubstr("is for 'node7', and not for 'node5'")));
+  EXPECT_THAT(named.fix, HasSubstr("MUSTER_TLS_SERVER_NAME"));
+  // Only the coordinator's has to be for the host.
+  other.emplace_back("TF_CONFIG", tf_config("node6:2222", "node5:2222", 1));
+  EXPECT_THAT(problems(with(other)), IsEmpty());
+  other.back() = {"MUSTER_TLS_SERVER_NAME", "node7"};
+  EXPECT_THAT(problems(with(other)), IsEmpty());
 }
 
 TEST(Doctor, Variables) {

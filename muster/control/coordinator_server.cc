@@ -53,6 +53,8 @@ std::optional<plan::Failure> CoordinatorServer::first_failure() const {
   return impl_->coordinator.first_failure();
 }
 
+std::string CoordinatorServer::last_refusal() const { return impl_->service->last_refusal(); }
+
 bool CoordinatorServer::stop(double grace_seconds) {
   const bool drained = impl_->coordinator.wait_until_drained(grace_seconds);
   impl_->end();

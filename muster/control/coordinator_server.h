@@ -36,6 +36,8 @@ class CoordinatorServer {
   // Where clients on this machine reach it: the address as given, with the real port.
   std::string address() const;
   std::optional<plan::Failure> first_failure() const;
+  // Whom it refused last and why, as the log says it; "" when it refused nobody.
+  std::string last_refusal() const;
 
   // Waits until every member has said goodbye or is lost, at most `grace_seconds`, then closes the
   // port: a clean end never looks like a lost coordinator to the others. Answers whether all had

@@ -4,7 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
-#include "muster/net/port.h"
+#include "muster/cluster/protection.h"
 
 namespace muster::inline v0_1::control {
 namespace {
@@ -14,27 +14,7 @@ void check_cluster(const cluster::ResolvedCluster& cluster) {
     throw invalid_argument("a run on one process alone has no coordinator",
                            "set TF_CONFIG for a cluster");
   }
-  const cluster::Job& job = cluster.job;
-  if (!job.token.empty() || job.tls || job.insecure ||
-      net::is_loopback(net::split_address(cluster.coordinator_address).host))
-    return;
-  if (cluster.rank != 0) {
-    throw invalid_argument(
-        fmt::format("this task, {}, has no MUSTER_JOB_TOKEN, and the coordinator at {} can be "
-                    "reached from other machines: without the token of its job no task joins",
-                    cluster.task.name(), cluster.coordinator_address),
-        "give it the job's: the same MUSTER_JOB_TOKEN, or file of it in MUSTER_JOB_TOKEN_FILE, as "
-        "on all other tasks; export MUSTER_JOB_TOKEN=$(openssl rand -hex 32) makes a new one; "
-        "where "
-        "the network itself keeps strangers out: MUSTER_INSECURE=1");
-  }
-  throw invalid_argument(
-      fmt::format("the coordinator at {} can be reached from other machines, and nothing keeps "
-                  "strangers out: whoever connects could join, read and end this run",
-                  cluster.coordinator_address),
-      "give every task the same secret: export MUSTER_JOB_TOKEN=$(openssl rand -hex 32), or a file "
-      "of it in MUSTER_JOB_TOKEN_FILE; where the network itself keeps strangers out: "
-      "MUSTER_INSECURE=1");
+  cluster::check_protected(cluster);
 }
 
 void warn_when_open(const cluster::ResolvedCluster& cluster) {
@@ -59,6 +39,9 @@ ServerOptions server_options(const cluster::ResolvedCluster& cluster) {
 
 JoinOptions join_options(const cluster::ResolvedCluster& cluster) {
   check_cluster(cluster);
+  // Not in server_options(): a chief that fails still serves, for a while, and so others that dial
+  // see its certificate at once, where they would wait for it.
+  cluster::check_certificate_name(cluster);
   return {.address = cluster.coordinator_address,
           .task = cluster.task.name(),
           .rank = cluster.rank,

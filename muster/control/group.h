@@ -12,7 +12,7 @@ namespace muster::inline v0_1::control {
 ServerOptions server_options(const cluster::ResolvedCluster& cluster);
 
 // For every task; the evaluator and parameter servers join as guests. Throws InvalidArgument
-// without a cluster.
+// without a cluster, and on the chief when its certificate is for another host.
 JoinOptions join_options(const cluster::ResolvedCluster& cluster);
 
 }  // namespace muster::inline v0_1::control

@@ -8,6 +8,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/log.h"
+#include "muster/launch/certificates.h"
 #include "muster/net/port.h"
 
 namespace muster::inline v0_1::control {
@@ -62,6 +63,38 @@ TEST(Group, ACoordinatorThatOthersCanReachNeedsAToken) {
     EXPECT_EQ(server_options(cluster).job.token, let_in.token);
   }
   EXPECT_NO_THROW(join_options(resolve({{"worker", {"localhost:1", "b:1"}}}, "worker", 1)));
+}
+
+// The chief says so before it joins; it still serves, so that the others see its certificate.
+TEST(Group, ACertificateForAnotherHostIsRefusedAtTheStart) {
+  const auto serving = [](const std::vector<std::string>& hosts, const std::string& address,
+                          const std::string& server_name = "") {
+    const launch::Certificates made = launch::make_certificates(hosts, 1);
+    cluster::ResolvedCluster cluster = resolve({{"worker", {address, "b:1"}}}, "worker", 0);
+    cluster.job.tls = cluster::TlsIdentity{.certificate = made.certificate,
+                                           .key = made.key,
+                                           .authority = made.authority,
+                                           .server_name = server_name};
+    return cluster;
+  };
+  const Error error = error_of([&] {
+    join_options(serving({"other.example", "10.0.0.9"}, "10.0.0.1:1"));
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(),
+              ::testing::HasSubstr("is for 'other.example', '10.0.0.9', and not for '10.0.0.1'"));
+  EXPECT_THAT(error.hint(), ::testing::HasSubstr("muster certificates --out=DIR 10.0.0.1"));
+  EXPECT_NO_THROW(join_options(serving({"10.0.0.1"}, "10.0.0.1:1")));
+  EXPECT_NO_THROW(join_options(serving({"chief.example"}, "chief.example:1")));
+  EXPECT_NO_THROW(join_options(serving({"::1"}, "[::1]:1")));
+  EXPECT_NO_THROW(join_options(serving({"chief"}, "10.0.0.1:1", "chief")));
+  EXPECT_THAT(error_of([&] { join_options(serving({"chief"}, "10.0.0.1:1", "boss")); }).message(),
+              ::testing::HasSubstr("not for 'boss', the name in MUSTER_TLS_SERVER_NAME"));
+  EXPECT_NO_THROW(server_options(serving({"other.example"}, "10.0.0.1:1")));
+  // What a task that only dials shows is not compared with its host.
+  cluster::ResolvedCluster dials = serving({"other.example"}, "10.0.0.1:1");
+  dials.rank = 1;
+  EXPECT_NO_THROW(join_options(dials));
 }
 
 // Who lets everybody in is reminded of it, where there is nothing else.

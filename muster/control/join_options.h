@@ -33,7 +33,10 @@ struct JoinOptions {
   double reconnect_grace = 2;  // seconds a closed connection to it may take to come back
   // Seconds the coordinator holds a waiting call before it is asked again.
   double poll_interval = 2;
-  cluster::Job job;                          // what the coordinator knows this task by
+  cluster::Job job;  // what the coordinator knows this task by
+  // Of the task that serves the coordinator: whom that refused last, "" for nobody. A task that it
+  // does not accept cannot say itself why it is missing.
+  std::function<std::string()> last_refusal;
   std::string coordinator_task = "chief:0";  // how messages call the task that serves it
   Clock* clock = &system_clock();            // outlives the client
   net::ConnectCoordinator connect;           // empty: over gRPC

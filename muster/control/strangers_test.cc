@@ -252,6 +252,32 @@ TEST(Strangers, WithCertificatesOnlyTheJobsTasksAreHeard) {
   end_cleanly(clients, server);
 }
 
+// Whoever waits for a task that was refused is told so at the limit, and in each line before.
+TEST(Strangers, AWaitNamesWhoWasRefusedMeanwhile) {
+  const auto ours = identity_of(launch::make_certificates({"127.0.0.1"}, 1));
+  cluster::TlsIdentity distrusts = ours;
+  distrusts.authority = launch::make_certificates({"127.0.0.1"}, 1).authority;
+  ServerOptions options = test_server_options(2);
+  options.job.tls = ours;
+  CoordinatorServer server(options);
+  JoinOptions chief = test_join_options(server.address(), 0, 2);
+  chief.job.tls = ours;
+  chief.join_deadline = 3;
+  chief.last_refusal = [&] { return server.last_refusal(); };
+  auto waiting = std::async(std::launch::async,
+                            [&] { return error_of([&] { CoordinatorClient::join(chief); }); });
+  JoinOptions worker = test_join_options(server.address(), 1, 2);
+  worker.job.tls = distrusts;
+  EXPECT_EQ(error_of([&] { CoordinatorClient::join(worker); }).kind(), ErrorKind::kInvalidArgument);
+  const Error error = waiting.get();
+  EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+  EXPECT_THAT(error.message(),
+              AllOf(HasSubstr("still missing: worker 0"),
+                    HasSubstr("meanwhile: a TLS connection from 127.0.0.1 ended before")));
+  EXPECT_THAT(error.hint(), HasSubstr("if the missing task is the one that was refused"));
+  server.stop(0);
+}
+
 // What a task learns that joins a coordinator with these certificates.
 Error refused_join(const std::optional<cluster::TlsIdentity>& server_has,
                    const std::optional<cluster::TlsIdentity>& task_has) {

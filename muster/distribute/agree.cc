@@ -45,10 +45,11 @@ json named(const Settings& settings) {
 
 }  // namespace
 
-void check_same(Group& group, const ReplicaPlace& place, const Settings& settings) {
+void check_same(Group& group, const ReplicaPlace& place, const Settings& settings,
+                const DifferenceText& text) {
   check_same([&](const std::string& name,
-                 const std::string& text) { return group.gather_text(name, text); },
-             place.name(), settings);
+                 const std::string& mine) { return group.gather_text(name, mine); },
+             place.name(), settings, text);
 }
 
 void check_same(Replica& replica, const Settings& settings) {
@@ -60,12 +61,13 @@ void check_same(Replica& replica, const Settings& settings) {
   }
 }
 
-void check_same(const GatherText& gather, const std::string& task, const Settings& settings) {
+void check_same(const GatherText& gather, const std::string& task, const Settings& settings,
+                const DifferenceText& text) {
   const json mine{{"task", task}, {"settings", named(settings)}};
   std::vector<json> all;
   bool same = true;
-  for (const std::string& text : gather("settings", mine.dump())) {
-    all.push_back(json::parse(text));
+  for (const std::string& told : gather("settings", mine.dump())) {
+    all.push_back(json::parse(told));
     same = same && all.back().at("settings") == mine.at("settings");
   }
   if (same) return;
@@ -77,9 +79,7 @@ void check_same(const GatherText& gather, const std::string& task, const Setting
       break;
     }
   }
-  throw invalid_argument(
-      "the tasks of this run were started differently: " + join(differences, "; "),
-      "start every task with the same program, flags and data");
+  throw invalid_argument(text.said + ": " + join(differences, "; "), text.hint);
 }
 
 }  // namespace muster::inline v0_1::distribute

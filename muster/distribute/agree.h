@@ -18,9 +18,16 @@ class Replica;
 // Names, as users know them, and their values as text.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
+// How a difference is told.
+struct DifferenceText {
+  std::string said = "the tasks of this run were started differently";
+  std::string hint = "start every task with the same program, flags and data";
+};
+
 // All replicas call it together, with settings of the same names. Throws InvalidArgument on every
 // replica when some differ, listing who has what: "max_steps is 400 on worker 0, 300 on worker 1".
-void check_same(Group& group, const ReplicaPlace& place, const Settings& settings);
+void check_same(Group& group, const ReplicaPlace& place, const Settings& settings,
+                const DifferenceText& text = {});
 
 // The same for replicas whose programs may have come to different places, as loops written by hand
 // may: they meet in a collective, which says so at once, where gathering texts would wait. Costs a
@@ -30,6 +37,7 @@ void check_same(Replica& replica, const Settings& settings);
 // The same where there is no Group yet: `gather` is the call that collects texts by rank.
 using GatherText =
     std::function<std::vector<std::string>(const std::string& name, const std::string& text)>;
-void check_same(const GatherText& gather, const std::string& task, const Settings& settings);
+void check_same(const GatherText& gather, const std::string& task, const Settings& settings,
+                const DifferenceText& text = {});
 
 }  // namespace muster::inline v0_1::distribute

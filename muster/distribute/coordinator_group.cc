@@ -71,6 +71,7 @@ class JoinedCluster final : public CoordinatorGroup {
     join.cancelled = start.cancelled;
     join.heartbeat_interval = options_.heartbeat_seconds;
     join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
+    if (server_) join.last_refusal = [this] { return server_->last_refusal(); };
     note_joining();
     try {
       client_ = control::CoordinatorClient::join(join);

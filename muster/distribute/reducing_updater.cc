@@ -9,6 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/collectives/measure.h"
+#include "muster/distribute/agree.h"
 #include "muster/distribute/internal/backward.h"
 #include "muster/distribute/internal/finite_penalty.h"
 #include "muster/distribute/internal/mismatch.h"
@@ -26,7 +27,7 @@ double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to)
 }
 
 // The numbers of a step that travel in front of the gradients; kPenalty only where there is one.
-enum Head { kWeight, kLoss, kHasData, kRows, kStop, kSave, kPenalty, kHeadNumbers };
+enum Head { kWeight, kLoss, kHasData, kRows, kStop, kSave, kMeans, kPenalty, kHeadNumbers };
 
 class ReducingUpdater final : public Updater {
  public:
@@ -83,6 +84,7 @@ class ReducingUpdater final : public Updater {
       auto reduced = SteadyClock::now();
       updated.reduction = seconds_between(start, reduced);
       const std::vector<RowGradient> mine = parameters_->tables().take();
+      check_reduction(head[kMeans], accumulated);
       if (!updated.result.any_data) return updated;
       check_finite(head, accumulated);
       if (accumulated.mean() ? head[kWeight] > 0 : head[kRows] > 0) {
@@ -117,12 +119,23 @@ class ReducingUpdater final : public Updater {
                              accumulated.has_data ? 1.0 : 0.0,
                              static_cast<double>(accumulated.rows),
                              accumulated.stop ? 1.0 : 0.0,
-                             accumulated.save ? 1.0 : 0.0};
+                             accumulated.save ? 1.0 : 0.0,
+                             accumulated.mean() ? 1.0 : 0.0};
     if (regularized_)
       mine.push_back(place_.is_chief() ? regularization_loss(*table_).item<double>() : 0);
     internal::meet_at(fmt::format("replica {} is in the update of a step", place_.replica()),
                       [&] { reducer_->finish(mine); });
     return reducer_->head();
+  }
+
+  // Whoever adds losses where the others average them would update with other weights. All see the
+  // sum, so all come to tell what they have.
+  void check_reduction(double means, const Accumulated& accumulated) {
+    if (means == 0 || means == place_.replicas()) return;
+    check_same(group_, place_, {{"loss_reduction", accumulated.mean() ? "mean" : "sum"}},
+               {.said = "the tasks of this run differ in a step",
+                .hint = "give run() the same options on every task, and change them behind the "
+                        "same step"});
   }
 
   void check_finite(const std::vector<double>& head, const Accumulated& accumulated) {

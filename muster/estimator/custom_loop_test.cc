@@ -172,6 +172,40 @@ TEST(CustomLoopTest, WorkersThatWereStartedDifferentlyAreToldWhoHasWhat) {
   }
 }
 
+// Options that change behind the first step are no message as long as they are the same.
+TEST(CustomLoopTest, OptionsThatChangeLaterAreCompared) {
+  const LocalCluster cluster(2, /*chief=*/false);
+  run_ranks(2, [&](int rank) {
+    const auto strategy = distribute::multi_worker_mirrored();
+    const auto scope = strategy->scope({.environment = cluster.environment(rank)});
+    const Layer model = linear();
+    const auto run = [&](distribute::LossReduction reduction) {
+      for (const auto& batch : strategy->distribute(examples(12).batch(12))) {
+        strategy->run(
+            distribute::RunOptions{.loss_reduction = reduction},
+            [&](const Features& features, const Labels& labels) {
+              optim::sgd().minimize(loss_of(model(features["x"]), labels));
+            },
+            batch);
+      }
+    };
+    run(distribute::LossReduction::kMean);
+    run(distribute::LossReduction::kSum);  // on both
+    run(distribute::LossReduction::kMean);
+    const Tensor before = scope.variable("dense/kernel").clone();
+    const Error error = error_of([&] {
+      run(rank == 0 ? distribute::LossReduction::kMean : distribute::LossReduction::kSum);
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_EQ(exit_code(error.kind()), 2);
+    EXPECT_EQ(error.message(),
+              "the tasks of this run differ in a step: loss_reduction is mean on worker 0; sum on "
+              "worker 1");
+    EXPECT_EQ(scope.step(), 3);
+    EXPECT_TRUE(before.equal(scope.variable("dense/kernel"))) << "it was updated";
+  });
+}
+
 // One worker is asked to; the other learns of it in a step.
 TEST(CustomLoopTest, AllWorkersStopBehindTheSameStep) {
   const TempDirectory directory;

@@ -217,6 +217,23 @@ TEST(EstimatorTest, NothingPilesUpOverManyCalls) {
   EXPECT_LT(heap_in_use(), before + 100'000);  // 500 bytes an evaluation would show
 }
 
+TEST(EstimatorTest, AMisspeltPredictionIsNamed) {
+  TempDirectory directory;
+  Estimator estimator(two_layers, quiet_config(directory / "m"));
+  estimator.train(shuffled_batches(40, 8), {.steps = 1});
+  for (const bool single : {true, false}) {
+    Predictions predictions =
+        estimator.predict(shuffled_batches(40, 8, 1), {.yield_single_examples = single});
+    Prediction prediction;
+    ASSERT_TRUE(predictions.next(&prediction));
+    const std::string name = prediction.begin()->first;
+    EXPECT_TRUE(prediction[name].defined());
+    const Error error = error_of([&] { (void)prediction.at(name + "s"); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_EQ(error.hint(), "did you mean '" + name + "'?");
+  }
+}
+
 TEST(EstimatorTest, VariablesAreReadByName) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "momentum"}});

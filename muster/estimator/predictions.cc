@@ -21,7 +21,7 @@ struct Predictions::Impl {
   std::function<std::unique_ptr<Iterator>()> open;  // at the first call
   std::unique_ptr<Iterator> iterator;
   PredictOptions options;
-  Prediction batch;
+  Prediction::Outputs batch;
   int64_t batches = 0;
   int64_t row = 0;
   int64_t rows = 0;
@@ -74,14 +74,15 @@ Predictions::Predictions(Predictions&&) noexcept = default;
 bool Predictions::next(Prediction* out) {
   if (!impl_->options.yield_single_examples) {
     if (!impl_->next_batch()) return false;
-    *out = impl_->batch;
+    *out = Prediction(impl_->batch);
     return true;
   }
   while (impl_->row == impl_->rows) {
     if (!impl_->next_batch()) return false;
   }
-  out->clear();
-  for (const auto& [name, tensor] : impl_->batch) (*out)[name] = tensor[impl_->row];
+  Prediction::Outputs row;
+  for (const auto& [name, tensor] : impl_->batch) row[name] = tensor[impl_->row];
+  *out = Prediction(std::move(row));
   ++impl_->row;
   return true;
 }

@@ -9,6 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
+#include "muster/layers/embedding.h"
 #include "muster/layers/normalization.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/internal/test_loops.h"
@@ -23,6 +24,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -331,6 +333,86 @@ TEST(LoopTest, ARunThatMakesNoStepSaysSo) {
   EXPECT_THAT(warning, HasSubstr("{.training = false}"));
   EXPECT_EQ(said({.training = false}, true).find("made no step"), std::string::npos);
   EXPECT_EQ(said({}, false).find("made no step"), std::string::npos);
+}
+
+// What the log says while `work` runs.
+std::string log_of(const std::function<void()>& work) {
+  ::testing::internal::CaptureStderr();
+  work();
+  log::flush();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+// A pattern with a typo would train everything in silence. One replica says it once, wherever
+// variables lie and whichever replica uses them.
+TEST(LoopLawTest, APatternThatIsInNoNameIsToldOnce) {
+  const auto said = [](const StrategyPtr& strategy, const std::string& pattern) {
+    return log_of([&] {
+      const auto scope = strategy->scope(alone());
+      const Layer table = Embedding(5, 2), model = Dense(1);
+      auto optimizer = optim::adamw({.exclude_from_weight_decay = {pattern}});
+      optimizer = optim::learning_rate_multipliers(optimizer, {{pattern, 0.5}});
+      optimizer = optim::freeze(optimizer, {pattern});
+      for (int call = 0; call < 3; ++call) {
+        strategy->run([&] {
+          const Tensor ids = torch::zeros({4}, at::kLong);
+          optimizer.minimize(model(table(ids)).sum());
+        });
+      }
+    });
+  };
+  const auto count = [](const std::string& text) {
+    int found = 0;
+    for (size_t at = text.find("in the name of no variable"); at != std::string::npos;
+         at = text.find("in the name of no variable", at + 1))
+      ++found;
+    return found;
+  };
+  for (const StrategyPtr& strategy :
+       {one_device(), mirrored({.replicas = 2}), mirrored({.replicas = 3}),
+        multi_worker_mirrored({.local_replicas = 2, .bytes_per_pack = 4})}) {
+    const std::string warnings = said(strategy, "^dens/");
+    EXPECT_EQ(count(warnings), 3) << strategy->name() << ": " << warnings;
+    EXPECT_THAT(warnings, HasSubstr("freeze: variables has \"^dens/\""));
+    EXPECT_THAT(warnings, HasSubstr("did you mean 'dense'?"));
+    for (const char* pattern : {"^dense/", "embeddings$", "bias|nothing"})
+      EXPECT_EQ(count(said(strategy, pattern)), 0) << strategy->name() << ": " << pattern;
+  }
+}
+
+// As an Estimator's model function does.
+TEST(LoopTest, WhatAFunctionThrowsSaysWhere) {
+  const auto run = [](const StrategyPtr& strategy, int failing, const std::function<void()>& fail) {
+    const auto scope = strategy->scope(alone());
+    const Layer model = Dense(1);
+    for (int64_t step = 0; step < 3; ++step) {
+      strategy->run([&] {
+        if (step == 2 && ReplicaContext::current().replica_id() == failing) fail();
+        optim::sgd().minimize(model(torch::ones({4, 2})).sum());
+      });
+    }
+  };
+  const auto mine = [] { throw std::runtime_error("mine"); };
+  const StrategyPtr two = mirrored({.replicas = 2});
+  EXPECT_THAT(log_of([&] { EXPECT_THROW(run(two, 1, mine), std::runtime_error); }),
+              AllOf(HasSubstr("the function of run() failed at step 3 on replica 1\n"),
+                    testing::Not(HasSubstr("mine"))));
+  EXPECT_THAT(log_of([&] { EXPECT_THROW(run(one_device(), 0, mine), std::runtime_error); }),
+              HasSubstr("the function of run() failed at step 3\n"));
+  const Error own = error_of([&] { run(two, 1, [] { throw not_found("no such row"); }); });
+  EXPECT_EQ(own.kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(own.message(), "no such row; at step 3 on replica 1");
+  const Error torch_error = error_of([&] {
+    run(two, 0, [] { (void)torch::ones({2, 3}).matmul(torch::ones({2, 3})); });
+  });
+  EXPECT_EQ(torch_error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(torch_error.message(),
+              HasSubstr("the function of run() failed at step 3 on replica 0: "));
+  const auto scope = two->scope(alone());
+  EXPECT_THAT(error_of([&] {
+                two->run({.training = false}, [] { throw not_found("no such row"); });
+              }).message(),
+              HasSubstr("no such row; after step 0 on replica "));
 }
 
 // A layer that every replica makes and only some use, while statistics over all replicas are

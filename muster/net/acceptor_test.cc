@@ -145,6 +145,19 @@ TEST(Acceptor, AFloodFromOnePlaceDoesNotReachAnother) {
   hall.wait_for_taken(1);
 }
 
+// A task that shares its address with a flood loses nothing once it has shown the token.
+TEST(Acceptor, AFloodDoesNotReachWhatIsProvedAtItsAddress) {
+  Hall hall({.connections = 4});
+  RawConnection member(hall.port(), "127.0.0.3");
+  member.send(kPreface);
+  hall.wait_for_taken(1);
+  hall.acceptor().proved(fmt::format("ipv4:127.0.0.3:{}", member.own_port()));
+  std::vector<RawConnection> flood;
+  for (int i = 0; i < 50; ++i) flood.emplace_back(hall.port(), "127.0.0.3");
+  for (int i = 0; i < 46; ++i) EXPECT_TRUE(flood[static_cast<size_t>(i)].ends_within(kSoon)) << i;
+  EXPECT_FALSE(member.ends_within(50));
+}
+
 // Runs in a process of its own, which ends with 0 when it went well.
 [[noreturn]] void run_out_of_descriptors() {
   Hall hall({});

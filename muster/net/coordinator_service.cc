@@ -196,6 +196,8 @@ CoordinatorService::~CoordinatorService() { stop(); }
 
 int CoordinatorService::port() const { return impl_->port; }
 
+std::string CoordinatorService::last_refusal() const { return impl_->log.last(); }
+
 void CoordinatorService::stop() {
   std::call_once(impl_->stopped, [this] {
     impl_->acceptor->stop();

@@ -26,6 +26,8 @@ class CoordinatorService {
   CoordinatorService& operator=(const CoordinatorService&) = delete;
 
   int port() const;
+  // Whom it refused last and why, as the log says it; "" when it refused nobody.
+  std::string last_refusal() const;
   // Ends all calls (the handler sees them cancelled) and closes the port. Idempotent.
   void stop();
 

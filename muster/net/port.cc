@@ -1,6 +1,5 @@
 #include "muster/net/port.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <charconv>
@@ -29,12 +28,6 @@ HostPort split_address(const std::string& address) {
 std::string join_address(const std::string& host, int port) {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
                                              : fmt::format("[{}]:{}", host, port);
-}
-
-bool is_loopback(const std::string& host) {
-  in_addr number{};
-  if (inet_pton(AF_INET, host.c_str(), &number) == 1) return ntohl(number.s_addr) >> 24 == 127;
-  return host == "localhost" || host == "::1";
 }
 
 }  // namespace muster::inline v0_1::net

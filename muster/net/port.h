@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "muster/cluster/address.h"
+
 namespace muster::inline v0_1::net {
 
 // The two parts of an address.
@@ -16,7 +18,6 @@ HostPort split_address(const std::string& address);
 // The inverse of split_address(): brackets around an IPv6 host.
 std::string join_address(const std::string& host, int port);
 
-// localhost, a number 127.x.y.z, ::1
-bool is_loopback(const std::string& host);
+using cluster::is_loopback;
 
 }  // namespace muster::inline v0_1::net

@@ -33,6 +33,7 @@ class Adam final : public internal::ScheduledRule {
     return {{"m", 0.0}, {"v", 0.0}};
   }
   bool per_variable() const override { return !excluded_.empty(); }
+  std::vector<NamePattern> name_patterns() const override { return excluded_.list(); }
   std::string describe() const override {
     return fmt::format(
         "{}(learning_rate={}, {}beta_1={}, beta_2={}, epsilon={}{}{}{})", name(),

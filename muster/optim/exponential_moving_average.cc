@@ -26,6 +26,7 @@ class ExponentialMovingAverage final : public internal::FollowingRule {
         excluded_(std::move(excluded)) {}
 
   bool per_variable() const override { return !excluded_.empty() || inner().per_variable(); }
+  std::vector<NamePattern> name_patterns() const override { return with_inner(excluded_); }
   std::string describe() const override {
     std::string text = fmt::format("{}, {}({}", inner().describe(), kMovingAverage, options_.decay);
     if (options_.start_step > 0) text += fmt::format(", start_step={}", options_.start_step);

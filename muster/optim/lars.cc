@@ -28,6 +28,7 @@ class Lars final : public internal::ScheduledRule {
 
   std::vector<SlotSpec> slots() const override { return {{"momentum", 0.0}}; }
   bool per_variable() const override { return true; }
+  std::vector<NamePattern> name_patterns() const override { return adaptation_.name_patterns(); }
   std::string describe() const override {
     return fmt::format(
         "LARS(learning_rate={}, momentum={}, weight_decay={}, eeta={}, epsilon={}, nesterov={}{})",

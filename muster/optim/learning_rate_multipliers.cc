@@ -23,6 +23,13 @@ class LearningRateMultipliers final : public internal::WrappedRule {
       : WrappedRule(std::move(inner)), multipliers_(std::move(multipliers)) {}
 
   bool per_variable() const override { return true; }
+  std::vector<NamePattern> name_patterns() const override {
+    std::vector<NamePattern> all = inner().name_patterns();
+    for (const MultiplierOf& one : multipliers_) {
+      for (NamePattern& pattern : one.variables.list()) all.push_back(std::move(pattern));
+    }
+    return all;
+  }
   std::string describe() const override {
     std::string text;
     for (const MultiplierOf& one : multipliers_) {

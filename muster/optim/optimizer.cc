@@ -59,12 +59,18 @@ Optimizer Optimizer::reduced(const ReduceOnPlateauOptions& options) const {
   return other;
 }
 
-Optimizer Optimizer::only(std::function<bool(const VariableSpec&)> filter,
-                          std::string description) const {
+Optimizer Optimizer::only(std::function<bool(const VariableSpec&)> filter, std::string description,
+                          std::vector<NamePattern> patterns) const {
   if (!filter) throw invalid_argument(fmt::format("{}: a filter is missing", name_));
   Optimizer other = *this;
-  other.only_.push_back({std::move(filter), std::move(description)});
+  other.only_.push_back({std::move(filter), std::move(description), std::move(patterns)});
   return other;
+}
+
+std::vector<NamePattern> Optimizer::name_patterns() const {
+  std::vector<NamePattern> all = rule_->name_patterns();
+  for (const Only& only : only_) all.insert(all.end(), only.patterns.begin(), only.patterns.end());
+  return all;
 }
 
 void Optimizer::transform(StepGradients& step) const {

@@ -78,8 +78,12 @@ class Optimizer {
   Optimizer reduced(const ReduceOnPlateauOptions& options) const;
   const std::optional<ReduceOnPlateauOptions>& reduction() const { return reduction_; }
   // Gives the same optimizer, which trains only what `filter` accepts, beside what minimize() is
-  // told. `description` is one line, equal for filters that accept the same.
-  Optimizer only(std::function<bool(const VariableSpec&)> filter, std::string description) const;
+  // told. `description` is one line, equal for filters that accept the same. `patterns` are those
+  // the filter looks for, if it does: training warns of one that is in no variable's name.
+  Optimizer only(std::function<bool(const VariableSpec&)> filter, std::string description,
+                 std::vector<NamePattern> patterns = {}) const;
+  // The regular expressions by which it chooses variables: those of its rule and of its filters.
+  std::vector<NamePattern> name_patterns() const;
 
   // "Adam: Adam(learning_rate=0.001, ...), clip_by_global_norm(1)": one line, which must be equal
   // on all replicas.
@@ -99,6 +103,7 @@ class Optimizer {
   struct Only {
     std::function<bool(const VariableSpec&)> filter;
     std::string description;
+    std::vector<NamePattern> patterns;
   };
   std::vector<Only> only_;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "muster/optim/learning_rate.h"
+#include "muster/optim/name_pattern.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -62,6 +63,9 @@ class UpdateRule {
   // Whether every segment must be one variable, which it names: for a rule that needs norms of
   // variables or treats them by name. The default gives neighbours together, which is quicker.
   virtual bool per_variable() const { return false; }
+  // The regular expressions by which it chooses variables, those of the rule it stands around
+  // included. Training warns of one that is found in no variable's name.
+  virtual std::vector<NamePattern> name_patterns() const { return {}; }
   // "Adam(learning_rate=0.001, ...)": one line, equal for rules that compute the same. The default
   // has name and learning rate; a rule with further options tells them too.
   virtual std::string describe() const;

@@ -21,6 +21,7 @@ class DecoupledWeightDecay final : public internal::WrappedRule {
         excluded_(std::move(excluded)) {}
 
   bool per_variable() const override { return !excluded_.empty() || inner().per_variable(); }
+  std::vector<NamePattern> name_patterns() const override { return with_inner(excluded_); }
   std::string describe() const override {
     return fmt::format("{}, decoupled_weight_decay({}{})", inner().describe(), weight_decay_,
                        excluded_.empty() ? "" : ", exclude=" + excluded_.describe());

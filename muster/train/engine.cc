@@ -8,10 +8,13 @@
 
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
 #include "muster/tensor/device.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
+#include "muster/train/internal/unmatched_patterns.h"
+#include "muster/train/user_call.h"
 
 namespace muster::inline v0_1 {
 
@@ -25,11 +28,7 @@ namespace {
 Error converted(const c10::Error& error, const std::string& where, Device device) {
   const std::string said = text_of(error);
   return converted_error(fmt::format("LibTorch failed {}: {}", where, said), [&]() -> std::string {
-    if (!tells_of_mixed_devices(said)) return "";
-    return fmt::format(
-        "batches and variables are on {}: make other tensors there, with device() of the "
-        "ModelContext or ReplicaContext",
-        device.str());
+    return hint_of_mixed_devices(said, device).value_or("");
   });
 }
 
@@ -95,6 +94,11 @@ bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
 
 void Engine::build(const optim::TrainOp& train_op) {
   replica_.finish_build(train_op);
+  if (replica_.is_chief()) {
+    std::vector<std::string> names;
+    for (const auto& variable : replica_.variables().variables()) names.push_back(variable->name());
+    for (const auto& line : internal::unmatched_patterns(train_op, names)) log::warning(line);
+  }
   if (found_) replica_.state().restore(found_->checkpoint, found_->prefix);
   found_.reset();
   replica_.share_state();

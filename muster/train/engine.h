@@ -68,6 +68,7 @@ class Engine {
   // After a call of the model that made all variables, and described what trains as `train_op`:
   // seals the variables and gives all replicas the chief's, which are those of the checkpoint when
   // one was found. Throws InvalidArgument listing what differs from it, or from another replica's.
+  // The chief warns of patterns of the optimizers that are in the name of no variable.
   void build(const optim::TrainOp& train_op);
 
   // They do what Replica::train_step() and Replica::apply_accumulated() do. A loss that is not

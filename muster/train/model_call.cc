@@ -1,22 +1,20 @@
 #include "muster/train/model_call.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
-#include "muster/base/error.h"
-#include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/tensor/libtorch.h"
-#include "muster/tensor/libtorch_error.h"
 #include "muster/train/added_losses.h"
 #include "muster/train/model_context.h"
+#include "muster/train/user_call.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-std::string place(std::string_view where, int64_t number, Mode mode) {
-  return number < 0 ? fmt::format("{} (mode {})", where, describe(mode))
-                    : fmt::format("{} {} (mode {})", where, number, describe(mode));
+std::string text_of(const CallPlace& place, Mode mode) {
+  return fmt::format("{}{}{} (mode {})", place.where,
+                     place.number < 0 ? "" : fmt::format(" {}", place.number),
+                     place.replica == nullptr ? "" : on_replica(*place.replica), describe(mode));
 }
 
 // "net/fc1/weight float32[32, 784], ..."
@@ -35,12 +33,7 @@ std::string variables_there_are(const VariableStore& store) {
 
 // What the user can do about it.
 std::string hint_for(const std::string& said, const Batch& batch, const ModelContext& context) {
-  if (tells_of_mixed_devices(said)) {
-    return fmt::format(
-        "features, labels and variables are on {}: make other tensors there, with "
-        "context.device()",
-        context.device().str());
-  }
+  if (const auto hint = hint_of_mixed_devices(said, context.device())) return *hint;
   // What torch::nn's BatchNorm says in training.
   if (said.find("Expected more than 1 value per channel when training") != std::string::npos) {
     return "BatchNorm cannot normalize a batch of one row: use a larger batch, and leave out what "
@@ -73,24 +66,15 @@ void join_losses(EstimatorSpec& spec, Mode mode, const Batch& batch, ModelContex
 }  // namespace
 
 EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
-                         ModelContext& context, std::string_view where, int64_t number) {
+                         ModelContext& context, const CallPlace& place) {
   try {
     EstimatorSpec spec = model_fn(batch.features, batch.labels, mode, context);
     spec.validate(mode);
     join_losses(spec, mode, batch, context);
     return spec;
-  } catch (const Error& error) {
-    throw error.with_detail(place(where, number, mode));
-  } catch (const c10::Error& error) {
-    const std::string said = text_of(error);
-    throw converted_error(
-        fmt::format("the model function failed {}: {}", place(where, number, mode), said),
-        [&] { return hint_for(said, batch, context); });
   } catch (...) {
-    // The caller may catch its own types: they pass as they are. What they say is for whoever
-    // catches them to tell.
-    log::error(fmt::format("the model function failed {}", place(where, number, mode)));
-    throw;
+    rethrow_with_place("the model function", text_of(place, mode),
+                       [&](const std::string& said) { return hint_for(said, batch, context); });
   }
 }
 

@@ -5,16 +5,22 @@
 #include <cstdint>
 #include <string_view>
 
+#include "muster/distribute/replica_place.h"
 #include "muster/train/estimator_spec.h"
 #include "muster/train/input_fn.h"
 
 namespace muster::inline v0_1 {
 
-// The validated record. What LibTorch throws (shapes that do not fit, most often) becomes
-// InvalidArgument with the form of the batch as its hint, Internal when memory ran out; to Muster's
-// own errors the place is added: `where` ("at step"), and `number` unless it is negative. Other
-// exceptions pass, and the log says the place.
+// Where a call is made, as errors say it: "at step 7 on worker 1".
+struct CallPlace {
+  std::string_view where;                             // "at step"
+  int64_t number = -1;                                // not said when it is negative
+  const distribute::ReplicaPlace* replica = nullptr;  // not said when it is alone, or not given
+};
+
+// The validated record. What is thrown says the place, as rethrow_with_place() does; the hint for
+// what LibTorch throws (shapes that do not fit, most often) is the form of the batch.
 EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
-                         ModelContext& context, std::string_view where, int64_t number = -1);
+                         ModelContext& context, const CallPlace& place);
 
 }  // namespace muster::inline v0_1

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "muster/base/error.h"
-#include "muster/base/nearest.h"
 #include "muster/base/strings.h"
+#include "muster/base/unknown_name.h"
 
 namespace muster::inline v0_1 {
 
@@ -104,14 +104,11 @@ const json& ModelContext::Params::operator[](const std::string& name) const {
   if (found != object_->end()) return *found;
   std::vector<std::string> names;
   for (const auto& [key, value] : object_->items()) names.push_back(key);
-  const auto meant = nearest(name, names);
-  throw invalid_argument(
-      fmt::format("the Estimator has no parameter '{}'; it has {}", name, join_quoted(names)),
-      meant
-          ? fmt::format("did you mean '{}'?", *meant)
-          : fmt::format("give it to the Estimator, as its third argument: {{{{\"{}\", ...}}}}; or "
-                        "say what holds without it: context.param(\"{}\", otherwise)",
-                        name, name));
+  throw unknown_name(
+      "the Estimator", "parameter", name, names,
+      fmt::format("give it to the Estimator, as its third argument: {{{{\"{}\", ...}}}}; or say "
+                  "what holds without it: context.param(\"{}\", otherwise)",
+                  name, name));
 }
 
 bool ModelContext::Params::contains(const std::string& name) const {

@@ -54,7 +54,7 @@ void ModelRunner::build(const Batch& batch) {
     torch::NoGradGuard no_grad;
     context_.begin_step(global_step_, 0);
     // This call only creates the variables, so that they can be given their values.
-    (void)call_model(model_fn_, batch, mode_, context_, "while the model was built");
+    (void)call_model(model_fn_, batch, mode_, context_, {.where = "while the model was built"});
     variables_.seal();
     built_ = true;
   }
@@ -66,7 +66,7 @@ EstimatorSpec ModelRunner::run(const Batch& batch, int64_t index) {
   torch::NoGradGuard no_grad;
   // The batch stands where training has the replica: each has its own random numbers.
   context_.begin_step(global_step_, index);
-  return call_model(model_fn_, batch, mode_, context_, "on batch", index + 1);
+  return call_model(model_fn_, batch, mode_, context_, {.where = "on batch", .number = index + 1});
 }
 
 std::vector<const Variable*> ModelRunner::variables() const {

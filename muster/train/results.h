@@ -1,4 +1,4 @@
-// What training, evaluation and prediction give back.
+// What training and evaluation give back.
 // Thread safety: values.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "muster/tensor/tensor.h"
+#include "muster/train/prediction.h"
 
 namespace muster::inline v0_1 {
 
@@ -19,8 +19,5 @@ struct TrainResult {
 
 // Metrics by name. "loss" (the mean over batches) and "global_step" are always there.
 using EvalResult = std::map<std::string, double>;
-
-// The outputs of one example (or batch) by name.
-using Prediction = std::map<std::string, Tensor>;
 
 }  // namespace muster::inline v0_1

@@ -175,7 +175,8 @@ class Run {
     context_.begin_step(0, replica_.replica_id());
     {
       torch::NoGradGuard no_grad;
-      spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_, "while the model was built");
+      spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
+                         {.where = "while the model was built", .replica = &replica_.place()});
     }
     engine_.build(spec_.train_op);
     if (speaks_here()) {
@@ -343,7 +344,8 @@ class Run {
     trace_.lap(StepTrace::kInput);
     context_.begin_step(step(), replica_.replica_id(), replica_.accumulated());
     const ZeroRowGuard guard(replica_.variables(), batch_.rows());
-    spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_, "at step", step() + 1);
+    spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
+                       {.where = "at step", .number = step() + 1, .replica = &replica_.place()});
     trace_.lap(StepTrace::kForward);
     const int64_t rows = has_data ? batch_.rows() : 0;
     const StepResult made =

@@ -1,11 +1,13 @@
 #include "muster/cluster/internal/tls_check.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <memory>
@@ -71,7 +73,53 @@ Error out_of_date(const Certificate& certificate, const std::string& named) {
       "check this machine's clock, or make new certificates for all tasks: muster certificates");
 }
 
+Certificate first_certificate(const std::string& text) {
+  const Memory memory = memory_of(text);
+  Certificate found(PEM_read_bio_X509(memory.get(), nullptr, no_password, nullptr), X509_free);
+  ERR_clear_error();
+  return found;
+}
+
+// "10.0.0.1" of the four bytes, or IPv6 of sixteen.
+std::string address_text(const ASN1_OCTET_STRING* bytes) {
+  char text[INET6_ADDRSTRLEN] = "";
+  const int family = ASN1_STRING_length(bytes) == 4 ? AF_INET : AF_INET6;
+  if (family == AF_INET6 && ASN1_STRING_length(bytes) != 16) return "";
+  inet_ntop(family, ASN1_STRING_get0_data(bytes), text, sizeof text);
+  return text;
+}
+
 }  // namespace
+
+bool is_for_host(const std::string& text, const std::string& host) {
+  const Certificate certificate = first_certificate(text);
+  if (!certificate) return false;
+  const bool is_for = X509_check_ip_asc(certificate.get(), host.c_str(), 0) == 1 ||
+                      X509_check_host(certificate.get(), host.data(), host.size(), 0, nullptr) == 1;
+  ERR_clear_error();  // a name is no number
+  return is_for;
+}
+
+std::vector<std::string> hosts_of(const std::string& text) {
+  std::vector<std::string> hosts;
+  const Certificate certificate = first_certificate(text);
+  if (!certificate) return hosts;
+  const std::unique_ptr<GENERAL_NAMES, void (*)(GENERAL_NAMES*)> names(
+      static_cast<GENERAL_NAMES*>(
+          X509_get_ext_d2i(certificate.get(), NID_subject_alt_name, nullptr, nullptr)),
+      GENERAL_NAMES_free);
+  for (int i = 0; names && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type == GEN_IPADD) {
+      hosts.push_back(address_text(name->d.iPAddress));
+    } else if (name->type == GEN_DNS) {
+      hosts.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
+                         static_cast<size_t>(ASN1_STRING_length(name->d.dNSName)));
+    }
+  }
+  ERR_clear_error();
+  return hosts;
+}
 
 void check_identity(const TlsIdentity& identity, const TlsFiles& files) {
   const std::string certificate = fmt::format("MUSTER_TLS_CERT names {}", files.certificate);

@@ -38,8 +38,8 @@ class Joining {
       if (waited() >= options_.join_deadline) throw given_up();
       if (waited() >= next_report_) {
         next_report_ = waited() + options_.report_every;
-        log::info(
-            fmt::format("{} is waiting for {}", plan::readable_task(options_.task), missing_));
+        log::info(fmt::format("{} is waiting for {}{}", plan::readable_task(options_.task),
+                              missing_, meanwhile()));
       }
     }
   }
@@ -113,14 +113,23 @@ class Joining {
     channel_ = connect();
   }
 
+  // Whom the coordinator here refused: perhaps the very task that is missing.
+  std::string meanwhile() const {
+    const std::string refused = options_.last_refusal ? options_.last_refusal() : std::string();
+    return refused.empty() ? "" : "; meanwhile: " + refused;
+  }
+
   Error given_up() const {
+    std::string hint =
+        "start the missing task, and check that its address in TF_CONFIG can be "
+        "reached from here; one that ended says why in its own log";
+    if (itself_ && !reached_) hint = "give this task an address in TF_CONFIG that it can reach too";
+    if (const std::string refused = meanwhile(); !refused.empty())
+      hint = "if the missing task is the one that was refused, mend that; " + hint;
     return Error(ErrorKind::kTimeout,
-                 fmt::format("{} waited {:.0f} s for the group to form; still missing: {}",
-                             plan::readable_task(options_.task), waited(), missing_),
-                 itself_ && !reached_
-                     ? "give this task an address in TF_CONFIG that it can reach too"
-                     : "start the missing task, and check that its address in TF_CONFIG can be "
-                       "reached from here");
+                 fmt::format("{} waited {:.0f} s for the group to form; still missing: {}{}",
+                             plan::readable_task(options_.task), waited(), missing_, meanwhile()),
+                 hint);
   }
 
   const JoinOptions& options_;

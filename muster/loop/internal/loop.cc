@@ -18,6 +18,7 @@
 #include "muster/train/merge_metrics.h"
 #include "muster/train/stop_reason.h"
 #include "muster/train/stop_signal.h"
+#include "muster/train/user_call.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -237,7 +238,17 @@ optim::TrainOp Loop::invoke(Member& member, size_t local, const Call& call) {
                           replica.accumulated());
   member.context.begin_step(step_, replica.accumulated());
   merge_point_->enter(local, step_);
-  call.body(local);
+  try {
+    call.body(local);
+  } catch (...) {
+    rethrow_with_place(
+        "the function of run()",
+        fmt::format("{} {}{}", call.options.training ? "at step" : "after step",
+                    call.options.training ? step_ + 1 : step_, on_replica(replica.place())),
+        [&](const std::string& said) {
+          return hint_of_mixed_devices(said, replica.device()).value_or("");
+        });
+  }
   merge_point_->leave(local);
   return recording.train_op();
 }

@@ -12,9 +12,12 @@ class StrangerLog {
   // Writes `what`, which names the host and the reason, as a warning: the first time, and as long
   // as the log does not hold more of them than anybody reads.
   void tell(const std::string& what);
+  // What was told last, written or not; "" before the first time.
+  std::string last() const;
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::string last_;
   std::set<std::string> told_;
 };
 

@@ -19,12 +19,15 @@ class LayerAdaptation {
 
   bool decays(const Segment& segment) const;
   bool adapts(const Segment& segment) const;
+  // Gives the patterns of both; where `adaptation` was not given, those of `decay` once.
+  std::vector<NamePattern> name_patterns() const;
   // Gives ", exclude_from_weight_decay=[...], exclude_from_layer_adaptation=[...]" of those that
   // are not empty.
   std::string describe() const;
 
  private:
   NamePatterns decay_, adaptation_;
+  bool own_adaptation_;  // it was given
 };
 
 }  // namespace muster::inline v0_1::optim::internal

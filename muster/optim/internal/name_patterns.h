@@ -8,21 +8,27 @@
 #include <string>
 #include <vector>
 
+#include "muster/optim/name_pattern.h"
+
 namespace muster::inline v0_1::optim::internal {
 
 class NamePatterns {
  public:
   NamePatterns() = default;
   // Throws InvalidArgument that names `owner`, `field` and the pattern that is none (of
-  // ECMAScript).
+  // ECMAScript). Both are literals.
   NamePatterns(const char* owner, const char* field, const std::vector<std::string>& patterns);
 
   bool empty() const { return patterns_.empty(); }
   bool match(const std::string& name) const;
   std::string describe() const;  // "[bias, ^encoder/]"
+  // Each of them, with `owner` and `field`.
+  std::vector<NamePattern> list() const;
 
  private:
   class Pattern;
+  const char* owner_ = "";
+  const char* field_ = "";
   std::vector<std::shared_ptr<const Pattern>> patterns_;
 };
 

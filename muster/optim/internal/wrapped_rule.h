@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/optim/internal/name_patterns.h"
 #include "muster/optim/update_rule.h"
 
 namespace muster::inline v0_1::optim::internal {
@@ -23,9 +24,16 @@ class WrappedRule : public UpdateRule {
   double learning_rate() const override { return inner_->learning_rate(); }
   LearningRate schedule() const override { return inner_->schedule(); }
   bool per_variable() const override { return inner_->per_variable(); }
+  std::vector<NamePattern> name_patterns() const override { return inner_->name_patterns(); }
 
  protected:
   const UpdateRule& inner() const { return *inner_; }
+  // Gives those of the inner rule, and then `own`.
+  std::vector<NamePattern> with_inner(const NamePatterns& own) const {
+    std::vector<NamePattern> all = inner_->name_patterns();
+    for (NamePattern& one : own.list()) all.push_back(std::move(one));
+    return all;
+  }
 
  private:
   const std::shared_ptr<const UpdateRule> inner_;

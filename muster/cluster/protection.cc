@@ -1,0 +1,55 @@
+#include "muster/cluster/protection.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/cluster/address.h"
+#include "muster/cluster/internal/tls_check.h"
+
+namespace muster::inline v0_1::cluster {
+
+void check_protected(const ResolvedCluster& cluster) {
+  const Job& job = cluster.job;
+  if (!job.token.empty() || job.tls || job.insecure ||
+      is_loopback(host_of(cluster.coordinator_address)))
+    return;
+  if (cluster.rank != 0) {
+    throw invalid_argument(
+        fmt::format("this task, {}, has no MUSTER_JOB_TOKEN, and the coordinator at {} can be "
+                    "reached from other machines: without the token of its job no task joins",
+                    cluster.task.name(), cluster.coordinator_address),
+        "give it the job's: the same MUSTER_JOB_TOKEN, or file of it in MUSTER_JOB_TOKEN_FILE, as "
+        "on all other tasks; export MUSTER_JOB_TOKEN=$(openssl rand -hex 32) makes a new one; "
+        "where "
+        "the network itself keeps strangers out: MUSTER_INSECURE=1");
+  }
+  throw invalid_argument(
+      fmt::format("the coordinator at {} can be reached from other machines, and nothing keeps "
+                  "strangers out: whoever connects could join, read and end this run",
+                  cluster.coordinator_address),
+      "give every task the same secret: export MUSTER_JOB_TOKEN=$(openssl rand -hex 32), or a file "
+      "of it in MUSTER_JOB_TOKEN_FILE; where the network itself keeps strangers out: "
+      "MUSTER_INSECURE=1");
+}
+
+void check_certificate_name(const ResolvedCluster& cluster) {
+  if (!cluster.job.tls || cluster.rank != 0) return;
+  const TlsIdentity& tls = *cluster.job.tls;
+  if (tls.certificate.empty()) return;  // read_job() gives none, and gRPC takes none
+  const std::string host = host_of(cluster.coordinator_address);
+  const std::string& name = tls.server_name.empty() ? host : tls.server_name;
+  if (is_for_host(tls.certificate, name)) return;
+  throw invalid_argument(
+      fmt::format("the certificate in MUSTER_TLS_CERT is for {}, and not for '{}', {}",
+                  join_quoted(hosts_of(tls.certificate)), name,
+                  tls.server_name.empty()
+                      ? "the host at which TF_CONFIG has the coordinator: no task would accept it"
+                      : "the name in MUSTER_TLS_SERVER_NAME: no task would accept it"),
+      fmt::format(
+          "make certificates for the hosts in TF_CONFIG (muster certificates --out=DIR {}), "
+          "or say the certificate's name to every task in MUSTER_TLS_SERVER_NAME",
+          host));
+}
+
+}  // namespace muster::inline v0_1::cluster

@@ -1,0 +1,17 @@
+// What must hold before a task serves or joins the coordinator of its cluster: programs refuse to
+// start without it, and `muster doctor` says so before. Thread safety: pure functions.
+#pragma once
+
+#include "muster/cluster/resolve.h"
+
+namespace muster::inline v0_1::cluster {
+
+// Throws InvalidArgument, with the line to add, when other machines can reach the coordinator and
+// nothing keeps strangers out: no token, no certificates, and no word that the network does.
+void check_protected(const ResolvedCluster& cluster);
+
+// Throws InvalidArgument when this task serves the coordinator with a certificate that is not for
+// the name by which the tasks reach it: none of them would join, itself included.
+void check_certificate_name(const ResolvedCluster& cluster);
+
+}  // namespace muster::inline v0_1::cluster
