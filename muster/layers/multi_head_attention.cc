@@ -7,6 +7,7 @@
 #include "muster/base/error.h"
 #include "muster/layers/attention.h"
 #include "muster/layers/internal/attention_inputs.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/dot_product_attention.h"
 #include "muster/layers/internal/noise_tensors.h"
@@ -32,12 +33,14 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     const Tensor key = project(given.key, 2, "key", key_dim_, context);
     const Tensor value = project(given.value, 4, "value", value_dim, context);
     const Shape scores{query.size(0), num_heads_, query.size(1), key.size(1)};
+    // What scores are: softmax is of float32 also for inputs of bfloat16.
+    const Tensor score = internal::widened(at::empty({0}, query.options()));
     Tensor offset;
     const Tensor counts = counts_of(given, scores, context);
-    if (counts.defined()) offset = internal::score_offset(counts, query);
+    if (counts.defined()) offset = internal::score_offset(counts, score);
     Tensor dropout;
     if (context.training() && options_.dropout > 0) {
-      dropout = internal::drop_mask(query, scores, context.random_key(identity()), options_.dropout,
+      dropout = internal::drop_mask(score, scores, context.random_key(identity()), options_.dropout,
                                     1 / (1 - options_.dropout));
     }
     const internal::AttentionResult result = internal::dot_product_attention(
@@ -53,11 +56,13 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     return outputs;
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kBfloat16; }
+
  private:
   // Computes [batch, steps, in] x [in, heads, width] + [heads, width].
   Tensor project(const Tensor& input, int slot, const std::string& name, int64_t width,
                  CallContext& context) const {
-    const Tensor& kernel =
+    const Tensor kernel =
         internal::weight(context, identity(), slot, (name + "/kernel").c_str(),
                          {input.size(2), num_heads_, width}, input, options_.kernel_initializer,
                          options_.kernel_regularizer, options_.kernel_constraint);
@@ -73,7 +78,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
                               options_.bias_regularizer, options_.bias_constraint)
                  .flatten();
     }
-    return product(input, kernel.flatten(1), bias)
+    return internal::affine(input.flatten(0, 1), kernel.flatten(1), bias)
         .view({input.size(0), input.size(1), num_heads_, width});
   }
 
@@ -95,12 +100,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     }
     Shape result{query.size(0), query.size(1)};
     result.insert(result.end(), last.begin(), last.end());
-    return product(heads.flatten(2), kernel, bias).view(result);
-  }
-
-  static Tensor product(const Tensor& input, const Tensor& kernel, const Tensor& bias) {
-    const Tensor rows = input.flatten(0, 1);
-    return bias.defined() ? at::addmm(bias, rows, kernel) : at::mm(rows, kernel);
+    return internal::affine(heads.flatten(2).flatten(0, 1), kernel, bias).view(result);
   }
 
   // Gives what counts among the scores [batch, heads, T, S], or nothing.
