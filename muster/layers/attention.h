@@ -51,7 +51,9 @@ struct MultiHeadAttentionOptions {
   Initializer bias_initializer = initializers::zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
-  Regularizer activity_regularizer;  // of what the layer gives
+  // As in Keras, of what each of the four products with a kernel gives, and once more of what the
+  // layer gives: the last product counts twice.
+  Regularizer activity_regularizer;
   Constraint kernel_constraint;
   Constraint bias_constraint;
   bool use_causal_mask = false;          // step t sees the steps 0 ... t

@@ -51,6 +51,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     if (given.query_mask.defined()) outputs.masks = {given.query_mask};
     if (options_.return_attention_scores) {
       outputs.tensors.push_back(result.weights);
+      context.add_activity_loss(options_.activity_regularizer, result.weights);
       if (!outputs.masks.empty()) outputs.masks.emplace_back();
     }
     return outputs;
@@ -78,8 +79,10 @@ class MultiHeadAttentionImpl final : public LayerImpl {
                               options_.bias_regularizer, options_.bias_constraint)
                  .flatten();
     }
-    return internal::affine(input.flatten(0, 1), kernel.flatten(1), bias)
-        .view({input.size(0), input.size(1), num_heads_, width});
+    const Tensor heads = internal::affine(input.flatten(0, 1), kernel.flatten(1), bias)
+                             .view({input.size(0), input.size(1), num_heads_, width});
+    context.add_activity_loss(options_.activity_regularizer, heads);
+    return heads;
   }
 
   // Brings the heads [batch, T, heads, value_dim] together.
@@ -100,7 +103,10 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     }
     Shape result{query.size(0), query.size(1)};
     result.insert(result.end(), last.begin(), last.end());
-    return internal::affine(heads.flatten(2).flatten(0, 1), kernel, bias).view(result);
+    const Tensor output =
+        internal::affine(heads.flatten(2).flatten(0, 1), kernel, bias).view(result);
+    context.add_activity_loss(options_.activity_regularizer, output);
+    return output;
   }
 
   // Gives what counts among the scores [batch, heads, T, S], or nothing.
