@@ -11,7 +11,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/estimator.h"
 #include "muster/estimator/internal/test_model.h"
-#include "muster/layers/internal/bfloat16.h"
+#include "muster/layers/compute_anyway.h"
 #include "muster/layers/normalization.h"
 
 namespace muster::inline v0_1 {
@@ -53,7 +53,7 @@ InputFn sixty_examples() {
 }
 
 TEST(MixedPrecisionEstimator, TrainsAndIsReadInFloat32) {
-  const internal::ComputeAnyway anyway;
+  const testing::ComputeAnyway anyway;
   TempDirectory directory;
   const InputFn all = [] { return examples(60).batch(60); };
   for (const int replicas : {1, 2}) {
@@ -78,7 +78,7 @@ TEST(MixedPrecisionEstimator, TrainsAndIsReadInFloat32) {
 }
 
 TEST(MixedPrecisionEstimator, ResumesBitForBit) {
-  const internal::ComputeAnyway anyway;
+  const testing::ComputeAnyway anyway;
   TempDirectory directory;
   const auto strategy = distribute::mirrored({.replicas = 2});
   mixed_estimator(directory / "whole", "bfloat16", strategy)

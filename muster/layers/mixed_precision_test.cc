@@ -11,6 +11,7 @@
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/attention.h"
 #include "muster/layers/bidirectional.h"
+#include "muster/layers/compute_anyway.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/core.h"
 #include "muster/layers/embedding.h"
@@ -31,8 +32,8 @@
 namespace muster::inline v0_1 {
 namespace {
 
-using internal::ComputeAnyway;
 using ::testing::AllOf;
+using testing::ComputeAnyway;
 using testing::Fixture;
 using ::testing::HasSubstr;
 using testing::numbers;

@@ -7,10 +7,10 @@
 
 #include "muster/base/temp_directory.h"
 #include "muster/distribute/strategy.h"
+#include "muster/layers/compute_anyway.h"
 #include "muster/layers/core.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/functional.h"
-#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/merge.h"
 #include "muster/layers/mixed_precision.h"
 #include "muster/layers/normalization.h"
@@ -27,7 +27,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-using internal::ComputeAnyway;
+using testing::ComputeAnyway;
 using Values = std::map<std::string, Tensor>;
 
 // Two inputs, a shared layer, a table, and statistics over the batch.

@@ -72,8 +72,7 @@ void check_multiplies_bfloat16(const Device& device) {
       "the same checkpoints, or a machine with such a processor or a GPU");
 }
 
-ComputeAnyway::ComputeAnyway() { ++computing_anyway; }
-ComputeAnyway::~ComputeAnyway() { --computing_anyway; }
+void let_any_machine_pass(bool begins) { computing_anyway += begins ? 1 : -1; }
 
 bool has_bfloat16_kernel(ProductKind kind, const Device& device, int64_t multiplications) {
   if (!device.is_cpu()) return true;

@@ -1,7 +1,7 @@
 // How layers compute with numbers of bfloat16: products of them are added up in float32, and
 // rounded once. Where LibTorch would add them up in bfloat16, or has no kernel, the same numbers
 // are multiplied in float32.
-// Thread safety: pure functions; ComputeAnyway of any thread.
+// Thread safety: any thread.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,9 @@ Tensor narrowed_weight(const Tensor& weight);
 // products of bfloat16.
 void check_multiplies_bfloat16(const Device& device);
 
-// While one lives, check_multiplies_bfloat16() lets every machine pass, in all threads. It is for
-// tests, which compare numbers, and is in no public header.
-class ComputeAnyway {
- public:
-  ComputeAnyway();
-  ~ComputeAnyway();
-  ComputeAnyway(const ComputeAnyway&) = delete;
-  ComputeAnyway& operator=(const ComputeAnyway&) = delete;
-};
+// For testing::ComputeAnyway: from a call with true on, and until there were as many with false,
+// check_multiplies_bfloat16() lets every machine pass.
+void let_any_machine_pass(bool begins);
 
 // Says which kernel multiplies.
 enum class ProductKind {
