@@ -29,9 +29,9 @@ class MultiHeadAttentionImpl final : public LayerImpl {
 
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
     const bool is_pair = inputs.tensors.size() >= 2;
-    const std::vector<int64_t> steps{1};
     const std::vector<int64_t>& axes = options_.attention_axes;
-    if (!is_pair || (inputs.tensors[0].dim() <= 3 && (axes.empty() || axes == steps))) {
+    const bool over_steps = axes.empty() || (axes.size() == 1 && axes[0] == 1);
+    if (!is_pair || (inputs.tensors[0].dim() <= 3 && over_steps)) {
       return attend(inputs, is_pair ? inputs.tensors[0].size(0) : 0, context);
     }
     const internal::AttentionAxes shown(axes, inputs, context, identity(), num_heads_);
