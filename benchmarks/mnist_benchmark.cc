@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "benchmarks/support/mnist_model.h"
+#include "muster/base/cpu_features.h"
 #include "muster/base/error.h"
 
 namespace muster::bench {
@@ -29,11 +30,19 @@ void run_one_core(Settings settings, bool pytorch) {
   }
   settings.way = kLibTorch;
   contestants.push_back(contestant("LibTorch alone, tuned by hand", settings));
+  if (cpu_features().multiplies_bfloat16()) {
+    settings.way = kEstimator;
+    settings.precision = "bfloat16";
+    contestants.push_back(contestant("Muster, mixed_precision(\"bfloat16\")", settings));
+  }
   const Plan plan = settings.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2} : Plan{};
   const std::vector<Result> results = compare(contestants, plan);
   print_table("mnist", "One core: training the model of examples/mnist (batch 64, momentum 0.9)",
               results, 1, settings.json);
   compare_with_first(results, pytorch ? "; promised: 1.6" : "");
+  if (!cpu_features().multiplies_bfloat16()) {
+    fmt::print("bfloat16 is not supported here: the processor has {}.\n", describe(cpu_features()));
+  }
   fmt::print("{} samples of {} steps. All of them with mimalloc and OpenBLAS (OpenMP build).\n",
              plan.samples(), plan.steps_per_sample());
 }

@@ -38,6 +38,7 @@
 #include "muster/layers/layer_normalization.h"
 #include "muster/layers/masking.h"
 #include "muster/layers/merge.h"
+#include "muster/layers/mixed_precision.h"
 #include "muster/layers/noise.h"
 #include "muster/layers/normalization.h"
 #include "muster/layers/padding.h"

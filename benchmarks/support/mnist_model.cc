@@ -57,8 +57,10 @@ Dataset make_data(const Settings& settings) {
 
 EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
                        ModelContext& context) {
-  auto model =
-      context.model("cnn", [&] { return make_model(context.param<std::string>("model")); });
+  auto model = context.model("cnn", [&] {
+    return mixed_precision(context.param<std::string>("precision"),
+                           make_model(context.param<std::string>("model")));
+  });
   Tensor logits = model(features["image"]);
   Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
   auto optimizer =
@@ -77,7 +79,8 @@ void train_with_estimator(const Settings& settings) {
                         .train_distribute = distribute::multi_worker_mirrored(communication)},
                        {{"learning_rate", kLearningRate},
                         {"momentum", settings.momentum},
-                        {"model", settings.model}});
+                        {"model", settings.model},
+                        {"precision", settings.precision}});
   classifier.train([&] { return make_data(settings); }, {.hooks = {std::make_shared<TurnsHook>()}});
 }
 
@@ -245,6 +248,7 @@ Settings parse(int argc, char** argv) {
   app.add_option("--batch", settings.batch)->group("");
   app.add_option("--model", settings.model)->group("");
   app.add_option("--momentum", settings.momentum)->group("");
+  app.add_option("--precision", settings.precision)->group("");
   app.add_flag("--overlap,!--no-overlap", settings.overlap)->group("");
   try {
     app.parse(argc, argv);
@@ -268,14 +272,14 @@ void take_part(const Settings& settings) {
 }  // namespace
 
 Contestant contestant(const std::string& name, const Settings& settings) {
-  Contestant contestant{
-      .name = name,
-      .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir, "--way=" + settings.way,
-               fmt::format("--batch={}", settings.batch),
-               fmt::format("--momentum={}", settings.momentum), "--model=" + settings.model,
-               settings.overlap ? "--overlap" : "--no-overlap"},
-      .environment = {{"MUSTER_TRANSPORT", settings.transport}},
-      .rows = settings.batch};
+  Contestant contestant{.name = name,
+                        .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir,
+                                 "--way=" + settings.way, fmt::format("--batch={}", settings.batch),
+                                 fmt::format("--momentum={}", settings.momentum),
+                                 "--model=" + settings.model, "--precision=" + settings.precision,
+                                 settings.overlap ? "--overlap" : "--no-overlap"},
+                        .environment = {{"MUSTER_TRANSPORT", settings.transport}},
+                        .rows = settings.batch};
   return contestant;
 }
 

@@ -20,9 +20,10 @@ struct Settings {
   std::string way;        // of a contestant: kEstimator, kLayers, kLibTorch; empty: the program
   std::string transport;  // of an Estimator on several workers: "tcp", "shared_memory"; empty: its
                           // own choice
-  std::string model = "cnn";  // of examples/mnist; "mlp": 784-4096-4096-1024-10, 25 million
-                              // weights; or "tower": ten layers of 1024, 10 million weights
-  int64_t batch = 64;         // per worker
+  std::string model = "cnn";          // of examples/mnist; "mlp": 784-4096-4096-1024-10, 25 million
+                                      // weights; or "tower": ten layers of 1024, 10 million weights
+  std::string precision = "float32";  // of an Estimator's model, a policy of mixed_precision()
+  int64_t batch = 64;                 // per worker
   bool overlap = true;  // of an Estimator: false reduces all gradients at once, behind backward
   double momentum = 0;
 };

@@ -14,11 +14,6 @@
 namespace muster::inline v0_1 {
 namespace {
 
-bool is_softmax(const Activation& activation) {
-  return activation.kind == Activation::Kind::kSoftmax ||
-         activation.kind == Activation::Kind::kLogSoftmax;
-}
-
 class ActivationImpl final : public UnaryLayerImpl {
  public:
   ActivationImpl(const char* class_name, const Activation& activation, std::string name)
@@ -26,13 +21,16 @@ class ActivationImpl final : public UnaryLayerImpl {
 
   Tensor call(const Tensor& input, CallContext& context) const override {
     internal::check_floating(context, identity(), input);
-    if (is_softmax(activation_)) {
+    if (activation_.is_softmax()) {
       internal::check_axis(context, identity(), "axis", activation_.axis, input);
     }
     return activation_(input);
   }
 
-  bool keeps_steps() const override { return !is_softmax(activation_) || activation_.axis == -1; }
+  bool keeps_steps() const override { return !activation_.is_softmax() || activation_.axis == -1; }
+  LayerPrecision precision() const override {
+    return activation_.is_softmax() ? LayerPrecision::kFloat32 : LayerPrecision::kAsGiven;
+  }
 
  private:
   Activation activation_;
@@ -50,7 +48,7 @@ class PReLUImpl final : public UnaryLayerImpl {
       internal::check_axis(context, identity(), "shared_axes", axis, input);
     }
     const Shape wanted = alpha_shape(input);
-    const Tensor& alpha =
+    const Tensor alpha =
         internal::weight(context, identity(), 0, "alpha", wanted, input, options_.alpha_initializer,
                          options_.alpha_regularizer, options_.alpha_constraint);
     if (alpha.sizes() != wanted) {
@@ -63,6 +61,7 @@ class PReLUImpl final : public UnaryLayerImpl {
   }
 
   bool keeps_steps() const override { return true; }
+  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
 
  private:
   Shape alpha_shape(const Tensor& input) const {

@@ -46,6 +46,9 @@ struct Activation {
 
   static const Activation kLinear, kRelu, kTanh, kSigmoid, kSoftmax;
 
+  // Softmax and its logarithm depend on all of a vector, the others on one element.
+  constexpr bool is_softmax() const { return kind == Kind::kSoftmax || kind == Kind::kLogSoftmax; }
+
   // Applies it to every element, softmax to every vector along its axis. The result has the shape
   // and the dtype of the input. Throws InvalidArgument where softmax's axis is none of the input,
   // or the input has fewer than two.

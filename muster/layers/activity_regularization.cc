@@ -24,6 +24,7 @@ class ActivityRegularizationImpl final : public UnaryLayerImpl {
   }
 
   bool keeps_steps() const override { return true; }
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
  private:
   Regularizer regularizer_;

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/attention_inputs.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/noise_tensors.h"
 #include "muster/layers/internal/weights.h"
@@ -39,7 +40,8 @@ class AttentionImpl final : public LayerImpl {
       used = weights * internal::drop_mask(weights, weights.sizes(), context.random_key(identity()),
                                            options_.dropout, 1 / (1 - options_.dropout));
     }
-    LayerOutputs outputs{.tensors = {at::bmm(used, given.value)}};
+    if (given.value.scalar_type() == kBFloat16) used = internal::narrowed(used);
+    LayerOutputs outputs{.tensors = {internal::batch_product(used, given.value)}};
     if (given.query_mask.defined()) {
       const Tensor absent = given.query_mask.logical_not().unsqueeze(-1);
       outputs.tensors[0] = outputs.tensors[0].masked_fill(absent, 0);
@@ -52,18 +54,24 @@ class AttentionImpl final : public LayerImpl {
     return outputs;
   }
 
+  LayerPrecision precision() const override {
+    return options_.score_mode == ScoreMode::kDot ? LayerPrecision::kBfloat16
+                                                  : LayerPrecision::kWidened;
+  }
+
  private:
   Tensor scores_of(const Tensor& query, const Tensor& key, CallContext& context) const {
-    const auto number = [&](int slot, const char* name) {
-      return internal::weight(context, identity(), slot, name, {}, query, initializers::ones());
+    const auto number = [&](int slot, const char* name, const Tensor& like) {
+      return internal::weight(context, identity(), slot, name, {}, like, initializers::ones());
     };
     if (options_.score_mode == ScoreMode::kDot) {
-      const Tensor scores = at::bmm(query, key.transpose(1, 2));
-      return options_.use_scale ? scores * number(0, "scale") : scores;
+      // Softmax is of float32 also for inputs of bfloat16.
+      const Tensor scores = internal::widened(internal::batch_product(query, key.transpose(1, 2)));
+      return options_.use_scale ? scores * number(0, "scale", scores) : scores;
     }
     Tensor sums = query.unsqueeze(2) + key.unsqueeze(1);
-    if (options_.use_scale) sums = sums * number(0, "scale");
-    return at::tanh(sums).sum(-1) * number(1, "concat_score_weight");
+    if (options_.use_scale) sums = sums * number(0, "scale", sums);
+    return at::tanh(sums).sum(-1) * number(1, "concat_score_weight", sums);
   }
 
   AttentionOptions options_;

@@ -45,16 +45,19 @@ struct MultiHeadAttentionOptions {
   double dropout = 0;                  // of the weights, in training
   bool use_bias = true;
   std::vector<int64_t> output_shape{};  // behind batch and steps; by default that of the query
-  // Attention is over axis 1, the steps: {} or {1}. Others are refused.
+  // Which axes of [batch, axes..., features] attention is over, counted from the batch: those of
+  // the query see those of the value. Empty: all of them.
   std::vector<int64_t> attention_axes{};
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
-  Regularizer activity_regularizer;  // of what the layer gives
+  // As in Keras, of what each of the four products with a kernel gives, and once more of what the
+  // layer gives: the last product counts twice.
+  Regularizer activity_regularizer;
   Constraint kernel_constraint;
   Constraint bias_constraint;
-  bool use_causal_mask = false;          // step t sees the steps 0 ... t
+  bool use_causal_mask = false;  // step t sees the steps 0 ... t; with one axis of attention
   bool return_attention_scores = false;  // [batch, num_heads, T, S]
   std::string name{};
 };
@@ -66,7 +69,13 @@ struct MultiHeadAttentionOptions {
 // T, S], where any axis may be 1: what is true counts. Variables: "query/kernel" [dim, num_heads,
 // key_dim], "query/bias" [num_heads, key_dim], the same of "key" and "value", and
 // "attention_output/kernel" [num_heads, value_dim, output_shape...], "attention_output/bias"
-// [output_shape...]. Throws InvalidArgument for sizes below 1 and for other attention_axes.
+// [output_shape...]. Throws InvalidArgument for sizes below 1, and for attention_axes below 1 or
+// named twice.
+//
+// Inputs of more axes, [batch, axes..., features], differ in attention_axes at most; each place in
+// the others attends for itself. The result is [batch, axes..., output_shape...], scores are
+// [batch, other axes..., num_heads, axes of the query..., axes of the value...], and an
+// attention_mask has these axes, with num_heads or without. They take no masks of steps.
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim,
                          MultiHeadAttentionOptions options = {});
 

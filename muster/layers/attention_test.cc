@@ -1,5 +1,6 @@
 #include "muster/layers/attention.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,12 +9,14 @@
 #include "muster/layers/internal/dot_product_attention.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/masking.h"
+#include "muster/layers/regularizers.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
 using testing::Fixture;
+using ::testing::HasSubstr;
 using testing::numbers;
 using Matrix = std::vector<std::vector<double>>;
 
@@ -281,15 +284,91 @@ TEST(DotProductAttention, HasTheGradientsOfItsOperations) {
   }
 }
 
+// Each place in the axes beside attends for itself.
+TEST(AttentionAxes, AreAttendedOverOneByOne) {
+  const Tensor query = numbers({2, 3, 4, 5}), value = numbers({2, 6, 4, 5}, 0.9);
+  const Tensor mask = numbers({2, 4, 3, 6}, 0.2).gt(-0.5);
+  const auto layer = [](std::vector<int64_t> axes) {
+    return MultiHeadAttention(2, 3,
+                              {.output_shape = {2, 2},
+                               .attention_axes = std::move(axes),
+                               .activity_regularizer = regularizers::l2(1),
+                               .return_attention_scores = true});
+  };
+  Fixture first, second, alone;
+  const LayerOutputs over_1 = layer({1})({.tensors = {query, value, mask}}, first.context);
+  const LayerOutputs over_2 =
+      layer({2})({.tensors = {query.transpose(1, 2), value.transpose(1, 2), mask}}, second.context);
+  EXPECT_EQ(over_1.tensors[0].sizes(), (Shape{2, 3, 4, 2, 2}));
+  EXPECT_EQ(over_1.tensors[1].sizes(), (Shape{2, 4, 2, 3, 6}));
+  EXPECT_TRUE(torch::allclose(over_2.tensors[0].transpose(1, 2), over_1.tensors[0], 1e-12, 1e-12));
+  EXPECT_TRUE(torch::allclose(over_2.tensors[1], over_1.tensors[1], 1e-12, 1e-12));
+  const Layer one = layer({});
+  for (int64_t place = 0; place < 4; ++place) {
+    const LayerOutputs part =
+        one({.tensors = {query.select(2, place), value.select(2, place), mask.select(1, place)}},
+            alone.context);
+    EXPECT_TRUE(torch::allclose(over_1.tensors[0].select(2, place), part.tensors[0], 1e-12, 1e-12));
+    EXPECT_TRUE(torch::allclose(over_1.tensors[1].select(1, place), part.tensors[1], 1e-12, 1e-12));
+  }
+  const auto sum_of = [](Fixture& fixture) {
+    double sum = 0;
+    for (const Tensor& loss : fixture.context.take_losses()) sum += loss.item<double>();
+    return sum;
+  };
+  EXPECT_NEAR(sum_of(first), sum_of(alone), 1e-9);
+}
+
+TEST(AttentionAxes, AreAllOfThemWithoutAWord) {
+  const Tensor query = numbers({2, 3, 2, 5}), value = numbers({2, 4, 2, 5}, 0.9);
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{}, {2, 1}}) {
+    const Layer layer =
+        MultiHeadAttention(2, 3, {.attention_axes = axes, .return_attention_scores = true});
+    const Layer flat = MultiHeadAttention(2, 3, {.return_attention_scores = true});
+    Fixture fixture, other;
+    const LayerOutputs outputs = layer({.tensors = {query, value}}, fixture.context);
+    const LayerOutputs steps =
+        flat({.tensors = {query.flatten(1, 2), value.flatten(1, 2)}}, other.context);
+    EXPECT_TRUE(torch::allclose(outputs.tensors[0].flatten(1, 2), steps.tensors[0], 1e-12, 1e-12));
+    EXPECT_EQ(outputs.tensors[1].sizes(), (Shape{2, 2, 3, 2, 4, 2}));
+    EXPECT_TRUE(
+        torch::allclose(outputs.tensors[1].reshape({2, 2, 6, 8}), steps.tensors[1], 1e-12, 1e-12));
+    EXPECT_EQ(layer({.tensors = {query.slice(0, 0, 0), value.slice(0, 0, 0)}}, fixture.context)
+                  .tensors[0]
+                  .sizes(),
+              (Shape{0, 3, 2, 5}));
+  }
+}
+
+TEST(AttentionAxes, RefuseWhatDoesNotFit) {
+  Fixture fixture;
+  const Tensor x = numbers({2, 3, 4, 5});
+  const auto message = [&](const MultiHeadAttentionOptions& options, const LayerInputs& inputs) {
+    return message_of([&] { MultiHeadAttention(2, 3, options)(inputs, fixture.context); });
+  };
+  EXPECT_THAT(message({.attention_axes = {3}}, {.tensors = {x, x}}),
+              HasSubstr("a query [batch, axes..., features] with the axes [3], was given float64"));
+  EXPECT_THAT(message({.attention_axes = {2}}, {.tensors = {x[0], x[0]}}), HasSubstr("axes [2]"));
+  EXPECT_THAT(message({.attention_axes = {2}}, {.tensors = {x, numbers({2, 2, 4, 5})}}),
+              HasSubstr("but for [2], was given float64[2, 2, 4, 5]"));
+  EXPECT_THAT(
+      message({.attention_axes = {1}}, {.tensors = {x, x, torch::ones({2, 3, 3}, at::kBool)}}),
+      HasSubstr("an attention_mask that stretches to [2, 4, 3, 3]"));
+  EXPECT_THAT(message({}, {.tensors = {x, x}, .masks = {torch::ones({2, 3}, at::kBool), {}}}),
+              HasSubstr("tensors without masks"));
+  EXPECT_THAT(message({.use_causal_mask = true}, {.tensors = {x, x}}),
+              HasSubstr("one attention axis with use_causal_mask"));
+}
+
 TEST(AttentionLayers, RefuseWhatDoesNotFit) {
   EXPECT_EQ(message_of([] { Attention({.dropout = 1}); }), "Attention: dropout is 1");
   EXPECT_EQ(message_of([] { MultiHeadAttention(0, 3); }), "MultiHeadAttention: num_heads is 0");
   EXPECT_EQ(message_of([] { MultiHeadAttention(2, 3, {.value_dim = 0}); }),
             "MultiHeadAttention: value_dim is 0");
-  EXPECT_EQ(message_of([] {
-              MultiHeadAttention(2, 3, {.attention_axes = {1, 2}});
-            }),
-            "MultiHeadAttention: attention_axes is [1, 2]");
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{2, 0}, {2, 1, 2}}) {
+    EXPECT_EQ(message_of([&] { MultiHeadAttention(2, 3, {.attention_axes = axes}); }),
+              "MultiHeadAttention: attention_axes is " + describe(axes));
+  }
   const Tensors x;
   Fixture fixture;
   const Layer heads = MultiHeadAttention(2, 3), attention = Attention();

@@ -47,6 +47,8 @@ class BidirectionalImpl final : public LayerImpl {
     return outputs;
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
+
  private:
   void split_state(const LayerInputs& inputs, CallContext& context, LayerInputs& there,
                    LayerInputs& back) const {

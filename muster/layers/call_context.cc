@@ -48,9 +48,15 @@ CallContext::Scope::Scope(CallContext& context, const std::string& name)
 
 CallContext::Scope::~Scope() { context_.scope_ = outer_; }
 
+CallContext::MixedPrecision::MixedPrecision(CallContext& context, bool mixed)
+    : context_(context), outer_(std::exchange(context.mixed_precision_, mixed)) {}
+
+CallContext::MixedPrecision::~MixedPrecision() { context_.mixed_precision_ = outer_; }
+
 CallContext::Recording::Recording(CallContext& context, internal::CallTape& tape)
     : context_(context), tape_(tape), outer_(std::exchange(context.recorded_, &tape)) {
   tape.training = context.training_;
+  tape.mixed_precision = context.mixed_precision_;
 }
 
 CallContext::Recording::~Recording() {
@@ -62,6 +68,7 @@ CallContext::Replay::Replay(CallContext& context, internal::CallTapeReader& read
     : context_(context),
       outer_(std::exchange(context.replayed_, &reader)),
       outer_training_(std::exchange(context.training_, reader.training())),
+      mixed_precision_(context, reader.mixed_precision()),
       current_(context) {}
 
 CallContext::Replay::~Replay() {

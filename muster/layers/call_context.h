@@ -75,6 +75,8 @@ class CallContext {
   // name), and of `batch` (0 is the first) where a step has several batches.
   void begin_step(bool training, int64_t step, int64_t replica, int64_t batch = 0);
   bool training() const { return training_; }
+  // Where its variables are.
+  Device device() const { return variables_.device(); }
   // Connects layers with the replicas that train in step: `sum(value)` gives each replica the sum
   // of all replicas' values, and lets gradients through. A context is alone until this is called.
   void set_replicas(int64_t count, std::function<Tensor(const Tensor&)> sum);
@@ -118,6 +120,26 @@ class CallContext {
   // step does so with what nobody took.
   std::vector<Tensor> take_losses();
 
+  // --- for mixed_precision() ---
+  // Tells whether layers multiply numbers of bfloat16.
+  bool mixed_precision() const { return mixed_precision_; }
+  // While a MixedPrecision lives, they do, or do not.
+  class MixedPrecision {
+   public:
+    MixedPrecision(CallContext& context, bool mixed);
+    ~MixedPrecision();
+    MixedPrecision(const MixedPrecision&) = delete;
+    MixedPrecision& operator=(const MixedPrecision&) = delete;
+
+   private:
+    CallContext& context_;
+    bool outer_;
+  };
+  // Says that layers are called for the shapes of what they give alone, maybe on another machine
+  // than the one that computes.
+  void set_for_shapes_alone() { for_shapes_alone_ = true; }
+  bool for_shapes_alone() const { return for_shapes_alone_; }
+
   // --- for Recompute ---
   // While a Recording lives, what layers are given is noted on the tape.
   class Recording {
@@ -144,6 +166,7 @@ class CallContext {
     CallContext& context_;
     internal::CallTapeReader* outer_;
     bool outer_training_;
+    MixedPrecision mixed_precision_;
     Current current_;
   };
 
@@ -167,6 +190,8 @@ class CallContext {
   VariableStore& variables_;
   const uint64_t seed_;
   bool training_ = false;
+  bool mixed_precision_ = false;
+  bool for_shapes_alone_ = false;
   int64_t step_ = 0;
   int64_t replica_ = 0;
   int64_t batch_ = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/image_layers.h"
 #include "muster/layers/internal/weights.h"
@@ -28,17 +29,17 @@ ConvolutionImpl::Variables ConvolutionImpl::variables(const Tensor& input,
     refuse_input(context, identity(), fmt::format("channels that {} groups divide", spec_.groups),
                  input);
   }
-  const Tensor& kernel = context.variable(identity(), 0, [this, &input] {
+  const Tensor& variable = context.variable(identity(), 0, [this, &input] {
     Shape shape = spec_.window.sizes;
     shape.insert(shape.end(), {input.size(-1) / spec_.groups, spec_.filters});
     return VariableSpec{.name = "kernel",
                         .shape = shape,
-                        .dtype = input.scalar_type(),
+                        .dtype = weight_dtype_for(input),
                         .initializer = spec_.kernel_initializer,
                         .regularizer = spec_.kernel_regularizer,
                         .constraint = spec_.kernel_constraint};
   });
-  check_same_dtype(context, identity(), input, kernel);
+  const Tensor kernel = weight_for(input, variable, context, identity());
   const int64_t channels = kernel.size(-2) * spec_.groups;
   if (input.size(-1) != channels) {
     refuse_input(context, identity(), form_of(spec_.window.rank(), std::to_string(channels)), input,
@@ -58,7 +59,7 @@ Tensor ConvolutionImpl::call_without_activation(const Tensor& input, CallContext
 }
 
 Tensor ConvolutionImpl::call(const Tensor& input, CallContext& context) const {
-  Tensor output = spec_.activation(call_without_activation(input, context));
+  Tensor output = activated(spec_.activation, call_without_activation(input, context));
   context.add_activity_loss(spec_.activity_regularizer, output);
   return output;
 }

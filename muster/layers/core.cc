@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/matrix_product.h"
 #include "muster/layers/internal/noise_tensors.h"
+#include "muster/layers/internal/weights.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 
@@ -21,25 +23,26 @@ class DenseImpl final : public UnaryLayerImpl {
     if (input.dim() < 2) {
       internal::refuse_input(context, identity(), "[batch, features]", input);
     }
-    const Tensor& kernel = context.variable(identity(), 0, [this, &input] {
+    const Tensor& variable = context.variable(identity(), 0, [this, &input] {
       return VariableSpec{.name = "kernel",
                           .shape = {input.size(-1), units_},
-                          .dtype = input.scalar_type(),
+                          .dtype = internal::weight_dtype_for(input),
                           .initializer = options_.kernel_initializer,
                           .regularizer = options_.kernel_regularizer,
                           .constraint = options_.kernel_constraint};
     });
-    internal::check_same_dtype(context, identity(), input, kernel);
+    const Tensor kernel = internal::weight_for(input, variable, context, identity());
     if (input.size(-1) != kernel.size(0)) {
       internal::refuse_input(context, identity(), fmt::format("[..., {}]", kernel.size(0)), input,
                              "a layer is called with as many features as at its first call");
     }
-    Tensor output = options_.activation(linear_part(input, kernel, context));
+    Tensor output = internal::activated(options_.activation, linear_part(input, kernel, context));
     context.add_activity_loss(options_.activity_regularizer, output);
     return output;
   }
 
   bool keeps_steps() const override { return true; }
+  LayerPrecision precision() const override { return LayerPrecision::kBfloat16; }
 
  private:
   Tensor linear_part(const Tensor& input, const Tensor& kernel, CallContext& context) const {
@@ -47,16 +50,22 @@ class DenseImpl final : public UnaryLayerImpl {
     const Tensor& bias = context.variable(identity(), 1, [this, &input] {
       return VariableSpec{.name = "bias",
                           .shape = {units_},
-                          .dtype = input.scalar_type(),
+                          .dtype = internal::weight_dtype_for(input),
                           .initializer = options_.bias_initializer,
                           .regularizer = options_.bias_regularizer,
                           .constraint = options_.bias_constraint};
     });
-    return product(input, kernel, bias, context);
+    return product(input, kernel, internal::weight_for(input, bias, context, identity()), context);
   }
 
   static Tensor product(const Tensor& input, const Tensor& kernel, const Tensor& bias,
                         const CallContext& context) {
+    if (input.scalar_type() == kBFloat16) {
+      const Tensor rows = input.flatten(0, -2);
+      Shape shape(input.sizes().begin(), input.sizes().end());
+      shape.back() = kernel.size(1);
+      return internal::affine(rows, kernel, bias).view(shape);
+    }
     if (input.dim() != 2) {
       return bias.defined() ? input.matmul(kernel) + bias : input.matmul(kernel);
     }
@@ -82,6 +91,8 @@ class FlattenImpl final : public UnaryLayerImpl {
     }
     return input.dim() == 1 ? input.unsqueeze(1) : input.flatten(1);
   }
+
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 };
 
 class DropoutImpl final : public UnaryLayerImpl {
@@ -98,6 +109,7 @@ class DropoutImpl final : public UnaryLayerImpl {
   }
 
   bool keeps_steps() const override { return true; }
+  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
 
  private:
   double rate_;

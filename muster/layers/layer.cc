@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/call_layer.h"
 #include "muster/layers/internal/graph_node.h"
 
 namespace muster::inline v0_1 {
@@ -47,7 +48,7 @@ Layer::Layer(std::shared_ptr<const LayerImpl> impl) : impl_(std::move(impl)) {
 
 LayerOutputs Layer::operator()(const LayerInputs& inputs, CallContext& context) const {
   check_inputs(inputs, impl_->identity(), context);
-  return impl_->call(inputs, context);
+  return internal::call_layer(*impl_, inputs, context);
 }
 
 Tensor Layer::operator()(const Tensor& input, CallContext& context) const {

@@ -15,6 +15,14 @@
 
 namespace muster::inline v0_1 {
 
+// How a layer takes part in mixed_precision() ("muster/layers/mixed_precision.h").
+enum class LayerPrecision {
+  kFloat32,   // it is given float32: right for any layer
+  kWidened,   // so it is, and what it gives is rounded to bfloat16 where its inputs were bfloat16
+  kAsGiven,   // it computes in what it is given; float32 where inputs are of both dtypes
+  kBfloat16,  // it is given bfloat16, which it multiplies
+};
+
 // What a kind of layer does. Implement it to make a layer of your own; one that takes one tensor
 // and gives one is shorter as a UnaryLayerImpl ("muster/layers/unary_layer.h").
 class LayerImpl {
@@ -27,6 +35,9 @@ class LayerImpl {
   // random keys. The tensors are defined and the masks fit them; how many there are, and whether
   // there are masks and state, is for the layer to check.
   virtual LayerOutputs call(const LayerInputs& inputs, CallContext& context) const = 0;
+
+  // Inputs and state come in this dtype inside of mixed_precision(); weights are float32 there too.
+  virtual LayerPrecision precision() const { return LayerPrecision::kFloat32; }
 
   const LayerIdentity& identity() const { return identity_; }
 

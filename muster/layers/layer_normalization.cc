@@ -33,15 +33,15 @@ std::vector<int64_t> normalized_axes(CallContext& context, const LayerIdentity& 
 }
 
 template <typename Options>
-const Tensor& gamma_of(CallContext& context, const LayerIdentity& layer, const Shape& sizes,
-                       const Tensor& input, const Options& options) {
+Tensor gamma_of(CallContext& context, const LayerIdentity& layer, const Shape& sizes,
+                const Tensor& input, const Options& options) {
   return internal::weight(context, layer, 0, "gamma", sizes, input, options.gamma_initializer,
                           options.gamma_regularizer, options.gamma_constraint);
 }
 
 template <typename Options>
-const Tensor& beta_of(CallContext& context, const LayerIdentity& layer, const Shape& sizes,
-                      const Tensor& input, const Options& options) {
+Tensor beta_of(CallContext& context, const LayerIdentity& layer, const Shape& sizes,
+               const Tensor& input, const Options& options) {
   return internal::weight(context, layer, 1, "beta", sizes, input, options.beta_initializer,
                           options.beta_regularizer, options.beta_constraint);
 }
@@ -67,6 +67,7 @@ class LayerNormalizationImpl final : public UnaryLayerImpl {
   }
 
   bool keeps_steps() const override { return options_.axis == std::vector<int64_t>{-1}; }
+  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
 
  private:
   const Tensor& checked(const Tensor& value, const Shape& sizes, const Tensor& input,
@@ -123,6 +124,8 @@ class GroupNormalizationImpl final : public UnaryLayerImpl {
         .movedim(1, axis);
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
+
  private:
   GroupNormalizationOptions options_;
 };
@@ -139,6 +142,7 @@ class UnitNormalizationImpl final : public UnaryLayerImpl {
   }
 
   bool keeps_steps() const override { return axis_ == std::vector<int64_t>{-1}; }
+  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
 
  private:
   std::vector<int64_t> axis_;

@@ -34,6 +34,8 @@ class MaskingImpl final : public LayerImpl {
     return {.tensors = {input.masked_fill(mask.logical_not().unsqueeze(-1), 0)}, .masks = {mask}};
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+
  private:
   double mask_value_;
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/tensor/libtorch.h"
 
@@ -86,6 +87,8 @@ class ElementwiseImpl final : public LayerImpl {
     return {.tensors = {merge_(tensors)}, .masks = masks_of_all(inputs)};
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+
  private:
   size_t exactly_;
   Merge merge_;
@@ -113,6 +116,8 @@ class ConcatenateImpl final : public LayerImpl {
     }
     return {.tensors = {at::cat(inputs.tensors, axis)}, .masks = joined_masks(inputs, axis)};
   }
+
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
  private:
   static std::vector<Tensor> joined_masks(const LayerInputs& inputs, int64_t axis) {
@@ -170,7 +175,11 @@ class DotImpl final : public LayerImpl {
     if (shape.size() == 1) shape.push_back(1);
     const Tensor left = rows[0].reshape({batch, counts[0], length});
     const Tensor right = rows[1].reshape({batch, counts[1], length});
-    return {.tensors = {at::bmm(left, right.transpose(1, 2)).reshape(shape)}};
+    return {.tensors = {internal::batch_product(left, right.transpose(1, 2)).reshape(shape)}};
+  }
+
+  LayerPrecision precision() const override {
+    return normalize_ ? LayerPrecision::kWidened : LayerPrecision::kBfloat16;
   }
 
  private:

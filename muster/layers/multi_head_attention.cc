@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/layers/attention.h"
+#include "muster/layers/internal/attention_axes.h"
 #include "muster/layers/internal/attention_inputs.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/dot_product_attention.h"
 #include "muster/layers/internal/noise_tensors.h"
@@ -25,39 +28,79 @@ class MultiHeadAttentionImpl final : public LayerImpl {
         options_(std::move(options)) {}
 
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
+    const bool is_pair = inputs.tensors.size() >= 2;
+    const std::vector<int64_t>& axes = options_.attention_axes;
+    const bool over_steps = axes.empty() || (axes.size() == 1 && axes[0] == 1);
+    if (!is_pair || (inputs.tensors[0].dim() <= 3 && over_steps)) {
+      return attend(inputs, is_pair ? inputs.tensors[0].size(0) : 0, context);
+    }
+    const internal::AttentionAxes shown(axes, inputs, context, identity(), num_heads_);
+    check_causal(inputs.tensors[0], context);
+    LayerOutputs outputs = attend(shown.sequences(), inputs.tensors[0].size(0), context);
+    outputs.tensors[0] = shown.in_axes(outputs.tensors[0]);
+    if (options_.return_attention_scores)
+      outputs.tensors[1] = shown.scores_in_axes(outputs.tensors[1]);
+    return outputs;
+  }
+
+  LayerPrecision precision() const override { return LayerPrecision::kBfloat16; }
+
+ private:
+  // Attends over the steps of [batch, steps, features]; penalties are divided by `batch`.
+  LayerOutputs attend(const LayerInputs& inputs, int64_t batch, CallContext& context) const {
     const internal::AttentionInputs given = internal::attention_inputs(
         inputs, context, identity(), options_.use_causal_mask, /*takes_mask=*/true);
     const int64_t value_dim = options_.value_dim.value_or(key_dim_);
     const Tensor query = project(given.query, 0, "query", key_dim_, context);
     const Tensor key = project(given.key, 2, "key", key_dim_, context);
     const Tensor value = project(given.value, 4, "value", value_dim, context);
+    for (const Tensor& each : {query, key, value}) penalize(each, batch, context);
     const Shape scores{query.size(0), num_heads_, query.size(1), key.size(1)};
+    // What scores are: softmax is of float32 also for inputs of bfloat16.
+    const Tensor score = internal::widened(at::empty({0}, query.options()));
     Tensor offset;
     const Tensor counts = counts_of(given, scores, context);
-    if (counts.defined()) offset = internal::score_offset(counts, query);
+    if (counts.defined()) offset = internal::score_offset(counts, score);
     Tensor dropout;
     if (context.training() && options_.dropout > 0) {
-      dropout = internal::drop_mask(query, scores, context.random_key(identity()), options_.dropout,
+      dropout = internal::drop_mask(score, scores, context.random_key(identity()), options_.dropout,
                                     1 / (1 - options_.dropout));
     }
     const internal::AttentionResult result = internal::dot_product_attention(
         query, key, value, 1 / std::sqrt(static_cast<double>(key_dim_)), offset, dropout,
         options_.return_attention_scores);
     LayerOutputs outputs{.tensors = {joined(result.output, given.query, context)}};
-    context.add_activity_loss(options_.activity_regularizer, outputs.tensors[0]);
+    // Once as a product, and once as what the layer gives.
+    for (int i = 0; i < 2; ++i) penalize(outputs.tensors[0], batch, context);
     if (given.query_mask.defined()) outputs.masks = {given.query_mask};
     if (options_.return_attention_scores) {
       outputs.tensors.push_back(result.weights);
+      penalize(result.weights, batch, context);
       if (!outputs.masks.empty()) outputs.masks.emplace_back();
     }
     return outputs;
   }
 
- private:
+  // One axis has an order of steps.
+  void check_causal(const Tensor& query, CallContext& context) const {
+    const size_t axes = options_.attention_axes.size();
+    if (!options_.use_causal_mask || axes == 1) return;
+    internal::refuse_input(context, identity(), "one attention axis with use_causal_mask", query,
+                           "name it: attention_axes = {1}");
+  }
+
+  // `tensor` is of as many examples as `batch`, or of several sequences for each.
+  void penalize(const Tensor& tensor, int64_t batch, CallContext& context) const {
+    if (!options_.activity_regularizer) return;
+    const bool same = tensor.size(0) == batch;
+    context.add_activity_loss(options_.activity_regularizer,
+                              same ? tensor : tensor.reshape({batch, tensor.numel() / batch}));
+  }
+
   // Computes [batch, steps, in] x [in, heads, width] + [heads, width].
   Tensor project(const Tensor& input, int slot, const std::string& name, int64_t width,
                  CallContext& context) const {
-    const Tensor& kernel =
+    const Tensor kernel =
         internal::weight(context, identity(), slot, (name + "/kernel").c_str(),
                          {input.size(2), num_heads_, width}, input, options_.kernel_initializer,
                          options_.kernel_regularizer, options_.kernel_constraint);
@@ -73,7 +116,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
                               options_.bias_regularizer, options_.bias_constraint)
                  .flatten();
     }
-    return product(input, kernel.flatten(1), bias)
+    return internal::affine(input.flatten(0, 1), kernel.flatten(1), bias)
         .view({input.size(0), input.size(1), num_heads_, width});
   }
 
@@ -95,12 +138,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     }
     Shape result{query.size(0), query.size(1)};
     result.insert(result.end(), last.begin(), last.end());
-    return product(heads.flatten(2), kernel, bias).view(result);
-  }
-
-  static Tensor product(const Tensor& input, const Tensor& kernel, const Tensor& bias) {
-    const Tensor rows = input.flatten(0, 1);
-    return bias.defined() ? at::addmm(bias, rows, kernel) : at::mm(rows, kernel);
+    return internal::affine(heads.flatten(2).flatten(0, 1), kernel, bias).view(result);
   }
 
   // Gives what counts among the scores [batch, heads, T, S], or nothing.
@@ -144,10 +182,14 @@ Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim, MultiHeadAttentionO
     internal::check_positive(layer, "output_shape", size);
   }
   internal::check_rate(layer, options.dropout, "dropout");
-  if (!options.attention_axes.empty() && options.attention_axes != std::vector<int64_t>{1}) {
-    throw invalid_argument(
-        fmt::format("{}: attention_axes is {}", layer, describe(options.attention_axes)),
-        "attention is over axis 1, the steps; attention_axes must be [1], or left out");
+  std::vector<int64_t>& axes = options.attention_axes;
+  const std::string given = describe(axes);
+  std::sort(axes.begin(), axes.end());
+  if (!axes.empty() &&
+      (axes.front() < 1 || std::adjacent_find(axes.begin(), axes.end()) != axes.end())) {
+    throw invalid_argument(fmt::format("{}: attention_axes is {}", layer, given),
+                           "axes are counted from the batch, which is 0 and none of them; each is "
+                           "named once");
   }
   return Layer(std::make_shared<MultiHeadAttentionImpl>(num_heads, key_dim, std::move(options)));
 }

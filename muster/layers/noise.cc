@@ -27,6 +27,7 @@ class NoiseImpl : public UnaryLayerImpl {
   }
 
   bool keeps_steps() const final { return true; }
+  LayerPrecision precision() const final { return LayerPrecision::kWidened; }
 
  protected:
   double amount() const { return amount_; }

@@ -93,6 +93,8 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
     return beta.defined() ? output + beta : output;
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
+
  private:
   const Tensor& moving(int slot, const char* name, const Initializer& initializer,
                        const Tensor& input, CallContext& context) const {

@@ -31,6 +31,8 @@ class ZeroPaddingImpl final : public UnaryLayerImpl {
     return at::constant_pad_nd(input, pads_, 0);
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+
  private:
   size_t rank_;
   std::vector<int64_t> pads_;
@@ -57,6 +59,8 @@ class CroppingImpl final : public UnaryLayerImpl {
     }
     return rest;
   }
+
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
  private:
   Margins margins_;

@@ -87,6 +87,8 @@ class AveragePoolingImpl final : public UnaryLayerImpl {
     return internal::to_channels_last(means);
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+
  private:
   Window window_;
 };
@@ -111,6 +113,8 @@ class GlobalPoolingImpl final : public LayerImpl {
     }
     return {.tensors = {largest_ ? input.amax(axes_, keepdims_) : input.mean(axes_, keepdims_)}};
   }
+
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
  private:
   Tensor masked_mean(const Tensor& input, const Tensor& mask, CallContext& context) const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/call_layer.h"
 #include "muster/layers/internal/call_tape.h"
 #include "muster/tensor/libtorch.h"
 
@@ -46,7 +47,8 @@ variable_list call_apart(const RecomputedCall& call, const variable_list& inputs
                          ResultParts* parts) {
   const auto states = inputs.begin() + static_cast<std::ptrdiff_t>(call.tensors);
   const std::vector<Tensor> of_others = call.context.take_losses();
-  LayerOutputs outputs = call.layer.impl().call(
+  LayerOutputs outputs = internal::call_layer(
+      call.layer.impl(),
       {.tensors = {inputs.begin(), states}, .masks = call.masks, .state = {states, inputs.end()}},
       call.context);
   const std::vector<Tensor> losses = call.context.take_losses();
@@ -130,7 +132,7 @@ class RecomputeImpl final : public LayerImpl {
   explicit RecomputeImpl(Layer layer) : LayerImpl("recompute", ""), layer_(std::move(layer)) {}
 
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
-    if (!at::GradMode::is_enabled()) return layer_.impl().call(inputs, context);
+    if (!at::GradMode::is_enabled()) return internal::call_layer(layer_.impl(), inputs, context);
     const auto call = c10::make_intrusive<RecomputedCall>(layer_, inputs, context);
     variable_list arguments = inputs.tensors;
     arguments.insert(arguments.end(), inputs.state.begin(), inputs.state.end());
@@ -151,6 +153,8 @@ class RecomputeImpl final : public LayerImpl {
             .masks = std::move(parts.masks),
             .state = {states, losses}};
   }
+
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
  private:
   Layer layer_;

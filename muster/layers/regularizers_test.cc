@@ -206,6 +206,29 @@ TEST(ActivityRegularizerTest, PenalizesWhatALayerGivesDividedByTheBatch) {
   }
 }
 
+// Keras gives the regularizer to the products in the layer, and looks at its outputs too.
+TEST(ActivityRegularizerTest, PenalizesTheProductsOfMultiHeadAttention) {
+  const Tensor x = numbers({3, 4, 2});
+  for (const bool with_scores : {false, true}) {
+    Fixture f;
+    const Layer layer = MultiHeadAttention(
+        2, 3,
+        {.activity_regularizer = regularizers::l2(2), .return_attention_scores = with_scores});
+    const LayerOutputs outputs = layer({.tensors = {x, x}}, f.context);
+    double expected = 0;
+    for (const std::string name : {"query", "key", "value"}) {
+      const std::string part = "multi_head_attention/" + name;
+      const Tensor kernel = f.store.value(part + "/kernel"), bias = f.store.value(part + "/bias");
+      expected += 2 * (x.matmul(kernel.flatten(1)) + bias.flatten()).square().sum().item<double>();
+    }
+    expected += 4 * outputs.tensors[0].square().sum().item<double>();
+    if (with_scores) expected += 2 * outputs.tensors[1].square().sum().item<double>();
+    double found = 0;
+    for (const Tensor& loss : f.context.take_losses()) found += loss.item<double>();
+    EXPECT_NEAR(found, expected / 3, 1e-12 * expected);
+  }
+}
+
 // Sequential may run a pooling in front of the relu, which computes no relu of the whole image.
 TEST(ActivityRegularizerTest, IsThatOfTheConvolutionInFrontOfAPooling) {
   const Tensor images = numbers({2, 8, 8, 1}).to(kFloat32);

@@ -41,6 +41,8 @@ class ReshapeImpl final : public UnaryLayerImpl {
     return input.reshape(shape);
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+
  private:
   Shape target_;
 };
@@ -61,6 +63,8 @@ class PermuteImpl final : public UnaryLayerImpl {
     return input.permute(order_);
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+
  private:
   std::vector<int64_t> order_;
 };
@@ -75,6 +79,8 @@ class RepeatVectorImpl final : public UnaryLayerImpl {
     if (input.dim() != 2) internal::refuse_input(context, identity(), "[batch, features]", input);
     return input.unsqueeze(1).expand({input.size(0), n_, input.size(1)});
   }
+
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
  private:
   int64_t n_;

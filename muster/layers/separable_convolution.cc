@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "muster/layers/convolution.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/weights.h"
 #include "muster/layers/internal/windows.h"
@@ -19,11 +20,11 @@ Window pointwise() { return {{1, 1}, {1, 1}, {1, 1}, Padding::kValid}; }
 
 // Checks the input, and gives the layer's kernel [height, width, in, multiplier].
 template <typename Options>
-const Tensor& depthwise_kernel(CallContext& context, const LayerIdentity& layer,
-                               const Tensor& input, const Window& window, const Options& options) {
+Tensor depthwise_kernel(CallContext& context, const LayerIdentity& layer, const Tensor& input,
+                        const Window& window, const Options& options) {
   internal::check_dtype(context, layer, input);
   internal::check_windowed(context, layer, input, window);
-  const Tensor& kernel = internal::weight(
+  const Tensor kernel = internal::weight(
       context, layer, 0, "depthwise_kernel",
       {window.sizes[0], window.sizes[1], input.size(-1), options.depth_multiplier}, input,
       options.depthwise_initializer, options.depthwise_regularizer, options.depthwise_constraint);
@@ -51,17 +52,20 @@ class DepthwiseConv2DImpl final : public UnaryLayerImpl {
         options_(std::move(options)) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
-    const Tensor& kernel = depthwise_kernel(context, identity(), input, window_, options_);
+    const Tensor kernel = depthwise_kernel(context, identity(), input, window_, options_);
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), 1, "bias", {kernel.size(2) * kernel.size(3)},
                               input, options_.bias_initializer, options_.bias_regularizer,
                               options_.bias_constraint);
     }
-    Tensor output = options_.activation(depthwise(input, kernel, bias, window_));
+    Tensor output =
+        internal::activated(options_.activation, depthwise(input, kernel, bias, window_));
     context.add_activity_loss(options_.activity_regularizer, output);
     return output;
   }
+
+  LayerPrecision precision() const override { return LayerPrecision::kBfloat16; }
 
  private:
   Window window_;
@@ -77,8 +81,8 @@ class SeparableConv2DImpl final : public UnaryLayerImpl {
         options_(std::move(options)) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
-    const Tensor& kernel = depthwise_kernel(context, identity(), input, window_, options_);
-    const Tensor& mix = internal::weight(
+    const Tensor kernel = depthwise_kernel(context, identity(), input, window_, options_);
+    const Tensor mix = internal::weight(
         context, identity(), 1, "pointwise_kernel",
         {1, 1, kernel.size(2) * kernel.size(3), filters_}, input, options_.pointwise_initializer,
         options_.pointwise_regularizer, options_.pointwise_constraint);
@@ -89,11 +93,14 @@ class SeparableConv2DImpl final : public UnaryLayerImpl {
                               options_.bias_constraint);
     }
     const Tensor channels = depthwise(input, kernel, Tensor(), window_);
-    Tensor output = options_.activation(
+    Tensor output = internal::activated(
+        options_.activation,
         internal::convolve(channels, mix.permute({3, 2, 0, 1}), bias, pointwise(), /*groups=*/1));
     context.add_activity_loss(options_.activity_regularizer, output);
     return output;
   }
+
+  LayerPrecision precision() const override { return LayerPrecision::kBfloat16; }
 
  private:
   int64_t filters_;

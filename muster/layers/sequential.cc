@@ -1,4 +1,5 @@
 #include "muster/layers/core.h"
+#include "muster/layers/internal/call_layer.h"
 #include "muster/layers/internal/sequential_impl.h"
 
 namespace muster::inline v0_1 {
@@ -26,7 +27,7 @@ LayerOutputs SequentialImpl::call(const LayerInputs& inputs, CallContext& contex
     // The state a layer in between ended with is not the next layer's.
     if (i > 0) values.state.clear();
     const Step& step = steps_[i];
-    values = step.pair ? step.pair.call(values, context) : step.layer->call(values, context);
+    values = step.pair ? step.pair.call(values, context) : call_layer(*step.layer, values, context);
   }
   return values;
 }

@@ -8,6 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/layers/internal/functional_impl.h"
+#include "muster/layers/internal/mixed_precision_impl.h"
 #include "muster/layers/internal/sequential_impl.h"
 
 namespace muster::inline v0_1 {
@@ -154,6 +155,9 @@ std::string table_of(const std::string& name, const std::vector<GraphLayer>& lay
 }  // namespace
 
 std::string Layer::summary(const std::vector<SymbolicTensor>& inputs) const {
+  if (const auto* mixed = dynamic_cast<const internal::MixedPrecisionImpl*>(impl_.get())) {
+    return mixed->layer().summary(inputs);
+  }
   const LayerIdentity& identity = impl_->identity();
   const std::string name = identity.given_name.empty() ? identity.class_name : identity.given_name;
   if (const auto* functional = dynamic_cast<const internal::FunctionalImpl*>(impl_.get())) {

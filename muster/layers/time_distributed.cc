@@ -51,6 +51,8 @@ class TimeDistributedImpl final : public LayerImpl {
     return outputs;
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+
  private:
   // `mask` is that of the input, `result` that of the layer's result; both may be undefined.
   static Tensor mask_of(const Tensor& mask, const Tensor& result, const Tensor& input) {

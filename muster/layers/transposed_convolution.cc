@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/convolution.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/weights.h"
 #include "muster/layers/internal/windows.h"
@@ -39,7 +40,7 @@ class Conv2DTransposeImpl final : public UnaryLayerImpl {
   Tensor call(const Tensor& input, CallContext& context) const override {
     internal::check_dtype(context, identity(), input);
     internal::check_rank(context, identity(), input, window_.rank());
-    const Tensor& kernel = internal::weight(
+    const Tensor kernel = internal::weight(
         context, identity(), 0, "kernel",
         {window_.sizes[0], window_.sizes[1], filters_, input.size(-1)}, input,
         options_.kernel_initializer, options_.kernel_regularizer, options_.kernel_constraint);
@@ -57,15 +58,22 @@ class Conv2DTransposeImpl final : public UnaryLayerImpl {
     const Part rows = part(0, input.size(1)), columns = part(1, input.size(2));
     const Sizes cut{rows.before, columns.before}, beyond{rows.beyond, columns.beyond};
     // Kernel [height, width, filters, in] becomes LibTorch's [in, filters, height, width].
-    const Tensor whole = at::convolution(
-        internal::to_channels_first(input), kernel.permute({3, 2, 0, 1}).contiguous(), bias,
-        window_.strides, cut, window_.dilation, /*transposed=*/true, beyond, /*groups=*/1);
+    const auto product = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+      return at::convolution(x, w, b, window_.strides, cut, window_.dilation, /*transposed=*/true,
+                             beyond, /*groups=*/1);
+    };
+    const Tensor whole = internal::multiplied(
+        internal::ProductKind::kTransposedConvolution, /*multiplications=*/0, product,
+        internal::to_channels_first(input), kernel.permute({3, 2, 0, 1}).contiguous(), bias);
     // LibTorch cuts as much off behind as in front, TensorFlow may cut off one more.
-    Tensor output = options_.activation(
+    Tensor output = internal::activated(
+        options_.activation,
         internal::to_channels_last(whole.slice(2, 0, rows.length).slice(3, 0, columns.length)));
     context.add_activity_loss(options_.activity_regularizer, output);
     return output;
   }
+
+  LayerPrecision precision() const override { return LayerPrecision::kBfloat16; }
 
  private:
   Part part(size_t axis, int64_t size) const {

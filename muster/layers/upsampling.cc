@@ -31,6 +31,8 @@ class UpSamplingImpl final : public UnaryLayerImpl {
         }));
   }
 
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+
  private:
   // [batch, n, channels] is shown as [batch, n, factor, channels], and copied as [batch, n *
   // factor, channels].

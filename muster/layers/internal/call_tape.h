@@ -22,6 +22,7 @@ struct CallTape {
   std::vector<Variable::RowUse> row_uses;
   std::vector<RandomKey> keys;
   bool training = false;
+  bool mixed_precision = false;
 
   void note(const Tensor& value, bool is_state);
   void append(const CallTape& inner);
@@ -44,6 +45,7 @@ class CallTapeReader {
   void check_all_read() const;
 
   bool training() const { return tape_.training; }
+  bool mixed_precision() const { return tape_.mixed_precision; }
 
  private:
   const CallTape& tape_;

@@ -38,6 +38,7 @@ const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
 
 void check_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input) {
   if (is_weight_dtype(input.scalar_type())) return;
+  if (context.mixed_precision() && input.scalar_type() == kBFloat16) return;
   refuse_input(context, layer, "a " + weight_dtype_names() + " input", input,
                "convert the features in the input function, for example image.to(kFloat32) / 255");
 }
@@ -45,6 +46,10 @@ void check_dtype(CallContext& context, const LayerIdentity& layer, const Tensor&
 void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input,
                       const Tensor& variable) {
   if (input.scalar_type() == variable.scalar_type()) return;
+  if (context.mixed_precision() && input.scalar_type() == kBFloat16 &&
+      variable.scalar_type() == kFloat32) {
+    return;
+  }
   refuse_input(context, layer,
                fmt::format("the dtype of its variables, {}", dtype_name(variable.scalar_type())),
                input);

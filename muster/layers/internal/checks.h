@@ -20,7 +20,7 @@ const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
                             const LayerInputs& inputs, bool takes_mask);
 
 // Inputs of layers with weights are of a dtype weights can have, and stay what they were at the
-// first call.
+// first call. Inside of mixed_precision() they may be bfloat16, for weights of float32.
 void check_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input);
 void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input,
                       const Tensor& variable);

@@ -1,6 +1,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/conv_pool_kernels.h"
 #include "muster/layers/internal/image_layers.h"
 #include "muster/tensor/libtorch.h"
@@ -98,14 +99,17 @@ bool fits(const ConvolutionImpl& conv, const MaxPoolingImpl& pool, const Tensor&
 
 Tensor conv_relu_pool(const ConvolutionImpl& conv, const MaxPoolingImpl& pool, const Tensor& input,
                       CallContext& context) {
-  const ConvolutionImpl::Variables variables = conv.variables(input, context);
-  if (!fits(conv, pool, input, variables)) {
-    return at::relu(pool.call(conv.call_without_activation(input, context), context));
+  if (input.scalar_type() != kBFloat16) {
+    const ConvolutionImpl::Variables variables = conv.variables(input, context);
+    if (fits(conv, pool, input, variables)) {
+      context.name_of(pool.identity());
+      const bool trains = at::GradMode::is_enabled() &&
+                          (variables.kernel.requires_grad() || variables.bias.requires_grad());
+      return ConvReluPool::apply(input, variables.kernel, variables.bias, trains);
+    }
   }
-  context.name_of(pool.identity());
-  const bool trains = at::GradMode::is_enabled() &&
-                      (variables.kernel.requires_grad() || variables.bias.requires_grad());
-  return ConvReluPool::apply(input, variables.kernel, variables.bias, trains);
+  const Tensor images = context.mixed_precision() ? narrowed(input) : input;
+  return at::relu(pool.call(conv.call_without_activation(images, context), context));
 }
 
 }  // namespace muster::inline v0_1::internal

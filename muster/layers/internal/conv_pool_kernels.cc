@@ -3,6 +3,8 @@
 #include <cstring>
 #include <vector>
 
+#include "muster/base/cpu_features.h"
+
 namespace muster::inline v0_1::internal {
 namespace {
 
@@ -204,12 +206,6 @@ MUSTER_AVX2 void backward_avx2(const ConvPool& s, const int64_t* offsets, int64_
                                float* bias_gradient) {
   backward<8>(s, offsets, n, images, output_gradient, choice, kernel_gradient, bias_gradient);
 }
-
-bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #endif
 
 }  // namespace
@@ -218,10 +214,10 @@ void conv_pool_forward(const ConvPool& shape, int64_t n, const float* images, co
                        const float* bias, float* output, int32_t* choice) {
   const std::vector<int64_t> offsets = tap_offsets(shape);
 #if defined(__x86_64__)
-  if (has_avx512()) {
+  if (cpu_features().avx512) {
     return forward_avx512(shape, offsets.data(), n, images, kernel, bias, output, choice);
   }
-  if (has_avx2()) {
+  if (cpu_features().avx2) {
     return forward_avx2(shape, offsets.data(), n, images, kernel, bias, output, choice);
   }
 #endif
@@ -233,11 +229,11 @@ void conv_pool_backward(const ConvPool& shape, int64_t n, const float* images,
                         float* bias_gradient) {
   const std::vector<int64_t> offsets = tap_offsets(shape);
 #if defined(__x86_64__)
-  if (has_avx512()) {
+  if (cpu_features().avx512) {
     return backward_avx512(shape, offsets.data(), n, images, output_gradient, choice,
                            kernel_gradient, bias_gradient);
   }
-  if (has_avx2()) {
+  if (cpu_features().avx2) {
     return backward_avx2(shape, offsets.data(), n, images, output_gradient, choice, kernel_gradient,
                          bias_gradient);
   }

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -16,11 +17,16 @@ using torch::autograd::variable_list;
 
 AttentionResult composed_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                    double scale, const Tensor& offset, const Tensor& dropout) {
-  Tensor scores = at::matmul((query * scale).transpose(1, 2), key.permute({0, 2, 3, 1}));
+  // Between products of bfloat16 lies float32.
+  const bool narrow = query.scalar_type() == kBFloat16;
+  const Tensor left = (narrow ? query : query * scale).transpose(1, 2);
+  Tensor scores = widened(batch_product(left, key.permute({0, 2, 3, 1})));
+  if (narrow) scores = scores * scale;
   if (offset.defined()) scores = scores + offset;
   const Tensor weights = at::softmax(scores, -1);
   const Tensor used = dropout.defined() ? weights * dropout : weights;
-  return {at::matmul(used, value.transpose(1, 2)).transpose(1, 2), weights};
+  return {batch_product(narrow ? narrowed(used) : used, value.transpose(1, 2)).transpose(1, 2),
+          weights};
 }
 
 // Example by example: what lies between the products of an example stays in the cache.
@@ -110,7 +116,8 @@ struct DotProductAttention : public torch::autograd::Function<DotProductAttentio
 AttentionResult dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                       double scale, const Tensor& offset, const Tensor& dropout,
                                       bool keep_weights) {
-  if (keep_weights || dropout.defined() || !query.is_cpu() || torch::jit::tracer::isTracing()) {
+  if (keep_weights || dropout.defined() || !query.is_cpu() || query.scalar_type() == kBFloat16 ||
+      torch::jit::tracer::isTracing()) {
     return composed_attention(query, key, value, scale, offset, dropout);
   }
   const auto given = offset.defined() ? c10::optional<Tensor>(offset) : c10::nullopt;

@@ -237,6 +237,7 @@ ProbedGraph probe_graph(const Graph& graph, const LayerIdentity* also) {
     probed = {};
     ProbeStore store;
     CallContext context(store, /*seed=*/0);
+    context.set_for_shapes_alone();
     graph.run(probe_inputs(inputs, {}, rows, kProbeLength), context);
     for (const auto& node : graph.nodes()) {
       if (node->layer) probed.names[node->identity.id] = context.name_of(node->identity);

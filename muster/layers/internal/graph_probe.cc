@@ -57,6 +57,7 @@ Call call(const Layer& layer, const std::vector<SymbolicSpec>& tensors,
   probe_rows([&](int64_t rows) {
     ProbeStore store;
     CallContext context(store, /*seed=*/0);
+    context.set_for_shapes_alone();
     call.rows = rows;
     call.outputs = layer(probe_inputs(tensors, state, rows, length), context);
     call.variables.clear();

@@ -30,6 +30,7 @@ class ConvolutionImpl final : public UnaryLayerImpl {
   ConvolutionImpl(ConvolutionSpec spec, std::string name)
       : UnaryLayerImpl(spec.class_name, std::move(name)), spec_(std::move(spec)) {}
   Tensor call(const Tensor& input, CallContext& context) const override;
+  LayerPrecision precision() const override { return LayerPrecision::kBfloat16; }
 
   const ConvolutionSpec& spec() const { return spec_; }
 
@@ -52,6 +53,7 @@ class MaxPoolingImpl final : public UnaryLayerImpl {
   MaxPoolingImpl(const char* class_name, Window window, std::string name)
       : UnaryLayerImpl(class_name, std::move(name)), window_(std::move(window)) {}
   Tensor call(const Tensor& input, CallContext& context) const override;
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
   const Window& window() const { return window_; }
 

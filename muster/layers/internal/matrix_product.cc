@@ -1,5 +1,6 @@
 #include "muster/layers/internal/matrix_product.h"
 
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/tensor/gradient_destination.h"
 #include "muster/tensor/libtorch.h"
 
@@ -38,6 +39,9 @@ struct MatrixProduct : public torch::autograd::Function<MatrixProduct> {
 }  // namespace
 
 Tensor kernel_gradient(const Tensor& input, const Tensor& kernel, const Tensor& gradient) {
+  if (kernel.scalar_type() == kBFloat16) {
+    return batch_product(narrowed(input).t(), narrowed(gradient));
+  }
   // Autograd must record gradients that are derived again, so they are not written to memory.
   Tensor destination;
   if (!at::GradMode::is_enabled()) destination = take_gradient_destination(kernel);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "muster/base/cpu_features.h"
+
 namespace muster::inline v0_1::internal {
 namespace {
 
@@ -272,11 +274,10 @@ __attribute__((target("avx2,fma"))) void compute_avx2(const Step& step, int64_t 
 template <template <typename> typename Step>
 void compute_on_this_core(const Step<float>& step, int64_t begin, int64_t end) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+  if (cpu_features().avx512) {
     return compute_avx512(step, begin, end);
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+  if (cpu_features().avx2) {
     return compute_avx2(step, begin, end);
   }
 #endif

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/noise_tensors.h"
 #include "muster/layers/internal/recurrent_sequence.h"
@@ -68,6 +69,10 @@ void add_weights(const RecurrentSpec& spec, const Tensor& input, CallContext& co
   sequence.recurrent_kernel =
       named(1, "recurrent_kernel", {spec.cell.units, width}, spec.recurrent_initializer,
             spec.recurrent_regularizer, spec.recurrent_constraint);
+  if (context.mixed_precision()) {
+    sequence.kernel = narrowed_weight(sequence.kernel);
+    sequence.recurrent_kernel = narrowed_weight(sequence.recurrent_kernel);
+  }
   if (!spec.use_bias) return;
   const Shape shape = spec.cell.has_state_bias() ? Shape{2, width} : Shape{width};
   sequence.bias =

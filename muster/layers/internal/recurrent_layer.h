@@ -51,6 +51,8 @@ class RecurrentImpl final : public LayerImpl {
 
   const RecurrentSpec& spec() const { return spec_; }
 
+  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
+
  private:
   RecurrentSpec spec_;
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/matrix_product.h"
 #include "muster/layers/internal/recurrent_kernels.h"
 #include "muster/tensor/libtorch.h"
@@ -56,6 +57,15 @@ struct Memory {
   Tensor cell_tanh{};  // [steps, batch, units], of an LSTM
 };
 
+// Adds left x right to `sum`.
+void add_product(const Tensor& sum, const Tensor& left, const Tensor& right) {
+  if (right.scalar_type() == kBFloat16) {
+    sum.add_(product_of(left, right));
+  } else {
+    sum.addmm_(left, right);
+  }
+}
+
 Tensor states_from(const Tensor& first, int64_t steps) {
   Tensor states = at::empty({steps + 1, first.size(0), first.size(1)}, first.options());
   states.select(0, 0).copy_(first);
@@ -75,7 +85,7 @@ Memory lstm_forward(const RecurrentSequence& s) {
         tanh(memory.cell_tanh);
     const Steps<bool> counts(s.counts);
     for (int64_t t = 0; t < steps; ++t) {
-      memory.gates.select(0, t).addmm_(memory.outputs.select(0, t), s.recurrent_kernel);
+      add_product(memory.gates.select(0, t), memory.outputs.select(0, t), s.recurrent_kernel);
       compute_step(LstmForward<T>{units, gates[t], cells[t], outputs[t], counts[t], cells[t + 1],
                                   tanh[t], outputs[t + 1]},
                    rows);
@@ -99,7 +109,8 @@ Memory gru_forward(const RecurrentSequence& s) {
     const Steps<T> gates(memory.gates), outputs(memory.outputs), inputs(input);
     const Steps<bool> counts(s.counts);
     for (int64_t t = 0; t < steps; ++t) {
-      at::addmm_out(state, state_bias, memory.outputs.select(0, t), s.recurrent_kernel);
+      state.copy_(state_bias.expand_as(state));
+      add_product(state, memory.outputs.select(0, t), s.recurrent_kernel);
       compute_step(GruForward<T>{units, inputs[t], state.data_ptr<T>(), outputs[t], counts[t],
                                  gates[t], outputs[t + 1]},
                    rows);
@@ -127,7 +138,7 @@ Tensor gradient_from(const Tensor& gradient, const Tensor& state) {
 void finish(Gradients& gradients, const RecurrentSequence& s, const Memory& memory,
             const Tensor& input_sum_gradients, const Tensor& state_sum_gradients, Wanted wanted) {
   const Tensor of_inputs = input_sum_gradients.flatten(0, 1);
-  if (wanted.inputs) gradients.inputs = at::mm(of_inputs, s.kernel.t()).view(s.inputs.sizes());
+  if (wanted.inputs) gradients.inputs = product_of(of_inputs, s.kernel.t()).view(s.inputs.sizes());
   if (wanted.kernel) {
     gradients.kernel = kernel_gradient(s.inputs.flatten(0, 1), s.kernel, of_inputs);
   }
@@ -155,7 +166,7 @@ Gradients lstm_backward(const RecurrentSequence& s, const Memory& memory,
       compute_step(LstmBackward<T>{units, gates[t], cells[t], tanh[t], counts[t], outputs[t],
                                    later.data_ptr<T>(), cell.data_ptr<T>(), sum_gradients[t]},
                    rows);
-      if (t > 0 || wanted.state) later.addmm_(sums.select(0, t), s.recurrent_kernel.t());
+      if (t > 0 || wanted.state) add_product(later, sums.select(0, t), s.recurrent_kernel.t());
     }
   });
   Gradients gradients{.state = {later, cell}};
@@ -181,7 +192,7 @@ Gradients gru_backward(const RecurrentSequence& s, const Memory& memory,
       compute_step(GruBackward<T>{units, gates[t], before[t], counts[t], outputs[t],
                                   later.data_ptr<T>(), inputs[t], states[t]},
                    rows);
-      if (t > 0 || wanted.state) later.addmm_(state.select(0, t), s.recurrent_kernel.t());
+      if (t > 0 || wanted.state) add_product(later, state.select(0, t), s.recurrent_kernel.t());
     }
   });
   Gradients gradients{.state = {later}};

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -20,12 +21,14 @@ class StateSums {
   // Of the gates begin ... end - 1: state x kernel, added to `sums`.
   Tensor add(const Tensor& sums, const Tensor& state, int64_t begin, int64_t end) const {
     if (factors_.empty()) {
-      return at::addmm(sums, state, kernel_.slice(1, begin * units_, end * units_));
+      const Tensor kernel = kernel_.slice(1, begin * units_, end * units_);
+      return kernel.scalar_type() == kBFloat16 ? sums + product_of(state, kernel)
+                                               : at::addmm(sums, state, kernel);
     }
     std::vector<Tensor> products;
     for (int64_t gate = begin; gate < end; ++gate) {
       const auto i = static_cast<size_t>(gate);
-      products.push_back(at::mm(state * factors_[i], parts_[i]));
+      products.push_back(product_of(state * factors_[i], parts_[i]));
     }
     return sums + at::cat(products, 1);
   }
@@ -81,7 +84,13 @@ Tensor dropped_input_sums(const RecurrentCell& cell, const RecurrentSequence& se
 
 Tensor input_sums(const Tensor& inputs, const Tensor& kernel, const Tensor& bias) {
   const Tensor rows = inputs.flatten(0, 1);
-  const Tensor sums = bias.defined() ? at::addmm(bias, rows, kernel) : at::mm(rows, kernel);
+  Tensor sums;
+  if (bias.defined() && kernel.scalar_type() != kBFloat16) {
+    sums = at::addmm(bias, rows, kernel);
+  } else {
+    sums = product_of(rows, kernel);
+    if (bias.defined()) sums = sums + bias;
+  }
   return sums.view({inputs.size(0), inputs.size(1), kernel.size(1)});
 }
 

@@ -26,7 +26,8 @@ struct RecurrentCell {
   bool has_state_bias() const { return kind == Kind::kGru && reset_after; }
 };
 
-// What goes into it. A step that does not count leaves the state as it is.
+// What goes into it. A step that does not count leaves the state as it is. All numbers are of one
+// dtype; where it is float32 both kernels may be bfloat16, to which what they multiply is rounded.
 struct RecurrentSequence {
   Tensor inputs{};              // [steps, batch, features], contiguous; one step at the least
   Tensor counts{};              // [steps, batch], bool, contiguous; undefined: all steps count

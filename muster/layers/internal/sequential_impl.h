@@ -13,6 +13,7 @@ class SequentialImpl final : public LayerImpl {
  public:
   explicit SequentialImpl(std::vector<Layer> layers);
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override;
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
   // Those of a Sequential among them stand in its place.
   const std::vector<Layer>& layers() const { return layers_; }

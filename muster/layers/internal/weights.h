@@ -7,10 +7,18 @@
 namespace muster::inline v0_1::internal {
 
 // Gives the variable in place `slot` of the layer, of the input's dtype, and creates it at the
-// first call, with the regularizer and the constraint. Throws InvalidArgument for an input of
-// another dtype than the variable's.
-const Tensor& weight(CallContext& context, const LayerIdentity& layer, int slot, const char* name,
-                     const Shape& shape, const Tensor& input, const Initializer& initializer,
-                     const Regularizer& regularizer = {}, const Constraint& constraint = {});
+// first call, with the regularizer and the constraint. For an input of bfloat16 it is float32, and
+// rounded. Throws InvalidArgument for an input of another dtype than the variable's.
+Tensor weight(CallContext& context, const LayerIdentity& layer, int slot, const char* name,
+              const Shape& shape, const Tensor& input, const Initializer& initializer,
+              const Regularizer& regularizer = {}, const Constraint& constraint = {});
+
+// Gives the dtype of weights for such an input.
+inline DType weight_dtype_for(const Tensor& input) {
+  return input.scalar_type() == kBFloat16 ? kFloat32 : input.scalar_type();
+}
+// Checks that the variable fits the input, and gives it in the input's dtype.
+Tensor weight_for(const Tensor& input, const Tensor& variable, CallContext& context,
+                  const LayerIdentity& layer);
 
 }  // namespace muster::inline v0_1::internal

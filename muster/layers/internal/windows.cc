@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/tensor/libtorch.h"
 
@@ -131,11 +132,13 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
   Tensor images = to_channels_first(input);
   const Sizes padding = pad(images, pads_of(window, input), 0);
   const Sizes no_output_padding(window.rank(), 0);
-  // LibTorch flattens the weights of an empty batch with a view.
-  return to_channels_last(at::convolution(images,
-                                          images.size(0) == 0 ? weight.contiguous() : weight, bias,
-                                          window.strides, padding, window.dilation,
-                                          /*transposed=*/false, no_output_padding, groups));
+  const auto product = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+    // LibTorch flattens the weights of an empty batch with a view.
+    return at::convolution(x, x.size(0) == 0 ? w.contiguous() : w, b, window.strides, padding,
+                           window.dilation, /*transposed=*/false, no_output_padding, groups);
+  };
+  return to_channels_last(
+      multiplied(ProductKind::kConvolution, /*multiplications=*/0, product, images, weight, bias));
 }
 
 }  // namespace muster::inline v0_1::internal

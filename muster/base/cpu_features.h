@@ -1,0 +1,24 @@
+// Which instructions the processor of this machine has, of those that kernels are chosen by.
+// Thread safety: any thread.
+#pragma once
+
+#include <string>
+
+namespace muster::inline v0_1 {
+
+// What the processor has and the operating system lets programs use.
+struct CpuFeatures {
+  bool avx2 = false;         // with FMA
+  bool avx512 = false;       // F, BW, DQ and VL
+  bool avx512_bf16 = false;  // products of bfloat16 in vectors
+  bool amx_bf16 = false;     // products of bfloat16 in tiles
+
+  bool multiplies_bfloat16() const { return avx512_bf16 || amx_bf16; }
+};
+
+// Gives those of this machine, which are asked for once.
+const CpuFeatures& cpu_features();
+// Gives "AVX2, AVX512", for messages; "none beyond the baseline" where there is none.
+std::string describe(const CpuFeatures& features);
+
+}  // namespace muster::inline v0_1
