@@ -44,6 +44,7 @@
 #include "muster/layers/pooling.h"
 #include "muster/layers/recompute.h"
 #include "muster/layers/recurrent.h"
+#include "muster/layers/recurrent_cell.h"
 #include "muster/layers/regularizers.h"
 #include "muster/layers/rescaling.h"
 #include "muster/layers/reshape.h"
