@@ -48,6 +48,7 @@
 #include "muster/layers/regularizers.h"
 #include "muster/layers/rescaling.h"
 #include "muster/layers/reshape.h"
+#include "muster/layers/resize_images.h"
 #include "muster/layers/time_distributed.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/layers/upsampling.h"

@@ -85,6 +85,12 @@ void check_fill_value(const char* layer, double value) {
                          "fill_value must be finite");
 }
 
+void check_interpolation(const char* layer, Interpolation interpolation) {
+  if (interpolation == Interpolation::kNearest || interpolation == Interpolation::kBilinear) return;
+  throw invalid_argument(fmt::format("{}: interpolation is {}", layer, describe(interpolation)),
+                         "interpolation must be kNearest or kBilinear");
+}
+
 class RandomFlipImpl final : public ImageAugmentation::Impl {
  public:
   RandomFlipImpl(FlipMode mode, std::string name)
@@ -213,6 +219,7 @@ ImageAugmentation RandomFlip(FlipMode mode, std::string name) {
 ImageAugmentation RandomRotation(RandomFactor factor, RandomRotationOptions options) {
   constexpr double kMost = 1e6;  // turns, behind which a float64 has few digits for the angle
   check_factor("RandomRotation", "factor", factor, -kMost, kMost);
+  check_interpolation("RandomRotation", options.interpolation);
   check_fill_value("RandomRotation", options.fill_value);
   return ImageAugmentation(std::make_shared<RandomRotationImpl>(factor, options));
 }
@@ -221,6 +228,7 @@ ImageAugmentation RandomZoom(RandomFactor height_factor, RandomZoomOptions optio
   check_factor("RandomZoom", "height_factor", height_factor, -1, 1);
   if (options.width_factor)
     check_factor("RandomZoom", "width_factor", *options.width_factor, -1, 1e6);
+  check_interpolation("RandomZoom", options.interpolation);
   check_fill_value("RandomZoom", options.fill_value);
   return ImageAugmentation(std::make_shared<RandomZoomImpl>(height_factor, options));
 }

@@ -9,7 +9,7 @@
 
 #include "muster/base/random.h"
 #include "muster/layers/layer.h"
-#include "muster/layers/upsampling.h"
+#include "muster/layers/resize_images.h"
 #include "muster/preprocessing/fill_mode.h"
 #include "muster/tensor/tensor.h"
 
@@ -64,14 +64,14 @@ ImageAugmentation RandomFlip(FlipMode mode = FlipMode::kHorizontalAndVertical,
 // Options of RandomRotation().
 struct RandomRotationOptions {
   FillMode fill_mode = FillMode::kReflect;
-  Interpolation interpolation = Interpolation::kBilinear;
-  double fill_value = 0;  // for FillMode::kConstant
-  std::string name;       // of the layer
+  Interpolation interpolation = Interpolation::kBilinear;  // or kNearest
+  double fill_value = 0;                                   // for FillMode::kConstant
+  std::string name;                                        // of the layer
 };
 
 // Turns an image about its middle by factor * 2 pi, counter-clockwise where that is positive.
-// Throws InvalidArgument for factors that are not finite or do not ascend, and a fill value that is
-// not finite.
+// Throws InvalidArgument for factors that are not finite or do not ascend, another interpolation,
+// and a fill value that is not finite.
 ImageAugmentation RandomRotation(RandomFactor factor, RandomRotationOptions options = {});
 
 // Options of RandomZoom().
@@ -79,15 +79,15 @@ struct RandomZoomOptions {
   std::optional<RandomFactor>
       width_factor{};  // unset: the height's, so that the aspect ratio stays
   FillMode fill_mode = FillMode::kReflect;
-  Interpolation interpolation = Interpolation::kBilinear;
-  double fill_value = 0;  // for FillMode::kConstant
-  std::string name{};     // of the layer
+  Interpolation interpolation = Interpolation::kBilinear;  // or kNearest
+  double fill_value = 0;                                   // for FillMode::kConstant
+  std::string name{};                                      // of the layer
 };
 
 // Shows 1 + factor times as much of the height and width as there is: a factor above 0 makes things
 // smaller, one below 0 larger. Throws InvalidArgument for height factors outside of [-1, 1], width
-// factors below -1, factors that are not finite or do not ascend, and a fill value that is not
-// finite.
+// factors below -1, factors that are not finite or do not ascend, another interpolation, and a
+// fill value that is not finite.
 ImageAugmentation RandomZoom(RandomFactor height_factor, RandomZoomOptions options = {});
 
 // Cuts out [..., height, width, channels]; each place is equally likely. Outside of training, and
