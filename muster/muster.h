@@ -61,6 +61,7 @@
 #include "muster/optim/optimizer.h"
 #include "muster/optim/train_op.h"
 #include "muster/preprocessing/category_encoding.h"
+#include "muster/preprocessing/center_crop.h"
 #include "muster/preprocessing/discretization.h"
 #include "muster/preprocessing/hashing.h"
 #include "muster/preprocessing/image_augmentation.h"

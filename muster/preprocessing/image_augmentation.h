@@ -90,6 +90,20 @@ struct RandomZoomOptions {
 // fill value that is not finite.
 ImageAugmentation RandomZoom(RandomFactor height_factor, RandomZoomOptions options = {});
 
+// Options of RandomTranslation().
+struct RandomTranslationOptions {
+  FillMode fill_mode = FillMode::kReflect;
+  Interpolation interpolation = Interpolation::kBilinear;  // or kNearest
+  double fill_value = 0;                                   // for FillMode::kConstant
+  std::string name;                                        // of the layer
+};
+
+// Moves an image down by height_factor of its height and right by width_factor of its width; up and
+// left where they are below 0. Throws InvalidArgument for factors outside of [-1, 1] or that do not
+// ascend, another interpolation, and a fill value that is not finite.
+ImageAugmentation RandomTranslation(RandomFactor height_factor, RandomFactor width_factor,
+                                    RandomTranslationOptions options = {});
+
 // Cuts out [..., height, width, channels]; each place is equally likely. Outside of training, and
 // where an image is smaller, it gives Resizing(height, width, {.crop_to_aspect_ratio = true}).
 // Throws InvalidArgument for sizes below 1.
@@ -100,5 +114,16 @@ ImageAugmentation RandomCrop(int64_t height, int64_t width, std::string name = {
 // <= lower <= 1 and upper is finite and at least 0.
 ImageAugmentation RandomContrast(double factor, std::string name = {});
 ImageAugmentation RandomContrast(double lower, double upper, std::string name = {});
+
+// Options of RandomBrightness().
+struct RandomBrightnessOptions {
+  RandomFactor value_range{0, 255};  // of the pixels
+  std::string name{};                // of the layer
+};
+
+// Adds to all of an image `factor` of what lies between the ends of value_range, and clips pixels
+// to these. Throws InvalidArgument for factors outside of [-1, 1] or that do not ascend, and for a
+// value_range that is not finite or does not rise.
+ImageAugmentation RandomBrightness(RandomFactor factor, RandomBrightnessOptions options = {});
 
 }  // namespace muster::inline v0_1
