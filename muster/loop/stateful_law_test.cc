@@ -59,7 +59,8 @@ std::map<std::string, Tensor> train(const Part& part) {
     if (part.reset_at == made) CallContext::current()->reset_states();
     adam.minimize(losses::mean_squared_error(y, model(x)));
   };
-  for (const auto& batch : strategy->distribute(streams().repeat(2))) {
+  auto data = strategy->distribute(streams().repeat(2));  // save() tells where it stands
+  for (const auto& batch : data) {
     strategy->run(step, batch);
     if (++made == part.batches) break;
   }
