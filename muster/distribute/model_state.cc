@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/distribute/replica_values.h"
 #include "muster/tensor/libtorch.h"
 
@@ -23,7 +24,7 @@ std::map<std::string, Tensor> ModelState::gather_for_checkpoint() {
     const std::vector<Tensor> parts = exchange_.gather(variable->value().detach().view({1, -1}), 0);
     const Tensor values = torch::cat(parts, 0).view(replicas_shape(spec, place_.replicas()));
     named[spec.name] = aggregate(spec, values);
-    named[replicas_name(spec.name)] = values;
+    if (spec.aggregation != VariableAggregation::kConcat) named[replicas_name(spec.name)] = values;
   }
   return named;
 }
@@ -31,6 +32,10 @@ std::map<std::string, Tensor> ModelState::gather_for_checkpoint() {
 void ModelState::take_replica_values(std::map<std::string, Tensor>& tensors) {
   replica_values_.clear();
   for (const Variable* variable : table_.on_read()) {
+    if (variable->spec().aggregation == VariableAggregation::kConcat) {
+      take_rows(*variable, tensors);
+      continue;
+    }
     const auto found = tensors.find(replicas_name(variable->name()));
     if (found == tensors.end() || found->second.dim() == 0 ||
         found->second.scalar_type() != variable->spec().dtype ||
@@ -41,6 +46,21 @@ void ModelState::take_replica_values(std::map<std::string, Tensor>& tensors) {
       replica_values_[variable->name()] = found->second;
     tensors.erase(found);
   }
+}
+
+void ModelState::take_rows(const Variable& variable, std::map<std::string, Tensor>& tensors) {
+  const VariableSpec& spec = variable.spec();
+  const auto found = tensors.find(spec.name);
+  if (found == tensors.end()) return;  // compare() tells
+  if (is_concatenation(spec, found->second, place_.replicas())) {
+    const Tensor values = found->second.view(replicas_shape(spec, place_.replicas()));
+    replica_values_[spec.name] = values;
+    found->second = values[0];
+    return;
+  }
+  log::info(fmt::format("{} begins anew: the checkpoint has it as {}, for batches of other sizes",
+                        spec.describe(), describe(found->second)));
+  found->second = variable.value().detach().clone();
 }
 
 void ModelState::restore(Checkpoint& checkpoint, const std::string& prefix) {

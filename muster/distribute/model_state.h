@@ -27,14 +27,14 @@ class ModelState {
   std::map<std::string, Tensor> tensors() const;
   // What a checkpoint holds on the chief: tensors(), in which variables of kOnRead are aggregated
   // over the replicas, and with several replicas their own values as "<name>/replicas" [replicas,
-  // ...]. All replicas call it together.
+  // ...]; those of kConcat have the rows of all. All replicas call it together.
   std::map<std::string, Tensor> gather_for_checkpoint();
   // On the chief, before share(): the state becomes that of `checkpoint`, which was found at
   // `prefix`. Throws InvalidArgument listing every difference between the model and the checkpoint.
   void restore(Checkpoint& checkpoint, const std::string& prefix);
   // Gives every replica the chief's state; all call it together. Variables of kOnRead get what the
   // checkpoint has for this replica when it was written by as many replicas, else the chief's
-  // value, of which a sum stays the chief's alone.
+  // value, of which a sum stays the chief's alone. The rows of kConcat are divided anew.
   void share();
 
   // Variables that do not train are never exchanged between steps: what a model function writes
@@ -46,6 +46,8 @@ class ModelState {
 
  private:
   void take_replica_values(std::map<std::string, Tensor>& tensors);
+  // Divides the rows a checkpoint has of a variable of kConcat.
+  void take_rows(const Variable& variable, std::map<std::string, Tensor>& tensors);
   void share_replica_values();
 
   const ReplicaPlace& place_;

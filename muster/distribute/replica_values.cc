@@ -13,11 +13,18 @@ Shape replicas_shape(const VariableSpec& spec, int replicas) {
 }
 
 Tensor aggregate(const VariableSpec& spec, const Tensor& values) {
+  if (spec.aggregation == VariableAggregation::kConcat) return values.flatten(0, 1);
   Tensor one = values[0].clone();
   const bool mean = spec.aggregation == VariableAggregation::kMean;
   if (!mean && spec.aggregation != VariableAggregation::kSum) return one;
   for (int64_t replica = 1; replica < values.size(0); ++replica) one.add_(values[replica]);
   return mean ? one.div_(values.size(0)) : one;
+}
+
+bool is_concatenation(const VariableSpec& spec, const Tensor& value, int replicas) {
+  Shape shape = spec.shape;
+  shape[0] *= replicas;
+  return value.scalar_type() == spec.dtype && value.sizes() == at::IntArrayRef(shape);
 }
 
 Tensor spread(const VariableSpec& spec, const Tensor& value, int replicas) {

@@ -3,7 +3,7 @@
 //
 // A checkpoint holds the one value under the variable's name, so that evaluation and any number of
 // replicas can use it, and all of them as "<name>/replicas" [replicas, ...], so that the same
-// number of replicas continues with the bits it had.
+// number of replicas continues with the bits it had. With kConcat the one value is all of them.
 #pragma once
 
 #include <string>
@@ -19,8 +19,11 @@ std::string replicas_name(const std::string& variable);
 Shape replicas_shape(const VariableSpec& spec, int replicas);
 
 // One value of those of all replicas, [replicas, ...], by the variable's aggregation; added in the
-// order of the replicas.
+// order of the replicas; with kConcat one behind another, [replicas * rows, ...].
 Tensor aggregate(const VariableSpec& spec, const Tensor& values);
+
+// Tells whether `value` is what aggregate() makes of so many replicas' values with kConcat.
+bool is_concatenation(const VariableSpec& spec, const Tensor& value, int replicas);
 
 // The way back, [replicas, ...]: a sum becomes the first replica's and the others start at 0, of
 // anything else each has `value`.

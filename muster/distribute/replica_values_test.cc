@@ -76,6 +76,12 @@ TEST(ReplicaValuesTest, WhatCannotBeReadIsRefused) {
   EXPECT_THAT(message(on_read("n", VariableAggregation::kMean, kInt64)),
               HasSubstr("n int64[2] holds whole numbers"));
   table.get_or_create(on_read("n", VariableAggregation::kSum, kInt64));
+  VariableSpec rows = on_read("rows", VariableAggregation::kConcat);
+  rows.shape = {};
+  EXPECT_THAT(message(rows), HasSubstr("rows float32[] has the aggregation kConcat"));
+  rows.shape = {2};
+  rows.synchronization = VariableSynchronization::kOnWrite;
+  EXPECT_THAT(message(rows), HasSubstr("rows float32[2] has the aggregation kConcat"));
 }
 
 TEST(ReplicaValuesTest, TheBuildPassLeavesNoTrace) {
@@ -97,14 +103,15 @@ struct TwoSteps {
   std::vector<std::map<std::string, Tensor>> kept = {};  // by replica
 };
 
-// Every replica adds its rank + 1 in each of two steps.
-TwoSteps two_steps(int replicas, std::map<std::string, Tensor> checkpoint = {}) {
+// Every replica adds its rank + 1 in each of two steps; `rows` is the size of "rows".
+TwoSteps two_steps(int replicas, std::map<std::string, Tensor> checkpoint = {}, int64_t rows = 2) {
   TwoSteps run{.checkpoint = std::move(checkpoint)};
   run.kept.resize(static_cast<size_t>(replicas));
-  const std::vector<VariableSpec> specs{
-      on_read("mean", VariableAggregation::kMean),
-      on_read("sum", VariableAggregation::kSum, kInt64),
-      on_read("first", VariableAggregation::kOnlyFirstReplica, kInt32)};
+  std::vector<VariableSpec> specs{on_read("mean", VariableAggregation::kMean),
+                                  on_read("sum", VariableAggregation::kSum, kInt64),
+                                  on_read("first", VariableAggregation::kOnlyFirstReplica, kInt32),
+                                  on_read("rows", VariableAggregation::kConcat)};
+  specs.back().shape = {rows};
   const auto body = [&](Replica& replica, int rank) {
     const auto sgd = optim::sgd();
     const Tensor& weight =
@@ -195,6 +202,21 @@ TEST(MultiWorkerReplicaValuesTest, AnotherNumberContinuesFromTheOneValue) {
   expect_all(one.saved.at("mean"), 6 + 2, "mean");
   expect_all(one.saved.at("sum"), 9 + 2, "sum");
   EXPECT_EQ(one.saved.count("mean/replicas"), 0u);
+}
+
+TEST(MultiWorkerReplicaValuesTest, RowsAreDividedOverAnyNumberOfReplicas) {
+  const auto two = two_steps(2).saved;
+  EXPECT_TRUE(two.at("rows").equal(torch::tensor({5.0f, 5.0f, 7.0f, 7.0f})));
+  EXPECT_EQ(two.count("rows/replicas"), 0u);
+  // Step by step: 2 x (1, 1, 2, 2), then 2 x (1, 1, 1, 1), then 2 x (1, 2, 3, 4).
+  const auto one = two_steps(1, two, 4).saved;
+  EXPECT_TRUE(one.at("rows").equal(torch::tensor({7.0f, 7.0f, 9.0f, 9.0f})));
+  const auto four = two_steps(4, one, 1);
+  EXPECT_TRUE(four.saved.at("rows").equal(torch::tensor({9.0f, 11.0f, 15.0f, 17.0f})));
+  expect_all(four.kept[3].at("rows"), 17, "rows of replica 3");
+  // Batches of another size are of other rows.
+  expect_all(two_steps(1, two, 3).saved.at("rows"), 3 + 2, "rows of other batches");
+  expect_all(two_steps(2, two, 3).kept[1].at("rows"), 3 + 4, "rows of other batches");
 }
 
 }  // namespace

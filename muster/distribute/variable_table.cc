@@ -7,7 +7,14 @@ namespace muster::inline v0_1::distribute {
 namespace {
 
 void check_synchronization(const VariableSpec& spec) {
-  if (spec.synchronization != VariableSynchronization::kOnRead) return;
+  const bool concat = spec.aggregation == VariableAggregation::kConcat;
+  const bool on_read = spec.synchronization == VariableSynchronization::kOnRead;
+  if (concat && (!on_read || spec.shape.empty())) {
+    throw invalid_argument(
+        fmt::format("the variable {} has the aggregation kConcat", spec.describe()),
+        "what stands one behind another over the replicas is of kOnRead, and has an axis of rows");
+  }
+  if (!on_read) return;
   if (spec.trainable) {
     throw invalid_argument(
         fmt::format("the variable {} trains, and its synchronization is kOnRead", spec.describe()),

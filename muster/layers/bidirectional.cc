@@ -33,11 +33,12 @@ class BidirectionalImpl final : public LayerImpl {
                                         {.layer = identity(), .prefix = forward_.prefix});
     LayerOutputs second = call_recurrent(backward_.spec, back, context,
                                          {.layer = identity(),
-                                          .first_slot = internal::RecurrentVariables::kVariables,
+                                          .first_slot = internal::RecurrentVariables::kSlots,
                                           .prefix = backward_.prefix});
     LayerOutputs outputs;
     Tensor reversed = second.tensors[0];
-    if (forward_.spec.return_sequences) reversed = reversed.flip(1);
+    if (forward_.spec.sequence.return_sequences)
+      reversed = reversed.flip(forward_.spec.sequence.time_major ? 0 : 1);
     outputs.tensors = merged(first.tensors[0], reversed);
     if (!first.masks.empty()) {
       outputs.masks.assign(outputs.tensors.size(), inputs.masks[0]);
@@ -97,7 +98,7 @@ Direction direction_of(const Layer& layer, const char* argument, const char* pre
   Direction direction{recurrent->spec(),
                       fmt::format("{}_{}/", prefix, name.empty() ? identity.class_name : name)};
   // As in Keras; an output that is no step's own must not reach the other direction's sum.
-  direction.spec.zero_output_for_mask = direction.spec.return_sequences;
+  direction.spec.sequence.zero_output_for_mask = direction.spec.sequence.return_sequences;
   return direction;
 }
 
@@ -108,17 +109,21 @@ void check_pair(const internal::RecurrentSpec& there, const internal::RecurrentS
                                        what, first, second),
                            hint);
   };
-  if (there.go_backwards == back.go_backwards) {
-    refuse("go_backwards", there.go_backwards, back.go_backwards,
+  if (there.sequence.go_backwards == back.sequence.go_backwards) {
+    refuse("go_backwards", there.sequence.go_backwards, back.sequence.go_backwards,
            "one of the two layers must have go_backwards = true");
   }
-  if (there.return_sequences != back.return_sequences) {
-    refuse("return_sequences", there.return_sequences, back.return_sequences,
+  if (there.sequence.return_sequences != back.sequence.return_sequences) {
+    refuse("return_sequences", there.sequence.return_sequences, back.sequence.return_sequences,
            "both layers must have the same return_sequences");
   }
-  if (there.return_state != back.return_state) {
-    refuse("return_state", there.return_state, back.return_state,
+  if (there.sequence.return_state != back.sequence.return_state) {
+    refuse("return_state", there.sequence.return_state, back.sequence.return_state,
            "both layers must have the same return_state");
+  }
+  if (there.sequence.time_major != back.sequence.time_major) {
+    refuse("time_major", there.sequence.time_major, back.sequence.time_major,
+           "both layers must have the same time_major");
   }
   if (merge_mode != MergeMode::kConcat && merge_mode != MergeMode::kNone &&
       there.cell.units != back.cell.units) {
@@ -133,7 +138,10 @@ Layer Bidirectional(Layer layer, BidirectionalOptions options) {
   Direction forward = direction_of(layer, "layer", "forward");
   Direction backward =
       direction_of(options.backward_layer.value_or(layer), "backward_layer", "backward");
-  if (!options.backward_layer) backward.spec.go_backwards = !backward.spec.go_backwards;
+  if (!options.backward_layer) {
+    bool& go_backwards = backward.spec.sequence.go_backwards;
+    go_backwards = !go_backwards;
+  };
   check_pair(forward.spec, backward.spec, options.merge_mode);
   return Layer(std::make_shared<BidirectionalImpl>(std::move(forward), std::move(backward),
                                                    std::move(options)));

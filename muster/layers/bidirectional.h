@@ -21,13 +21,14 @@ struct BidirectionalOptions {
   std::string name{};
 };
 
-// Calls a recurrent layer (SimpleRNN, LSTM, GRU) and one with weights of its own that reads the
-// other way round, and joins what they give; with return_sequences each output stands at the step
-// it was made at. There the output of a step that does not count is 0, as in Keras. A state is that
-// of the first layer followed by that of the second. Variables: "forward_lstm/kernel" and so on,
-// then "backward_lstm/kernel", after the layers' names. Throws InvalidArgument for a layer of
-// another kind, for two layers with the same go_backwards, and for two that differ in
-// return_sequences, return_state, or, but for kConcat and kNone, in units.
+// Calls a recurrent layer (SimpleRNN, LSTM, GRU, an RNN of such a cell) and one with weights of its
+// own that reads the other way round, and joins what they give; with return_sequences each output
+// stands at the step it was made at. There the output of a step that does not count is 0, as in
+// Keras. A state is that of the first layer followed by that of the second. Variables:
+// "forward_lstm/kernel" and so on, then "backward_lstm/kernel", after the layers' names. Throws
+// InvalidArgument for a layer of another kind, for two layers with the same go_backwards, and for
+// two that differ in return_sequences, return_state, time_major, or, but for kConcat and kNone, in
+// units.
 Layer Bidirectional(Layer layer, BidirectionalOptions options = {});
 
 }  // namespace muster::inline v0_1

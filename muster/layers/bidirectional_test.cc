@@ -87,6 +87,19 @@ TEST(Bidirectional, GivesPaddedExamplesWhatEachGivesAlone) {
   }
 }
 
+TEST(Bidirectional, TakesStepsAsTheFirstAxis) {
+  const Tensor x = numbers({3, 5, 4});
+  for (const bool return_sequences : {true, false}) {
+    Fixture one, other;
+    const Tensor expected =
+        Bidirectional(GRU(6, {.return_sequences = return_sequences}))(x, one.context);
+    const Tensor found =
+        Bidirectional(GRU(6, {.return_sequences = return_sequences, .time_major = true}))(
+            x.transpose(0, 1), other.context);
+    EXPECT_TRUE(found.equal(return_sequences ? expected.transpose(0, 1) : expected));
+  }
+}
+
 TEST(Bidirectional, TakesAStateOfBoth) {
   Fixture fixture;
   const Tensor x = numbers({2, 5, 4});
@@ -108,6 +121,11 @@ TEST(Bidirectional, RefusesLayersThatDoNotFit) {
                                      .backward_layer = LSTM(4, {.go_backwards = true})});
             }),
             "Bidirectional: units is 3 in layer, and 4 in backward_layer");
+  EXPECT_EQ(message_of([] {
+              Bidirectional(GRU(3, {.time_major = true}),
+                            {.backward_layer = GRU(3, {.go_backwards = true})});
+            }),
+            "Bidirectional: time_major is true in layer, and false in backward_layer");
   Fixture fixture;
   const Layer mixed =
       Bidirectional(GRU(3, {.name = "there"}), {.backward_layer = LSTM(4, {.go_backwards = true})});

@@ -125,6 +125,13 @@ void CallContext::set_replicas(int64_t count, std::function<Tensor(const Tensor&
   sum_over_replicas_ = std::move(sum);
 }
 
+void CallContext::reset_states() {
+  torch::NoGradGuard no_grad;
+  for (const auto& variable : variables_.variables()) {
+    if (variable->spec().aggregation == VariableAggregation::kConcat) variable->value().zero_();
+  }
+}
+
 Tensor CallContext::sum_over_replicas(const Tensor& value) const {
   return num_replicas_ == 1 ? value : sum_over_replicas_(value);
 }

@@ -80,6 +80,10 @@ class CallContext {
   // Connects layers with the replicas that train in step: `sum(value)` gives each replica the sum
   // of all replicas' values, and lets gradients through. A context is alone until this is called.
   void set_replicas(int64_t count, std::function<Tensor(const Tensor&)> sum);
+  // Sets to 0 what stateful layers keep from one batch to the next (variables of
+  // VariableAggregation::kConcat), as Keras's Model.reset_states() does. Every replica resets its
+  // own: all of them call it in the same step, those without examples too.
+  void reset_states();
 
   // --- for layers ---
   // Gives the full name of the layer, which is chosen at its first call. Throws InvalidArgument

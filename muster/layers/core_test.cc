@@ -102,6 +102,34 @@ TEST(Dropout, KeepsAboutTheRateAndScalesTheRest) {
   EXPECT_TRUE(Dropout(0)(x, fixture.context).is_same(x));
 }
 
+TEST(Dropout, DrawsOnceForAxesOfSizeOneInItsNoiseShape) {
+  Fixture fixture;
+  fixture.context.begin_step(true, 0, 0);
+  const Tensor x = torch::ones({20, 5, 30});
+  const Tensor y = Dropout(0.5, {.noise_shape = {-1, 1, 30}})(x, fixture.context);
+  EXPECT_TRUE(torch::logical_or(y.eq(0), y.eq(2)).all().item<bool>());
+  const Tensor first = y.select(1, 0);
+  for (int64_t t = 1; t < 5; ++t) EXPECT_TRUE(y.select(1, t).equal(first));
+  // Along the other axes each element is drawn for itself: 600 of them, four standard deviations.
+  EXPECT_NEAR(first.mean().item<double>(), 1, 0.17);
+  EXPECT_FALSE(first[0].equal(first[1]));
+  EXPECT_FALSE(first.select(1, 0).equal(first.select(1, 1)));
+
+  EXPECT_EQ(message_of([] {
+              Dropout(0.5, {.noise_shape = {-1, 0}});
+            }),
+            "Dropout: noise_shape is [-1, 0]");
+  EXPECT_EQ(message_of([] { Dropout(1, {.noise_shape = {-1}}); }), "Dropout: rate is 1");
+  const Layer two_rows = Dropout(0.5, {.noise_shape = {-1, 2, 1}, .name = "two_rows"});
+  EXPECT_EQ(message_of([&] { two_rows(x, fixture.context); }),
+            "layer two_rows: expected an input that noise_shape [-1, 2, 1] fits, was given "
+            "float32[20, 5, 30]");
+  const Layer two_axes = Dropout(0.5, {.noise_shape = {-1, 1}, .name = "two_axes"});
+  EXPECT_EQ(message_of([&] { two_axes(x, fixture.context); }),
+            "layer two_axes: expected an input that noise_shape [-1, 1] fits, was given "
+            "float32[20, 5, 30]");
+}
+
 TEST(Dropout, MaskIsAFunctionOfSeedStepReplicaAndLayer) {
   const Tensor x = torch::ones({40, 40});
   const auto mask = [&](uint64_t seed, int64_t step, int64_t replica, int layer, int use) {

@@ -17,6 +17,7 @@
 #include "muster/layers/padding.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/recurrent.h"
+#include "muster/layers/recurrent_cell.h"
 #include "muster/layers/rescaling.h"
 #include "muster/layers/reshape.h"
 #include "muster/layers/time_distributed.h"
@@ -76,6 +77,7 @@ std::vector<Example> layers_with_weights() {
       {GRU(3, {.use_bias = false, .go_backwards = true}), {2, 4, 3}},
       {GRU(3, {.recurrent_dropout = 0.3, .reset_after = false}), {2, 4, 3}},
       {Bidirectional(LSTM(3, {.return_sequences = true})), {2, 4, 3}},
+      {RNN(StackedRNNCells({GRUCell(2, {.dropout = 0.3}), LSTMCell(3)})), {2, 4, 3}},
       {Bidirectional(GRU(3), {.merge_mode = MergeMode::kMul}), {2, 4, 3}},
       {TimeDistributed(Dense(3)), {2, 4, 3}},
       {self(Attention({.use_scale = true, .score_mode = ScoreMode::kConcat})), {2, 4, 3}},
@@ -102,6 +104,7 @@ std::vector<Example> layers_without_weights() {
       {Cropping2D({{1, 0}, {0, 1}}), {2, 3, 3, 2}},
       {UpSampling1D(3), {2, 3, 2}},
       {UpSampling2D({.size = {2, 3}, .interpolation = Interpolation::kBilinear}), {2, 3, 2, 2}},
+      {UpSampling2D({.size = {2, 3}, .interpolation = Interpolation::kLanczos3}), {2, 3, 2, 2}},
       {UpSampling3D(), {2, 2, 1, 2, 2}},
       {Reshape({-1, 2}), {2, 3, 4}},
       {Permute({2, 1}), {2, 3, 4}},

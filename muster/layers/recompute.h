@@ -15,9 +15,10 @@ namespace muster::inline v0_1 {
 //
 // Gradients have the bits they have without it, but where a tensor or a weight is used at least
 // twice inside and again outside of the block: then the same numbers are added in another order.
-// Variables are named as if `layer` stood alone. The context must live until backward. Backward
-// throws InvalidArgument where gradients of gradients are asked for, and where the layer is not a
-// pure function, as LayerImpl::call() must be. Without gradients it is the layer itself.
+// Gradients have gradients, for which the layer is called once or twice more. Variables are named
+// as if `layer` stood alone. The context must live until backward. Backward throws InvalidArgument
+// where third derivatives are asked for, and where the layer is not a pure function, as
+// LayerImpl::call() must be. Without gradients it is the layer itself.
 Layer Recompute(Layer layer);
 
 }  // namespace muster::inline v0_1

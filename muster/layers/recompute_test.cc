@@ -305,14 +305,64 @@ TEST(Recompute, IsTheLayerItselfWithoutGradients) {
   EXPECT_EQ(watched->size(), 2u);
 }
 
+// A penalty on the gradient of what goes in, as critics of images have it. What goes in comes from
+// a layer that the block uses too, and from a random block; one result stays unused.
+TEST(Recompute, HasGradientsOfGradients) {
+  const auto model = [](const Wrap& wrap) {
+    const SymbolicTensor x = Input({5}, {.dtype = kFloat64});
+    const Layer shared = Dense(5, {.activation = activations::tanh});
+    const Layer inner = wrap(
+        Sequential({shared, BatchNormalization(), Dropout(0.3), ActivityRegularization({.l2 = 0.1}),
+                    shared, ActivationLayer(activations::gelu)}));
+    return Functional({x}, {Dense(2)(inner(wrap(Dense(5))(shared(x))))});
+  };
+  for (const bool all_of_it : {false, true}) {
+    Fixture fixtures[2];
+    Tensor of_input[2];
+    for (const int m : {0, 1}) {
+      Fixture& fixture = fixtures[m];
+      fixture.context.begin_step(true, 0, 0);
+      Layer layer = model(m == 0 ? as_it_is : Recompute);
+      if (m == 1 && all_of_it) layer = Recompute(model(as_it_is));
+      const Tensor x = numbers({6, 5}).requires_grad_();
+      Tensor loss = layer(x, fixture.context).square().sum();
+      for (const Tensor& added : fixture.context.take_losses()) loss = loss + added;
+      const Tensor slope = torch::autograd::grad({loss}, {x}, {}, /*retain_graph=*/true,
+                                                 /*create_graph=*/true)[0];
+      ((slope.square().sum() - 1).square() + loss).backward();
+      of_input[m] = x.grad();
+    }
+    EXPECT_TRUE(torch::allclose(of_input[0], of_input[1], 1e-9, 1e-9));
+    ASSERT_EQ(fixtures[0].store.names(), fixtures[1].store.names());
+    for (const std::string& name : fixtures[0].store.names()) {
+      const Tensor &one = fixtures[0].store.value(name), &other = fixtures[1].store.value(name);
+      EXPECT_TRUE(torch::allclose(one, other, 1e-12, 1e-12)) << name;
+      ASSERT_EQ(one.grad().defined(), other.grad().defined()) << name;
+      if (!one.grad().defined()) continue;
+      EXPECT_TRUE(torch::allclose(one.grad(), other.grad(), 1e-9, 1e-9)) << name;
+    }
+  }
+}
+
+// y = x^3 / 3 has the gradient x^2, and that one 2 x.
+TEST(Recompute, HasTheGradientsOfGradientsOfAClosedForm) {
+  Fixture fixture;
+  const Layer cube = Recompute(Lambda([](const Tensor& x) { return x.pow(3) / 3; }));
+  const Tensor x = numbers({4, 2}).requires_grad_();
+  const Tensor slope =
+      torch::autograd::grad({cube(x, fixture.context).sum()}, {x}, {}, true, true)[0];
+  EXPECT_TRUE(torch::allclose(slope, x.square(), 1e-12, 1e-12));
+  EXPECT_TRUE(
+      torch::allclose(torch::autograd::grad({slope.sum()}, {x}, {}, true)[0], 2 * x, 1e-12, 1e-12));
+  EXPECT_EQ(message_of([&] {
+              torch::autograd::grad({slope.sum()}, {x}, {}, true, /*create_graph=*/true);
+            }),
+            "Recompute: third derivatives were asked for");
+}
+
 TEST(Recompute, RefusesWhatItCannotRepeat) {
   Fixture fixture;
   const Tensor x = numbers({2, 3}).requires_grad_();
-  const Tensor y = Recompute(Dense(2))(x, fixture.context).square().sum();
-  EXPECT_EQ(message_of([&] {
-              torch::autograd::grad({y}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true);
-            }),
-            "Recompute: gradients of gradients were asked for");
 
   class MoodyImpl final : public UnaryLayerImpl {
    public:

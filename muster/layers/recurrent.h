@@ -9,6 +9,14 @@
 // State: LayerInputs{.tensors = {x}, .state = {h}}, and {h, c} of an LSTM, each [batch, units],
 // begins with another state than 0. With return_state LayerOutputs.state is what it ends with.
 //
+// Stateful: in training row i of a batch goes on where row i of the batch before ended, without
+// gradients from one to the other; CallContext::reset_states() sets all of them to 0. A replica
+// keeps the state of its own rows, as variables "state_0" (h) and "state_1" (c), [batch, units]. A
+// checkpoint has the rows of all replicas, so a run resumes where it was, on any number of replicas
+// whose batches are as large together; where they are not, the state begins with 0. All batches of
+// a replica have as many rows; one without any leaves the state as it is. In evaluation and
+// prediction every batch begins with 0: batches may be dealt to several replicas there.
+//
 // Variables: "kernel" [features, n * units], "recurrent_kernel" [units, n * units], "bias" [n *
 // units], of the input's dtype, one of weights; n is 1, 4 or 3.
 //
@@ -17,8 +25,9 @@
 // is a function of (seed, step, replica, layer name). With a recurrent_dropout each gate draws for
 // itself, as in Keras.
 //
-// They throw InvalidArgument for units < 1, rates outside of 0 <= rate < 1, and stateful; when
-// called, for an input without steps, and for a mask or a state that does not fit it.
+// They throw InvalidArgument for units < 1 and rates outside of 0 <= rate < 1; when called, for an
+// input without steps, for a mask or a state that does not fit it, and for a batch that has not
+// the rows of the one before, when stateful.
 // Thread safety: immutable values.
 #pragma once
 
@@ -49,8 +58,9 @@ struct SimpleRNNOptions {
   double recurrent_dropout = 0;
   bool return_sequences = false;
   bool return_state = false;
-  bool go_backwards = false;          // read the steps from the last to the first, and give them so
-  bool stateful = false;              // is refused: give the state to the next call
+  bool go_backwards = false;  // read the steps from the last to the first, and give them so
+  bool stateful = false;      // begin with the state the last batch ended with
+  bool time_major = false;    // [steps, batch, ...] goes in and comes out, and so does a mask
   bool zero_output_for_mask = false;  // the output of a step that does not count is 0
   std::string name;
 };
@@ -77,6 +87,7 @@ struct LSTMOptions {
   bool return_state = false;
   bool go_backwards = false;
   bool stateful = false;
+  bool time_major = false;
   bool zero_output_for_mask = false;
   std::string name;
 };
@@ -102,6 +113,7 @@ struct GRUOptions {
   bool return_state = false;
   bool go_backwards = false;
   bool stateful = false;
+  bool time_major = false;
   bool zero_output_for_mask = false;
   bool reset_after = true;  // the gate r multiplies behind the recurrent kernel, not in front of it
   std::string name;

@@ -330,6 +330,34 @@ TEST(Recurrent, GoesBackwards) {
   EXPECT_TRUE(back.tensors[0].equal(flipped.tensors[0]));
 }
 
+TEST(Recurrent, TakesStepsAsTheFirstAxis) {
+  const Tensor x = numbers({2, kSteps, kFeatures});
+  const Tensor mask = sequence_mask(torch::tensor({5, 2}));
+  for (const bool return_sequences : {false, true}) {
+    Fixture one, other;
+    const LayerOutputs expected =
+        LSTM(kUnits, {.return_sequences = return_sequences, .return_state = true})(
+            {.tensors = {x}, .masks = {mask}}, one.context);
+    const LayerOutputs found = LSTM(
+        kUnits, {.return_sequences = return_sequences, .return_state = true, .time_major = true})(
+        {.tensors = {x.transpose(0, 1)}, .masks = {mask.transpose(0, 1)}}, other.context);
+    EXPECT_TRUE(found.state[1].equal(expected.state[1]));
+    if (!return_sequences) {
+      EXPECT_TRUE(found.tensors[0].equal(expected.tensors[0]));
+      continue;
+    }
+    EXPECT_TRUE(found.tensors[0].equal(expected.tensors[0].transpose(0, 1)));
+    EXPECT_TRUE(found.masks[0].equal(mask.transpose(0, 1)));
+  }
+  Fixture fixture;
+  const auto penalty = [](const Tensor& y) { return y.sum(); };
+  const Tensor y = SimpleRNN(
+      kUnits, {.activity_regularizer = penalty, .return_sequences = true, .time_major = true})(
+      x.transpose(0, 1), fixture.context);
+  EXPECT_EQ(y.sizes(), (Shape{kSteps, 2, kUnits}));
+  EXPECT_NEAR(fixture.context.take_losses()[0].item<double>(), y.sum().item<double>() / 2, 1e-12);
+}
+
 TEST(Recurrent, DropsTheSameNumbersInAllSteps) {
   const double rate = 0.5;
   const SimpleRNNOptions plain{.activation = activations::linear,
@@ -371,7 +399,6 @@ TEST(Recurrent, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message_of([] { GRU(3, {.dropout = 1}); }), "GRU: dropout is 1");
   EXPECT_EQ(message_of([] { SimpleRNN(3, {.recurrent_dropout = -0.5}); }),
             "SimpleRNN: recurrent_dropout is -0.5");
-  EXPECT_EQ(message_of([] { LSTM(3, {.stateful = true}); }), "LSTM: stateful is true");
   Fixture fixture;
   const Layer layer = LSTM(3);
   const Tensor x = numbers({2, 4, 5});

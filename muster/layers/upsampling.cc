@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "muster/layers/internal/checks.h"
-#include "muster/layers/internal/wide.h"
 #include "muster/layers/internal/windows.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
@@ -24,11 +23,8 @@ class UpSamplingImpl final : public UnaryLayerImpl {
     internal::check_rank(context, identity(), input, factors_.size());
     if (interpolation_ == Interpolation::kNearest) return repeated(input);
     internal::check_floating(context, identity(), input);
-    const Shape size{input.size(1) * factors_[0], input.size(2) * factors_[1]};
-    return internal::to_channels_last(
-        internal::in_float32(internal::to_channels_first(input), [&size](const Tensor& images) {
-          return at::upsample_bilinear2d(images, size, /*align_corners=*/false);
-        }));
+    return resize_images(input, input.size(1) * factors_[0], input.size(2) * factors_[1],
+                         interpolation_);
   }
 
   LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }

@@ -6,18 +6,15 @@
 #include <string>
 
 #include "muster/layers/layer.h"
+#include "muster/layers/resize_images.h"
 #include "muster/layers/window.h"
 
 namespace muster::inline v0_1 {
 
-// kNearest repeats pixels. kBilinear weighs the four around the place a new pixel has in the old
-// image, with pixels taken for squares and not for points ("half pixel centers").
-enum class Interpolation { kNearest, kBilinear };
-
 // Options of UpSampling2D().
 struct UpSampling2DOptions {
   Size2D size = 2;
-  Interpolation interpolation = Interpolation::kNearest;
+  Interpolation interpolation = Interpolation::kNearest;  // resize_images.h tells them
   std::string name;
 };
 

@@ -98,6 +98,14 @@ MetricKind kind_of_rates(size_t classes) {
   return kind;
 }
 
+Metric rates_of_classes(const char* metric, const Tensor& labels, const Tensor& predictions,
+                        int64_t num_classes, const Tensor& weights, AddPair add) {
+  const auto kind = internal::known_kind(name_of_matrix(metric, num_classes), [&] {
+    return kind_of_rates(static_cast<size_t>(num_classes));
+  });
+  return of_pairs(metric, kind, labels, predictions, num_classes, weights, add);
+}
+
 }  // namespace
 
 Metric confusion_matrix(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
@@ -134,12 +142,8 @@ Metric mean_iou(const Tensor& labels, const Tensor& predictions, int64_t num_cla
 
 Metric per_class_precision(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
                            const Tensor& weights) {
-  constexpr const char* kName = "per_class_precision";
-  const auto kind = internal::known_kind(name_of_matrix(kName, num_classes), [&] {
-    return kind_of_rates(static_cast<size_t>(num_classes));
-  });
-  return of_pairs(
-      kName, kind, labels, predictions, num_classes, weights,
+  return rates_of_classes(
+      "per_class_precision", labels, predictions, num_classes, weights,
       [](double* state, int64_t classes, int64_t label, int64_t prediction, double weight) {
         if (label == prediction) state[label] += weight;
         state[classes + prediction] += weight;
@@ -148,12 +152,8 @@ Metric per_class_precision(const Tensor& labels, const Tensor& predictions, int6
 
 Metric per_class_recall(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
                         const Tensor& weights) {
-  constexpr const char* kName = "per_class_recall";
-  const auto kind = internal::known_kind(name_of_matrix(kName, num_classes), [&] {
-    return kind_of_rates(static_cast<size_t>(num_classes));
-  });
-  return of_pairs(
-      kName, kind, labels, predictions, num_classes, weights,
+  return rates_of_classes(
+      "per_class_recall", labels, predictions, num_classes, weights,
       [](double* state, int64_t classes, int64_t label, int64_t prediction, double weight) {
         if (label == prediction) state[label] += weight;
         state[classes + label] += weight;

@@ -92,6 +92,21 @@ double one_cycle_at(const OneCycleOptions& options, int64_t step) {
   return last;
 }
 
+// What is left of the initial rate behind so many periods. These schedules have the same options.
+template <typename Options>
+LearningRate decay(const char* schedule, const char* shown, const Options& options,
+                   double (*left)(double initial, double rate, double periods)) {
+  check_not_negative(schedule, "initial_learning_rate", options.initial_learning_rate);
+  check_steps(schedule, "decay_steps", options.decay_steps);
+  return {fmt::format("{}(initial_learning_rate={}, decay_steps={}, decay_rate={}, staircase={})",
+                      shown, options.initial_learning_rate, options.decay_steps, options.decay_rate,
+                      options.staircase),
+          [options, left](int64_t step) {
+            return left(options.initial_learning_rate, options.decay_rate,
+                        periods(step, options.decay_steps, options.staircase));
+          }};
+}
+
 LearningRate warmup(const char* schedule, const char* shown, const WarmupOptions& options,
                     double (*part_of)(double)) {
   check_steps(schedule, "warmup_steps", options.warmup_steps);
@@ -133,34 +148,18 @@ LearningRate piecewise_constant_decay(const PiecewiseConstantDecayOptions& optio
 }
 
 LearningRate exponential_decay(const ExponentialDecayOptions& options) {
-  const char* const schedule = "exponential_decay";
-  check_not_negative(schedule, "initial_learning_rate", options.initial_learning_rate);
-  check_steps(schedule, "decay_steps", options.decay_steps);
-  check_positive(schedule, "decay_rate", options.decay_rate);
-  return {fmt::format("ExponentialDecay(initial_learning_rate={}, decay_steps={}, decay_rate={}, "
-                      "staircase={})",
-                      options.initial_learning_rate, options.decay_steps, options.decay_rate,
-                      options.staircase),
-          [options](int64_t step) {
-            return options.initial_learning_rate *
-                   std::pow(options.decay_rate,
-                            periods(step, options.decay_steps, options.staircase));
-          }};
+  check_positive("exponential_decay", "decay_rate", options.decay_rate);
+  return decay("exponential_decay", "ExponentialDecay", options,
+               [](double initial, double rate, double periods) {
+                 return initial * std::pow(rate, periods);
+               });
 }
 
 LearningRate inverse_time_decay(const InverseTimeDecayOptions& options) {
-  const char* const schedule = "inverse_time_decay";
-  check_not_negative(schedule, "initial_learning_rate", options.initial_learning_rate);
-  check_steps(schedule, "decay_steps", options.decay_steps);
-  check_not_negative(schedule, "decay_rate", options.decay_rate);
-  return {fmt::format("InverseTimeDecay(initial_learning_rate={}, decay_steps={}, decay_rate={}, "
-                      "staircase={})",
-                      options.initial_learning_rate, options.decay_steps, options.decay_rate,
-                      options.staircase),
-          [options](int64_t step) {
-            return options.initial_learning_rate /
-                   (1 + options.decay_rate * periods(step, options.decay_steps, options.staircase));
-          }};
+  check_not_negative("inverse_time_decay", "decay_rate", options.decay_rate);
+  return decay(
+      "inverse_time_decay", "InverseTimeDecay", options,
+      [](double initial, double rate, double periods) { return initial / (1 + rate * periods); });
 }
 
 LearningRate polynomial_decay(const PolynomialDecayOptions& options) {

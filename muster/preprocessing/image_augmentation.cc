@@ -85,6 +85,12 @@ void check_fill_value(const char* layer, double value) {
                          "fill_value must be finite");
 }
 
+void check_interpolation(const char* layer, Interpolation interpolation) {
+  if (interpolation == Interpolation::kNearest || interpolation == Interpolation::kBilinear) return;
+  throw invalid_argument(fmt::format("{}: interpolation is {}", layer, describe(interpolation)),
+                         "interpolation must be kNearest or kBilinear");
+}
+
 class RandomFlipImpl final : public ImageAugmentation::Impl {
  public:
   RandomFlipImpl(FlipMode mode, std::string name)
@@ -156,6 +162,43 @@ class RandomZoomImpl final : public ImageAugmentation::Impl {
   internal::Sampling sampling_;
 };
 
+class RandomTranslationImpl final : public ImageAugmentation::Impl {
+ public:
+  RandomTranslationImpl(RandomFactor height_factor, RandomFactor width_factor,
+                        const RandomTranslationOptions& options)
+      : Impl("RandomTranslation", "random_translation", options.name),
+        height_factor_(height_factor),
+        width_factor_(width_factor),
+        sampling_{options.fill_mode, options.interpolation, options.fill_value} {}
+
+ private:
+  Tensor change(const Tensor& image, Random& random) const override {
+    const double down = draw(height_factor_, random) * static_cast<double>(image.size(0));
+    const double right = draw(width_factor_, random) * static_cast<double>(image.size(1));
+    return internal::transform_image(
+        image, {.xx = 1, .xy = 0, .x0 = -right, .yx = 0, .yy = 1, .y0 = -down}, sampling_);
+  }
+
+  RandomFactor height_factor_, width_factor_;
+  internal::Sampling sampling_;
+};
+
+class RandomBrightnessImpl final : public ImageAugmentation::Impl {
+ public:
+  RandomBrightnessImpl(RandomFactor factor, const RandomBrightnessOptions& options)
+      : Impl("RandomBrightness", "random_brightness", options.name),
+        factor_(factor),
+        range_(options.value_range) {}
+
+ private:
+  Tensor change(const Tensor& image, Random& random) const override {
+    const double added = draw(factor_, random) * (range_.upper - range_.lower);
+    return (image + added).clamp(range_.lower, range_.upper);
+  }
+
+  RandomFactor factor_, range_;
+};
+
 class RandomCropImpl final : public ImageAugmentation::Impl {
  public:
   RandomCropImpl(int64_t height, int64_t width, std::string name)
@@ -213,6 +256,7 @@ ImageAugmentation RandomFlip(FlipMode mode, std::string name) {
 ImageAugmentation RandomRotation(RandomFactor factor, RandomRotationOptions options) {
   constexpr double kMost = 1e6;  // turns, behind which a float64 has few digits for the angle
   check_factor("RandomRotation", "factor", factor, -kMost, kMost);
+  check_interpolation("RandomRotation", options.interpolation);
   check_fill_value("RandomRotation", options.fill_value);
   return ImageAugmentation(std::make_shared<RandomRotationImpl>(factor, options));
 }
@@ -221,8 +265,30 @@ ImageAugmentation RandomZoom(RandomFactor height_factor, RandomZoomOptions optio
   check_factor("RandomZoom", "height_factor", height_factor, -1, 1);
   if (options.width_factor)
     check_factor("RandomZoom", "width_factor", *options.width_factor, -1, 1e6);
+  check_interpolation("RandomZoom", options.interpolation);
   check_fill_value("RandomZoom", options.fill_value);
   return ImageAugmentation(std::make_shared<RandomZoomImpl>(height_factor, options));
+}
+
+ImageAugmentation RandomTranslation(RandomFactor height_factor, RandomFactor width_factor,
+                                    RandomTranslationOptions options) {
+  check_factor("RandomTranslation", "height_factor", height_factor, -1, 1);
+  check_factor("RandomTranslation", "width_factor", width_factor, -1, 1);
+  check_interpolation("RandomTranslation", options.interpolation);
+  check_fill_value("RandomTranslation", options.fill_value);
+  return ImageAugmentation(
+      std::make_shared<RandomTranslationImpl>(height_factor, width_factor, options));
+}
+
+ImageAugmentation RandomBrightness(RandomFactor factor, RandomBrightnessOptions options) {
+  check_factor("RandomBrightness", "factor", factor, -1, 1);
+  const RandomFactor& range = options.value_range;
+  if (!(std::isfinite(range.lower) && std::isfinite(range.upper) && range.lower < range.upper)) {
+    throw invalid_argument(
+        fmt::format("RandomBrightness: value_range is [{}, {}]", range.lower, range.upper),
+        "both ends must be finite, and the first below the second");
+  }
+  return ImageAugmentation(std::make_shared<RandomBrightnessImpl>(factor, options));
 }
 
 ImageAugmentation RandomCrop(int64_t height, int64_t width, std::string name) {

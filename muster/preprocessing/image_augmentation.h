@@ -9,7 +9,7 @@
 
 #include "muster/base/random.h"
 #include "muster/layers/layer.h"
-#include "muster/layers/upsampling.h"
+#include "muster/layers/resize_images.h"
 #include "muster/preprocessing/fill_mode.h"
 #include "muster/tensor/tensor.h"
 
@@ -64,14 +64,14 @@ ImageAugmentation RandomFlip(FlipMode mode = FlipMode::kHorizontalAndVertical,
 // Options of RandomRotation().
 struct RandomRotationOptions {
   FillMode fill_mode = FillMode::kReflect;
-  Interpolation interpolation = Interpolation::kBilinear;
-  double fill_value = 0;  // for FillMode::kConstant
-  std::string name;       // of the layer
+  Interpolation interpolation = Interpolation::kBilinear;  // or kNearest
+  double fill_value = 0;                                   // for FillMode::kConstant
+  std::string name;                                        // of the layer
 };
 
 // Turns an image about its middle by factor * 2 pi, counter-clockwise where that is positive.
-// Throws InvalidArgument for factors that are not finite or do not ascend, and a fill value that is
-// not finite.
+// Throws InvalidArgument for factors that are not finite or do not ascend, another interpolation,
+// and a fill value that is not finite.
 ImageAugmentation RandomRotation(RandomFactor factor, RandomRotationOptions options = {});
 
 // Options of RandomZoom().
@@ -79,16 +79,30 @@ struct RandomZoomOptions {
   std::optional<RandomFactor>
       width_factor{};  // unset: the height's, so that the aspect ratio stays
   FillMode fill_mode = FillMode::kReflect;
-  Interpolation interpolation = Interpolation::kBilinear;
-  double fill_value = 0;  // for FillMode::kConstant
-  std::string name{};     // of the layer
+  Interpolation interpolation = Interpolation::kBilinear;  // or kNearest
+  double fill_value = 0;                                   // for FillMode::kConstant
+  std::string name{};                                      // of the layer
 };
 
 // Shows 1 + factor times as much of the height and width as there is: a factor above 0 makes things
 // smaller, one below 0 larger. Throws InvalidArgument for height factors outside of [-1, 1], width
-// factors below -1, factors that are not finite or do not ascend, and a fill value that is not
-// finite.
+// factors below -1, factors that are not finite or do not ascend, another interpolation, and a
+// fill value that is not finite.
 ImageAugmentation RandomZoom(RandomFactor height_factor, RandomZoomOptions options = {});
+
+// Options of RandomTranslation().
+struct RandomTranslationOptions {
+  FillMode fill_mode = FillMode::kReflect;
+  Interpolation interpolation = Interpolation::kBilinear;  // or kNearest
+  double fill_value = 0;                                   // for FillMode::kConstant
+  std::string name;                                        // of the layer
+};
+
+// Moves an image down by height_factor of its height and right by width_factor of its width; up and
+// left where they are below 0. Throws InvalidArgument for factors outside of [-1, 1] or that do not
+// ascend, another interpolation, and a fill value that is not finite.
+ImageAugmentation RandomTranslation(RandomFactor height_factor, RandomFactor width_factor,
+                                    RandomTranslationOptions options = {});
 
 // Cuts out [..., height, width, channels]; each place is equally likely. Outside of training, and
 // where an image is smaller, it gives Resizing(height, width, {.crop_to_aspect_ratio = true}).
@@ -100,5 +114,16 @@ ImageAugmentation RandomCrop(int64_t height, int64_t width, std::string name = {
 // <= lower <= 1 and upper is finite and at least 0.
 ImageAugmentation RandomContrast(double factor, std::string name = {});
 ImageAugmentation RandomContrast(double lower, double upper, std::string name = {});
+
+// Options of RandomBrightness().
+struct RandomBrightnessOptions {
+  RandomFactor value_range{0, 255};  // of the pixels
+  std::string name{};                // of the layer
+};
+
+// Adds to all of an image `factor` of what lies between the ends of value_range, and clips pixels
+// to these. Throws InvalidArgument for factors outside of [-1, 1] or that do not ascend, and for a
+// value_range that is not finite or does not rise.
+ImageAugmentation RandomBrightness(RandomFactor factor, RandomBrightnessOptions options = {});
 
 }  // namespace muster::inline v0_1

@@ -105,6 +105,40 @@ TEST(RandomZoomTest, AxesAreDrawnTogetherOrApart) {
   expect_close(rows, rows.slice(1, 0, 1).expand({6, 6, 1}));
 }
 
+// Positive factors move down and to the right; 0.25 of four pixels is one.
+TEST(RandomTranslationTest, MovesByPartsOfTheSize) {
+  const auto moved = [](double down, double right, FillMode fill) {
+    const Tensor image = torch::arange(8, kFloat32).reshape({2, 4, 1});
+    return RandomTranslation({down, down}, {right, right}, {.fill_mode = fill, .fill_value = -1})(
+               image, kKey)
+        .reshape({-1});
+  };
+  expect_close(moved(0, 0.25, FillMode::kConstant), floats({-1, 0, 1, 2, -1, 4, 5, 6}, {8}));
+  expect_close(moved(0, -0.5, FillMode::kConstant), floats({2, 3, -1, -1, 6, 7, -1, -1}, {8}));
+  expect_close(moved(0.5, 0, FillMode::kNearest), floats({0, 1, 2, 3, 0, 1, 2, 3}, {8}));
+  // Half a pixel lies between two.
+  expect_close(moved(0, 0.125, FillMode::kReflect),
+               floats({0, .5, 1.5, 2.5, 4, 4.5, 5.5, 6.5}, {8}));
+  // Height and width are drawn apart, in this order.
+  Random random(kKey);
+  const double down = 0.4 * random.uniform() - 0.2, right = 0.6 * random.uniform() - 0.3;
+  const Tensor image = photos({6, 6, 1});
+  expect_equal(RandomTranslation(0.2, 0.3)(image, kKey),
+               RandomTranslation({down, down}, {right, right})(image, kKey));
+}
+
+TEST(RandomBrightnessTest, AddsAPartOfTheRangeAndClips) {
+  const Tensor image = floats({0, 100, 200, 250}, {1, 4, 1});
+  expect_close(RandomBrightness({0.1, 0.1})(image, kKey).reshape({-1}),
+               floats({25.5, 125.5, 225.5, 255}, {4}));
+  expect_close(RandomBrightness({-0.5, -0.5})(image, kKey).reshape({-1}),
+               floats({0, 0, 72.5, 122.5}, {4}));
+  Random random(kKey);
+  const double added = (0.6 * random.uniform() - 0.3) * 2;
+  expect_close(RandomBrightness(0.3, {.value_range = {-1, 1}})(image / 1000, kKey),
+               (image / 1000 + added).clamp(-1, 1));
+}
+
 TEST(RandomContrastTest, SpreadsAboutTheMeanOfEachChannel) {
   const Tensor image = floats({1, 10, 3, 30}, {1, 2, 2});
   expect_close(RandomContrast(0, 0)(image, kKey), image);
@@ -154,8 +188,13 @@ TEST(RandomFlipTest, EachDirectionIsFlippedByHalf) {
 // --- all of them ---
 
 std::vector<ImageAugmentation> all_augmentations() {
-  return {RandomFlip(), RandomRotation(0.3), RandomZoom(0.5), RandomCrop(3, 4),
-          RandomContrast(0.5)};
+  return {RandomFlip(),
+          RandomRotation(0.3),
+          RandomZoom(0.5),
+          RandomTranslation(0.2, 0.3),
+          RandomCrop(3, 4),
+          RandomContrast(0.5),
+          RandomBrightness(0.2, {.value_range = {-100, 100}})};
 }
 
 TEST(ImageAugmentationTest, RowsDrawForThemselves) {
@@ -271,6 +310,16 @@ TEST(ImageAugmentationTest, WhatDoesNotFitIsRefused) {
               HasSubstr("RandomRotation: factor is [0.1, -0.1]"));
   EXPECT_THAT(message_of([] { RandomRotation(0.1, {.fill_value = std::nan("")}); }),
               HasSubstr("fill_value is nan"));
+  EXPECT_THAT(message_of([] { RandomRotation(0.1, {.interpolation = Interpolation::kArea}); }),
+              HasSubstr("RandomRotation: interpolation is kArea"));
+  EXPECT_THAT(message_of([] { RandomTranslation(0.1, 1.5); }),
+              HasSubstr("RandomTranslation: width_factor is [-1.5, 1.5]"));
+  EXPECT_THAT(message_of([] { RandomBrightness(2); }),
+              HasSubstr("RandomBrightness: factor is [-2, 2]"));
+  EXPECT_THAT(message_of([] {
+                RandomBrightness(0.5, {.value_range = {1, 1}});
+              }),
+              HasSubstr("RandomBrightness: value_range is [1, 1]"));
   EXPECT_THAT(message_of([] { RandomZoom(1.5); }), HasSubstr("height_factor is [-1.5, 1.5]"));
   EXPECT_THAT(message_of([] { RandomZoom(0.5, {.width_factor = RandomFactor(-2, 0)}); }),
               HasSubstr("width_factor is [-2, 0]"));

@@ -7,15 +7,14 @@
 #include <string>
 
 #include "muster/layers/layer.h"
-#include "muster/layers/upsampling.h"
+#include "muster/layers/resize_images.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
 
 // Options of Resizing.
 struct ResizingOptions {
-  // kBilinear weighs the four pixels around a place, however much the image shrinks; kNearest takes
-  // the pixel below the middle of the new one.
+  // What a new pixel is made of: muster/layers/resize_images.h.
   Interpolation interpolation = Interpolation::kBilinear;
   // Keeps the aspect ratio: takes the largest part in the middle that has the new one.
   bool crop_to_aspect_ratio = false;

@@ -38,6 +38,20 @@ TEST(ResizingTest, NearestTakesThePixelBelowTheMiddle) {
   expect_equal(resized({0, 1}, 5, nearest), floats({0, 0, 1, 1, 1}, {5}));
 }
 
+// resize_images_test.cc has the numbers.
+TEST(ResizingTest, TakesEveryInterpolation) {
+  const Tensor image = torch::arange(60, kFloat32).sin().reshape({5, 6, 2});
+  for (const auto each :
+       {Interpolation::kBicubic, Interpolation::kArea, Interpolation::kLanczos3,
+        Interpolation::kLanczos5, Interpolation::kGaussian, Interpolation::kMitchellCubic}) {
+    expect_close(Resizing(3, 8, {.interpolation = each})(image),
+                 resize_images(image.unsqueeze(0), 3, 8, each)[0]);
+    const ResizingOptions cropped{.interpolation = each, .crop_to_aspect_ratio = true};
+    expect_close(Resizing(4, 4, cropped)(image),
+                 resize_images(image.slice(1, 0, 5).unsqueeze(0), 4, 4, each)[0]);
+  }
+}
+
 TEST(ResizingTest, TheAspectRatioMayStay) {
   const ResizingOptions cropped{.crop_to_aspect_ratio = true};
   // Of 2 x 4 pixels the 2 x 2 in the middle become 1 x 1 and 2 x 2.

@@ -22,8 +22,10 @@ namespace muster::inline v0_1 {
 // moving statistics and counts. Such a variable does not train.
 enum class VariableSynchronization { kOnWrite, kOnRead };
 // How the values of several replicas become one. With kNone and kOnlyFirstReplica it is the
-// chief's.
-enum class VariableAggregation { kNone, kSum, kMean, kOnlyFirstReplica };
+// chief's. kConcat, of kOnRead alone: a replica's value belongs to the rows of its batch (axis 0),
+// and a checkpoint has the values of all replicas one behind another. Any number of replicas that
+// has as many rows together continues with them; with other batches each has its initial value.
+enum class VariableAggregation { kNone, kSum, kMean, kOnlyFirstReplica, kConcat };
 
 // Makes a fresh value from its arguments alone. The key is derived from (seed, variable name), so
 // values do not depend on creation order, threads or replicas.

@@ -13,44 +13,11 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-void check_recurrent_inputs(const RecurrentSpec& spec, const LayerInputs& inputs,
-                            CallContext& context, const LayerIdentity& layer) {
-  const auto refuse = [&](const std::string& text, const std::string& hint) {
-    throw invalid_argument(fmt::format("layer {}: {}", context.name_of(layer), text), hint);
-  };
-  if (inputs.tensors.size() != 1) {
-    refuse(fmt::format("expected one tensor, was given {}", inputs.tensors.size()),
-           "a state goes beside it: LayerInputs{.tensors = {x}, .state = {h}}");
-  }
-  const Tensor& input = inputs.tensors[0];
-  check_dtype(context, layer, input);
-  if (input.dim() != 3 || input.size(1) < 1) {
-    refuse_input(context, layer, "[batch, steps, features] with at least one step", input);
-  }
-  if (!inputs.masks.empty() && inputs.masks[0].defined() && inputs.masks[0].dim() != 2) {
-    refuse(fmt::format("expected a mask [batch, steps], was given {}", describe(inputs.masks[0])),
-           "a mask tells which steps count");
-  }
-  if (inputs.state.empty()) return;
-  if (inputs.state.size() != spec.cell.states()) {
-    refuse(fmt::format("expected a state of {}, was given {}",
-                       spec.cell.states() == 1 ? "1 tensor" : "2 tensors", inputs.state.size()),
-           "give the state that such a layer gives with return_state");
-  }
-  for (const Tensor& state : inputs.state) {
-    const Shape shape{input.size(0), spec.cell.units};
-    if (state.defined() && state.sizes() == shape && state.scalar_type() == input.scalar_type()) {
-      continue;
-    }
-    refuse(fmt::format("expected a state {}{}, was given {}", dtype_name(input.scalar_type()),
-                       describe(shape), state.defined() ? describe(state) : "an undefined tensor"),
-           "a state is [batch, units], of the dtype of the input");
-  }
-}
-
-// Brings the variables, which the first call creates.
-void add_weights(const RecurrentSpec& spec, const Tensor& input, CallContext& context,
-                 const RecurrentVariables& variables, RecurrentSequence& sequence) {
+// Brings the variables, which the first call creates. `axes` are those of the input but for the
+// last one, "batch, steps".
+void add_weights(const RecurrentSpec& spec, const Tensor& input, const char* axes,
+                 CallContext& context, const RecurrentVariables& variables,
+                 RecurrentSequence& sequence) {
   const int64_t width = spec.cell.gates() * spec.cell.units;
   const auto named = [&](int slot, const char* name, const Shape& shape,
                          const Initializer& initializer, const Regularizer& regularizer,
@@ -62,9 +29,8 @@ void add_weights(const RecurrentSpec& spec, const Tensor& input, CallContext& co
   sequence.kernel = named(0, "kernel", {input.size(-1), width}, spec.kernel_initializer,
                           spec.kernel_regularizer, spec.kernel_constraint);
   if (sequence.kernel.size(0) != input.size(-1)) {
-    refuse_input(context, variables.layer,
-                 fmt::format("[batch, steps, {}]", sequence.kernel.size(0)), input,
-                 "a layer is called with as many features as at its first call");
+    refuse_input(context, variables.layer, fmt::format("[{}, {}]", axes, sequence.kernel.size(0)),
+                 input, "a layer is called with as many features as at its first call");
   }
   sequence.recurrent_kernel =
       named(1, "recurrent_kernel", {spec.cell.units, width}, spec.recurrent_initializer,
@@ -100,49 +66,65 @@ void add_dropout(const RecurrentSpec& spec, CallContext& context, const LayerIde
   }
 }
 
-// Zeroes outputs [steps, batch, units] of steps that have none of their own: all that do not count,
-// or those before the first one that does.
-Tensor without_absent(const Tensor& outputs, const Tensor& counts, bool all) {
-  const Tensor absent = all ? counts.logical_not() : counts.cumsum(0).eq(0);
-  return outputs.masked_fill(absent.unsqueeze(-1), 0);
-}
-
 }  // namespace
 
 LayerOutputs call_recurrent(const RecurrentSpec& spec, const LayerInputs& inputs,
                             CallContext& context, const RecurrentVariables& variables) {
-  check_recurrent_inputs(spec, inputs, context, variables.layer);
-  const Tensor& input = inputs.tensors[0];
-  const auto in_order = [&](const Tensor& batch_first) {
-    const Tensor steps = batch_first.transpose(0, 1);
-    return (spec.go_backwards ? steps.flip(0) : steps).contiguous();
+  SequenceReader reader{.layer = variables.reader != nullptr ? *variables.reader : variables.layer,
+                        .prefix = variables.prefix,
+                        .state_sizes = spec.cell.state_sizes()};
+  if (variables.reader == nullptr)
+    reader.first_slot = variables.first_slot + RecurrentVariables::kWeights;
+  return read_sequence(
+      spec.sequence, reader, inputs, context, [&](const OrderedSequence& given) -> SequenceResult {
+        const Tensor& input = inputs.tensors[0];
+        if (input.dim() != 3) {
+          refuse_input(context, reader.layer, "[batch, steps, features]", input);
+        }
+        RecurrentSequence sequence{.counts = given.counts, .state = given.state};
+        add_weights(spec, input, spec.sequence.time_major ? "steps, batch" : "batch, steps",
+                    context, variables, sequence);
+        sequence.inputs = given.steps;
+        add_dropout(spec, context, variables.layer, sequence);
+        RecurrentResult result = recurrent_sequence(spec.cell, sequence);
+        return {.outputs = std::move(result.outputs),
+                .last = result.state[0],
+                .state = std::move(result.state)};
+      });
+}
+
+RNNCellImpl::Step BuiltInCellImpl::begin(const Tensor& first, CallContext& context) const {
+  if (first.dim() != 2) refuse_input(context, identity(), "[batch, features]", first);
+  RecurrentSequence one;
+  add_weights(spec_, first, "batch", context, {.layer = identity()}, one);
+  // What dropout makes of ones are the factors of every step.
+  const Tensor ones = at::ones_like(first).unsqueeze(0);
+  one.inputs = ones;
+  add_dropout(spec_, context, identity(), one);
+  const Tensor factors = one.inputs.is_same(ones) ? Tensor() : one.inputs;
+  return [cell = spec_.cell, one, factors](const Tensor& input,
+                                           const std::vector<Tensor>& state) mutable -> Result {
+    one.inputs = input.unsqueeze(0).contiguous();
+    if (factors.defined()) one.inputs = one.inputs * factors;
+    one.state = state;
+    RecurrentResult made = recurrent_sequence(cell, one);
+    return {.output = made.state[0], .state = std::move(made.state)};
   };
-  RecurrentSequence sequence;
-  add_weights(spec, input, context, variables, sequence);
-  sequence.inputs = in_order(input);
-  const bool masked = !inputs.masks.empty() && inputs.masks[0].defined();
-  if (masked) sequence.counts = in_order(inputs.masks[0]);
-  add_dropout(spec, context, variables.layer, sequence);
-  sequence.state = inputs.state;
-  while (sequence.state.size() < spec.cell.states()) {
-    sequence.state.push_back(at::zeros({input.size(0), spec.cell.units}, input.options()));
-  }
-  RecurrentResult result = recurrent_sequence(spec.cell, sequence);
-  LayerOutputs outputs;
-  if (spec.return_state) outputs.state = result.state;
-  // With a state of 0 the outputs before the first step that counts are 0 by themselves.
-  const bool absent = masked && (spec.zero_output_for_mask || !inputs.state.empty());
-  if (absent) {
-    result.outputs = without_absent(result.outputs, sequence.counts, spec.zero_output_for_mask);
-  }
-  if (spec.return_sequences) {
-    outputs.tensors = {result.outputs.transpose(0, 1)};
-    if (masked) outputs.masks = {sequence.counts.transpose(0, 1)};
-  } else {
-    outputs.tensors = {absent ? result.outputs.select(0, -1) : result.state[0]};
-  }
-  context.add_activity_loss(spec.activity_regularizer, outputs.tensors[0]);
-  return outputs;
+}
+
+RecurrentImpl::RecurrentImpl(const Layer& cell, SequenceOptions sequence, std::string name)
+    : LayerImpl("rnn", std::move(name)),
+      spec_(dynamic_cast<const BuiltInCellImpl&>(cell.impl()).spec()),
+      cell_(cell) {
+  spec_.sequence = std::move(sequence);
+}
+
+LayerOutputs RecurrentImpl::call(const LayerInputs& inputs, CallContext& context) const {
+  context.name_of(identity());
+  return call_recurrent(
+      spec_, inputs, context,
+      cell_ ? RecurrentVariables{.layer = cell_->impl().identity(), .reader = &identity()}
+            : RecurrentVariables{.layer = identity()});
 }
 
 }  // namespace muster::inline v0_1::internal

@@ -1,13 +1,17 @@
-// What SimpleRNN, LSTM and GRU are inside, and what Bidirectional makes two of.
+// What SimpleRNN, LSTM, GRU and their cells are inside, and what Bidirectional makes two of.
 // Thread safety: immutable values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "muster/layers/initializers.h"
 #include "muster/layers/internal/recurrent_steps.h"
+#include "muster/layers/internal/sequence_reader.h"
 #include "muster/layers/layer.h"
+#include "muster/layers/recurrent_cell.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -16,38 +20,36 @@ struct RecurrentSpec {
   RecurrentCell cell;
   bool use_bias = true;
   Initializer kernel_initializer, recurrent_initializer, bias_initializer;
-  Regularizer kernel_regularizer, recurrent_regularizer, bias_regularizer, activity_regularizer;
+  Regularizer kernel_regularizer, recurrent_regularizer, bias_regularizer;
   Constraint kernel_constraint, recurrent_constraint, bias_constraint;
   double dropout = 0;
   double recurrent_dropout = 0;
-  bool return_sequences = false;
-  bool return_state = false;
-  bool go_backwards = false;
-  bool zero_output_for_mask = false;
+  SequenceOptions sequence{};  // of a layer
 };
 
-// Whose variables a recurrent layer uses: kVariables slots of a layer, from `first_slot`, with a
+// Whose variables a recurrent layer uses: kSlots slots of a layer, from `first_slot`, with a
 // prefix to their names.
 struct RecurrentVariables {
-  static constexpr int kVariables = 3;
+  static constexpr int kWeights = 3;
+  static constexpr int kSlots = kWeights + 2;  // and the state that is kept
 
   const LayerIdentity& layer;
   int first_slot = 0;
   std::string prefix{};
+  const LayerIdentity* reader = nullptr;  // who reads the sequence, where that is another one
 };
 
 // Computes a recurrent layer; recurrent.h says what that is.
 LayerOutputs call_recurrent(const RecurrentSpec& spec, const LayerInputs& inputs,
                             CallContext& context, const RecurrentVariables& variables);
 
-class RecurrentImpl final : public LayerImpl {
+class BuiltInCellImpl final : public RNNCellImpl {
  public:
-  RecurrentImpl(const char* class_name, RecurrentSpec spec, std::string name)
-      : LayerImpl(class_name, std::move(name)), spec_(std::move(spec)) {}
+  BuiltInCellImpl(const char* class_name, RecurrentSpec spec, std::string name)
+      : RNNCellImpl(class_name, std::move(name)), spec_(std::move(spec)) {}
 
-  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
-    return call_recurrent(spec_, inputs, context, {.layer = identity()});
-  }
+  std::vector<int64_t> state_sizes() const override { return spec_.cell.state_sizes(); }
+  Step begin(const Tensor& first, CallContext& context) const override;
 
   const RecurrentSpec& spec() const { return spec_; }
 
@@ -55,6 +57,23 @@ class RecurrentImpl final : public LayerImpl {
 
  private:
   RecurrentSpec spec_;
+};
+
+class RecurrentImpl final : public LayerImpl {
+ public:
+  RecurrentImpl(const char* class_name, RecurrentSpec spec, std::string name)
+      : LayerImpl(class_name, std::move(name)), spec_(std::move(spec)) {}
+
+  // Reads with a cell, whose variables are its own. REQUIRES: it is a BuiltInCellImpl.
+  RecurrentImpl(const Layer& cell, SequenceOptions sequence, std::string name);
+
+  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override;
+
+  const RecurrentSpec& spec() const { return spec_; }
+
+ private:
+  RecurrentSpec spec_;
+  std::optional<Layer> cell_;
 };
 
 }  // namespace muster::inline v0_1::internal

@@ -23,6 +23,7 @@ struct RecurrentCell {
   int64_t gates() const { return kind == Kind::kSimple ? 1 : kind == Kind::kLstm ? 4 : 3; }
   // What it keeps from one step to the next: its output, and an LSTM its cell.
   size_t states() const { return kind == Kind::kLstm ? 2 : 1; }
+  std::vector<int64_t> state_sizes() const { return std::vector<int64_t>(states(), units); }
   bool has_state_bias() const { return kind == Kind::kGru && reset_after; }
 };
 

@@ -122,20 +122,8 @@ Tensor resize_images(const char* layer, const Tensor& images, int64_t height, in
     throw invalid_argument(
         fmt::format("{}: {} cannot become {} x {} pixels", layer, describe(images), height, width));
   }
-  if (images.dim() == 4 && images.size(0) == 0)
-    return images.new_empty({0, height, width, images.size(-1)});
-  const bool single = images.dim() == 3;
-  // There are no kernels for the short floating dtypes on every device.
-  const bool narrow = images.scalar_type() != kFloat32 && images.scalar_type() != kFloat64;
-  const Tensor channels_first = (single ? images.unsqueeze(0) : images).permute({0, 3, 1, 2});
-  const Tensor wide = narrow ? channels_first.to(kFloat32) : channels_first;
-  const Tensor resized =
-      (interpolation == Interpolation::kNearest
-           ? at::_upsample_nearest_exact2d(wide, {height, width})
-           : at::upsample_bilinear2d(wide, {height, width}, /*align_corners=*/false))
-          .permute({0, 2, 3, 1});
-  const Tensor result = narrow ? resized.to(images.scalar_type()) : resized;
-  return single ? result[0] : result;
+  if (images.dim() == 4) return muster::resize_images(images, height, width, interpolation);
+  return muster::resize_images(images.unsqueeze(0), height, width, interpolation)[0];
 }
 
 Tensor crop_and_resize_images(const char* layer, const Tensor& images, int64_t height,

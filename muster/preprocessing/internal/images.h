@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "muster/layers/upsampling.h"
+#include "muster/layers/resize_images.h"
 #include "muster/preprocessing/fill_mode.h"
 #include "muster/tensor/tensor.h"
 
@@ -31,7 +31,7 @@ struct AffineMap {
 // What is beyond the image, and between its pixels.
 struct Sampling {
   FillMode fill_mode;
-  Interpolation interpolation;
+  Interpolation interpolation;  // kNearest or kBilinear
   double fill_value;
 };
 
