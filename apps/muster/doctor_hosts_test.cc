@@ -106,7 +106,8 @@ std::vector<Finding> said_of(const std::map<std::string, Addresses>& hosts) {
   for (int i = 0; i < kMany; ++i) workers.push_back(host(i) + ":2222");
   const nlohmann::json config = {{"cluster", {{"worker", workers}}},
                                  {"task", {{"type", "worker"}, {"index", 0}}}};
-  DoctorFacts facts{.environment = Environment{{"TF_CONFIG", config.dump()}}};
+  DoctorFacts facts{.environment = Environment{{"TF_CONFIG", config.dump()},
+                                               {"MUSTER_JOB_TOKEN", "a token of the test"}}};
   facts.machine.interfaces = {{"eth0", {"10.0.0.5"}, false, true}};
   facts.machine.hosts = hosts;
   return judge_environment(facts);

@@ -271,29 +271,34 @@ std::string tf_config(const std::string& first, const std::string& second, int i
       .dump();
 }
 
+// A task of a job that has a token.
+Environment with_token(const std::string& tf_config) {
+  return {{"TF_CONFIG", tf_config}, {"MUSTER_JOB_TOKEN", "a token of the test"}};
+}
+
 TEST(Doctor, TfConfig) {
   EXPECT_THAT(find(healthy(), "TF_CONFIG").text, HasSubstr("not set"));
-  DoctorFacts facts = with_environment({{"TF_CONFIG", tf_config("node5:2222", "node6:2222", 0)}});
+  DoctorFacts facts = with_environment(with_token(tf_config("node5:2222", "node6:2222", 0)));
   facts.machine.hosts["node6"] = {"10.0.0.6"};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kOk).text, HasSubstr("rank 0 of 2"));
 
   // This is node5, and not node6.
-  facts.environment = Environment{{"TF_CONFIG", tf_config("node5:2222", "node6:2222", 1)}};
+  facts.environment = with_token(tf_config("node5:2222", "node6:2222", 1));
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kWarning).text, HasSubstr("no address of this"));
-  facts.environment = Environment{{"TF_CONFIG", tf_config("node5:2222", "gone:2222", 0)}};
+  facts.environment = with_token(tf_config("node5:2222", "gone:2222", 0));
   facts.machine.hosts["gone"] = {};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kWarning).text, HasSubstr("'gone'"));
-  facts.environment = Environment{{"TF_CONFIG", tf_config("node5:2222", "gone:2222", 1)}};
+  facts.environment = with_token(tf_config("node5:2222", "gone:2222", 1));
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kProblem).text, HasSubstr("'gone'"));
   // As Debian's installer writes /etc/hosts.
-  facts.environment = Environment{{"TF_CONFIG", tf_config("node5:2222", "node6:2222", 0)}};
+  facts.environment = with_token(tf_config("node5:2222", "node6:2222", 0));
   facts.machine.hosts["node5"] = {"127.0.1.1"};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kWarning).fix, HasSubstr("write 10.0.0.5"));
   // All on this machine: nobody else must reach it.
-  facts.environment = Environment{{"TF_CONFIG", tf_config("node5:2222", "node5:2223", 0)}};
+  facts.environment = with_token(tf_config("node5:2222", "node5:2223", 0));
   EXPECT_EQ(find(facts, "TF_CONFIG").level, Level::kOk);
 
-  facts = with_environment({{"TF_CONFIG", tf_config("node5:2222", "node5:x", 0)}});
+  facts = with_environment(with_token(tf_config("node5:2222", "node5:x", 0)));
   const Finding wrong = only(facts, "TF_CONFIG", Level::kProblem);
   EXPECT_THAT(wrong.text, HasSubstr("node5:x"));
   facts.environment = Environment{{"TF_CONFIG", "{"}};
@@ -323,8 +328,8 @@ TEST(Doctor, WhatKeepsStrangersOut) {
     }
     return names;
   };
-  EXPECT_THAT(problems(with({{"TF_CONFIG", tf_config("node5:2222", "node6:2222", 1)}})),
-              ElementsAre("TF_CONFIG", "MUSTER_JOB_TOKEN"));  // this is node5, and not node6
+  EXPECT_THAT(problems(with({{"TF_CONFIG", tf_config("node6:2222", "node5:2222", 1)}})),
+              ElementsAre("MUSTER_JOB_TOKEN"));
   EXPECT_THAT(problems(with({{"MUSTER_JOB_TOKEN", "0123456789abcdef"}})), IsEmpty());
   EXPECT_THAT(problems(with({{"MUSTER_INSECURE", "1"}})), IsEmpty());
   EXPECT_THAT(problems(with({{"TF_CONFIG", tf_config("127.0.0.1:1", "127.0.0.1:2", 0)}})),
