@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -43,6 +44,10 @@ class MaskingImpl final : public LayerImpl {
 }  // namespace
 
 Layer Masking(double mask_value, std::string name) {
+  if (std::isnan(mask_value)) {
+    throw invalid_argument("Masking: mask_value is nan",
+                           "mask_value must be a number: nothing equals one that is none");
+  }
   return Layer(std::make_shared<MaskingImpl>(mask_value, std::move(name)));
 }
 

@@ -12,6 +12,7 @@ namespace muster::inline v0_1 {
 
 // Gives its input [batch, steps, ..., features] with a mask: a vector of features counts unless all
 // of them are `mask_value`; those that do not count become 0. A mask of the input counts too.
+// Throws InvalidArgument for a mask_value that is no number.
 Layer Masking(double mask_value = 0, std::string name = {});
 
 // Makes the mask [batch, steps] of examples of these lengths, padded at the end: lengths [batch],

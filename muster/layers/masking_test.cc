@@ -48,6 +48,10 @@ TEST(SequenceMask, CountsTheFirstSteps) {
             "sequence_mask: a length is -2");
 }
 
+TEST(Masking, RefusesAValueThatNothingEquals) {
+  EXPECT_EQ(message_of([] { Masking(std::nan("")); }), "Masking: mask_value is nan");
+}
+
 TEST(Embedding, MasksTheIdZero) {
   Fixture fixture;
   const Tensor ids = torch::tensor({{1, 2, 0}, {3, 0, 0}});

@@ -118,7 +118,7 @@ TEST(LossLawTest, ReplicasComputeTheLossOfTheWholeBatch) {
   for (const NamedLoss& each : every_loss()) {
     for (const auto reduction : {Reduction::kMean, Reduction::kSum, Reduction::kNone}) {
       for (const bool weighted : {false, true}) {
-        SCOPED_TRACE(testing::Message()
+        SCOPED_TRACE(::testing::Message()
                      << each.name << ", reduction " << static_cast<int>(reduction) << ", weighted "
                      << weighted);
         const Trained one = train(one_device(), each, reduction, weighted);

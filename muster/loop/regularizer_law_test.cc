@@ -114,9 +114,9 @@ TEST(RegularizerLawTest, ReplicasComputeThePenaltyWrittenByHand) {
       ASSERT_EQ(hand.losses.size(), static_cast<size_t>((26 + batch_size - 1) / batch_size));
       for (const int replicas : {1, 2, 3}) {
         for (const int64_t accumulate_steps : {1, 2}) {
-          SCOPED_TRACE(testing::Message() << (reduction == LossReduction::kMean ? "mean" : "sum")
-                                          << " of " << batch_size << " in " << accumulate_steps
-                                          << " batches on " << replicas << " replicas");
+          SCOPED_TRACE(::testing::Message() << (reduction == LossReduction::kMean ? "mean" : "sum")
+                                            << " of " << batch_size << " in " << accumulate_steps
+                                            << " batches on " << replicas << " replicas");
           const StrategyPtr strategy =
               replicas == 1 ? one_device() : mirrored({.replicas = replicas});
           expect_near(outcome_of(strategy, Model(false), reduction, batch_size, accumulate_steps),

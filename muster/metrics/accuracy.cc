@@ -1,5 +1,9 @@
 #include "muster/metrics/accuracy.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "muster/base/error.h"
 #include "muster/metrics/internal/arguments.h"
 #include "muster/metrics/internal/weighted_mean.h"
@@ -44,6 +48,10 @@ Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& w
 Metric binary_accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& weights,
                        const BinaryAccuracyOptions& options) {
   constexpr const char* kName = "binary_accuracy";
+  if (std::isnan(options.threshold)) {
+    throw invalid_argument(
+        fmt::format("metrics::{}: threshold is nan; it must be a number", kName));
+  }
   const auto right = [threshold = options.threshold](const Labeled& given) {
     internal::check_unit_range(kName, "labels", given.labels);
     const DType dtype = internal::compute_dtype(given.predictions);

@@ -194,6 +194,8 @@ TEST(ClassMetrics, RefuseWhatCannotBe) {
   EXPECT_EQ(message_of([&] { (void)per_class_recall(y * 0, y + 0.5, 4).state(); }),
             "metrics::per_class_recall: predictions[0] is 0.5; predictions are class numbers from "
             "0 to 3");
+  EXPECT_EQ(message_of([&] { binary_accuracy(y, y, {}, {.threshold = std::nan("")}); }),
+            "metrics::binary_accuracy: threshold is nan; it must be a number");
   EXPECT_EQ(message_of([&] { mean_iou(y, y, 0); }),
             "metrics::mean_iou: num_classes is 0; it must be at least 1");
   EXPECT_EQ(message_of([&] { per_class_precision(y, y.slice(0, 1), 3); }),
