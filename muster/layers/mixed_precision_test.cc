@@ -331,6 +331,23 @@ TEST(MixedPrecision, StandsInAGraph) {
   EXPECT_TRUE(graph.result.equal(chain.result));
 }
 
+// The policy decides what the model computes in, and nothing else.
+Layer classifier(const std::string& policy) {
+  return mixed_precision(policy,
+                         Sequential({Dense(16, {.activation = activations::relu}),
+                                     BatchNormalization({.synchronized = true}), Dense(2)}));
+}
+
+TEST(MixedPrecision, HasTheVariablesOfFloat32) {
+  const ComputeAnyway anyway;
+  const Tensor x = numbers({12, 10}).to(kFloat32);
+  const Trial wide(classifier("float32"), x), mixed(classifier("bfloat16"), x);
+  EXPECT_EQ(mixed.fixture.store.names(), wide.fixture.store.names());
+  EXPECT_FALSE(mixed.result.equal(wide.result));
+  for (const auto& variable : mixed.fixture.store.variables())
+    EXPECT_EQ(variable->value().scalar_type(), kFloat32) << variable->name();
+}
+
 TEST(MixedPrecision, Float32IsTheLayerItself) {
   const Tensor x = numbers({3, 6}).to(kFloat32);
   const Trial plain(Dense(4), x), same(mixed_precision("float32", Dense(4)), x);
