@@ -1,5 +1,5 @@
 // The laws of mixed precision: bits depend neither on buckets nor on recomputation, n replicas
-// compute what one does but for bfloat16's rounding, and either
+// compute what one does but for bfloat16's rounding, training leads where float32 leads, and either
 // reads the other's checkpoints. They hold of the numbers, on any machine.
 #include <gtest/gtest.h>
 
@@ -166,7 +166,8 @@ class Network {
   // Calls it without training, which gives variables what was restored.
   void look() {
     for (const auto& batch : strategy_->distribute(noisy_points(20).batch(20)))
-      strategy_->run([&](const Features& x, const Labels&) { model_(x); }, batch);
+      strategy_->run(
+          {.training = false}, [&](const Features& x, const Labels&) { model_(x); }, batch);
   }
 
   const Scope& scope() const { return scope_; }
@@ -177,6 +178,19 @@ class Network {
   const Layer model_;
   const optim::Optimizer adam_ = optim::adam({.learning_rate = 0.02});
 };
+
+TEST(MixedPrecisionLawTest, TrainsToTheLossOfFloat32) {
+  const ComputeAnyway anyway;
+  for (const int replicas : {1, 2}) {
+    const auto loss = [&](const char* policy) {
+      return Network(mirrored({.replicas = replicas}), policy).train(150);
+    };
+    const double expected = loss("float32"), found = loss("bfloat16");
+    EXPECT_LT(expected, 0.12);
+    EXPECT_NE(found, expected);
+    EXPECT_NEAR(found / expected, 1, 0.05) << replicas << " replicas";
+  }
+}
 
 TEST(MixedPrecisionLawTest, EitherReadsTheOthersCheckpoint) {
   const ComputeAnyway anyway;
