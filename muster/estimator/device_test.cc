@@ -265,7 +265,7 @@ TEST(DeviceTest, ATensorMadeOnTheCpuIsToldFromTheOthers) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
   EXPECT_THAT(error.message(), HasSubstr("to be on the same device"));
   EXPECT_THAT(error.hint(), HasSubstr("variables are on privateuseone:1"));
-  EXPECT_THAT(error.hint(), HasSubstr("context.device()"));
+  EXPECT_THAT(error.hint(), HasSubstr("device() of the ModelContext"));
 }
 
 TEST(DeviceTest, IdsAndLabelsOutsideAreNamed) {
