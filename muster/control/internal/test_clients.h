@@ -101,10 +101,11 @@ class Heard {
 
 inline void eventually(const std::function<bool()>& condition) {
   const auto until = std::chrono::steady_clock::now() + kForever;
-  while (!condition() && std::chrono::steady_clock::now() < until) {
+  // What was true once may be false again, so it is not asked a second time.
+  while (!condition()) {
+    ASSERT_TRUE(std::chrono::steady_clock::now() < until) << "it has not become true";
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  ASSERT_TRUE(condition());
 }
 
 inline void end_cleanly(std::vector<Client>& clients, CoordinatorServer& server) {
