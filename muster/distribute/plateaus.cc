@@ -13,7 +13,7 @@ constexpr int64_t kNumbers = sizeof(Plateau) / sizeof(double);
 
 Plateau read(const Tensor& numbers) {
   Plateau plateau;
-  std::memcpy(&plateau, numbers.data_ptr<double>(), sizeof(plateau));
+  std::memcpy(static_cast<void*>(&plateau), numbers.data_ptr<double>(), sizeof(plateau));
   return plateau;
 }
 

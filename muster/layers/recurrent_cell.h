@@ -103,8 +103,11 @@ struct GRUCellOptions {
   std::string name;
 };
 
+// Makes the cell of SimpleRNN(), with a state [batch, units].
 Layer SimpleRNNCell(int64_t units, SimpleRNNCellOptions options = {});
+// Makes the cell of LSTM(); its state is h and c, each [batch, units].
 Layer LSTMCell(int64_t units, LSTMCellOptions options = {});
+// Makes the cell of GRU(), with a state [batch, units].
 Layer GRUCell(int64_t units, GRUCellOptions options = {});
 
 // Makes a cell of several: each one's output is the next one's input. The state is that of the

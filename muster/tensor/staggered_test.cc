@@ -22,7 +22,9 @@ TEST(Staggered, IsFullAndOfTheDtypeAskedFor) {
       const Tensor tensor = staggered(elements, 0.25, torch::zeros({1}, dtype), 3);
       EXPECT_TRUE(tensor.equal(torch::full({elements}, 0.25, dtype)));
       EXPECT_TRUE(tensor.is_contiguous());
-      if (elements > 0) EXPECT_EQ(address_of(tensor) % 64, 0);
+      if (elements > 0) {
+        EXPECT_EQ(address_of(tensor) % 64, 0);
+      }
     }
   }
 }

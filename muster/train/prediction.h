@@ -11,6 +11,7 @@ namespace muster::inline v0_1 {
 
 class Prediction {
  public:
+  // The outputs by their names.
   using Outputs = std::map<std::string, Tensor>;
 
   Prediction() = default;
@@ -20,6 +21,7 @@ class Prediction {
   // may have been meant.
   const Tensor& at(const std::string& name) const;
   const Tensor& operator[](const std::string& name) const { return at(name); }
+  // Tells whether there is an output of that name.
   bool contains(const std::string& name) const { return outputs_.contains(name); }
 
   // All outputs, pairs of name and tensor, in the order of their names.
