@@ -91,6 +91,7 @@ TEST(MixedPrecisionEstimator, ResumesBitForBit) {
 }
 
 TEST(MixedPrecisionEstimator, RefusesAMachineWithoutInstructionsBeforeItTrains) {
+  // Such a machine has nothing to refuse: the other tests train on it.
   if (cpu_features().multiplies_bfloat16())
     GTEST_SKIP() << "this machine multiplies numbers of bfloat16";
   TempDirectory directory;

@@ -18,6 +18,7 @@
 #include "muster/layers/regularizers.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/internal/test_loops.h"
+#include "muster/loop/internal/test_towers.h"
 #include "muster/loop/scope.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
@@ -28,10 +29,9 @@ namespace muster::inline v0_1::distribute {
 namespace {
 
 using testing::ComputeAnyway;
-using Values = std::map<std::string, Tensor>;
 
 // Two inputs, a shared layer, a table, and statistics over the batch.
-Layer mixed_tower(const char* policy, bool recomputes) {
+Layer mixed_tower(const char* policy, bool recomputes = false) {
   const auto wrap = [=](const Layer& layer) { return recomputes ? Recompute(layer) : layer; };
   const SymbolicTensor x = Input({2}), id = Input({}, {.dtype = kInt64});
   const Layer shared = Dense(6, {.kernel_regularizer = regularizers::l2(0.01)});
@@ -39,28 +39,6 @@ Layer mixed_tower(const char* policy, bool recomputes) {
   const Layer block = wrap(
       Sequential({Dense(6), BatchNormalization({.synchronized = true}), Dropout(0.2), shared}));
   return mixed_precision(policy, Functional({x, id}, {Dense(1)(Add()({words, block(x)}))}));
-}
-
-// 53 examples: in the last batch replicas are without any.
-Values train_tower(const StrategyPtr& strategy, int64_t accumulate, const char* policy,
-                   bool recomputes = false) {
-  ScopeOptions options = alone(5);
-  options.accumulate_steps = accumulate;
-  const auto scope = strategy->scope(options);
-  const Layer model = mixed_tower(policy, recomputes);
-  const auto adam = optim::adam({.learning_rate = 0.05});
-  const auto step = [&](const Features& features, const Labels& y) {
-    const Tensor& x = features;
-    const Tensor id = x.select(1, 0).mul(2.4).to(kInt64).abs();
-    adam.minimize(losses::mean_squared_error(y, model({.tensors = {x, id}}).tensors[0]));
-  };
-  for (const auto& batch : strategy->distribute(points(53).repeat(2).batch(13)))
-    strategy->run(step, batch);
-  scope.apply_accumulated();
-  Values values;
-  for (const std::string& name : scope.variable_names())
-    values[name] = scope.variable(name).detach().clone();
-  return values;
 }
 
 void expect_same_bits(const Values& found, const Values& expected) {
@@ -80,11 +58,11 @@ TEST(MixedPrecisionLawTest, BitsDependNeitherOnBucketsNorOnRecomputation) {
       const auto on = [&](int64_t bytes) {
         return mirrored({.replicas = replicas, .bytes_per_pack = bytes});
       };
-      const Values expected = train_tower(on(0), accumulate, "bfloat16");
+      const Values expected = train_tower(on(0), accumulate, mixed_tower("bfloat16"));
       EXPECT_EQ(expected.size(), 11u);
-      expect_same_bits(train_tower(on(4), accumulate, "bfloat16"), expected);
-      expect_same_bits(train_tower(on(256), accumulate, "bfloat16", true), expected);
-      EXPECT_FALSE(train_tower(on(0), accumulate, "float32")
+      expect_same_bits(train_tower(on(4), accumulate, mixed_tower("bfloat16")), expected);
+      expect_same_bits(train_tower(on(256), accumulate, mixed_tower("bfloat16", true)), expected);
+      EXPECT_FALSE(train_tower(on(0), accumulate, mixed_tower("float32"))
                        .at("dense/kernel")
                        .equal(expected.at("dense/kernel")));
     }

@@ -13,6 +13,7 @@
 #include "muster/layers/recompute.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/internal/test_loops.h"
+#include "muster/loop/internal/test_towers.h"
 #include "muster/loop/scope.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
@@ -33,36 +34,13 @@ Layer tower(bool recomputes) {
   return Functional({x, id}, {Dense(1)(Add()({seen, words}))});
 }
 
-// 53 examples: in the last batch replicas are without any, and with two batches for an update it
-// waits for one.
-std::map<std::string, Tensor> train(const StrategyPtr& strategy, int64_t accumulate,
-                                    bool recomputes) {
-  ScopeOptions options = alone(5);
-  options.accumulate_steps = accumulate;
-  const auto scope = strategy->scope(options);
-  const Layer model = tower(recomputes);
-  const auto adam = optim::adam({.learning_rate = 0.05});
-  const auto step = [&](const Features& features, const Labels& y) {
-    const Tensor& x = features;
-    const Tensor id = x.select(1, 0).mul(2.4).to(kInt64).abs();
-    adam.minimize(losses::mean_squared_error(y, model({.tensors = {x, id}}).tensors[0]));
-  };
-  for (const auto& batch : strategy->distribute(points(53).repeat(2).batch(13)))
-    strategy->run(step, batch);
-  scope.apply_accumulated();
-  std::map<std::string, Tensor> values;
-  for (const std::string& name : scope.variable_names())
-    values[name] = scope.variable(name).detach().clone();
-  return values;
-}
-
 TEST(RecomputeLawTest, TrainingLeavesTheSameBits) {
   for (const int replicas : {1, 2, 3}) {
     for (const int64_t accumulate : {1, 2}) {
       SCOPED_TRACE(std::to_string(replicas) + " replicas, " + std::to_string(accumulate));
       const StrategyPtr strategy = mirrored({.replicas = replicas});
-      const auto expected = train(strategy, accumulate, false);
-      const auto found = train(strategy, accumulate, true);
+      const auto expected = train_tower(strategy, accumulate, tower(false));
+      const auto found = train_tower(strategy, accumulate, tower(true));
       ASSERT_EQ(expected.size(), 19u);
       ASSERT_EQ(expected.size(), found.size());
       for (const auto& [name, value] : expected) {
