@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <regex>
 
 #include "apps/muster/run_muster.h"
 #include "muster/base/file_system.h"
+#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
 #include "muster/base/temp_directory.h"
 
@@ -42,14 +42,14 @@ std::vector<std::string> offered(const std::vector<std::string>& words,
   return found;
 }
 
-// The words of a section of `muster ... --help`.
+// What the group of `pattern` takes of the lines of `muster ... --help`.
 std::vector<std::string> in_help(const std::string& command, const std::string& pattern) {
   const std::string help = run_muster(command + " --help").text;
   std::vector<std::string> found;
-  const std::regex expression(pattern);
-  for (std::sregex_iterator at(help.begin(), help.end(), expression); at != std::sregex_iterator();
-       ++at) {
-    found.push_back((*at)[1]);
+  const RegularExpression expression(pattern);
+  RegularExpression::Groups match;
+  for (const std::string& line : split(help, '\n')) {
+    if (expression.search(line, &match)) found.push_back(match[1]);
   }
   return found;
 }
@@ -73,7 +73,7 @@ void check_all(std::vector<std::string> words, int& commands, int& flags) {
   std::vector<std::string> replies;
   words.push_back("--");
   for (std::string reply : offered(words)) replies.push_back(reply.substr(0, reply.find('=')));
-  for (const std::string& flag : in_help(command, "\n  (?:-\\w,)?(--[a-z-]+)")) {
+  for (const std::string& flag : in_help(command, "^  (?:-\\w,)?(--[a-z-]+)")) {
     EXPECT_THAT(replies, Contains(flag)) << command;
     ++flags;
   }

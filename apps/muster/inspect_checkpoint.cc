@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "apps/muster/inspect.h"
 #include "apps/muster/table.h"
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
 #include "muster/base/json.h"
+#include "muster/base/regular_expression.h"
+#include "muster/base/strings.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tensorflow_checkpoint.h"
 
@@ -30,14 +31,14 @@ bool is_file(FileSystem& files, const std::string& path) {
 std::vector<std::string> shards_of(FileSystem& files, const std::string& prefix) {
   const std::string folder = directory_of(prefix);
   const std::string base(base_name(prefix));
-  static const std::regex kShard(R"(-(\d{5})-of-(\d{5})\.safetensors)");
+  static const RegularExpression kShard(R"(-(\d{5})-of-(\d{5})\.safetensors)");
   std::vector<std::string> paths;
   std::size_t expected = 0;
   const std::vector<std::string> names = files.list_directory(folder).value_or({});
   for (const std::string& name : names) {
-    std::smatch match;
+    RegularExpression::Groups match;
     const std::string rest = name.starts_with(base) ? name.substr(base.size()) : "";
-    if (!std::regex_match(rest, match, kShard)) continue;
+    if (!kShard.full_match(rest, &match)) continue;
     paths.push_back(join_path(folder, name));
     expected = std::max(expected, static_cast<std::size_t>(std::stoul(match[2])));
   }
@@ -55,12 +56,12 @@ std::vector<std::string> files_of_prefix(FileSystem& files, const std::string& p
 
 // Returns the prefixes in a model_dir, the oldest first.
 std::vector<std::string> prefixes_in(FileSystem& files, const std::string& folder) {
-  static const std::regex kName(R"((.+?-(\d+))(-\d{5}-of-\d{5})?\.safetensors)");
+  static const RegularExpression kName(R"((.+?-(\d+))(-\d{5}-of-\d{5})?\.safetensors)");
   std::vector<std::pair<uint64_t, std::string>> found;
   const std::vector<std::string> names = files.list_directory(folder).value();
   for (const std::string& name : names) {
-    std::smatch match;
-    if (is_staging_name(name) || !std::regex_match(name, match, kName)) continue;
+    RegularExpression::Groups match;
+    if (is_staging_name(name) || !kName.full_match(name, &match)) continue;
     if (match[2].length() > 18) continue;  // no step
     found.emplace_back(std::stoull(match[2]), match[1]);
   }
@@ -69,6 +70,18 @@ std::vector<std::string> prefixes_in(FileSystem& files, const std::string& folde
   std::vector<std::string> prefixes;
   for (auto& [step, name] : found) prefixes.push_back(std::move(name));
   return prefixes;
+}
+
+// Returns the prefix that the text of a file `checkpoint` calls the newest; "" when it names none.
+std::string newest_named(const std::string& text) {
+  static const RegularExpression kNewest("^model_checkpoint_path: *\"([^\"]+)\"");
+  RegularExpression::Groups match;
+  for (const std::string& line : split(text, '\n')) {
+    // A longer one names no file.
+    if (line.size() <= RegularExpression::kLongestText && kNewest.search(line, &match))
+      return match[1];
+  }
+  return "";
 }
 
 // Throws when `prefix` is a checkpoint of TensorFlow.
@@ -107,18 +120,15 @@ std::vector<std::string> resolve(FileSystem& files, const std::string& path) {
       prefixes.empty() ? "" : fmt::format("there are: {}", fmt::join(prefixes, ", "));
   const std::string pointer = join_path(folder, "checkpoint");
   if (is_file(files, pointer)) {
-    static const std::regex kNewest("^model_checkpoint_path: *\"([^\"]+)\"");
-    const std::string text = files.read_file(pointer).value();
-    std::smatch match;
-    if (!std::regex_search(text, match, kNewest)) {
+    const std::string newest = newest_named(files.read_file(pointer).value());
+    if (newest.empty()) {
       throw corrupt(fmt::format("{} names no checkpoint", pointer),
                     there.empty() ? "" : "pass one by its prefix; " + there);
     }
-    const std::vector<std::string> paths =
-        files_of_prefix(files, join_path(folder, match[1].str()));
+    const std::vector<std::string> paths = files_of_prefix(files, join_path(folder, newest));
     if (!paths.empty()) return paths;
-    refuse_tensorflow(files, join_path(folder, match[1].str()));
-    throw corrupt(fmt::format("{} names {}, which is not there", pointer, match[1].str()),
+    refuse_tensorflow(files, join_path(folder, newest));
+    throw corrupt(fmt::format("{} names {}, which is not there", pointer, newest),
                   there.empty() ? "" : "pass one by its prefix; " + there);
   }
   if (prefixes.empty()) {

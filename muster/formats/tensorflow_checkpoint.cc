@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <regex>
+#include "muster/base/regular_expression.h"
 
 namespace muster::inline v0_1::formats {
 
 std::optional<std::string> tensorflow_checkpoint_of(const std::string& file) {
-  static const std::regex kName(R"((.+)\.(index|data-\d{5}-of-\d{5}))");
-  std::smatch match;
-  if (!std::regex_match(file, match, kName)) return std::nullopt;
-  return match[1].str();
+  static const RegularExpression kName(R"((.+)\.(index|data-\d{5}-of-\d{5}))");
+  RegularExpression::Groups match;
+  if (!kName.full_match(file, &match)) return std::nullopt;
+  return match[1];
 }
 
 std::optional<Error> tensorflow_checkpoint_error(FileSystem& files, const std::string& prefix) {

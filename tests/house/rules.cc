@@ -5,11 +5,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+
+#include "muster/base/regular_expression.h"
 
 namespace muster::house {
 namespace {
@@ -58,12 +59,14 @@ std::map<std::string, Floor> read_floors(const std::string& root) {
 // "namespace muster::inline v0_1" for a project of version 0.1.x.
 std::string versioned_namespace(const std::string& root) {
   std::ifstream file(root + "/CMakeLists.txt");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::smatch version;
-  if (!std::regex_search(text, version, std::regex("project\\(muster VERSION (\\d+)\\.(\\d+)"))) {
-    throw std::runtime_error("no project(muster VERSION ...) in " + root + "/CMakeLists.txt");
+  static const RegularExpression kProject("project\\(muster VERSION (\\d+)\\.(\\d+)");
+  RegularExpression::Groups version;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (kProject.search(line, &version))
+      return "namespace muster::inline v" + version[1] + "_" + version[2];
   }
-  return "namespace muster::inline v" + version[1].str() + "_" + version[2].str();
+  throw std::runtime_error("no project(muster VERSION ...) in " + root + "/CMakeLists.txt");
 }
 
 bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> starts) {
@@ -136,31 +139,30 @@ class Checker {
       return;
     std::ifstream stream(root_ + "/" + file);
     // Spelled in two halves, or this file would break its own rule.
-    static const std::regex kUnfinished(
+    static const RegularExpression kUnfinished(
         "\\b(TO"
         "DO|FIX"
         "ME|XX"
         "X|HA"
         "CK)\\b");
-    static const std::regex kInclude("^\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"]");
-    static const std::regex kOnce("^#pragma once");
-    static const std::regex kVersionSwitch("^\\s*#\\s*(el)?if.*TORCH_VERSION");
+    static const RegularExpression kInclude("^\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"]");
+    static const RegularExpression kOnce("^#pragma once");
+    static const RegularExpression kVersionSwitch("^\\s*#\\s*(el)?if.*TORCH_VERSION");
     std::string line;
     int number = 0;
     bool once = false;
     while (std::getline(stream, line)) {
       ++number;
-      if (std::regex_search(line, kUnfinished)) violate(file, number, "unfinished: " + line);
+      if (kUnfinished.search(line)) violate(file, number, "unfinished: " + line);
       if (!source) continue;
       if (number == 1 && header && !line.starts_with("//")) {
         violate(file, 1, "a header begins with a comment that says what it is");
       }
-      once = once || std::regex_search(line, kOnce);
-      if (std::regex_search(line, kVersionSwitch))
+      once = once || kOnce.search(line);
+      if (kVersionSwitch.search(line))
         violate(file, number, "asks for the version of LibTorch: use what all versions have");
-      std::smatch match;
-      if (std::regex_search(line, match, kInclude))
-        check_include(file, number, match[1] == "\"", match[2]);
+      RegularExpression::Groups match;
+      if (kInclude.search(line, &match)) check_include(file, number, match[1] == "\"", match[2]);
       if (versioned && line.starts_with("namespace muster") &&
           !line.starts_with(namespace_ + "::") && !line.starts_with(namespace_ + " ")) {
         violate(file, number, "open it as " + namespace_ + ", so that symbols carry the version");

@@ -2,8 +2,8 @@
 // which knows nothing of Muster.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <mutex>
-#include <regex>
 
 #include "muster/base/temp_directory.h"
 #include "tests/support/test_device.h"
@@ -15,6 +15,12 @@ namespace {
 using ::testing::ElementsAre;
 using testing::LocalCluster;
 using testing::run_ranks;
+
+// The name that the adopted module's tensor `key` has: "net/conv/weight" of "conv.weight".
+std::string muster_name(std::string key) {
+  std::replace(key.begin(), key.end(), '.', '/');
+  return "net/" + key;
+}
 
 // --- laws of training ----------------------------------------------------------------------------
 
@@ -62,7 +68,7 @@ void expect_bare_loop(int64_t steps) {
   int64_t compared = 0;
   for (const auto& tensors : {bare.module->named_parameters(), bare.module->named_buffers()}) {
     for (const auto& item : tensors) {
-      const std::string name = "net/" + std::regex_replace(item.key(), std::regex("\\."), "/");
+      const std::string name = muster_name(item.key());
       expect_close(ours.tensors.at(name), item.value(), 1e-6, name);
       ++compared;
     }
@@ -240,7 +246,7 @@ TEST(TorchModuleEvaluationTest, UsesTheCheckpointsValuesAndRunningStatistics) {
     torch::NoGradGuard no_grad;
     for (const auto& tensors : {net->named_parameters(), net->named_buffers()}) {
       for (const auto& item : tensors) {
-        const std::string name = "net/" + std::regex_replace(item.key(), std::regex("\\."), "/");
+        const std::string name = muster_name(item.key());
         item.value().copy_(estimator.get_variable_value(name));
       }
     }

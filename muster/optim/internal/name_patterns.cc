@@ -4,25 +4,25 @@
 
 #include <map>
 #include <mutex>
-#include <regex>
 #include <unordered_map>
 
 #include "muster/base/error.h"
+#include "muster/base/regular_expression.h"
 
 namespace muster::inline v0_1::optim::internal {
 
 class NamePatterns::Pattern {
  public:
-  explicit Pattern(const std::string& text) : text_(text), regex_(text) {}
+  explicit Pattern(const std::string& text) : expression_(text) {}
 
-  const std::string& text() const { return text_; }
+  const std::string& text() const { return expression_.pattern(); }
   bool match(const std::string& name) const {
     const std::lock_guard lock(mutex_);
     const auto [known, added] = matches_.try_emplace(name, false);
-    if (added) known->second = std::regex_search(name, regex_);
+    if (added) known->second = expression_.search(name);
     return known->second;
   }
-  // Throws std::regex_error.
+  // Throws InvalidArgument.
   static std::shared_ptr<const Pattern> of(const std::string& text) {
     static std::mutex mutex;
     static auto& known = *new std::map<std::string, std::shared_ptr<const Pattern>>;
@@ -33,8 +33,7 @@ class NamePatterns::Pattern {
   }
 
  private:
-  const std::string text_;
-  const std::regex regex_;
+  const RegularExpression expression_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, bool> matches_;  // by the variable's name
 };
@@ -44,9 +43,9 @@ NamePatterns::NamePatterns(const char* owner, const char* field,
   for (const std::string& pattern : patterns) {
     try {
       patterns_.push_back(Pattern::of(pattern));
-    } catch (const std::regex_error& error) {
-      throw invalid_argument(fmt::format("{}: {} has \"{}\"", owner, field, pattern),
-                             fmt::format("it must be a regular expression: {}", error.what()));
+    } catch (const Error& error) {
+      throw invalid_argument(error.message(), "it must be a regular expression: " + error.hint())
+          .with_context(fmt::format("{}: {} has \"{}\"", owner, field, pattern));
     }
   }
 }
