@@ -7,6 +7,7 @@
 #include "apps/muster/run_muster.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
+#include "muster/formats/safetensors.h"
 
 namespace muster::app {
 namespace {
@@ -19,7 +20,8 @@ ShellOutput muster(const std::string& arguments) { return run_muster(arguments);
 TEST(Command, HelpAndVersion) {
   for (const char* command :
        {"", "run ", "data ", "data digits ", "inspect ", "inspect checkpoint ", "inspect events ",
-        "inspect records ", "new ", "completion ", "completion bash ", "doctor "}) {
+        "inspect records ", "export ", "export torch ", "new ", "completion ", "completion bash ",
+        "doctor "}) {
     const ShellOutput ran = muster(std::string(command) + "--help");
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("Example")) << command;
@@ -146,6 +148,32 @@ TEST(Command, OutputThatDoesNotArriveIsOne) {
     EXPECT_EQ(ran.code, 1) << arguments << ": " << ran.text;
     EXPECT_THAT(ran.text, HasSubstr("error: cannot write to standard output")) << arguments;
   }
+}
+
+TEST(Command, ExportsForPyTorch) {
+  TempDirectory folder;
+  const std::string model = folder / "model", out = folder / "fc.pt";
+  local_file_system().make_directories(model).value();
+  EXPECT_EQ(muster("export torch " + model + " " + out).code, 2);
+  const std::string bytes(6 * 4, 'k');
+  const std::vector<formats::TensorView> tensors{{"net/fc/kernel", "F32", {3, 2}, bytes_of(bytes)},
+                                                 {"net/fc/bias", "F32", {6}, bytes_of(bytes)}};
+  auto file = local_file_system().open_staged(model + "/model.ckpt-7.safetensors").value();
+  formats::write_safetensors(*file, tensors).value();
+  file->commit().value();
+  const ShellOutput ran = muster("export torch " + model + " " + out);
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.text, model + "/model.ckpt-7.safetensors\n" +
+                          "  name           in PyTorch  shape\n"
+                          "  net/fc/bias    fc.bias     6\n"
+                          "  net/fc/kernel  fc.weight   2x3    transposed\n"
+                          "wrote 2 tensors to " +
+                          out + "\n");
+  EXPECT_TRUE(local_file_system().exists(out).value());
+  const ShellOutput missing = muster("export torch " + folder.path() + "/none " + out);
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.text, HasSubstr("error: there is no checkpoint "));
+  EXPECT_EQ(muster("export torch " + model).code, 2);
 }
 
 TEST(Command, DamageIsOne) {

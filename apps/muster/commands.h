@@ -24,6 +24,7 @@ void add_new(CLI::App& app, const std::string& self, Action& action);
 void add_certificates(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
+void add_export(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, const std::string& own_folder, Action& action);
 
 }  // namespace muster::app

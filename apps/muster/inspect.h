@@ -17,6 +17,11 @@ struct Inspection {
   std::optional<Error> damage;  // what is wrong with the bytes; `text` holds what could be read
 };
 
+// Returns the files of the checkpoint that `path` means: a model_dir, of which it is the newest, a
+// prefix, or a file. Throws NotFound when there is none; Corrupt when shards of it, or the one that
+// the file `checkpoint` names, are missing; InvalidArgument for one of TensorFlow.
+std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& path);
+
 // Shows a checkpoint and checks its digests. `path` is a model_dir (its newest checkpoint is
 // shown), a prefix (model/model.ckpt-100), or a .safetensors file, even one that another program
 // wrote. Throws NotFound, or Corrupt when nothing can be read.

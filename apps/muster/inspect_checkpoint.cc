@@ -98,8 +98,9 @@ void refuse_folder_of_tensorflow(FileSystem& files, const std::string& folder) {
   }
 }
 
-// Returns the files of the checkpoint that `path` means.
-std::vector<std::string> resolve(FileSystem& files, const std::string& path) {
+}  // namespace
+
+std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& path) {
   const auto info = files.info(path);
   if (info.ok() && !info.value().is_directory && base_name(path) != "checkpoint") {
     if (const auto prefix = formats::tensorflow_checkpoint_of(path))
@@ -138,6 +139,8 @@ std::vector<std::string> resolve(FileSystem& files, const std::string& path) {
   }
   return files_of_prefix(files, join_path(folder, prefixes.back()));
 }
+
+namespace {
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
@@ -239,7 +242,7 @@ std::string plain_text(Contents contents) {
 
 Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool json) {
   Contents contents;
-  for (const std::string& file : resolve(files, path)) {
+  for (const std::string& file : checkpoint_files(files, path)) {
     contents.files.push_back(file);
     const auto reader = SafetensorsReader::open(files, file).value();
     add_metadata(file, reader, contents);

@@ -83,6 +83,7 @@ int run(int argc, char** argv) {
   muster::app::add_run(app, program, self.parent_path().string(), action);
   muster::app::add_data(app, action);
   muster::app::add_inspect(app, action);
+  muster::app::add_export(app, action);
   muster::app::add_new(app, self, action);
   muster::app::add_certificates(app, action);
   muster::app::add_completion(app, action);

@@ -69,6 +69,14 @@ Tensor Estimator::get_variable_value(const std::string& name) const {
   return found->second;
 }
 
+std::vector<formats::TorchExported> Estimator::export_torch(
+    const std::string& path, const std::optional<std::string>& checkpoint_path) const {
+  const std::optional<std::string> prefix =
+      checkpoint_path ? checkpoint_path : impl_->checkpoints().latest();
+  if (!prefix) throw impl_->not_trained();
+  return formats::export_torch(impl_->fs(), checkpoint_file(*prefix), path).value();
+}
+
 TrainResult Estimator::train(const InputFn& input_fn, const TrainOptions& options) {
   return impl_->train(input_fn, options, {});
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "muster/estimator/run_config.h"
+#include "muster/formats/torch_export.h"
 #include "muster/train/estimator_spec.h"
 #include "muster/train/hook.h"
 #include "muster/train/input_fn.h"
@@ -126,6 +127,13 @@ class Estimator {
   // Of the latest checkpoint; "global_step" is an int64 scalar. Counters of optimizers can be read
   // as well. Throws NotFound when the model was not trained, or there is no such variable.
   Tensor get_variable_value(const std::string& name) const;
+  // Writes the variables of a checkpoint, of the latest when `checkpoint_path` is unset, to `path`
+  // as a state dict that torch.load() and torch::pickle_load() read: under the names and in the
+  // layouts that muster/formats/torch_export.h tells, which are returned. Optimizers are left out.
+  // Throws NotFound when the model was not trained or there is no such checkpoint, Corrupt when it
+  // is damaged, and InvalidArgument when it cannot be a state dict.
+  std::vector<formats::TorchExported> export_torch(
+      const std::string& path, const std::optional<std::string>& checkpoint_path = {}) const;
 
  private:
   friend std::optional<EvalResult> train_and_evaluate(Estimator& estimator,

@@ -118,6 +118,12 @@ std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, con
     return give(manager.load(*values.checkpoint_path), *values.checkpoint_path);
   if (auto loaded = manager.load_latest())
     return give(std::move(loaded->checkpoint), loaded->prefix);
+  if (config.warm_start_from) {
+    log::info(fmt::format("there is no checkpoint in {}: {} with the weights of {}", directory(),
+                          what, config.warm_start_from->settings().ckpt_to_initialize_from));
+    runner.warm_start(config.warm_start_from->settings(), fs());
+    return "";
+  }
   if (!values.allow_untrained)
     throw not_trained("; {.allow_untrained = true} takes freshly initialised variables");
   log::info(fmt::format("there is no checkpoint in {}: {} with freshly initialised variables",
@@ -203,6 +209,7 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.max_steps = options.max_steps;
   trainer.restart_input = config.restart_input;
   trainer.accumulate_steps = config.accumulate_steps;
+  if (config.warm_start_from) trainer.warm_start_from = config.warm_start_from->settings();
   if (config.save_checkpoints_steps) {
     if (*config.save_checkpoints_steps > 0)
       trainer.save_checkpoints_steps = config.save_checkpoints_steps;

@@ -38,6 +38,7 @@ void RunConfig::validate() const {
   require(log_step_count_steps > 0, "log_step_count_steps", log_step_count_steps, "more than 0");
   require(session_creation_timeout_secs > 0, "session_creation_timeout_secs",
           session_creation_timeout_secs, "more than 0");
+  if (warm_start_from) warm_start_from->settings().validate();
   if (eval_distribute && eval_distribute->multi_worker() && train_distribute &&
       !train_distribute->multi_worker()) {
     throw invalid_argument(

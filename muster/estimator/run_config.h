@@ -9,6 +9,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/environment.h"
 #include "muster/base/file_system.h"
+#include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1 {
@@ -38,6 +39,11 @@ struct RunConfig {
   // and step. For input that cannot be continued: other data, or data that each worker reads for
   // itself on another number of workers.
   bool restart_input = false;
+
+  // The checkpoint or model_dir of another run whose weights this one begins with, or which of them
+  // in detail. It counts only where model_dir holds no checkpoint: what continues is not warm
+  // started again. Evaluation and prediction without a checkpoint use these weights too.
+  std::optional<WarmStartFrom> warm_start_from;
 
   distribute::StrategyPtr train_distribute;  // one device when unset
   // Where to evaluate; the results are the same. Unset: one replica of the chief, on its first

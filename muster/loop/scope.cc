@@ -30,6 +30,7 @@ std::string Scope::save(const std::string& model_dir, const SaveOptions& options
   return loop_->save(model_dir, options);
 }
 bool Scope::restore(const std::string& model_dir) const { return loop_->restore(model_dir); }
+void Scope::warm_start(const WarmStartFrom& from) const { loop_->warm_start(from.settings()); }
 const StepResult& Scope::last_step() const { return loop_->last_step(); }
 
 Tensor Scope::variable(const std::string& name) const {

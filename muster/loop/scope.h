@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/step.h"
 #include "muster/distribute/strategy.h"
 #include "muster/tensor/tensor.h"
@@ -104,6 +105,11 @@ class Scope {
   // it, before anything was trained; what does not fit the model, InvalidArgument, comes from
   // run().
   bool restore(const std::string& model_dir) const;
+  // Begins with weights of another run: a checkpoint or model_dir, or settings that choose; see
+  // WarmStartSettings. Nothing is taken where restore() found a checkpoint. Variables get their
+  // values in the first run() that trains; what does not fit, InvalidArgument, comes from there.
+  // All processes call it, before anything was trained; the chief reads.
+  void warm_start(const WarmStartFrom& from) const;
   // What the last update was over all replicas: its loss by RunOptions::loss_reduction
   // (of several minimize(), the sum of their losses), with the penalties of regularizers, and the
   // examples.

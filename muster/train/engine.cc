@@ -9,6 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
+#include "muster/checkpoint/warm_start.h"
 #include "muster/tensor/device.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
@@ -92,7 +93,23 @@ bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
   return true;
 }
 
+void Engine::warm_start(const WarmStartSettings& settings, FileSystem& fs) {
+  warm_start_ = {settings, &fs};
+}
+
 void Engine::build(const optim::TrainOp& train_op) {
+  if (warm_start_ && replica_.is_chief()) {
+    if (restored_from_.empty()) {
+      // First, since sealing puts statistics back to their initial values. And slots that begin as
+      // the weights are made after it.
+      replica_.variables().seal();
+      muster::warm_start(*warm_start_->fs, warm_start_->settings, replica_.variables(),
+                         replica_.seed());
+    } else {
+      log::info(fmt::format("the run continues from {}: nothing is taken from {}", restored_from_,
+                            warm_start_->settings.ckpt_to_initialize_from));
+    }
+  }
   replica_.finish_build(train_op);
   if (replica_.is_chief()) {
     std::vector<std::string> names;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "muster/checkpoint/manager.h"
+#include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/replica.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/batch.h"
@@ -65,10 +66,15 @@ class Engine {
   // The checkpoint itself, on the chief until build(); else nullptr.
   const Checkpoint* found() const { return found_ ? &found_->checkpoint : nullptr; }
 
+  // Where no checkpoint is found, build() gives the chief's variables the values that `settings`
+  // choose; `fs`, which outlives the engine, is where they are read.
+  void warm_start(const WarmStartSettings& settings, FileSystem& fs);
+
   // After a call of the model that made all variables, and described what trains as `train_op`:
   // seals the variables and gives all replicas the chief's, which are those of the checkpoint when
-  // one was found. Throws InvalidArgument listing what differs from it, or from another replica's.
-  // The chief warns of patterns of the optimizers that are in the name of no variable.
+  // one was found, else those of a warm start. Throws InvalidArgument listing what differs from it,
+  // or from another replica's; and what muster::warm_start() throws. The chief warns of patterns of
+  // the optimizers that are in the name of no variable.
   void build(const optim::TrainOp& train_op);
 
   // They do what Replica::train_step() and Replica::apply_accumulated() do. A loss that is not
@@ -92,7 +98,14 @@ class Engine {
   distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,
                                          const Batch* batch, const Tensor& loss);
 
+  // What a run without a checkpoint begins with.
+  struct WarmStart {
+    WarmStartSettings settings;
+    FileSystem* fs;
+  };
+
   distribute::Replica& replica_;
+  std::optional<WarmStart> warm_start_;
   int64_t step_ = 0;
   bool built_ = false;
   std::optional<CheckpointManager::Loaded> found_;  // on the chief, until build()

@@ -1,6 +1,9 @@
 #include "muster/train/model_runner.h"
 
+#include <utility>
+
 #include "muster/base/error.h"
+#include "muster/checkpoint/warm_start.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/model_call.h"
 
@@ -10,16 +13,14 @@ ModelRunner::ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohm
                          Device device)
     : model_fn_(std::move(model_fn)),
       mode_(mode),
+      seed_(seed),
       variables_(seed, device),
       context_(mode, variables_, seed, params) {}
 
 void ModelRunner::load(const Checkpoint* checkpoint, const std::string& name) {
+  start_warm_ = nullptr;
   if (checkpoint == nullptr) {
-    if (restored_) {
-      throw invalid_argument(
-          "this model holds values of a checkpoint already; it cannot be made fresh again",
-          "use a new Estimator");
-    }
+    check_fresh();
     values_.clear();
     pending_ = false;
     global_step_ = 0;
@@ -30,6 +31,22 @@ void ModelRunner::load(const Checkpoint* checkpoint, const std::string& name) {
   source_ = name;
   pending_ = true;
   if (built_) restore();
+}
+
+void ModelRunner::check_fresh() const {
+  if (!restored_) return;
+  throw invalid_argument(
+      "this model holds values of a checkpoint already; it cannot be made fresh again",
+      "use a new Estimator");
+}
+
+void ModelRunner::warm_start(const WarmStartSettings& settings, FileSystem& fs) {
+  load(nullptr, "");
+  if (warm_) return;
+  start_warm_ = [this, settings, &fs] {
+    muster::warm_start(fs, settings, variables_, seed_);
+    warm_ = true;
+  };
 }
 
 void ModelRunner::restore() {
@@ -59,6 +76,7 @@ void ModelRunner::build(const Batch& batch) {
     built_ = true;
   }
   if (pending_) restore();
+  if (start_warm_) std::exchange(start_warm_, nullptr)();
 }
 
 EstimatorSpec ModelRunner::run(const Batch& batch, int64_t index) {

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/train/estimator_spec.h"
 #include "muster/train/input_fn.h"
@@ -30,6 +32,9 @@ class ModelRunner {
   // the model is built. Throws InvalidArgument listing missing and reshaped variables; what is only
   // in the checkpoint does not matter.
   void load(const Checkpoint* checkpoint, const std::string& name);
+  // The next call uses freshly initialised values and, of another run, those that `settings`
+  // choose. Throws what muster::warm_start() throws, in build() if there are no variables yet.
+  void warm_start(const WarmStartSettings& settings, FileSystem& fs);
   // Creates the variables, if there are none yet, and gives them the values that were loaded.
   void build(const Batch& batch);
   // Batch number `index` (0, 1, ...) of a pass over the data, without autograd; builds first. What
@@ -44,16 +49,20 @@ class ModelRunner {
 
  private:
   void restore();
+  void check_fresh() const;
 
   ModelFn model_fn_;
   Mode mode_;
+  uint64_t seed_;
   distribute::VariableTable variables_;
   ModelContext context_;
   bool built_ = false;
   std::map<std::string, Tensor> values_;  // to be loaded once the variables exist
   std::string source_;
   bool pending_ = false;
-  bool restored_ = false;  // the variables hold values of some checkpoint
+  std::function<void()> start_warm_;  // likewise; once
+  bool warm_ = false;                 // the variables hold what a warm start gave
+  bool restored_ = false;             // the variables hold values of some checkpoint
   int64_t global_step_ = 0;
 };
 

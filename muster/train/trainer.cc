@@ -67,6 +67,10 @@ class Run {
                            settings_of(options_, replica_.seed()));
     prepare_saving();
     restored_ = engine_.find_checkpoint(checkpoints());
+    if (options_.warm_start_from) {
+      engine_.warm_start(*options_.warm_start_from,
+                         options_.fs != nullptr ? *options_.fs : local_file_system());
+    }
     if (options_.max_steps && engine_.step() >= *options_.max_steps) return nothing_to_do();
     const Dataset dataset = input_fn(replica_.input_context());
     ReplicaInput input(replica_, dataset, input_fn.shards_itself());

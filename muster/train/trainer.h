@@ -11,6 +11,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/file_system.h"
+#include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 #include "muster/train/estimator_spec.h"
@@ -43,9 +44,11 @@ struct TrainerOptions {
   // workers.
   int64_t metrics_every_steps = 100;
   bool restart_input = false;  // a run that continues keeps the weights and begins its input anew
-  bool trace = false;          // print where a step's time went
-  FileSystem* fs = nullptr;    // nullptr: the local one
-  Clock* clock = nullptr;      // nullptr: the system's
+  // What a run without a checkpoint begins with, in place of initial values.
+  std::optional<WarmStartSettings> warm_start_from;
+  bool trace = false;        // print where a step's time went
+  FileSystem* fs = nullptr;  // nullptr: the local one
+  Clock* clock = nullptr;    // nullptr: the system's
   // Called on every worker after a checkpoint was written (prefix empty but on the chief); the
   // others wait for the chief at a barrier while it is busy here. Not called for the checkpoint a
   // run starts with.

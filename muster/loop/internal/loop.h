@@ -57,9 +57,10 @@ class Loop : public std::enable_shared_from_this<Loop> {
   [[noreturn]] void stop();
   // The update of the batches that wait for one.
   void apply_accumulated();
-  // Do what Scope::save() and Scope::restore() say.
+  // Do what Scope::save(), Scope::restore() and Scope::warm_start() say.
   std::string save(const std::string& model_dir, const SaveOptions& options);
   bool restore(const std::string& model_dir);
+  void warm_start(const WarmStartSettings& settings);
   // Takes the position back that a data set got and that is another's: the next one that is
   // distributed in its place gets it.
   void give_back(const DistributedDataset::Progress& from, nlohmann::json state);
@@ -112,8 +113,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;
   std::map<std::string, std::set<std::string>> seen_;
-  bool restored_ = false;         // a checkpoint was found
-  nlohmann::json restored_data_;  // its positions that no data set has taken yet
+  bool restored_ = false;                  // a checkpoint was found
+  std::optional<std::string> warm_start_;  // what warm_start() was called with
+  nlohmann::json restored_data_;           // its positions that no data set has taken yet
   std::vector<std::weak_ptr<DistributedDataset::Progress>> data_;  // in the order they were made
   int scopes_ = 0;
   bool running_ = false;  // the replicas' threads are at work

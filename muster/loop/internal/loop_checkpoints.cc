@@ -152,6 +152,21 @@ bool Loop::restore(const std::string& model_dir) {
   return true;
 }
 
+void Loop::warm_start(const WarmStartSettings& settings) {
+  if (built()) {
+    throw invalid_argument(fmt::format("warm_start() was called after {} steps", step_),
+                           "call it before the first run() that trains");
+  }
+  if (warm_start_) {
+    throw invalid_argument(fmt::format("warm_start() was called with '{}', and before with '{}'",
+                                       settings.ckpt_to_initialize_from, *warm_start_),
+                           "call it once; a run begins with the weights of one checkpoint");
+  }
+  settings.validate();
+  warm_start_ = settings.ckpt_to_initialize_from;
+  for (const auto& member : replicas_) member->engine.warm_start(settings, local_file_system());
+}
+
 bool Loop::restore_variables(Member& member) {
   torch::NoGradGuard no_grad;
   const auto& variables = member.replica->variables().variables();
