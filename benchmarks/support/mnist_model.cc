@@ -3,6 +3,7 @@
 #include <muster/muster.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -61,6 +62,10 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
       context.model("cnn", [&] { return make_model(context.param<std::string>("model")); });
   Tensor logits = model(features["image"]);
   Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+  for (int64_t i = 0; i < context.param<int64_t>("scalars"); ++i) {
+    context.summary().scalar(fmt::format("logits/{}", i),
+                             [&] { return logits.select(1, i % logits.size(1)).mean(); });
+  }
   auto optimizer =
       context.optimizer(optim::sgd({.learning_rate = context.param<double>("learning_rate"),
                                     .momentum = context.param<double>("momentum")}));
@@ -73,10 +78,14 @@ void train_with_estimator(const Settings& settings) {
   Estimator classifier(model_fn,
                        {.model_dir = std::getenv("BENCH_MODEL_DIR"),
                         .random_seed = kSeed,
+                        .save_summary_steps = settings.scalars < 0   ? 100
+                                              : settings.scalars > 0 ? 10
+                                                                     : 0,
                         .save_checkpoints_steps = 0,
                         .train_distribute = distribute::multi_worker_mirrored(communication)},
                        {{"learning_rate", kLearningRate},
                         {"momentum", settings.momentum},
+                        {"scalars", std::max(settings.scalars, int64_t{0})},
                         {"model", settings.model}});
   classifier.train([&] { return make_data(settings); }, {.hooks = {std::make_shared<TurnsHook>()}});
 }
@@ -245,6 +254,7 @@ Settings parse(int argc, char** argv) {
   app.add_option("--batch", settings.batch)->group("");
   app.add_option("--model", settings.model)->group("");
   app.add_option("--momentum", settings.momentum)->group("");
+  app.add_option("--scalars", settings.scalars)->group("");
   app.add_flag("--overlap,!--no-overlap", settings.overlap)->group("");
   try {
     app.parse(argc, argv);
@@ -273,6 +283,7 @@ Contestant contestant(const std::string& name, const Settings& settings) {
       .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir, "--way=" + settings.way,
                fmt::format("--batch={}", settings.batch),
                fmt::format("--momentum={}", settings.momentum), "--model=" + settings.model,
+               fmt::format("--scalars={}", settings.scalars),
                settings.overlap ? "--overlap" : "--no-overlap"},
       .environment = {{"MUSTER_TRANSPORT", settings.transport}},
       .rows = settings.batch};
