@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax mnist tabular workers layers optimizers input records csv images loopback all_reduce network)
+all=(tax summaries mnist tabular workers layers optimizers input records csv images loopback all_reduce network)
 names=() quick=() images=() beside=() targets=
 for word in "$@"; do
   case $word in

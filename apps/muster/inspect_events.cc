@@ -30,6 +30,7 @@ struct Point {
 
 struct Folder {
   std::vector<std::string> files;
+  std::optional<formats::GraphDef> graph;  // the last one
   std::map<std::string, std::vector<Point>> tags;
 };
 
@@ -47,8 +48,11 @@ void find_event_files(FileSystem& files, const std::string& folder, int depth,
 }
 
 std::string_view kind_of(const Value& value) {
-  constexpr std::string_view kNames[] = {"other", "scalar", "histogram", "text"};
-  return kNames[value.index()];
+  constexpr std::string_view kNames[] = {"other", "scalar", "histogram", "text",
+                                         "image", "audio",  "tensor"};
+  const auto* tensor = std::get_if<formats::TensorSummary>(&value);
+  return tensor != nullptr && !tensor->plugin.empty() ? std::string_view(tensor->plugin)
+                                                      : kNames[value.index()];
 }
 
 std::string value_text(const Value& value) {
@@ -60,6 +64,17 @@ std::string value_text(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) {
     return text->size() <= 60 ? *text : text->substr(0, 57) + "...";
   }
+  if (const auto* image = std::get_if<formats::ImageSummary>(&value)) {
+    return fmt::format("{} x {}, {} channel{}", image->height, image->width, image->channels,
+                       image->channels == 1 ? "" : "s");
+  }
+  if (const auto* audio = std::get_if<formats::AudioSummary>(&value)) {
+    return fmt::format("{:.3g} s, {} channel{} at {:g} Hz",
+                       static_cast<double>(audio->frames) / audio->sample_rate, audio->channels,
+                       audio->channels == 1 ? "" : "s", audio->sample_rate);
+  }
+  if (const auto* tensor = std::get_if<formats::TensorSummary>(&value))
+    return fmt::format("{}[{}]", formats::to_string(tensor->type), fmt::join(tensor->shape, ", "));
   return "";
 }
 
@@ -79,6 +94,25 @@ nlohmann::json value_json(const Value& value) {
             {"counts", histogram->counts}};
   }
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  // The bytes of these are for other programs: their form is told.
+  if (const auto* image = std::get_if<formats::ImageSummary>(&value)) {
+    return {{"height", image->height},
+            {"width", image->width},
+            {"channels", image->channels},
+            {"bytes", image->encoded.size()}};
+  }
+  if (const auto* audio = std::get_if<formats::AudioSummary>(&value)) {
+    return {{"sample_rate", audio->sample_rate},
+            {"channels", audio->channels},
+            {"frames", audio->frames},
+            {"bytes", audio->encoded.size()}};
+  }
+  if (const auto* tensor = std::get_if<formats::TensorSummary>(&value)) {
+    return {{"plugin", tensor->plugin},
+            {"dtype", formats::to_string(tensor->type)},
+            {"shape", tensor->shape},
+            {"strings", tensor->plugin == "text" ? tensor->strings : std::vector<std::string>()}};
+  }
   return nullptr;
 }
 
@@ -174,6 +208,7 @@ Remarks read_points(FileSystem& files, const std::optional<std::string>& tag,
     for (const std::string& file : folder.files) {
       formats::EventFile content = formats::read_events(files, file).value();
       for (formats::Event& event : content.events) {
+        if (event.graph) folder.graph = std::move(event.graph);
         for (formats::SummaryValue& value : event.values) {
           remarks.all_tags.insert(value.tag);
           if (tag && value.tag != *tag) continue;
@@ -188,16 +223,47 @@ Remarks read_points(FileSystem& files, const std::optional<std::string>& tag,
   return remarks;
 }
 
+std::string shape_text(const formats::NodeDef& node) {
+  return node.output_shapes.empty() ? ""
+                                    : fmt::format("[{}]", fmt::join(node.output_shapes[0], ", "));
+}
+
+// The nodes of the graph of the model, as TensorBoard names them.
+std::string graph_text(const Folder& folder) {
+  if (!folder.graph) return "";
+  Table table({"node of the graph", "op", "output", ">weights", "inputs"});
+  for (const formats::NodeDef& node : folder.graph->nodes) {
+    table.add({node.name, node.op, shape_text(node), std::to_string(node.parameters),
+               fmt::format("{}", fmt::join(node.inputs, ", "))});
+  }
+  return "\n" + table.text("  ");
+}
+
+nlohmann::json graph_json(const formats::GraphDef& graph) {
+  nlohmann::json nodes = nlohmann::json::array();
+  for (const formats::NodeDef& node : graph.nodes) {
+    nodes.push_back({{"name", node.name},
+                     {"op", node.op},
+                     {"inputs", node.inputs},
+                     {"output_shapes", node.output_shapes},
+                     {"parameters", node.parameters}});
+  }
+  return nodes;
+}
+
 std::string folder_text(const std::string& name, const Folder& folder,
                         const std::optional<std::string>& tag) {
   if (folder.tags.empty()) return name + "\n  no values yet\n";
-  return name + "\n" + (tag ? points_text(folder.tags.at(*tag)) : tags_text(folder));
+  if (tag) return name + "\n" + points_text(folder.tags.at(*tag));
+  return name + "\n" + tags_text(folder) + graph_text(folder);
 }
 
 nlohmann::json folder_json(const std::string& name, const Folder& folder, bool all) {
   nlohmann::json tags = nlohmann::json::array();
   for (const auto& [tag, points] : folder.tags) tags.push_back(tag_json(tag, points, all));
-  return {{"folder", name}, {"files", folder.files}, {"tags", tags}};
+  nlohmann::json result = {{"folder", name}, {"files", folder.files}, {"tags", tags}};
+  if (folder.graph) result["graph"] = graph_json(*folder.graph);
+  return result;
 }
 
 }  // namespace

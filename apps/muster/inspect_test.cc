@@ -20,6 +20,7 @@ namespace muster::app {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -259,6 +260,36 @@ TEST_F(InspectTest, BytesThatAreNoTextAreShownInJsonToo) {
                {{.wall_time = 1, .step = 1, .values = {{"raw", std::string("\xff\xfe")}}}});
   const json document = json::parse(inspect_events(files_, path("a.tfevents.1"), "raw", true).text);
   EXPECT_EQ(document.at("folders")[0].at("tags")[0].at("points").size(), 1u);
+}
+
+TEST_F(InspectTest, EventsOfEveryKindAreNamed) {
+  using formats::TensorType;
+  write_events(
+      "a.tfevents.1",
+      {{.graph = formats::GraphDef{{{.name = "net/dense",
+                                     .op = "Dense",
+                                     .inputs = {"net/input"},
+                                     .output_shapes = {{-1, 4}},
+                                     .parameters = 20}}}},
+       {.step = 3,
+        .values = {{"picture", formats::ImageSummary{28, 14, 1, "png"}},
+                   {"sound", formats::AudioSummary{8000, 2, 4000, "RIFF", "audio/wav"}},
+                   {"raw", formats::TensorSummary{.type = TensorType::kInt64, .shape = {2, 3}}},
+                   {"table", formats::TensorSummary{.plugin = "text",
+                                                    .type = TensorType::kString,
+                                                    .shape = {1, 2},
+                                                    .strings = {"a", "b"}}}}}});
+  const std::string text = inspect_events(files_, folder_.path(), std::nullopt, false).text;
+  EXPECT_THAT(text, ContainsRegex("picture +image .*28 x 14, 1 channel"));
+  EXPECT_THAT(text, ContainsRegex("sound +audio .*0.5 s, 2 channels at 8000 Hz"));
+  EXPECT_THAT(text, ContainsRegex("raw +tensor .*int64.2, 3."));
+  EXPECT_THAT(text, ContainsRegex("table +text .*string.1, 2."));
+  EXPECT_THAT(text, ContainsRegex("net/dense +Dense +.-1, 4. +20 +net/input"));
+  const json document =
+      json::parse(inspect_events(files_, folder_.path(), std::nullopt, true).text);
+  const json& folder = document.at("folders")[0];
+  EXPECT_EQ(folder.at("graph")[0].at("output_shapes"), (json{{-1, 4}}));
+  EXPECT_EQ(folder.at("tags")[0].at("last").at("width"), 14);
 }
 
 TEST_F(InspectTest, DamagedAndGrowingEventFiles) {

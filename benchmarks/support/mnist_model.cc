@@ -3,6 +3,7 @@
 #include <muster/muster.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -63,6 +64,10 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
   });
   Tensor logits = model(features["image"]);
   Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+  for (int64_t i = 0; i < context.param<int64_t>("scalars"); ++i) {
+    context.summary().scalar(fmt::format("logits/{}", i),
+                             [&] { return logits.select(1, i % logits.size(1)).mean(); });
+  }
   auto optimizer =
       context.optimizer(optim::sgd({.learning_rate = context.param<double>("learning_rate"),
                                     .momentum = context.param<double>("momentum")}));
@@ -75,12 +80,16 @@ void train_with_estimator(const Settings& settings) {
   Estimator classifier(model_fn,
                        {.model_dir = std::getenv("BENCH_MODEL_DIR"),
                         .random_seed = kSeed,
+                        .save_summary_steps = settings.scalars < 0   ? 100
+                                              : settings.scalars > 0 ? 10
+                                                                     : 0,
                         .save_checkpoints_steps = 0,
                         .train_distribute = distribute::multi_worker_mirrored(communication)},
                        {{"learning_rate", kLearningRate},
                         {"momentum", settings.momentum},
-                        {"model", settings.model},
-                        {"precision", settings.precision}});
+                         {"scalars", std::max(settings.scalars, int64_t{0})},
+                         {"model", settings.model},
+                         {"precision", settings.precision}});
   classifier.train([&] { return make_data(settings); }, {.hooks = {std::make_shared<TurnsHook>()}});
 }
 
@@ -249,6 +258,7 @@ Settings parse(int argc, char** argv) {
   app.add_option("--model", settings.model)->group("");
   app.add_option("--momentum", settings.momentum)->group("");
   app.add_option("--precision", settings.precision)->group("");
+  app.add_option("--scalars", settings.scalars)->group("");
   app.add_flag("--overlap,!--no-overlap", settings.overlap)->group("");
   try {
     app.parse(argc, argv);
@@ -272,14 +282,16 @@ void take_part(const Settings& settings) {
 }  // namespace
 
 Contestant contestant(const std::string& name, const Settings& settings) {
-  Contestant contestant{.name = name,
-                        .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir,
-                                 "--way=" + settings.way, fmt::format("--batch={}", settings.batch),
-                                 fmt::format("--momentum={}", settings.momentum),
-                                 "--model=" + settings.model, "--precision=" + settings.precision,
-                                 settings.overlap ? "--overlap" : "--no-overlap"},
-                        .environment = {{"MUSTER_TRANSPORT", settings.transport}},
-                        .rows = settings.batch};
+  Contestant contestant{
+      .name = name,
+      .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir, "--way=" + settings.way,
+               fmt::format("--batch={}", settings.batch),
+               fmt::format("--momentum={}", settings.momentum), "--model=" + settings.model,
+                "--precision=" + settings.precision,
+               fmt::format("--scalars={}", settings.scalars),
+               settings.overlap ? "--overlap" : "--no-overlap"},
+      .environment = {{"MUSTER_TRANSPORT", settings.transport}},
+      .rows = settings.batch};
   return contestant;
 }
 

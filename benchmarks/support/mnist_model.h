@@ -26,6 +26,8 @@ struct Settings {
   int64_t batch = 64;                 // per worker
   bool overlap = true;  // of an Estimator: false reduces all gradients at once, behind backward
   double momentum = 0;
+  int64_t scalars = -1;  // of an Estimator: summaries of so many scalars every ten steps; below 0,
+                         // as it comes: only its own
 };
 
 inline constexpr const char* kEstimator = "estimator";

@@ -53,6 +53,9 @@ struct PredictOptions {
   bool allow_untrained = false;
   // Whether the weights are their moving averages: see optim::exponential_moving_average().
   bool use_ema = false;
+  // Where the model function's summaries go, over all batches that were predicted, when the
+  // predictions end or are let go; empty: nowhere.
+  std::string summary_dir;
 };
 
 // Predictions, one example (or batch) at a time. The Estimator must outlive it.

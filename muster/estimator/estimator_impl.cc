@@ -37,6 +37,24 @@ void check_train(const InputFn& input_fn, const TrainOptions& options) {
   }
 }
 
+// The parameters as TensorBoard's HParams page takes them: lists and objects as their JSON text.
+std::map<std::string, formats::HParam> hparams_of(const json& params) {
+  std::map<std::string, formats::HParam> hparams;
+  for (const auto& [name, value] : params.items()) {
+    if (value.is_null()) continue;
+    if (value.is_boolean()) {
+      hparams[name] = value.get<bool>();
+    } else if (value.is_number()) {
+      hparams[name] = value.get<double>();
+    } else if (value.is_string()) {
+      hparams[name] = value.get<std::string>();
+    } else {
+      hparams[name] = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    }
+  }
+  return hparams;
+}
+
 }  // namespace
 
 distribute::StrategyPtr Estimator::Impl::strategy() const {
@@ -133,7 +151,8 @@ std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, con
 }
 
 void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResult& result,
-                                    const std::string& checkpoint) {
+                                    const std::string& checkpoint,
+                                    std::vector<formats::SummaryValue> summaries) {
   auto& writer = eval_writers[eval_dir];
   if (!writer) writer = std::make_unique<summary::EventWriter>(eval_dir, fs(), clock());
   const auto step = static_cast<int64_t>(result.at("global_step"));
@@ -142,6 +161,9 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
     if (name != "global_step") scalars.emplace_back(name, value);
   }
   writer->add_scalars(scalars, step);
+  std::erase_if(summaries,
+                [&](const formats::SummaryValue& value) { return result.contains(value.tag); });
+  writer->add_values(std::move(summaries), step);
   if (!checkpoint.empty()) writer->add_text("checkpoint_path", checkpoint, step);
   writer->flush();
 }
@@ -162,6 +184,12 @@ EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOpti
       .load =
           [&](ModelRunner& runner) { checkpoint = load(runner, values_of(options), "evaluating"); },
       .interrupted = [] { return stop_signal() != 0; }};
+  std::vector<formats::SummaryValue> summaries;
+  if (config.save_summary_steps > 0) {
+    loop.summarize = [&](std::vector<formats::SummaryValue> values) {
+      summaries = std::move(values);
+    };
+  }
   TimePoint shown = clock().now();
   if (config.progress_line && log::shows_status()) {
     loop.after_batch = [&](int64_t batch) {
@@ -174,12 +202,13 @@ EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOpti
   }
   const EvalResult result = run(loop);
   log::status("");
-  if (is_chief) report(result, options.name, checkpoint);
+  if (is_chief) report(result, options.name, checkpoint, std::move(summaries));
   return result;
 }
 
 void Estimator::Impl::report(const EvalResult& result, const std::string& name,
-                             const std::string& checkpoint) {
+                             const std::string& checkpoint,
+                             std::vector<formats::SummaryValue> summaries) {
   std::string text;
   json fields = json::object();
   for (const auto& [metric, value] : result) {
@@ -192,7 +221,7 @@ void Estimator::Impl::report(const EvalResult& result, const std::string& name,
   log::event(
       "evaluated", fields,
       fmt::format("evaluated step {}{}:{}", step, name.empty() ? "" : " (" + name + ")", text));
-  write_metrics(eval_dir(name), result, checkpoint);
+  write_metrics(eval_dir(name), result, checkpoint, std::move(summaries));
 }
 
 TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& options,
@@ -220,6 +249,7 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours;
   trainer.hooks = options.hooks;
   trainer.metrics_every_steps = config.log_step_count_steps;
+  trainer.summary_every_steps = config.save_summary_steps;
   trainer.trace = config.trace;
   trainer.fs = config.fs;
   trainer.clock = config.clock;
@@ -236,7 +266,7 @@ void Estimator::Impl::add_report_hooks(TrainerOptions& trainer, bool is_chief) {
         ProgressOptions{.every_steps = config.log_step_count_steps, .live = live}, clock()));
     trainer.chief_hooks.push_back(std::make_shared<SummaryHook>(
         std::make_shared<summary::EventWriter>(directory(), fs(), clock()),
-        config.save_summary_steps, config.log_step_count_steps, clock()));
+        config.save_summary_steps, config.log_step_count_steps, clock(), hparams_of(params)));
   } else {
     trainer.hooks.push_back(std::make_shared<WorkerStatusHook>(clock(), live));
   }

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/distribute/exchange.h"
 #include "muster/estimator/internal/estimator_impl.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
@@ -25,13 +27,38 @@ struct Predictions::Impl {
   int64_t batches = 0;
   int64_t row = 0;
   int64_t rows = 0;
+  // Makes the writer of the summaries; unset where none are wanted.
+  std::function<std::unique_ptr<summary::EventWriter>()> open_writer;
+
+  ~Impl() {
+    try {
+      write_summaries();
+    } catch (const std::exception& error) {
+      log::warning(fmt::format("summaries of predictions were lost: {}", error.what()));
+    }
+  }
+
+  // Once, when no batch follows.
+  void write_summaries() {
+    const auto open = std::exchange(open_writer, nullptr);
+    if (!open || batches == 0) return;
+    const auto writer = open();
+    const auto alone = distribute::make_lone_exchange();
+    writer->add_values(runner->summaries().take(*alone), runner->global_step());
+    writer->close();
+  }
 
   bool next_batch() {
     Element element;
     if (!iterator) iterator = open();
-    if (!iterator->next(&element)) return false;
+    if (!iterator->next(&element)) {
+      write_summaries();
+      return false;
+    }
     const DeviceScope here(runner->device());
     const Batch input = to_batch(copy(element));
+    runner->summaries().begin(
+        {.due = static_cast<bool>(open_writer), .batch = batches, .rows = input.rows()});
     EstimatorSpec spec = runner->run({input.features, Labels()}, batches++);
     batch.clear();
     for (auto& [name, tensor] : spec.predictions) {
@@ -100,6 +127,11 @@ Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& op
     estimator->load(*state->runner, Estimator::Impl::values_of(state->options), "predicting");
     return input_fn(InputContext{}).iterator({.seed = estimator->seed()});
   };
+  if (!options.summary_dir.empty()) {
+    impl->open_writer = [estimator = impl_.get(), directory = options.summary_dir] {
+      return std::make_unique<summary::EventWriter>(directory, estimator->fs(), estimator->clock());
+    };
+  }
   return Predictions(std::move(impl));
 }
 

@@ -25,7 +25,7 @@ struct RunConfig {
   // workers. Where the data ends in between, the last step is smaller.
   int64_t accumulate_steps = 1;
 
-  int64_t save_summary_steps = 100;  // "loss" for TensorBoard; 0: never, and no train_metrics
+  int64_t save_summary_steps = 100;  // of training; 0: none, and none of the model in evaluation
   // How often to save; at most one of the two. Both unset: every 600 s. 0: no checkpoints.
   std::optional<int64_t> save_checkpoints_steps;
   std::optional<double> save_checkpoints_secs;

@@ -1,41 +1,22 @@
-// Events as TensorBoard stores them: scalars, histograms and text by step, in files of TFRecords.
-// Thread safety: values and free functions.
+// Events as TensorBoard stores them: summaries by step, notes on the run and the graph of its
+// model, in files of TFRecords. Thread safety: values and free functions.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
+#include "muster/formats/graph_def.h"
+#include "muster/formats/summary_value.h"
 
 namespace muster::inline v0_1::formats {
 
 // The file_version of the first event of every file.
 inline constexpr std::string_view kEventFileVersion = "brain.Event:2";
-
-// A distribution of values in buckets.
-struct Histogram {
-  double min = 0;
-  double max = 0;
-  double count = 0;
-  double sum = 0;
-  double sum_squares = 0;
-  // Bucket i holds counts[i] values in [limits[i - 1], limits[i]); as many limits as counts.
-  std::vector<double> limits;
-  std::vector<double> counts;
-};
-
-// One value under a tag: a point of a curve.
-struct SummaryValue {
-  std::string tag;
-  // A scalar, a histogram, or text; nothing for kinds this reader does not know (images, audio,
-  // ...).
-  std::variant<std::monostate, float, Histogram, std::string> value;
-};
 
 // Says what happened to the run at this step.
 enum class SessionStatus { kUnspecified = 0, kStart = 1, kStop = 2, kCheckpoint = 3 };
@@ -47,18 +28,19 @@ struct SessionLog {
   std::string message;
 };
 
-// Holds one of: file_version, values, session_log.
+// Holds one of: file_version, values, session_log, graph.
 struct Event {
   double wall_time = 0;  // Unix time, seconds
   int64_t step = 0;
   std::string file_version;
   std::vector<SummaryValue> values;
   std::optional<SessionLog> session_log;
+  std::optional<GraphDef> graph;
 };
 
 // Returns the bytes of the message, without framing. Returns InvalidArgument when the event holds
-// more than one kind, a value without kind, a tag that is not UTF-8, or a histogram with unequal
-// numbers of limits and counts.
+// more than one kind, a value without kind, a tag that is not UTF-8, a histogram with unequal
+// numbers of limits and counts, or a tensor of both texts and bytes.
 Result<std::string> encode_event(const Event& event);
 // Returns Corrupt when the bytes are no such message. Newer writers store scalars and text as
 // tensors; these are read too.

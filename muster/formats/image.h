@@ -1,6 +1,6 @@
-// Decodes JPEG and PNG to pixels: uint8, rows from top to bottom, channels last. A caller may ask
-// for a part of the image and for a smaller size, and pays for no more. Thread safety: pure
-// functions.
+// Decodes JPEG and PNG to pixels, and encodes PNG: uint8, rows from top to bottom, channels last. A
+// caller may ask for a part of the image and for a smaller size, and pays for no more. Thread
+// safety: pure functions.
 //
 // Rows below the wanted part are neither decoded nor checked, but a JPEG that is cut short is
 // refused whatever part is wanted. Exif orientation and colour profiles are not applied.
@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "muster/base/bytes.h"
@@ -82,5 +84,11 @@ struct DecodedImage {
 // decode.
 Result<DecodedImage> decode_image(Bytes bytes, std::string_view what,
                                   const ImageDecodeOptions& options = {}, DecodedImage reuse = {});
+
+// Returns a PNG file of `pixels`, [height, width, channels] with 1 (grey), 2 (grey and alpha), 3
+// (RGB) or 4 (RGBA) channels. Returns InvalidArgument for other channels, for a side that is not
+// from 1 to 1,000,000, and when there are not so many bytes.
+Result<std::string> encode_png(std::span<const uint8_t> pixels, int64_t height, int64_t width,
+                               int channels);
 
 }  // namespace muster::inline v0_1::formats

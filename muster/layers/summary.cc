@@ -1,15 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 #include <utility>
 
-#include "muster/base/error.h"
-#include "muster/base/strings.h"
-#include "muster/layers/internal/functional_impl.h"
 #include "muster/layers/internal/mixed_precision_impl.h"
-#include "muster/layers/internal/sequential_impl.h"
+#include "muster/layers/internal/model_layers.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -60,27 +56,6 @@ class Table {
   std::string text_;
 };
 
-// Gives "MaxPooling2D" for "max_pooling2d": the name of the class in Keras.
-std::string type_of(const GraphNode& node) {
-  if (!node.layer) return "InputLayer";
-  if (dynamic_cast<const internal::FunctionalImpl*>(&node.layer->impl())) return "Functional";
-  const std::vector<std::string> words = split(node.identity.class_name, '_');
-  std::string type;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    constexpr std::string_view kShort[] = {"elu", "lstm", "gru", "rnn", "lu"};
-    if (std::find(std::begin(kShort), std::end(kShort), word) != std::end(kShort)) {
-      for (const char letter : word) type += static_cast<char>(std::toupper(letter));
-      continue;
-    }
-    for (size_t l = 0; l < word.size(); ++l) {
-      const bool axes = l > 0 && word[l] == 'd' && std::isdigit(word[l - 1]);  // 2D
-      type += l == 0 || axes ? static_cast<char>(std::toupper(word[l])) : word[l];
-    }
-  }
-  return type;
-}
-
 std::string shapes_of(const GraphNode& node) {
   std::vector<std::string> shapes;
   for (size_t i = 0; i < node.tensors; ++i)
@@ -101,12 +76,10 @@ std::string shapes_of(const GraphLayer& layer) {
 std::string connections_of(const GraphLayer& layer, const std::vector<GraphLayer>& layers) {
   std::vector<std::string> connections;
   const auto add = [&](const SymbolicTensor& value) {
-    for (const GraphLayer& source : layers) {
-      const auto call = std::find(source.calls.begin(), source.calls.end(), value.node().get());
-      if (call == source.calls.end()) continue;
-      connections.push_back(
-          fmt::format("'{}[{}][{}]'", source.name, call - source.calls.begin(), value.index()));
-    }
+    const auto source = internal::source_of(value, layers);
+    if (!source) return;
+    connections.push_back(
+        fmt::format("'{}[{}][{}]'", source->first->name, source->second, value.index()));
   };
   for (const GraphNode* call : layer.calls) {
     for (const SymbolicTensor& value : call->inputs.tensors) add(value);
@@ -137,7 +110,7 @@ std::string table_of(const std::string& name, const std::vector<GraphLayer>& lay
   for (const GraphLayer& layer : layers) {
     const GraphNode& call = *layer.calls[0];
     const internal::ParameterCount own = internal::count_parameters(call.variables);
-    std::vector<std::string> cells{fmt::format("{} ({})", layer.name, type_of(call)),
+    std::vector<std::string> cells{fmt::format("{} ({})", layer.name, internal::keras_type(call)),
                                    shapes_of(layer),
                                    std::to_string(own.trainable + own.non_trainable)};
     if (connected) cells.push_back(connections_of(layer, layers));
@@ -158,40 +131,16 @@ std::string Layer::summary(const std::vector<SymbolicTensor>& inputs) const {
   if (const auto* mixed = dynamic_cast<const internal::MixedPrecisionImpl*>(impl_.get())) {
     return mixed->layer().summary(inputs);
   }
+  internal::ModelLayers model = internal::model_layers(*this, inputs, "summary");
   const LayerIdentity& identity = impl_->identity();
   const std::string name = identity.given_name.empty() ? identity.class_name : identity.given_name;
-  if (const auto* functional = dynamic_cast<const internal::FunctionalImpl*>(impl_.get())) {
-    if (!inputs.empty()) {
-      throw invalid_argument(
-          fmt::format("summary: {} inputs were given for the Functional {}", inputs.size(), name),
-          "leave them out: it has its own");
-    }
-    return table_of(name, functional->layers(), functional->parameters(),
-                    !internal::is_sequential(functional->layers()));
-  }
-  if (inputs.empty()) {
-    throw invalid_argument(fmt::format("summary: inputs is empty, for the layer {}", name),
-                           "say what it is called with: model.summary({Input({784})})");
-  }
-  for (const SymbolicTensor& input : inputs) {
-    if (!input.node()->layer) continue;
-    throw invalid_argument(fmt::format("summary: the input {} is what a layer ({}) gives",
-                                       describe(input), input.node()->identity.class_name),
-                           "inputs are what Input() gave");
-  }
-  SymbolicValues values{.tensors = inputs};
-  if (const auto* sequential = dynamic_cast<const internal::SequentialImpl*>(impl_.get())) {
-    for (const Layer& layer : sequential->layers())
-      values = layer(SymbolicValues{.tensors = values.tensors});
+  bool connected = false;
+  if (model.functional) {
+    connected = !internal::is_sequential(model.layers);
   } else {
-    values = (*this)(values);
+    std::erase_if(model.layers, [](const GraphLayer& layer) { return !layer.calls[0]->layer; });
   }
-  const internal::Graph graph(values.tensors);
-  internal::check_shared(graph);
-  const internal::ProbedGraph probed = internal::probe_graph(graph);
-  std::vector<GraphLayer> layers = internal::layers_of(graph, probed.names);
-  std::erase_if(layers, [](const GraphLayer& layer) { return !layer.calls[0]->layer; });
-  return table_of(name, layers, internal::count_parameters(probed.variables), false);
+  return table_of(name, model.layers, model.parameters, connected);
 }
 
 }  // namespace muster::inline v0_1

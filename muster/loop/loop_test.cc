@@ -7,7 +7,9 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/log.h"
+#include "muster/base/temp_directory.h"
 #include "muster/distribute/strategy.h"
+#include "muster/formats/event.h"
 #include "muster/layers/core.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/normalization.h"
@@ -470,6 +472,75 @@ TEST(LoopTest, StrategiesHaveNames) {
     EXPECT_THAT(error_of([&] { strategy_by_name(wrong); }).message(),
                 HasSubstr(std::string("there is no strategy '") + wrong + "'"));
   }
+}
+
+// --- summaries -----------------------------------------------------------------------------------
+
+std::map<std::string, std::map<int64_t, decltype(formats::SummaryValue::value)>> summaries_of(
+    int replicas, const std::string& directory) {
+  const auto strategy = mirrored({.replicas = replicas});
+  {
+    ScopeOptions options = alone(7);
+    options.summary_dir = directory;
+    options.save_summary_steps = 2;
+    const auto scope = strategy->scope(options);
+    const Layer model = Dense(1);
+    const auto sgd = optim::sgd({.learning_rate = 0.1});
+    const auto show = [&](const Features& x) {
+      Summaries& summary = ReplicaContext::current().summary();
+      summary.scalar("mean", [&] { return x.tensor().mean(); });
+      summary.histogram("x", x.tensor());
+    };
+    for (const auto& batch : strategy->distribute(points(40).batch(12))) {
+      // A call that does not train shows nothing.
+      strategy->run(
+          RunOptions{.training = false},
+          [&](const Features& x, const Labels&) {
+            show(x);
+            ReplicaContext::current().summary().scalar("unseen", 1.0);
+          },
+          batch);
+      strategy->run(
+          [&](const Features& x, const Labels& y) {
+            show(x);
+            sgd.minimize(losses::mean_squared_error(y, model(x)));
+          },
+          batch);
+    }
+  }
+  std::map<std::string, std::map<int64_t, decltype(formats::SummaryValue::value)>> points;
+  for (const auto& path : formats::list_event_files(local_file_system(), directory).value()) {
+    for (auto& event : formats::read_events(local_file_system(), path).value().events)
+      for (auto& value : event.values) points[value.tag][event.step] = std::move(value.value);
+  }
+  return points;
+}
+
+TEST(LoopSummariesTest, ReplicasShowWhatOneShows) {
+  TempDirectory directory;
+  const auto one = summaries_of(1, directory / "1");
+  ASSERT_EQ(one.at("loss").size(), 2u);  // steps 1 and 3 of 4
+  EXPECT_EQ(std::get<formats::Histogram>(one.at("x").at(1)).count, 24);
+  EXPECT_FALSE(one.contains("unseen"));
+  for (const int replicas : {2, 3}) {
+    const auto many = summaries_of(replicas, directory / std::to_string(replicas));
+    for (const int64_t step : {1, 3}) {
+      EXPECT_NEAR(std::get<float>(many.at("mean").at(step)),
+                  std::get<float>(one.at("mean").at(step)), 1e-6);
+      EXPECT_NEAR(std::get<float>(many.at("loss").at(step)),
+                  std::get<float>(one.at("loss").at(step)), 1e-5);
+      EXPECT_EQ(std::get<formats::Histogram>(many.at("x").at(step)).counts,
+                std::get<formats::Histogram>(one.at("x").at(step)).counts);
+    }
+  }
+}
+
+TEST(LoopSummariesTest, StepsBetweenThemAreAtLeastOne) {
+  const auto strategy = one_device();
+  ScopeOptions options = alone();
+  options.save_summary_steps = 0;
+  EXPECT_THAT(error_of([&] { (void)strategy->scope(options); }).what(),
+              HasSubstr("ScopeOptions.save_summary_steps is 0; it must be at least 1"));
 }
 
 }  // namespace

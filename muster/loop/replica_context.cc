@@ -27,6 +27,9 @@ ReplicaContext::Enter::Enter(ReplicaContext& context)
     : outer_(std::exchange(current_context, &context)) {}
 ReplicaContext::Enter::~Enter() { current_context = outer_; }
 
+ReplicaContext::ReplicaContext(Replica& replica)
+    : replica_(replica), summaries_(replica.variables()) {}
+
 int ReplicaContext::replica_id() const { return replica_.replica_id(); }
 int ReplicaContext::num_replicas_in_sync() const { return replica_.num_replicas_in_sync(); }
 Device ReplicaContext::device() const { return replica_.device(); }

@@ -21,6 +21,7 @@
 #include "muster/distribute/replica_call.h"
 #include "muster/tensor/device.h"
 #include "muster/tensor/variable.h"
+#include "muster/train/summaries.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -30,7 +31,7 @@ class Replica;
 class ReplicaContext {
  public:
   // `replica` outlives it.
-  explicit ReplicaContext(Replica& replica) : replica_(replica) {}
+  explicit ReplicaContext(Replica& replica);
   ReplicaContext(const ReplicaContext&) = delete;
   ReplicaContext& operator=(const ReplicaContext&) = delete;
 
@@ -56,6 +57,11 @@ class ReplicaContext {
   Device device() const;
   // Steps that trained so far: 0 in the first.
   int64_t step() const { return step_; }
+
+  // What TensorBoard shows of this step, where ScopeOptions::summary_dir is set:
+  // `ReplicaContext::current().summary().scalar("rate", rate)`. Calls of a function that trains
+  // count, in the first step and then every save_summary_steps.
+  Summaries& summary() { return summaries_; }
 
   // --- collectives: all replicas call them together, in the same order ---
   // The sum or mean of `value` over all replicas, given to each. Gradients flow back through it:
@@ -104,6 +110,7 @@ class ReplicaContext {
             const std::function<void(const Visits&)>& body);
 
   Replica& replica_;
+  Summaries summaries_;
   int64_t step_ = 0;
   int64_t batch_ = 0;
   MergePoint* merge_point_ = nullptr;

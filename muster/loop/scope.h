@@ -46,6 +46,11 @@ struct ScopeOptions {
   // Calls of run() that train and make one update: their gradients are added as if their batches
   // were one, and reduced in the last of them. At least 1, and the same on all workers.
   int64_t accumulate_steps = 1;
+  // Where the chief writes for TensorBoard, as an Estimator does in its model_dir: the loss, what
+  // ReplicaContext::summary() was given, and steps per second; empty: nowhere. The same on all
+  // workers.
+  std::string summary_dir;
+  int64_t save_summary_steps = 100;  // of the first step, and then every so many; at least 1
   // Where TF_CONFIG is read from; the process's own environment when not set.
   std::optional<Environment> environment;
 };

@@ -63,6 +63,14 @@ void EventWriter::add_text(const std::string& tag, const std::string& text, int6
   add({.step = step, .values = {{tag, text}}});
 }
 
+void EventWriter::add_values(std::vector<formats::SummaryValue> values, int64_t step) {
+  if (!values.empty()) add({.step = step, .values = std::move(values)});
+}
+
+void EventWriter::add_graph(formats::GraphDef graph, int64_t step) {
+  add({.step = step, .graph = std::move(graph)});
+}
+
 void EventWriter::add_session_log(formats::SessionStatus status, int64_t step,
                                   const std::string& checkpoint_path) {
   add({.step = step,

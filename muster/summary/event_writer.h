@@ -1,4 +1,4 @@
-// Writes what TensorBoard shows: scalars, histograms and text by step, into one event file.
+// Writes what TensorBoard shows, by step, into one event file.
 // Thread safety: any thread may call any function.
 //
 // Events are kept in memory. They are written when 64 KiB have gathered, when an event is added 120
@@ -47,6 +47,10 @@ class EventWriter {
   void add_histogram(const std::string& tag, std::span<const float> values, int64_t step);
   // Adds text, which TensorBoard shows as Markdown.
   void add_text(const std::string& tag, const std::string& text, int64_t step);
+  // Adds summaries of any kinds, as one event.
+  void add_values(std::vector<formats::SummaryValue> values, int64_t step);
+  // Adds the graph of the model; TensorBoard shows the first of a run.
+  void add_graph(formats::GraphDef graph, int64_t step);
   // Adds a note on the run. kStart at `step` makes TensorBoard hide what an earlier run wrote for
   // later steps.
   void add_session_log(formats::SessionStatus status, int64_t step,

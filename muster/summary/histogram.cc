@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/error.h"
+
 namespace muster::inline v0_1::summary {
 namespace {
 
@@ -25,6 +27,30 @@ const std::vector<double>& bucket_limits() {
     return made;
   }();
   return *limits;
+}
+
+// The buckets of `counts`, of which there are as many as limits.
+void fill_buckets(const std::vector<double>& counts, formats::Histogram& histogram) {
+  const std::vector<double>& limits = bucket_limits();
+  for (size_t i = 0; i < limits.size(); ++i) {
+    // When several buckets in a row are empty, only the last limit matters.
+    if (counts[i] == 0 && i + 1 < limits.size() && counts[i + 1] == 0) continue;
+    histogram.limits.push_back(limits[i]);
+    histogram.counts.push_back(counts[i]);
+  }
+}
+
+void add_counts(const formats::Histogram& from, std::vector<double>& to) {
+  const std::vector<double>& limits = bucket_limits();
+  for (size_t b = 0; b < from.counts.size(); ++b) {
+    const auto at = std::lower_bound(limits.begin(), limits.end(), from.limits[b]);
+    if (at == limits.end() || *at != from.limits[b]) {
+      throw invalid_argument(
+          "merge_histograms got a bucket that ends at " + std::to_string(from.limits[b]),
+          "give it what make_histogram() gave");
+    }
+    to[static_cast<size_t>(at - limits.begin())] += from.counts[b];
+  }
 }
 
 template <typename Number>
@@ -51,12 +77,7 @@ formats::Histogram count(std::span<const Number> values) {
     histogram.sum_squares += value * value;
   }
   histogram.count = static_cast<double>(values.size());
-  for (size_t i = 0; i < limits.size(); ++i) {
-    // When several buckets in a row are empty, only the last limit matters.
-    if (counts[i] == 0 && i + 1 < limits.size() && counts[i + 1] == 0) continue;
-    histogram.limits.push_back(limits[i]);
-    histogram.counts.push_back(counts[i]);
-  }
+  fill_buckets(counts, histogram);
   return histogram;
 }
 
@@ -64,5 +85,20 @@ formats::Histogram count(std::span<const Number> values) {
 
 formats::Histogram make_histogram(std::span<const float> values) { return count(values); }
 formats::Histogram make_histogram(std::span<const double> values) { return count(values); }
+
+formats::Histogram merge_histograms(const formats::Histogram& a, const formats::Histogram& b) {
+  if (a.count == 0) return b;
+  if (b.count == 0) return a;
+  formats::Histogram all{.min = std::min(a.min, b.min),
+                         .max = std::max(a.max, b.max),
+                         .count = a.count + b.count,
+                         .sum = a.sum + b.sum,
+                         .sum_squares = a.sum_squares + b.sum_squares};
+  std::vector<double> counts(bucket_limits().size(), 0);
+  add_counts(a, counts);
+  add_counts(b, counts);
+  fill_buckets(counts, all);
+  return all;
+}
 
 }  // namespace muster::inline v0_1::summary

@@ -14,4 +14,8 @@ namespace muster::inline v0_1::summary {
 formats::Histogram make_histogram(std::span<const float> values);
 formats::Histogram make_histogram(std::span<const double> values);
 
+// The histogram of all values of two that make_histogram() gave: counts are added exactly. Throws
+// InvalidArgument for buckets with other limits.
+formats::Histogram merge_histograms(const formats::Histogram& a, const formats::Histogram& b);
+
 }  // namespace muster::inline v0_1::summary

@@ -57,5 +57,24 @@ TEST(Histogram, EmptyAndExtremes) {
   EXPECT_THROW(make_histogram(infinite), Error);
 }
 
+TEST(Histogram, MergedIsThatOfAllValues) {
+  const std::vector<double> values = {-3, -1e-13, 0, 1e-9, 0.25, 0.25, 7, 1e25, 12, -3};
+  const formats::Histogram all = make_histogram(values);
+  for (size_t cut = 0; cut <= values.size(); ++cut) {
+    const std::span<const double> whole(values);
+    const formats::Histogram merged =
+        merge_histograms(make_histogram(whole.first(cut)), make_histogram(whole.subspan(cut)));
+    EXPECT_EQ(merged.limits, all.limits) << cut;
+    EXPECT_EQ(merged.counts, all.counts) << cut;
+    EXPECT_EQ(merged.min, all.min);
+    EXPECT_EQ(merged.max, all.max);
+    EXPECT_EQ(merged.count, all.count);
+    EXPECT_DOUBLE_EQ(merged.sum, all.sum);
+    EXPECT_DOUBLE_EQ(merged.sum_squares, all.sum_squares);
+  }
+  formats::Histogram strange{.count = 1, .limits = {0.3}, .counts = {1}};
+  EXPECT_THROW(merge_histograms(all, strange), Error);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::summary

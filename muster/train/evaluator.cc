@@ -231,18 +231,29 @@ EvalResult evaluate(ModelRunner& runner, Replica& replica, const EvaluateLoop& l
   if (has_data) runner.build(to_batch(copy(element)));
   share_values(runner, replica);
   BatchMetrics measured;
+  // An evaluation that failed may have left some.
+  runner.summaries().clear();
   for (int64_t made = 0; has_data; index += n, has_data = next()) {
     replica.group().check_failure();
     if (loop.interrupted && loop.interrupted()) {
       throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
                                                      made, made == 1 ? "" : "es"));
     }
-    measured.add(runner.run(to_batch(copy(element)), index));
+    const Batch batch = to_batch(copy(element));
+    runner.summaries().begin({.due = static_cast<bool>(loop.summarize),
+                              .first = replica.is_chief(),
+                              .batch = index,
+                              .rows = batch.rows()});
+    measured.add(runner.run(batch, index));
     ++made;
     if (loop.after_batch && replica.place().local == 0) loop.after_batch(index + 1);
   }
   EvalResult result = measured.merge(replica);
   result["global_step"] = static_cast<double>(runner.global_step());
+  if (loop.summarize) {
+    std::vector<formats::SummaryValue> values = runner.summaries().take(replica.exchange());
+    if (replica.is_chief()) loop.summarize(std::move(values));
+  }
   return result;
 }
 

@@ -31,6 +31,9 @@ struct EvaluateLoop {
   std::function<void(ModelRunner& runner)> load;
   std::function<void(int64_t batches)> after_batch;  // one replica of each process, for progress
   std::function<bool()> interrupted;                 // asked before every batch
+  // Called on the chief at the end, with what the model function gave to ModelContext::summary()
+  // over all batches. Set on all replicas or on none; unset, nothing is gathered.
+  std::function<void(std::vector<formats::SummaryValue> values)> summarize;
 };
 
 // This replica's part of an evaluation; all replicas of the run call it together, and get the

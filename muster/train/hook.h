@@ -5,6 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
+
+namespace muster::inline v0_1::formats {
+struct GraphDef;
+struct SummaryValue;
+}  // namespace muster::inline v0_1::formats
 
 namespace muster::inline v0_1 {
 
@@ -15,6 +21,8 @@ struct RunInfo {
   int num_replicas = 1;
   bool is_chief = true;
   std::string model_dir;
+  // The layers of the models of ModelContext::model(), where summaries are written; else nullptr.
+  const formats::GraphDef* graph = nullptr;
 };
 
 // What is known after a step.
@@ -27,6 +35,9 @@ struct StepInfo {
   // optimizer has a schedule ("<optimizer>/learning_rate" where there are several optimizers);
   // nullptr but in the first step and then every log_step_count_steps.
   const std::map<std::string, double>* metrics = nullptr;
+  // What the model function gave to ModelContext::summary() in this step, over all replicas;
+  // nullptr but in the first step and then every save_summary_steps.
+  const std::vector<formats::SummaryValue>* summaries = nullptr;
   // Set it to end the run after this step; with several workers after the next one, on all of them.
   bool* stop = nullptr;
 };

@@ -140,26 +140,46 @@ void ModelContext::read_param(const std::string& name, std::vector<std::string>&
   value = read_as<std::vector<std::string>>(params(), name);
 }
 
+namespace {
+
+// The first call tells what the model takes, for its graph.
+void note_inputs(NamedModel& model, const std::vector<Tensor>& inputs) {
+  if (!model.inputs.empty()) return;
+  for (const Tensor& input : inputs) {
+    if (!input.defined()) return;  // the layer says so
+    model.inputs.push_back({input.sizes().vec(), input.scalar_type()});
+  }
+}
+
+}  // namespace
+
 Tensor Model::operator()(const Tensor& input) const {
-  CallContext::Scope scope(*context_, *name_);
-  return (*layer_)(input, *context_);
+  CallContext::Scope scope(*context_, model_->name);
+  if (model_->inputs.empty()) note_inputs(*model_, {input});
+  return model_->layer(input, *context_);
 }
 
 LayerOutputs Model::operator()(const LayerInputs& inputs) const {
-  CallContext::Scope scope(*context_, *name_);
-  return (*layer_)(inputs, *context_);
+  CallContext::Scope scope(*context_, model_->name);
+  note_inputs(*model_, inputs.tensors);
+  return model_->layer(inputs, *context_);
 }
 
 ModelContext::ModelContext(Mode mode, VariableStore& variables, uint64_t seed, const json& params)
-    : mode_(mode), variables_(variables), seed_(seed), params_(params), calls_(variables, seed) {}
+    : mode_(mode),
+      variables_(variables),
+      seed_(seed),
+      params_(params),
+      calls_(variables, seed),
+      summaries_(variables) {}
 
 Model ModelContext::model(const std::string& name, const std::function<Layer()>& make) {
   auto found = models_.find(name);
   if (found == models_.end()) {
     if (name.empty()) throw invalid_argument("a model needs a name", "context.model(\"net\", ...)");
-    found = models_.emplace(name, make()).first;
+    found = models_.emplace(name, NamedModel{.name = name, .layer = make()}).first;
   }
-  return Model(&found->second, &calls_, &found->first);
+  return Model(&found->second, &calls_);
 }
 
 const Tensor& ModelContext::variable(const VariableSpec& spec) {

@@ -17,22 +17,28 @@
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/mode.h"
 #include "muster/tensor/variable.h"
+#include "muster/train/summaries.h"
 
 namespace muster::inline v0_1 {
+
+// A layer that a model function found by name, and what it was first called on.
+struct NamedModel {
+  std::string name;
+  Layer layer;
+  std::vector<std::pair<Shape, DType>> inputs{};
+};
 
 // A layer together with the context it runs in.
 class Model {
  public:
-  Model(const Layer* layer, CallContext* context, const std::string* name)
-      : layer_(layer), context_(context), name_(name) {}
+  Model(NamedModel* model, CallContext* context) : model_(model), context_(context) {}
   Tensor operator()(const Tensor& input) const;
   // Several tensors, masks and state.
   LayerOutputs operator()(const LayerInputs& inputs) const;
 
  private:
-  const Layer* layer_;
+  NamedModel* model_;
   CallContext* context_;
-  const std::string* name_;
 };
 
 // What a parameter can be read as.
@@ -104,6 +110,8 @@ class ModelContext {
   // The optimizer of that name, with the options of this call: a learning rate may change from step
   // to step, the kind of rule may not (InvalidArgument).
   optim::Optimizer optimizer(const optim::Optimizer& optimizer);
+  // What TensorBoard shows of this step: `context.summary().histogram("logits", logits)`.
+  Summaries& summary() { return summaries_; }
   // A key for drawing random numbers: another one for each name, step, batch and replica.
   RandomKey random_key(const std::string& name) const;
 
@@ -119,6 +127,8 @@ class ModelContext {
 
   // Before every call of the model function; `batch` is the place among those of one update.
   void begin_step(int64_t global_step, int64_t replica, int64_t batch = 0);
+  // The models that were called so far, in no order.
+  const std::unordered_map<std::string, NamedModel>& models() const { return models_; }
   // What layers are called with.
   CallContext& calls() { return calls_; }
 
@@ -140,7 +150,8 @@ class ModelContext {
   int64_t global_step_ = 0;
   int64_t replica_ = 0;
   int64_t batch_ = 0;
-  std::unordered_map<std::string, Layer> models_;
+  std::unordered_map<std::string, NamedModel> models_;
+  Summaries summaries_;
   std::unordered_map<std::string, std::string> optimizers_;  // name -> kind of rule
   std::unordered_map<std::string, std::shared_ptr<void>> kept_;
   std::unordered_map<std::string, uint64_t> draws_;  // of next_random_key, in this step

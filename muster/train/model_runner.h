@@ -44,6 +44,8 @@ class ModelRunner {
   int64_t global_step() const { return global_step_; }
   // Sets the step of values that another replica has loaded.
   void set_global_step(int64_t step) { global_step_ = step; }
+  // What the model function shows; nothing until a call of begin() on it.
+  Summaries& summaries() { return context_.summary(); }
   // In creation order; none before the model was built.
   std::vector<const Variable*> variables() const;
 

@@ -1,5 +1,6 @@
 #include "muster/train/report_hooks.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "muster/base/log.h"
@@ -102,21 +103,34 @@ void WorkerStatusHook::end(int64_t global_step) {
 }
 
 SummaryHook::SummaryHook(std::shared_ptr<summary::EventWriter> writer, int64_t summary_steps,
-                         int64_t rate_steps, Clock& clock)
+                         int64_t rate_steps, Clock& clock,
+                         std::map<std::string, formats::HParam> hparams)
     : writer_(std::move(writer)),
       writes_(summary_steps > 0),
+      hparams_(std::move(hparams)),
       summaries_(summary_steps),
       rates_(rate_steps),
       clock_(clock) {}
 
 void SummaryHook::begin(const RunInfo& info) {
   writer_->add_session_log(formats::SessionStatus::kStart, info.start_step);
+  if (!writes_) return;
+  if (info.graph != nullptr && !info.graph->nodes.empty())
+    writer_->add_graph(*info.graph, info.start_step);
+  if (hparams_.empty()) return;
+  writer_->add_values({formats::hparams_session_start(hparams_, "", clock_.wall_seconds())},
+                      info.start_step);
 }
 
 void SummaryHook::after_step(const StepInfo& info) {
   rows_ += info.rows;
   if (summaries_.due(info.global_step)) {
-    writer_->add_scalar("loss", info.loss, info.global_step);
+    std::vector<formats::SummaryValue> values;
+    if (info.summaries != nullptr) values = *info.summaries;
+    const auto is_loss = [](const formats::SummaryValue& value) { return value.tag == "loss"; };
+    if (std::ranges::none_of(values, is_loss))
+      values.push_back({"loss", static_cast<float>(info.loss)});
+    writer_->add_values(std::move(values), info.global_step);
   }
   if (writes_ && info.metrics != nullptr && !info.metrics->empty()) {
     writer_->add_scalars({info.metrics->begin(), info.metrics->end()}, info.global_step);
@@ -144,6 +158,13 @@ void SummaryHook::after_save(int64_t global_step, const std::string& prefix) {
 
 void SummaryHook::after_pause(double seconds) { last_rate_at_ += from_seconds(seconds); }
 
-void SummaryHook::end(int64_t) { writer_->flush(); }
+void SummaryHook::end(int64_t global_step) {
+  if (writes_ && !hparams_.empty()) {
+    writer_->add_values(
+        {formats::hparams_session_end(formats::SessionResult::kSuccess, clock_.wall_seconds())},
+        global_step);
+  }
+  writer_->flush();
+}
 
 }  // namespace muster::inline v0_1

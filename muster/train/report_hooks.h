@@ -9,6 +9,7 @@
 #include <string>
 
 #include "muster/base/clock.h"
+#include "muster/formats/hparams.h"
 #include "muster/summary/event_writer.h"
 #include "muster/train/hook.h"
 #include "muster/train/step_timer.h"
@@ -68,13 +69,15 @@ class WorkerStatusHook : public Hook {
   double reduction_ = 0;
 };
 
-// "loss" of the first step and then every `summary_steps`, the model's own metrics where a step has
-// some, "global_step/sec" and "examples/sec" every `rate_steps` from the first step on; 0 writes
-// none.
+// "loss" of the first step and then every `summary_steps`, with what the model function gave to
+// ModelContext::summary() (where that has a "loss", it is the one), the model's own metrics where a
+// step has some, "global_step/sec" and "examples/sec" every `rate_steps` from the first step on; 0
+// writes none. The graph of the model and `hparams`, where there are any, come first.
 class SummaryHook : public Hook {
  public:
   SummaryHook(std::shared_ptr<summary::EventWriter> writer, int64_t summary_steps,
-              int64_t rate_steps, Clock& clock);
+              int64_t rate_steps, Clock& clock,
+              std::map<std::string, formats::HParam> hparams = {});
   void begin(const RunInfo& info) override;
   void after_step(const StepInfo& info) override;
   void after_save(int64_t global_step, const std::string& prefix) override;
@@ -84,6 +87,7 @@ class SummaryHook : public Hook {
  private:
   std::shared_ptr<summary::EventWriter> writer_;
   const bool writes_;  // summaries
+  const std::map<std::string, formats::HParam> hparams_;
   StepTimer summaries_;
   StepTimer rates_;
   Clock& clock_;

@@ -24,6 +24,7 @@ distribute::Settings settings_of(const TrainerOptions& options, uint64_t seed) {
           {"save_checkpoints_steps", text_of(options.save_checkpoints_steps)},
           {"save_checkpoints_secs", text_of(options.save_checkpoints_secs)},
           {"metrics_every_steps", std::to_string(options.metrics_every_steps)},
+          {"summary_every_steps", std::to_string(options.summary_every_steps)},
           {"restart_input", options.restart_input ? "set" : "unset"},
           {"params", options.params->dump()}};
 }

@@ -13,11 +13,13 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/engine.h"
+#include "muster/train/internal/models_graph.h"
 #include "muster/train/internal/run_settings.h"
 #include "muster/train/internal/save_timer.h"
 #include "muster/train/internal/step_metrics.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
+#include "muster/train/step_summaries.h"
 #include "muster/train/step_timer.h"
 #include "muster/train/step_trace.h"
 #include "muster/train/stop_reason.h"
@@ -55,6 +57,7 @@ class Run {
         engine_(replica, options.accumulate_steps),
         clock_(options.clock != nullptr ? *options.clock : system_clock()),
         context_(Mode::kTrain, replica.variables(), replica.seed(), *options.params),
+        summaries_(context_.summary(), options.summary_every_steps, replica.is_chief()),
         copy_(replica.device()) {
     context_.calls().set_replicas(replica.num_replicas_in_sync(), [&replica](const Tensor& value) {
       return distribute::all_reduce(replica.exchange(), distribute::ReduceOp::kSum, value);
@@ -183,6 +186,8 @@ class Run {
                          {.where = "while the model was built", .replica = &replica_.place()});
     }
     engine_.build(spec_.train_op);
+    if (replica_.is_chief() && options_.summary_every_steps > 0)
+      graph_ = internal::graph_of_models(context_);
     if (speaks_here()) {
       hooks_ = options_.hooks;
       hooks_.insert(hooks_.end(), spec_.training_hooks.begin(), spec_.training_hooks.end());
@@ -266,7 +271,8 @@ class Run {
                    .last_step = input_ends ? step() + left : last_step_,
                    .num_replicas = replica_.num_replicas_in_sync(),
                    .is_chief = replica_.is_chief(),
-                   .model_dir = options_.model_dir});
+                   .model_dir = options_.model_dir,
+                   .graph = graph_ ? &*graph_ : nullptr});
     }
   }
 
@@ -323,6 +329,7 @@ class Run {
                         .rows = made.rows,
                         .reduction_seconds = replica_.last_times().reduction,
                         .metrics = measured ? &metrics_.results() : nullptr,
+                        .summaries = summaries_.merge(replica_.exchange()),
                         .stop = &stop};
     for (const auto& hook : hooks_) hook->after_step(info);
     trace_.lap(StepTrace::kHooks);
@@ -347,11 +354,12 @@ class Run {
     batch_ = to_batch(copy_(element));
     trace_.lap(StepTrace::kInput);
     context_.begin_step(step(), replica_.replica_id(), replica_.accumulated());
+    const int64_t rows = has_data ? batch_.rows() : 0;
+    summaries_.begin_batch(step() + 1, replica_.accumulated(), rows);
     const ZeroRowGuard guard(replica_.variables(), batch_.rows());
     spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
                        {.where = "at step", .number = step() + 1, .replica = &replica_.place()});
     trace_.lap(StepTrace::kForward);
-    const int64_t rows = has_data ? batch_.rows() : 0;
     const StepResult made =
         engine_.train({.train_op = &spec_.train_op,
                        .loss = spec_.loss,
@@ -420,6 +428,8 @@ class Run {
   Engine engine_;
   Clock& clock_;
   ModelContext context_;
+  StepSummaries summaries_;
+  std::optional<formats::GraphDef> graph_;  // on the chief, for its hooks
   const DeviceCopier copy_;
   std::vector<std::shared_ptr<Hook>> hooks_;
   StepTrace trace_;

@@ -43,6 +43,9 @@ struct TrainerOptions {
   // train_metrics of the first step and of every so many are read; 0: never. The same on all
   // workers.
   int64_t metrics_every_steps = 100;
+  // ModelContext::summary() of the first step and of every so many is gathered; 0: never. The same
+  // on all workers.
+  int64_t summary_every_steps = 0;
   bool restart_input = false;  // a run that continues keeps the weights and begins its input anew
   // What a run without a checkpoint begins with, in place of initial values.
   std::optional<WarmStartSettings> warm_start_from;

@@ -21,6 +21,17 @@ std::vector<std::string> seeds() {
                                                  .sum_squares = 5,
                                                  .limits = {0, 1, 2},
                                                  .counts = {1, 1, 1}}}}});
+  add({.values = {{"picture", formats::ImageSummary{2, 3, 1, "png"}},
+                  {"sound", formats::AudioSummary{8000, 1, 4, "RIFF", "audio/wav"}},
+                  {"table", formats::TensorSummary{.plugin = "text",
+                                                   .type = formats::TensorType::kString,
+                                                   .shape = {1, 2},
+                                                   .strings = {"a", "b"}}}}});
+  add({.graph = formats::GraphDef{{{.name = "net/dense",
+                                    .op = "Dense",
+                                    .inputs = {"net/input"},
+                                    .output_shapes = {{-1, 4}},
+                                    .parameters = 20}}}});
   add({.session_log = formats::SessionLog{.status = formats::SessionStatus::kStart,
                                           .checkpoint_path = "model.ckpt-1",
                                           .message = "started"}});

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
@@ -72,12 +73,13 @@ struct Estimator::Impl {
   // none. Returns the prefix they are from, for by now there may be a newer one.
   std::string load(ModelRunner& runner, const Values& values, const char* what);
   void write_metrics(const std::string& eval_dir, const EvalResult& result,
-                     const std::string& checkpoint);
+                     const std::string& checkpoint, std::vector<formats::SummaryValue> summaries);
   // `run` evaluates; the chief tells what came of it.
   EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options, bool is_chief,
                       const EvaluateFn& run);
   // To the log and to TensorBoard.
-  void report(const EvalResult& result, const std::string& name, const std::string& checkpoint);
+  void report(const EvalResult& result, const std::string& name, const std::string& checkpoint,
+              std::vector<formats::SummaryValue> summaries);
   std::string eval_dir(const std::string& name) {
     return join_path(directory(), name.empty() ? "eval" : "eval_" + name);
   }

@@ -25,10 +25,22 @@ namespace {
 
 thread_local Loop* innermost = nullptr;
 
+// 0: no summaries.
+int64_t summary_steps(const ScopeOptions& options) {
+  if (options.save_summary_steps < 1) {
+    throw invalid_argument(
+        fmt::format("ScopeOptions.save_summary_steps is {}; it must be at least 1",
+                    options.save_summary_steps),
+        "leave summary_dir empty to write no summaries");
+  }
+  return options.summary_dir.empty() ? 0 : options.save_summary_steps;
+}
+
 // What all tasks must have alike; the strategy has compared its own options by then.
 Settings settings_of(const ScopeOptions& options) {
   return {{"seed", std::to_string(options.seed)},
-          {"accumulate_steps", std::to_string(options.accumulate_steps)}};
+          {"accumulate_steps", std::to_string(options.accumulate_steps)},
+          {"save_summary_steps", std::to_string(summary_steps(options))}};
 }
 
 // A process that left its loop too early meets the others' collectives here: an error that names
@@ -62,11 +74,13 @@ struct Loop::Call {
   }
 };
 
-Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps)
+Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps,
+                     int64_t summary_steps)
     : replica(std::move(started)),
       engine(*replica, accumulate_steps),
       calls(replica->variables(), replica->seed()),
-      context(*replica) {
+      context(*replica),
+      summaries(context.summary(), summary_steps, replica->is_chief()) {
   calls.set_replicas(replica->num_replicas_in_sync(), [this](const Tensor& value) {
     return all_reduce(replica->exchange(), ReduceOp::kSum, value);
   });
@@ -90,7 +104,14 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
                      .join_timeout = options.join_timeout,
                      .cancelled = cancelled_};
   for (auto& replica : strategy_->start_replicas(start)) {
-    replicas_.push_back(std::make_unique<Member>(std::move(replica), options.accumulate_steps));
+    replicas_.push_back(std::make_unique<Member>(std::move(replica), options.accumulate_steps,
+                                                 summary_steps(options)));
+  }
+  if (first().is_chief() && summary_steps(options) > 0) {
+    summary_hook_ = std::make_unique<SummaryHook>(
+        std::make_shared<summary::EventWriter>(options.summary_dir, local_file_system(),
+                                               system_clock()),
+        options.save_summary_steps, options.save_summary_steps, system_clock());
   }
   merge_point_ =
       std::make_unique<MergePoint>(replicas_.size(), options.merge_timeout, first().replica_id());
@@ -135,6 +156,7 @@ void Loop::leave(bool by_exception) noexcept {
   threads_.reset();
   replicas_.clear();
   writers_.clear();
+  summary_hook_.reset();
 }
 
 void Loop::each(const std::function<void(Replica&, size_t)>& fn) {
@@ -221,6 +243,7 @@ void Loop::apply_accumulated() {
   StepResult made;
   each([&](Replica&, size_t local) {
     const StepResult result = replicas_[local]->engine.apply_accumulated();
+    summarize(*replicas_[local], result);
     if (local == 0) made = result;
   });
   note(made);
@@ -261,6 +284,8 @@ bool Loop::build(Member& member, Call& call, const std::function<optim::TrainOp(
     check_same(*member.replica, settings_of(call.options));
     // Those that train move together before they are used.
     member.engine.build(described);
+    if (summary_hook_ != nullptr && member.replica->is_chief())
+      summary_hook_->begin({.start_step = step_});
     return true;
   }
   if (restored_ && restore_variables(member)) (void)invoke();
@@ -281,6 +306,11 @@ void Loop::make(Member& member, size_t local, Call& call) {
     if (!build(member, call, call_function)) return;
   }
   const int64_t examples = call.rows(local);
+  if (call.options.training && member.engine.built()) {
+    member.summaries.begin_batch(step_ + 1, replica.accumulated(), examples);
+  } else {
+    member.context.summary().begin({});
+  }
   std::optional<ZeroRowGuard> guard(std::in_place, replica.variables(), examples);
   optim::TrainOp train_op = call_function();
   if (restored_ && !member.engine.built()) {
@@ -298,6 +328,7 @@ void Loop::make(Member& member, size_t local, Call& call) {
                            "leave RunOptions.training at true");
   }
   const StepResult result = train(member, std::move(train_op), call.options, examples);
+  summarize(member, result);
   if (local == 0) call.result = result;
 }
 
@@ -323,6 +354,16 @@ StepResult Loop::train(Member& member, optim::TrainOp train_op, const RunOptions
                               .rows = examples,
                               .stop = cancelled_()},
                              nullptr);
+}
+
+void Loop::summarize(Member& member, const StepResult& made) const {
+  if (!made.updated || !made.any_data) return;
+  const auto* values = member.summaries.merge(member.replica->exchange());
+  if (summary_hook_ == nullptr || !member.replica->is_chief()) return;
+  summary_hook_->after_step({.global_step = member.engine.step(),
+                             .loss = made.loss,
+                             .rows = made.rows,
+                             .summaries = values});
 }
 
 void Loop::check_values(size_t size, const char* what) const {

@@ -25,6 +25,8 @@
 #include "muster/loop/scope.h"
 #include "muster/metrics/metric.h"
 #include "muster/train/engine.h"
+#include "muster/train/report_hooks.h"
+#include "muster/train/step_summaries.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -80,9 +82,11 @@ class Loop : public std::enable_shared_from_this<Loop> {
     Engine engine;
     CallContext calls;
     ReplicaContext context;
+    StepSummaries summaries;
     size_t restored = 0;  // variables that have a checkpoint's values, before the first step
 
-    Member(std::unique_ptr<Replica> started, int64_t accumulate_steps);
+    // `summary_steps` of 0: no summaries.
+    Member(std::unique_ptr<Replica> started, int64_t accumulate_steps, int64_t summary_steps);
   };
   struct Call;
   // The call that makes the variables, before the first step that trains. False when it did not
@@ -99,6 +103,8 @@ class Loop : public std::enable_shared_from_this<Loop> {
   optim::TrainOp invoke(Member& member, size_t local, const Call& call);
   StepResult train(Member& member, optim::TrainOp train_op, const RunOptions& options,
                    int64_t examples) const;
+  // Gathers and writes the summaries of a step that was made; all replicas call it together.
+  void summarize(Member& member, const StepResult& made) const;
 
   const StrategyPtr strategy_;
   std::vector<std::unique_ptr<Member>> replicas_;
@@ -110,6 +116,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   bool stop_ = false;        // a step told all replicas to
   int64_t saved_step_ = -1;  // of the last save()
   bool told_of_no_step_ = false;
+  std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;
   std::map<std::string, std::set<std::string>> seen_;

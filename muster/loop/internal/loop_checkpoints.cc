@@ -111,6 +111,9 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
         epoch,
         [&]() -> CheckpointWriter& {
           return writer(model_dir, {.keep_checkpoint_max = options.keep_checkpoint_max});
+        },
+        [&](const std::string& saved) {
+          if (summary_hook_ != nullptr) summary_hook_->after_save(step_, saved);
         });
     if (local == 0) prefix = mine;
     replica.group().report(Phase::kEvaluating, step_);

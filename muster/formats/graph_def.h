@@ -1,0 +1,34 @@
+// The graph of a model as TensorBoard's graph page reads it.
+// Thread safety: values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "muster/base/bytes.h"
+#include "muster/base/result.h"
+
+namespace muster::inline v0_1::formats {
+
+// A box of the graph.
+struct NodeDef {
+  std::string name;                 // "net/dense": each '/' ends a scope, which the page folds
+  std::string op;                   // "Dense"
+  std::vector<std::string> inputs;  // names of the nodes whose outputs it takes; "add:1" the second
+  std::vector<std::vector<int64_t>> output_shapes;  // of each output; -1: any size
+  int64_t parameters = 0;                           // numbers it has learned, or learns
+};
+
+// The boxes; each comes behind its inputs or before them.
+struct GraphDef {
+  std::vector<NodeDef> nodes;
+};
+
+// Returns the bytes of TensorFlow's GraphDef, shapes in the attribute "_output_shapes".
+std::string encode_graph(const GraphDef& graph);
+// Returns Corrupt when the bytes are no such message. Attributes other than those above are left
+// out.
+Result<GraphDef> decode_graph(Bytes bytes);
+
+}  // namespace muster::inline v0_1::formats

@@ -1,0 +1,20 @@
+// The layers of a model as TensorBoard's graph page shows them.
+// Thread safety: a pure function.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/formats/graph_def.h"
+#include "muster/layers/layer.h"
+
+namespace muster::inline v0_1 {
+
+// Gives a node for each layer, in scope `scope` ("net/dense"), with the shape of what it gives
+// (-1: any size) and its number of weights; and one for each input. A Functional is shown with its
+// own inputs; any other layer is called on `inputs`, what Input() gave: the layers of a Sequential
+// have a node each, another layer is one node. Throws what Layer::summary() throws.
+formats::GraphDef model_graph(const Layer& model, const std::vector<SymbolicTensor>& inputs,
+                              const std::string& scope);
+
+}  // namespace muster::inline v0_1
