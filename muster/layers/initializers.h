@@ -13,7 +13,7 @@ namespace muster::inline v0_1::initializers {
 // All elements are the same: 0, 1, `value`.
 Initializer zeros();
 Initializer ones();
-Initializer constant(double value);
+Initializer constant(double value);  // throws InvalidArgument unless it is finite
 // Draws uniformly from [minimum, maximum). Throws InvalidArgument when the interval is empty.
 Initializer random_uniform(double minimum = -0.05, double maximum = 0.05);
 // Draws normal numbers. Throws InvalidArgument for a negative stddev.

@@ -80,6 +80,7 @@ Tensor binary_crossentropy(const Tensor& labels, const Tensor& predictions,
   constexpr const char* kName = "binary_crossentropy";
   const auto inputs = internal::binary_inputs(kName, labels, predictions, options.label_smoothing);
   const int64_t axis = internal::check_axis(kName, options.axis, inputs.predictions);
+  if (!options.from_logits) internal::check_predictions(kName, inputs.predictions, /*most=*/1);
   const Tensor terms =
       internal::binary_terms(inputs.labels, inputs.predictions, options.from_logits);
   return compute_weighted_loss(internal::mean_over(terms, axis), options.sample_weight,
@@ -88,8 +89,11 @@ Tensor binary_crossentropy(const Tensor& labels, const Tensor& predictions,
 
 Tensor categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
                                 const CategoricalCrossentropyOptions& options) {
-  const auto inputs = internal::categorical_inputs("categorical_crossentropy", labels, predictions,
+  constexpr const char* kName = "categorical_crossentropy";
+  const auto inputs = internal::categorical_inputs(kName, labels, predictions,
                                                    options.label_smoothing, options.axis);
+  if (!options.from_logits)
+    internal::check_predictions(kName, inputs.predictions, internal::kAnyScale);
   const Tensor logs = options.from_logits
                           ? at::log_softmax(inputs.predictions, -1)
                           : internal::clipped(internal::scaled_to_one(inputs.predictions)).log();
@@ -118,7 +122,10 @@ Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predi
   check_labels(targets, labels.dim() > 0 ? labels.size(0) : 1, classes, options.ignore_class);
   if (scores.dim() != 2) scores = scores.dim() == 1 ? scores.unsqueeze(0) : scores.flatten(0, -2);
   // Gradients stop where the clipping cuts.
-  if (!options.from_logits) scores = internal::clipped(scores).log();
+  if (!options.from_logits) {
+    internal::check_predictions(kSparse, scores, /*most=*/1);
+    scores = internal::clipped(scores).log();
+  }
   return reduced(targets, scores, batch, options);
 }
 

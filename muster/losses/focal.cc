@@ -47,6 +47,7 @@ Tensor binary_focal_crossentropy(const Tensor& labels, const Tensor& predictions
                          "in [0, 1]");
   const auto inputs = internal::binary_inputs(kName, labels, predictions, options.label_smoothing);
   const int64_t axis = internal::check_axis(kName, options.axis, inputs.predictions);
+  if (!options.from_logits) internal::check_predictions(kName, inputs.predictions, /*most=*/1);
   const Tensor& y = inputs.labels;
   const Tensor p = options.from_logits ? inputs.predictions.sigmoid() : inputs.predictions;
   const Tensor right = y * p + (1 - y) * (1 - p);
@@ -64,6 +65,8 @@ Tensor categorical_focal_crossentropy(const Tensor& labels, const Tensor& predic
   check_gamma(kName, options.gamma);
   const auto inputs = internal::categorical_inputs(kName, labels, predictions,
                                                    options.label_smoothing, options.axis);
+  if (!options.from_logits)
+    internal::check_predictions(kName, inputs.predictions, internal::kAnyScale);
   const Tensor alpha = alpha_of(kName, options.alpha, inputs.predictions);
   const Tensor p =
       internal::clipped(options.from_logits ? at::softmax(inputs.predictions, -1)

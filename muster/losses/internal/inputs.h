@@ -2,6 +2,7 @@
 // the dtype losses are computed in. Thread safety: pure functions.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -50,6 +51,13 @@ std::string place_of(int64_t index, int64_t count, int64_t rows);
 // Throws InvalidArgument naming the first label outside [0, 1], and its place. `labels` are
 // floating point. For labels on another device it waits for that device.
 void check_probabilities(const char* loss, const Tensor& labels);
+
+// Throws InvalidArgument naming the first prediction that is more than 0.001 below 0 or above
+// `most`, and its place: logits that are taken for probabilities. It looks at the first 1024
+// numbers, among which logits show. On another device, where a look waits, it looks at the calls 1,
+// 2, 4, 8, ... of the process alone. What is no number passes, for the loss shows it.
+inline constexpr double kAnyScale = std::numeric_limits<double>::infinity();  // scaled to sum 1
+void check_predictions(const char* loss, const Tensor& predictions, double most);
 
 // Throws InvalidArgument naming option and value unless `good`.
 void check_option(const char* loss, const char* option, double value, bool good,
