@@ -10,10 +10,10 @@
 
 namespace muster::inline v0_1::initializers {
 
-// All elements are the same: 0, 1, `value`.
+// All elements are the same: 0, 1, `value`, which must be finite, else InvalidArgument is thrown.
 Initializer zeros();
 Initializer ones();
-Initializer constant(double value);  // throws InvalidArgument unless it is finite
+Initializer constant(double value);
 // Draws uniformly from [minimum, maximum). Throws InvalidArgument when the interval is empty.
 Initializer random_uniform(double minimum = -0.05, double maximum = 0.05);
 // Draws normal numbers. Throws InvalidArgument for a negative stddev.

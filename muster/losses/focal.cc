@@ -7,7 +7,6 @@
 
 #include "muster/losses/internal/cross_entropy_terms.h"
 #include "muster/losses/internal/inputs.h"
-#include "muster/losses/sample_weight.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses {
@@ -55,8 +54,8 @@ Tensor binary_focal_crossentropy(const Tensor& labels, const Tensor& predictions
                  internal::binary_terms(y, inputs.predictions, options.from_logits);
   if (options.apply_class_balancing)
     terms = terms * (y * options.alpha + (1 - y) * (1 - options.alpha));
-  return compute_weighted_loss(internal::mean_over(terms, axis), options.sample_weight,
-                               options.reduction);
+  return internal::weighted(kName, internal::mean_over(terms, axis), options.sample_weight,
+                            options.reduction);
 }
 
 Tensor categorical_focal_crossentropy(const Tensor& labels, const Tensor& predictions,
@@ -72,7 +71,7 @@ Tensor categorical_focal_crossentropy(const Tensor& labels, const Tensor& predic
       internal::clipped(options.from_logits ? at::softmax(inputs.predictions, -1)
                                             : internal::scaled_to_one(inputs.predictions));
   const Tensor terms = alpha * focus(p, options.gamma) * inputs.labels * p.log();
-  return compute_weighted_loss(-terms.sum(-1), options.sample_weight, options.reduction);
+  return internal::weighted(kName, -terms.sum(-1), options.sample_weight, options.reduction);
 }
 
 }  // namespace muster::inline v0_1::losses

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "muster/losses/sample_weight.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses::internal {
@@ -169,6 +170,15 @@ int64_t check_axis(const char* loss, int64_t axis, const Tensor& predictions) {
       fmt::format("{}: axis is {}, for predictions {}", loss, axis, describe(predictions)),
       fmt::format("axis 0 is the batch; an axis of an example is in [1, {}) or [{}, 0)", rank,
                   1 - rank));
+}
+
+Tensor weighted(const char* loss, const Tensor& losses, const Tensor& sample_weight,
+                Reduction reduction) {
+  try {
+    return compute_weighted_loss(losses, sample_weight, reduction);
+  } catch (const Error& error) {
+    throw error.with_detail(fmt::format("of {}, which has a loss for each example", loss));
+  }
 }
 
 Tensor mean_over(const Tensor& values, int64_t axis) {

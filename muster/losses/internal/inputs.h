@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "muster/base/error.h"
+#include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::losses::internal {
@@ -66,6 +67,10 @@ void check_option(const char* loss, const char* option, double value, bool good,
 // Throws InvalidArgument unless `axis` is one of `predictions` behind that of the batch; returns it
 // counted from the front.
 int64_t check_axis(const char* loss, int64_t axis, const Tensor& predictions);
+
+// Weights and reduces as compute_weighted_loss() does; an error also names the loss.
+Tensor weighted(const char* loss, const Tensor& losses, const Tensor& sample_weight,
+                Reduction reduction);
 
 // Gives the mean over `axis`.
 Tensor mean_over(const Tensor& values, int64_t axis = -1);
