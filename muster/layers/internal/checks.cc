@@ -31,9 +31,8 @@ const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
     throw invalid_argument(
         fmt::format("layer {}: was given a mask, which it cannot take", context.name_of(layer)),
         "put RemoveMask() in front of it, or use the mask up before, as a recurrent layer does: "
-        "here "
-        "padding counts as any other step (Keras drops the mask without a word); a layer of your "
-        "own whose result has the steps of its input overrides keeps_steps()");
+        "here padding counts as any other step (Keras drops the mask without a word); a layer of "
+        "your own whose result has the steps of its input overrides keeps_steps()");
   }
   return inputs.tensors[0];
 }

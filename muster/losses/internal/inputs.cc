@@ -144,7 +144,7 @@ void check_predictions(const char* loss, const Tensor& predictions, double most)
   // Without an operation of LibTorch, where there need be none: it is done in every step.
   const bool plain = predictions.is_cpu() && predictions.is_contiguous() &&
                      predictions.scalar_type() == at::kFloat;
-  if (plain && first_outside(predictions.const_data_ptr<float>(), count, most) < 0) return;
+  if (plain && first_outside(predictions.data_ptr<float>(), count, most) < 0) return;
   const Tensor sample = sample_of(predictions);
   const double* numbers = sample.data_ptr<double>();
   const int64_t place = first_outside(numbers, sample.numel(), most);
