@@ -266,11 +266,10 @@ TEST(Functional, NamesTheLayersAndShapesThatDoNotMeet) {
             }),
             "layer dense does not take float32[None, 2, None] from Input input_1: the shape of its "
             "variable dense/kernel depends on an axis that may have any size");
-  EXPECT_EQ(
-      message_of([&] { Lambda([](const Tensor& t) { return t.view({7}); })(x); })
-          .find("layer lambda does not take float32[None, 28] from Input input_1: its function "
-                "failed for float32[2, 28]: shape '[7]'"),
-      0u);
+  EXPECT_EQ(message_of([&] {
+              Lambda([](const Tensor& t) { return t.view({7}); })(x);
+            }).find("layer lambda does not take float32[None, 28] from Input input_1: shape '[7]'"),
+            0u);
   EXPECT_EQ(message_of([&] { Dense(1)(std::vector<SymbolicTensor>{}); }),
             "a layer (dense) was called on no symbolic tensor");
   const Functional two({x}, {hidden, x});
