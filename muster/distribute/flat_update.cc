@@ -1,5 +1,6 @@
 // The half of FlatParameters that makes updates.
 #include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/internal/constrained.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 
@@ -104,7 +105,7 @@ void FlatParameters::constrain(size_t p) const {
   const Variable& variable = *parameters_[p].variable;
   if (!variable.spec().constraint) return;
   const Tensor value = variable.value().detach();
-  Tensor(value).copy_(variable.spec().constraint(value));
+  Tensor(value).copy_(internal::constrained(variable.spec(), value));
 }
 
 void FlatParameters::update_flat(const optim::TrainOp& train_op,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/distribute/internal/constrained.h"
 #include "muster/distribute/internal/new_slot.h"
 #include "muster/tensor/libtorch.h"
 
@@ -136,8 +137,7 @@ void RowTables::update(size_t index, const optim::UpdateRule& rule, const RowGra
     segment.slots.push_back(slots.back().view({-1}));
   }
   rule.update(segment, iterations);
-  const Constraint& constraint = table.variable->spec().constraint;
-  Tensor(weights).index_copy_(0, gradient.ids, constraint ? constraint(rows) : rows);
+  Tensor(weights).index_copy_(0, gradient.ids, internal::constrained(table.variable->spec(), rows));
   for (size_t s = 0; s < slots.size(); ++s)
     Tensor(table.slots[s]).index_copy_(0, gradient.ids, slots[s]);
 }

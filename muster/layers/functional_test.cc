@@ -266,10 +266,11 @@ TEST(Functional, NamesTheLayersAndShapesThatDoNotMeet) {
             }),
             "layer dense does not take float32[None, 2, None] from Input input_1: the shape of its "
             "variable dense/kernel depends on an axis that may have any size");
-  EXPECT_EQ(message_of([&] {
-              Lambda([](const Tensor& t) { return t.view({7}); })(x);
-            }).find("layer lambda does not take float32[None, 28] from Input input_1: shape '[7]'"),
-            0u);
+  EXPECT_EQ(
+      message_of([&] { Lambda([](const Tensor& t) { return t.view({7}); })(x); })
+          .find("layer lambda does not take float32[None, 28] from Input input_1: its function "
+                "failed for float32[2, 28]: shape '[7]'"),
+      0u);
   EXPECT_EQ(message_of([&] { Dense(1)(std::vector<SymbolicTensor>{}); }),
             "a layer (dense) was called on no symbolic tensor");
   const Functional two({x}, {hidden, x});
@@ -292,7 +293,7 @@ TEST(Functional, RefusesGraphsThatDoNotHoldTogether) {
             "Functional: graph disconnected: the output 1 (float32[None, 4] from layer add) needs "
             "the Input y (float32[None, 4]), which is not among the inputs");
   EXPECT_EQ(refused({x, y}, {hidden}),
-            "Functional: no output needs the input 1 (float32[None, 4])");
+            "Functional: no output needs the input 1, y (float32[None, 4])");
   EXPECT_EQ(refused({x, x}, {hidden}),
             "Functional: the input 1 (float32[None, 4]) is the same as one before it");
   EXPECT_EQ(refused({hidden}, {Dense(1)(hidden)}),
