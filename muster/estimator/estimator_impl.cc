@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/estimator/run_end.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/optimizer_tensors.h"
@@ -56,6 +57,12 @@ std::map<std::string, formats::HParam> hparams_of(const json& params) {
 }
 
 }  // namespace
+
+void check_evaluation_name(const char* field, const std::string& name) {
+  if (name.find('/') == std::string::npos) return;
+  throw invalid_argument(fmt::format("{} is \"{}\"; it must hold no slash", field, name),
+                         "events go to the folder eval_<name> of model_dir");
+}
 
 distribute::StrategyPtr Estimator::Impl::strategy() const {
   return config.train_distribute ? config.train_distribute : distribute::one_device();
@@ -125,11 +132,28 @@ CheckpointManager::Loaded Estimator::Impl::trained() {
   return *std::move(loaded);
 }
 
+std::string Estimator::Impl::version_of(const std::string& prefix, bool use_ema) const {
+  const std::string file = checkpoint_file(prefix);
+  const Result<FileInfo> info = fs().info(file);
+  if (!info.ok()) return "";
+  return fmt::format("{}|{}|{}|{}", file, info.value().size, info.value().modified_seconds,
+                     use_ema);
+}
+
 std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, const char* what) {
   const CheckpointManager manager = checkpoints();
+  const std::optional<std::string> newest =
+      values.checkpoint_path ? values.checkpoint_path : manager.latest();
+  // Of before the file is read: one that is replaced meanwhile is another one.
+  const std::string version = newest ? version_of(*newest, values.use_ema) : "";
+  if (runner.holds(version)) {
+    log::debug(
+        fmt::format("{} is what was loaded before: {} with the weights there are", *newest, what));
+    return *newest;
+  }
   const auto give = [&](Checkpoint checkpoint, const std::string& name) {
     if (values.use_ema) use_moving_averages(checkpoint, name);
-    runner.load(&checkpoint, name);
+    runner.load(&checkpoint, name, name == newest ? version : "");
     return name;
   };
   if (values.checkpoint_path)
@@ -168,22 +192,41 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
   writer->flush();
 }
 
-EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOptions& options,
-                                     bool is_chief, const EvaluateFn& run) {
+Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
+                                                     const EvaluateOptions& options) {
+  const distribute::StrategyPtr strategy = eval_strategy();
+  // A strategy of one process evaluates here, whatever cluster this is a task of.
+  const bool alone = !strategy->multi_worker();
+  const cluster::ResolvedCluster of =
+      alone ? cluster::ResolvedCluster() : resolve_worker("evaluate");
+  set_threads(0);
+  return evaluate_by(
+      [&](const EvaluateLoop& loop) {
+        return muster::evaluate(eval_runners, *strategy, start_options(of), loop);
+      },
+      input_fn, options, of.is_chief);
+}
+
+Estimator::Impl::Evaluated Estimator::Impl::evaluate_by(const EvaluateFn& run,
+                                                        const InputFn& input_fn,
+                                                        const EvaluateOptions& options,
+                                                        bool is_chief) {
   if (!input_fn) throw invalid_argument("evaluate needs an input function");
+  check_evaluation_name("EvaluateOptions.name", options.name);
   if (options.steps && *options.steps <= 0) {
     throw invalid_argument(
         fmt::format("evaluate got steps = {}; it must be more than 0", *options.steps),
         "leave it unset to evaluate all of the data");
   }
-  std::string checkpoint;
-  EvaluateLoop loop{
-      .input_fn = input_fn,
-      .steps = options.steps,
-      .seed = seed(),
-      .load =
-          [&](ModelRunner& runner) { checkpoint = load(runner, values_of(options), "evaluating"); },
-      .interrupted = [] { return stop_signal() != 0; }};
+  Evaluated evaluated;
+  EvaluateLoop loop{.input_fn = input_fn,
+                    .steps = options.steps,
+                    .seed = seed(),
+                    .load =
+                        [&](ModelRunner& runner) {
+                          evaluated.checkpoint = load(runner, values_of(options), "evaluating");
+                        },
+                    .interrupted = [] { return stop_signal() != 0; }};
   std::vector<formats::SummaryValue> summaries;
   if (config.save_summary_steps > 0) {
     loop.summarize = [&](std::vector<formats::SummaryValue> values) {
@@ -200,10 +243,10 @@ EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOpti
       shown = now;
     };
   }
-  const EvalResult result = run(loop);
+  evaluated.result = run(loop);
   log::status("");
-  if (is_chief) report(result, options.name, checkpoint, std::move(summaries));
-  return result;
+  if (is_chief) report(evaluated.result, options.name, evaluated.checkpoint, std::move(summaries));
+  return evaluated;
 }
 
 void Estimator::Impl::report(const EvalResult& result, const std::string& name,
@@ -255,8 +298,35 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.clock = config.clock;
   trainer.after_save = callbacks.after_save;
   trainer.at_end = callbacks.at_end;
+  keep_best(trainer, task.is_chief);
+  mark_end(trainer, task.is_chief);
   add_report_hooks(trainer, task.is_chief);
   return muster::train(model_fn, input_fn, trainer);
+}
+
+void Estimator::Impl::keep_best(TrainerOptions& trainer, bool is_chief) {
+  best.reset();
+  if (!config.keep_best || !is_chief) return;
+  best.emplace(directory(), *config.keep_best, fs());
+  trainer.keep_checkpoint = [this](const std::string& prefix) { return best->holds(prefix); };
+}
+
+void Estimator::Impl::mark_end(TrainerOptions& trainer, bool is_chief) {
+  const bool saves = trainer.save_checkpoints_steps || trainer.save_checkpoints_secs;
+  if (!is_chief || !saves) return;
+  remove_run_end(directory(), fs());
+  trainer.at_end = [this, steps = trainer.steps, max_steps = trainer.max_steps,
+                    before = trainer.at_end](const TrainResult& result,
+                                             distribute::Replica& replica) {
+    if (before) before(result, replica);
+    if (!replica.is_chief()) return;
+    const int64_t step = result.global_step;
+    const EndReason reason = max_steps && step >= *max_steps   ? EndReason::kMaxSteps
+                             : steps && result.steps >= *steps ? EndReason::kSteps
+                             : result.end_of_input             ? EndReason::kEndOfInput
+                                                               : EndReason::kHook;
+    write_run_end(directory(), {reason, step}, fs());
+  };
 }
 
 void Estimator::Impl::add_report_hooks(TrainerOptions& trainer, bool is_chief) {
@@ -272,13 +342,16 @@ void Estimator::Impl::add_report_hooks(TrainerOptions& trainer, bool is_chief) {
   }
 }
 
-EvalResult Estimator::Impl::evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
-                                        distribute::Replica& replica) {
-  return evaluate(input_fn, options, replica.is_chief(), [&](const EvaluateLoop& loop) {
-    ModelRunner& runner =
-        eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
-    return muster::evaluate(runner, replica, loop);
-  });
+Estimator::Impl::Evaluated Estimator::Impl::evaluate_on(const InputFn& input_fn,
+                                                        const EvaluateOptions& options,
+                                                        distribute::Replica& replica) {
+  return evaluate_by(
+      [&](const EvaluateLoop& loop) {
+        ModelRunner& runner =
+            eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
+        return muster::evaluate(runner, replica, loop);
+      },
+      input_fn, options, replica.is_chief());
 }
 
 }  // namespace muster::inline v0_1

@@ -11,9 +11,18 @@
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/strategy.h"
+#include "muster/estimator/best_checkpoints.h"
 
 namespace muster::inline v0_1 {
 
+// A value: an Estimator keeps a copy. What tf.estimator's replace() does, a copy does here:
+//
+//   RunConfig config = estimator.config();
+//   config.save_checkpoints_secs = std::nullopt;
+//   config.save_checkpoints_steps = 500;
+//
+// Nothing is changed behind one's back: of the two, the one that was set must be unset. The
+// Estimator that the copy is given to checks it.
 struct RunConfig {
   // Checkpoints and events. Empty: that of TF_CONFIG, else a fresh temporary one, with a warning.
   std::string model_dir;
@@ -31,6 +40,8 @@ struct RunConfig {
   std::optional<double> save_checkpoints_secs;
   int keep_checkpoint_max = 5;                   // newest ones; 0 keeps all
   double keep_checkpoint_every_n_hours = 10000;  // and one for good every so often
+  // And the best ones, by the evaluations of train_and_evaluate(); unset keeps none for that.
+  std::optional<KeepBest> keep_best;
   // Progress lines, train_metrics and rates: of the first step, and then every so many (steps 1,
   // 101, 201); more than 0.
   int64_t log_step_count_steps = 100;

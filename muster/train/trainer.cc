@@ -101,8 +101,7 @@ class Run {
     replica_.group().report(Phase::kEvaluating, engine_.step());
     for (const auto& hook : hooks_) hook->end(engine_.step());
     if (options_.trace && replica_.is_chief()) log::info(trace_.report());
-    if (options_.at_end)
-      while_idle([&] { options_.at_end(engine_.step(), result.steps > 0, replica_); });
+    if (options_.at_end) while_idle([&] { options_.at_end(result, replica_); });
     engine_.finish();
     return result;
   }
@@ -119,7 +118,8 @@ class Run {
     return {.fs = options_.fs,
             .clock = options_.clock,
             .keep_checkpoint_max = options_.keep_checkpoint_max,
-            .keep_checkpoint_every_n_hours = options_.keep_checkpoint_every_n_hours};
+            .keep_checkpoint_every_n_hours = options_.keep_checkpoint_every_n_hours,
+            .keep = options_.keep_checkpoint};
   }
 
   CheckpointManager checkpoints() const {
@@ -172,9 +172,10 @@ class Run {
       log::info(fmt::format("the checkpoint is at step {}, max_steps is {}: nothing to train",
                             engine_.step(), *options_.max_steps));
     }
-    if (options_.at_end) while_idle([&] { options_.at_end(engine_.step(), false, replica_); });
+    const TrainResult result{.global_step = engine_.step()};
+    if (options_.at_end) while_idle([&] { options_.at_end(result, replica_); });
     engine_.finish();
-    return {.global_step = engine_.step()};
+    return result;
   }
 
   void build(const Element& element) {

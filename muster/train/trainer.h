@@ -38,6 +38,8 @@ struct TrainerOptions {
   std::optional<double> save_checkpoints_secs;
   int keep_checkpoint_max = 5;
   double keep_checkpoint_every_n_hours = 10000;
+  // As CheckpointManagerOptions::keep, on the chief.
+  std::function<bool(const std::string& prefix)> keep_checkpoint;
   std::vector<std::shared_ptr<Hook>> hooks;        // on every worker
   std::vector<std::shared_ptr<Hook>> chief_hooks;  // on the chief only
   // train_metrics of the first step and of every so many are read; 0: never. The same on all
@@ -57,9 +59,9 @@ struct TrainerOptions {
   // run starts with.
   std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
       after_save;
-  // Called on every worker when the run is over, before it leaves the group; `trained`: whether any
-  // step was made.
-  std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
+  // Called on every worker when the run is over, before it leaves the group, with what train() is
+  // going to return.
+  std::function<void(const TrainResult& result, distribute::Replica&)> at_end;
 };
 
 // Throws InvalidArgument, NotFound, Corrupt for what the user can repair; NonFinite before anything
