@@ -78,7 +78,7 @@ void measure(const Network& network, int pairs) {
   };
   const ModelFn model_fn = [&](const Features& features, const Labels& truth, Mode mode,
                                ModelContext& context) {
-    const Tensor logits = context.model("net", network.make)(features);
+    const Tensor logits = context.model("net", network.make)(features.tensor());
     const Tensor loss =
         losses::sparse_categorical_crossentropy(truth, logits, {.from_logits = true});
     if (mode == Mode::kEval)

@@ -55,10 +55,10 @@ Dataset sentences(const std::vector<std::string>& vocabulary, int64_t count, uin
 
 EstimatorSpec model_fn(const Features& ids, const Labels& labels, Mode mode,
                        ModelContext& context) {
-  const Layer embedding =
+  const auto embedding =
       context.model("words", [&] { return Embedding(context.param<int64_t>("words"), 8); });
   const auto dense = context.model("judge", [] { return Dense(2); });
-  const Tensor logits = dense(embedding(ids).mean(1));
+  const Tensor logits = dense(embedding(ids.tensor()).mean(1));
   if (mode == Mode::kPredict) return EstimatorSpec::predict({{"good", logits.argmax(-1)}});
   const Tensor loss =
       losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
@@ -85,8 +85,9 @@ void program(const Flags& flags) {
 
   const VocabInfo by_word{.new_vocab = write_words(folder + "/now.txt", now),
                           .old_vocab = write_words(folder + "/before.txt", before)};
-  const WarmStartSettings settings{.ckpt_to_initialize_from = base,
-                                   .var_name_to_vocab_info = {{"words/embedding/embeddings", by_word}}};
+  const WarmStartSettings settings{
+      .ckpt_to_initialize_from = base,
+      .var_name_to_vocab_info = {{"words/embedding/embeddings", by_word}}};
   const double warm = learn(now, 64, {.model_dir = folder + "/warm", .warm_start_from = settings});
   fmt::print("4000 sentences: {:.3f}\n", known);
   fmt::print("64 sentences, new vocabulary, from initial values: {:.3f}\n", cold);
