@@ -88,9 +88,11 @@ EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& o
   const cluster::ResolvedCluster cluster =
       alone ? cluster::ResolvedCluster() : impl_->resolve_worker("evaluate");
   set_threads(0);
-  return impl_->evaluate(input_fn, options, cluster.is_chief, [&](const EvaluateLoop& loop) {
-    return muster::evaluate(impl_->eval_runners, *strategy, impl_->start_options(cluster), loop);
-  });
+  return impl_->evaluate(input_fn, options, Impl::values_of(options), cluster.is_chief,
+                         [&](const EvaluateLoop& loop) {
+                           return muster::evaluate(impl_->eval_runners, *strategy,
+                                                   impl_->start_options(cluster), loop);
+                         });
 }
 
 }  // namespace muster::inline v0_1

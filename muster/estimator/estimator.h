@@ -42,6 +42,8 @@ struct EvaluateOptions {
   bool allow_untrained = false;
   // Whether the weights are their moving averages: see optim::exponential_moving_average().
   bool use_ema = false;
+  // Told of each batch, on one replica of each process, before the evaluation_hooks of the model.
+  std::vector<std::shared_ptr<Hook>> hooks;
 };
 
 // Options of Estimator::predict().
@@ -56,6 +58,9 @@ struct PredictOptions {
   // Where the model function's summaries go, over all batches that were predicted, when the
   // predictions end or are let go; empty: nowhere.
   std::string summary_dir;
+  // Told of each batch, before the prediction_hooks of the model. They end with the predictions,
+  // also where these are let go before their end.
+  std::vector<std::shared_ptr<Hook>> hooks;
 };
 
 // Predictions, one example (or batch) at a time. The Estimator must outlive it.
@@ -76,6 +81,7 @@ class Predictions {
 
 struct EvalSpec;
 struct TrainSpec;
+class InMemoryEvaluator;
 
 class Estimator {
  public:
@@ -142,6 +148,7 @@ class Estimator {
   friend std::optional<EvalResult> train_and_evaluate(Estimator& estimator,
                                                       const TrainSpec& train_spec,
                                                       const EvalSpec& eval_spec);
+  friend class InMemoryEvaluator;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

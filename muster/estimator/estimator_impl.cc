@@ -132,6 +132,10 @@ std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, con
     runner.load(&checkpoint, name);
     return name;
   };
+  if (values.in_memory != nullptr) {
+    runner.load(values.in_memory, "the weights in training");
+    return "";
+  }
   if (values.checkpoint_path)
     return give(manager.load(*values.checkpoint_path), *values.checkpoint_path);
   if (auto loaded = manager.load_latest())
@@ -169,7 +173,8 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
 }
 
 EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOptions& options,
-                                     bool is_chief, const EvaluateFn& run) {
+                                     const Values& values, bool is_chief, const EvaluateFn& run) {
+  check_hooks(options.hooks, "EvaluateOptions.hooks");
   if (!input_fn) throw invalid_argument("evaluate needs an input function");
   if (options.steps && *options.steps <= 0) {
     throw invalid_argument(
@@ -181,9 +186,11 @@ EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOpti
       .input_fn = input_fn,
       .steps = options.steps,
       .seed = seed(),
-      .load =
-          [&](ModelRunner& runner) { checkpoint = load(runner, values_of(options), "evaluating"); },
-      .interrupted = [] { return stop_signal() != 0; }};
+      .load = [&](ModelRunner& runner) { checkpoint = load(runner, values, "evaluating"); },
+      .interrupted = [] { return stop_signal() != 0; },
+      .hooks = options.hooks,
+      .model_dir = directory(),
+      .name = options.name};
   std::vector<formats::SummaryValue> summaries;
   if (config.save_summary_steps > 0) {
     loop.summarize = [&](std::vector<formats::SummaryValue> values) {
@@ -222,11 +229,13 @@ void Estimator::Impl::report(const EvalResult& result, const std::string& name,
       "evaluated", fields,
       fmt::format("evaluated step {}{}:{}", step, name.empty() ? "" : " (" + name + ")", text));
   write_metrics(eval_dir(name), result, checkpoint, std::move(summaries));
+  if (training) evaluations.push_back({step, name, result});
 }
 
 TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& options,
                                    const TrainCallbacks& callbacks) {
   check_train(input_fn, options);
+  check_hooks(options.hooks, "TrainOptions.hooks");
   const cluster::ResolvedCluster& task = resolve_worker("train");
   set_threads(0);
   TrainerOptions trainer;
@@ -248,6 +257,8 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.keep_checkpoint_max = config.keep_checkpoint_max;
   trainer.keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours;
   trainer.hooks = options.hooks;
+  trainer.non_finite = config.non_finite;
+  trainer.non_finite_limit = config.non_finite_limit;
   trainer.metrics_every_steps = config.log_step_count_steps;
   trainer.summary_every_steps = config.save_summary_steps;
   trainer.trace = config.trace;
@@ -255,7 +266,16 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.clock = config.clock;
   trainer.after_save = callbacks.after_save;
   trainer.at_end = callbacks.at_end;
+  trainer.take_evaluations = [this] { return std::exchange(evaluations, {}); };
   add_report_hooks(trainer, task.is_chief);
+  struct WhileTraining {
+    explicit WhileTraining(Impl& impl) : impl(impl) { impl.training = true; }
+    ~WhileTraining() {
+      impl.training = false;
+      impl.evaluations.clear();
+    }
+    Impl& impl;
+  } here(*this);
   return muster::train(model_fn, input_fn, trainer);
 }
 
@@ -274,11 +294,12 @@ void Estimator::Impl::add_report_hooks(TrainerOptions& trainer, bool is_chief) {
 
 EvalResult Estimator::Impl::evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
                                         distribute::Replica& replica) {
-  return evaluate(input_fn, options, replica.is_chief(), [&](const EvaluateLoop& loop) {
-    ModelRunner& runner =
-        eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
-    return muster::evaluate(runner, replica, loop);
-  });
+  return evaluate(
+      input_fn, options, values_of(options), replica.is_chief(), [&](const EvaluateLoop& loop) {
+        ModelRunner& runner =
+            eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
+        return muster::evaluate(runner, replica, loop);
+      });
 }
 
 }  // namespace muster::inline v0_1

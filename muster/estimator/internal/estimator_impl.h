@@ -42,6 +42,8 @@ struct Estimator::Impl {
     return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params, device);
   }};
   std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
+  bool training = false;
+  std::vector<Evaluation> evaluations;  // while training, those that hooks were not told of yet
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
   FileSystem& fs() const { return config.fs != nullptr ? *config.fs : local_file_system(); }
@@ -64,6 +66,7 @@ struct Estimator::Impl {
     std::optional<std::string> checkpoint_path;
     bool allow_untrained = false;
     bool use_ema = false;
+    const Checkpoint* in_memory = nullptr;  // these and no others
   };
   template <typename Options>
   static Values values_of(const Options& options) {
@@ -74,9 +77,9 @@ struct Estimator::Impl {
   std::string load(ModelRunner& runner, const Values& values, const char* what);
   void write_metrics(const std::string& eval_dir, const EvalResult& result,
                      const std::string& checkpoint, std::vector<formats::SummaryValue> summaries);
-  // `run` evaluates; the chief tells what came of it.
-  EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options, bool is_chief,
-                      const EvaluateFn& run);
+  // `run` evaluates `values`; the chief tells what came of it.
+  EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options, const Values& values,
+                      bool is_chief, const EvaluateFn& run);
   // To the log and to TensorBoard.
   void report(const EvalResult& result, const std::string& name, const std::string& checkpoint,
               std::vector<formats::SummaryValue> summaries);
