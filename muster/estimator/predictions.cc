@@ -50,11 +50,9 @@ struct Predictions::Impl {
     if (!std::exchange(ended, true)) hooks.end(runner->global_step());
   }
 
-  // Runs the model on a batch, and tells the hooks.
+  // Runs the model, which is built, on a batch, and tells the hooks.
   EstimatorSpec run(const Batch& input) {
-    const bool first = batches == 0;
-    if (first) {
-      runner->build(input);
+    if (batches == 0) {
       hooks.add(options.hooks);
       hooks.add(runner->hooks());
       hooks.begin(
@@ -95,10 +93,11 @@ struct Predictions::Impl {
       return false;
     }
     const DeviceScope here(runner->device());
-    const Batch input = to_batch(copy(element));
+    const Batch input{to_batch(copy(element)).features, Labels()};
+    runner->build(input);  // a call of its own, which shows nothing
     runner->summaries().begin(
         {.due = static_cast<bool>(open_writer), .batch = batches, .rows = input.rows()});
-    EstimatorSpec spec = run({input.features, Labels()});
+    EstimatorSpec spec = run(input);
     batch.clear();
     for (auto& [name, tensor] : spec.predictions) {
       if (!options.predict_keys.empty() &&
