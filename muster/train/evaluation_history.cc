@@ -46,7 +46,7 @@ std::map<int64_t, double> EvaluationHistory::values(const std::string& metric, i
     if (values_.empty()) return wanted;
     std::vector<std::string> names;
     for (const auto& [name, values] : values_) names.push_back(name);
-    throw unknown_name("the evaluations in " + eval_dir_, "metric", metric, names,
+    throw unknown_name("the evaluation history in " + eval_dir_, "metric", metric, names,
                        "eval_metrics of the model function, or \"loss\"");
   }
   for (const auto& [step, value] : found->second) {
