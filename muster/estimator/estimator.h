@@ -42,6 +42,8 @@ struct EvaluateOptions {
   bool allow_untrained = false;
   // Whether the weights are their moving averages: see optim::exponential_moving_average().
   bool use_ema = false;
+  // Told of each batch, on one replica of each process, before the evaluation_hooks of the model.
+  std::vector<std::shared_ptr<Hook>> hooks;
 };
 
 // Options of Estimator::predict().
@@ -56,6 +58,9 @@ struct PredictOptions {
   // Where the model function's summaries go, over all batches that were predicted, when the
   // predictions end or are let go; empty: nowhere.
   std::string summary_dir;
+  // Told of each batch, before the prediction_hooks of the model. They end with the predictions,
+  // also where these are let go before their end.
+  std::vector<std::shared_ptr<Hook>> hooks;
 };
 
 // Predictions, one example (or batch) at a time. The Estimator must outlive it.
@@ -77,6 +82,7 @@ class Predictions {
 struct EvalSpec;
 struct TrainAndEvaluateResult;
 struct TrainSpec;
+class InMemoryEvaluator;
 
 namespace internal {
 class Evaluations;
@@ -153,6 +159,7 @@ class Estimator {
   friend TrainAndEvaluateResult train_and_evaluate(Estimator& estimator,
                                                    const TrainSpec& train_spec,
                                                    const std::vector<EvalSpec>& eval_specs);
+  friend class InMemoryEvaluator;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

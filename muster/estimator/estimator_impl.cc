@@ -38,6 +38,12 @@ void check_train(const InputFn& input_fn, const TrainOptions& options) {
   }
 }
 
+EndReason reason_of(const TrainResult& result, const TrainOptions& options) {
+  if (options.max_steps && result.global_step >= *options.max_steps) return EndReason::kMaxSteps;
+  if (options.steps && result.steps >= *options.steps) return EndReason::kSteps;
+  return result.end_of_input ? EndReason::kEndOfInput : EndReason::kHook;
+}
+
 // The parameters as TensorBoard's HParams page takes them: lists and objects as their JSON text.
 std::map<std::string, formats::HParam> hparams_of(const json& params) {
   std::map<std::string, formats::HParam> hparams;
@@ -141,6 +147,10 @@ std::string Estimator::Impl::version_of(const std::string& prefix, bool use_ema)
 }
 
 std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, const char* what) {
+  if (values.in_memory != nullptr) {
+    runner.load(values.in_memory, "the weights in training");
+    return "";
+  }
   const CheckpointManager manager = checkpoints();
   const std::optional<std::string> newest =
       values.checkpoint_path ? values.checkpoint_path : manager.latest();
@@ -204,13 +214,14 @@ Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
       [&](const EvaluateLoop& loop) {
         return muster::evaluate(eval_runners, *strategy, start_options(of), loop);
       },
-      input_fn, options, of.is_chief);
+      input_fn, options, values_of(options), of.is_chief);
 }
 
 Estimator::Impl::Evaluated Estimator::Impl::evaluate_by(const EvaluateFn& run,
                                                         const InputFn& input_fn,
                                                         const EvaluateOptions& options,
-                                                        bool is_chief) {
+                                                        const Values& values, bool is_chief) {
+  check_hooks(options.hooks, "EvaluateOptions.hooks");
   if (!input_fn) throw invalid_argument("evaluate needs an input function");
   check_evaluation_name("EvaluateOptions.name", options.name);
   if (options.steps && *options.steps <= 0) {
@@ -219,14 +230,16 @@ Estimator::Impl::Evaluated Estimator::Impl::evaluate_by(const EvaluateFn& run,
         "leave it unset to evaluate all of the data");
   }
   Evaluated evaluated;
-  EvaluateLoop loop{.input_fn = input_fn,
-                    .steps = options.steps,
-                    .seed = seed(),
-                    .load =
-                        [&](ModelRunner& runner) {
-                          evaluated.checkpoint = load(runner, values_of(options), "evaluating");
-                        },
-                    .interrupted = [] { return stop_signal() != 0; }};
+  EvaluateLoop loop{
+      .input_fn = input_fn,
+      .steps = options.steps,
+      .seed = seed(),
+      .load =
+          [&](ModelRunner& runner) { evaluated.checkpoint = load(runner, values, "evaluating"); },
+      .interrupted = [] { return stop_signal() != 0; },
+      .hooks = options.hooks,
+      .model_dir = directory(),
+      .name = options.name};
   std::vector<formats::SummaryValue> summaries;
   if (config.save_summary_steps > 0) {
     loop.summarize = [&](std::vector<formats::SummaryValue> values) {
@@ -265,11 +278,13 @@ void Estimator::Impl::report(const EvalResult& result, const std::string& name,
       "evaluated", fields,
       fmt::format("evaluated step {}{}:{}", step, name.empty() ? "" : " (" + name + ")", text));
   write_metrics(eval_dir(name), result, checkpoint, std::move(summaries));
+  if (training) evaluations.push_back({step, name, result});
 }
 
 TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& options,
                                    const TrainCallbacks& callbacks) {
   check_train(input_fn, options);
+  check_hooks(options.hooks, "TrainOptions.hooks");
   const cluster::ResolvedCluster& task = resolve_worker("train");
   set_threads(0);
   TrainerOptions trainer;
@@ -291,6 +306,8 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.keep_checkpoint_max = config.keep_checkpoint_max;
   trainer.keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours;
   trainer.hooks = options.hooks;
+  trainer.non_finite = config.non_finite;
+  trainer.non_finite_limit = config.non_finite_limit;
   trainer.metrics_every_steps = config.log_step_count_steps;
   trainer.summary_every_steps = config.save_summary_steps;
   trainer.trace = config.trace;
@@ -298,10 +315,24 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.clock = config.clock;
   trainer.after_save = callbacks.after_save;
   trainer.at_end = callbacks.at_end;
+  trainer.take_evaluations = [this] { return std::exchange(evaluations, {}); };
   keep_best(trainer, task.is_chief);
-  mark_end(trainer, task.is_chief);
   add_report_hooks(trainer, task.is_chief);
-  return muster::train(model_fn, input_fn, trainer);
+  struct WhileTraining {
+    explicit WhileTraining(Impl& impl) : impl(impl) { impl.training = true; }
+    ~WhileTraining() {
+      impl.training = false;
+      impl.evaluations.clear();
+    }
+    Impl& impl;
+  } here(*this);
+  // model_dir says how the last run ended, and nothing while one goes on.
+  const bool marks =
+      task.is_chief && (trainer.save_checkpoints_steps || trainer.save_checkpoints_secs);
+  if (marks) remove_run_end(directory(), fs());
+  const TrainResult result = muster::train(model_fn, input_fn, trainer);
+  if (marks) write_run_end(directory(), {reason_of(result, options), result.global_step}, fs());
+  return result;
 }
 
 void Estimator::Impl::keep_best(TrainerOptions& trainer, bool is_chief) {
@@ -309,24 +340,6 @@ void Estimator::Impl::keep_best(TrainerOptions& trainer, bool is_chief) {
   if (!config.keep_best || !is_chief) return;
   best.emplace(directory(), *config.keep_best, fs());
   trainer.keep_checkpoint = [this](const std::string& prefix) { return best->holds(prefix); };
-}
-
-void Estimator::Impl::mark_end(TrainerOptions& trainer, bool is_chief) {
-  const bool saves = trainer.save_checkpoints_steps || trainer.save_checkpoints_secs;
-  if (!is_chief || !saves) return;
-  remove_run_end(directory(), fs());
-  trainer.at_end = [this, steps = trainer.steps, max_steps = trainer.max_steps,
-                    before = trainer.at_end](const TrainResult& result,
-                                             distribute::Replica& replica) {
-    if (before) before(result, replica);
-    if (!replica.is_chief()) return;
-    const int64_t step = result.global_step;
-    const EndReason reason = max_steps && step >= *max_steps   ? EndReason::kMaxSteps
-                             : steps && result.steps >= *steps ? EndReason::kSteps
-                             : result.end_of_input             ? EndReason::kEndOfInput
-                                                               : EndReason::kHook;
-    write_run_end(directory(), {reason, step}, fs());
-  };
 }
 
 void Estimator::Impl::add_report_hooks(TrainerOptions& trainer, bool is_chief) {
@@ -351,7 +364,7 @@ Estimator::Impl::Evaluated Estimator::Impl::evaluate_on(const InputFn& input_fn,
             eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
         return muster::evaluate(runner, replica, loop);
       },
-      input_fn, options, replica.is_chief());
+      input_fn, options, values_of(options), replica.is_chief());
 }
 
 }  // namespace muster::inline v0_1

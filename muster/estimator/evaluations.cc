@@ -71,19 +71,16 @@ bool Evaluations::due_after_save(const Course& course, int64_t step) const {
   return false;
 }
 
-bool Evaluations::due_at_end(const Course& course, const TrainResult& training) const {
+bool Evaluations::due_at_end(const Course& course, int64_t step, bool trained) const {
   const std::string which = in_brackets(course.spec->name);
-  if (course.step == training.global_step) {
-    log::debug(
-        fmt::format("step {}{}, the last one, is evaluated already", training.global_step, which));
+  if (course.step == step) {
+    log::debug(fmt::format("step {}{}, the last one, is evaluated already", step, which));
     return false;
   }
-  if (training.steps == 0) {
-    log::info(fmt::format("evaluating the checkpoint of step {} there is{}", training.global_step,
-                          which));
+  if (!trained) {
+    log::info(fmt::format("evaluating the checkpoint of step {} there is{}", step, which));
   } else {
-    log::debug(
-        fmt::format("evaluating step {}{}: it is the last one", training.global_step, which));
+    log::debug(fmt::format("evaluating step {}{}: it is the last one", step, which));
   }
   return true;
 }
@@ -95,9 +92,9 @@ void Evaluations::after_save(int64_t step, const std::string& prefix,
                  step, prefix, is_final, replica);
 }
 
-void Evaluations::at_end(const TrainResult& training, distribute::Replica& replica) {
-  evaluate_those([&](const Course& course) { return due_at_end(course, training); },
-                 training.global_step, "", true, replica);
+void Evaluations::at_end(int64_t step, bool trained, distribute::Replica& replica) {
+  evaluate_those([&](const Course& course) { return due_at_end(course, step, trained); }, step, "",
+                 true, replica);
 }
 
 void Evaluations::evaluate_those(const std::function<bool(const Course&)>& due, int64_t step,
@@ -125,7 +122,8 @@ void Evaluations::evaluate(Course& course, int64_t step, const std::string& pref
                            distribute::Replica& replica) {
   replica.group().report(distribute::Phase::kEvaluating, step);
   const EvalSpec& spec = *course.spec;
-  EvaluateOptions options{.steps = spec.steps, .name = spec.name, .use_ema = spec.use_ema};
+  EvaluateOptions options{
+      .steps = spec.steps, .name = spec.name, .use_ema = spec.use_ema, .hooks = spec.hooks};
   // What was just saved, and not what another program may have saved since.
   if (!prefix.empty()) options.checkpoint_path = prefix;
   const TimePoint begun = clock_.now();

@@ -42,6 +42,13 @@ void RunConfig::validate() const {
   require(log_step_count_steps > 0, "log_step_count_steps", log_step_count_steps, "more than 0");
   require(session_creation_timeout_secs > 0, "session_creation_timeout_secs",
           session_creation_timeout_secs, "more than 0");
+  require(non_finite_limit >= 0, "non_finite_limit", non_finite_limit, "0 or more");
+  if (non_finite == NonFinitePolicy::kRollBack &&
+      (save_checkpoints_steps == 0 || save_checkpoints_secs == 0.0)) {
+    throw invalid_argument(
+        "RunConfig.non_finite is kRollBack, and there are no checkpoints to go back to",
+        "set save_checkpoints_steps or save_checkpoints_secs to more than 0, or choose kSkip");
+  }
   if (warm_start_from) warm_start_from->settings().validate();
   if (eval_distribute && eval_distribute->multi_worker() && train_distribute &&
       !train_distribute->multi_worker()) {

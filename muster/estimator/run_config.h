@@ -12,6 +12,7 @@
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/strategy.h"
 #include "muster/estimator/best_checkpoints.h"
+#include "muster/train/non_finite_policy.h"
 
 namespace muster::inline v0_1 {
 
@@ -45,6 +46,12 @@ struct RunConfig {
   // Progress lines, train_metrics and rates: of the first step, and then every so many (steps 1,
   // 101, 201); more than 0.
   int64_t log_step_count_steps = 100;
+
+  // What becomes of a training step whose loss or gradients are not finite, and how often at most
+  // in one run: the next one ends it with NonFinite. kSkip and kRollBack look at every gradient
+  // once a step, and kRollBack needs checkpoints. 0 or more; the same on all workers.
+  NonFinitePolicy non_finite = NonFinitePolicy::kStop;
+  int64_t non_finite_limit = 10;
 
   // A run that continues reads its input from the beginning again, and keeps weights, optimizers
   // and step. For input that cannot be continued: other data, or data that each worker reads for

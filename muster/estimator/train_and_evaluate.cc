@@ -62,6 +62,7 @@ void validate(const Estimator& estimator, const TrainSpec& train_spec,
               const std::vector<EvalSpec>& specs) {
   if (!train_spec.input_fn) throw invalid_argument("TrainSpec.input_fn is empty");
   check_positive("TrainSpec.max_steps", train_spec.max_steps);
+  check_hooks(train_spec.hooks, "TrainSpec.hooks");
   if (specs.empty()) {
     throw invalid_argument("train_and_evaluate got no EvalSpec",
                            "give one, or call Estimator::train()");
@@ -72,6 +73,7 @@ void validate(const Estimator& estimator, const TrainSpec& train_spec,
   for (const EvalSpec& spec : specs) {
     if (!spec.input_fn) throw invalid_argument(field_of(spec, several, "input_fn") + " is empty");
     check_positive(field_of(spec, several, "steps"), spec.steps);
+    check_hooks(spec.hooks, field_of(spec, several, "hooks").c_str());
     for (const auto& [field, value] : {std::pair{"throttle_secs", spec.throttle_secs},
                                        std::pair{"start_delay_secs", spec.start_delay_secs}}) {
       if (value >= 0) continue;
@@ -116,8 +118,8 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
                              distribute::Replica& replica) {
     evaluations.after_save(step, prefix, replica);
   };
-  callbacks.at_end = [&](const TrainResult& training, distribute::Replica& replica) {
-    evaluations.at_end(training, replica);
+  callbacks.at_end = [&](int64_t step, bool trained, distribute::Replica& replica) {
+    evaluations.at_end(step, trained, replica);
   };
   const TrainResult training =
       impl.train(train_spec.input_fn,

@@ -28,7 +28,8 @@ struct EvalSpec {
   // Tells evaluations apart: events go to eval/ or eval_<name>/. It may be empty where there is one
   // EvalSpec; of several each has one of its own. No slash may be in it.
   std::string name;
-  bool use_ema = false;  // as that of EvaluateOptions
+  bool use_ema = false;                      // as that of EvaluateOptions
+  std::vector<std::shared_ptr<Hook>> hooks;  // as those of EvaluateOptions
   // Called after each evaluation, on the chief, in this order, each with the folder
   // model_dir/export/<its name>. No two exporters of a call have the same name. The last checkpoint
   // of a run is told to them as the final one, however the run ends, unless they have exported it

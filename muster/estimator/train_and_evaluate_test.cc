@@ -277,6 +277,8 @@ TEST(TrainAndEvaluateTest, NamesFieldValueAndRuleOfEverySpec) {
             "EvalSpec.throttle_secs is -1; it must be 0 or more");
   EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .start_delay_secs = -2.5}}),
             "EvalSpec.start_delay_secs is -2.5; it must be 0 or more");
+  EXPECT_THAT(message(training, {EvalSpec{.input_fn = input, .hooks = {nullptr}}}),
+              HasSubstr("EvalSpec.hooks"));
   EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .exporters = {nullptr}}}),
             "EvalSpec.exporters holds an empty one");
   EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .exporters = {always("")}}}),

@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "muster/base/error.h"
+#include "muster/train/hook.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -102,6 +103,14 @@ EstimatorSpec EstimatorSpec::predict(Tensor output) {
 }
 
 void EstimatorSpec::validate(Mode mode) {
+  if (mode == Mode::kTrain) {
+    check_hooks(training_hooks, "EstimatorSpec.training_hooks");
+    check_hooks(training_chief_hooks, "EstimatorSpec.training_chief_hooks");
+  } else if (mode == Mode::kEval) {
+    check_hooks(evaluation_hooks, "EstimatorSpec.evaluation_hooks");
+  } else {
+    check_hooks(prediction_hooks, "EstimatorSpec.prediction_hooks");
+  }
   if (mode == Mode::kPredict) {
     check_predictions(predictions);
     return;

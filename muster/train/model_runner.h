@@ -50,6 +50,8 @@ class ModelRunner {
   void set_global_step(int64_t step) { global_step_ = step; }
   // What the model function shows; nothing until a call of begin() on it.
   Summaries& summaries() { return context_.summary(); }
+  // Those of the record the model was built with, for its mode; none before.
+  const std::vector<std::shared_ptr<Hook>>& hooks() const { return hooks_; }
   // In creation order; none before the model was built.
   std::vector<const Variable*> variables() const;
 
@@ -65,6 +67,7 @@ class ModelRunner {
   distribute::VariableTable variables_;
   ModelContext context_;
   bool built_ = false;
+  std::vector<std::shared_ptr<Hook>> hooks_;
   std::map<std::string, Tensor> values_;  // to be loaded once the variables exist
   std::string source_;
   std::string version_;

@@ -27,7 +27,7 @@ namespace muster::inline v0_1 {
 struct TrainCallbacks {
   std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
       after_save;
-  std::function<void(const TrainResult& result, distribute::Replica&)> at_end;
+  std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
 };
 
 // Throws InvalidArgument, calling the name `field`, when no folder can have it.
@@ -47,6 +47,8 @@ struct Estimator::Impl {
   }};
   std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
   std::optional<internal::BestList> best;  // on the chief, from the begin of a training run on
+  bool training = false;
+  std::vector<Evaluation> evaluations;  // while training, those that hooks were not told of yet
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
   FileSystem& fs() const { return config.fs != nullptr ? *config.fs : local_file_system(); }
@@ -69,6 +71,7 @@ struct Estimator::Impl {
     std::optional<std::string> checkpoint_path;
     bool allow_untrained = false;
     bool use_ema = false;
+    const Checkpoint* in_memory = nullptr;  // these and no others
   };
   template <typename Options>
   static Values values_of(const Options& options) {
@@ -88,9 +91,9 @@ struct Estimator::Impl {
   };
   // Evaluates on the replicas of eval_strategy().
   Evaluated evaluate(const InputFn& input_fn, const EvaluateOptions& options);
-  // `run` evaluates; the chief tells what came of it.
+  // `run` evaluates `values`; the chief tells what came of it.
   Evaluated evaluate_by(const EvaluateFn& run, const InputFn& input_fn,
-                        const EvaluateOptions& options, bool is_chief);
+                        const EvaluateOptions& options, const Values& values, bool is_chief);
   // To the log and to TensorBoard.
   void report(const EvalResult& result, const std::string& name, const std::string& checkpoint,
               std::vector<formats::SummaryValue> summaries);
@@ -106,8 +109,6 @@ struct Estimator::Impl {
                         distribute::Replica& replica);
   // Which checkpoints are kept for being good, as RunConfig says.
   void keep_best(TrainerOptions& trainer, bool is_chief);
-  // model_dir says how the last run ended, and nothing while one goes on; see run_end.h.
-  void mark_end(TrainerOptions& trainer, bool is_chief);
   // Progress lines and summaries.
   void add_report_hooks(TrainerOptions& trainer, bool is_chief);
 };

@@ -48,7 +48,8 @@ class Evaluations {
 
   // A checkpoint was written; `prefix` is its prefix on the chief.
   void after_save(int64_t step, const std::string& prefix, distribute::Replica& replica);
-  void at_end(const TrainResult& training, distribute::Replica& replica);
+  // `trained` says whether this run made steps.
+  void at_end(int64_t step, bool trained, distribute::Replica& replica);
 
   // What there is when the run is over.
   TrainAndEvaluateResult result(const TrainResult& training) const;
@@ -67,7 +68,7 @@ class Evaluations {
   };
 
   bool due_after_save(const Course& course, int64_t step) const;
-  bool due_at_end(const Course& course, const TrainResult& training) const;
+  bool due_at_end(const Course& course, int64_t step, bool trained) const;
   std::string next_checkpoint() const;
   // Evaluates where the strategy says; `due` is asked on the chief, which decides for all.
   void evaluate_those(const std::function<bool(const Course&)>& due, int64_t step,
