@@ -4,10 +4,7 @@
 //
 // Expected: more than 90 of 100 flowers are right, and the run ends before its 3000 steps.
 #include <fmt/format.h>
-#include <muster/estimator/exporter.h>
 #include <muster/muster.h>
-#include <muster/train/early_stopping.h>
-#include <muster/train/hooks.h>
 #include <torch/types.h>
 
 #include <nlohmann/json.hpp>
