@@ -6,6 +6,7 @@
 // Expected: the run ends long before step 5000 with a line "early stopping at step ...: loss did
 // not decrease in ... steps". Started again it makes no step, for nothing changed; with a larger
 // --patience it goes on where it stopped.
+#include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -73,7 +74,8 @@ int main(int argc, char** argv) {
                              {.model_dir = flags.model_dir,
                               .random_seed = flags.seed,
                               .save_checkpoints_steps = 50,
-                              .log_step_count_steps = 500},
+                              .log_step_count_steps = 500,
+                              .train_distribute = distribute::multi_worker_mirrored()},
                              {{"learning_rate", flags.learning_rate}});
         const auto result = train_and_evaluate(
             classifier,

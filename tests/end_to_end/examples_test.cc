@@ -108,6 +108,22 @@ TEST(Flowers, StopsEarlyExportsTheBestAndPredicts) {
     EXPECT_THAT(ran.output, ContainsRegex(species + " \\([0-9]+ %\\), expected " + species));
 }
 
+TEST(EarlyStopping, EndsTheRunAndARestartMakesNoStep) {
+  const TempDirectory directory;
+  const Words program = {binary("early_stopping"), "--model_dir=" + directory / "model",
+                         "--patience=100", "--max_steps=3000"};
+  const Ran first = run(program);
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_THAT(first.output,
+              AllOf(HasSubstr("early stopping at step "), HasSubstr(": loss did not decrease in "),
+                    HasSubstr("the best evaluation: step "),
+                    Not(HasSubstr("training is over at step 3000"))));
+  const Ran second = run(program);
+  EXPECT_EQ(second.code, 0) << second.output;
+  EXPECT_THAT(second.output,
+              AllOf(HasSubstr("early stopping at step "), Not(HasSubstr(" saved "))));
+}
+
 TEST(Photos, TrainsOnTwoWorkersAndPredictsForNewPhotos) {
   const TempDirectory directory;
   uint64_t seed = 0;
