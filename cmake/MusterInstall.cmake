@@ -30,6 +30,10 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   install(TARGETS muster-probe RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT library)
   foreach(row IN LISTS muster_floors)
     string(REGEX REPLACE "^[0-9]+ +([a-z]+).*$" "\\1" folder "${row}")
+    # A part of the command alone.
+    if(folder STREQUAL "serve")
+      continue()
+    endif()
     # What a folder keeps to itself, and what is for tests, stays here.
     file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/muster/${folder}/*.h)
     list(FILTER headers EXCLUDE REGEX "/(compute_anyway|error_of|fault_file_system|temp_directory|communicator_suite|libtorch)\\.h$")
