@@ -56,10 +56,11 @@ struct Predictions::Impl {
       return false;
     }
     const DeviceScope here(runner->device());
-    const Batch input = to_batch(copy(element));
+    const Batch input{to_batch(copy(element)).features, Labels()};
+    runner->build(input);  // a call of its own, which shows nothing
     runner->summaries().begin(
         {.due = static_cast<bool>(open_writer), .batch = batches, .rows = input.rows()});
-    EstimatorSpec spec = runner->run({input.features, Labels()}, batches++);
+    EstimatorSpec spec = runner->run(input, batches++);
     batch.clear();
     for (auto& [name, tensor] : spec.predictions) {
       if (!options.predict_keys.empty() &&
