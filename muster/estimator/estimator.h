@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "muster/estimator/run_config.h"
+#include "muster/export/serving_input_receiver.h"
 #include "muster/formats/torch_export.h"
 #include "muster/train/estimator_spec.h"
 #include "muster/train/hook.h"
@@ -56,6 +57,13 @@ struct PredictOptions {
   // Where the model function's summaries go, over all batches that were predicted, when the
   // predictions end or are let go; empty: nowhere.
   std::string summary_dir;
+};
+
+// Options of Estimator::export_model().
+struct ExportModelOptions {
+  std::optional<std::string> checkpoint_path;  // the latest when unset
+  // Whether the weights are their moving averages: see optim::exponential_moving_average().
+  bool use_ema = false;
 };
 
 // Predictions, one example (or batch) at a time. The Estimator must outlive it.
@@ -137,8 +145,22 @@ class Estimator {
   // is damaged, and InvalidArgument when it cannot be a state dict.
   std::vector<formats::TorchExported> export_torch(
       const std::string& path, const std::optional<std::string>& checkpoint_path = {}) const;
+  // Exports the PREDICT branch of the model function with the weights of a checkpoint, as the
+  // folder `<export_dir>/<unix seconds>`, whose path is returned: the second it was made in, or
+  // one more than the newest version there. muster/export/write_servable.h tells what is in it, and
+  // Servable loads it. The folder is made aside and then renamed, so it is whole or absent. Of all tasks of a
+  // cluster the chief and an evaluator export; others do nothing, and get nothing. `receiver`
+  // describes the features. Throws NotFound where the model was not trained or there is no such
+  // checkpoint; InvalidArgument for export_outputs that are no signatures (see
+  // EstimatorSpec::signatures()), for what cannot be exported ("not supported: ..."), for a model
+  // that computes something else at another batch size, naming output and size, and with use_ema
+  // for a checkpoint without averages.
+  std::optional<std::string> export_model(const std::string& export_dir,
+                                          const ServingInputReceiver& receiver,
+                                          const ExportModelOptions& options = {});
 
  private:
+  friend class Predictor;
   friend std::optional<EvalResult> train_and_evaluate(Estimator& estimator,
                                                       const TrainSpec& train_spec,
                                                       const EvalSpec& eval_spec);

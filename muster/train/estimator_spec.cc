@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "muster/base/error.h"
+#include "muster/base/strings.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -91,14 +92,43 @@ EstimatorSpec EstimatorSpec::eval(Tensor loss, std::map<std::string, Metric> met
   return spec;
 }
 
-EstimatorSpec EstimatorSpec::predict(std::map<std::string, Tensor> predictions) {
+EstimatorSpec EstimatorSpec::predict(std::map<std::string, Tensor> predictions,
+                                     std::map<std::string, ExportOutput> export_outputs) {
   EstimatorSpec spec;
   spec.predictions = std::move(predictions);
+  spec.export_outputs = std::move(export_outputs);
   return spec;
 }
 
 EstimatorSpec EstimatorSpec::predict(Tensor output) {
   return predict(std::map<std::string, Tensor>{{"output", std::move(output)}});
+}
+
+std::map<std::string, ExportOutput> EstimatorSpec::signatures() const {
+  if (export_outputs.empty()) return {{kServingDefault, PredictOutput(predictions)}};
+  std::map<std::string, ExportOutput> signatures = export_outputs;
+  std::vector<std::string> names;
+  for (const auto& [name, output] : signatures) {
+    names.push_back(name);
+    if (output.outputs.empty())
+      throw invalid_argument(
+          fmt::format("export_outputs[\"{}\"] has no output", name),
+          "make it with PredictOutput, ClassificationOutput or RegressionOutput");
+    for (const auto& [key, tensor] : output.outputs) {
+      if (tensor.defined()) continue;
+      throw invalid_argument(
+          fmt::format("export_outputs[\"{}\"]: the tensor \"{}\" is not there", name, key),
+          "give each output a tensor that the model function computed");
+    }
+  }
+  if (signatures.contains(kServingDefault)) return signatures;
+  if (signatures.size() > 1) {
+    throw invalid_argument(
+        fmt::format("export_outputs has {} and no \"{}\"", join_quoted(names), kServingDefault),
+        fmt::format("call the one that is meant where none is named \"{}\"", kServingDefault));
+  }
+  signatures[kServingDefault] = signatures.begin()->second;
+  return signatures;
 }
 
 void EstimatorSpec::validate(Mode mode) {
