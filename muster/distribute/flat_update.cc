@@ -41,6 +41,39 @@ void FlatParameters::judge_gradients(GradientOf gradient_of, const std::vector<R
 }
 
 template <typename GradientOf>
+bool FlatParameters::finite_parameters(GradientOf gradient_of) const {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    if (loss_scales_.dynamic(static_cast<size_t>(parameters_[p].optimizer))) continue;
+    if (!all_finite(gradient_of(p))) return false;
+  }
+  return true;
+}
+
+bool FlatParameters::finite(const std::vector<Tensor>& gradients, const std::vector<bool>& used,
+                            const std::vector<RowGradient>& rows) const {
+  for (size_t t = 0; t < rows.size(); ++t) {
+    if (loss_scales_.dynamic(static_cast<size_t>(tables_.optimizer(t)))) continue;
+    if (!all_finite(rows[t].values)) return false;
+  }
+  return finite_parameters(
+      [&](size_t p) { return used[p] ? gradient_in(gradients, p) : Tensor(); });
+}
+
+bool FlatParameters::finite_in_place() const {
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (loss_scales_.dynamic(static_cast<size_t>(tables_.optimizer(t)))) continue;
+    if (!tables_.finite(t)) return false;
+  }
+  return finite_parameters([&](size_t p) { return parameters_[p].variable->value().grad(); });
+}
+
+void FlatParameters::drop_in_place() {
+  (void)tables_.take();
+  added_.clear();
+  for (const Parameter& parameter : parameters_) parameter.variable->value().mutable_grad().reset();
+}
+
+template <typename GradientOf>
 void FlatParameters::transform_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
                                          const std::vector<RowGradient>& rows, double scale) {
   judge_gradients(gradient_of, rows);

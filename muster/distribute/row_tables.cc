@@ -1,10 +1,12 @@
 #include "muster/distribute/row_tables.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/distribute/internal/constrained.h"
 #include "muster/distribute/internal/new_slot.h"
+#include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -116,6 +118,11 @@ std::vector<RowGradient> RowTables::take() {
     gradients.push_back(parts.empty() ? no_rows(*table.variable) : sum_rows(parts));
   }
   return gradients;
+}
+
+bool RowTables::finite(size_t table) const {
+  return std::ranges::all_of(tables_[table].collected,
+                             [](const RowGradient& part) { return all_finite(part.values); });
 }
 
 void RowTables::update(size_t index, const optim::UpdateRule& rule, const RowGradient& gradient,

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "muster/estimator/run_config.h"
+#include "muster/export/serving_input_receiver.h"
 #include "muster/formats/torch_export.h"
 #include "muster/train/estimator_spec.h"
 #include "muster/train/hook.h"
@@ -35,13 +36,15 @@ struct TrainOptions {
 
 // Options of Estimator::evaluate().
 struct EvaluateOptions {
-  std::optional<int64_t> steps;                // batches; all of the data when unset
-  std::string name;                            // events go to eval/ or eval_<name>/
+  std::optional<int64_t> steps;  // batches; all of the data when unset
+  std::string name;              // events go to eval/ or eval_<name>/; no slash may be in it
   std::optional<std::string> checkpoint_path;  // the latest when unset
   // Whether a model without a checkpoint is evaluated too, with freshly initialised variables.
   bool allow_untrained = false;
   // Whether the weights are their moving averages: see optim::exponential_moving_average().
   bool use_ema = false;
+  // Told of each batch, on one replica of each process, before the evaluation_hooks of the model.
+  std::vector<std::shared_ptr<Hook>> hooks;
 };
 
 // Options of Estimator::predict().
@@ -56,6 +59,16 @@ struct PredictOptions {
   // Where the model function's summaries go, over all batches that were predicted, when the
   // predictions end or are let go; empty: nowhere.
   std::string summary_dir;
+  // Told of each batch, before the prediction_hooks of the model. They end with the predictions,
+  // also where these are let go before their end.
+  std::vector<std::shared_ptr<Hook>> hooks;
+};
+
+// Options of Estimator::export_model().
+struct ExportModelOptions {
+  std::optional<std::string> checkpoint_path;  // the latest when unset
+  // Whether the weights are their moving averages: see optim::exponential_moving_average().
+  bool use_ema = false;
 };
 
 // Predictions, one example (or batch) at a time. The Estimator must outlive it.
@@ -75,7 +88,13 @@ class Predictions {
 };
 
 struct EvalSpec;
+struct TrainAndEvaluateResult;
 struct TrainSpec;
+class InMemoryEvaluator;
+
+namespace internal {
+class Evaluations;
+}
 
 class Estimator {
  public:
@@ -96,7 +115,9 @@ class Estimator {
   TrainResult train(const InputFn& input_fn, const TrainOptions& options = {});
 
   // Metrics over `steps` batches, on the replicas of RunConfig::eval_distribute: the same numbers
-  // for any of them (see muster/train/evaluator.h). With multi_worker_mirrored() all tasks of the
+  // for any of them (see muster/train/evaluator.h). The model is built by the first call and kept;
+  // a checkpoint is read again only when it is another one, or when the model function has written
+  // to a variable. With multi_worker_mirrored() all tasks of the
   // cluster make this call; the chief reads the checkpoint, and all get the result. The chief
   // writes the metrics for TensorBoard to eval_dir(name). Throws InvalidArgument for steps < 1, an
   // input without data, a checkpoint that does not fit the model, and with use_ema one that holds
@@ -110,8 +131,11 @@ class Estimator {
   // the first next() throws NotFound, unless allow_untrained is set.
   Predictions predict(const InputFn& input_fn, const PredictOptions& options = {});
 
+  // What it was made with. Both are values of its own: a change of the config or the params that
+  // were passed, or of copies of these, does not change it.
   const RunConfig& config() const;
   const nlohmann::json& params() const;
+  const ModelFn& model_fn() const;
   // The directory in force; the temporary one when none was given.
   const std::string& model_dir() const;
   // Where metrics of an evaluation of that name go: eval/, or eval_<name>/, in model_dir().
@@ -137,11 +161,27 @@ class Estimator {
   // is damaged, and InvalidArgument when it cannot be a state dict.
   std::vector<formats::TorchExported> export_torch(
       const std::string& path, const std::optional<std::string>& checkpoint_path = {}) const;
+  // Exports the PREDICT branch of the model function with the weights of a checkpoint, as the
+  // folder `<export_dir>/<unix seconds>`, whose path is returned: the second it was made in, or
+  // one more than the newest version there. muster/export/write_servable.h tells what is in it, and
+  // Servable loads it. The folder is made aside and then renamed, so it is whole or absent. Of all tasks of a
+  // cluster the chief and an evaluator export; others do nothing, and get nothing. `receiver`
+  // describes the features. Throws NotFound where the model was not trained or there is no such
+  // checkpoint; InvalidArgument for export_outputs that are no signatures (see
+  // EstimatorSpec::signatures()), for what cannot be exported ("not supported: ..."), for a model
+  // that computes something else at another batch size, naming output and size, and with use_ema
+  // for a checkpoint without averages.
+  std::optional<std::string> export_model(const std::string& export_dir,
+                                          const ServingInputReceiver& receiver,
+                                          const ExportModelOptions& options = {});
 
  private:
-  friend std::optional<EvalResult> train_and_evaluate(Estimator& estimator,
-                                                      const TrainSpec& train_spec,
-                                                      const EvalSpec& eval_spec);
+  friend class internal::Evaluations;
+  friend TrainAndEvaluateResult train_and_evaluate(Estimator& estimator,
+                                                   const TrainSpec& train_spec,
+                                                   const std::vector<EvalSpec>& eval_specs);
+  friend class InMemoryEvaluator;
+  friend class Predictor;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -9,6 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/layers/internal/call_tape.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/tracing.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -202,6 +203,7 @@ RandomKey CallContext::noted_key(const LayerIdentity& layer, uint64_t drawer) {
 
 RandomKey CallContext::draw_key(const LayerIdentity& layer, uint64_t drawer) {
   State& state = state_of(layer);
+  if (is_tracing()) refuse_tracing("the layer " + state.name, "it draws random numbers");
   if (state.last_step != steps_begun_) {
     state.last_step = steps_begun_;
     state.draws = 0;

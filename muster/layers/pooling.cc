@@ -1,5 +1,7 @@
 #include "muster/layers/pooling.h"
 
+#include <ATen/TracerMode.h>
+
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -55,7 +57,12 @@ Tensor counts_of(const Window& window, size_t axis, const Pads& pads, int64_t si
                  const Tensor& sums) {
   const auto place = static_cast<int64_t>(axis) + 2;
   const int64_t outputs = sums.size(place);
-  Tensor counts = at::empty({outputs}, kFloat64);
+  Tensor counts;
+  {
+    // A model that is exported holds the counts as they are.
+    const at::tracer::impl::NoTracerDispatchMode untraced;
+    counts = at::empty({outputs}, kFloat64);
+  }
   for (int64_t i = 0; i < outputs; ++i) {
     const int64_t begin = i * window.strides[axis] - pads.before;
     counts.data_ptr<double>()[i] = static_cast<double>(std::min(begin + window.sizes[axis], size) -

@@ -1,5 +1,6 @@
 #include "muster/layers/resize_images.h"
 
+#include <ATen/TracerMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,6 +50,8 @@ double overlap(int64_t i, double begin, double end) {
 
 // What part each of `from` pixels has in each of `to` new ones: [to, from], float64.
 Tensor parts_of_pixels(int64_t from, int64_t to, Interpolation interpolation) {
+  // A model that is exported holds the parts as they are, rather than zeros.
+  const at::tracer::impl::NoTracerDispatchMode untraced;
   constexpr double kWidest = 5;
   Tensor parts = torch::zeros({to, from}, kFloat64);
   const double scale = static_cast<double>(from) / static_cast<double>(to);

@@ -10,6 +10,7 @@
 #include "muster/preprocessing/internal/encode.h"
 #include "muster/preprocessing/internal/tensor_layer.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/tracing.h"
 
 namespace muster::inline v0_1 {
 
@@ -21,6 +22,7 @@ class Hashing::Impl final : public internal::TensorLayerImpl {
         options_(std::move(options)) {}
 
   Tensor apply(const Tensor& input) const override {
+    refuse_tracing("the layer Hashing", "it hashes its values itself");
     const Tensor numbers = internal::to_int64(input, "Hashing").to(at::kCPU).contiguous();
     const int64_t* mask = mask_value<int64_t>("integers");
     const int64_t* number = numbers.data_ptr<int64_t>();

@@ -5,6 +5,8 @@
 #include <initializer_list>
 
 #include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/train/hook.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -91,9 +93,11 @@ EstimatorSpec EstimatorSpec::eval(Tensor loss, std::map<std::string, Metric> met
   return spec;
 }
 
-EstimatorSpec EstimatorSpec::predict(std::map<std::string, Tensor> predictions) {
+EstimatorSpec EstimatorSpec::predict(std::map<std::string, Tensor> predictions,
+                                     std::map<std::string, ExportOutput> export_outputs) {
   EstimatorSpec spec;
   spec.predictions = std::move(predictions);
+  spec.export_outputs = std::move(export_outputs);
   return spec;
 }
 
@@ -101,7 +105,42 @@ EstimatorSpec EstimatorSpec::predict(Tensor output) {
   return predict(std::map<std::string, Tensor>{{"output", std::move(output)}});
 }
 
+std::map<std::string, ExportOutput> EstimatorSpec::signatures() const {
+  if (export_outputs.empty()) return {{kServingDefault, PredictOutput(predictions)}};
+  std::map<std::string, ExportOutput> signatures = export_outputs;
+  std::vector<std::string> names;
+  for (const auto& [name, output] : signatures) {
+    names.push_back(name);
+    if (output.outputs.empty())
+      throw invalid_argument(
+          fmt::format("export_outputs[\"{}\"] has no output", name),
+          "make it with PredictOutput, ClassificationOutput or RegressionOutput");
+    for (const auto& [key, tensor] : output.outputs) {
+      if (tensor.defined()) continue;
+      throw invalid_argument(
+          fmt::format("export_outputs[\"{}\"]: the tensor \"{}\" is not there", name, key),
+          "give each output a tensor that the model function computed");
+    }
+  }
+  if (signatures.contains(kServingDefault)) return signatures;
+  if (signatures.size() > 1) {
+    throw invalid_argument(
+        fmt::format("export_outputs has {} and no \"{}\"", join_quoted(names), kServingDefault),
+        fmt::format("call the one that is meant where none is named \"{}\"", kServingDefault));
+  }
+  signatures[kServingDefault] = signatures.begin()->second;
+  return signatures;
+}
+
 void EstimatorSpec::validate(Mode mode) {
+  if (mode == Mode::kTrain) {
+    check_hooks(training_hooks, "EstimatorSpec.training_hooks");
+    check_hooks(training_chief_hooks, "EstimatorSpec.training_chief_hooks");
+  } else if (mode == Mode::kEval) {
+    check_hooks(evaluation_hooks, "EstimatorSpec.evaluation_hooks");
+  } else {
+    check_hooks(prediction_hooks, "EstimatorSpec.prediction_hooks");
+  }
   if (mode == Mode::kPredict) {
     check_predictions(predictions);
     return;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/export/export_output.h"
 #include "muster/losses/reduction.h"
 #include "muster/metrics/metric.h"
 #include "muster/optim/train_op.h"
@@ -34,11 +35,17 @@ struct EstimatorSpec {
   // replicas, which must all return the same names.
   std::map<std::string, Metric> train_metrics;
   std::map<std::string, Tensor> predictions;  // axis 0 is the batch; predict needs it
+  // The signatures of an exported model; see signatures().
+  std::map<std::string, ExportOutput> export_outputs;
   // How losses of batches and replicas become one: kMean weighs them by `loss_weight`, kSum adds.
   LossReduction loss_reduction = LossReduction::kMean;
   std::optional<double> loss_weight;                        // the batch's rows when unset
   std::vector<std::shared_ptr<Hook>> training_hooks;        // on every worker
   std::vector<std::shared_ptr<Hook>> training_chief_hooks;  // on the chief only
+  // Of Mode::kEval and Mode::kPredict, on each process that calls the model function. Of hooks
+  // those count that the first call of a mode gives: the one that builds the model.
+  std::vector<std::shared_ptr<Hook>> evaluation_hooks;
+  std::vector<std::shared_ptr<Hook>> prediction_hooks;
 
   // The record for one mode, with the fields it needs.
   static EstimatorSpec train(Tensor loss, optim::TrainOp train_op,
@@ -46,7 +53,8 @@ struct EstimatorSpec {
   // For Mode::kEval; `metrics` are eval_metrics.
   static EstimatorSpec eval(Tensor loss, std::map<std::string, Metric> metrics = {});
   // For Mode::kPredict.
-  static EstimatorSpec predict(std::map<std::string, Tensor> predictions);
+  static EstimatorSpec predict(std::map<std::string, Tensor> predictions,
+                               std::map<std::string, ExportOutput> export_outputs = {});
   // One tensor, called "output".
   static EstimatorSpec predict(Tensor output);
 
@@ -54,6 +62,11 @@ struct EstimatorSpec {
   // the wrong form. Fields of other modes are ignored, so one record may fill all. A one-element
   // loss becomes a scalar.
   void validate(Mode mode);
+  // What an exported model offers, by signature, kServingDefault among them: that is the
+  // predictions where export_outputs is empty, and its one entry, which stays under its own name
+  // too, where there is one. Throws InvalidArgument where there are several and none is the
+  // default, for one without outputs, and naming one whose tensor is not there.
+  std::map<std::string, ExportOutput> signatures() const;
 };
 
 // Called for every batch on every replica. See ModelContext.

@@ -10,6 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
+#include "muster/tensor/tracing.h"
 
 namespace muster::inline v0_1 {
 
@@ -201,6 +202,7 @@ optim::Optimizer ModelContext::optimizer(const optim::Optimizer& optimizer) {
 }
 
 RandomKey ModelContext::random_key(const std::string& name) const {
+  if (is_tracing()) refuse_tracing("random_key(\"" + name + "\")", "it draws random numbers");
   const RandomKey key =
       derive_key(seed_, {id_of("model function"), static_cast<uint64_t>(global_step_),
                          static_cast<uint64_t>(replica_), id_of(name)});

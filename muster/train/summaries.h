@@ -41,6 +41,7 @@ struct AudioSummaryOptions {
 
 class Summaries {
  public:
+  // Gives a tensor, and is called only in calls whose summaries are written.
   using TensorFn = std::function<Tensor()>;
 
   // `variables` outlives it.
@@ -68,12 +69,14 @@ class Summaries {
   // tf.summary.image.
   void image(const std::string& name, const Tensor& images,
              const ImageSummaryOptions& options = {});
+  // The same; the pictures are computed where they are wanted alone.
   void image(const std::string& name, const TensorFn& images,
              const ImageSummaryOptions& options = {});
   // Sound [batch, frames, channels] or [batch, frames], floating in [-1, 1], as WAV of 16 bits.
   // Tags are "<name>/audio" or "<name>/audio/0" and so on.
   void audio(const std::string& name, const Tensor& sounds,
              const AudioSummaryOptions& options = {});
+  // The same; the sound is computed where it is wanted alone.
   void audio(const std::string& name, const TensorFn& sounds,
              const AudioSummaryOptions& options = {});
   // A text, which TensorBoard shows as Markdown.
@@ -99,6 +102,7 @@ class Summaries {
     Summaries& summaries_;
     const size_t outer_;
   };
+  // Gives the scope that lives in a statement's variable: auto scope = summary().scope("encoder").
   [[nodiscard]] Scope scope(const std::string& name) { return Scope(*this, name); }
 
   // --- for whoever calls model functions ---

@@ -1,0 +1,275 @@
+#include "muster/estimator/exporter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/base/json.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/cluster/resolve.h"
+#include "muster/estimator/estimator.h"
+#include "muster/export/servable.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kBestFile = "best.json";
+constexpr int kFormatVersion = 1;
+
+double metric_of(const EvalResult& result, const std::string& metric) {
+  const auto found = result.find(metric);
+  if (found != result.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : result) names.push_back(name);
+  throw invalid_argument(
+      fmt::format("best_exporter: the evaluation has no metric \"{}\"; it has {}", metric,
+                  join_quoted(names)),
+      "compare by one of these");
+}
+
+// A number is better than what is none.
+CompareFn comparison(std::string metric, bool higher) {
+  return [metric = std::move(metric), higher](const EvalResult& best, const EvalResult& current) {
+    const double before = metric_of(best, metric), now = metric_of(current, metric);
+    if (std::isnan(now) || std::isnan(before)) return std::isnan(before) && !std::isnan(now);
+    return higher ? now > before : now < before;
+  };
+}
+
+FileSystem& files_of(const Estimator& estimator) {
+  return estimator.config().fs != nullptr ? *estimator.config().fs : local_file_system();
+}
+
+void remove_version(FileSystem& files, const std::string& directory, int64_t version) {
+  const std::string path = join_path(directory, std::to_string(version));
+  if (const Status removed = files.remove_tree(path); !removed.ok())
+    log::warning(fmt::format("cannot remove an old export: {}", removed.error().message()));
+}
+
+// What all exporters have in common.
+class ExporterBase : public Exporter {
+ public:
+  ExporterBase(const char* function, std::string name, ServingInputReceiver receiver, bool use_ema,
+               std::optional<int64_t> exports_to_keep)
+      : exports_to_keep_(exports_to_keep),
+        name_(std::move(name)),
+        receiver_(std::move(receiver)),
+        use_ema_(use_ema) {
+    if (name_.empty() || name_.find('/') != std::string::npos) {
+      throw invalid_argument(fmt::format("{}: name is \"{}\"", function, name_),
+                             "it names a folder: it is not empty, and has no slash");
+    }
+    if (exports_to_keep_ && *exports_to_keep_ < 1) {
+      throw invalid_argument(fmt::format("{}: exports_to_keep is {}", function, *exports_to_keep_),
+                             "keep 1 or more, or all with std::nullopt");
+    }
+    if (receiver_.features.empty()) {
+      throw invalid_argument(fmt::format("{}: the receiver has no features", function),
+                             "make it with raw_serving_input_receiver() or "
+                             "parsing_serving_input_receiver()");
+    }
+  }
+  const std::string& name() const override { return name_; }
+
+ protected:
+  std::optional<std::string> write(Estimator& estimator, const std::string& export_path,
+                                   const std::string& checkpoint_path) const {
+    return estimator.export_model(export_path, receiver_,
+                                  {.checkpoint_path = checkpoint_path, .use_ema = use_ema_});
+  }
+
+  const std::optional<int64_t> exports_to_keep_;
+
+ private:
+  const std::string name_;
+  const ServingInputReceiver receiver_;
+  const bool use_ema_;
+};
+
+class FinalExporter final : public ExporterBase {
+ public:
+  using ExporterBase::ExporterBase;
+
+  std::optional<std::string> export_model(Estimator& estimator, const std::string& export_path,
+                                          const std::string& checkpoint_path, const EvalResult&,
+                                          bool is_the_final_export) override {
+    if (!is_the_final_export) return std::nullopt;
+    return write(estimator, export_path, checkpoint_path);
+  }
+};
+
+class LatestExporter final : public ExporterBase {
+ public:
+  using ExporterBase::ExporterBase;
+
+  std::optional<std::string> export_model(Estimator& estimator, const std::string& export_path,
+                                          const std::string& checkpoint_path, const EvalResult&,
+                                          bool) override {
+    const auto path = write(estimator, export_path, checkpoint_path);
+    if (!path || !exports_to_keep_) return path;
+    FileSystem& files = files_of(estimator);
+    const std::vector<int64_t> versions = model_versions(export_path, &files);
+    const auto keep = static_cast<size_t>(*exports_to_keep_);
+    for (size_t i = 0; i + keep < versions.size(); ++i)
+      remove_version(files, export_path, versions[i]);
+    return path;
+  }
+};
+
+// One evaluation, and the export that was made of it.
+struct Entry {
+  int64_t version = 0;
+  std::string checkpoint;
+  EvalResult metrics;
+};
+
+json json_of(const Entry& entry) {
+  json metrics = json::object();
+  for (const auto& [name, value] : entry.metrics)
+    metrics[name] = std::isfinite(value) ? json(value) : json(fmt::format("{}", value));
+  return {{"export", entry.version}, {"checkpoint", entry.checkpoint}, {"metrics", metrics}};
+}
+
+Entry entry_of(const json& fields) {
+  Entry entry{.version = fields.at("export").get<int64_t>(),
+              .checkpoint = fields.at("checkpoint").get<std::string>()};
+  for (const auto& [name, value] : fields.at("metrics").items()) {
+    if (value.is_number()) {
+      entry.metrics[name] = value.get<double>();
+      continue;
+    }
+    const std::string text = value.get<std::string>();
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    entry.metrics[name] = text == "inf"    ? kInfinity
+                          : text == "-inf" ? -kInfinity
+                                           : std::numeric_limits<double>::quiet_NaN();
+  }
+  return entry;
+}
+
+// What best.json holds: the best evaluation so far, and those of the exports that are kept.
+struct BestSoFar {
+  std::optional<Entry> best;
+  std::vector<Entry> exports;  // in the order they were made
+};
+
+BestSoFar read_best(FileSystem& files, const std::string& path) {
+  const Result<std::string> text = files.read_file(path);
+  if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) return {};
+  const json all = parse_json(text.value(), path, ErrorKind::kCorrupt).value();
+  try {
+    if (all.at("format_version").get<int>() > kFormatVersion)
+      throw invalid_argument(path + " was written by a newer Muster", "use that one");
+    BestSoFar found{.best = entry_of(all.at("best"))};
+    for (const json& each : all.at("exports")) found.exports.push_back(entry_of(each));
+    return found;
+  } catch (const json::exception& error) {
+    throw corrupt(fmt::format("{} does not tell the best evaluation: {}", path, error.what()),
+                  "remove it: the next evaluation is the best then");
+  }
+}
+
+void write_best(FileSystem& files, const std::string& path, const BestSoFar& best) {
+  json all = {{"format_version", kFormatVersion},
+              {"best", json_of(*best.best)},
+              {"exports", json::array()}};
+  for (const Entry& entry : best.exports) all["exports"].push_back(json_of(entry));
+  files.write_atomically(path, all.dump(2, ' ', false, json::error_handler_t::replace) + "\n")
+      .value();
+}
+
+class BestExporter final : public ExporterBase {
+ public:
+  BestExporter(std::string name, ServingInputReceiver receiver, BestExporterOptions options)
+      : ExporterBase("best_exporter", std::move(name), std::move(receiver), options.use_ema,
+                     options.exports_to_keep),
+        compare_(std::move(options.compare)) {
+    if (!compare_) {
+      throw invalid_argument("best_exporter: compare is empty",
+                             "loss_smaller, metric_higher(\"accuracy\"), or one of your own");
+    }
+  }
+
+  std::optional<std::string> export_model(Estimator& estimator, const std::string& export_path,
+                                          const std::string& checkpoint_path,
+                                          const EvalResult& eval_result, bool) override {
+    const cluster::ResolvedCluster& task = estimator.cluster();
+    if (!task.is_chief && !task.is_evaluator) return std::nullopt;
+    FileSystem& files = files_of(estimator);
+    const std::string file = join_path(export_path, kBestFile);
+    BestSoFar so_far = read_best(files, file);
+    // Also where it is the first: a metric that is missing shows at once.
+    const EvalResult& best = so_far.best ? so_far.best->metrics : eval_result;
+    if (!compare_(best, eval_result) && so_far.best) return std::nullopt;
+
+    const auto path = write(estimator, export_path, checkpoint_path);
+    if (!path) return std::nullopt;
+    const std::string version(base_name(*path));
+    so_far.best =
+        Entry{parse_int(version).value(), std::string(base_name(checkpoint_path)), eval_result};
+    so_far.exports.push_back(*so_far.best);
+    const std::vector<int64_t> retired = retire(model_versions(export_path, &files), so_far);
+    write_best(files, file, so_far);
+    for (const int64_t each : retired) remove_version(files, export_path, each);
+    return path;
+  }
+
+ private:
+  // Takes what is not there any more, and the worst of what is too many, out of the list; the
+  // latter is returned.
+  std::vector<int64_t> retire(const std::vector<int64_t>& there, BestSoFar& so_far) const {
+    std::vector<Entry>& exports = so_far.exports;
+    std::erase_if(exports, [&](const Entry& entry) {
+      return std::find(there.begin(), there.end(), entry.version) == there.end();
+    });
+    std::vector<int64_t> retired;
+    while (exports_to_keep_ && exports.size() > static_cast<size_t>(*exports_to_keep_)) {
+      auto worst = exports.begin();
+      for (auto each = exports.begin(); each != exports.end(); ++each) {
+        if (compare_(each->metrics, worst->metrics)) worst = each;
+      }
+      retired.push_back(worst->version);
+      exports.erase(worst);
+    }
+    return retired;
+  }
+
+  const CompareFn compare_;
+};
+
+}  // namespace
+
+bool loss_smaller(const EvalResult& best, const EvalResult& current) {
+  return comparison("loss", /*higher=*/false)(best, current);
+}
+
+CompareFn metric_higher(std::string metric) { return comparison(std::move(metric), true); }
+CompareFn metric_lower(std::string metric) { return comparison(std::move(metric), false); }
+
+ExporterPtr final_exporter(std::string name, ServingInputReceiver receiver,
+                           FinalExporterOptions options) {
+  return std::make_shared<FinalExporter>("final_exporter", std::move(name), std::move(receiver),
+                                         options.use_ema, std::nullopt);
+}
+
+ExporterPtr latest_exporter(std::string name, ServingInputReceiver receiver,
+                            LatestExporterOptions options) {
+  return std::make_shared<LatestExporter>("latest_exporter", std::move(name), std::move(receiver),
+                                          options.use_ema, options.exports_to_keep);
+}
+
+ExporterPtr best_exporter(std::string name, ServingInputReceiver receiver,
+                          BestExporterOptions options) {
+  return std::make_shared<BestExporter>(std::move(name), std::move(receiver), std::move(options));
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,149 @@
+#include "muster/export/internal/description.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/json.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::internal {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFormatVersion = 1;
+
+constexpr std::array kDTypes = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kByte,
+                                at::kChar,  at::kShort,  at::kInt,  at::kLong,     at::kBool};
+
+DType dtype_of(const std::string& name) {
+  for (const DType dtype : kDTypes) {
+    if (dtype_name(dtype) == name) return dtype;
+  }
+  throw corrupt(fmt::format("unknown dtype \"{}\"", name));
+}
+
+json json_of(const std::map<std::string, TensorInfo>& tensors, const OutputKeys* keys) {
+  json all = json::object();
+  for (const auto& [name, info] : tensors) {
+    all[name] = {{"dtype", dtype_name(info.dtype)}, {"shape", info.shape}};
+    if (keys != nullptr) all[name]["key"] = keys->at(name);
+  }
+  return all;
+}
+
+std::map<std::string, TensorInfo> tensors_of(const json& all) {
+  std::map<std::string, TensorInfo> tensors;
+  for (const auto& [name, info] : all.items()) {
+    tensors[name] = {dtype_of(info.at("dtype").get<std::string>()), info.at("shape").get<Shape>()};
+  }
+  return tensors;
+}
+
+json json_of(const data::FixedLenFeature& feature) {
+  json fields = {{"dtype", dtype_name(std::get<DType>(feature.dtype))}, {"shape", feature.shape}};
+  if (!feature.default_value) return fields;
+  const Tensor given = feature.default_value->tensor().to(kFloat64).contiguous();
+  const Tensor whole = feature.default_value->tensor().to(kInt64).contiguous();
+  fields["default_shape"] = given.sizes().vec();
+  if (std::get<DType>(feature.dtype) == kInt64) {
+    fields["default"] =
+        std::vector<int64_t>(whole.data_ptr<int64_t>(), whole.data_ptr<int64_t>() + whole.numel());
+  } else {
+    fields["default"] =
+        std::vector<double>(given.data_ptr<double>(), given.data_ptr<double>() + given.numel());
+  }
+  return fields;
+}
+
+data::FixedLenFeature feature_of(const json& fields) {
+  const DType dtype = dtype_of(fields.at("dtype").get<std::string>());
+  data::FixedLenFeature feature{.shape = fields.at("shape").get<Shape>(), .dtype = dtype};
+  if (!fields.contains("default")) return feature;
+  const json& values = fields.at("default");
+  const Tensor flat = dtype == kInt64
+                          ? torch::tensor(values.get<std::vector<int64_t>>(), at::kLong)
+                          : torch::tensor(values.get<std::vector<double>>(), at::kDouble).to(dtype);
+  feature.default_value = flat.reshape(fields.at("default_shape").get<Shape>());
+  return feature;
+}
+
+SignatureMethod method_of(const std::string& name) {
+  for (const auto method :
+       {SignatureMethod::kPredict, SignatureMethod::kClassify, SignatureMethod::kRegress}) {
+    if (method_name(method) == name) return method;
+  }
+  throw corrupt(fmt::format("unknown method \"{}\"", name));
+}
+
+void read_signature(const json& fields, const std::string& name, ServableDescription& into) {
+  Signature& signature = into.signatures[name];
+  signature.method = method_of(fields.at("method").get<std::string>());
+  signature.inputs = tensors_of(fields.at("inputs"));
+  signature.outputs = tensors_of(fields.at("outputs"));
+  signature.classes = fields.at("classes").get<std::vector<std::string>>();
+  signature.takes_examples = into.parsing.has_value();
+  for (const auto& [output, info] : fields.at("outputs").items())
+    into.keys[name][output] = info.at("key").get<std::string>();
+}
+
+ServableDescription read(const json& all) {
+  ServableDescription result;
+  result.global_step = all.at("global_step").get<int64_t>();
+  result.checkpoint = all.at("checkpoint").get<std::string>();
+  result.arguments = all.at("arguments").get<std::vector<std::string>>();
+  if (all.contains("parsing")) {
+    result.parsing.emplace();
+    for (const auto& [key, fields] : all.at("parsing").items())
+      (*result.parsing)[key] = feature_of(fields);
+  }
+  for (const auto& [name, fields] : all.at("signatures").items())
+    read_signature(fields, name, result);
+  return result;
+}
+
+}  // namespace
+
+std::string to_json(const ServableDescription& description) {
+  json all = {{"format_version", kFormatVersion},
+              {"global_step", description.global_step},
+              {"checkpoint", description.checkpoint},
+              {"arguments", description.arguments},
+              {"signatures", json::object()}};
+  for (const auto& [name, signature] : description.signatures) {
+    all["signatures"][name] = {{"method", method_name(signature.method)},
+                               {"inputs", json_of(signature.inputs, nullptr)},
+                               {"outputs", json_of(signature.outputs, &description.keys.at(name))},
+                               {"classes", signature.classes}};
+  }
+  if (description.parsing) {
+    all["parsing"] = json::object();
+    for (const auto& [key, feature] : *description.parsing)
+      all["parsing"][key] = json_of(std::get<data::FixedLenFeature>(feature));
+  }
+  return all.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+ServableDescription description_from_json(const std::string& text, const std::string& what) {
+  const json all = parse_json(text, what, ErrorKind::kCorrupt).value();
+  try {
+    const int version = all.at("format_version").get<int>();
+    if (version > kFormatVersion) {
+      throw invalid_argument(fmt::format("{} has format version {}, this Muster reads {}", what,
+                                         version, kFormatVersion),
+                             "load it with the Muster that wrote it, or a newer one");
+    }
+    return read(all);
+  } catch (const json::exception& error) {
+    throw corrupt(fmt::format("{} is no description of an exported model: {}", what, error.what()));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    throw corrupt(fmt::format("{}: {}", what, error.message()));
+  }
+}
+
+}  // namespace muster::inline v0_1::internal

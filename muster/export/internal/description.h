@@ -1,0 +1,36 @@
+// What signatures.json says of an exported model. Thread safety: values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/data/example.h"
+#include "muster/export/signature.h"
+
+namespace muster::inline v0_1::internal {
+
+inline constexpr const char* kModuleFile = "model.pt";
+inline constexpr const char* kWeightsFile = "model.safetensors";
+inline constexpr const char* kSignaturesFile = "signatures.json";
+
+// Which of the module's outputs an output of a signature is.
+using OutputKeys = std::map<std::string, std::string>;
+
+struct ServableDescription {
+  int64_t global_step = 0;
+  std::string checkpoint;
+  std::vector<std::string> arguments;  // the features, in the order forward() takes them
+  std::map<std::string, Signature> signatures;
+  std::map<std::string, OutputKeys> keys;    // by signature
+  std::optional<data::FeatureSpec> parsing;  // FixedLenFeatures of numbers
+};
+
+std::string to_json(const ServableDescription& description);
+// `what` is the name of the text in errors. Throws Corrupt where it is no such text, and
+// InvalidArgument where a newer Muster wrote it.
+ServableDescription description_from_json(const std::string& text, const std::string& what);
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,232 @@
+#include "muster/export/servable.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/base/unknown_name.h"
+#include "muster/export/internal/description.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/libtorch_error.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+template <typename Map>
+std::vector<std::string> keys_of(const Map& map) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : map) keys.push_back(key);
+  return keys;
+}
+
+// A version is what std::to_string() writes.
+std::optional<int64_t> version_of(std::string_view name) {
+  const auto number = parse_int(name);
+  if (!number || *number < 0 || std::to_string(*number) != name) return std::nullopt;
+  return number;
+}
+
+bool fits(const Tensor& tensor, const TensorInfo& info) {
+  if (tensor.scalar_type() != info.dtype ||
+      tensor.dim() != static_cast<int64_t>(info.shape.size())) {
+    return false;
+  }
+  for (size_t axis = 0; axis < info.shape.size(); ++axis) {
+    const int64_t size = info.shape[axis];
+    if (size >= 0 && tensor.size(static_cast<int64_t>(axis)) != size) return false;
+  }
+  return true;
+}
+
+// A module with what calling it needs, made for one signature: which outputs to take.
+struct Call {
+  const std::string* name;
+  const Signature* signature;
+  std::vector<std::pair<std::string, c10::IValue>> outputs;  // name, and key of the module's dict
+};
+
+}  // namespace
+
+struct Servable::Impl {
+  std::string directory;
+  internal::ServableDescription description;
+  torch::jit::Module module;
+  std::optional<torch::jit::Method> forward;
+  std::map<std::string, Call> calls;
+  std::optional<data::ExampleParser> parser;
+
+  Impl(const std::string& folder, FileSystem& files) : directory(folder) {
+    const std::string path = join_path(directory, internal::kSignaturesFile);
+    Result<std::string> text = files.read_file(path);
+    if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) {
+      throw not_found(directory + " holds no exported model: there is no " + path,
+                      "Estimator::export_model() writes one; a folder of several versions is not "
+                      "one of them");
+    }
+    description = internal::description_from_json(text.value(), path);
+    load_module(files);
+    if (description.parsing) parser.emplace(*description.parsing);
+    for (const auto& [name, signature] : description.signatures) {
+      Call& call = calls[name];
+      call.name = &name;
+      call.signature = &signature;
+      for (const auto& [output, key] : description.keys.at(name))
+        call.outputs.emplace_back(output, key);
+    }
+    if (!calls.contains(kServingDefault)) {
+      throw corrupt(fmt::format("{} has no signature \"{}\"", path, kServingDefault));
+    }
+    warm_up();
+  }
+
+  void load_module(FileSystem& files) {
+    const std::string path = join_path(directory, internal::kModuleFile);
+    std::istringstream stream(files.read_file(path).value());
+    try {
+      module = torch::jit::load(stream);
+      forward = module.get_method("forward");
+    } catch (const std::exception& error) {
+      const auto* known = dynamic_cast<const c10::Error*>(&error);
+      throw corrupt(fmt::format("{} cannot be loaded: {}", path,
+                                known != nullptr ? text_of(*known) : error.what()),
+                    "export the model again");
+    }
+  }
+
+  // LibTorch optimizes a graph in its first calls, so they are slow.
+  void warm_up() {
+    Tensors zeros;
+    const Call& call = calls.at(kServingDefault);
+    for (const auto& [name, info] : call.signature->inputs) {
+      Shape shape = info.shape;
+      std::replace(shape.begin(), shape.end(), int64_t{-1}, int64_t{1});
+      zeros[name] = torch::zeros(shape, info.dtype);
+    }
+    for (int i = 0; i < 3; ++i) (void)compute(call, zeros);
+  }
+
+  const Call& call_of(const std::string& name) const {
+    const auto found = calls.find(name);
+    if (found == calls.end()) throw unknown_name(directory, "signature", name, keys_of(calls));
+    return found->second;
+  }
+
+  [[noreturn]] static void refuse(const Call& call, const std::string& what) {
+    std::vector<std::string> expected;
+    for (const auto& [name, info] : call.signature->inputs)
+      expected.push_back(name + " " + info.describe());
+    throw invalid_argument(fmt::format("the signature \"{}\": {}", *call.name, what),
+                           "it takes " + join(expected, ", ") + "; -1 is the batch");
+  }
+
+  static void check(const Call& call, const Tensors& inputs) {
+    int64_t rows = -1;
+    for (const auto& [name, info] : call.signature->inputs) {
+      const auto found = inputs.find(name);
+      if (found == inputs.end()) refuse(call, fmt::format("the input \"{}\" is missing", name));
+      const Tensor& given = found->second;
+      if (!given.defined() || !fits(given, info)) {
+        refuse(call, fmt::format("the input \"{}\" is {}, expected {}", name,
+                                 muster::describe(given), info.describe()));
+      }
+      if (rows >= 0 && given.size(0) != rows) {
+        refuse(call, fmt::format("the input \"{}\" has {} rows, others have {}", name,
+                                 given.size(0), rows));
+      }
+      rows = given.size(0);
+    }
+    if (inputs.size() == call.signature->inputs.size()) return;
+    for (const auto& [name, tensor] : inputs) {
+      if (!call.signature->inputs.contains(name))
+        refuse(call, fmt::format("there is no input \"{}\"", name));
+    }
+  }
+
+  Tensors compute(const Call& call, const Tensors& inputs) const {
+    const torch::NoGradGuard no_grad;
+    check(call, inputs);
+    torch::jit::Stack stack;
+    stack.reserve(inputs.size() + 1);
+    for (const auto& [name, tensor] : inputs) stack.emplace_back(tensor);
+    try {
+      const c10::IValue given = (*forward)(std::move(stack));
+      const auto all = given.toGenericDict();
+      Tensors outputs;
+      for (const auto& [name, key] : call.outputs)
+        outputs.emplace_hint(outputs.end(), name, all.at(key).toTensor());
+      return outputs;
+    } catch (const c10::Error& error) {
+      throw converted_error(fmt::format("the signature \"{}\" cannot compute this batch: {}",
+                                        *call.name, text_of(error)),
+                            [] { return std::string("the values must be such as it trained on"); });
+    } catch (const std::exception& error) {
+      if (dynamic_cast<const Error*>(&error) != nullptr) throw;
+      throw invalid_argument(fmt::format("the signature \"{}\" cannot compute this batch: {}",
+                                         *call.name, error.what()),
+                             "the values must be such as it trained on");
+    }
+  }
+};
+
+Servable::Servable(const std::string& directory, FileSystem* files)
+    : impl_(std::make_unique<Impl>(directory, files != nullptr ? *files : local_file_system())) {}
+Servable::~Servable() = default;
+Servable::Servable(Servable&&) noexcept = default;
+Servable& Servable::operator=(Servable&&) noexcept = default;
+
+const std::map<std::string, Signature>& Servable::signatures() const {
+  return impl_->description.signatures;
+}
+
+const Signature& Servable::signature(const std::string& name) const {
+  return *impl_->call_of(name).signature;
+}
+
+Servable::Tensors Servable::run(const std::string& signature, const Tensors& inputs) const {
+  return impl_->compute(impl_->call_of(signature), inputs);
+}
+
+Servable::Tensors Servable::run_examples(const std::string& signature,
+                                         const std::vector<std::string>& examples) const {
+  const Call& call = impl_->call_of(signature);
+  if (!impl_->parser) Impl::refuse(call, "it takes no serialized tf.Examples");
+  const Element parsed = (*impl_->parser)(Strings(examples));
+  Tensors inputs;
+  for (const auto& [name, info] : call.signature->inputs)
+    inputs[name] = parsed.at(name).value().tensor();
+  return impl_->compute(call, inputs);
+}
+
+const std::string& Servable::directory() const { return impl_->directory; }
+
+std::optional<int64_t> Servable::version() const {
+  std::string_view path = impl_->directory;
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return version_of(base_name(path));
+}
+
+int64_t Servable::global_step() const { return impl_->description.global_step; }
+
+std::vector<int64_t> model_versions(const std::string& directory, FileSystem* files) {
+  const Result<std::vector<std::string>> names =
+      (files != nullptr ? *files : local_file_system()).list_directory(directory);
+  if (!names.ok() && names.error().kind() == ErrorKind::kNotFound) return {};
+  std::vector<int64_t> versions;
+  for (const std::string& name : names.value()) {
+    if (const auto version = version_of(name)) versions.push_back(*version);
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
+std::optional<int64_t> newest_version(const std::string& directory, FileSystem* files) {
+  const std::vector<int64_t> versions = model_versions(directory, files);
+  return versions.empty() ? std::nullopt : std::optional(versions.back());
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,74 @@
+#include "muster/export/serving_input_receiver.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+bool is_number(DType dtype) {
+  return at::isFloatingType(dtype) || at::isIntegralType(dtype, /*includeBool=*/true);
+}
+
+void check_feature(const std::string& name, const ServingFeature& feature) {
+  const auto refuse = [&](const std::string& what, const std::string& hint) {
+    throw invalid_argument(
+        fmt::format("a serving input receiver: the feature \"{}\" {}", name, what), hint);
+  };
+  if (name.empty()) refuse("has no name", "the model function finds its features by name");
+  if (!is_number(feature.dtype)) {
+    refuse("is of dtype " + dtype_name(feature.dtype), "floats, integers and bool are taken");
+  }
+  Shape rows{-1};
+  rows.insert(rows.end(), feature.shape.begin(), feature.shape.end());
+  for (const int64_t size : feature.shape) {
+    if (size < 0) {
+      refuse("has the shape " + describe(feature.shape),
+             "only the number of examples may change, and it is not in the shape");
+    }
+  }
+  if (!feature.example) return;
+  const Tensor& example = *feature.example;
+  if (example.defined() && example.scalar_type() == feature.dtype && example.dim() > 0 &&
+      example.size(0) > 0 && example.sizes().slice(1) == at::IntArrayRef(feature.shape)) {
+    return;
+  }
+  refuse("has the example " + describe(example),
+         "it is one row or more, " + dtype_name(feature.dtype) + describe(rows));
+}
+
+ServingFeature parsed_feature(const std::string& key, const auto& feature) {
+  const auto* fixed = std::get_if<data::FixedLenFeature>(&feature);
+  const DType* dtype = fixed == nullptr ? nullptr : std::get_if<DType>(&fixed->dtype);
+  if (dtype == nullptr) {
+    throw invalid_argument(fmt::format("parsing_serving_input_receiver: the feature \"{}\" is {}",
+                                       key, fixed == nullptr ? "no FixedLenFeature" : "of strings"),
+                           "an exported model takes FixedLenFeatures of kFloat32 and kInt64");
+  }
+  return {.dtype = *dtype, .shape = fixed->shape};
+}
+
+}  // namespace
+
+ServingInputReceiver raw_serving_input_receiver(std::map<std::string, ServingFeature> features) {
+  if (features.empty()) {
+    throw invalid_argument("a serving input receiver: there is no feature",
+                           "name what the model function takes: {{\"x\", {kFloat32, {10}}}}");
+  }
+  for (const auto& [name, feature] : features) check_feature(name, feature);
+  return {.features = std::move(features)};
+}
+
+ServingInputReceiver parsing_serving_input_receiver(const data::FeatureSpec& spec) {
+  std::map<std::string, ServingFeature> features;
+  for (const auto& [key, feature] : spec) features[key] = parsed_feature(key, feature);
+  (void)data::ExampleParser(spec);  // checks the rest
+  ServingInputReceiver receiver = raw_serving_input_receiver(std::move(features));
+  receiver.parsing = spec;
+  return receiver;
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,38 @@
+// Says what an exported model is asked with: tensors, or serialized tf.Examples that the server
+// parses. Thread safety: values.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "muster/data/example.h"
+#include "muster/export/signature.h"
+
+namespace muster::inline v0_1 {
+
+// One feature of a request.
+struct ServingFeature {
+  DType dtype = kFloat32;
+  Shape shape;  // of one example: the axis of the batch is not in it
+  // Rows that the model function takes, [n, shape...]; the model is traced and tried on them. When
+  // unset, numbers from [0, 1) are taken for floats, 0 and 1 for integers.
+  std::optional<Tensor> example = std::nullopt;
+};
+
+// The features that a model function finds in Mode::kPredict once it is exported.
+struct ServingInputReceiver {
+  std::map<std::string, ServingFeature> features;
+  // How serialized tf.Examples become `features`; unset where only tensors are taken.
+  std::optional<data::FeatureSpec> parsing = std::nullopt;
+};
+
+// Takes tensors: {"x": {kFloat32, {28, 28, 1}}}. Throws InvalidArgument where there is no feature,
+// for a dtype that is not a number's, a negative size, and an example of another dtype or shape.
+ServingInputReceiver raw_serving_input_receiver(std::map<std::string, ServingFeature> features);
+// Takes serialized tf.Examples, and the tensors that come of them as well. Throws InvalidArgument
+// where there is no feature, and for one that is not a FixedLenFeature of numbers: the number of
+// values of others changes, and LibTorch has no strings.
+ServingInputReceiver parsing_serving_input_receiver(const data::FeatureSpec& spec);
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,43 @@
+// What an exported model takes and gives, for each of the ways to ask it.
+// Thread safety: values.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1 {
+
+// What a signature is for; TensorFlow Serving has one path for each.
+enum class SignatureMethod { kPredict, kClassify, kRegress };
+
+// Gives "predict", "classify" or "regress".
+std::string method_name(SignatureMethod method);
+
+// The form of one input or output.
+struct TensorInfo {
+  DType dtype = kFloat32;
+  Shape shape;  // with -1 for the batch: axis 0 of every input
+
+  // Gives "float32[-1, 28, 28, 1]".
+  std::string describe() const;
+  bool operator==(const TensorInfo&) const = default;
+};
+
+struct Signature {
+  SignatureMethod method = SignatureMethod::kPredict;
+  std::map<std::string, TensorInfo> inputs;
+  // kClassify: "scores", [-1, classes]. kRegress: "outputs", [-1] or [-1, n].
+  std::map<std::string, TensorInfo> outputs;
+  // kClassify: the names of the classes, in the order of the scores.
+  std::vector<std::string> classes;
+  // Whether serialized tf.Examples are taken too: see Servable::run_examples().
+  bool takes_examples = false;
+};
+
+// The signature that is meant where none is named.
+inline constexpr const char* kServingDefault = "serving_default";
+
+}  // namespace muster::inline v0_1

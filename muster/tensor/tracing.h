@@ -1,0 +1,15 @@
+// Tells what is exported from what is computed: while a model is traced, each operation of LibTorch
+// on this thread is noted, and nothing else is. So a value that a loop of ours writes must be made
+// apart, or refused. Thread safety: of the calling thread.
+#pragma once
+
+#include <string>
+
+namespace muster::inline v0_1 {
+
+// Whether this thread traces.
+bool is_tracing();
+// Throws InvalidArgument, "not supported: exporting <what>: <why>", while this thread traces.
+void refuse_tracing(const std::string& what, const std::string& why);
+
+}  // namespace muster::inline v0_1
