@@ -261,7 +261,7 @@ EvalResult evaluate_with(internal::HookList& hooks, ModelRunner& runner, Replica
   BatchMetrics measured;
   // An evaluation that failed may have left some.
   runner.summaries().clear();
-  for (int64_t made = 0; has_data && !ended_by_hook(hooks, replica);
+  for (int64_t made = 0; !ended_by_hook(hooks, replica) && has_data;
        index += n, has_data = next()) {
     replica.group().check_failure();
     if (loop.interrupted && loop.interrupted()) {
