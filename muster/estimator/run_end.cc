@@ -18,7 +18,7 @@ constexpr std::array kReasons = {
     std::pair{EndReason::kMaxSteps, "max_steps"}, std::pair{EndReason::kSteps, "steps"},
     std::pair{EndReason::kEndOfInput, "end_of_input"}, std::pair{EndReason::kHook, "hook"}};
 
-std::string path_in(const std::string& model_dir) { return join_path(model_dir, "run_end.json"); }
+std::string file_in(const std::string& model_dir) { return join_path(model_dir, "run_end.json"); }
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::string describe(EndReason reason) {
 }
 
 std::optional<RunEnd> read_run_end(const std::string& model_dir, FileSystem& fs) {
-  const std::string path = path_in(model_dir);
+  const std::string path = file_in(model_dir);
   const Result<std::string> text = fs.read_file(path);
   if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) return std::nullopt;
   const json written = parse_json(text.value(), path, ErrorKind::kCorrupt).value();
@@ -50,12 +50,12 @@ std::optional<RunEnd> read_run_end(const std::string& model_dir, FileSystem& fs)
 
 void write_run_end(const std::string& model_dir, const RunEnd& end, FileSystem& fs) {
   const json text = {{"reason", describe(end.reason)}, {"global_step", end.global_step}};
-  const Status written = fs.write_atomically(path_in(model_dir), text.dump() + "\n");
+  const Status written = fs.write_atomically(file_in(model_dir), text.dump() + "\n");
   if (!written.ok()) throw written.error();
 }
 
 void remove_run_end(const std::string& model_dir, FileSystem& fs) {
-  const std::string path = path_in(model_dir);
+  const std::string path = file_in(model_dir);
   const Status removed = fs.remove(path);
   if (removed.ok()) return;
   // Where model_dir is no folder at all, whoever saves there says so better.
