@@ -59,8 +59,8 @@ TEST(EarlyStoppingRunTest, EvaluationsOfStepsThatWereLostDoNotCount) {
   // The run is begun again from step 30: what it said at 40 and 50 is not known yet.
   const CheckpointManager checkpoints(model_dir);
   for (const std::string& prefix : checkpoints.all()) {
-    if (checkpoint_step(prefix) > 30)
-      ASSERT_TRUE(local_file_system().remove(checkpoint_file(prefix)).ok());
+    if (checkpoint_step(prefix) <= 30) continue;
+    ASSERT_TRUE(local_file_system().remove(checkpoint_file(prefix)).ok());
   }
   const Checkpoint back = latest(model_dir);
   EXPECT_EQ(back.global_step, 30);
