@@ -94,4 +94,7 @@ struct Estimator::Impl {
   void add_report_hooks(TrainerOptions& trainer, bool is_chief);
 };
 
+// A batch of features by name, without labels.
+Batch batch_of_features(const std::map<std::string, Tensor>& features);
+
 }  // namespace muster::inline v0_1
