@@ -67,12 +67,12 @@ class Unfinished {
   std::string path_;
 };
 
-Batch batch_of(const std::map<std::string, Tensor>& features) {
+}  // namespace
+
+Batch batch_of_features(const std::map<std::string, Tensor>& features) {
   std::vector<std::pair<std::string, Element>> entries(features.begin(), features.end());
   return {.features = Features(Element::dict(std::move(entries))), .labels = Labels()};
 }
-
-}  // namespace
 
 std::optional<std::string> Estimator::export_model(const std::string& export_dir,
                                                    const ServingInputReceiver& receiver,
@@ -103,11 +103,11 @@ std::optional<std::string> Estimator::export_model(const std::string& export_dir
     rows[name] =
         feature.example ? feature.example->slice(0, 0, 1) : torch::zeros(shape, feature.dtype);
   }
-  runner.build(batch_of(rows));
+  runner.build(batch_of_features(rows));
   for (const Variable* variable : runner.variables())
     source.weights.emplace_back(variable->name(), variable->value());
   source.function = [&](const ServableSource::Tensors& features) {
-    return runner.run(batch_of(features), 0).signatures();
+    return runner.run(batch_of_features(features), 0).signatures();
   };
 
   FileSystem& files = impl_->fs();

@@ -18,11 +18,6 @@ namespace {
 
 using Tensors = Predictor::Tensors;
 
-Batch batch_of(const Tensors& features) {
-  std::vector<std::pair<std::string, Element>> entries(features.begin(), features.end());
-  return {.features = Features(Element::dict(std::move(entries))), .labels = Labels()};
-}
-
 // What answers. It never changes; reload() makes another one.
 class Model {
  public:
@@ -62,7 +57,7 @@ class CheckpointModel final : public Model {
   }
   Tensors run(const Tensors& features) override {
     const std::lock_guard lock(mutex_);
-    return runner_.run(batch_of(features), 0).predictions;
+    return runner_.run(batch_of_features(features), 0).predictions;
   }
   void warm_up(const Tensors& features) override { (void)run(features); }
 
@@ -165,7 +160,6 @@ Predictor::Predictor(const std::string& export_dir, const ExportedPredictorOptio
 }
 
 Predictor::~Predictor() = default;
-Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor::Predictor(Predictor&&) noexcept = default;
 
 Predictor::Tensors Predictor::predict(const Tensors& features) const {

@@ -27,7 +27,7 @@ using Tensors = Servable::Tensors;
 class ServableTest : public ::testing::Test {
  protected:
   ServableTest() {
-    weight_ = torch::arange(12, torch::kFloat32).reshape({4, 3}) / 7;
+    weight_ = torch::arange(12, kFloat32).reshape({4, 3}) / 7;
     weight_.requires_grad_(true);
     bias_ = torch::tensor({1.0, -2.0, 0.5}, at::kFloat);
     source_.receiver = raw_serving_input_receiver({{"x", {kFloat32, {2, 2}}}});

@@ -1,5 +1,6 @@
 // A program that knows LibTorch and nothing of Muster: it loads the module in argv[1], calls it on
 // ones of the shape argv[3]... and prints the output argv[2].
+#include <ATen/ATen.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <cstdlib>
