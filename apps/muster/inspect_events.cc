@@ -73,7 +73,9 @@ std::string value_text(const Value& value) {
                        static_cast<double>(audio->frames) / audio->sample_rate, audio->channels,
                        audio->channels == 1 ? "" : "s", audio->sample_rate);
   }
-  if (const auto* tensor = std::get_if<formats::TensorSummary>(&value))
+  const auto* tensor = std::get_if<formats::TensorSummary>(&value);
+  // What HParams shows stands in the plugin's data; the tensor is empty.
+  if (tensor != nullptr && tensor->plugin != "hparams")
     return fmt::format("{}[{}]", formats::to_string(tensor->type), fmt::join(tensor->shape, ", "));
   return "";
 }

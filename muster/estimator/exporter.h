@@ -32,6 +32,7 @@ class Exporter {
                                                   bool is_the_final_export) = 0;
 };
 
+// What an EvalSpec holds: train_and_evaluate() and a program may share one.
 using ExporterPtr = std::shared_ptr<Exporter>;
 
 // Whether `current` is better than `best`.

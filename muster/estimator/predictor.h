@@ -36,6 +36,7 @@ struct ExportedPredictorOptions {
 // time, as its context is for one thread.
 class Predictor {
  public:
+  // Features or outputs by name.
   using Tensors = std::map<std::string, Tensor>;
 
   // Predicts with the model function and a checkpoint of `estimator`, which need not outlive the

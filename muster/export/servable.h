@@ -22,6 +22,7 @@ namespace muster::inline v0_1 {
 // threads that muster/tensor/threads.h gives the thread that calls.
 class Servable {
  public:
+  // Inputs or outputs by name.
   using Tensors = std::map<std::string, Tensor>;
 
   // Loads a version's folder, from the local file system unless another is given, and runs the

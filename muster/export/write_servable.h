@@ -16,6 +16,7 @@ namespace muster::inline v0_1 {
 
 // What is written.
 struct ServableSource {
+  // Features by name.
   using Tensors = std::map<std::string, Tensor>;
 
   // Computes a batch: the signatures, kServingDefault among them. It is called several times, with

@@ -23,6 +23,7 @@
 
 namespace muster::inline v0_1::serve {
 
+// How requests are joined, and how many may wait.
 struct BatcherOptions {
   int64_t max_rows = 32;       // of a batch; a request that has more runs by itself; 1: none joins
   Duration max_wait{0};        // how long a request waits for others while a runner is free

@@ -10,6 +10,7 @@
 
 namespace muster::inline v0_1::serve {
 
+// What a client asks.
 struct HttpRequest {
   std::string method;  // "GET", "POST" and so on
   std::string path;    // percent signs decoded, without a query
@@ -21,6 +22,7 @@ struct HttpRequest {
 // it can, which takes longer than most models.
 inline constexpr const char* kJson = "application/json; charset=utf-8";
 
+// What it is answered.
 struct HttpAnswer {
   int status = 200;
   std::string body;

@@ -17,6 +17,7 @@
 
 namespace muster::inline v0_1::serve {
 
+// Where a server listens, and the limits of what it takes.
 struct HttpServerOptions {
   std::string host = "127.0.0.1";                    // the address to listen at
   int port = 8501;                                   // 0: one that is free

@@ -26,6 +26,7 @@ enum class Verb { kPredict, kClassify, kRegress };
 // Gives "predict", "classify" or "regress".
 std::string_view to_string(Verb verb);
 
+// What a model takes and gives, for one way of calling it.
 struct Signature {
   Verb verb = Verb::kPredict;
   // Axis 0 of every input is the batch.

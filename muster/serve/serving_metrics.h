@@ -20,7 +20,7 @@ class MetricHistogram {
   // `bounds` must outlive the histogram.
   explicit MetricHistogram(std::span<const double> bounds);
   void observe(double value);
-  // Adds the lines of the text format. `labels` is "" or "verb=\"predict\"".
+  // Adds the lines of the text format. `labels` is empty, or pairs such as verb="predict".
   void write(std::string& text, std::string_view name, std::string_view labels) const;
 
  private:
