@@ -84,10 +84,9 @@ TEST_F(EvaluationHooksTest, MayEndItOnOneReplica) {
 
 TEST_F(EvaluationHooksTest, AreToldWhenOneThrows) {
   Estimator estimator(two_layers, quiet_config(model_dir()));
-  EXPECT_EQ(message_of([&] {
-              estimator.evaluate(seven, {.hooks = {std::make_shared<Protocol>(lines_, -1, 1)}});
-            }),
-            "the hook broke");
+  const Error error = error_of(
+      [&] { estimator.evaluate(seven, {.hooks = {std::make_shared<Protocol>(lines_, -1, 1)}}); });
+  EXPECT_EQ(error.message(), "the hook broke");
   EXPECT_EQ(lines_.back(), "error the hook broke");
 }
 

@@ -230,6 +230,18 @@ bool ended_by_hook(const internal::HookList& hooks, const Replica& replica) {
       "limit it with EvaluateOptions.steps, or evaluate on one replica");
 }
 
+// The model and the hooks, on batch number `index`.
+void evaluate_batch(internal::HookList& hooks, ModelRunner& runner, const Batch& batch,
+                    int64_t index, BatchMetrics& measured) {
+  hooks.before_step(runner.global_step());
+  const EstimatorSpec spec = runner.run(batch, index);
+  measured.add(spec);
+  if (hooks.empty()) return;
+  hooks.after_step({.global_step = runner.global_step(),
+                    .loss = spec.loss.item<double>(),
+                    .rows = batch.rows()});
+}
+
 EvalResult evaluate_with(internal::HookList& hooks, ModelRunner& runner, Replica& replica,
                          const EvaluateLoop& loop) {
   const int64_t n = replica.num_replicas_in_sync();
@@ -273,14 +285,7 @@ EvalResult evaluate_with(internal::HookList& hooks, ModelRunner& runner, Replica
                               .first = replica.is_chief(),
                               .batch = index,
                               .rows = batch.rows()});
-    hooks.before_step(runner.global_step());
-    const EstimatorSpec spec = runner.run(batch, index);
-    measured.add(spec);
-    if (!hooks.empty()) {
-      hooks.after_step({.global_step = runner.global_step(),
-                        .loss = spec.loss.item<double>(),
-                        .rows = batch.rows()});
-    }
+    evaluate_batch(hooks, runner, batch, index, measured);
     ++made;
     if (loop.after_batch && replica.place().local == 0) loop.after_batch(index + 1);
   }
