@@ -20,16 +20,20 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   target_link_options(muster_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/muster.map -Wl,--no-undefined)
 
   # All that is installed, without the examples and the tests.
-  add_custom_target(library DEPENDS muster_shared muster muster-probe)
+  add_custom_target(library DEPENDS muster_shared muster muster-probe muster-serve)
 
   install(TARGETS muster_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
   install(TARGETS muster RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
   install(FILES ${CMAKE_BINARY_DIR}/muster.bash RENAME muster
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT library)
-  # No command of its own: `muster doctor` starts it.
-  install(TARGETS muster-probe RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT library)
+  # No commands of their own: `muster doctor` and `muster serve` start them.
+  install(TARGETS muster-probe muster-serve RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT library)
   foreach(row IN LISTS muster_floors)
     string(REGEX REPLACE "^[0-9]+ +([a-z]+).*$" "\\1" folder "${row}")
+    # A part of the command alone.
+    if(folder STREQUAL "serve")
+      continue()
+    endif()
     # What a folder keeps to itself, and what is for tests, stays here.
     file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/muster/${folder}/*.h)
     list(FILTER headers EXCLUDE REGEX "/(compute_anyway|error_of|fault_file_system|temp_directory|communicator_suite|libtorch)\\.h$")

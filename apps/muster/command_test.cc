@@ -21,7 +21,7 @@ TEST(Command, HelpAndVersion) {
   for (const char* command :
        {"", "run ", "data ", "data digits ", "inspect ", "inspect checkpoint ", "inspect events ",
         "inspect records ", "export ", "export torch ", "new ", "completion ", "completion bash ",
-        "doctor "}) {
+        "doctor ", "serve "}) {
     const ShellOutput ran = muster(std::string(command) + "--help");
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("Example")) << command;
@@ -65,6 +65,17 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   EXPECT_THAT(muster("run --idle-time=0 -- true").text,
               HasSubstr("--idle-time is 0; it must be a number from 1 to 86400"));
   EXPECT_THAT(muster("run --ps=1 -- true").text, HasSubstr("not supported yet"));
+}
+
+TEST(Command, ServeSaysWhatIsWrongBeforeLibTorchIsLoaded) {
+  for (const char* arguments : {"serve", "serve model --port=65536", "serve model --name=a/b",
+                                "serve model --max-batch-size=0", "serve model --drain-time=-1"}) {
+    const ShellOutput ran = muster(arguments);
+    EXPECT_EQ(ran.code, 2) << arguments << ": " << ran.text;
+    EXPECT_TRUE(ran.text.starts_with("error: ")) << arguments << ": " << ran.text;
+  }
+  EXPECT_THAT(muster("serve model --name=a/b").text, HasSubstr("the model's name is 'a/b'"));
+  EXPECT_THAT(muster("serve --prot=1 model").text, HasSubstr("did you mean --port?"));
 }
 
 TEST(Command, VariablesThatAreWrongAreNamedBeforeAnythingStarts) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "apps/muster/doctor.h"
+#include "apps/muster/helper_program.h"
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/memory_size.h"
@@ -128,15 +128,9 @@ MachineFacts gather_machine(const Environment& environment) {
 ProbeFacts gather_probe(const std::string& own_folder, std::chrono::milliseconds deadline) {
   ProbeFacts probe;
   probe.deadline = std::chrono::duration<double>(deadline).count();
-  for (const std::string& folder : {own_folder, own_folder + "/../libexec/muster"}) {
-    const std::string path =
-        std::filesystem::path(folder + "/muster-probe").lexically_normal().string();
-    if (access(path.c_str(), F_OK) == 0) {
-      probe.path = path;
-      break;
-    }
-    probe.looked_in.push_back(std::filesystem::path(folder).lexically_normal().string());
-  }
+  HelperProgram helper = find_helper_program(own_folder, "muster-probe");
+  probe.path = std::move(helper.path);
+  probe.looked_in = std::move(helper.looked_in);
   if (probe.path.empty()) return probe;
   try {
     probe.ran = run_to_end({probe.path}, deadline);

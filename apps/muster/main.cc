@@ -76,6 +76,7 @@ int run(int argc, char** argv) {
       "  muster data digits --out digits\n"
       "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
       "  muster inspect checkpoint model\n"
+      "  muster serve model/export\n"
       "\nmuster COMMAND --help says more. Exit codes: 0 done, 1 corrupt data, output that "
       "cannot be\n"
       "written or an internal error, 2 a wrong argument or something not found.");
@@ -84,6 +85,7 @@ int run(int argc, char** argv) {
   muster::app::add_data(app, action);
   muster::app::add_inspect(app, action);
   muster::app::add_export(app, action);
+  muster::app::add_serve(app, words, self.parent_path().string(), action);
   muster::app::add_new(app, self, action);
   muster::app::add_certificates(app, action);
   muster::app::add_completion(app, action);

@@ -272,7 +272,8 @@ std::vector<std::string> CheckpointManager::remove_retired(
   for (const std::string& name : retired) {
     // A pin cannot come between the look and the deletion.
     std::lock_guard lock(pins_->mutex);
-    if (pins_->counts.count(path_of(name)) != 0) {
+    if (pins_->counts.count(path_of(name)) != 0 ||
+        (options_.keep && options_.keep(path_of(name)))) {
       kept.push_back(name);
       continue;
     }

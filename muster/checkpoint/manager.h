@@ -7,6 +7,7 @@
 // longer names deleted.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,10 @@ struct CheckpointManagerOptions {
   // Of those that leave the newest, one is kept for good every so many hours; 0 keeps none. The
   // default means never.
   double keep_checkpoint_every_n_hours = 10000;
+  // Asked of each one that leaves the newest, before its file is deleted, and again at each save as
+  // long as it stays: whether that prefix is to stay, for being one of the best, say. Such a file
+  // is no longer one that a run continues from. Unset: none does.
+  std::function<bool(const std::string& prefix)> keep = {};
 };
 
 // Saves, keeps and finds the checkpoints of one directory.

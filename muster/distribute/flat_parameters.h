@@ -77,6 +77,13 @@ class FlatParameters {
   // Makes one update with the gradients that autograd left in the variables (undefined: unused) and
   // those that the tables have collected; it takes them away.
   void update_in_place(const optim::TrainOp& train_op, double scale);
+  // Whether all gradients are finite that update_flat() or update_in_place() would use now; those
+  // of optimizers with a dynamic loss scale do not matter.
+  bool finite(const std::vector<Tensor>& gradients, const std::vector<bool>& used,
+              const std::vector<RowGradient>& rows) const;
+  bool finite_in_place() const;
+  // Takes away, unused, what update_in_place() would use.
+  void drop_in_place();
   // Tells the optimizers that made the last update what its loss was, for the next one's rates.
   void note_loss(double loss);
   // Takes the gradients autograd left in the variables and adds them to those taken before; and
@@ -136,6 +143,8 @@ class FlatParameters {
   Tensor gradient_in(const std::vector<Tensor>& gradients, size_t parameter) const;
   // Sets updates_, by looking at the gradients of those whose loss scale is dynamic. Throws
   // NonFinite where a smaller scale is no remedy.
+  template <typename GradientOf>
+  bool finite_parameters(GradientOf gradient_of) const;
   template <typename GradientOf>
   void judge_gradients(GradientOf gradient_of, const std::vector<RowGradient>& rows);
   // Then lets each optimizer transform its gradients, and sets scales_. `gradient_of(p)` gives the

@@ -1,5 +1,6 @@
 // The half of FlatParameters that makes updates.
 #include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/internal/constrained.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 
@@ -37,6 +38,39 @@ void FlatParameters::judge_gradients(GradientOf gradient_of, const std::vector<R
     loss_scales_.check(o, finite);
     updates_[o] = finite;
   }
+}
+
+template <typename GradientOf>
+bool FlatParameters::finite_parameters(GradientOf gradient_of) const {
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    if (loss_scales_.dynamic(static_cast<size_t>(parameters_[p].optimizer))) continue;
+    if (!all_finite(gradient_of(p))) return false;
+  }
+  return true;
+}
+
+bool FlatParameters::finite(const std::vector<Tensor>& gradients, const std::vector<bool>& used,
+                            const std::vector<RowGradient>& rows) const {
+  for (size_t t = 0; t < rows.size(); ++t) {
+    if (loss_scales_.dynamic(static_cast<size_t>(tables_.optimizer(t)))) continue;
+    if (!all_finite(rows[t].values)) return false;
+  }
+  return finite_parameters(
+      [&](size_t p) { return used[p] ? gradient_in(gradients, p) : Tensor(); });
+}
+
+bool FlatParameters::finite_in_place() const {
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (loss_scales_.dynamic(static_cast<size_t>(tables_.optimizer(t)))) continue;
+    if (!tables_.finite(t)) return false;
+  }
+  return finite_parameters([&](size_t p) { return parameters_[p].variable->value().grad(); });
+}
+
+void FlatParameters::drop_in_place() {
+  (void)tables_.take();
+  added_.clear();
+  for (const Parameter& parameter : parameters_) parameter.variable->value().mutable_grad().reset();
 }
 
 template <typename GradientOf>
@@ -104,7 +138,7 @@ void FlatParameters::constrain(size_t p) const {
   const Variable& variable = *parameters_[p].variable;
   if (!variable.spec().constraint) return;
   const Tensor value = variable.value().detach();
-  Tensor(value).copy_(variable.spec().constraint(value));
+  Tensor(value).copy_(internal::constrained(variable.spec(), value));
 }
 
 void FlatParameters::update_flat(const optim::TrainOp& train_op,

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "muster/distribute/internal/backward.h"
@@ -40,11 +41,23 @@ class InPlaceUpdater final : public Updater {
                                .save = accumulated.save}};
     if (!accumulated.has_data) return updated;
     const auto start = SteadyClock::now();
+    const auto left_out = [&](double loss) {
+      parameters_->drop_in_place();
+      updated.result.loss = loss;
+      updated.result.finite = false;
+      return updated;
+    };
+    if (accumulated.report_non_finite && !std::isfinite(accumulated.loss))
+      return left_out(accumulated.loss);
     if (accumulated.rows > 0 && (!accumulated.mean() || accumulated.weight > 0)) {
       const double scale = accumulated.mean() && accumulates_ ? 1.0 / accumulated.weight : 1.0;
-      updated.result.loss =
-          (accumulates_ ? accumulated.loss * scale : accumulated.last_loss) + penalty();
+      updated.result.loss = (accumulates_ ? accumulated.loss * scale : accumulated.last_loss) +
+                            penalty(accumulated.report_non_finite);
       if (accumulates_) parameters_->put_back_in_place();
+      if (accumulated.report_non_finite &&
+          !(std::isfinite(updated.result.loss) && parameters_->finite_in_place())) {
+        return left_out(updated.result.loss);
+      }
       parameters_->update_in_place(train_op, scale);
       parameters_->note_loss(updated.result.loss);
     }
@@ -61,9 +74,10 @@ class InPlaceUpdater final : public Updater {
 
  private:
   // Of the weights before the update.
-  double penalty() const {
+  double penalty(bool any_number) const {
     const Tensor loss = regularization_loss(*table_);
-    return internal::finite_penalty(loss.defined() ? loss.item<double>() : 0);
+    const double penalty = loss.defined() ? loss.item<double>() : 0;
+    return any_number ? penalty : internal::finite_penalty(penalty);
   }
 
   const VariableTable* table_ = nullptr;

@@ -86,14 +86,23 @@ class ReducingUpdater final : public Updater {
       const std::vector<RowGradient> mine = parameters_->tables().take();
       check_reduction(head[kMeans], accumulated);
       if (!updated.result.any_data) return updated;
-      check_finite(head, accumulated);
+      if (!check_finite(head, accumulated)) {
+        updated.result.loss = head[kLoss];
+        updated.result.finite = false;
+        return updated;
+      }
       if (accumulated.mean() ? head[kWeight] > 0 : head[kRows] > 0) {
         const double scale = accumulated.mean() ? 1.0 / head[kWeight] : 1.0;
         // All weights are equal, so one replica tells their penalty; it is neither weighed nor
         // added up.
-        updated.result.loss =
-            head[kLoss] * scale + (regularized_ ? internal::finite_penalty(head[kPenalty]) : 0);
+        updated.result.loss = head[kLoss] * scale + penalty(head, accumulated);
         const std::vector<RowGradient> rows = exchange_rows(communicator_, mine);
+        if (accumulated.report_non_finite &&
+            !(std::isfinite(updated.result.loss) &&
+              parameters_->finite(reducer_->gradients(), reducer_->used(), rows))) {
+          updated.result.finite = false;
+          return updated;
+        }
         updated.reduction = seconds_between(start, SteadyClock::now());
         reduced = SteadyClock::now();
         parameters_->update_flat(train_op, reducer_->gradients(), reducer_->used(), rows, scale);
@@ -128,6 +137,13 @@ class ReducingUpdater final : public Updater {
     return reducer_->head();
   }
 
+  // Of the regularizers.
+  double penalty(const std::vector<double>& head, const Accumulated& accumulated) const {
+    if (!regularized_) return 0;
+    return accumulated.report_non_finite ? head[kPenalty]
+                                         : internal::finite_penalty(head[kPenalty]);
+  }
+
   // Whoever adds losses where the others average them would update with other weights. All see the
   // sum, so all come to tell what they have.
   void check_reduction(double means, const Accumulated& accumulated) {
@@ -138,8 +154,10 @@ class ReducingUpdater final : public Updater {
                         "same step"});
   }
 
-  void check_finite(const std::vector<double>& head, const Accumulated& accumulated) {
-    if (std::isfinite(head[kLoss]) && std::isfinite(head[kWeight])) return;
+  // Whether loss and weight are; where that is not to be reported, it throws.
+  bool check_finite(const std::vector<double>& head, const Accumulated& accumulated) {
+    if (std::isfinite(head[kLoss]) && std::isfinite(head[kWeight])) return true;
+    if (accumulated.report_non_finite) return false;
     const Error error(ErrorKind::kNonFinite,
                       fmt::format("the loss over all replicas is {} (this one's: {})", head[kLoss],
                                   accumulated.last_loss));

@@ -199,6 +199,18 @@ TEST_F(RegularizedUpdateTest, ATableRefusesWhatConcernsAllItsRows) {
               HasSubstr("has the constraint a function"));
 }
 
+TEST_F(RegularizedUpdateTest, AConstraintThatDoesNotFitNamesTheVariable) {
+  VariableTable table(3);
+  VariableSpec spec = spec_of("dense/kernel", {3, 2});
+  spec.constraint = constraints::max_norm(1, {5});
+  table.get_or_create(spec);
+  const auto op = optim::sgd({.learning_rate = 0.5}).minimize(no_loss());
+  FlatParameters flat(table, op, heap);
+  EXPECT_EQ(
+      error_of([&] { flat.update_flat(op, gradients(flat, {true}), {true}, {}, 1); }).message(),
+      "max_norm: axis is [5], of the weight float32[3, 2]; of the variable dense/kernel");
+}
+
 // Workers with other rules would drift apart, for each adds them by itself.
 TEST_F(RegularizedUpdateTest, ReplicasCompareTheirRules) {
   VariableTable table(3);

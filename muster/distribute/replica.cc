@@ -73,7 +73,7 @@ StepResult Replica::train_step(const StepInput& input) {
   const Turn turn{.first = accumulated_.batches == 0,
                   .last = accumulated_.batches + 1 == accumulate_steps_};
   if (turn.first) {
-    accumulated_ = {.reduction = input.reduction};
+    accumulated_ = {.reduction = input.reduction, .report_non_finite = report_non_finite_};
   } else if (input.reduction != accumulated_.reduction) {
     throw invalid_argument(
         fmt::format("batch {} of {} of an update adds losses, and another one averages them",
@@ -87,7 +87,7 @@ StepResult Replica::train_step(const StepInput& input) {
   group().explained([&] { state_.check_versions(); });
   const bool alone = place().replicas() == 1;
   // Among several replicas, that of the last batch is told with those of the others.
-  if (!std::isfinite(loss) && (alone || !turn.last)) {
+  if (!std::isfinite(loss) && !report_non_finite_ && (alone || !turn.last)) {
     throw Error(ErrorKind::kNonFinite,
                 accumulate_steps_ == 1
                     ? fmt::format("the loss is {}", loss)

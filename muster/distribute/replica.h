@@ -77,6 +77,10 @@ class Replica {
   // Throws InvalidArgument unless `steps` >= 1.
   void accumulate(int64_t steps);
   int64_t accumulate_steps() const { return accumulate_steps_; }
+  // From now on a step whose loss or penalty is not finite, or one of whose gradients is not (loss
+  // scaling takes care of its own), updates nothing and is told by StepResult::finite, in place of
+  // NonFinite. The same on all replicas. It looks at each gradient once in a step.
+  void report_non_finite() { report_non_finite_ = true; }
   // Batches whose gradients wait for the update.
   int64_t accumulated() const { return accumulated_.batches; }
   // Seals the variables, checks that all replicas built the same, and moves what trains to where
@@ -111,6 +115,7 @@ class Replica {
   ModelState state_;
   std::string told_of_input_;
   int64_t accumulate_steps_ = 1;
+  bool report_non_finite_ = false;
   Accumulated accumulated_;
   optim::TrainOp waiting_;  // of the last batch that was accumulated, without its losses
   StepTimes times_;

@@ -1,9 +1,12 @@
 #include "muster/distribute/row_tables.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/distribute/internal/constrained.h"
 #include "muster/distribute/internal/new_slot.h"
+#include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -117,6 +120,11 @@ std::vector<RowGradient> RowTables::take() {
   return gradients;
 }
 
+bool RowTables::finite(size_t table) const {
+  return std::ranges::all_of(tables_[table].collected,
+                             [](const RowGradient& part) { return all_finite(part.values); });
+}
+
 void RowTables::update(size_t index, const optim::UpdateRule& rule, const RowGradient& gradient,
                        double scale, double rate_multiplier, int64_t iterations) {
   if (gradient.ids.numel() == 0) return;
@@ -136,8 +144,7 @@ void RowTables::update(size_t index, const optim::UpdateRule& rule, const RowGra
     segment.slots.push_back(slots.back().view({-1}));
   }
   rule.update(segment, iterations);
-  const Constraint& constraint = table.variable->spec().constraint;
-  Tensor(weights).index_copy_(0, gradient.ids, constraint ? constraint(rows) : rows);
+  Tensor(weights).index_copy_(0, gradient.ids, internal::constrained(table.variable->spec(), rows));
   for (size_t s = 0; s < slots.size(); ++s)
     Tensor(table.slots[s]).index_copy_(0, gradient.ids, slots[s]);
 }

@@ -47,6 +47,8 @@ class RowTables {
   void collect();
   // Gives what was collected, by table, and begins anew. A table that nobody used has no rows.
   std::vector<RowGradient> take();
+  // Whether all numbers are finite that take() would give of a table.
+  bool finite(size_t table) const;
 
   // Updates the rows of a gradient once: w -= ... gradient * scale, and applies the constraint to
   // them; the rule's learning rate counts `rate_multiplier` times. The other rows stay as they are,

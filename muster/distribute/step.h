@@ -31,6 +31,7 @@ struct StepInput {
 struct StepResult {
   bool updated = true;   // false: gradients were kept for a later update; nothing below is known
   bool any_data = true;  // false: every replica is out of data, nothing was updated
+  bool finite = true;    // false: nothing was updated; see Replica::report_non_finite()
   double loss = 0;       // by the reduction rule
   int64_t rows = 0;      // examples over all replicas
   bool stop = false;
@@ -55,6 +56,7 @@ struct Accumulated {
   bool has_data = false;
   bool stop = false;
   bool save = false;
+  bool report_non_finite = false;  // rather than to throw
   bool mean() const { return reduction == LossReduction::kMean; }
 };
 

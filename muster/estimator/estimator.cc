@@ -7,7 +7,6 @@
 #include "muster/base/error.h"
 #include "muster/estimator/internal/estimator_impl.h"
 #include "muster/tensor/libtorch.h"
-#include "muster/tensor/threads.h"
 #include "muster/train/optimizer_tensors.h"
 
 namespace muster::inline v0_1 {
@@ -40,6 +39,7 @@ Estimator::Estimator(Estimator&&) noexcept = default;
 
 const RunConfig& Estimator::config() const { return impl_->config; }
 const json& Estimator::params() const { return impl_->params; }
+const ModelFn& Estimator::model_fn() const { return impl_->model_fn; }
 const std::string& Estimator::model_dir() const { return impl_->directory(); }
 const cluster::ResolvedCluster& Estimator::cluster() const { return impl_->resolve(); }
 bool Estimator::is_chief() const { return cluster().is_chief; }
@@ -82,15 +82,7 @@ TrainResult Estimator::train(const InputFn& input_fn, const TrainOptions& option
 }
 
 EvalResult Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& options) {
-  const distribute::StrategyPtr strategy = impl_->eval_strategy();
-  // A strategy of one process evaluates here, whatever cluster this is a task of.
-  const bool alone = !strategy->multi_worker();
-  const cluster::ResolvedCluster cluster =
-      alone ? cluster::ResolvedCluster() : impl_->resolve_worker("evaluate");
-  set_threads(0);
-  return impl_->evaluate(input_fn, options, cluster.is_chief, [&](const EvaluateLoop& loop) {
-    return muster::evaluate(impl_->eval_runners, *strategy, impl_->start_options(cluster), loop);
-  });
+  return impl_->evaluate(input_fn, options).result;
 }
 
 }  // namespace muster::inline v0_1

@@ -36,13 +36,15 @@ struct TrainOptions {
 
 // Options of Estimator::evaluate().
 struct EvaluateOptions {
-  std::optional<int64_t> steps;                // batches; all of the data when unset
-  std::string name;                            // events go to eval/ or eval_<name>/
+  std::optional<int64_t> steps;  // batches; all of the data when unset
+  std::string name;              // events go to eval/ or eval_<name>/; no slash may be in it
   std::optional<std::string> checkpoint_path;  // the latest when unset
   // Whether a model without a checkpoint is evaluated too, with freshly initialised variables.
   bool allow_untrained = false;
   // Whether the weights are their moving averages: see optim::exponential_moving_average().
   bool use_ema = false;
+  // Told of each batch, on one replica of each process, before the evaluation_hooks of the model.
+  std::vector<std::shared_ptr<Hook>> hooks;
 };
 
 // Options of Estimator::predict().
@@ -57,6 +59,9 @@ struct PredictOptions {
   // Where the model function's summaries go, over all batches that were predicted, when the
   // predictions end or are let go; empty: nowhere.
   std::string summary_dir;
+  // Told of each batch, before the prediction_hooks of the model. They end with the predictions,
+  // also where these are let go before their end.
+  std::vector<std::shared_ptr<Hook>> hooks;
 };
 
 // Options of Estimator::export_model().
@@ -83,7 +88,13 @@ class Predictions {
 };
 
 struct EvalSpec;
+struct TrainAndEvaluateResult;
 struct TrainSpec;
+class InMemoryEvaluator;
+
+namespace internal {
+class Evaluations;
+}
 
 class Estimator {
  public:
@@ -104,7 +115,9 @@ class Estimator {
   TrainResult train(const InputFn& input_fn, const TrainOptions& options = {});
 
   // Metrics over `steps` batches, on the replicas of RunConfig::eval_distribute: the same numbers
-  // for any of them (see muster/train/evaluator.h). With multi_worker_mirrored() all tasks of the
+  // for any of them (see muster/train/evaluator.h). The model is built by the first call and kept;
+  // a checkpoint is read again only when it is another one, or when the model function has written
+  // to a variable. With multi_worker_mirrored() all tasks of the
   // cluster make this call; the chief reads the checkpoint, and all get the result. The chief
   // writes the metrics for TensorBoard to eval_dir(name). Throws InvalidArgument for steps < 1, an
   // input without data, a checkpoint that does not fit the model, and with use_ema one that holds
@@ -118,8 +131,11 @@ class Estimator {
   // the first next() throws NotFound, unless allow_untrained is set.
   Predictions predict(const InputFn& input_fn, const PredictOptions& options = {});
 
+  // What it was made with. Both are values of its own: a change of the config or the params that
+  // were passed, or of copies of these, does not change it.
   const RunConfig& config() const;
   const nlohmann::json& params() const;
+  const ModelFn& model_fn() const;
   // The directory in force; the temporary one when none was given.
   const std::string& model_dir() const;
   // Where metrics of an evaluation of that name go: eval/, or eval_<name>/, in model_dir().
@@ -160,10 +176,12 @@ class Estimator {
                                           const ExportModelOptions& options = {});
 
  private:
+  friend class internal::Evaluations;
+  friend TrainAndEvaluateResult train_and_evaluate(Estimator& estimator,
+                                                   const TrainSpec& train_spec,
+                                                   const std::vector<EvalSpec>& eval_specs);
+  friend class InMemoryEvaluator;
   friend class Predictor;
-  friend std::optional<EvalResult> train_and_evaluate(Estimator& estimator,
-                                                      const TrainSpec& train_spec,
-                                                      const EvalSpec& eval_spec);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -195,65 +195,6 @@ TEST(EstimatorTest, AnEvaluationNamesTheCheckpointItRead) {
   EXPECT_THAT(named, ::testing::ElementsAre(::testing::EndsWith("model.ckpt-10")));
 }
 
-TEST(TrainAndEvaluateTest, EvaluatesEverySaveAndTheEnd) {
-  TempDirectory directory;
-  Estimator estimator(two_layers, quiet_config(directory / "m"));
-  std::vector<int64_t> evaluated;
-  const InputFn eval_input = [&] {
-    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
-    return examples(20).batch(10);
-  };
-  const auto result = train_and_evaluate(
-      estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 22}, {.input_fn = eval_input});
-  EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 20, 22));
-  ASSERT_TRUE(result);
-  EXPECT_EQ(result->at("global_step"), 22);
-  // Again: nothing to train, but the checkpoint there is gets evaluated.
-  evaluated.clear();
-  const auto again = train_and_evaluate(
-      estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 22}, {.input_fn = eval_input});
-  EXPECT_THAT(evaluated, ::testing::ElementsAre(22));
-  EXPECT_EQ(again->at("loss"), result->at("loss"));
-}
-
-TEST(TrainAndEvaluateTest, ThrottleSkipsButNeverTheLast) {
-  TempDirectory directory;
-  ManualClock clock;
-  RunConfig config = quiet_config(directory / "m");
-  config.clock = &clock;
-  Estimator estimator(two_layers, config);
-  std::vector<int64_t> evaluated;
-  const InputFn eval_input = [&] {
-    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
-    return examples(20).batch(10);
-  };
-  train_and_evaluate(estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 45},
-                     {.input_fn = eval_input, .throttle_secs = 600});
-  EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 45));
-}
-
-TEST(TrainAndEvaluateTest, RefusesBadSpecs) {
-  TempDirectory directory;
-  Estimator estimator(two_layers, quiet_config(directory / "m"));
-  const TrainSpec train{.input_fn = shuffled_batches(64, 8), .max_steps = 5};
-  EXPECT_THAT(error_of([&] {
-                train_and_evaluate(estimator, {}, {.input_fn = shuffled_batches(8, 8)});
-              }).what(),
-              HasSubstr("TrainSpec.input_fn"));
-  EXPECT_THAT(error_of([&] {
-                train_and_evaluate(estimator, train,
-                                   {.input_fn = shuffled_batches(8, 8), .steps = 0});
-              }).what(),
-              HasSubstr("EvalSpec.steps is 0"));
-  RunConfig config = quiet_config(directory / "n");
-  config.save_checkpoints_steps = 0;
-  Estimator without(two_layers, config);
-  EXPECT_THAT(error_of([&] {
-                train_and_evaluate(without, train, {.input_fn = shuffled_batches(8, 8)});
-              }).what(),
-              HasSubstr("disables them"));
-}
-
 TEST(EvaluateTest, WithoutACheckpointAsOftenAsOneLikes) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));

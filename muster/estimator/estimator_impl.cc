@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/estimator/run_end.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/optimizer_tensors.h"
@@ -37,6 +38,12 @@ void check_train(const InputFn& input_fn, const TrainOptions& options) {
   }
 }
 
+EndReason reason_of(const TrainResult& result, const TrainOptions& options) {
+  if (options.max_steps && result.global_step >= *options.max_steps) return EndReason::kMaxSteps;
+  if (options.steps && result.steps >= *options.steps) return EndReason::kSteps;
+  return result.end_of_input ? EndReason::kEndOfInput : EndReason::kHook;
+}
+
 // The parameters as TensorBoard's HParams page takes them: lists and objects as their JSON text.
 std::map<std::string, formats::HParam> hparams_of(const json& params) {
   std::map<std::string, formats::HParam> hparams;
@@ -56,6 +63,12 @@ std::map<std::string, formats::HParam> hparams_of(const json& params) {
 }
 
 }  // namespace
+
+void check_evaluation_name(const char* field, const std::string& name) {
+  if (name.find('/') == std::string::npos) return;
+  throw invalid_argument(fmt::format("{} is \"{}\"; it must hold no slash", field, name),
+                         "events go to the folder eval_<name> of model_dir");
+}
 
 distribute::StrategyPtr Estimator::Impl::strategy() const {
   return config.train_distribute ? config.train_distribute : distribute::one_device();
@@ -125,11 +138,32 @@ CheckpointManager::Loaded Estimator::Impl::trained() {
   return *std::move(loaded);
 }
 
+std::string Estimator::Impl::version_of(const std::string& prefix, bool use_ema) const {
+  const std::string file = checkpoint_file(prefix);
+  const Result<FileInfo> info = fs().info(file);
+  if (!info.ok()) return "";
+  return fmt::format("{}|{}|{}|{}", file, info.value().size, info.value().modified_seconds,
+                     use_ema);
+}
+
 std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, const char* what) {
+  if (values.in_memory != nullptr) {
+    runner.load(values.in_memory, "the weights in training");
+    return "";
+  }
   const CheckpointManager manager = checkpoints();
+  const std::optional<std::string> newest =
+      values.checkpoint_path ? values.checkpoint_path : manager.latest();
+  // Of before the file is read: one that is replaced meanwhile is another one.
+  const std::string version = newest ? version_of(*newest, values.use_ema) : "";
+  if (runner.holds(version)) {
+    log::debug(
+        fmt::format("{} is what was loaded before: {} with the weights there are", *newest, what));
+    return *newest;
+  }
   const auto give = [&](Checkpoint checkpoint, const std::string& name) {
     if (values.use_ema) use_moving_averages(checkpoint, name);
-    runner.load(&checkpoint, name);
+    runner.load(&checkpoint, name, name == newest ? version : "");
     return name;
   };
   if (values.checkpoint_path)
@@ -168,22 +202,44 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
   writer->flush();
 }
 
-EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOptions& options,
-                                     bool is_chief, const EvaluateFn& run) {
+Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
+                                                     const EvaluateOptions& options) {
+  const distribute::StrategyPtr strategy = eval_strategy();
+  // A strategy of one process evaluates here, whatever cluster this is a task of.
+  const bool alone = !strategy->multi_worker();
+  const cluster::ResolvedCluster of =
+      alone ? cluster::ResolvedCluster() : resolve_worker("evaluate");
+  set_threads(0);
+  return evaluate_by(
+      [&](const EvaluateLoop& loop) {
+        return muster::evaluate(eval_runners, *strategy, start_options(of), loop);
+      },
+      input_fn, options, values_of(options), of.is_chief);
+}
+
+Estimator::Impl::Evaluated Estimator::Impl::evaluate_by(const EvaluateFn& run,
+                                                        const InputFn& input_fn,
+                                                        const EvaluateOptions& options,
+                                                        const Values& values, bool is_chief) {
+  check_hooks(options.hooks, "EvaluateOptions.hooks");
   if (!input_fn) throw invalid_argument("evaluate needs an input function");
+  check_evaluation_name("EvaluateOptions.name", options.name);
   if (options.steps && *options.steps <= 0) {
     throw invalid_argument(
         fmt::format("evaluate got steps = {}; it must be more than 0", *options.steps),
         "leave it unset to evaluate all of the data");
   }
-  std::string checkpoint;
+  Evaluated evaluated;
   EvaluateLoop loop{
       .input_fn = input_fn,
       .steps = options.steps,
       .seed = seed(),
       .load =
-          [&](ModelRunner& runner) { checkpoint = load(runner, values_of(options), "evaluating"); },
-      .interrupted = [] { return stop_signal() != 0; }};
+          [&](ModelRunner& runner) { evaluated.checkpoint = load(runner, values, "evaluating"); },
+      .interrupted = [] { return stop_signal() != 0; },
+      .hooks = options.hooks,
+      .model_dir = directory(),
+      .name = options.name};
   std::vector<formats::SummaryValue> summaries;
   if (config.save_summary_steps > 0) {
     loop.summarize = [&](std::vector<formats::SummaryValue> values) {
@@ -200,10 +256,10 @@ EvalResult Estimator::Impl::evaluate(const InputFn& input_fn, const EvaluateOpti
       shown = now;
     };
   }
-  const EvalResult result = run(loop);
+  evaluated.result = run(loop);
   log::status("");
-  if (is_chief) report(result, options.name, checkpoint, std::move(summaries));
-  return result;
+  if (is_chief) report(evaluated.result, options.name, evaluated.checkpoint, std::move(summaries));
+  return evaluated;
 }
 
 void Estimator::Impl::report(const EvalResult& result, const std::string& name,
@@ -222,11 +278,13 @@ void Estimator::Impl::report(const EvalResult& result, const std::string& name,
       "evaluated", fields,
       fmt::format("evaluated step {}{}:{}", step, name.empty() ? "" : " (" + name + ")", text));
   write_metrics(eval_dir(name), result, checkpoint, std::move(summaries));
+  if (training) evaluations.push_back({step, name, result});
 }
 
 TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& options,
                                    const TrainCallbacks& callbacks) {
   check_train(input_fn, options);
+  check_hooks(options.hooks, "TrainOptions.hooks");
   const cluster::ResolvedCluster& task = resolve_worker("train");
   set_threads(0);
   TrainerOptions trainer;
@@ -248,6 +306,8 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.keep_checkpoint_max = config.keep_checkpoint_max;
   trainer.keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours;
   trainer.hooks = options.hooks;
+  trainer.non_finite = config.non_finite;
+  trainer.non_finite_limit = config.non_finite_limit;
   trainer.metrics_every_steps = config.log_step_count_steps;
   trainer.summary_every_steps = config.save_summary_steps;
   trainer.trace = config.trace;
@@ -255,8 +315,31 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.clock = config.clock;
   trainer.after_save = callbacks.after_save;
   trainer.at_end = callbacks.at_end;
+  trainer.take_evaluations = [this] { return std::exchange(evaluations, {}); };
+  keep_best(trainer, task.is_chief);
   add_report_hooks(trainer, task.is_chief);
-  return muster::train(model_fn, input_fn, trainer);
+  struct WhileTraining {
+    explicit WhileTraining(Impl& impl) : impl(impl) { impl.training = true; }
+    ~WhileTraining() {
+      impl.training = false;
+      impl.evaluations.clear();
+    }
+    Impl& impl;
+  } here(*this);
+  // model_dir says how the last run ended, and nothing while one goes on.
+  const bool marks =
+      task.is_chief && (trainer.save_checkpoints_steps || trainer.save_checkpoints_secs);
+  if (marks) remove_run_end(directory(), fs());
+  const TrainResult result = muster::train(model_fn, input_fn, trainer);
+  if (marks) write_run_end(directory(), {reason_of(result, options), result.global_step}, fs());
+  return result;
+}
+
+void Estimator::Impl::keep_best(TrainerOptions& trainer, bool is_chief) {
+  best.reset();
+  if (!config.keep_best || !is_chief) return;
+  best.emplace(directory(), *config.keep_best, fs());
+  trainer.keep_checkpoint = [this](const std::string& prefix) { return best->holds(prefix); };
 }
 
 void Estimator::Impl::add_report_hooks(TrainerOptions& trainer, bool is_chief) {
@@ -272,13 +355,16 @@ void Estimator::Impl::add_report_hooks(TrainerOptions& trainer, bool is_chief) {
   }
 }
 
-EvalResult Estimator::Impl::evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
-                                        distribute::Replica& replica) {
-  return evaluate(input_fn, options, replica.is_chief(), [&](const EvaluateLoop& loop) {
-    ModelRunner& runner =
-        eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
-    return muster::evaluate(runner, replica, loop);
-  });
+Estimator::Impl::Evaluated Estimator::Impl::evaluate_on(const InputFn& input_fn,
+                                                        const EvaluateOptions& options,
+                                                        distribute::Replica& replica) {
+  return evaluate_by(
+      [&](const EvaluateLoop& loop) {
+        ModelRunner& runner =
+            eval_runners.get(static_cast<size_t>(replica.place().local), replica.device());
+        return muster::evaluate(runner, replica, loop);
+      },
+      input_fn, options, values_of(options), replica.is_chief());
 }
 
 }  // namespace muster::inline v0_1

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/distribute/exchange.h"
@@ -11,6 +12,7 @@
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/train/internal/hook_list.h"
 
 namespace muster::inline v0_1 {
 
@@ -30,12 +32,36 @@ struct Predictions::Impl {
   // Makes the writer of the summaries; unset where none are wanted.
   std::function<std::unique_ptr<summary::EventWriter>()> open_writer;
 
+  internal::HookList hooks;
+  std::string model_dir;  // for hooks
+  bool ended = false;
+
   ~Impl() {
     try {
       write_summaries();
+      end();
     } catch (const std::exception& error) {
-      log::warning(fmt::format("summaries of predictions were lost: {}", error.what()));
+      log::warning(fmt::format("the end of predictions failed: {}", error.what()));
     }
+  }
+
+  // No batch follows.
+  void end() {
+    if (!std::exchange(ended, true)) hooks.end(runner->global_step());
+  }
+
+  // Runs the model, which is built, on a batch, and tells the hooks.
+  EstimatorSpec run(const Batch& input) {
+    if (batches == 0) {
+      hooks.add(options.hooks);
+      hooks.add(runner->hooks());
+      hooks.begin(
+          {.start_step = runner->global_step(), .model_dir = model_dir, .mode = Mode::kPredict});
+    }
+    hooks.before_step(runner->global_step());
+    EstimatorSpec spec = runner->run(input, batches++);
+    hooks.after_step({.global_step = runner->global_step(), .rows = input.rows()});
+    return spec;
   }
 
   // Once, when no batch follows.
@@ -49,10 +75,21 @@ struct Predictions::Impl {
   }
 
   bool next_batch() {
+    try {
+      return make_batch();
+    } catch (...) {
+      ended = true;
+      hooks.on_error(current_error());
+      throw;
+    }
+  }
+
+  bool make_batch() {
     Element element;
     if (!iterator) iterator = open();
-    if (!iterator->next(&element)) {
+    if (ended || hooks.stop() || !iterator->next(&element)) {
       write_summaries();
+      end();
       return false;
     }
     const DeviceScope here(runner->device());
@@ -60,7 +97,7 @@ struct Predictions::Impl {
     runner->build(input);  // a call of its own, which shows nothing
     runner->summaries().begin(
         {.due = static_cast<bool>(open_writer), .batch = batches, .rows = input.rows()});
-    EstimatorSpec spec = runner->run(input, batches++);
+    EstimatorSpec spec = run(input);
     batch.clear();
     for (auto& [name, tensor] : spec.predictions) {
       if (!options.predict_keys.empty() &&
@@ -117,11 +154,13 @@ bool Predictions::next(Prediction* out) {
 
 Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& options) {
   if (!input_fn) throw invalid_argument("predict needs an input function");
+  check_hooks(options.hooks, "PredictOptions.hooks");
   set_threads(0);
   auto impl = std::make_unique<Predictions::Impl>(
       std::make_unique<ModelRunner>(impl_->model_fn, Mode::kPredict, impl_->seed(), impl_->params,
                                     impl_->eval_strategy()->device()));
   impl->options = options;
+  impl->model_dir = impl_->directory();
   Predictions::Impl* state = impl.get();
   // Not `this`: an Estimator may be moved.
   impl->open = [estimator = impl_.get(), input_fn, state] {

@@ -29,15 +29,26 @@ void RunConfig::validate() const {
         fmt::format(
             "RunConfig sets both save_checkpoints_steps ({}) and save_checkpoints_secs ({})",
             *save_checkpoints_steps, *save_checkpoints_secs),
-        "set one of the two");
+        "set one of the two; in a copy of another RunConfig, set the other to std::nullopt");
   }
   require(keep_checkpoint_max >= 0, "keep_checkpoint_max", keep_checkpoint_max,
           "0 (keep all) or more");
   require(keep_checkpoint_every_n_hours > 0, "keep_checkpoint_every_n_hours",
           keep_checkpoint_every_n_hours, "more than 0");
+  if (keep_best) {
+    require(keep_best->count >= 1, "keep_best.count", keep_best->count, "1 or more");
+    require(!keep_best->metric.empty(), "keep_best.metric", "\"\"", "the name of a metric");
+  }
   require(log_step_count_steps > 0, "log_step_count_steps", log_step_count_steps, "more than 0");
   require(session_creation_timeout_secs > 0, "session_creation_timeout_secs",
           session_creation_timeout_secs, "more than 0");
+  require(non_finite_limit >= 0, "non_finite_limit", non_finite_limit, "0 or more");
+  if (non_finite == NonFinitePolicy::kRollBack &&
+      (save_checkpoints_steps == 0 || save_checkpoints_secs == 0.0)) {
+    throw invalid_argument(
+        "RunConfig.non_finite is kRollBack, and there are no checkpoints to go back to",
+        "set save_checkpoints_steps or save_checkpoints_secs to more than 0, or choose kSkip");
+  }
   if (warm_start_from) warm_start_from->settings().validate();
   if (eval_distribute && eval_distribute->multi_worker() && train_distribute &&
       !train_distribute->multi_worker()) {

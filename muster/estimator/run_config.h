@@ -11,9 +11,19 @@
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/strategy.h"
+#include "muster/estimator/best_checkpoints.h"
+#include "muster/train/non_finite_policy.h"
 
 namespace muster::inline v0_1 {
 
+// A value: an Estimator keeps a copy. What tf.estimator's replace() does, a copy does here:
+//
+//   RunConfig config = estimator.config();
+//   config.save_checkpoints_secs = std::nullopt;
+//   config.save_checkpoints_steps = 500;
+//
+// Nothing is changed behind one's back: of the two, the one that was set must be unset. The
+// Estimator that the copy is given to checks it.
 struct RunConfig {
   // Checkpoints and events. Empty: that of TF_CONFIG, else a fresh temporary one, with a warning.
   std::string model_dir;
@@ -31,9 +41,17 @@ struct RunConfig {
   std::optional<double> save_checkpoints_secs;
   int keep_checkpoint_max = 5;                   // newest ones; 0 keeps all
   double keep_checkpoint_every_n_hours = 10000;  // and one for good every so often
+  // And the best ones, by the evaluations of train_and_evaluate(); unset keeps none for that.
+  std::optional<KeepBest> keep_best;
   // Progress lines, train_metrics and rates: of the first step, and then every so many (steps 1,
   // 101, 201); more than 0.
   int64_t log_step_count_steps = 100;
+
+  // What becomes of a training step whose loss or gradients are not finite, and how often at most
+  // in one run: the next one ends it with NonFinite. kSkip and kRollBack look at every gradient
+  // once a step, and kRollBack needs checkpoints. 0 or more; the same on all workers.
+  NonFinitePolicy non_finite = NonFinitePolicy::kStop;
+  int64_t non_finite_limit = 10;
 
   // A run that continues reads its input from the beginning again, and keeps weights, optimizers
   // and step. For input that cannot be continued: other data, or data that each worker reads for

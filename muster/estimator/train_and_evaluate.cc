@@ -1,53 +1,96 @@
 #include "muster/estimator/train_and_evaluate.h"
 
-#include <functional>
-#include <mutex>
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "muster/base/error.h"
-#include "muster/base/log.h"
-#include "muster/estimator/internal/estimator_impl.h"
+#include "muster/estimator/exporter.h"
+#include "muster/estimator/internal/evaluations.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-// An input function that the replicas of this process call once for each evaluation, together.
-class SharedInput {
- public:
-  explicit SharedInput(InputFn input_fn) : input_fn_(std::move(input_fn)) {}
-  // The input of the evaluation of `step`. All replicas end one evaluation before any begins the
-  // next.
-  InputFn at(int64_t step) {
-    const std::lock_guard lock(mutex_);
-    if (!shared_ || step_ != step) shared_ = called_once(input_fn_);
-    step_ = step;
-    return shared_;
+// "EvalSpec.steps", or "EvalSpec \"test\": steps" where several specs must be told apart.
+std::string field_of(const EvalSpec& spec, bool several, const char* field) {
+  return several ? fmt::format("EvalSpec \"{}\": {}", spec.name, field)
+                 : fmt::format("EvalSpec.{}", field);
+}
+
+void check_positive(const std::string& field, const std::optional<int64_t>& value) {
+  if (value && *value <= 0) {
+    throw invalid_argument(fmt::format("{} is {}; it must be more than 0", field, *value),
+                           "leave it unset for no limit");
   }
+}
 
- private:
-  const InputFn input_fn_;
-  std::mutex mutex_;
-  int64_t step_ = 0;
-  InputFn shared_;
-};
-
-void validate(const Estimator& estimator, const TrainSpec& train_spec, const EvalSpec& eval_spec) {
-  if (!train_spec.input_fn) throw invalid_argument("TrainSpec.input_fn is empty");
-  if (!eval_spec.input_fn) throw invalid_argument("EvalSpec.input_fn is empty");
-  const auto positive = [](const char* field, const std::optional<int64_t>& value) {
-    if (value && *value <= 0) {
-      throw invalid_argument(fmt::format("{} is {}; it must be more than 0", field, *value),
-                             "leave it unset for no limit");
+void check_exporters(const EvalSpec& spec, bool several, std::set<std::string>& names) {
+  const std::string field = field_of(spec, several, "exporters");
+  for (const auto& exporter : spec.exporters) {
+    if (!exporter) throw invalid_argument(field + " holds an empty one");
+    const std::string& name = exporter->name();
+    if (name.empty() || name.find('/') != std::string::npos) {
+      throw invalid_argument(
+          fmt::format("{}: the name of an exporter is \"{}\"; it must be a word without a slash",
+                      field, name),
+          "it names a folder of model_dir/export");
     }
-  };
-  positive("TrainSpec.max_steps", train_spec.max_steps);
-  positive("EvalSpec.steps", eval_spec.steps);
-  for (const auto& [field, value] : {std::pair{"throttle_secs", eval_spec.throttle_secs},
-                                     std::pair{"start_delay_secs", eval_spec.start_delay_secs}}) {
-    if (!(value >= 0))
-      throw invalid_argument(fmt::format("EvalSpec.{} is {}; it must be 0 or more", field, value));
+    if (!names.insert(name).second) {
+      throw invalid_argument(fmt::format("{}: two exporters have the name \"{}\"", field, name),
+                             "give each a name of its own: it names a folder of model_dir/export");
+    }
+  }
+}
+
+void check_names(const std::vector<EvalSpec>& specs) {
+  std::set<std::string> names;
+  for (const EvalSpec& spec : specs) {
+    check_evaluation_name("EvalSpec.name", spec.name);
+    if (specs.size() > 1 && spec.name.empty()) {
+      throw invalid_argument(
+          fmt::format("EvalSpec.name is \"\", and there are {} EvalSpecs", specs.size()),
+          "give each a name of its own: its results and its events go by it");
+    }
+    if (!names.insert(spec.name).second) {
+      throw invalid_argument(fmt::format("two EvalSpecs have the name \"{}\"", spec.name),
+                             "give each a name of its own: its results and its events go by it");
+    }
+  }
+}
+
+void validate(const Estimator& estimator, const TrainSpec& train_spec,
+              const std::vector<EvalSpec>& specs) {
+  if (!train_spec.input_fn) throw invalid_argument("TrainSpec.input_fn is empty");
+  check_positive("TrainSpec.max_steps", train_spec.max_steps);
+  check_hooks(train_spec.hooks, "TrainSpec.hooks");
+  if (specs.empty()) {
+    throw invalid_argument("train_and_evaluate got no EvalSpec",
+                           "give one, or call Estimator::train()");
+  }
+  const bool several = specs.size() > 1;
+  check_names(specs);
+  std::set<std::string> exporters;
+  for (const EvalSpec& spec : specs) {
+    if (!spec.input_fn) throw invalid_argument(field_of(spec, several, "input_fn") + " is empty");
+    check_positive(field_of(spec, several, "steps"), spec.steps);
+    check_hooks(spec.hooks, field_of(spec, several, "hooks").c_str());
+    for (const auto& [field, value] : {std::pair{"throttle_secs", spec.throttle_secs},
+                                       std::pair{"start_delay_secs", spec.start_delay_secs}}) {
+      if (value >= 0) continue;
+      throw invalid_argument(
+          fmt::format("{} is {}; it must be 0 or more", field_of(spec, several, field), value));
+    }
+    check_exporters(spec, several, exporters);
   }
   const RunConfig& config = estimator.config();
+  if (config.keep_best && std::ranges::none_of(specs, [&](const EvalSpec& spec) {
+        return spec.name == config.keep_best->evaluation;
+      })) {
+    throw invalid_argument(fmt::format("RunConfig.keep_best.evaluation is \"{}\", and no EvalSpec "
+                                       "has that name",
+                                       config.keep_best->evaluation),
+                           "set it to the name of the EvalSpec that decides");
+  }
   if (config.save_checkpoints_steps.value_or(1) == 0 ||
       config.save_checkpoints_secs.value_or(1) == 0) {
     throw invalid_argument("train_and_evaluate evaluates checkpoints, and RunConfig disables them",
@@ -55,107 +98,41 @@ void validate(const Estimator& estimator, const TrainSpec& train_spec, const Eva
   }
 }
 
-// The evaluations of one run: when they are due, who makes them, and what the last one said. The
-// replicas of this process call it from their threads; only the chief's touches what is remembered.
-class Evaluations {
- public:
-  // Evaluates on all replicas, each of which makes the call.
-  using EvaluateTogether =
-      std::function<EvalResult(const InputFn&, const EvaluateOptions&, distribute::Replica&)>;
-
-  Evaluations(Estimator& estimator, const EvalSpec& spec, EvaluateTogether evaluate_together)
-      : estimator_(estimator),
-        spec_(spec),
-        evaluate_together_(std::move(evaluate_together)),
-        clock_(estimator.config().clock != nullptr ? *estimator.config().clock : system_clock()),
-        input_(spec.input_fn) {}
-
-  void after_save(int64_t step, distribute::Replica& replica) {
-    evaluate_if(step, replica, [&] {
-      const double since =
-          evaluated_at_ ? to_seconds(clock_.now() - *evaluated_at_) : spec_.throttle_secs;
-      if (since >= spec_.throttle_secs) return true;
-      log::info(
-          fmt::format("step {} is not evaluated: throttle_secs is {:g}, the next evaluation is "
-                      "due in {:.0f} s",
-                      step, spec_.throttle_secs, spec_.throttle_secs - since));
-      return false;
-    });
-  }
-
-  // `trained` says whether this run made steps.
-  void at_end(int64_t step, bool trained, distribute::Replica& replica) {
-    evaluate_if(step, replica, [&] {
-      if (evaluated_step_ == step) return false;
-      if (!trained) log::info(fmt::format("evaluating the checkpoint of step {} there is", step));
-      return true;
-    });
-  }
-
-  const std::optional<EvalResult>& result() const { return result_; }
-
- private:
-  // Evaluates where the strategy says; `due` is asked on the chief, which decides for all.
-  void evaluate_if(int64_t step, distribute::Replica& replica, const std::function<bool()>& due) {
-    const bool chief = replica.is_chief();
-    const auto& strategy = estimator_.config().eval_distribute;
-    const bool together =
-        strategy && strategy->multi_worker() && replica.num_replicas_in_sync() > 1;
-    if (together) {
-      const std::string answer = chief ? (due() ? "yes" : "no") : "";
-      if (replica.group().gather_text("evaluate_now", answer)[0] == "yes")
-        evaluate(step, replica, true);
-    } else if (chief && due()) {
-      evaluate(step, replica, false);
-    }
-    // The others wait here, where nothing times out as long as the chief is alive, and not in a
-    // collective.
-    replica.group().barrier("evaluated");
-  }
-
-  void evaluate(int64_t step, distribute::Replica& replica, bool together) {
-    replica.group().report(distribute::Phase::kEvaluating, step);
-    if (replica.is_chief()) {
-      evaluated_at_ = clock_.now();
-      evaluated_step_ = step;
-    }
-    const EvaluateOptions options{
-        .steps = spec_.steps, .name = spec_.name, .use_ema = spec_.use_ema};
-    const EvalResult evaluated = together ? evaluate_together_(input_.at(step), options, replica)
-                                          : estimator_.evaluate(spec_.input_fn, options);
-    if (replica.is_chief()) result_ = evaluated;
-  }
-
-  Estimator& estimator_;
-  const EvalSpec& spec_;
-  const EvaluateTogether evaluate_together_;
-  Clock& clock_;
-  SharedInput input_;
-  std::optional<EvalResult> result_;
-  std::optional<int64_t> evaluated_step_;
-  std::optional<TimePoint> evaluated_at_;
-};
-
 }  // namespace
 
-std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
-                                             const EvalSpec& eval_spec) {
-  validate(estimator, train_spec, eval_spec);
-  Evaluations evaluations(
-      estimator, eval_spec,
-      [&](const InputFn& input_fn, const EvaluateOptions& options, distribute::Replica& replica) {
-        return estimator.impl_->evaluate_on(input_fn, options, replica);
-      });
+TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
+                                          const std::vector<EvalSpec>& eval_specs) {
+  validate(estimator, train_spec, eval_specs);
+  Estimator::Impl& impl = *estimator.impl_;
+  internal::Evaluations evaluations(
+      estimator, eval_specs, train_spec.max_steps,
+      {.alone = [&](const InputFn& input_fn,
+                    const EvaluateOptions& options) { return impl.evaluate(input_fn, options); },
+       .together =
+           [&](const InputFn& input_fn, const EvaluateOptions& options,
+               distribute::Replica& replica) {
+             return impl.evaluate_on(input_fn, options, replica);
+           }});
   TrainCallbacks callbacks;
-  callbacks.after_save = [&](int64_t step, const std::string&, distribute::Replica& replica) {
-    evaluations.after_save(step, replica);
+  callbacks.after_save = [&](int64_t step, const std::string& prefix,
+                             distribute::Replica& replica) {
+    evaluations.after_save(step, prefix, replica);
   };
   callbacks.at_end = [&](int64_t step, bool trained, distribute::Replica& replica) {
     evaluations.at_end(step, trained, replica);
   };
-  estimator.impl_->train(train_spec.input_fn,
-                         {.max_steps = train_spec.max_steps, .hooks = train_spec.hooks}, callbacks);
-  return evaluations.result();
+  const TrainResult training =
+      impl.train(train_spec.input_fn,
+                 {.max_steps = train_spec.max_steps, .hooks = train_spec.hooks}, callbacks);
+  return evaluations.result(training);
+}
+
+std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
+                                             const EvalSpec& eval_spec) {
+  const auto last = train_and_evaluate(estimator, train_spec, std::vector<EvalSpec>{eval_spec});
+  const auto found = last.evaluations.find(eval_spec.name);
+  if (found == last.evaluations.end()) return std::nullopt;
+  return found->second;
 }
 
 }  // namespace muster::inline v0_1

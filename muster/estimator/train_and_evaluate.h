@@ -2,12 +2,17 @@
 // Thread safety: one thread.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/estimator/estimator.h"
 
 namespace muster::inline v0_1 {
+
+class Exporter;
 
 // What to train on, until which step.
 struct TrainSpec {
@@ -16,12 +21,20 @@ struct TrainSpec {
   std::vector<std::shared_ptr<Hook>> hooks;  // on every worker
 };
 
-// What to evaluate on, and how often.
+// What to evaluate on, how often, and what to export then.
 struct EvalSpec {
   InputFn input_fn;
   std::optional<int64_t> steps = 100;  // batches; all of the data when set to std::nullopt
+  // Tells evaluations apart: events go to eval/ or eval_<name>/. It may be empty where there is one
+  // EvalSpec; of several each has one of its own. No slash may be in it.
   std::string name;
-  bool use_ema = false;  // as that of EvaluateOptions
+  bool use_ema = false;                      // as that of EvaluateOptions
+  std::vector<std::shared_ptr<Hook>> hooks;  // as those of EvaluateOptions
+  // Called after each evaluation, on the chief, in this order, each with the folder
+  // model_dir/export/<its name>. No two exporters of a call have the same name. The last checkpoint
+  // of a run is told to them as the final one, however the run ends, unless they have exported it
+  // already.
+  std::vector<std::shared_ptr<Exporter>> exporters;
   // The least time between two evaluations. 0 evaluates every checkpoint; the last one is evaluated
   // in any case.
   double throttle_secs = 0;
@@ -31,12 +44,26 @@ struct EvalSpec {
   double start_delay_secs = 120;
 };
 
+// What train_and_evaluate() gives back of several EvalSpecs.
+struct TrainAndEvaluateResult {
+  TrainResult training;
+  // The last result of each EvalSpec, by its name; on the chief, empty elsewhere.
+  std::map<std::string, EvalResult> evaluations;
+  // The folders that were written, by the names of their exporters, in order; on the chief.
+  std::map<std::string, std::vector<std::string>> exports;
+};
+
 // Trains to max_steps in one loop: the input is never started again for an evaluation. After a
-// checkpoint the chief evaluates it, while the other workers wait at a barrier; all workers do with
-// RunConfig::eval_distribute = multi_worker_mirrored(). Where max_steps is reached already, the
-// existing checkpoint is evaluated. Returns the last evaluation on the chief,
-// nothing on other workers. Throws InvalidArgument for bad specs and when checkpoints are disabled,
-// and what train and evaluate throw.
+// checkpoint the chief evaluates it on all of `eval_specs`, one after another, while the other
+// workers wait at a barrier; all workers do with RunConfig::eval_distribute =
+// multi_worker_mirrored(). Where an evaluation is put off (throttle_secs), the log says until when.
+// The last checkpoint is always evaluated; where max_steps is reached already, the one there is.
+// At a clean end model_dir says how it ended (muster/estimator/run_end.h). Throws InvalidArgument
+// for bad specs and when checkpoints are disabled, and what train, evaluate and exporters throw.
+TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
+                                          const std::vector<EvalSpec>& eval_specs);
+
+// The same with one EvalSpec. Returns its last result on the chief, nothing on other workers.
 std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
                                              const EvalSpec& eval_spec);
 

@@ -148,8 +148,8 @@ TEST_F(WarmStartedTest, MovingAveragesBeginAsTheWeightsThatWereTaken) {
   EXPECT_TRUE(seen);
 }
 
-EstimatorSpec normalized(const Features& features, const Labels& labels, Mode mode,
-                         ModelContext& context) {
+EstimatorSpec with_batch_normalization(const Features& features, const Labels& labels, Mode mode,
+                                       ModelContext& context) {
   auto model = context.model("net", [] { return Sequential({BatchNormalization(), Dense(2)}); });
   const Tensor loss = testing::loss_of(model(features["x"]), labels);
   if (mode == Mode::kEval) return EstimatorSpec::eval(loss, {});
@@ -160,17 +160,18 @@ EstimatorSpec normalized(const Features& features, const Labels& labels, Mode mo
 // The build writes into them, and puts them back: what is taken stays.
 TEST_F(WarmStartedTest, StatisticsAreTakenWhereAListChoosesThem) {
   const std::string mean = "net/batch_normalization/moving_mean";
-  Estimator(normalized, quiet_config(path("base_bn"))).train(input_, {.max_steps = 10});
+  Estimator(with_batch_normalization, quiet_config(path("base_bn")))
+      .train(input_, {.max_steps = 10});
   const Tensor learned = latest(path("base_bn")).tensors.at(mean);
   ASSERT_GT(learned.abs().max().item<double>(), 0);
   RunConfig all = config("all");
   all.warm_start_from =
       WarmStartSettings{.ckpt_to_initialize_from = path("base_bn"), .vars_to_warm_start = {".*"}};
-  Estimator(normalized, all).train(input_, {.max_steps = 1});
+  Estimator(with_batch_normalization, all).train(input_, {.max_steps = 1});
   EXPECT_TRUE(first("all").tensors.at(mean).equal(learned));
   RunConfig plain = config("plain");
   plain.warm_start_from = path("base_bn");
-  Estimator(normalized, plain).train(input_, {.max_steps = 1});
+  Estimator(with_batch_normalization, plain).train(input_, {.max_steps = 1});
   EXPECT_EQ(first("plain").tensors.at(mean).abs().max().item<double>(), 0);
 }
 
@@ -180,7 +181,7 @@ TEST_F(WarmStartedTest, WhatDoesNotFitIsTold) {
   EXPECT_THAT(error_of([&] { Estimator(two_layers, empty); }).message(),
               HasSubstr("ckpt_to_initialize_from is empty"));
   EXPECT_THAT(error_of([&] {
-                Estimator(normalized, config("m")).train(input_, {.max_steps = 1});
+                Estimator(with_batch_normalization, config("m")).train(input_, {.max_steps = 1});
               }).message(),
               HasSubstr("net/dense/kernel float32[10, 2]: the checkpoint holds "
                         "\"net/dense/kernel\" as float32[10, 16]; it holds nothing of that shape"));

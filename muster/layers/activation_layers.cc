@@ -106,9 +106,12 @@ Layer ActivationLayer(const Activation& activation, std::string name) {
 }
 
 Layer ReLU(ReLUOptions options) {
-  internal::check_at_least_zero("ReLU", "max_value", options.max_value.value_or(0));
-  internal::check_at_least_zero("ReLU", "negative_slope", options.negative_slope);
-  internal::check_at_least_zero("ReLU", "threshold", options.threshold);
+  internal::check_at_least_zero(internal::titled("ReLU", options.name), "max_value",
+                                options.max_value.value_or(0));
+  internal::check_at_least_zero(internal::titled("ReLU", options.name), "negative_slope",
+                                options.negative_slope);
+  internal::check_at_least_zero(internal::titled("ReLU", options.name), "threshold",
+                                options.threshold);
   return activation_layer("re_lu",
                           activations::relu({.max_value = options.max_value,
                                              .negative_slope = options.negative_slope,
@@ -117,7 +120,7 @@ Layer ReLU(ReLUOptions options) {
 }
 
 Layer LeakyReLU(double alpha, std::string name) {
-  internal::check_at_least_zero("LeakyReLU", "alpha", alpha);
+  internal::check_at_least_zero(internal::titled("LeakyReLU", name), "alpha", alpha);
   return activation_layer("leaky_re_lu", activations::leaky_relu({.alpha = alpha}),
                           std::move(name));
 }
@@ -127,7 +130,7 @@ Layer ELU(double alpha, std::string name) {
 }
 
 Layer ThresholdedReLU(double theta, std::string name) {
-  internal::check_at_least_zero("ThresholdedReLU", "theta", theta);
+  internal::check_at_least_zero(internal::titled("ThresholdedReLU", name), "theta", theta);
   return activation_layer("thresholded_re_lu",
                           activations::relu(activations::ReluOptions{.threshold = theta}),
                           std::move(name));
@@ -135,7 +138,7 @@ Layer ThresholdedReLU(double theta, std::string name) {
 
 Layer PReLU(PReLUOptions options) {
   for (const int64_t axis : options.shared_axes) {
-    internal::check_positive("PReLU", "shared_axes", axis);
+    internal::check_positive(internal::titled("PReLU", options.name), "shared_axes", axis);
   }
   return Layer(std::make_shared<PReLUImpl>(std::move(options)));
 }

@@ -33,8 +33,10 @@ class ActivityRegularizationImpl final : public UnaryLayerImpl {
 }  // namespace
 
 Layer ActivityRegularization(ActivityRegularizationOptions options) {
-  internal::check_at_least_zero("ActivityRegularization", "l1", options.l1);
-  internal::check_at_least_zero("ActivityRegularization", "l2", options.l2);
+  internal::check_at_least_zero(internal::titled("ActivityRegularization", options.name), "l1",
+                                options.l1);
+  internal::check_at_least_zero(internal::titled("ActivityRegularization", options.name), "l2",
+                                options.l2);
   return Layer(std::make_shared<ActivityRegularizationImpl>(
       regularizers::l1_l2({.l1 = options.l1, .l2 = options.l2}), std::move(options.name)));
 }

@@ -80,7 +80,7 @@ class AttentionImpl final : public LayerImpl {
 }  // namespace
 
 Layer Attention(AttentionOptions options) {
-  internal::check_rate("Attention", options.dropout, "dropout");
+  internal::check_rate(internal::titled("Attention", options.name), options.dropout, "dropout");
   return Layer(std::make_shared<AttentionImpl>(std::move(options)));
 }
 

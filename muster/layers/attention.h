@@ -66,7 +66,9 @@ struct MultiHeadAttentionOptions {
 // x kernel + bias of the head; the heads side by side times a last kernel give the result, [batch,
 // T, output_shape...] (Vaswani et al., 2017). A bool tensor behind the others, LayerInputs{.tensors
 // = {query, value, attention_mask}}, is Keras's attention_mask [batch, T, S] or [batch, num_heads,
-// T, S], where any axis may be 1: what is true counts. Variables: "query/kernel" [dim, num_heads,
+// T, S], where any axis may be 1: what is true counts. A mask of another dtype is refused, and so
+// is a third tensor of the shape [batch, T, S] where the value has another width: mask.to(kBool). A
+// floating one of the value's width is the key. Variables: "query/kernel" [dim, num_heads,
 // key_dim], "query/bias" [num_heads, key_dim], the same of "key" and "value", and
 // "attention_output/kernel" [num_heads, value_dim, output_shape...], "attention_output/bias"
 // [output_shape...]. Throws InvalidArgument for sizes below 1, and for attention_axes below 1 or

@@ -394,5 +394,42 @@ TEST(AttentionLayers, RefuseWhatDoesNotFit) {
       "was given bool[2, 2, 4]");
 }
 
+// Keras casts masks of any dtype. Here one that is not bool would be taken for a key.
+TEST(MultiHeadAttentionTest, TellsAMaskOfAnotherDtypeFromAKey) {
+  const Tensors x;  // query [2, 3, 5], value [2, 4, 6], key [2, 4, 5]
+  Fixture fixture;
+  const Layer heads = MultiHeadAttention(2, 3, {.name = "heads"});
+  const auto error = [&](const Layer& layer, const std::vector<Tensor>& tensors) {
+    return error_of([&] { layer({.tensors = tensors}, fixture.context); });
+  };
+  const Tensor mask = torch::ones({2, 3, 4}, at::kBool);
+  for (const auto dtype : {kInt64, kInt32, kUInt8}) {
+    const Error refused = error(heads, {x.query, x.value, mask.to(dtype)});
+    EXPECT_EQ(refused.message(),
+              "layer heads: expected a bool attention_mask as the last tensor, was given " +
+                  describe(mask.to(dtype)));
+    EXPECT_EQ(refused.hint(), "attention_mask is bool, true where it counts: mask.to(kBool)");
+  }
+  const Error third = error(heads, {x.query, x.value, mask.to(kFloat64)});
+  EXPECT_EQ(
+      third.message(),
+      "layer heads: expected a key with the features of the value float64[2, 4, 6], or a bool "
+      "attention_mask, was given float64[2, 3, 4]");
+  EXPECT_TRUE(third.hint().starts_with("attention_mask is bool, true where it counts: "));
+  const Error fourth = error(heads, {x.query, x.value, x.key, mask.to(kFloat64)});
+  EXPECT_TRUE(fourth.message().starts_with("layer heads: expected a bool attention_mask"));
+  const Error four_axes = error(heads, {x.query, x.value, mask.to(kFloat64).unsqueeze(1)});
+  EXPECT_TRUE(four_axes.message().ends_with("was given float64[2, 1, 3, 4]"));
+  // A key as wide as there are steps, which the hint says how to give.
+  const Tensor steps = numbers({2, 4, 5}), wide = numbers({2, 4, 4}, 0.7);
+  EXPECT_THROW(heads({.tensors = {steps, x.value, wide}}, fixture.context), Error);
+  Fixture other;
+  EXPECT_NO_THROW(
+      heads({.tensors = {steps, x.value, wide, torch::ones({1, 1, 1}, at::kBool)}}, other.context));
+  const Error none = error(Attention({.name = "dot"}), {x.query, x.key, mask});
+  EXPECT_TRUE(none.message().starts_with("layer dot: expected {query, value} or"));
+  EXPECT_TRUE(none.hint().starts_with("it takes no attention_mask: LayerInputs.masks"));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/recurrent_layer.h"
 #include "muster/tensor/libtorch.h"
 
@@ -86,12 +87,13 @@ class BidirectionalImpl final : public LayerImpl {
   MergeMode merge_mode_;
 };
 
-Direction direction_of(const Layer& layer, const char* argument, const char* prefix) {
+Direction direction_of(const std::string& title, const Layer& layer, const char* argument,
+                       const char* prefix) {
   const LayerIdentity& identity = layer.impl().identity();
   const auto* recurrent = dynamic_cast<const internal::RecurrentImpl*>(&layer.impl());
   if (recurrent == nullptr) {
     throw invalid_argument(
-        fmt::format("Bidirectional: {} is a layer \"{}\"", argument, identity.class_name),
+        fmt::format("{}: {} is a layer \"{}\"", title, argument, identity.class_name),
         fmt::format("{} must be a SimpleRNN, an LSTM or a GRU", argument));
   }
   const std::string& name = identity.given_name;
@@ -102,12 +104,12 @@ Direction direction_of(const Layer& layer, const char* argument, const char* pre
   return direction;
 }
 
-void check_pair(const internal::RecurrentSpec& there, const internal::RecurrentSpec& back,
-                MergeMode merge_mode) {
-  const auto refuse = [](const char* what, auto first, auto second, const char* hint) {
-    throw invalid_argument(fmt::format("Bidirectional: {} is {} in layer, and {} in backward_layer",
-                                       what, first, second),
-                           hint);
+void check_pair(const std::string& title, const internal::RecurrentSpec& there,
+                const internal::RecurrentSpec& back, MergeMode merge_mode) {
+  const auto refuse = [&title](const char* what, auto first, auto second, const char* hint) {
+    throw invalid_argument(
+        fmt::format("{}: {} is {} in layer, and {} in backward_layer", title, what, first, second),
+        hint);
   };
   if (there.sequence.go_backwards == back.sequence.go_backwards) {
     refuse("go_backwards", there.sequence.go_backwards, back.sequence.go_backwards,
@@ -135,14 +137,15 @@ void check_pair(const internal::RecurrentSpec& there, const internal::RecurrentS
 }  // namespace
 
 Layer Bidirectional(Layer layer, BidirectionalOptions options) {
-  Direction forward = direction_of(layer, "layer", "forward");
+  const std::string title = internal::titled("Bidirectional", options.name);
+  Direction forward = direction_of(title, layer, "layer", "forward");
   Direction backward =
-      direction_of(options.backward_layer.value_or(layer), "backward_layer", "backward");
+      direction_of(title, options.backward_layer.value_or(layer), "backward_layer", "backward");
   if (!options.backward_layer) {
     bool& go_backwards = backward.spec.sequence.go_backwards;
     go_backwards = !go_backwards;
   };
-  check_pair(forward.spec, backward.spec, options.merge_mode);
+  check_pair(title, forward.spec, backward.spec, options.merge_mode);
   return Layer(std::make_shared<BidirectionalImpl>(std::move(forward), std::move(backward),
                                                    std::move(options)));
 }

@@ -112,6 +112,8 @@ TEST(Bidirectional, TakesAStateOfBoth) {
 }
 
 TEST(Bidirectional, RefusesLayersThatDoNotFit) {
+  EXPECT_EQ(message_of([] { Bidirectional(Masking(), {.name = "both"}); }),
+            "Bidirectional \"both\": layer is a layer \"masking\"");
   EXPECT_EQ(message_of([] { Bidirectional(Masking()); }),
             "Bidirectional: layer is a layer \"masking\"");
   EXPECT_EQ(message_of([] { Bidirectional(GRU(3), {.backward_layer = GRU(3)}); }),

@@ -29,22 +29,18 @@ ConvolutionImpl::Variables ConvolutionImpl::variables(const Tensor& input,
     refuse_input(context, identity(), fmt::format("channels that {} groups divide", spec_.groups),
                  input);
   }
-  const Tensor& variable = context.variable(identity(), 0, [this, &input] {
+  const Tensor& variable = context.variable(identity(), 0, [this, &input, &context] {
     Shape shape = spec_.window.sizes;
     shape.insert(shape.end(), {input.size(-1) / spec_.groups, spec_.filters});
     return VariableSpec{.name = "kernel",
                         .shape = shape,
-                        .dtype = weight_dtype_for(input),
+                        .dtype = weight_dtype_for(input, context, identity()),
                         .initializer = spec_.kernel_initializer,
                         .regularizer = spec_.kernel_regularizer,
                         .constraint = spec_.kernel_constraint};
   });
   const Tensor kernel = weight_for(input, variable, context, identity());
-  const int64_t channels = kernel.size(-2) * spec_.groups;
-  if (input.size(-1) != channels) {
-    refuse_input(context, identity(), form_of(spec_.window.rank(), std::to_string(channels)), input,
-                 "a layer is called with as many channels as at its first call");
-  }
+  check_channels(context, identity(), input, spec_.window.rank(), kernel.size(-2) * spec_.groups);
   Tensor bias;
   if (spec_.use_bias) {
     bias = weight(context, identity(), 1, "bias", {spec_.filters}, input, spec_.bias_initializer,
@@ -86,12 +82,13 @@ Layer convolution(const char* layer, const char* class_name, int64_t filters,
       .activity_regularizer = std::move(options.activity_regularizer),
       .kernel_constraint = std::move(options.kernel_constraint),
       .bias_constraint = std::move(options.bias_constraint)};
-  internal::check_positive(layer, "filters", filters);
-  internal::check_positive(layer, "groups", options.groups);
-  internal::check_window(layer, "kernel_size", spec.window, spec.window.rank() == 1);
+  const std::string title = internal::titled(layer, options.name);
+  internal::check_positive(title, "filters", filters);
+  internal::check_positive(title, "groups", options.groups);
+  internal::check_window(title, "kernel_size", spec.window, spec.window.rank() == 1);
   if (filters % options.groups != 0) {
     throw invalid_argument(
-        fmt::format("{}: filters is {}, and groups {}", layer, filters, options.groups),
+        fmt::format("{}: filters is {}, and groups {}", title, filters, options.groups),
         "groups must divide filters");
   }
   return Layer(

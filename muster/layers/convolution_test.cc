@@ -318,7 +318,7 @@ TEST(SeparableConv2D, MixesWhatTheDepthwiseOneGives) {
 
 TEST(Convolutions, RefuseWhatKerasRefuses) {
   EXPECT_EQ(message_of([] { Conv1D(0, 3); }), "Conv1D: filters is 0");
-  EXPECT_EQ(message_of([] { Conv3D(1, {3, 0, 3}); }), "Conv3D: kernel_size is 0");
+  EXPECT_EQ(message_of([] { Conv3D(1, {3, 0, 3}); }), "Conv3D: kernel_size is 3x0x3");
   EXPECT_EQ(message_of([] { Conv2D(1, 3, Conv2DOptions{.dilation_rate = 0}); }),
             "Conv2D: dilation_rate is 0");
   EXPECT_EQ(message_of([] { Conv2D(1, 3, Conv2DOptions{.groups = 0}); }), "Conv2D: groups is 0");

@@ -24,10 +24,10 @@ class DenseImpl final : public UnaryLayerImpl {
     if (input.dim() < 2) {
       internal::refuse_input(context, identity(), "[batch, features]", input);
     }
-    const Tensor& variable = context.variable(identity(), 0, [this, &input] {
+    const Tensor& variable = context.variable(identity(), 0, [this, &input, &context] {
       return VariableSpec{.name = "kernel",
                           .shape = {input.size(-1), units_},
-                          .dtype = internal::weight_dtype_for(input),
+                          .dtype = internal::weight_dtype_for(input, context, identity()),
                           .initializer = options_.kernel_initializer,
                           .regularizer = options_.kernel_regularizer,
                           .constraint = options_.kernel_constraint};
@@ -48,10 +48,10 @@ class DenseImpl final : public UnaryLayerImpl {
  private:
   Tensor linear_part(const Tensor& input, const Tensor& kernel, CallContext& context) const {
     if (!options_.use_bias) return product(input, kernel, Tensor(), context);
-    const Tensor& bias = context.variable(identity(), 1, [this, &input] {
+    const Tensor& bias = context.variable(identity(), 1, [this, &input, &context] {
       return VariableSpec{.name = "bias",
                           .shape = {units_},
-                          .dtype = internal::weight_dtype_for(input),
+                          .dtype = internal::weight_dtype_for(input, context, identity()),
                           .initializer = options_.bias_initializer,
                           .regularizer = options_.bias_regularizer,
                           .constraint = options_.bias_constraint};
@@ -141,18 +141,19 @@ class DropoutImpl final : public UnaryLayerImpl {
 }  // namespace
 
 Layer Dense(int64_t units, DenseOptions options) {
-  internal::check_positive("Dense", "units", units);
+  internal::check_positive(internal::titled("Dense", options.name), "units", units);
   return Layer(std::make_shared<DenseImpl>(units, std::move(options)));
 }
 
 Layer Flatten(std::string name) { return Layer(std::make_shared<FlattenImpl>(std::move(name))); }
 
 Layer Dropout(double rate, DropoutOptions options) {
-  internal::check_rate("Dropout", rate);
+  internal::check_rate(internal::titled("Dropout", options.name), rate);
   for (const int64_t size : options.noise_shape) {
     if (size >= 1 || size == -1) continue;
     throw invalid_argument(
-        fmt::format("Dropout: noise_shape is [{}]", fmt::join(options.noise_shape, ", ")),
+        fmt::format("{}: noise_shape is [{}]", internal::titled("Dropout", options.name),
+                    fmt::join(options.noise_shape, ", ")),
         "a size is 1, that of the axis, or -1");
   }
   return Layer(std::make_shared<DropoutImpl>(rate, std::move(options)));

@@ -55,16 +55,38 @@ class EmbeddingImpl final : public LayerImpl {
   EmbeddingOptions options_;
 };
 
+// A step touches few rows of such a table, and these all of them.
+void check_row_sparse(const EmbeddingOptions& options) {
+  if (!options.row_sparse) return;
+  const auto refuse = [&](const char* field, const std::string& value, const char* why) {
+    throw invalid_argument(fmt::format("{}: {} is {}, and row_sparse is true",
+                                       internal::titled("Embedding", options.name), field, value),
+                           fmt::format("{}; give it {{.row_sparse = false}}, and the whole table "
+                                       "trains in every step, as in Keras",
+                                       why));
+  };
+  if (options.embeddings_regularizer) {
+    refuse("embeddings_regularizer", options.embeddings_regularizer.description(),
+           "a penalty changes every row in every step, whether it was used or not");
+  }
+  if (options.embeddings_constraint && !options.embeddings_constraint.by_rows(/*rank=*/2)) {
+    refuse("embeddings_constraint", options.embeddings_constraint.description(),
+           "only the rows that were used are known, so a norm is taken of each row: axis {1}");
+  }
+}
+
 }  // namespace
 
 Layer Embedding(int64_t input_dim, int64_t output_dim, EmbeddingOptions options) {
-  internal::check_positive("Embedding", "input_dim", input_dim);
-  internal::check_positive("Embedding", "output_dim", output_dim);
+  internal::check_positive(internal::titled("Embedding", options.name), "input_dim", input_dim);
+  internal::check_positive(internal::titled("Embedding", options.name), "output_dim", output_dim);
   if (!is_weight_dtype(options.dtype)) {
     throw invalid_argument(
-        fmt::format("Embedding: dtype is {}", dtype_name(options.dtype)),
+        fmt::format("{}: dtype is {}", internal::titled("Embedding", options.name),
+                    dtype_name(options.dtype)),
         "keep the table in " + weight_dtype_names() + ", and convert what it gives");
   }
+  check_row_sparse(options);
   return Layer(std::make_shared<EmbeddingImpl>(input_dim, output_dim, std::move(options)));
 }
 

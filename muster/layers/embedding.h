@@ -13,7 +13,7 @@ namespace muster::inline v0_1 {
 // Options of Embedding().
 struct EmbeddingOptions {
   Initializer embeddings_initializer = initializers::random_uniform();
-  Regularizer embeddings_regularizer;  // only where row_sparse is false
+  Regularizer embeddings_regularizer;  // refused unless row_sparse is false
   Regularizer activity_regularizer;
   // Where row_sparse is true, one that changes each row by itself: max_norm(2, {1}), not (2, {0}).
   Constraint embeddings_constraint;
@@ -32,7 +32,7 @@ struct EmbeddingOptions {
 // Gives the row of a table for each id: int64 or int32 ids [batch...] -> [batch..., output_dim].
 // A mask of the ids counts too. Variable: "embeddings" [input_dim, output_dim]. An id outside of 0
 // ... input_dim - 1 is an InvalidArgument that names it and its place. Throws InvalidArgument for
-// sizes below 1.
+// sizes below 1, and for a regularizer or a constraint that row_sparse does not go with.
 Layer Embedding(int64_t input_dim, int64_t output_dim, EmbeddingOptions options = {});
 
 }  // namespace muster::inline v0_1

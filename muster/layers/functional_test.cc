@@ -292,7 +292,7 @@ TEST(Functional, RefusesGraphsThatDoNotHoldTogether) {
             "Functional: graph disconnected: the output 1 (float32[None, 4] from layer add) needs "
             "the Input y (float32[None, 4]), which is not among the inputs");
   EXPECT_EQ(refused({x, y}, {hidden}),
-            "Functional: no output needs the input 1 (float32[None, 4])");
+            "Functional: no output needs the input 1, y (float32[None, 4])");
   EXPECT_EQ(refused({x, x}, {hidden}),
             "Functional: the input 1 (float32[None, 4]) is the same as one before it");
   EXPECT_EQ(refused({hidden}, {Dense(1)(hidden)}),

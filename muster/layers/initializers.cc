@@ -122,6 +122,9 @@ Initializer zeros() { return constant(0); }
 Initializer ones() { return constant(1); }
 
 Initializer constant(double value) {
+  if (!std::isfinite(value)) {
+    throw invalid_argument(fmt::format("constant: value is {}", value), "value must be finite");
+  }
   return [value](const Shape& shape, DType dtype, RandomKey) {
     return at::full(shape, value, at::TensorOptions(dtype));
   };

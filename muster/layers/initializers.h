@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::initializers {
 
-// All elements are the same: 0, 1, `value`.
+// All elements are the same: 0, 1, `value`, which must be finite, else InvalidArgument is thrown.
 Initializer zeros();
 Initializer ones();
 Initializer constant(double value);

@@ -159,5 +159,10 @@ TEST(Initializers, DrawOnlyWhatCanTrain) {
   EXPECT_EQ(initializers::zeros()({2}, kInt64, derive_key(1, {1})).scalar_type(), kInt64);
 }
 
+TEST(Initializers, AConstantIsFinite) {
+  EXPECT_EQ(message_of([] { initializers::constant(std::nan("")); }), "constant: value is nan");
+  EXPECT_EQ(message_of([] { initializers::constant(-INFINITY); }), "constant: value is -inf");
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

@@ -11,7 +11,8 @@ namespace muster::inline v0_1 {
 
 // Computes `function`, which is called from every replica's thread, and must be a pure function of
 // its argument. One with variables or random numbers is a UnaryLayerImpl. Throws InvalidArgument
-// for an empty function, and when called, where it gives an undefined tensor.
+// for an empty function, and when called, where it gives an undefined tensor; what LibTorch throws
+// in it is an error that names the layer and its input.
 Layer Lambda(std::function<Tensor(const Tensor&)> function, std::string name = {});
 
 }  // namespace muster::inline v0_1

@@ -66,7 +66,7 @@ class LayerNormalizationImpl final : public UnaryLayerImpl {
     return over_any_axes(input, axes, gamma, beta);
   }
 
-  bool keeps_steps() const override { return options_.axis == std::vector<int64_t>{-1}; }
+  bool keeps_steps() const override { return true; }
   LayerPrecision precision() const override { return LayerPrecision::kWidened; }
 
  private:
@@ -124,6 +124,7 @@ class GroupNormalizationImpl final : public UnaryLayerImpl {
         .movedim(1, axis);
   }
 
+  bool keeps_steps() const override { return true; }
   LayerPrecision precision() const override { return LayerPrecision::kWidened; }
 
  private:
@@ -141,20 +142,20 @@ class UnitNormalizationImpl final : public UnaryLayerImpl {
     return input * input.square().sum(axes, /*keepdim=*/true).clamp_min(1e-12).rsqrt();
   }
 
-  bool keeps_steps() const override { return axis_ == std::vector<int64_t>{-1}; }
+  bool keeps_steps() const override { return true; }
   LayerPrecision precision() const override { return LayerPrecision::kWidened; }
 
  private:
   std::vector<int64_t> axis_;
 };
 
-void check_epsilon(const char* layer, double epsilon) {
+void check_epsilon(const std::string& layer, double epsilon) {
   if (std::isfinite(epsilon) && epsilon > 0) return;
   throw invalid_argument(fmt::format("{}: epsilon is {}", layer, epsilon),
                          "epsilon must be finite and above 0");
 }
 
-void check_axes_given(const char* layer, const std::vector<int64_t>& axis) {
+void check_axes_given(const std::string& layer, const std::vector<int64_t>& axis) {
   if (!axis.empty()) return;
   throw invalid_argument(fmt::format("{}: axis is empty", layer), "axis must name at least one");
 }
@@ -162,20 +163,21 @@ void check_axes_given(const char* layer, const std::vector<int64_t>& axis) {
 }  // namespace
 
 Layer LayerNormalization(LayerNormalizationOptions options) {
-  check_epsilon("LayerNormalization", options.epsilon);
-  check_axes_given("LayerNormalization", options.axis);
+  check_epsilon(internal::titled("LayerNormalization", options.name), options.epsilon);
+  check_axes_given(internal::titled("LayerNormalization", options.name), options.axis);
   return Layer(std::make_shared<LayerNormalizationImpl>(std::move(options)));
 }
 
 Layer GroupNormalization(GroupNormalizationOptions options) {
-  check_epsilon("GroupNormalization", options.epsilon);
+  check_epsilon(internal::titled("GroupNormalization", options.name), options.epsilon);
   if (options.groups != -1)
-    internal::check_positive("GroupNormalization", "groups", options.groups);
+    internal::check_positive(internal::titled("GroupNormalization", options.name), "groups",
+                             options.groups);
   return Layer(std::make_shared<GroupNormalizationImpl>(std::move(options)));
 }
 
 Layer UnitNormalization(std::vector<int64_t> axis, std::string name) {
-  check_axes_given("UnitNormalization", axis);
+  check_axes_given(internal::titled("UnitNormalization", name), axis);
   return Layer(std::make_shared<UnitNormalizationImpl>(std::move(axis), std::move(name)));
 }
 

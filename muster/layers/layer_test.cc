@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/core.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/internal/test_layers.h"
+#include "muster/layers/lambda.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
@@ -121,7 +123,7 @@ TEST(Errors, NameTheLayerAndBothShapes) {
   EXPECT_EQ(message_of([&] { dense(torch::zeros({5}), fixture.context); }),
             "layer logits: expected [batch, features], was given float32[5]");
   EXPECT_EQ(message_of([] { Conv2D(0, 3); }), "Conv2D: filters is 0");
-  EXPECT_EQ(message_of([] { Conv2D(1, {3, -1}); }), "Conv2D: kernel_size is -1");
+  EXPECT_EQ(message_of([] { Conv2D(1, {3, -1}); }), "Conv2D: kernel_size is 3x-1");
   EXPECT_EQ(message_of([] { MaxPooling2D({.pool_size = 0}); }), "MaxPooling2D: pool_size is 0");
   EXPECT_EQ(message_of([] { Dense(-4); }), "Dense: units is -4");
   EXPECT_EQ(message_of([] { Dropout(1.0); }), "Dropout: rate is 1");
@@ -212,6 +214,71 @@ TEST(LayerValues, StateGoesIntoTheFirstLayerAndComesOutOfTheLast) {
       model({.tensors = {x.slice(1, 4)}, .state = first.state}, fixture.context);
   EXPECT_TRUE(torch::allclose(rest.tensors[0], whole.tensors[0].slice(1, 4)));
   EXPECT_TRUE(torch::allclose(rest.state[0], whole.state[0]));
+}
+
+TEST(Layers, ThatAreMadeWronglyAreNamed) {
+  EXPECT_EQ(message_of([] { Dense(-3, {.name = "head"}); }), "Dense \"head\": units is -3");
+  EXPECT_EQ(message_of([] { Dense(-3); }), "Dense: units is -3");
+  EXPECT_EQ(message_of([] { Dropout(50, {.name = "drop"}); }), "Dropout \"drop\": rate is 50");
+  EXPECT_EQ(message_of([] {
+              Conv2D(4, {0, 3}, {.name = "stem"});
+            }),
+            "Conv2D \"stem\": kernel_size is 0x3");
+  EXPECT_EQ(message_of([] { MaxPooling2D({.pool_size = 0, .name = "pool"}); }),
+            "MaxPooling2D \"pool\": pool_size is 0");
+}
+
+TEST(Layers, HintsFitTheInputTheyRefuse) {
+  Fixture fixture;
+  const auto hint = [&](const Tensor& input) {
+    return error_of([&] { Dense(1)(input, fixture.context); }).hint();
+  };
+  EXPECT_EQ(hint(torch::zeros({2, 4, 4, 1}, at::kByte)),
+            "convert images in the input function: image.to(kFloat32) / 255");
+  EXPECT_TRUE(hint(torch::zeros({2, 3}, at::kLong))
+                  .starts_with("convert numbers in the input function: x.to(kFloat32); ids of"));
+  EXPECT_EQ(hint(torch::zeros({2, 3}, at::kHalf)),
+            "convert the features in the input function: x.to(kFloat32)");
+}
+
+// One feature in float64 makes a whole model float64, which is easily overlooked.
+TEST(Layers, AFloat64InputIsWarnedOfOnceForAModel) {
+  Fixture fixture;
+  const std::string scope = "float64_model";
+  const CallContext::Scope named(fixture.context, scope);
+  const auto said = [&](const Layer& layer, const Tensor& input) {
+    ::testing::internal::CaptureStderr();
+    layer(input, fixture.context);
+    log::flush();
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const Layer model = Sequential({Dense(2), Dense(2)});
+  EXPECT_EQ(said(Dense(2), numbers({2, 3}).to(kFloat32)), "");
+  EXPECT_EQ(said(Dense(2), numbers({2, 3})), "") << "evaluation makes no weights of its own";
+  fixture.context.begin_step(/*training=*/true, 0, 0);
+  const std::string warning = said(model, numbers({2, 3}));
+  EXPECT_NE(warning.find("W "), std::string::npos);
+  EXPECT_NE(warning.find("layer float64_model/dense_2: its input is float64[2, 3], so its weights "
+                         "are float64, and so is what follows: twice the memory, and slower; where "
+                         "that is not meant, give it x.to(kFloat32)"),
+            std::string::npos)
+      << warning;
+  EXPECT_EQ(warning.find("dense_3"), std::string::npos) << warning;
+  EXPECT_EQ(said(Dense(2), numbers({2, 3})), "");
+}
+
+TEST(Lambda, NamesItselfWhereItsFunctionFails) {
+  Fixture fixture;
+  const Layer product = Lambda(
+      [](const Tensor& x) {
+        return x.matmul(torch::ones({7, 7}, x.options()));
+      },
+      "mine");
+  const Error error = error_of([&] { product(numbers({2, 3}), fixture.context); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error.message(),
+            "layer mine: its function failed for float64[2, 3]: mat1 and mat2 shapes cannot be "
+            "multiplied (2x3 and 7x7)");
 }
 
 TEST(LayerValues, ThatDoNotFitAreRefused) {

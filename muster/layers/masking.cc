@@ -41,14 +41,30 @@ class MaskingImpl final : public LayerImpl {
   double mask_value_;
 };
 
+class RemoveMaskImpl final : public LayerImpl {
+ public:
+  explicit RemoveMaskImpl(std::string name) : LayerImpl("remove_mask", std::move(name)) {}
+
+  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
+    context.name_of(identity());
+    return {.tensors = {internal::single_tensor(context, identity(), inputs, /*takes_mask=*/true)}};
+  }
+
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+};
+
 }  // namespace
 
 Layer Masking(double mask_value, std::string name) {
   if (std::isnan(mask_value)) {
-    throw invalid_argument("Masking: mask_value is nan",
+    throw invalid_argument(internal::titled("Masking", name) + ": mask_value is nan",
                            "mask_value must be a number: nothing equals one that is none");
   }
   return Layer(std::make_shared<MaskingImpl>(mask_value, std::move(name)));
+}
+
+Layer RemoveMask(std::string name) {
+  return Layer(std::make_shared<RemoveMaskImpl>(std::move(name)));
 }
 
 Tensor sequence_mask(const Tensor& lengths, std::optional<int64_t> steps) {

@@ -15,6 +15,10 @@ namespace muster::inline v0_1 {
 // Throws InvalidArgument for a mask_value that is no number.
 Layer Masking(double mask_value = 0, std::string name = {});
 
+// Gives its input without the mask, in front of a layer that cannot take one. From there on all
+// steps count, padding included; Keras drops masks at such layers without a word.
+Layer RemoveMask(std::string name = {});
+
 // Makes the mask [batch, steps] of examples of these lengths, padded at the end: lengths [batch],
 // int64 or int32. There are as many steps as the longest has, or `steps`. Throws InvalidArgument
 // for lengths of another kind or below 0, and for steps < 0.

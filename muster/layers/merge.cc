@@ -245,7 +245,8 @@ Layer Subtract(std::string name) {
 
 Layer Concatenate(int64_t axis, std::string name) {
   if (axis == 0) {
-    throw invalid_argument("Concatenate: axis is 0", "axis must not be 0, which is the batch");
+    throw invalid_argument(internal::titled("Concatenate", name) + ": axis is 0",
+                           "axis must not be 0, which is the batch");
   }
   return Layer(std::make_shared<ConcatenateImpl>(axis, std::move(name)));
 }
@@ -257,8 +258,9 @@ Layer Dot(int64_t axis, DotOptions options) {
 Layer Dot(std::array<int64_t, 2> axes, DotOptions options) {
   for (const int64_t axis : axes) {
     if (axis != 0) continue;
-    throw invalid_argument(fmt::format("Dot: axes is {}, {}", axes[0], axes[1]),
-                           "axes must not be 0, which is the batch");
+    throw invalid_argument(
+        fmt::format("{}: axes is {}, {}", internal::titled("Dot", options.name), axes[0], axes[1]),
+        "axes must not be 0, which is the batch");
   }
   return Layer(std::make_shared<DotImpl>(axes, std::move(options)));
 }

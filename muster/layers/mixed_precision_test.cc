@@ -331,17 +331,12 @@ TEST(MixedPrecision, StandsInAGraph) {
   EXPECT_TRUE(graph.result.equal(chain.result));
 }
 
-// The policy decides what the model computes in, and nothing else.
-Layer classifier(const std::string& policy) {
-  return mixed_precision(policy,
-                         Sequential({Dense(16, {.activation = activations::relu}),
-                                     BatchNormalization({.synchronized = true}), Dense(2)}));
-}
-
 TEST(MixedPrecision, HasTheVariablesOfFloat32) {
   const ComputeAnyway anyway;
   const Tensor x = numbers({12, 10}).to(kFloat32);
-  const Trial wide(classifier("float32"), x), mixed(classifier("bfloat16"), x);
+  const Layer model = Sequential({Dense(16), BatchNormalization(), Dense(2)});
+  const Trial wide(mixed_precision("float32", model), x),
+      mixed(mixed_precision("bfloat16", model), x);
   EXPECT_EQ(mixed.fixture.store.names(), wide.fixture.store.names());
   EXPECT_FALSE(mixed.result.equal(wide.result));
   for (const auto& variable : mixed.fixture.store.variables())

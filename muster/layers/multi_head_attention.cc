@@ -174,7 +174,7 @@ class MultiHeadAttentionImpl final : public LayerImpl {
 }  // namespace
 
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim, MultiHeadAttentionOptions options) {
-  const char* layer = "MultiHeadAttention";
+  const std::string layer = internal::titled("MultiHeadAttention", options.name);
   internal::check_positive(layer, "num_heads", num_heads);
   internal::check_positive(layer, "key_dim", key_dim);
   if (options.value_dim) internal::check_positive(layer, "value_dim", *options.value_dim);

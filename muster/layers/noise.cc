@@ -100,7 +100,7 @@ class GaussianDropoutImpl final : public NoiseImpl {
 
 Layer spatial_dropout(const char* layer, const char* class_name, size_t rank, double rate,
                       std::string name) {
-  internal::check_rate(layer, rate);
+  internal::check_rate(internal::titled(layer, name), rate);
   return Layer(std::make_shared<SpatialDropoutImpl>(class_name, rank, rate, std::move(name)));
 }
 
@@ -117,17 +117,17 @@ Layer SpatialDropout3D(double rate, std::string name) {
 }
 
 Layer AlphaDropout(double rate, std::string name) {
-  internal::check_rate("AlphaDropout", rate);
+  internal::check_rate(internal::titled("AlphaDropout", name), rate);
   return Layer(std::make_shared<AlphaDropoutImpl>(rate, std::move(name)));
 }
 
 Layer GaussianNoise(double stddev, std::string name) {
-  internal::check_at_least_zero("GaussianNoise", "stddev", stddev);
+  internal::check_at_least_zero(internal::titled("GaussianNoise", name), "stddev", stddev);
   return Layer(std::make_shared<GaussianNoiseImpl>(stddev, std::move(name)));
 }
 
 Layer GaussianDropout(double rate, std::string name) {
-  internal::check_rate("GaussianDropout", rate);
+  internal::check_rate(internal::titled("GaussianDropout", name), rate);
   return Layer(std::make_shared<GaussianDropoutImpl>(rate, std::move(name)));
 }
 

@@ -93,6 +93,8 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
     return beta.defined() ? output + beta : output;
   }
 
+  // As in Keras, steps that do not count are in the statistics.
+  bool keeps_steps() const override { return true; }
   LayerPrecision precision() const override { return LayerPrecision::kWidened; }
 
  private:
@@ -148,12 +150,13 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
 }  // namespace
 
 Layer BatchNormalization(BatchNormalizationOptions options) {
+  const std::string title = internal::titled("BatchNormalization", options.name);
   if (!(options.momentum >= 0 && options.momentum <= 1)) {
-    throw invalid_argument(fmt::format("BatchNormalization: momentum is {}", options.momentum),
+    throw invalid_argument(fmt::format("{}: momentum is {}", title, options.momentum),
                            "momentum must be between 0 and 1");
   }
   if (!std::isfinite(options.epsilon) || options.epsilon <= 0) {
-    throw invalid_argument(fmt::format("BatchNormalization: epsilon is {}", options.epsilon),
+    throw invalid_argument(fmt::format("{}: epsilon is {}", title, options.epsilon),
                            "epsilon must be finite and above 0");
   }
   return Layer(std::make_shared<BatchNormalizationImpl>(std::move(options)));

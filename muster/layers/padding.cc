@@ -69,9 +69,10 @@ class CroppingImpl final : public UnaryLayerImpl {
 template <typename Impl>
 Layer with_margins(const char* layer, const char* class_name, const char* field, Margins margins,
                    std::string name) {
+  const std::string title = internal::titled(layer, name);
   for (const Margin& margin : margins) {
-    internal::check_at_least_zero(layer, field, static_cast<double>(margin.before));
-    internal::check_at_least_zero(layer, field, static_cast<double>(margin.after));
+    internal::check_at_least_zero(title, field, static_cast<double>(margin.before));
+    internal::check_at_least_zero(title, field, static_cast<double>(margin.after));
   }
   return Layer(std::make_shared<Impl>(class_name, std::move(margins), std::move(name)));
 }

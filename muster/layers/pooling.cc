@@ -144,7 +144,8 @@ Window pooling_window(const char* layer, const Options& options) {
                 {},
                 options.padding};
   window.dilation.assign(window.rank(), 1);
-  internal::check_window(layer, "pool_size", window, /*may_be_causal=*/false);
+  internal::check_window(internal::titled(layer, options.name), "pool_size", window,
+                         /*may_be_causal=*/false);
   return window;
 }
 

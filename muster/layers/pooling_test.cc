@@ -160,7 +160,7 @@ TEST(Pooling, RefusesWhatKerasRefuses) {
   EXPECT_EQ(message_of([] { AveragePooling1D({.pool_size = 0}); }),
             "AveragePooling1D: pool_size is 0");
   EXPECT_EQ(message_of([] { MaxPooling3D(Pooling3DOptions{.strides = Size3D(1, 0, 1)}); }),
-            "MaxPooling3D: strides is 0");
+            "MaxPooling3D: strides is 1x0x1");
   EXPECT_EQ(message_of([] { MaxPooling1D(Pooling1DOptions{.padding = Padding::kCausal}); }),
             "MaxPooling1D: padding is kCausal");
   Fixture fixture;

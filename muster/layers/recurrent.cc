@@ -24,9 +24,10 @@ Initializer with_forget_bias(Initializer others) {
 // What the options say of the cell; a layer and its cell have the same.
 template <typename Options>
 internal::RecurrentSpec spec_of(const char* layer, internal::RecurrentCell cell, Options& options) {
-  internal::check_positive(layer, "units", cell.units);
-  internal::check_rate(layer, options.dropout, "dropout");
-  internal::check_rate(layer, options.recurrent_dropout, "recurrent_dropout");
+  const std::string title = internal::titled(layer, options.name);
+  internal::check_positive(title, "units", cell.units);
+  internal::check_rate(title, options.dropout, "dropout");
+  internal::check_rate(title, options.recurrent_dropout, "recurrent_dropout");
   cell.activation = options.activation;
   if constexpr (requires { options.recurrent_activation; })
     cell.recurrent_activation = options.recurrent_activation;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/checks.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 
@@ -30,17 +31,18 @@ class RescalingImpl final : public UnaryLayerImpl {
   double offset_;
 };
 
-void check_finite(const char* field, double value) {
+void check_finite(const std::string& name, const char* field, double value) {
   if (std::isfinite(value)) return;
-  throw invalid_argument(fmt::format("Rescaling: {} is {}", field, value),
-                         fmt::format("{} must be finite", field));
+  throw invalid_argument(
+      fmt::format("{}: {} is {}", internal::titled("Rescaling", name), field, value),
+      fmt::format("{} must be finite", field));
 }
 
 }  // namespace
 
 Layer Rescaling(double scale, double offset, std::string name) {
-  check_finite("scale", scale);
-  check_finite("offset", offset);
+  check_finite(name, "scale", scale);
+  check_finite(name, "offset", offset);
   return Layer(std::make_shared<RescalingImpl>(scale, offset, std::move(name)));
 }
 

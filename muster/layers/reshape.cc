@@ -93,7 +93,8 @@ Layer Reshape(std::vector<int64_t> target_shape, std::string name) {
   const bool negative =
       std::any_of(target_shape.begin(), target_shape.end(), [](int64_t size) { return size < -1; });
   if (open > 1 || negative) {
-    throw invalid_argument(fmt::format("Reshape: target_shape is {}", describe(target_shape)),
+    throw invalid_argument(fmt::format("{}: target_shape is {}", internal::titled("Reshape", name),
+                                       describe(target_shape)),
                            "sizes must be at least 0, and at most one of them may be -1");
   }
   return Layer(std::make_shared<ReshapeImpl>(std::move(target_shape), std::move(name)));
@@ -105,7 +106,7 @@ Layer Permute(std::vector<int64_t> dims, std::string name) {
   for (size_t i = 0; i < sorted.size(); ++i) {
     if (sorted[i] == static_cast<int64_t>(i) + 1) continue;
     throw invalid_argument(
-        fmt::format("Permute: dims is {}", describe(dims)),
+        fmt::format("{}: dims is {}", internal::titled("Permute", name), describe(dims)),
         "dims must be an order of 1, 2, ..., one number for each axis behind the "
         "batch");
   }
@@ -113,7 +114,7 @@ Layer Permute(std::vector<int64_t> dims, std::string name) {
 }
 
 Layer RepeatVector(int64_t n, std::string name) {
-  internal::check_positive("RepeatVector", "n", n);
+  internal::check_positive(internal::titled("RepeatVector", name), "n", n);
   return Layer(std::make_shared<RepeatVectorImpl>(n, std::move(name)));
 }
 

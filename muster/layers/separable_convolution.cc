@@ -28,10 +28,7 @@ Tensor depthwise_kernel(CallContext& context, const LayerIdentity& layer, const 
       context, layer, 0, "depthwise_kernel",
       {window.sizes[0], window.sizes[1], input.size(-1), options.depth_multiplier}, input,
       options.depthwise_initializer, options.depthwise_regularizer, options.depthwise_constraint);
-  if (input.size(-1) != kernel.size(2)) {
-    internal::refuse_input(context, layer, internal::form_of(2, std::to_string(kernel.size(2))),
-                           input, "a layer is called with as many channels as at its first call");
-  }
+  internal::check_channels(context, layer, input, 2, kernel.size(2));
   return kernel;
 }
 
@@ -113,8 +110,9 @@ template <typename Options>
 Window checked_window(const char* layer, const Size2D& kernel_size, const Options& options) {
   Window window{internal::sizes_of(kernel_size), internal::sizes_of(options.strides),
                 internal::sizes_of(options.dilation_rate), options.padding};
-  internal::check_positive(layer, "depth_multiplier", options.depth_multiplier);
-  internal::check_window(layer, "kernel_size", window, /*may_be_causal=*/false);
+  const std::string title = internal::titled(layer, options.name);
+  internal::check_positive(title, "depth_multiplier", options.depth_multiplier);
+  internal::check_window(title, "kernel_size", window, /*may_be_causal=*/false);
   return window;
 }
 
@@ -126,7 +124,7 @@ Layer DepthwiseConv2D(Size2D kernel_size, DepthwiseConv2DOptions options) {
 }
 
 Layer SeparableConv2D(int64_t filters, Size2D kernel_size, SeparableConv2DOptions options) {
-  internal::check_positive("SeparableConv2D", "filters", filters);
+  internal::check_positive(internal::titled("SeparableConv2D", options.name), "filters", filters);
   Window window = checked_window("SeparableConv2D", kernel_size, options);
   return Layer(
       std::make_shared<SeparableConv2DImpl>(filters, std::move(window), std::move(options)));

@@ -34,7 +34,7 @@ class TimeDistributedImpl final : public LayerImpl {
     const Tensor mask = inputs.masks.empty() ? Tensor() : inputs.masks[0];
     LayerInputs examples{.tensors = {input.flatten(0, 1)}};
     if (mask.defined() && mask.dim() > 2) examples.masks = {mask.flatten(0, 1)};
-    const LayerOutputs results = layer_(examples, context);
+    const LayerOutputs results = call_on_steps(examples, input, context);
     LayerOutputs outputs;
     for (size_t i = 0; i < results.tensors.size(); ++i) {
       const Tensor& result = results.tensors[i];
@@ -54,6 +54,17 @@ class TimeDistributedImpl final : public LayerImpl {
   LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
  private:
+  // The layer is given shapes that nobody made, so what it throws says where they are from.
+  LayerOutputs call_on_steps(const LayerInputs& examples, const Tensor& input,
+                             CallContext& context) const {
+    try {
+      return layer_(examples, context);
+    } catch (const Error& error) {
+      throw error.with_detail(fmt::format("which layer {} made of the steps of {}",
+                                          context.name_of(identity()), describe(input)));
+    }
+  }
+
   // `mask` is that of the input, `result` that of the layer's result; both may be undefined.
   static Tensor mask_of(const Tensor& mask, const Tensor& result, const Tensor& input) {
     if (!result.defined()) {

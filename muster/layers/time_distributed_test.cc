@@ -48,6 +48,11 @@ TEST(TimeDistributed, RefusesWhatHasNoSteps) {
   Fixture fixture;
   EXPECT_EQ(message_of([&] { TimeDistributed(Dense(2))(numbers({3}), fixture.context); }),
             "layer time_distributed: expected [batch, steps, ...], was given float64[3]");
+  EXPECT_EQ(message_of([&] {
+              TimeDistributed(Dense(2))(numbers({2, 3}), fixture.context);
+            }),
+            "layer dense: expected [batch, features], was given float64[6]; which layer "
+            "time_distributed_1 made of the steps of float64[2, 3]");
 }
 
 }  // namespace

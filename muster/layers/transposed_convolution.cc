@@ -44,11 +44,7 @@ class Conv2DTransposeImpl final : public UnaryLayerImpl {
         context, identity(), 0, "kernel",
         {window_.sizes[0], window_.sizes[1], filters_, input.size(-1)}, input,
         options_.kernel_initializer, options_.kernel_regularizer, options_.kernel_constraint);
-    if (input.size(-1) != kernel.size(-1)) {
-      internal::refuse_input(context, identity(),
-                             internal::form_of(2, std::to_string(kernel.size(-1))), input,
-                             "a layer is called with as many channels as at its first call");
-    }
+    internal::check_channels(context, identity(), input, 2, kernel.size(-1));
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), 1, "bias", {filters_}, input,
@@ -104,7 +100,8 @@ void check_output_padding(const Conv2DTransposeOptions& options, const Window& w
     const int64_t least = same && window.span(axis) % 2 == 0 ? 1 : 0;
     if (padding[axis] >= least && padding[axis] < window.strides[axis]) continue;
     throw invalid_argument(
-        fmt::format("Conv2DTranspose: output_padding is {}, and strides {}", padding[axis],
+        fmt::format("{}: output_padding is {}, and strides {}",
+                    internal::titled("Conv2DTranspose", options.name), padding[axis],
                     window.strides[axis]),
         fmt::format("output_padding must be at least {} and below strides", least));
   }
@@ -115,8 +112,9 @@ void check_output_padding(const Conv2DTransposeOptions& options, const Window& w
 Layer Conv2DTranspose(int64_t filters, Size2D kernel_size, Conv2DTransposeOptions options) {
   Window window{internal::sizes_of(kernel_size), internal::sizes_of(options.strides),
                 internal::sizes_of(options.dilation_rate), options.padding};
-  internal::check_positive("Conv2DTranspose", "filters", filters);
-  internal::check_window("Conv2DTranspose", "kernel_size", window, /*may_be_causal=*/false);
+  internal::check_positive(internal::titled("Conv2DTranspose", options.name), "filters", filters);
+  internal::check_window(internal::titled("Conv2DTranspose", options.name), "kernel_size", window,
+                         /*may_be_causal=*/false);
   check_output_padding(options, window);
   return Layer(
       std::make_shared<Conv2DTransposeImpl>(filters, std::move(window), std::move(options)));

@@ -17,8 +17,8 @@ class UnaryLayerImpl : public LayerImpl {
   // Must be a pure function as LayerImpl::call() is.
   virtual Tensor call(const Tensor& input, CallContext& context) const = 0;
 
-  // Tells whether the result has the steps of the input, each made of that step alone. Then the
-  // mask of the input is the mask of the result.
+  // Tells whether the result has the steps of the input, each made of that step alone or of the
+  // whole batch alike. Then the mask of the input is the mask of the result.
   virtual bool keeps_steps() const { return false; }
 };
 

@@ -52,7 +52,8 @@ class UpSamplingImpl final : public UnaryLayerImpl {
 
 Layer up_sampling(const char* layer, const char* class_name, internal::Sizes factors,
                   Interpolation interpolation, std::string name) {
-  for (const int64_t factor : factors) internal::check_positive(layer, "size", factor);
+  for (const int64_t factor : factors)
+    internal::check_positive(internal::titled(layer, name), "size", factor);
   return Layer(std::make_shared<UpSamplingImpl>(class_name, std::move(factors), interpolation,
                                                 std::move(name)));
 }

@@ -4,7 +4,6 @@
 
 #include "muster/losses/internal/cross_entropy_terms.h"
 #include "muster/losses/internal/inputs.h"
-#include "muster/losses/sample_weight.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses {
@@ -47,7 +46,7 @@ void check_class_numbers(const Tensor& labels, const Tensor& predictions) {
 // The mean over the labels that count; the weights of the others are 0.
 Tensor mean_of_counted(const Tensor& losses, const Tensor& targets, int64_t ignored,
                        const Tensor& sample_weight) {
-  const Tensor sum = compute_weighted_loss(losses, sample_weight, Reduction::kSum);
+  const Tensor sum = internal::weighted(kSparse, losses, sample_weight, Reduction::kSum);
   return sum / targets.ne(ignored).sum().clamp_min(1).to(sum.scalar_type());
 }
 
@@ -61,7 +60,7 @@ Tensor reduced(const Tensor& targets, const Tensor& scores, at::IntArrayRef batc
         at::nll_loss(logs, targets, {}, at::Reduction::None, ignored).reshape(batch);
     return options.ignore_class && options.reduction == Reduction::kMean
                ? mean_of_counted(losses, targets, ignored, options.sample_weight)
-               : compute_weighted_loss(losses, options.sample_weight, options.reduction);
+               : internal::weighted(kSparse, losses, options.sample_weight, options.reduction);
   }
   // LibTorch computes and reduces the loss in one operation. Its mean over no rows would be NaN, so
   // that is a sum.
@@ -80,21 +79,25 @@ Tensor binary_crossentropy(const Tensor& labels, const Tensor& predictions,
   constexpr const char* kName = "binary_crossentropy";
   const auto inputs = internal::binary_inputs(kName, labels, predictions, options.label_smoothing);
   const int64_t axis = internal::check_axis(kName, options.axis, inputs.predictions);
+  if (!options.from_logits) internal::check_predictions(kName, inputs.predictions, /*most=*/1);
   const Tensor terms =
       internal::binary_terms(inputs.labels, inputs.predictions, options.from_logits);
-  return compute_weighted_loss(internal::mean_over(terms, axis), options.sample_weight,
-                               options.reduction);
+  return internal::weighted(kName, internal::mean_over(terms, axis), options.sample_weight,
+                            options.reduction);
 }
 
 Tensor categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
                                 const CategoricalCrossentropyOptions& options) {
-  const auto inputs = internal::categorical_inputs("categorical_crossentropy", labels, predictions,
+  constexpr const char* kName = "categorical_crossentropy";
+  const auto inputs = internal::categorical_inputs(kName, labels, predictions,
                                                    options.label_smoothing, options.axis);
+  if (!options.from_logits)
+    internal::check_predictions(kName, inputs.predictions, internal::kAnyScale);
   const Tensor logs = options.from_logits
                           ? at::log_softmax(inputs.predictions, -1)
                           : internal::clipped(internal::scaled_to_one(inputs.predictions)).log();
-  return compute_weighted_loss(-(inputs.labels * logs).sum(-1), options.sample_weight,
-                               options.reduction);
+  return internal::weighted(kName, -(inputs.labels * logs).sum(-1), options.sample_weight,
+                            options.reduction);
 }
 
 Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
@@ -116,6 +119,7 @@ Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predi
   const int64_t classes = scores.size(-1);
   const Tensor targets = labels.reshape({-1}).to(at::kLong);
   check_labels(targets, labels.dim() > 0 ? labels.size(0) : 1, classes, options.ignore_class);
+  if (!options.from_logits) internal::check_predictions(kSparse, scores, /*most=*/1);
   if (scores.dim() != 2) scores = scores.dim() == 1 ? scores.unsqueeze(0) : scores.flatten(0, -2);
   // Gradients stop where the clipping cuts.
   if (!options.from_logits) scores = internal::clipped(scores).log();

@@ -1,4 +1,8 @@
 // Cross-entropies with Keras's definitions: labels come first, predictions second.
+//
+// Without from_logits predictions are probabilities. Those that are none (below 0, or above 1 where
+// they are not scaled) are refused where they are among the first 1024 numbers of a batch: they are
+// most often logits. On a GPU only some calls look, for that waits for the device.
 // Thread safety: pure functions.
 #pragma once
 

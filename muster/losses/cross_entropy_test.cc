@@ -58,8 +58,9 @@ TEST(CrossEntropies, TakeClassesOfAnotherAxis) {
   };
   const auto none = Reduction::kNone;
   for (const int64_t axis : {1, -2}) {
-    same(sparse_categorical_crossentropy(classes, turned, {.axis = axis, .reduction = none}),
-         sparse_categorical_crossentropy(classes, x, {.reduction = none}));
+    same(sparse_categorical_crossentropy(classes, p.transpose(1, 2),
+                                         {.axis = axis, .reduction = none}),
+         sparse_categorical_crossentropy(classes, p, {.reduction = none}));
     same(categorical_crossentropy(y.transpose(1, 2), p.transpose(1, 2),
                                   {.label_smoothing = 0.1, .axis = axis, .reduction = none}),
          categorical_crossentropy(y, p, {.label_smoothing = 0.1, .reduction = none}));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "muster/losses/internal/inputs.h"
-#include "muster/losses/sample_weight.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses {
@@ -112,7 +111,7 @@ Tensor ctc_loss(const Tensor& labels, const Tensor& predictions, const Tensor& l
                                    : at::ctc_loss(at::log_softmax(scores, -1).transpose(0, 1),
                                                   targets.to(scores.device()), logit_lengths,
                                                   label_lengths, blank, at::Reduction::None);
-  return compute_weighted_loss(losses, options.sample_weight, options.reduction);
+  return internal::weighted("ctc_loss", losses, options.sample_weight, options.reduction);
 }
 
 }  // namespace muster::inline v0_1::losses

@@ -1,7 +1,6 @@
 #include "muster/losses/divergence.h"
 
 #include "muster/losses/internal/inputs.h"
-#include "muster/losses/sample_weight.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses {
@@ -12,14 +11,14 @@ Tensor kl_divergence(const Tensor& labels, const Tensor& predictions,
       internal::inputs_of("kl_divergence", labels, predictions, internal::Fit::kClasses);
   const Tensor y = inputs.labels.clamp(internal::kEpsilon, 1);
   const Tensor p = inputs.predictions.clamp(internal::kEpsilon, 1);
-  return compute_weighted_loss((y * (y / p).log()).sum(-1), options.sample_weight,
-                               options.reduction);
+  return internal::weighted("kl_divergence", (y * (y / p).log()).sum(-1), options.sample_weight,
+                            options.reduction);
 }
 
 Tensor poisson(const Tensor& labels, const Tensor& predictions, const PoissonOptions& options) {
   const auto [y, p] = internal::inputs_of("poisson", labels, predictions, internal::Fit::kOutputs);
-  return compute_weighted_loss(internal::mean_over(p - y * (p + internal::kEpsilon).log()),
-                               options.sample_weight, options.reduction);
+  return internal::weighted("poisson", internal::mean_over(p - y * (p + internal::kEpsilon).log()),
+                            options.sample_weight, options.reduction);
 }
 
 Tensor log_poisson_loss(const Tensor& labels, const Tensor& predictions,
@@ -29,8 +28,8 @@ Tensor log_poisson_loss(const Tensor& labels, const Tensor& predictions,
   const Tensor terms =
       at::poisson_nll_loss(x, y, /*log_input=*/true, /*full=*/options.compute_full_loss,
                            /*eps=*/0, at::Reduction::None);
-  return compute_weighted_loss(internal::mean_over(terms), options.sample_weight,
-                               options.reduction);
+  return internal::weighted("log_poisson_loss", internal::mean_over(terms), options.sample_weight,
+                            options.reduction);
 }
 
 }  // namespace muster::inline v0_1::losses

@@ -7,7 +7,6 @@
 
 #include "muster/losses/internal/cross_entropy_terms.h"
 #include "muster/losses/internal/inputs.h"
-#include "muster/losses/sample_weight.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses {
@@ -47,6 +46,7 @@ Tensor binary_focal_crossentropy(const Tensor& labels, const Tensor& predictions
                          "in [0, 1]");
   const auto inputs = internal::binary_inputs(kName, labels, predictions, options.label_smoothing);
   const int64_t axis = internal::check_axis(kName, options.axis, inputs.predictions);
+  if (!options.from_logits) internal::check_predictions(kName, inputs.predictions, /*most=*/1);
   const Tensor& y = inputs.labels;
   const Tensor p = options.from_logits ? inputs.predictions.sigmoid() : inputs.predictions;
   const Tensor right = y * p + (1 - y) * (1 - p);
@@ -54,8 +54,8 @@ Tensor binary_focal_crossentropy(const Tensor& labels, const Tensor& predictions
                  internal::binary_terms(y, inputs.predictions, options.from_logits);
   if (options.apply_class_balancing)
     terms = terms * (y * options.alpha + (1 - y) * (1 - options.alpha));
-  return compute_weighted_loss(internal::mean_over(terms, axis), options.sample_weight,
-                               options.reduction);
+  return internal::weighted(kName, internal::mean_over(terms, axis), options.sample_weight,
+                            options.reduction);
 }
 
 Tensor categorical_focal_crossentropy(const Tensor& labels, const Tensor& predictions,
@@ -64,12 +64,14 @@ Tensor categorical_focal_crossentropy(const Tensor& labels, const Tensor& predic
   check_gamma(kName, options.gamma);
   const auto inputs = internal::categorical_inputs(kName, labels, predictions,
                                                    options.label_smoothing, options.axis);
+  if (!options.from_logits)
+    internal::check_predictions(kName, inputs.predictions, internal::kAnyScale);
   const Tensor alpha = alpha_of(kName, options.alpha, inputs.predictions);
   const Tensor p =
       internal::clipped(options.from_logits ? at::softmax(inputs.predictions, -1)
                                             : internal::scaled_to_one(inputs.predictions));
   const Tensor terms = alpha * focus(p, options.gamma) * inputs.labels * p.log();
-  return compute_weighted_loss(-terms.sum(-1), options.sample_weight, options.reduction);
+  return internal::weighted(kName, -terms.sum(-1), options.sample_weight, options.reduction);
 }
 
 }  // namespace muster::inline v0_1::losses

@@ -1,7 +1,6 @@
 #include "muster/losses/hinge.h"
 
 #include "muster/losses/internal/inputs.h"
-#include "muster/losses/sample_weight.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses {
@@ -16,15 +15,15 @@ Tensor missing(const char* loss, const Tensor& labels, const Tensor& predictions
 }  // namespace
 
 Tensor hinge(const Tensor& labels, const Tensor& predictions, const HingeOptions& options) {
-  return compute_weighted_loss(internal::mean_over(missing("hinge", labels, predictions)),
-                               options.sample_weight, options.reduction);
+  return internal::weighted("hinge", internal::mean_over(missing("hinge", labels, predictions)),
+                            options.sample_weight, options.reduction);
 }
 
 Tensor squared_hinge(const Tensor& labels, const Tensor& predictions,
                      const SquaredHingeOptions& options) {
   const Tensor squares = missing("squared_hinge", labels, predictions).square();
-  return compute_weighted_loss(internal::mean_over(squares), options.sample_weight,
-                               options.reduction);
+  return internal::weighted("squared_hinge", internal::mean_over(squares), options.sample_weight,
+                            options.reduction);
 }
 
 Tensor categorical_hinge(const Tensor& labels, const Tensor& predictions,
@@ -33,8 +32,8 @@ Tensor categorical_hinge(const Tensor& labels, const Tensor& predictions,
       internal::inputs_of("categorical_hinge", labels, predictions, internal::Fit::kClasses);
   const Tensor right = (y * p).sum(-1);
   const Tensor wrong = ((1 - y) * p).amax(-1);
-  return compute_weighted_loss((wrong - right + 1).relu(), options.sample_weight,
-                               options.reduction);
+  return internal::weighted("categorical_hinge", (wrong - right + 1).relu(), options.sample_weight,
+                            options.reduction);
 }
 
 }  // namespace muster::inline v0_1::losses

@@ -15,7 +15,7 @@ using testing::StartsWith;
 
 // The function of a case: "huber" of "huber_delta".
 bool named(const LossCase& each, const std::string& message) {
-  const std::string function = message.substr(0, message.find(':'));
+  const std::string function = message.substr(0, message.find_first_of(":,"));
   return each.name.starts_with(function);
 }
 
@@ -28,11 +28,13 @@ TEST(EveryLoss, ShowsBothShapes) {
     EXPECT_TRUE(named(each, told)) << told;
     EXPECT_THAT(told, HasSubstr("[4"));
     EXPECT_THAT(told, HasSubstr("do not fit predictions float32[2, 3]"));
-    EXPECT_THAT(message_of([&] {
-                  each.loss(each.labels_as(at::kFloat), each.predictions_as(at::kFloat),
-                            torch::ones({3}), Reduction::kMean);
-                }),
-                StartsWith("sample_weight float32[3] does not fit losses float32[2]"));
+    const std::string weights = message_of([&] {
+      each.loss(each.labels_as(at::kFloat), each.predictions_as(at::kFloat), torch::ones({3}),
+                Reduction::kMean);
+    });
+    EXPECT_THAT(weights,
+                StartsWith("sample_weight float32[3] does not fit losses float32[2]; of "));
+    EXPECT_TRUE(named(each, weights.substr(weights.find("; of ") + 5))) << weights;
   }
 }
 
@@ -68,6 +70,43 @@ TEST(Losses, NamesTheLabelThatIsNoProbability) {
               binary_crossentropy(torch::tensor({0.0, std::nan("")}), torch::tensor({0.5, 0.5}));
             }),
             "binary_crossentropy: the label of row 1 is nan, outside [0, 1]");
+}
+
+// Without from_logits, logits would train badly and say nothing.
+TEST(Losses, NameThePredictionThatIsNoProbability) {
+  const Tensor y = torch::tensor({{0.0, 1.0}, {1.0, 0.0}}), p = torch::full({2, 2}, 0.5);
+  const Tensor logits = torch::tensor({{0.5, 1.0}, {2.5, -1.0}});
+  for (const Tensor& given :
+       {logits, logits.to(at::kDouble), logits.to(at::kBFloat16), logits.t().contiguous().t()}) {
+    const auto refused = [&](const auto& loss) {
+      const Error error = error_of([&] { loss(given); });
+      EXPECT_EQ(error.hint(), "predictions are probabilities; for logits: {.from_logits = true}");
+      return error.message();
+    };
+    const std::string outside = ": the prediction of row 1, position 0, is 2.5, outside [0, 1]";
+    const std::string below = ": the prediction of row 1, position 1, is -1, below 0";
+    EXPECT_EQ(refused([&](const Tensor& x) { binary_crossentropy(y, x); }),
+              "binary_crossentropy" + outside);
+    EXPECT_EQ(refused([&](const Tensor& x) { binary_focal_crossentropy(y, x); }),
+              "binary_focal_crossentropy" + outside);
+    EXPECT_EQ(refused([&](const Tensor& x) {
+                sparse_categorical_crossentropy(torch::tensor({1, 0}), x);
+              }),
+              "sparse_categorical_crossentropy" + outside);
+    // They are scaled to sum 1, so only their sign tells.
+    EXPECT_EQ(refused([&](const Tensor& x) { categorical_crossentropy(y, x); }),
+              "categorical_crossentropy" + below);
+    EXPECT_EQ(refused([&](const Tensor& x) { categorical_focal_crossentropy(y, x); }),
+              "categorical_focal_crossentropy" + below);
+  }
+  EXPECT_NO_THROW(binary_crossentropy(y, logits, {.from_logits = true}));
+  EXPECT_NO_THROW(categorical_crossentropy(y, 3 * p));
+  EXPECT_NO_THROW(binary_crossentropy(y, p + 0.5005)) << "rounding is none";
+  EXPECT_TRUE(binary_crossentropy(y, p * NAN).isnan().item<bool>()) << "the loss shows it";
+  // It looks at the first rows alone.
+  Tensor late = torch::full({2000, 1}, 0.5);
+  late[1500][0] = 7;
+  EXPECT_NO_THROW(binary_crossentropy(torch::zeros({2000, 1}), late));
 }
 
 TEST(Losses, NameOptionsThatAreOutOfRange) {

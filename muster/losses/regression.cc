@@ -4,7 +4,6 @@
 #include <numbers>
 
 #include "muster/losses/internal/inputs.h"
-#include "muster/losses/sample_weight.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses {
@@ -25,14 +24,15 @@ Tensor directions(const Tensor& vectors, int64_t axis) {
 Tensor mean_squared_error(const Tensor& labels, const Tensor& predictions,
                           const MeanSquaredErrorOptions& options) {
   const auto [y, p] = inputs_of("mean_squared_error", labels, predictions, Fit::kOutputs);
-  return compute_weighted_loss(mean_over((p - y).square()), options.sample_weight,
-                               options.reduction);
+  return internal::weighted("mean_squared_error", mean_over((p - y).square()),
+                            options.sample_weight, options.reduction);
 }
 
 Tensor mean_absolute_error(const Tensor& labels, const Tensor& predictions,
                            const MeanAbsoluteErrorOptions& options) {
   const auto [y, p] = inputs_of("mean_absolute_error", labels, predictions, Fit::kOutputs);
-  return compute_weighted_loss(mean_over((p - y).abs()), options.sample_weight, options.reduction);
+  return internal::weighted("mean_absolute_error", mean_over((p - y).abs()), options.sample_weight,
+                            options.reduction);
 }
 
 Tensor mean_absolute_percentage_error(const Tensor& labels, const Tensor& predictions,
@@ -40,7 +40,8 @@ Tensor mean_absolute_percentage_error(const Tensor& labels, const Tensor& predic
   const auto [y, p] =
       inputs_of("mean_absolute_percentage_error", labels, predictions, Fit::kOutputs);
   const Tensor parts = ((y - p) / y.abs().clamp_min(kEpsilon)).abs();
-  return compute_weighted_loss(100 * mean_over(parts), options.sample_weight, options.reduction);
+  return internal::weighted("mean_absolute_percentage_error", 100 * mean_over(parts),
+                            options.sample_weight, options.reduction);
 }
 
 Tensor mean_squared_logarithmic_error(const Tensor& labels, const Tensor& predictions,
@@ -48,8 +49,8 @@ Tensor mean_squared_logarithmic_error(const Tensor& labels, const Tensor& predic
   const auto [y, p] =
       inputs_of("mean_squared_logarithmic_error", labels, predictions, Fit::kOutputs);
   const Tensor distance = p.clamp_min(kEpsilon).log1p() - y.clamp_min(kEpsilon).log1p();
-  return compute_weighted_loss(mean_over(distance.square()), options.sample_weight,
-                               options.reduction);
+  return internal::weighted("mean_squared_logarithmic_error", mean_over(distance.square()),
+                            options.sample_weight, options.reduction);
 }
 
 Tensor huber(const Tensor& labels, const Tensor& predictions, const HuberOptions& options) {
@@ -57,8 +58,9 @@ Tensor huber(const Tensor& labels, const Tensor& predictions, const HuberOptions
                          options.delta > 0 && std::isfinite(options.delta),
                          "finite and more than 0");
   const auto [y, p] = inputs_of("huber", labels, predictions, Fit::kOutputs);
-  return compute_weighted_loss(mean_over(at::huber_loss(p, y, at::Reduction::None, options.delta)),
-                               options.sample_weight, options.reduction);
+  return internal::weighted("huber",
+                            mean_over(at::huber_loss(p, y, at::Reduction::None, options.delta)),
+                            options.sample_weight, options.reduction);
 }
 
 Tensor log_cosh(const Tensor& labels, const Tensor& predictions, const LogCoshOptions& options) {
@@ -66,7 +68,7 @@ Tensor log_cosh(const Tensor& labels, const Tensor& predictions, const LogCoshOp
   const Tensor x = p - y;
   // log(cosh x) = x + log(1 + exp(-2x)) - log 2. Above the threshold log(1 + exp z) is z in double.
   const Tensor terms = x + at::softplus(-2 * x, /*beta=*/1, /*threshold=*/40) - std::numbers::ln2;
-  return compute_weighted_loss(mean_over(terms), options.sample_weight, options.reduction);
+  return internal::weighted("log_cosh", mean_over(terms), options.sample_weight, options.reduction);
 }
 
 Tensor cosine_similarity(const Tensor& labels, const Tensor& predictions,
@@ -74,8 +76,8 @@ Tensor cosine_similarity(const Tensor& labels, const Tensor& predictions,
   constexpr const char* kName = "cosine_similarity";
   const auto [y, p] = inputs_of(kName, labels, predictions, Fit::kClasses);
   const int64_t axis = internal::check_axis(kName, options.axis, p);
-  return compute_weighted_loss(-(directions(y, axis) * directions(p, axis)).sum(axis),
-                               options.sample_weight, options.reduction);
+  return internal::weighted(kName, -(directions(y, axis) * directions(p, axis)).sum(axis),
+                            options.sample_weight, options.reduction);
 }
 
 }  // namespace muster::inline v0_1::losses

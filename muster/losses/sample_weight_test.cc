@@ -41,6 +41,11 @@ TEST(ComputeWeightedLoss, RefusesOthersAndShowsBothShapes) {
   message_of([] { compute_weighted_loss(torch::zeros({1}), torch::ones({3})); });
 }
 
+TEST(ComputeWeightedLoss, TakesNegativeWeights) {
+  const Tensor losses = torch::tensor({1.0, 2.0}), advantages = torch::tensor({-1.0, 3.0});
+  EXPECT_EQ(compute_weighted_loss(losses, advantages, Reduction::kSum).item<double>(), 5);
+}
+
 TEST(ComputeWeightedLoss, TheMeanDividesByTheNumberOfLosses) {
   const Tensor losses = torch::tensor({1.0, 2.0, 6.0}, at::kDouble);
   const Tensor weights = torch::tensor({0.0, 1.0, 0.5});

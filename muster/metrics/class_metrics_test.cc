@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "muster/base/error_of.h"
 #include "muster/metrics/internal/test_numbers.h"
@@ -205,9 +206,57 @@ TEST(ClassMetrics, RefuseWhatCannotBe) {
   EXPECT_EQ(message_of([&] { f1_score(y, y, {}, {.threshold = 1.5}); }),
             "metrics::f1_score: threshold is 1.5; it must be in (0, 1]");
   EXPECT_EQ(message_of([&] { (void)f1_score(y, y).state(); }),
-            "metrics::f1_score: labels[2, 0] is 2; labels are in [0, 1]");
+            "metrics::f1_score: labels[2] is 2; labels are in [0, 1]");
   EXPECT_EQ(message_of([&] { r2_score(y, y, {}, {.num_regressors = -1}); }),
             "metrics::r2_score: num_regressors is -1; it must be at least 0");
+}
+
+TEST(EveryMetric, RefusesANegativeWeight) {
+  const Tensor y = torch::tensor({0, 1, 1}), p = torch::tensor({0.25, 0.5, 0.75});
+  const Tensor w = torch::tensor({1.0, -2.0, 1.0});
+  const Tensor one_hot = torch::eye(3);
+  for (const auto& [name, metric] : std::map<std::string, Metric>{
+           {"accuracy", accuracy(y, y, w)},
+           {"auc", auc(y, p, w)},
+           {"precision", precision(y, p, w)},
+           {"f1_score", f1_score(one_hot, one_hot, w)},
+           {"confusion_matrix", confusion_matrix(y, y, 2, w)},
+           {"r2_score", r2_score(p, p, w)},
+           {"mean", mean(p, w)},
+           {"sparse_categorical_crossentropy", sparse_categorical_crossentropy(y, one_hot, w)}}) {
+    EXPECT_EQ(message_of([&metric = metric] {
+                (void)metric.result();
+              }).find("metrics::" + name + ": weights[1"),
+              0u)
+        << name;
+  }
+  EXPECT_EQ(message_of([&] { (void)accuracy(y, y, w).result(); }),
+            "metrics::accuracy: weights[1] is -2; weights are at least 0");
+  EXPECT_EQ(sum(p, w).result(), 0) << "a sum of values is none of examples";
+}
+
+TEST(EveryMetric, SaysWhatToDoWithClassNumbers) {
+  const Tensor y = torch::tensor({0, 1, 2}), p = torch::rand({3, 3});
+  const auto hint = [](const auto& make) { return error_of(make).hint(); };
+  EXPECT_EQ(hint([&] { categorical_accuracy(y, p); }),
+            "labels are one-hot here; for class numbers there is sparse_categorical_accuracy");
+  EXPECT_EQ(hint([&] { f1_score(y, p); }),
+            "both need the same shape: class numbers become one-hot by at::one_hot(labels, 3)");
+  EXPECT_EQ(hint([&] { precision(y, p.slice(1, 0, 2)); }),
+            "both need the same shape: class numbers become one-hot by at::one_hot(labels, 2); of "
+            "two classes the probability of the second is enough: predictions.select(-1, 1)");
+  EXPECT_EQ(hint([&] { mean_iou(y, p, 3); }), "both are class numbers: predictions.argmax(-1)");
+}
+
+// Where [batch] is computed as [batch, 1], errors show what was given.
+TEST(EveryMetric, ShowsTheShapesItWasGiven) {
+  const Tensor y = torch::tensor({0, 1, 2, 1}), p = torch::full({4}, 0.5);
+  EXPECT_EQ(message_of([&] { (void)auc(y, p).result(); }),
+            "metrics::auc: labels[2] is 2; labels are in [0, 1]");
+  EXPECT_EQ(message_of([&] { auc(y, p, torch::ones({2})); }),
+            "metrics::auc: weights float32[2] do not fit predictions float32[4]");
+  EXPECT_EQ(message_of([&] { precision(y, p, {}, {.top_k = 3}); }),
+            "metrics::precision: top_k is 3; it must be from 1 to 1 for predictions float32[4]");
 }
 
 }  // namespace

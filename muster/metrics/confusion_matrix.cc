@@ -20,10 +20,12 @@ using AddPair = void (*)(double* state, int64_t classes, int64_t label, int64_t 
 Metric of_pairs(const char* metric, std::shared_ptr<const MetricKind> kind, const Tensor& labels,
                 const Tensor& predictions, int64_t classes, const Tensor& weights, AddPair add,
                 std::optional<int64_t> ignored = {}) {
-  const internal::Labeled given = internal::in_one_shape(metric, labels, predictions);
+  const internal::Labeled given = internal::in_one_shape(
+      metric, labels, predictions, "both are class numbers: predictions.argmax(-1)");
   const Tensor fit = internal::fit_weights(metric, weights, given.labels.sizes().vec(),
                                            "predictions", predictions);
   return Metric::deferred(kind, [=] {
+    internal::check_weights(metric, fit);
     std::vector<double> state = kind->empty;
     const Tensor truth = internal::class_numbers(metric, "labels", given.labels, classes,
                                                  ignored ? &*ignored : nullptr);

@@ -79,6 +79,7 @@ Metric sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predi
   const Tensor fit =
       internal::fit_weights(kName, weights, given.labels.sizes().vec(), "predictions", predictions);
   return Metric::deferred(kName, [given, fit, options] {
+    internal::check_weights(kName, fit);
     const int64_t classes = given.predictions.size(-1);
     const int64_t* ignored = options.ignore_class ? &*options.ignore_class : nullptr;
     const Tensor numbers = internal::class_numbers(kName, "labels", given.labels, classes, ignored)

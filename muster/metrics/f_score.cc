@@ -106,6 +106,7 @@ Metric measured_score(const char* metric, const Tensor& labels, const Tensor& pr
       [&] { return kind_of_scores(static_cast<size_t>(classes), options.average, options.beta); });
   return Metric::deferred(kind, [metric, given, fit, threshold = options.threshold, classes] {
     internal::check_unit_range(metric, "labels", given.labels);
+    internal::check_weights(metric, fit);
     const Tensor truth = given.labels.to(at::kDouble);
     const Tensor said = positives(given.predictions, threshold);
     const auto summed = [&](const Tensor& counts) {

@@ -115,6 +115,7 @@ Metric r2_score(const Tensor& labels, const Tensor& predictions, const Tensor& w
                   name_of(options.class_aggregation), options.num_regressors, outputs),
       [&] { return kind_of_r2(static_cast<size_t>(outputs), options); });
   return Metric::deferred(kind, [given, fit, outputs] {
+    internal::check_weights(kName, fit);
     const Tensor truth = given.labels.to(at::kDouble).reshape({-1, outputs});
     const Tensor error = given.predictions.to(at::kDouble).reshape({-1, outputs}) - truth;
     const Tensor each = fit.defined() ? internal::weights_of_each(fit, given.labels.sizes().vec())

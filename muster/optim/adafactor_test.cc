@@ -143,9 +143,10 @@ TEST(Adafactor, SlotsFollowTheShapeOfTheVariable) {
   EXPECT_EQ(described(adafactor(), {2, 3, 5}, false), "vr[2, 3] vc[2, 5] ");
   EXPECT_EQ(described(adafactor(), {5}, false), "v ");
   EXPECT_EQ(described(adafactor(), {3, 5}, true), "v ");
-  EXPECT_EQ(
-      described(exponential_moving_average(decoupled_weight_decay(adafactor(), {})), {3, 5}, false),
-      "vr[3] vc[5] average ");
+  EXPECT_EQ(described(exponential_moving_average(
+                          decoupled_weight_decay(adafactor(), {.weight_decay = 0})),
+                      {3, 5}, false),
+            "vr[3] vc[5] average ");
   EXPECT_EQ(adafactor().describe(),
             "Adafactor: Adafactor(learning_rate=0.001, beta_2_decay=-0.8, epsilon_1=1e-30, "
             "epsilon_2=0.001, clip_threshold=1, relative_step=true, scale_parameter=true)");

@@ -34,6 +34,9 @@ class Adam final : public internal::ScheduledRule {
   }
   bool per_variable() const override { return !excluded_.empty(); }
   std::vector<NamePattern> name_patterns() const override { return excluded_.list(); }
+  WeightDecay weight_decay() const override {
+    return excluded_.weight_decay(decays_ ? options_.weight_decay : 0);
+  }
   std::string describe() const override {
     return fmt::format(
         "{}(learning_rate={}, {}beta_1={}, beta_2={}, epsilon={}{}{}{})", name(),

@@ -86,25 +86,31 @@ class ClipByValue final : public GradientTransformation {
   const double clip_value_;
 };
 
-void check_bound(const char* function, const char* field, double value) {
+void check_clip(const Optimizer& optimizer, const char* function, const char* field, double value) {
   if (!std::isfinite(value) || value <= 0)
     throw internal::bad_option(function, field, value, "finite and more than 0");
+  for (const auto& transformation : optimizer.transformations()) {
+    if (!transformation->describe().starts_with(std::string(function) + "(")) continue;
+    throw invalid_argument(fmt::format("{}: the optimizer {} has {} already", function,
+                                       optimizer.name(), transformation->describe()),
+                           fmt::format("{} stands around an optimizer once", function));
+  }
 }
 
 }  // namespace
 
 Optimizer clip_by_global_norm(Optimizer optimizer, double max_norm) {
-  check_bound("clip_by_global_norm", "max_norm", max_norm);
+  check_clip(optimizer, "clip_by_global_norm", "max_norm", max_norm);
   return optimizer.with(std::make_shared<ClipByGlobalNorm>(max_norm));
 }
 
 Optimizer clip_by_norm(Optimizer optimizer, double max_norm) {
-  check_bound("clip_by_norm", "max_norm", max_norm);
+  check_clip(optimizer, "clip_by_norm", "max_norm", max_norm);
   return optimizer.with(std::make_shared<ClipByNorm>(max_norm));
 }
 
 Optimizer clip_by_value(Optimizer optimizer, double clip_value) {
-  check_bound("clip_by_value", "clip_value", clip_value);
+  check_clip(optimizer, "clip_by_value", "clip_value", clip_value);
   return optimizer.with(std::make_shared<ClipByValue>(clip_value));
 }
 

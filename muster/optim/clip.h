@@ -1,4 +1,5 @@
-// Clips gradients. Thread safety: pure functions of values.
+// Clips gradients. Each stands around an optimizer once; of two bounds of a kind only the smaller
+// would count. Thread safety: pure functions of values.
 #pragma once
 
 namespace muster::inline v0_1::optim {

@@ -52,5 +52,23 @@ TEST(ClipByGlobalNorm, RefusesABoundThatIsNone) {
   }
 }
 
+TEST(Clipping, OfAKindStandsAroundAnOptimizerOnce) {
+  EXPECT_EQ(message_of([] { clip_by_global_norm(clip_by_global_norm(adam(), 1), 2); }),
+            "clip_by_global_norm: the optimizer Adam has clip_by_global_norm(1) already | "
+            "clip_by_global_norm stands around an optimizer once");
+  EXPECT_EQ(message_of([] {
+              clip_by_norm(clip_by_norm(adam(), 1), 1);
+            }).find("clip_by_norm: the optimizer Adam has clip_by_norm(1) already"),
+            0u);
+  EXPECT_EQ(message_of([] {
+              clip_by_value(clip_by_value(adam(), 1), 1);
+            }).find("clip_by_value: the optimizer Adam has clip_by_value(1) already"),
+            0u);
+  EXPECT_EQ(
+      clip_by_norm(clip_by_global_norm(clip_by_value(adam(), 1), 2), 3).transformations().size(),
+      3u)
+      << "those of several kinds compose";
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::optim

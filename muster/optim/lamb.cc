@@ -28,6 +28,9 @@ class Lamb final : public internal::ScheduledRule {
   std::vector<SlotSpec> slots() const override { return {{"m", 0.0}, {"v", 0.0}}; }
   bool per_variable() const override { return true; }
   std::vector<NamePattern> name_patterns() const override { return adaptation_.name_patterns(); }
+  WeightDecay weight_decay() const override {
+    return adaptation_.weight_decay(options_.weight_decay);
+  }
   std::string describe() const override {
     return fmt::format(
         "LAMB(learning_rate={}, beta_1={}, beta_2={}, epsilon={}, weight_decay={}{})",

@@ -29,6 +29,9 @@ class Lars final : public internal::ScheduledRule {
   std::vector<SlotSpec> slots() const override { return {{"momentum", 0.0}}; }
   bool per_variable() const override { return true; }
   std::vector<NamePattern> name_patterns() const override { return adaptation_.name_patterns(); }
+  WeightDecay weight_decay() const override {
+    return adaptation_.weight_decay(options_.weight_decay);
+  }
   std::string describe() const override {
     return fmt::format(
         "LARS(learning_rate={}, momentum={}, weight_decay={}, eeta={}, epsilon={}, nesterov={}{})",

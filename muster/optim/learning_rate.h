@@ -10,10 +10,14 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
 namespace muster::inline v0_1::optim {
+
+// What a number of the options is until it is given. One that must be given is refused as this.
+inline constexpr double kNotGiven = std::numeric_limits<double>::quiet_NaN();
 
 // A number, or a function of the step.
 class LearningRate {

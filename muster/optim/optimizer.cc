@@ -9,15 +9,32 @@
 
 namespace muster::inline v0_1::optim {
 
+namespace {
+
+// A slot is "<optimizer>/<slot>/<variable>".
+void check_name(const std::string& name) {
+  if (name.find('/') == std::string::npos) return;
+  throw invalid_argument(fmt::format("an optimizer is named \"{}\"", name),
+                         "names of optimizers contain no '/': it separates the names of a slot");
+}
+
+}  // namespace
+
 Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule, std::string name)
     : rule_(std::move(rule)), name_(std::move(name)) {
   if (!rule_) throw invalid_argument("an Optimizer was made without an update rule");
   if (name_.empty()) name_ = rule_->name();
+  check_name(name_);
 }
 
 Optimizer Optimizer::named(std::string name) const {
   Optimizer other = *this;
-  other.name_ = name.empty() ? rule_->name() : std::move(name);
+  check_name(name);
+  if (name.empty()) {
+    throw invalid_argument(fmt::format("{}: its new name is empty", name_),
+                           "say how it is called: optimizer.named(\"slow\")");
+  }
+  other.name_ = std::move(name);
   return other;
 }
 

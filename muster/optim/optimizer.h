@@ -47,11 +47,13 @@ struct TrainOp;  // "muster/optim/train_op.h"
 // A model function gets it from ModelContext::optimizer().
 class Optimizer {
  public:
-  // `name` prefixes the slots; empty means the rule's name.
+  // `name` prefixes the slots; empty means the rule's name. Throws InvalidArgument for a name with
+  // '/', which separates the names in front of a slot.
   explicit Optimizer(std::shared_ptr<const UpdateRule> rule, std::string name = {});
 
   const std::string& name() const { return name_; }
-  // Gives the same optimizer under another name: two optimizers of one model need two names.
+  // Gives the same optimizer under another name: two optimizers of one model need two names. Throws
+  // InvalidArgument for an empty one.
   Optimizer named(std::string name) const;
   const UpdateRule& rule() const { return *rule_; }
 

@@ -36,6 +36,16 @@ TEST(Optimizer, NamesAndDefaultsAreThoseOfKeras) {
   EXPECT_EQ(sgd({.name = ""}).name(), "SGD");
 }
 
+TEST(Optimizer, NamesThatAreNoneAreRefused) {
+  const std::string slash =
+      "an optimizer is named \"a/b\" | names of optimizers contain no '/': it separates the names "
+      "of a slot";
+  EXPECT_EQ(message_of([] { adam().named("a/b"); }), slash);
+  EXPECT_EQ(message_of([] { adam({.name = "a/b"}); }), slash);
+  EXPECT_EQ(message_of([] { adam().named(""); }),
+            "Adam: its new name is empty | say how it is called: optimizer.named(\"slow\")");
+}
+
 TEST(Optimizer, RefusedOptionsNameFieldValueAndRange) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::string text = message_of([] { sgd({.learning_rate = -0.5}); });

@@ -24,6 +24,15 @@ void check_steps(const char* schedule, const char* field, int64_t value, int64_t
   }
 }
 
+// The rate that a schedule is made of has no default.
+void check_rate(const char* schedule, const char* field, double value) {
+  if (std::isnan(value)) {
+    throw invalid_argument(fmt::format("{}: {} is not given", schedule, field),
+                           fmt::format("say the rate: {}({{.{} = 0.001, ...}})", schedule, field));
+  }
+  check_not_negative(schedule, field, value);
+}
+
 // From 1 down to 0 along half a cosine, while `part` goes from 0 to 1.
 double half_cosine(double part) { return 0.5 * (1 + std::cos(std::numbers::pi * part)); }
 
@@ -96,7 +105,7 @@ double one_cycle_at(const OneCycleOptions& options, int64_t step) {
 template <typename Options>
 LearningRate decay(const char* schedule, const char* shown, const Options& options,
                    double (*left)(double initial, double rate, double periods)) {
-  check_not_negative(schedule, "initial_learning_rate", options.initial_learning_rate);
+  check_rate(schedule, "initial_learning_rate", options.initial_learning_rate);
   check_steps(schedule, "decay_steps", options.decay_steps);
   return {fmt::format("{}(initial_learning_rate={}, decay_steps={}, decay_rate={}, staircase={})",
                       shown, options.initial_learning_rate, options.decay_steps, options.decay_rate,
@@ -164,7 +173,7 @@ LearningRate inverse_time_decay(const InverseTimeDecayOptions& options) {
 
 LearningRate polynomial_decay(const PolynomialDecayOptions& options) {
   const char* const schedule = "polynomial_decay";
-  check_not_negative(schedule, "initial_learning_rate", options.initial_learning_rate);
+  check_rate(schedule, "initial_learning_rate", options.initial_learning_rate);
   check_steps(schedule, "decay_steps", options.decay_steps);
   check_not_negative(schedule, "end_learning_rate", options.end_learning_rate);
   check_not_negative(schedule, "power", options.power);
@@ -177,7 +186,7 @@ LearningRate polynomial_decay(const PolynomialDecayOptions& options) {
 
 LearningRate cosine_decay(const CosineDecayOptions& options) {
   const char* const schedule = "cosine_decay";
-  check_not_negative(schedule, "initial_learning_rate", options.initial_learning_rate);
+  check_rate(schedule, "initial_learning_rate", options.initial_learning_rate);
   check_steps(schedule, "decay_steps", options.decay_steps);
   check_not_negative(schedule, "alpha", options.alpha);
   return {fmt::format("CosineDecay(initial_learning_rate={}, decay_steps={}, alpha={})",
@@ -192,7 +201,7 @@ LearningRate cosine_decay(const CosineDecayOptions& options) {
 
 LearningRate cosine_decay_restarts(const CosineDecayRestartsOptions& options) {
   const char* const schedule = "cosine_decay_restarts";
-  check_not_negative(schedule, "initial_learning_rate", options.initial_learning_rate);
+  check_rate(schedule, "initial_learning_rate", options.initial_learning_rate);
   check_steps(schedule, "first_decay_steps", options.first_decay_steps);
   if (!(std::isfinite(options.t_mul) && options.t_mul >= 1))
     throw bad_option(schedule, "t_mul", options.t_mul, "finite and at least 1");
@@ -216,7 +225,7 @@ LearningRate cosine_warmup(const WarmupOptions& options) {
 
 LearningRate one_cycle(const OneCycleOptions& options) {
   const char* const schedule = "one_cycle";
-  check_not_negative(schedule, "max_learning_rate", options.max_learning_rate);
+  check_rate(schedule, "max_learning_rate", options.max_learning_rate);
   check_steps(schedule, "total_steps", options.total_steps, 2);
   if (!(options.pct_start >= 0 && options.pct_start <= 1))
     throw bad_option(schedule, "pct_start", options.pct_start, "between 0 and 1");

@@ -8,7 +8,8 @@
 // Thread safety: pure functions of values.
 //
 // Each throws InvalidArgument that names the schedule, the field, its value and the range. Learning
-// rates are finite and at least 0; numbers of steps have no default and are 1 or more.
+// rates are finite and at least 0; numbers of steps are 1 or more. The first or largest rate and
+// the numbers of steps must be given: a schedule without them would train nothing.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ LearningRate piecewise_constant_decay(const PiecewiseConstantDecayOptions& optio
 
 // Options of exponential_decay().
 struct ExponentialDecayOptions {
-  double initial_learning_rate = 0;
+  double initial_learning_rate = kNotGiven;
   int64_t decay_steps = 0;
   double decay_rate = 0;   // > 0
   bool staircase = false;  // whole powers only
@@ -38,7 +39,7 @@ LearningRate exponential_decay(const ExponentialDecayOptions& options);
 
 // Options of inverse_time_decay().
 struct InverseTimeDecayOptions {
-  double initial_learning_rate = 0;
+  double initial_learning_rate = kNotGiven;
   int64_t decay_steps = 0;
   double decay_rate = 0;   // >= 0
   bool staircase = false;  // step / decay_steps is rounded down
@@ -48,7 +49,7 @@ LearningRate inverse_time_decay(const InverseTimeDecayOptions& options);
 
 // Options of polynomial_decay().
 struct PolynomialDecayOptions {
-  double initial_learning_rate = 0;
+  double initial_learning_rate = kNotGiven;
   int64_t decay_steps = 0;
   double end_learning_rate = 0.0001;
   double power = 1.0;  // >= 0
@@ -61,7 +62,7 @@ LearningRate polynomial_decay(const PolynomialDecayOptions& options);
 
 // Options of cosine_decay().
 struct CosineDecayOptions {
-  double initial_learning_rate = 0;
+  double initial_learning_rate = kNotGiven;
   int64_t decay_steps = 0;
   double alpha = 0.0;  // >= 0; the last rate as a part of the first
 };
@@ -71,7 +72,7 @@ LearningRate cosine_decay(const CosineDecayOptions& options);
 
 // Options of cosine_decay_restarts().
 struct CosineDecayRestartsOptions {
-  double initial_learning_rate = 0;
+  double initial_learning_rate = kNotGiven;
   int64_t first_decay_steps = 0;
   double t_mul = 2.0;  // >= 1; each period is so many times as long as the one before
   double m_mul = 1.0;  // >= 0; and begins with so many times its first rate
@@ -96,7 +97,7 @@ LearningRate cosine_warmup(const WarmupOptions& options);
 enum class AnnealStrategy { kCosine, kLinear };
 // Options of one_cycle().
 struct OneCycleOptions {
-  double max_learning_rate = 0;
+  double max_learning_rate = kNotGiven;
   int64_t total_steps = 0;  // >= 2
   double pct_start = 0.3;   // in [0, 1]; the part of the steps in which it rises
   AnnealStrategy anneal_strategy = AnnealStrategy::kCosine;

@@ -195,6 +195,30 @@ TEST(Schedules, RatesThatAreNoneAreRefused) {
   EXPECT_NE(message_of([] { LearningRate("none", nullptr); }).find("function"), std::string::npos);
 }
 
+// Without its rate a schedule would be 0 in every step, and nothing would train.
+TEST(Schedules, TheRateMustBeGiven) {
+  const auto missing = [](const std::string& schedule, const std::string& field) {
+    return schedule + ": " + field + " is not given | say the rate: " + schedule + "({." + field +
+           " = 0.001, ...})";
+  };
+  const std::string initial = "initial_learning_rate";
+  EXPECT_EQ(message_of([] { exponential_decay({.decay_steps = 9, .decay_rate = 0.5}); }),
+            missing("exponential_decay", initial));
+  EXPECT_EQ(message_of([] { inverse_time_decay({.decay_steps = 9, .decay_rate = 0.5}); }),
+            missing("inverse_time_decay", initial));
+  EXPECT_EQ(message_of([] { polynomial_decay({.decay_steps = 9}); }),
+            missing("polynomial_decay", initial));
+  EXPECT_EQ(message_of([] { cosine_decay({.decay_steps = 9}); }), missing("cosine_decay", initial));
+  EXPECT_EQ(message_of([] { cosine_decay_restarts({.first_decay_steps = 9}); }),
+            missing("cosine_decay_restarts", initial));
+  EXPECT_EQ(message_of([] { one_cycle({.total_steps = 9}); }),
+            missing("one_cycle", "max_learning_rate"));
+  // A rate of 0 that is given is one: it may rise from there.
+  EXPECT_EQ(polynomial_decay({.initial_learning_rate = 0, .decay_steps = 2, .end_learning_rate = 1})
+                .at(1),
+            0.5);
+}
+
 TEST(Schedules, RefusedOptionsNameScheduleFieldValueAndRange) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<std::pair<std::string, std::function<void()>>> refused{
@@ -206,20 +230,26 @@ TEST(Schedules, RefusedOptionsNameScheduleFieldValueAndRange) {
       {"exponential_decay: decay_rate is 0 | decay_rate must be finite and above 0",
        [] { exponential_decay({.initial_learning_rate = 1, .decay_steps = 1}); }},
       {"inverse_time_decay: decay_steps is -3 | decay_steps must be 1 or more",
-       [] { inverse_time_decay({.decay_steps = -3}); }},
+       [] { inverse_time_decay({.initial_learning_rate = 1, .decay_steps = -3}); }},
       {"inverse_time_decay: decay_rate is -1 | decay_rate must be finite and at least 0",
-       [] { inverse_time_decay({.decay_steps = 3, .decay_rate = -1}); }},
+       [] {
+         inverse_time_decay({.initial_learning_rate = 1, .decay_steps = 3, .decay_rate = -1});
+       }},
       {"polynomial_decay: power is -1 | power must be finite and at least 0",
-       [] { polynomial_decay({.decay_steps = 1, .power = -1}); }},
+       [] { polynomial_decay({.initial_learning_rate = 1, .decay_steps = 1, .power = -1}); }},
       {"polynomial_decay: end_learning_rate is nan | end_learning_rate must be finite and at "
        "least 0",
-       [&] { polynomial_decay({.decay_steps = 1, .end_learning_rate = nan}); }},
+       [&] {
+         polynomial_decay({.initial_learning_rate = 1, .decay_steps = 1, .end_learning_rate = nan});
+       }},
       {"cosine_decay: alpha is -0.5 | alpha must be finite and at least 0",
-       [] { cosine_decay({.decay_steps = 1, .alpha = -0.5}); }},
+       [] { cosine_decay({.initial_learning_rate = 1, .decay_steps = 1, .alpha = -0.5}); }},
       {"cosine_decay_restarts: t_mul is 0.5 | t_mul must be finite and at least 1",
-       [] { cosine_decay_restarts({.first_decay_steps = 1, .t_mul = 0.5}); }},
+       [] {
+         cosine_decay_restarts({.initial_learning_rate = 1, .first_decay_steps = 1, .t_mul = 0.5});
+       }},
       {"cosine_decay_restarts: first_decay_steps is 0 | first_decay_steps must be 1 or more",
-       [] { cosine_decay_restarts({}); }},
+       [] { cosine_decay_restarts({.initial_learning_rate = 1}); }},
       {"linear_warmup: warmup_steps is 0 | warmup_steps must be 1 or more",
        [] { linear_warmup({}); }},
       {"cosine_warmup: then is -1 | then must be finite and at least 0",

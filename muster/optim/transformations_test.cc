@@ -104,6 +104,33 @@ TEST(DecoupledWeightDecay, AroundAdamItIsAdamW) {
   EXPECT_EQ(weight_after_update(warm, "w"), 1);
 }
 
+TEST(DecoupledWeightDecay, IsToldHowMuch) {
+  EXPECT_EQ(message_of([] { decoupled_weight_decay(sgd(), {}); }),
+            "decoupled_weight_decay: weight_decay is not given | say it: "
+            "decoupled_weight_decay(optimizer, {.weight_decay = 0.004})");
+}
+
+TEST(DecoupledWeightDecay, WeightsDecayOnce) {
+  const auto decay = [](const Optimizer& optimizer, const std::vector<std::string>& exclude) {
+    decoupled_weight_decay(optimizer, {.weight_decay = 0.1, .exclude = exclude});
+  };
+  const Optimizer biases =
+      decoupled_weight_decay(sgd(), {.weight_decay = 0.1, .exclude = {"kernel$"}});
+  for (const Optimizer& decays :
+       {adamw(), lamb({.weight_decay = 0.1}), lars({.weight_decay = 0.1}), look_ahead(adamw()),
+        decoupled_weight_decay(adam(), {.weight_decay = 0.1}), biases}) {
+    const std::string message = message_of([&] { decay(decays, {}); });
+    EXPECT_EQ(message.find("decoupled_weight_decay: the weights of " + decays.describe() +
+                           " decay already | give the optimizer its own weight_decay"),
+              0u)
+        << message;
+  }
+  EXPECT_THROW(decay(adamw(), {"bias$"}), Error) << "kernels would decay twice";
+  EXPECT_NO_THROW(decay(adamw({.weight_decay = 0}), {}));
+  EXPECT_NO_THROW(decay(lamb(), {}));
+  EXPECT_NO_THROW(decay(biases, {"bias$"})) << "two groups of variables, each with its own decay";
+}
+
 TEST(LearningRateMultipliers, TheFirstThatFitsCounts) {
   const Optimizer optimizer = learning_rate_multipliers(
       sgd({.learning_rate = 0.5}), {{"^encoder/.*bias", 0}, {"^encoder/", 0.5}, {"bias", 2}});
@@ -171,9 +198,14 @@ TEST(Transformations, RefusedArgumentsNameThemselves) {
             }),
             "learning_rate_multipliers: multiplier is -2 | multiplier must be finite and at least "
             "0");
+  EXPECT_EQ(message_of([] {
+              freeze(sgd(), {"^base/", ""});
+            }),
+            "freeze: variables has \"\" | an empty expression is in every name; leave it out, or "
+            "write \".*\"");
   for (const auto& refused : std::vector<std::function<void()>>{
            [] { freeze(sgd(), {"(a"}); },
-           [] { decoupled_weight_decay(sgd(), {.exclude = {"(a"}}); },
+           [] { decoupled_weight_decay(sgd(), {.weight_decay = 1, .exclude = {"(a"}}); },
            [] {
              learning_rate_multipliers(sgd(), {{"(a", 1}});
            }}) {

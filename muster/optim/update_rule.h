@@ -45,6 +45,9 @@ struct Segment {
   const VariableSpec* variable = nullptr;
 };
 
+// Which variables a rule makes smaller by a weight decay of its own.
+enum class WeightDecay { kNone, kSome, kAll };
+
 // Implement it to make an optimizer of your own. A rule may stand around another one: it adds slots
 // to those of the inner rule and works before or after it.
 class UpdateRule {
@@ -66,6 +69,9 @@ class UpdateRule {
   // The regular expressions by which it chooses variables, those of the rule it stands around
   // included. Training warns of one that is found in no variable's name.
   virtual std::vector<NamePattern> name_patterns() const { return {}; }
+  // Which variables decay by it, or by a rule inside of it: a second decay of all of them is
+  // refused.
+  virtual WeightDecay weight_decay() const { return WeightDecay::kNone; }
   // "Adam(learning_rate=0.001, ...)": one line, equal for rules that compute the same. The default
   // has name and learning rate; a rule with further options tells them too.
   virtual std::string describe() const;

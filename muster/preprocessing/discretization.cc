@@ -82,7 +82,7 @@ Discretization::Discretization(DiscretizationOptions options) {
   impl_ = std::make_shared<Impl>(std::move(options));
 }
 
-Discretization::Discretization(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+Discretization::Discretization(Made, std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
 Discretization Discretization::adapt(const Tensor& batch) const {
   return adapt(Dataset::from_tensors(batch));
@@ -104,7 +104,7 @@ Discretization Discretization::adapt(const Dataset& batches) const {
     throw invalid_argument("Discretization.adapt: the data has no numbers: " + batches.describe());
   }
   options.bin_boundaries = sketch.boundaries(options.num_bins);
-  return Discretization(std::make_shared<const Impl>(std::move(options), /*adapted=*/true));
+  return Discretization(Made(), std::make_shared<const Impl>(std::move(options), /*adapted=*/true));
 }
 
 Tensor Discretization::operator()(const Tensor& input) const { return impl_->apply(input); }

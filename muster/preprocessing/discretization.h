@@ -53,7 +53,9 @@ class Discretization {
 
  private:
   class Impl;
-  explicit Discretization(std::shared_ptr<const Impl> impl);
+  // Private, and of two arguments, so that Discretization({}) means empty options.
+  struct Made {};
+  Discretization(Made made, std::shared_ptr<const Impl> impl);
 
   std::shared_ptr<const Impl> impl_;
 };

@@ -122,7 +122,29 @@ void Engine::build(const optim::TrainOp& train_op) {
   built_ = true;
 }
 
+void Engine::report_non_finite() {
+  reports_non_finite_ = true;
+  replica_.report_non_finite();
+}
+
+void Engine::roll_back(const CheckpointManager& checkpoints) {
+  if (!find_checkpoint(checkpoints)) {
+    throw not_found("there is no checkpoint to return to in " + checkpoints.model_dir(),
+                    "let the run save checkpoints, or choose NonFinitePolicy::kSkip");
+  }
+  if (found_) replica_.state().restore(found_->checkpoint, found_->prefix);
+  found_.reset();
+  replica_.share_state();
+}
+
 StepResult Engine::train(const distribute::StepInput& input, const Batch* batch) {
+  if (reports_non_finite_) {
+    if (replica_.accumulated() == 0) non_finite_cause_.clear();
+    if (batch != nullptr && input.rows > 0 && !all_finite(input.loss)) {
+      non_finite_cause_ =
+          explain_non_finite(batch->features, batch->labels, replica_.variables(), input.loss).text;
+    }
+  }
   return told_with_cause([&] { return replica_.train_step(input); }, batch, input.loss);
 }
 
@@ -134,7 +156,7 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
                                    const Tensor& loss) {
   try {
     const StepResult result = step();
-    if (result.updated && result.any_data) ++step_;
+    if (result.updated && result.any_data && result.finite) ++step_;
     return result;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNonFinite) throw;

@@ -82,6 +82,14 @@ class Engine {
   // which may be nullptr where nobody knows it.
   distribute::StepResult train(const distribute::StepInput& input, const Batch* batch);
   distribute::StepResult apply_accumulated();
+  // From now on a step that is not finite is no error of the two: nothing is updated, and
+  // StepResult::finite says so. Call it on all replicas.
+  void report_non_finite();
+  // Where the last of these came from, on the replica that has it; "" on others.
+  const std::string& non_finite_cause() const { return non_finite_cause_; }
+  // The state of all replicas becomes that of the newest good checkpoint; all call it together.
+  // Throws NotFound when there is none.
+  void roll_back(const CheckpointManager& checkpoints);
 
   // Saves the state of this step with what `inputs()` gives, the positions of the inputs, and with
   // `epoch`. The chief writes through `writer()` and calls `saved(prefix)`; the others wait for it
@@ -108,6 +116,8 @@ class Engine {
   std::optional<WarmStart> warm_start_;
   int64_t step_ = 0;
   bool built_ = false;
+  bool reports_non_finite_ = false;
+  std::string non_finite_cause_;                    // of the step under way, or of the last one
   std::optional<CheckpointManager::Loaded> found_;  // on the chief, until build()
   std::string restored_from_;
   std::unique_ptr<nlohmann::json> restored_inputs_;

@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
+#include "muster/train/hook.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -132,6 +133,14 @@ std::map<std::string, ExportOutput> EstimatorSpec::signatures() const {
 }
 
 void EstimatorSpec::validate(Mode mode) {
+  if (mode == Mode::kTrain) {
+    check_hooks(training_hooks, "EstimatorSpec.training_hooks");
+    check_hooks(training_chief_hooks, "EstimatorSpec.training_chief_hooks");
+  } else if (mode == Mode::kEval) {
+    check_hooks(evaluation_hooks, "EstimatorSpec.evaluation_hooks");
+  } else {
+    check_hooks(prediction_hooks, "EstimatorSpec.prediction_hooks");
+  }
   if (mode == Mode::kPredict) {
     check_predictions(predictions);
     return;

@@ -42,6 +42,10 @@ struct EstimatorSpec {
   std::optional<double> loss_weight;                        // the batch's rows when unset
   std::vector<std::shared_ptr<Hook>> training_hooks;        // on every worker
   std::vector<std::shared_ptr<Hook>> training_chief_hooks;  // on the chief only
+  // Of Mode::kEval and Mode::kPredict, on each process that calls the model function. Of hooks
+  // those count that the first call of a mode gives: the one that builds the model.
+  std::vector<std::shared_ptr<Hook>> evaluation_hooks;
+  std::vector<std::shared_ptr<Hook>> prediction_hooks;
 
   // The record for one mode, with the fields it needs.
   static EstimatorSpec train(Tensor loss, optim::TrainOp train_op,

@@ -5,10 +5,12 @@
 #include <optional>
 
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/engine.h"
+#include "muster/train/internal/hook_list.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -204,7 +206,32 @@ class BatchMetrics {
 
 }  // namespace
 
-EvalResult evaluate(ModelRunner& runner, Replica& replica, const EvaluateLoop& loop) {
+namespace {
+
+void begin_hooks(internal::HookList& hooks, const ModelRunner& runner, const Replica& replica,
+                 const EvaluateLoop& loop) {
+  if (replica.place().local != 0) return;
+  hooks.add(loop.hooks);
+  hooks.add(runner.hooks());
+  hooks.begin({.start_step = runner.global_step(),
+               .num_replicas = replica.num_replicas_in_sync(),
+               .is_chief = replica.is_chief(),
+               .model_dir = loop.model_dir,
+               .mode = Mode::kEval});
+}
+
+// Whether a hook ended the evaluation. Batches are dealt in turn, so none of several may.
+bool ended_by_hook(const internal::HookList& hooks, const Replica& replica) {
+  if (!hooks.stop()) return false;
+  if (replica.num_replicas_in_sync() == 1) return true;
+  throw invalid_argument(
+      fmt::format("a hook wants to end an evaluation on {} replicas, which share its batches",
+                  replica.num_replicas_in_sync()),
+      "limit it with EvaluateOptions.steps, or evaluate on one replica");
+}
+
+EvalResult evaluate_with(internal::HookList& hooks, ModelRunner& runner, Replica& replica,
+                         const EvaluateLoop& loop) {
   const int64_t n = replica.num_replicas_in_sync();
   const DeviceScope here(replica.device());
   const DeviceCopier copy(replica.device());
@@ -230,10 +257,12 @@ EvalResult evaluate(ModelRunner& runner, Replica& replica, const EvaluateLoop& l
   replica.group().report(distribute::Phase::kEvaluating, runner.global_step());
   if (has_data) runner.build(to_batch(copy(element)));
   share_values(runner, replica);
+  begin_hooks(hooks, runner, replica, loop);
   BatchMetrics measured;
   // An evaluation that failed may have left some.
   runner.summaries().clear();
-  for (int64_t made = 0; has_data; index += n, has_data = next()) {
+  for (int64_t made = 0; !ended_by_hook(hooks, replica) && has_data;
+       index += n, has_data = next()) {
     replica.group().check_failure();
     if (loop.interrupted && loop.interrupted()) {
       throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
@@ -244,7 +273,14 @@ EvalResult evaluate(ModelRunner& runner, Replica& replica, const EvaluateLoop& l
                               .first = replica.is_chief(),
                               .batch = index,
                               .rows = batch.rows()});
-    measured.add(runner.run(batch, index));
+    hooks.before_step(runner.global_step());
+    const EstimatorSpec spec = runner.run(batch, index);
+    measured.add(spec);
+    if (!hooks.empty()) {
+      hooks.after_step({.global_step = runner.global_step(),
+                        .loss = spec.loss.item<double>(),
+                        .rows = batch.rows()});
+    }
     ++made;
     if (loop.after_batch && replica.place().local == 0) loop.after_batch(index + 1);
   }
@@ -254,7 +290,21 @@ EvalResult evaluate(ModelRunner& runner, Replica& replica, const EvaluateLoop& l
     std::vector<formats::SummaryValue> values = runner.summaries().take(replica.exchange());
     if (replica.is_chief()) loop.summarize(std::move(values));
   }
+  if (replica.is_chief()) hooks.after_evaluate({runner.global_step(), loop.name, result});
+  hooks.end(runner.global_step());
   return result;
+}
+
+}  // namespace
+
+EvalResult evaluate(ModelRunner& runner, Replica& replica, const EvaluateLoop& loop) {
+  internal::HookList hooks;
+  try {
+    return evaluate_with(hooks, runner, replica, loop);
+  } catch (...) {
+    hooks.on_error(current_error());
+    throw;
+  }
 }
 
 ModelRunner& ModelRunners::get(size_t local_replica, Device device) {

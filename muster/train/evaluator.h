@@ -15,6 +15,7 @@
 #include "muster/distribute/replica.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
+#include "muster/train/hook.h"
 #include "muster/train/input_fn.h"
 #include "muster/train/model_runner.h"
 #include "muster/train/results.h"
@@ -34,12 +35,18 @@ struct EvaluateLoop {
   // Called on the chief at the end, with what the model function gave to ModelContext::summary()
   // over all batches. Set on all replicas or on none; unset, nothing is gathered.
   std::function<void(std::vector<formats::SummaryValue> values)> summarize;
+  // Told on one replica of each process; behind them come those of the model function.
+  std::vector<std::shared_ptr<Hook>> hooks;
+  // What hooks are told.
+  std::string model_dir;
+  std::string name;
 };
 
 // This replica's part of an evaluation; all replicas of the run call it together, and get the
 // same result. Batch i is evaluated by replica i mod n, whole and unchanged. The input function is
 // told of one pipeline and one replica, wherever it is called: batches are those of one process.
-// Throws InvalidArgument when the input gives no data or the models differ, Cancelled when
+// Throws InvalidArgument when the input gives no data, the models differ, or a hook wants to end it
+// on several replicas; Cancelled when
 // interrupted, PeerLost when another replica failed.
 EvalResult evaluate(ModelRunner& runner, distribute::Replica& replica, const EvaluateLoop& loop);
 

@@ -17,8 +17,9 @@ ModelRunner::ModelRunner(ModelFn model_fn, Mode mode, uint64_t seed, const nlohm
       variables_(seed, device),
       context_(mode, variables_, seed, params) {}
 
-void ModelRunner::load(const Checkpoint* checkpoint, const std::string& name) {
+void ModelRunner::load(const Checkpoint* checkpoint, const std::string& name, std::string version) {
   start_warm_ = nullptr;
+  version_.clear();
   if (checkpoint == nullptr) {
     check_fresh();
     values_.clear();
@@ -31,6 +32,17 @@ void ModelRunner::load(const Checkpoint* checkpoint, const std::string& name) {
   source_ = name;
   pending_ = true;
   if (built_) restore();
+  version_ = std::move(version);
+}
+
+bool ModelRunner::holds(const std::string& version) const {
+  return built_ && !pending_ && !version.empty() && version == version_ && writes() == writes_;
+}
+
+int64_t ModelRunner::writes() const {
+  int64_t sum = 0;
+  for (const auto& variable : variables_.variables()) sum += variable->value()._version();
+  return sum;
 }
 
 void ModelRunner::check_fresh() const {
@@ -64,6 +76,7 @@ void ModelRunner::restore() {
   values_.clear();
   pending_ = false;
   restored_ = true;
+  writes_ = writes();
 }
 
 void ModelRunner::build(const Batch& batch) {
@@ -71,7 +84,9 @@ void ModelRunner::build(const Batch& batch) {
     torch::NoGradGuard no_grad;
     context_.begin_step(global_step_, 0);
     // This call only creates the variables, so that they can be given their values.
-    (void)call_model(model_fn_, batch, mode_, context_, {.where = "while the model was built"});
+    EstimatorSpec spec =
+        call_model(model_fn_, batch, mode_, context_, {.where = "while the model was built"});
+    hooks_ = std::move(mode_ == Mode::kEval ? spec.evaluation_hooks : spec.prediction_hooks);
     variables_.seal();
     built_ = true;
   }

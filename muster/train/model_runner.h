@@ -30,8 +30,12 @@ class ModelRunner {
 
   // The next call uses these values; without a checkpoint (nullptr) freshly initialised ones, as
   // the model is built. Throws InvalidArgument listing missing and reshaped variables; what is only
-  // in the checkpoint does not matter.
-  void load(const Checkpoint* checkpoint, const std::string& name);
+  // in the checkpoint does not matter. `version` tells these values from all others, for holds();
+  // empty: nobody asks.
+  void load(const Checkpoint* checkpoint, const std::string& name, std::string version = {});
+  // Whether the variables hold what was loaded as `version`, and nobody has written to them since:
+  // to load it again would change nothing. It is false before the model was built.
+  bool holds(const std::string& version) const;
   // The next call uses freshly initialised values and, of another run, those that `settings`
   // choose. Throws what muster::warm_start() throws, in build() if there are no variables yet.
   void warm_start(const WarmStartSettings& settings, FileSystem& fs);
@@ -46,11 +50,15 @@ class ModelRunner {
   void set_global_step(int64_t step) { global_step_ = step; }
   // What the model function shows; nothing until a call of begin() on it.
   Summaries& summaries() { return context_.summary(); }
+  // Those of the record the model was built with, for its mode; none before.
+  const std::vector<std::shared_ptr<Hook>>& hooks() const { return hooks_; }
   // In creation order; none before the model was built.
   std::vector<const Variable*> variables() const;
 
  private:
   void restore();
+  // How often the variables were written to, in place, since they were made.
+  int64_t writes() const;
   void check_fresh() const;
 
   ModelFn model_fn_;
@@ -59,8 +67,11 @@ class ModelRunner {
   distribute::VariableTable variables_;
   ModelContext context_;
   bool built_ = false;
+  std::vector<std::shared_ptr<Hook>> hooks_;
   std::map<std::string, Tensor> values_;  // to be loaded once the variables exist
   std::string source_;
+  std::string version_;
+  int64_t writes_ = 0;  // when the version was restored
   bool pending_ = false;
   std::function<void()> start_warm_;  // likewise; once
   bool warm_ = false;                 // the variables hold what a warm start gave

@@ -113,6 +113,7 @@ SummaryHook::SummaryHook(std::shared_ptr<summary::EventWriter> writer, int64_t s
       clock_(clock) {}
 
 void SummaryHook::begin(const RunInfo& info) {
+  skipped_steps_ = roll_backs_ = 0;
   writer_->add_session_log(formats::SessionStatus::kStart, info.start_step);
   if (!writes_) return;
   if (info.graph != nullptr && !info.graph->nodes.empty())
@@ -122,7 +123,23 @@ void SummaryHook::begin(const RunInfo& info) {
                       info.start_step);
 }
 
+void SummaryHook::write_non_finite(const StepInfo& info) {
+  if (info.skipped_steps == skipped_steps_ && info.roll_backs == roll_backs_) return;
+  // Steps behind the one that was gone back to are made again.
+  if (info.roll_backs != roll_backs_) {
+    writer_->add_session_log(formats::SessionStatus::kStart, info.global_step);
+    last_rate_.reset();
+  }
+  skipped_steps_ = info.skipped_steps;
+  roll_backs_ = info.roll_backs;
+  if (!writes_) return;
+  writer_->add_scalars({{"non_finite/skipped_steps", static_cast<double>(skipped_steps_)},
+                        {"non_finite/roll_backs", static_cast<double>(roll_backs_)}},
+                       info.global_step);
+}
+
 void SummaryHook::after_step(const StepInfo& info) {
+  write_non_finite(info);
   rows_ += info.rows;
   if (summaries_.due(info.global_step)) {
     std::vector<formats::SummaryValue> values;

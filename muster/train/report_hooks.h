@@ -71,8 +71,10 @@ class WorkerStatusHook : public Hook {
 
 // "loss" of the first step and then every `summary_steps`, with what the model function gave to
 // ModelContext::summary() (where that has a "loss", it is the one), the model's own metrics where a
-// step has some, "global_step/sec" and "examples/sec" every `rate_steps` from the first step on; 0
-// writes none. The graph of the model and `hparams`, where there are any, come first.
+// step has some, what RunConfig::non_finite did ("non_finite/skipped_steps" and
+// "non_finite/roll_backs", when one grew), "global_step/sec" and "examples/sec" every `rate_steps`
+// from the first step on; 0 writes none. The graph of the model and `hparams`, where there are any,
+// come first.
 class SummaryHook : public Hook {
  public:
   SummaryHook(std::shared_ptr<summary::EventWriter> writer, int64_t summary_steps,
@@ -85,6 +87,8 @@ class SummaryHook : public Hook {
   void end(int64_t global_step) override;
 
  private:
+  void write_non_finite(const StepInfo& info);
+
   std::shared_ptr<summary::EventWriter> writer_;
   const bool writes_;  // summaries
   const std::map<std::string, formats::HParam> hparams_;
@@ -94,6 +98,8 @@ class SummaryHook : public Hook {
   std::optional<int64_t> last_rate_;
   int64_t rows_ = 0;
   TimePoint last_rate_at_;
+  int64_t skipped_steps_ = 0;
+  int64_t roll_backs_ = 0;
 };
 
 }  // namespace muster::inline v0_1

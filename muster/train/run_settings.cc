@@ -25,6 +25,8 @@ distribute::Settings settings_of(const TrainerOptions& options, uint64_t seed) {
           {"save_checkpoints_secs", text_of(options.save_checkpoints_secs)},
           {"metrics_every_steps", std::to_string(options.metrics_every_steps)},
           {"summary_every_steps", std::to_string(options.summary_every_steps)},
+          {"non_finite", std::string(to_string(options.non_finite))},
+          {"non_finite_limit", std::to_string(options.non_finite_limit)},
           {"restart_input", options.restart_input ? "set" : "unset"},
           {"params", options.params->dump()}};
 }

@@ -1,11 +1,12 @@
 #include "muster/train/trainer.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
-#include "muster/data/auto_shard.h"
 #include "muster/distribute/agree.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/distribute/replica_threads.h"
@@ -13,7 +14,10 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/engine.h"
+#include "muster/train/internal/hook_list.h"
 #include "muster/train/internal/models_graph.h"
+#include "muster/train/internal/non_finite_steps.h"
+#include "muster/train/internal/run_input.h"
 #include "muster/train/internal/run_settings.h"
 #include "muster/train/internal/save_timer.h"
 #include "muster/train/internal/step_metrics.h"
@@ -34,20 +38,6 @@ using distribute::ReplicaInput;
 using distribute::StepResult;
 using nlohmann::json;
 
-// Of the shuffles of an input: the seed it was restored with, if it was.
-uint64_t seed_of(const ReplicaInput& input) {
-  return input.batches().save().at("seed").get<uint64_t>();
-}
-
-// How many examples a step has over all replicas, as the pipeline describes its batches; 0 when it
-// does not say.
-int64_t examples_of_step(const Dataset& dataset, const Replica& replica, int64_t batches) {
-  const Result<int64_t> size = data::batch_size_of(dataset);
-  if (!size.ok()) return 0;
-  const int replicas = data::ends_with_global_batch(dataset) ? 1 : replica.num_replicas_in_sync();
-  return size.value() * replicas * batches;
-}
-
 class Run {
  public:
   Run(const ModelFn& model_fn, const TrainerOptions& options, Replica& replica)
@@ -58,7 +48,8 @@ class Run {
         clock_(options.clock != nullptr ? *options.clock : system_clock()),
         context_(Mode::kTrain, replica.variables(), replica.seed(), *options.params),
         summaries_(context_.summary(), options.summary_every_steps, replica.is_chief()),
-        copy_(replica.device()) {
+        copy_(replica.device()),
+        non_finite_(options, engine_) {
     context_.calls().set_replicas(replica.num_replicas_in_sync(), [&replica](const Tensor& value) {
       return distribute::all_reduce(replica.exchange(), distribute::ReduceOp::kSum, value);
     });
@@ -83,9 +74,10 @@ class Run {
           "check the data directory and the transformations; take(0), skip() or a filter may have "
           "removed everything");
     }
-    examples_of_step_ = examples_of_step(dataset, replica_, options_.accumulate_steps);
+    examples_of_step_ = internal::examples_of_step(dataset, replica_, options_.accumulate_steps);
     build(input.batches().peek());
-    if (restored_) continue_input(input);
+    if (restored_)
+      internal::continue_input(engine_, input, options_.restart_input, examples_of_step_);
     TrainResult result{.global_step = engine_.step()};
     const int64_t start_step = engine_.step();
     last_step_ = options_.max_steps.value_or(-1);
@@ -95,17 +87,23 @@ class Run {
     loop(input, &result);
     result.global_step = engine_.step();
     result.steps = engine_.step() - start_step;
+    result.skipped_steps = non_finite_.skipped();
+    result.roll_backs = non_finite_.roll_backs();
     if (speaks_here()) warn_of_short_input(result);
     if (replica_.is_chief()) tell_of_input(input);
-    // What takes long now is not stuck: hooks may export, and the last evaluation comes.
+    // What takes long now is not stuck: the last evaluation comes, and hooks may export.
     replica_.group().report(Phase::kEvaluating, engine_.step());
-    for (const auto& hook : hooks_) hook->end(engine_.step());
-    if (options_.trace && replica_.is_chief()) log::info(trace_.report());
     if (options_.at_end)
       while_idle([&] { options_.at_end(engine_.step(), result.steps > 0, replica_); });
+    tell_of_evaluations();
+    hooks_.end(engine_.step());
+    if (options_.trace && replica_.is_chief()) log::info(trace_.report());
     engine_.finish();
     return result;
   }
+
+  // The run ended with `error`, which the other replicas know by now.
+  void on_error(const Error& error) noexcept { hooks_.on_error(error); }
 
   int64_t step() const { return engine_.step(); }
   // Whether it does not train: it evaluates, or waits for model_dir.
@@ -119,7 +117,8 @@ class Run {
     return {.fs = options_.fs,
             .clock = options_.clock,
             .keep_checkpoint_max = options_.keep_checkpoint_max,
-            .keep_checkpoint_every_n_hours = options_.keep_checkpoint_every_n_hours};
+            .keep_checkpoint_every_n_hours = options_.keep_checkpoint_every_n_hours,
+            .keep = options_.keep_checkpoint};
   }
 
   CheckpointManager checkpoints() const {
@@ -144,7 +143,7 @@ class Run {
   }
 
   void warn_of_short_input(const TrainResult& result) const {
-    if (result.steps == 0) {
+    if (result.steps == 0 && result.end_of_input) {
       log::warning(
           fmt::format("no step was made: at step {} the input is used up; for more, give "
                       "it more epochs, or train in another model_dir",
@@ -188,71 +187,15 @@ class Run {
     engine_.build(spec_.train_op);
     if (replica_.is_chief() && options_.summary_every_steps > 0)
       graph_ = internal::graph_of_models(context_);
-    if (speaks_here()) {
-      hooks_ = options_.hooks;
-      hooks_.insert(hooks_.end(), spec_.training_hooks.begin(), spec_.training_hooks.end());
-    }
     if (replica_.is_chief()) {
-      hooks_.insert(hooks_.end(), options_.chief_hooks.begin(), options_.chief_hooks.end());
-      hooks_.insert(hooks_.end(), spec_.training_chief_hooks.begin(),
-                    spec_.training_chief_hooks.end());
+      hooks_.add(spec_.training_chief_hooks);
+      hooks_.add(options_.chief_hooks);
+    }
+    if (speaks_here()) {
+      hooks_.add(options_.hooks);
+      hooks_.add(spec_.training_hooks);
     }
     spec_ = {};
-  }
-
-  // The input goes on behind the last example the checkpoint was trained on.
-  void continue_input(ReplicaInput& input) {
-    const json& inputs = engine_.restored_inputs();
-    if (inputs.contains("train") && !options_.restart_input)
-      restore_input(input, inputs.at("train"));
-    if (!replica_.is_chief()) return;
-    const Position position = input.batches().position();
-    const std::string& prefix = engine_.restored_from();
-    log::event("restored",
-               {{"checkpoint", prefix},
-                {"global_step", engine_.step()},
-                {"epoch", position.epoch},
-                {"sample", position.element_in_epoch}},
-               fmt::format("restored {}: continuing after step {}, at epoch {}, sample {}", prefix,
-                           engine_.step(), position.epoch, position.element_in_epoch));
-  }
-
-  // Steps of another size are no error, but learning rates and numbers of steps were chosen for
-  // one.
-  void tell_of_batch_size() const {
-    const int64_t before = engine_.restored_inputs().value(
-        json::json_pointer("/trained_with/examples_per_step"), int64_t{0});
-    if (before == 0 || examples_of_step_ == 0 || before == examples_of_step_) return;
-    if (!replica_.is_chief()) return;
-    log::warning(
-        fmt::format("{} was trained with {} examples a step, now it is {}: the input goes "
-                    "on at the next example, and steps count other numbers of them",
-                    engine_.restored_from(), before, examples_of_step_));
-  }
-
-  void restore_input(ReplicaInput& input, const json& position) {
-    const uint64_t own = seed_of(input);
-    try {
-      input.restore(position);
-    } catch (const Error& error) {
-      throw Error(error.kind(),
-                  fmt::format("{} cannot be continued with this input: {}", engine_.restored_from(),
-                              error.message()),
-                  "train with the data and the input function the run began with, or in another "
-                  "model_dir; or set RunConfig.restart_input, which keeps the weights and reads "
-                  "the input from its beginning; " +
-                      error.hint());
-    }
-    tell_of_batch_size();
-    const uint64_t seed = seed_of(input);
-    if (seed == own || !replica_.is_chief()) return;
-    log::warning(own == replica_.seed()
-                     ? fmt::format("the run began with seed {}, now it is {}: the order of the "
-                                   "data stays that of {}, what layers draw changes",
-                                   seed, own, seed)
-                     : fmt::format("the run began with another seed than {}: the order of the data "
-                                   "stays what it was, what layers draw changes",
-                                   replica_.seed()));
   }
 
   // Batches until the data ends, where that can be told; else below 0. Of processes with data of
@@ -266,14 +209,30 @@ class Run {
     const int64_t k = options_.accumulate_steps, batches = batches_left(input);
     const int64_t left = batches < 0 ? batches : (batches + k - 1) / k;
     const bool input_ends = left >= 0 && (last_step_ < 0 || step() + left < last_step_);
-    for (const auto& hook : hooks_) {
-      hook->begin({.start_step = step(),
-                   .last_step = input_ends ? step() + left : last_step_,
-                   .num_replicas = replica_.num_replicas_in_sync(),
-                   .is_chief = replica_.is_chief(),
-                   .model_dir = options_.model_dir,
-                   .graph = graph_ ? &*graph_ : nullptr});
-    }
+    hooks_.begin({.start_step = step(),
+                  .last_step = input_ends ? step() + left : last_step_,
+                  .num_replicas = replica_.num_replicas_in_sync(),
+                  .is_chief = replica_.is_chief(),
+                  .model_dir = options_.model_dir,
+                  .graph = graph_ ? &*graph_ : nullptr,
+                  .state = [this] {
+                    Checkpoint now{.global_step = step()};
+                    for (const auto& [name, tensor] : replica_.state().tensors())
+                      now.tensors[name] = tensor.clone();
+                    return now;
+                  }});
+  }
+
+  // Whether a hook of any replica wants no step at all.
+  bool agree_on_no_step() {
+    const std::vector<std::string> wishes =
+        replica_.group().gather_text("stop_at_begin", hooks_.stop() ? "stop" : "");
+    return std::ranges::any_of(wishes, [](const std::string& wish) { return !wish.empty(); });
+  }
+
+  // A wish to stop that nobody else has to agree to: several replicas agree with their next step.
+  bool stops_alone() const {
+    return replica_.num_replicas_in_sync() == 1 && (hooks_.stop() || stop_signal() != 0);
   }
 
   void loop(ReplicaInput& input, TrainResult* result) {
@@ -282,65 +241,82 @@ class Run {
                     step());
     begin_hooks(input);
     if (timer.enabled() && !restored_) save(input, timer, /*notify=*/false);
-    bool stop_wanted = false;
+    result->stopped = agree_on_no_step();
     StepTimer metrics_due(options_.metrics_every_steps);
-    while (last_step_ < 0 || step() < last_step_) {
-      const bool measured = metrics_due.due(step() + 1);
-      const StepResult made = train_step(input, timer, stop_wanted, measured);
+    while (!result->stopped && (last_step_ < 0 || step() < last_step_)) {
+      measured_ |= metrics_due.due(step() + 1);
+      hooks_.before_step(step() + 1);
+      const StepResult made = train_step(input, timer);
       if (!made.any_data) {
         result->end_of_input = true;
         break;
       }
-      stop_wanted |= tell_hooks(made, measured);
-      // Several replicas agree on the end with their next step; one need not ask.
-      const bool stops = made.stop || (replica_.num_replicas_in_sync() == 1 &&
-                                       (stop_wanted || stop_signal() != 0));
+      if (!made.finite) {
+        non_finite_.note(made, [&] { return roll_back(timer); });
+      } else {
+        tell_hooks(made);
+      }
+      bool stops = made.stop || stops_alone();
       if (timer.due(step(), made.save)) save(input, timer, /*notify=*/!stops);
+      stops |= stops_alone();
       if (stops) {
         end_on_request(input, timer);
-        break;
+        result->stopped = true;
       }
     }
     if (timer.enabled() && timer.saved_step() != step()) save(input, timer, /*notify=*/true);
   }
 
+  // The state becomes that of the last save; the input stays where it is. Returns its prefix.
+  std::string roll_back(SaveTimer& timer) {
+    engine_.roll_back(checkpoints());
+    timer.saved(step());
+    replica_.group().report(Phase::kTraining, step());
+    return engine_.restored_from();
+  }
+
   // The batches of one step.
-  StepResult train_step(ReplicaInput& input, const SaveTimer& timer, bool stop_wanted,
-                        bool measured) {
+  StepResult train_step(ReplicaInput& input, const SaveTimer& timer) {
     metrics_.clear();
-    StepResult made = train_batch(input, timer, stop_wanted, measured);
+    non_finite_.begin_step();
+    StepResult made = train_batch(input, timer);
     while (!made.updated) {
       replica_.group().report(Phase::kTraining, step());
-      made = train_batch(input, timer, stop_wanted, measured);
+      made = train_batch(input, timer);
     }
     if (made.any_data) replica_.group().report(Phase::kTraining, step());
     return made;
   }
 
-  // Whether one of them wants the run to stop.
-  bool tell_hooks(const StepResult& made, bool measured) {
-    if (measured) {
+  void tell_hooks(const StepResult& made) {
+    if (measured_) {
       metrics_.merge(replica_.exchange());
       for (const auto& [name, rate] : replica_.learning_rates()) metrics_.add_result(name, rate);
     }
-    bool stop = false;
-    const StepInfo info{.global_step = step(),
-                        .loss = made.loss,
-                        .rows = made.rows,
-                        .reduction_seconds = replica_.last_times().reduction,
-                        .metrics = measured ? &metrics_.results() : nullptr,
-                        .summaries = summaries_.merge(replica_.exchange()),
-                        .stop = &stop};
-    for (const auto& hook : hooks_) hook->after_step(info);
+    hooks_.after_step({.global_step = step(),
+                       .loss = made.loss,
+                       .rows = made.rows,
+                       .reduction_seconds = replica_.last_times().reduction,
+                       .metrics = measured_ ? &metrics_.results() : nullptr,
+                       .summaries = summaries_.merge(replica_.exchange()),
+                       .skipped_steps = non_finite_.skipped(),
+                       .roll_backs = non_finite_.roll_backs()});
+    measured_ = false;
+    tell_of_evaluations();
     trace_.lap(StepTrace::kHooks);
     trace_.count_step();
     let_go();
-    return stop;
+  }
+
+  // Of those that were made since the last call.
+  void tell_of_evaluations() {
+    if (!replica_.is_chief() || !options_.take_evaluations) return;
+    for (const Evaluation& evaluation : options_.take_evaluations())
+      hooks_.after_evaluate(evaluation);
   }
 
   // One batch of a step; the last one, or where the data ends, makes the update.
-  StepResult train_batch(ReplicaInput& input, const SaveTimer& timer, bool stop_wanted,
-                         bool measured) {
+  StepResult train_batch(ReplicaInput& input, const SaveTimer& timer) {
     let_go();
     trace_.start();
     Element element;
@@ -367,11 +343,11 @@ class Run {
                        .weight = spec_.loss_weight.value_or(static_cast<double>(rows)),
                        .has_data = has_data,
                        .rows = rows,
-                       .stop = stop_wanted || stop_signal() != 0,
+                       .stop = hooks_.stop() || stop_signal() != 0,
                        .save = timer.wanted_by_clock(replica_.is_chief())},
                       &batch_);
     trace_.lap(replica_.last_times());
-    if (measured) metrics_.add(spec_.train_metrics);
+    if (measured_) metrics_.add(spec_.train_metrics);
     return made;
   }
 
@@ -394,32 +370,26 @@ class Run {
     throw reason->error(saved);
   }
 
-  json positions(ReplicaInput& input) {
-    json inputs{{"train", input.save()}};
-    if (examples_of_step_ > 0) inputs["trained_with"] = {{"examples_per_step", examples_of_step_}};
-    return inputs;
-  }
-
   void save(ReplicaInput& input, SaveTimer& timer, bool notify) {
     trace_.start();
     const TimePoint begun = clock_.now();
-    const std::string prefix =
-        engine_.save([&] { return positions(input); }, input.batches().position().epoch,
-                     [&]() -> CheckpointWriter& { return *writer_; },
-                     [&](const std::string& saved) {
-                       for (const auto& hook : hooks_) hook->after_save(step(), saved);
-                     });
+    if (replica_.is_chief()) hooks_.before_save(step());
+    const std::string prefix = engine_.save(
+        [&] { return internal::positions_of(input, examples_of_step_); },
+        input.batches().position().epoch, [&]() -> CheckpointWriter& { return *writer_; },
+        [&](const std::string& saved) { hooks_.after_save(step(), saved); });
     timer.saved(step());
     trace_.lap(StepTrace::kSaving);
     if (notify && options_.after_save) {
       while_idle([&] { options_.after_save(step(), prefix, replica_); });
       // An evaluation takes all threads for itself.
       if (num_threads() != threads_) set_threads(threads_);
+      tell_of_evaluations();
     }
     replica_.group().report(Phase::kTraining, step());
     trace_.lap(StepTrace::kEvaluating);
     const double seconds = to_seconds(clock_.now() - begun);
-    for (const auto& hook : hooks_) hook->after_pause(seconds);
+    hooks_.after_pause(seconds);
   }
 
   const ModelFn& model_fn_;
@@ -431,12 +401,14 @@ class Run {
   StepSummaries summaries_;
   std::optional<formats::GraphDef> graph_;  // on the chief, for its hooks
   const DeviceCopier copy_;
-  std::vector<std::shared_ptr<Hook>> hooks_;
+  internal::NonFiniteSteps non_finite_;
+  internal::HookList hooks_;
   StepTrace trace_;
   const int threads_ = num_threads();       // this replica's
   std::optional<CheckpointWriter> writer_;  // on the chief, if it saves
   bool restored_ = false;
   bool idle_ = false;
+  bool measured_ = false;  // metrics of the step under way are wanted
   int64_t last_step_ = -1;
   int64_t examples_of_step_ = 0;
   StepMetrics metrics_;  // of the last step that was measured
@@ -466,9 +438,14 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
         replica, [&] { result = run(input_fn); }, failing,
         [&] { return fmt::format("after step {}", run.step()); });
   } catch (const Error& error) {
-    const Error end = as_stop(error, run.idle());
-    if (end.kind() != ErrorKind::kPeerLost) throw end;
-    throw end.with_detail(fmt::format("this task is at step {}", run.step()));
+    Error end = as_stop(error, run.idle());
+    if (end.kind() == ErrorKind::kPeerLost)
+      end = end.with_detail(fmt::format("this task is at step {}", run.step()));
+    run.on_error(end);
+    throw end;
+  } catch (...) {
+    run.on_error(current_error());
+    throw;
   }
   return result;
 }

@@ -17,6 +17,7 @@
 #include "muster/train/estimator_spec.h"
 #include "muster/train/hook.h"
 #include "muster/train/input_fn.h"
+#include "muster/train/non_finite_policy.h"
 #include "muster/train/results.h"
 
 namespace muster::inline v0_1::distribute {
@@ -38,8 +39,14 @@ struct TrainerOptions {
   std::optional<double> save_checkpoints_secs;
   int keep_checkpoint_max = 5;
   double keep_checkpoint_every_n_hours = 10000;
+  // As CheckpointManagerOptions::keep, on the chief.
+  std::function<bool(const std::string& prefix)> keep_checkpoint;
   std::vector<std::shared_ptr<Hook>> hooks;        // on every worker
-  std::vector<std::shared_ptr<Hook>> chief_hooks;  // on the chief only
+  std::vector<std::shared_ptr<Hook>> chief_hooks;  // on the chief only, before `hooks`
+  // What becomes of a step whose loss or gradients are not finite, and how often in one run. The
+  // same on all workers.
+  NonFinitePolicy non_finite = NonFinitePolicy::kStop;
+  int64_t non_finite_limit = 10;
   // train_metrics of the first step and of every so many are read; 0: never. The same on all
   // workers.
   int64_t metrics_every_steps = 100;
@@ -57,8 +64,10 @@ struct TrainerOptions {
   // run starts with.
   std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
       after_save;
-  // Called on every worker when the run is over, before it leaves the group; `trained`: whether any
-  // step was made.
+  // Asked on the chief for the evaluations that were made since it was asked last: hooks are told.
+  std::function<std::vector<Evaluation>()> take_evaluations;
+  // Called on every worker when the run is over, before hooks end and before it leaves the group;
+  // `trained`: whether any step was made.
   std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
 };
 

@@ -14,6 +14,7 @@ namespace muster::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
@@ -73,6 +74,54 @@ TEST(Tabular, TrainsOnTwoWorkersAndPredictsForNewRows) {
     EXPECT_EQ(other.code, 0) << other.output;
     EXPECT_THAT(other.output, HasSubstr("nothing to train"));
   }
+}
+
+// The number behind `line` in what a program printed.
+double number_behind(const std::string& output, const std::string& line) {
+  const size_t at = output.find(line);
+  if (at == std::string::npos) throw std::runtime_error("no \"" + line + "\" in " + output);
+  return std::stod(output.substr(at + line.size()));
+}
+
+TEST(WarmStart, KnowsTheWordsItShares) {
+  const TempDirectory directory;
+  const Ran ran = run({binary("warm_start"), "--model_dir=" + directory / "judge"});
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  const double warm = number_behind(ran.output, "new vocabulary, warm start: ");
+  EXPECT_GT(warm, 0.85);
+  EXPECT_GT(warm, number_behind(ran.output, "new vocabulary, from initial values: "));
+  EXPECT_THAT(ran.output, HasSubstr("taken: words/embedding/embeddings, 200 of 220 words found"));
+}
+
+// The program of docs/coming_from_tf_estimator.md.
+TEST(Flowers, StopsEarlyExportsTheBestAndPredicts) {
+  const TempDirectory directory;
+  const std::string model = directory / "iris";
+  const Ran ran = run({binary("flowers"), "--model_dir=" + model});
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  const size_t steps = ran.output.find("accuracy after ");
+  ASSERT_NE(steps, std::string::npos) << ran.output;
+  EXPECT_LT(std::stoi(ran.output.substr(steps + 15)), 3000);
+  EXPECT_GT(number_behind(ran.output.substr(steps), " steps: "), 0.9);
+  EXPECT_THAT(ran.output, HasSubstr("the best model: " + model + "/export/best/"));
+  for (const std::string species : {"setosa", "versicolor", "virginica"})
+    EXPECT_THAT(ran.output, ContainsRegex(species + " \\([0-9]+ %\\), expected " + species));
+}
+
+TEST(EarlyStopping, EndsTheRunAndARestartMakesNoStep) {
+  const TempDirectory directory;
+  const Words program = {binary("early_stopping"), "--model_dir=" + directory / "model",
+                         "--patience=100", "--max_steps=3000"};
+  const Ran first = run(program);
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_THAT(first.output,
+              AllOf(HasSubstr("early stopping at step "), HasSubstr(": loss did not decrease in "),
+                    HasSubstr("the best evaluation: step "),
+                    Not(HasSubstr("training is over at step 3000"))));
+  const Ran second = run(program);
+  EXPECT_EQ(second.code, 0) << second.output;
+  EXPECT_THAT(second.output,
+              AllOf(HasSubstr("early stopping at step "), Not(HasSubstr(" saved "))));
 }
 
 TEST(Photos, TrainsOnTwoWorkersAndPredictsForNewPhotos) {

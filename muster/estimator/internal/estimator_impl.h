@@ -16,6 +16,7 @@
 #include "muster/base/strings.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/estimator/estimator.h"
+#include "muster/estimator/internal/best_list.h"
 #include "muster/summary/event_writer.h"
 #include "muster/train/evaluator.h"
 #include "muster/train/trainer.h"
@@ -28,6 +29,9 @@ struct TrainCallbacks {
       after_save;
   std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
 };
+
+// Throws InvalidArgument, calling the name `field`, when no folder can have it.
+void check_evaluation_name(const char* field, const std::string& name);
 
 struct Estimator::Impl {
   using EvaluateFn = std::function<EvalResult(const EvaluateLoop&)>;
@@ -42,6 +46,9 @@ struct Estimator::Impl {
     return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params, device);
   }};
   std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
+  std::optional<internal::BestList> best;  // on the chief, from the begin of a training run on
+  bool training = false;
+  std::vector<Evaluation> evaluations;  // while training, those that hooks were not told of yet
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
   FileSystem& fs() const { return config.fs != nullptr ? *config.fs : local_file_system(); }
@@ -64,6 +71,7 @@ struct Estimator::Impl {
     std::optional<std::string> checkpoint_path;
     bool allow_untrained = false;
     bool use_ema = false;
+    const Checkpoint* in_memory = nullptr;  // these and no others
   };
   template <typename Options>
   static Values values_of(const Options& options) {
@@ -74,9 +82,18 @@ struct Estimator::Impl {
   std::string load(ModelRunner& runner, const Values& values, const char* what);
   void write_metrics(const std::string& eval_dir, const EvalResult& result,
                      const std::string& checkpoint, std::vector<formats::SummaryValue> summaries);
-  // `run` evaluates; the chief tells what came of it.
-  EvalResult evaluate(const InputFn& input_fn, const EvaluateOptions& options, bool is_chief,
-                      const EvaluateFn& run);
+  // What tells the values of a checkpoint from all others; empty when its file cannot be asked.
+  std::string version_of(const std::string& prefix, bool use_ema) const;
+  // What came of an evaluation.
+  struct Evaluated {
+    EvalResult result;
+    std::string checkpoint;  // the prefix of what was evaluated; on the chief, empty without one
+  };
+  // Evaluates on the replicas of eval_strategy().
+  Evaluated evaluate(const InputFn& input_fn, const EvaluateOptions& options);
+  // `run` evaluates `values`; the chief tells what came of it.
+  Evaluated evaluate_by(const EvaluateFn& run, const InputFn& input_fn,
+                        const EvaluateOptions& options, const Values& values, bool is_chief);
   // To the log and to TensorBoard.
   void report(const EvalResult& result, const std::string& name, const std::string& checkpoint,
               std::vector<formats::SummaryValue> summaries);
@@ -88,8 +105,10 @@ struct Estimator::Impl {
   TrainResult train(const InputFn& input_fn, const TrainOptions& options,
                     const TrainCallbacks& callbacks);
   // Evaluates on the replicas of a training run, which make this call together.
-  EvalResult evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
-                         distribute::Replica& replica);
+  Evaluated evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
+                        distribute::Replica& replica);
+  // Which checkpoints are kept for being good, as RunConfig says.
+  void keep_best(TrainerOptions& trainer, bool is_chief);
   // Progress lines and summaries.
   void add_report_hooks(TrainerOptions& trainer, bool is_chief);
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/attention_inputs.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/tensor/libtorch.h"
 
@@ -29,8 +30,7 @@ AttentionAxes::AttentionAxes(const std::vector<int64_t>& axes, const LayerInputs
     : axes_(axes) {
   const Tensor& query = inputs.tensors[0];
   const int64_t features = query.dim() - 1;
-  const bool has_mask =
-      inputs.tensors.size() > 2 && inputs.tensors.back().scalar_type() == at::kBool;
+  const bool has_mask = has_attention_mask(inputs.tensors, context, layer);
   const size_t count = inputs.tensors.size() - (has_mask ? 1 : 0);
   for (int64_t axis = 1; axes.empty() && axis < features; ++axis) axes_.push_back(axis);
   if (features < 2 || axes_.back() >= features) {

@@ -25,14 +25,51 @@ Tensor both(const Tensor& one, const Tensor& other) {
   return one.logical_and(other);
 }
 
+constexpr const char* kMaskIsBool = "attention_mask is bool, true where it counts: mask.to(kBool)";
+
+// Whether a third tensor has the shape of scores [batch, T, S] and not that of a key [batch, S,
+// width]. A key is most often as wide as the value, which it is by default.
+bool looks_like_mask(const std::vector<Tensor>& given) {
+  const Tensor &query = given[0], &value = given[1], &third = given[2];
+  if (query.dim() != 3 || value.dim() != 3) return false;
+  if (third.dim() != 3) return third.dim() == 4;
+  return third.size(1) == query.size(1) && third.size(2) == value.size(1) &&
+         third.size(2) != value.size(2);
+}
+
 }  // namespace
+
+bool has_attention_mask(const std::vector<Tensor>& given, CallContext& context,
+                        const LayerIdentity& layer) {
+  if (given.size() < 3) return false;
+  const Tensor& last = given.back();
+  if (last.scalar_type() == at::kBool) return true;
+  if (!last.is_floating_point() || given.size() > 3)
+    refuse_input(context, layer, "a bool attention_mask as the last tensor", last, kMaskIsBool);
+  // Sizes that are made up to try shapes say nothing.
+  if (!context.for_shapes_alone() && looks_like_mask(given)) {
+    refuse_input(context, layer,
+                 fmt::format("a key with the features of the value {}, or a bool attention_mask",
+                             describe(given[1])),
+                 last,
+                 std::string(kMaskIsBool) +
+                     "; a key that is as wide as the value has steps is told from it by an "
+                     "attention_mask behind it, of ones: torch::ones({1, 1, 1}, kBool)");
+  }
+  return false;
+}
 
 AttentionInputs attention_inputs(const LayerInputs& inputs, CallContext& context,
                                  const LayerIdentity& layer, bool causal, bool takes_mask) {
   context.name_of(layer);
   const std::vector<Tensor>& given = inputs.tensors;
   size_t count = given.size();
-  if (takes_mask && count > 2 && given.back().scalar_type() == at::kBool) --count;
+  if (takes_mask && has_attention_mask(given, context, layer)) --count;
+  if (!takes_mask && count > 2 && !given.back().is_floating_point()) {
+    refuse_tensors(context, layer, "{query, value} or {query, value, key}", given,
+                   "it takes no attention_mask: LayerInputs.masks say which steps count, and "
+                   "MultiHeadAttention takes one");
+  }
   if (count < 2 || count > 3) {
     refuse_tensors(context, layer, "{query, value} or {query, value, key}", given,
                    "call it with LayerInputs{.tensors = {query, value}}");

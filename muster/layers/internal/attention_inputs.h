@@ -16,6 +16,12 @@ struct AttentionInputs {
   Tensor query_mask;  // [batch, T]; or undefined
 };
 
+// Tells whether the last of {query, value}, {query, value, key} or these and an attention_mask is
+// that mask, which is bool. Throws InvalidArgument for one of another dtype: for integers, for a
+// fourth tensor, and for a third one that has the shape of a mask and not the width of a key.
+bool has_attention_mask(const std::vector<Tensor>& given, CallContext& context,
+                        const LayerIdentity& layer);
+
 // Throws InvalidArgument for what attention.h says. `takes_mask` allows a bool tensor behind the
 // others.
 AttentionInputs attention_inputs(const LayerInputs& inputs, CallContext& context,

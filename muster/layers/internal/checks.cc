@@ -30,17 +30,34 @@ const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
   if (!takes_mask && !inputs.masks.empty() && inputs.masks[0].defined()) {
     throw invalid_argument(
         fmt::format("layer {}: was given a mask, which it cannot take", context.name_of(layer)),
-        "put it behind the layer that uses the mask up; a layer of your own whose result has the "
-        "steps of its input overrides keeps_steps()");
+        "put RemoveMask() in front of it, or use the mask up before, as a recurrent layer does: "
+        "here padding counts as any other step (Keras drops the mask without a word); a layer of "
+        "your own whose result has the steps of its input overrides keeps_steps()");
   }
   return inputs.tensors[0];
 }
+
+namespace {
+
+// Says how an input that is not of a floating dtype, or of too narrow a one, becomes what it
+// should.
+std::string how_to_convert(const Tensor& input) {
+  if (input.is_floating_point())
+    return "convert the features in the input function: x.to(kFloat32)";
+  // Bytes of several axes are images.
+  if (input.scalar_type() == at::kByte && input.dim() >= 3)
+    return "convert images in the input function: image.to(kFloat32) / 255";
+  return "convert numbers in the input function: x.to(kFloat32); ids of words, users or categories "
+         "go through an Embedding or a CategoryEncoding";
+}
+
+}  // namespace
 
 void check_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input) {
   if (is_weight_dtype(input.scalar_type())) return;
   if (context.mixed_precision() && input.scalar_type() == kBFloat16) return;
   refuse_input(context, layer, "a " + weight_dtype_names() + " input", input,
-               "convert the features in the input function, for example image.to(kFloat32) / 255");
+               how_to_convert(input));
 }
 
 void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Tensor& input,
@@ -52,15 +69,16 @@ void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Te
   }
   refuse_input(context, layer,
                fmt::format("the dtype of its variables, {}", dtype_name(variable.scalar_type())),
-               input);
+               input,
+               fmt::format("give it what it was first called with: x.to({})",
+                           variable.scalar_type() == kFloat64 ? "kFloat64" : "kFloat32"));
 }
 
 void check_floating(CallContext& context, const LayerIdentity& layer, const Tensor& input) {
   // An error names the layer, so it is named at every call.
   context.name_of(layer);
   if (input.is_floating_point()) return;
-  refuse_input(context, layer, "an input of a floating dtype", input,
-               "convert the features in the input function, for example image.to(kFloat32) / 255");
+  refuse_input(context, layer, "an input of a floating dtype", input, how_to_convert(input));
 }
 
 int64_t check_axis(CallContext& context, const LayerIdentity& layer, const char* field,
@@ -72,13 +90,17 @@ int64_t check_axis(CallContext& context, const LayerIdentity& layer, const char*
       fmt::format("{} must be between {} and {}", field, -input.dim(), input.dim() - 1));
 }
 
-void check_positive(const char* layer, const char* field, int64_t value) {
+std::string titled(const char* layer, const std::string& name) {
+  return name.empty() ? std::string(layer) : fmt::format("{} \"{}\"", layer, name);
+}
+
+void check_positive(const std::string& layer, const char* field, int64_t value) {
   if (value >= 1) return;
   throw invalid_argument(fmt::format("{}: {} is {}", layer, field, value),
                          fmt::format("{} must be at least 1", field));
 }
 
-void check_at_least_zero(const char* layer, const char* field, double value) {
+void check_at_least_zero(const std::string& layer, const char* field, double value) {
   if (std::isfinite(value) && value >= 0) return;
   throw invalid_argument(fmt::format("{}: {} is {}", layer, field, value),
                          fmt::format("{} must be finite and at least 0", field));

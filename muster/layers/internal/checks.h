@@ -33,9 +33,11 @@ void check_floating(CallContext& context, const LayerIdentity& layer, const Tens
 int64_t check_axis(CallContext& context, const LayerIdentity& layer, const char* field,
                    int64_t axis, const Tensor& input);
 
+// Gives what errors of a layer that is being made call it: "Conv2D", or "Conv2D \"stem\"".
+std::string titled(const char* layer, const std::string& name);
 // Throws InvalidArgument "Conv2D: filters is 0 | filters must be at least 1".
-void check_positive(const char* layer, const char* field, int64_t value);
+void check_positive(const std::string& layer, const char* field, int64_t value);
 // The same for numbers that are finite and at least 0.
-void check_at_least_zero(const char* layer, const char* field, double value);
+void check_at_least_zero(const std::string& layer, const char* field, double value);
 
 }  // namespace muster::inline v0_1::internal

@@ -17,6 +17,17 @@ struct Graph::Values {
   std::vector<Tensor> masks;
 };
 
+namespace {
+
+// "the input 1, age (float32[None, 3])"
+std::string in_words(size_t index, const SymbolicTensor& input) {
+  const std::string& name = input.node()->identity.given_name;
+  return fmt::format("the input {}{} ({})", index, name.empty() ? name : ", " + name,
+                     describe(input));
+}
+
+}  // namespace
+
 Graph::Graph(std::vector<SymbolicTensor> outputs) : outputs_(std::move(outputs)) {
   collect();
   for (const NodePtr& node : nodes_) {
@@ -39,7 +50,7 @@ void Graph::check_inputs() const {
   std::unordered_set<const GraphNode*> given;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const SymbolicTensor& input = inputs_[i];
-    const std::string text = fmt::format("Functional: the input {} ({})", i, describe(input));
+    const std::string text = "Functional: " + in_words(i, input);
     if (input.node()->layer) {
       throw invalid_argument(
           fmt::format("{} is what layer {} gives", text,
@@ -66,9 +77,8 @@ void Graph::check_inputs() const {
   }
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (needed.count(inputs_[i].node().get()) > 0) continue;
-    throw invalid_argument(
-        fmt::format("Functional: no output needs the input {} ({})", i, describe(inputs_[i])),
-        "leave it out of the inputs, or use it");
+    throw invalid_argument(fmt::format("Functional: no output needs {}", in_words(i, inputs_[i])),
+                           "leave it out of the inputs, or use it");
   }
 }
 

@@ -44,7 +44,7 @@ std::vector<SymbolicSpec> specs_of(const std::vector<SymbolicTensor>& values) {
   throw invalid_argument(
       fmt::format("layer {} does not take {}: {}", names.at(layer.id), describe_sources(all, names),
                   prefix == std::string::npos ? why : why.substr(prefix + 2)),
-      hint);
+      hint + (hint.empty() ? "" : "; ") + "it was tried on two examples, made up for that");
 }
 
 }  // namespace

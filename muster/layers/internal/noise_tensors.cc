@@ -42,7 +42,7 @@ Tensor normal_noise(const Tensor& like, RandomKey key, double mean, double stdde
   });
 }
 
-void check_rate(const char* layer, double rate, const char* field) {
+void check_rate(const std::string& layer, double rate, const char* field) {
   if (rate >= 0 && rate < 1) return;
   throw invalid_argument(fmt::format("{}: {} is {}", layer, field, rate),
                          fmt::format("{} must be at least 0 and below 1", field));

@@ -16,6 +16,6 @@ Tensor drop_mask(const Tensor& like, at::IntArrayRef shape, RandomKey key, doubl
 Tensor normal_noise(const Tensor& like, RandomKey key, double mean, double stddev);
 
 // Throws InvalidArgument "Dropout: rate is 1" unless 0 <= rate < 1.
-void check_rate(const char* layer, double rate, const char* field = "rate");
+void check_rate(const std::string& layer, double rate, const char* field = "rate");
 
 }  // namespace muster::inline v0_1::internal

@@ -13,10 +13,9 @@ Tensor weight(CallContext& context, const LayerIdentity& layer, int slot, const 
               const Shape& shape, const Tensor& input, const Initializer& initializer,
               const Regularizer& regularizer = {}, const Constraint& constraint = {});
 
-// Gives the dtype of weights for such an input.
-inline DType weight_dtype_for(const Tensor& input) {
-  return input.scalar_type() == kBFloat16 ? kFloat32 : input.scalar_type();
-}
+// Gives the dtype of weights for such an input; it is asked when a weight is made. The log warns,
+// once for a model, of weights that become float64 because of their input.
+DType weight_dtype_for(const Tensor& input, CallContext& context, const LayerIdentity& layer);
 // Checks that the variable fits the input, and gives it in the input's dtype.
 Tensor weight_for(const Tensor& input, const Tensor& variable, CallContext& context,
                   const LayerIdentity& layer);

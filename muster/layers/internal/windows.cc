@@ -42,18 +42,28 @@ bool all_are_one(const Sizes& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 1; });
 }
 
+// Shows the size as it was given: 0, or 0x3.
+void check_sizes(const std::string& layer, const char* field, const Sizes& sizes) {
+  if (std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size >= 1; })) return;
+  const bool same =
+      std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) { return size == sizes.front(); });
+  throw invalid_argument(fmt::format("{}: {} is {}", layer, field,
+                                     same ? fmt::format("{}", sizes.front())
+                                          : fmt::format("{}", fmt::join(sizes, "x"))),
+                         fmt::format("{} must be at least 1", field));
+}
+
 }  // namespace
 
 bool Window::is_plain() const {
   return all_are_one(strides) && all_are_one(dilation) && padding == Padding::kValid;
 }
 
-void check_window(const char* layer, const char* field, const Window& window, bool may_be_causal) {
-  for (size_t axis = 0; axis < window.rank(); ++axis) {
-    check_positive(layer, field, window.sizes[axis]);
-    check_positive(layer, "strides", window.strides[axis]);
-    check_positive(layer, "dilation_rate", window.dilation[axis]);
-  }
+void check_window(const std::string& layer, const char* field, const Window& window,
+                  bool may_be_causal) {
+  check_sizes(layer, field, window.sizes);
+  check_sizes(layer, "strides", window.strides);
+  check_sizes(layer, "dilation_rate", window.dilation);
   if (!all_are_one(window.strides) && !all_are_one(window.dilation)) {
     throw invalid_argument(
         fmt::format("{}: strides is {}, and dilation_rate {}", layer,
@@ -69,6 +79,13 @@ void check_window(const char* layer, const char* field, const Window& window, bo
 std::string form_of(size_t rank, const std::string& channels) {
   const char* axes = rank == 1 ? "steps" : rank == 2 ? "height, width" : "depth, height, width";
   return fmt::format("{} [batch, {}, {}]", kind_of(rank), axes, channels);
+}
+
+void check_channels(CallContext& context, const LayerIdentity& layer, const Tensor& input,
+                    size_t rank, int64_t channels) {
+  if (input.size(-1) == channels) return;
+  refuse_input(context, layer, form_of(rank, std::to_string(channels)), input,
+               "a layer is called with as many channels as at its first call");
 }
 
 void check_rank(CallContext& context, const LayerIdentity& layer, const Tensor& input,

@@ -38,7 +38,8 @@ struct Pads {
 
 // Throws InvalidArgument for numbers below 1, for strides and dilation that are both above 1, and
 // for causal padding unless `may_be_causal`. `field` is "kernel_size" or "pool_size".
-void check_window(const char* layer, const char* field, const Window& window, bool may_be_causal);
+void check_window(const std::string& layer, const char* field, const Window& window,
+                  bool may_be_causal);
 
 // Throws InvalidArgument unless the input is [batch, as many axes as the window has, channels], and
 // large enough for the window.
@@ -47,6 +48,9 @@ void check_windowed(CallContext& context, const LayerIdentity& layer, const Tens
 // Throws InvalidArgument unless the input is [batch, `rank` axes, channels], none of them empty but
 // the batch.
 void check_rank(CallContext& context, const LayerIdentity& layer, const Tensor& input, size_t rank);
+// Throws InvalidArgument unless the input has the channels that the layer's kernel is for.
+void check_channels(CallContext& context, const LayerIdentity& layer, const Tensor& input,
+                    size_t rank, int64_t channels);
 // Gives "images [batch, height, width, 3]".
 std::string form_of(size_t rank, const std::string& channels);
 

@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
 #include <tuple>
 
+#include "muster/losses/sample_weight.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses::internal {
@@ -97,6 +102,60 @@ void check_probabilities(const char* loss, const Tensor& labels) {
   }
 }
 
+namespace {
+
+constexpr int64_t kSampled = 1024;
+
+// Gives the first numbers, as double on the CPU.
+Tensor sample_of(const Tensor& predictions) {
+  const Tensor given = predictions.detach();
+  const int64_t each = given.numel() / given.size(0);
+  const int64_t rows = std::min(given.size(0), std::max<int64_t>(kSampled / each, 1));
+  return given.narrow(0, 0, rows)
+      .reshape({-1})
+      .slice(0, 0, kSampled)
+      .to(at::kCPU, at::kDouble)
+      .contiguous();
+}
+
+// Gives the index of the first that is out of range, or -1.
+template <typename T>
+int64_t first_outside(const T* numbers, int64_t count, double most) {
+  constexpr double kTolerance = 1e-3;  // means of probabilities are rounded
+  for (int64_t i = 0; i < count; ++i) {
+    const auto number = static_cast<double>(numbers[i]);
+    if (number < -kTolerance || number > most + kTolerance) return i;
+  }
+  return -1;
+}
+
+// Whether a device is asked to wait this time.
+bool looks_now() {
+  static std::atomic<uint64_t> calls{0};
+  return std::has_single_bit(calls.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+}  // namespace
+
+void check_predictions(const char* loss, const Tensor& predictions, double most) {
+  if (predictions.numel() == 0 || predictions.dim() == 0) return;
+  if (!predictions.is_cpu() && !looks_now()) return;
+  const int64_t count = std::min(predictions.numel(), kSampled);
+  // Without an operation of LibTorch, where there need be none: it is done in every step.
+  const bool plain = predictions.is_cpu() && predictions.is_contiguous() &&
+                     predictions.scalar_type() == at::kFloat;
+  if (plain && first_outside(predictions.data_ptr<float>(), count, most) < 0) return;
+  const Tensor sample = sample_of(predictions);
+  const double* numbers = sample.data_ptr<double>();
+  const int64_t place = first_outside(numbers, sample.numel(), most);
+  if (place < 0) return;
+  throw invalid_argument(
+      fmt::format("{}: the prediction of {} is {:.6g}, {}", loss,
+                  place_of(place, predictions.numel(), predictions.size(0)), numbers[place],
+                  std::isfinite(most) ? fmt::format("outside [0, {}]", most) : "below 0"),
+      "predictions are probabilities; for logits: {.from_logits = true}");
+}
+
 void check_option(const char* loss, const char* option, double value, bool good,
                   std::string_view allowed) {
   if (good) return;
@@ -111,6 +170,15 @@ int64_t check_axis(const char* loss, int64_t axis, const Tensor& predictions) {
       fmt::format("{}: axis is {}, for predictions {}", loss, axis, describe(predictions)),
       fmt::format("axis 0 is the batch; an axis of an example is in [1, {}) or [{}, 0)", rank,
                   1 - rank));
+}
+
+Tensor weighted(const char* loss, const Tensor& losses, const Tensor& sample_weight,
+                Reduction reduction) {
+  try {
+    return compute_weighted_loss(losses, sample_weight, reduction);
+  } catch (const Error& error) {
+    throw error.with_detail(fmt::format("of {}, which has a loss for each example", loss));
+  }
 }
 
 Tensor mean_over(const Tensor& values, int64_t axis) {

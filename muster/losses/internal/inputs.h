@@ -2,10 +2,12 @@
 // the dtype losses are computed in. Thread safety: pure functions.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 
 #include "muster/base/error.h"
+#include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::losses::internal {
@@ -51,6 +53,13 @@ std::string place_of(int64_t index, int64_t count, int64_t rows);
 // floating point. For labels on another device it waits for that device.
 void check_probabilities(const char* loss, const Tensor& labels);
 
+// Throws InvalidArgument naming the first prediction that is more than 0.001 below 0 or above
+// `most`, and its place: logits that are taken for probabilities. It looks at the first 1024
+// numbers, among which logits show. On another device, where a look waits, it looks at the calls 1,
+// 2, 4, 8, ... of the process alone. What is no number passes, for the loss shows it.
+inline constexpr double kAnyScale = std::numeric_limits<double>::infinity();  // scaled to sum 1
+void check_predictions(const char* loss, const Tensor& predictions, double most);
+
 // Throws InvalidArgument naming option and value unless `good`.
 void check_option(const char* loss, const char* option, double value, bool good,
                   std::string_view allowed);
@@ -58,6 +67,10 @@ void check_option(const char* loss, const char* option, double value, bool good,
 // Throws InvalidArgument unless `axis` is one of `predictions` behind that of the batch; returns it
 // counted from the front.
 int64_t check_axis(const char* loss, int64_t axis, const Tensor& predictions);
+
+// Weights and reduces as compute_weighted_loss() does; an error also names the loss.
+Tensor weighted(const char* loss, const Tensor& losses, const Tensor& sample_weight,
+                Reduction reduction);
 
 // Gives the mean over `axis`.
 Tensor mean_over(const Tensor& values, int64_t axis = -1);

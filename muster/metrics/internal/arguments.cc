@@ -22,13 +22,14 @@ Error misfit(const char* metric, const Tensor& labels, const Tensor& predictions
                           hint);
 }
 
-// "[3, 0]" for the fourth row of a tensor with one column.
+// "[3]" for the fourth row of a tensor with one column, "[3, 0]" where there are several.
 std::string place(const Tensor& tensor, int64_t index) {
   Shape at(tensor.sizes().size());
   for (int64_t axis = tensor.dim() - 1; axis >= 0; --axis) {
     at[static_cast<size_t>(axis)] = index % tensor.size(axis);
     index /= tensor.size(axis);
   }
+  if (at.size() > 1 && tensor.size(-1) == 1) at.pop_back();
   return at.empty() ? "" : describe(at);
 }
 
@@ -54,17 +55,37 @@ void check_fraction(const char* metric, const char* argument, double value) {
   if (!(value >= 0 && value <= 1)) refuse(metric, argument, fmt::format("{}", value), "in [0, 1]");
 }
 
+namespace {
+
+// Says what to do where labels and predictions differ in shape.
+std::string how_to_fit(const std::string& metric, const Tensor& labels, const Tensor& predictions) {
+  const bool numbers = labels.dim() + 1 == predictions.dim() && predictions.size(-1) > 1;
+  if (!numbers) return "both need the same shape; [batch] and [batch, 1] fit each other";
+  for (const char* name :
+       {"categorical_accuracy", "top_k_categorical_accuracy", "categorical_crossentropy"}) {
+    if (metric == name)
+      return fmt::format("labels are one-hot here; for class numbers there is sparse_{}", name);
+  }
+  std::string hint = fmt::format(
+      "both need the same shape: class numbers become one-hot by at::one_hot(labels, {})",
+      predictions.size(-1));
+  if (predictions.size(-1) == 2)
+    hint += "; of two classes the probability of the second is enough: predictions.select(-1, 1)";
+  return hint;
+}
+
+}  // namespace
+
 Labeled in_one_shape(const char* metric, const Tensor& labels, const Tensor& predictions,
                      const std::string& hint) {
   check_both(metric, labels, predictions);
-  Labeled given{labels.detach(), predictions.detach()};
+  Labeled given{labels.detach(), predictions.detach(), predictions.detach()};
   const int64_t more = labels.dim() - predictions.dim();
   if (more == 1 && labels.size(-1) == 1) given.labels = given.labels.squeeze(-1);
   if (more == -1 && predictions.size(-1) == 1) given.predictions = given.predictions.squeeze(-1);
   if (given.labels.sizes() != given.predictions.sizes()) {
-    throw misfit(
-        metric, labels, predictions,
-        hint.empty() ? "both need the same shape; [batch] and [batch, 1] fit each other" : hint);
+    throw misfit(metric, labels, predictions,
+                 hint.empty() ? how_to_fit(metric, labels, predictions) : hint);
   }
   return given;
 }
@@ -86,7 +107,7 @@ Labeled with_classes(const char* metric, const Tensor& labels, const Tensor& pre
   if (predictions.dim() < 1 || predictions.size(-1) == 0)
     throw misfit(metric, labels, predictions, hint);
   const auto batch = predictions.sizes().slice(0, predictions.dim() - 1);
-  Labeled given{labels.detach(), predictions.detach()};
+  Labeled given{labels.detach(), predictions.detach(), predictions.detach()};
   if (labels.dim() == predictions.dim() && labels.size(-1) == 1)
     given.labels = given.labels.squeeze(-1);
   if (given.labels.sizes() != batch) throw misfit(metric, labels, predictions, hint);
@@ -149,6 +170,15 @@ Tensor fit_weights(const char* metric, const Tensor& weights, const Shape& form,
                            "give one weight, or one for each example");
   }
   return given.expand(leading(given));
+}
+
+void check_weights(const char* metric, const Tensor& weights) {
+  if (!weights.defined()) return;
+  const Tensor given = weights.to(at::kCPU, at::kDouble).contiguous();
+  const double* values = given.data_ptr<double>();
+  for (int64_t i = 0; i < given.numel(); ++i) {
+    if (!(values[i] >= 0)) refuse_element(metric, "weights", weights, i, values[i], "at least 0");
+  }
 }
 
 Tensor weights_of_each(const Tensor& weights, const Shape& form) {

@@ -13,6 +13,7 @@ namespace muster::inline v0_1::metrics::internal {
 struct Labeled {
   Tensor labels;
   Tensor predictions;
+  Tensor as_given;  // the predictions before a change of shape, for errors
 };
 
 // Throws InvalidArgument for a tensor that is undefined; `what` names it in the plural.
@@ -41,8 +42,8 @@ Labeled with_classes(const char* metric, const Tensor& labels, const Tensor& pre
 Tensor class_numbers(const char* metric, const char* what, const Tensor& tensor, int64_t classes,
                      const int64_t* ignored = nullptr);
 
-// Throws InvalidArgument "metrics::auc: predictions[3, 0] is 1.5; predictions are in [0, 1]".
-// `index` counts in row-major order.
+// Throws InvalidArgument "metrics::auc: predictions[3] is 1.5; predictions are in [0, 1]". `index`
+// counts in row-major order; a last axis of 1, which [batch] and [batch, 1] share, is left out.
 [[noreturn]] void refuse_element(const char* metric, const char* what, const Tensor& tensor,
                                  int64_t index, double value, const std::string& allowed,
                                  const std::string& hint = {});
@@ -55,6 +56,9 @@ void check_unit_range(const char* metric, const char* what, const Tensor& tensor
 // the weights and of `fitted`, which is called `name`.
 Tensor fit_weights(const char* metric, const Tensor& weights, const Shape& form, const char* name,
                    const Tensor& fitted);
+// Throws InvalidArgument for a weight below 0, or none; undefined weights are fine. It reads them,
+// so it is for the time when the metric is computed.
+void check_weights(const char* metric, const Tensor& weights);
 // Gives such weights for each value, repeated along the axes they lack.
 Tensor weights_of_each(const Tensor& weights, const Shape& form);
 

@@ -99,6 +99,7 @@ void select_top(const T* row, int64_t k, std::vector<int64_t>& order, std::vecto
 template <typename T>
 std::vector<double> counts_of(const char* metric, const Labeled& given, const Tensor& weights,
                               const ThresholdCounting& counting) {
+  check_weights(metric, weights);
   const Numbers<T> all = numbers_of<T>(given, weights, counting);
   const Ladder<T> ladder(counting.thresholds);
   const auto buckets = static_cast<int64_t>(counting.thresholds.size()) + 1;
@@ -136,13 +137,12 @@ std::vector<double> counts_of(const char* metric, const Labeled& given, const Te
   return counts;
 }
 
-void check_places(const char* metric, const Tensor& predictions,
-                  const ThresholdCounting& counting) {
-  const int64_t outputs = predictions.size(-1);
+void check_places(const char* metric, const Labeled& given, const ThresholdCounting& counting) {
+  const int64_t outputs = given.predictions.size(-1);
   const auto check = [&](const char* argument, int64_t value, int64_t least, int64_t most) {
     if (value >= least && value <= most) return;
     refuse(metric, argument, std::to_string(value),
-           fmt::format("from {} to {} for predictions {}", least, most, describe(predictions)));
+           fmt::format("from {} to {} for predictions {}", least, most, describe(given.as_given)));
   };
   if (counting.class_id) check("class_id", *counting.class_id, 0, outputs - 1);
   if (counting.top_k) check("top_k", *counting.top_k, 1, outputs);
@@ -159,9 +159,9 @@ int64_t size_of_counts(const ThresholdCounting& counting, int64_t outputs) {
 
 Metric count_above(const char* metric, std::shared_ptr<const MetricKind> kind, const Labeled& given,
                    const Tensor& weights, ThresholdCounting counting) {
-  check_places(metric, given.predictions, counting);
-  const Tensor fit = fit_weights(metric, weights, given.predictions.sizes().vec(), "predictions",
-                                 given.predictions);
+  check_places(metric, given, counting);
+  const Tensor fit =
+      fit_weights(metric, weights, given.predictions.sizes().vec(), "predictions", given.as_given);
   return Metric::deferred(std::move(kind), [metric, given, fit, counting = std::move(counting)] {
     return compute_dtype(given.predictions) == at::kDouble
                ? counts_of<double>(metric, given, fit, counting)

@@ -6,10 +6,11 @@ namespace muster::inline v0_1::metrics::internal {
 
 Metric weighted_mean(const char* metric, const Shape& form, std::function<Tensor()> values,
                      const Tensor& weights, const char* name, const Tensor& fitted) {
-  return Metric::deferred(
-      metric, [values = std::move(values), fit = fit_weights(metric, weights, form, name, fitted)] {
-        return weighted_sums(values(), fit);
-      });
+  return Metric::deferred(metric, [metric, values = std::move(values),
+                                   fit = fit_weights(metric, weights, form, name, fitted)] {
+    check_weights(metric, fit);
+    return weighted_sums(values(), fit);
+  });
 }
 
 Metric mean_over_examples(const char* metric, const Tensor& labels, const Tensor& predictions,

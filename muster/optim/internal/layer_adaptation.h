@@ -18,6 +18,7 @@ class LayerAdaptation {
                   const std::optional<std::vector<std::string>>& adaptation);
 
   bool decays(const Segment& segment) const;
+  WeightDecay weight_decay(double weight_decay) const { return decay_.weight_decay(weight_decay); }
   bool adapts(const Segment& segment) const;
   // Gives the patterns of both; where `adaptation` was not given, those of `decay` once.
   std::vector<NamePattern> name_patterns() const;

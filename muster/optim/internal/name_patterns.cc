@@ -43,6 +43,10 @@ NamePatterns::NamePatterns(const char* owner, const char* field,
                            const std::vector<std::string>& patterns)
     : owner_(owner), field_(field) {
   for (const std::string& pattern : patterns) {
+    if (pattern.empty()) {
+      throw invalid_argument(fmt::format("{}: {} has \"\"", owner, field),
+                             "an empty expression is in every name; leave it out, or write \".*\"");
+    }
     try {
       patterns_.push_back(Pattern::of(pattern));
     } catch (const Error& error) {
@@ -57,6 +61,11 @@ bool NamePatterns::match(const std::string& name) const {
     if (pattern->match(name)) return true;
   }
   return false;
+}
+
+WeightDecay NamePatterns::weight_decay(double weight_decay) const {
+  if (weight_decay == 0) return WeightDecay::kNone;
+  return empty() ? WeightDecay::kAll : WeightDecay::kSome;
 }
 
 std::string NamePatterns::describe() const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "muster/optim/name_pattern.h"
+#include "muster/optim/update_rule.h"
 
 namespace muster::inline v0_1::optim::internal {
 
@@ -16,11 +17,13 @@ class NamePatterns {
  public:
   NamePatterns() = default;
   // Throws InvalidArgument that names `owner`, `field` and the pattern that is none (of
-  // ECMAScript). Both are literals.
+  // ECMAScript), and for an empty one, which is in every name. Both are literals.
   NamePatterns(const char* owner, const char* field, const std::vector<std::string>& patterns);
 
   bool empty() const { return patterns_.empty(); }
   bool match(const std::string& name) const;
+  // Tells which variables decay where those that match are left out of a decay.
+  WeightDecay weight_decay(double weight_decay) const;
   std::string describe() const;  // "[bias, ^encoder/]"
   // Each of them, with `owner` and `field`.
   std::vector<NamePattern> list() const;

@@ -25,6 +25,7 @@ class WrappedRule : public UpdateRule {
   LearningRate schedule() const override { return inner_->schedule(); }
   bool per_variable() const override { return inner_->per_variable(); }
   std::vector<NamePattern> name_patterns() const override { return inner_->name_patterns(); }
+  WeightDecay weight_decay() const override { return inner_->weight_decay(); }
 
  protected:
   const UpdateRule& inner() const { return *inner_; }

@@ -1,0 +1,129 @@
+// muster-serve, which `muster serve` becomes: it links LibTorch, loads models and answers.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "apps/serve/servable_model.h"
+#include "apps/serve/serve_flags.h"
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
+#include "muster/base/terminal.h"
+#include "muster/command/command_line.h"
+#include "muster/serve/http_server.h"
+#include "muster/serve/model_versions.h"
+#include "muster/serve/rest_api.h"
+#include "muster/tensor/threads.h"
+
+namespace muster::app {
+namespace {
+
+serve::BatcherOptions batcher_options(const ServeFlags& flags) {
+  return {.max_rows = flags.max_batch_size,
+          .max_wait = from_seconds(flags.batch_timeout / 1e3),
+          .max_requests = flags.max_waiting,
+          .runners = static_cast<int>(flags.parallel_batches)};
+}
+
+serve::HttpServerOptions http_options(const ServeFlags& flags) {
+  return {.host = flags.host,
+          .port = static_cast<int>(flags.port),
+          .max_connections = static_cast<int>(flags.max_connections),
+          .max_body_bytes = static_cast<size_t>(flags.max_body) << 20,
+          .request_time = from_seconds(flags.request_time)};
+}
+
+// Throws NotFound, with advice, where no version could be loaded.
+void require_version(const serve::ModelVersions& versions, const std::string& directory) {
+  if (versions.newest() != nullptr) return;
+  const auto failed = versions.status();
+  if (!failed.empty()) {
+    throw not_found(
+        fmt::format("no version in {} can be served; the newest, {}, cannot because: {}", directory,
+                    failed.front().version, failed.front().error),
+        "export the model again");
+  }
+  const bool a_version =
+      local_file_system().exists(join_path(directory, "signatures.json")).value_or(false);
+  throw not_found(fmt::format("there is no exported model in {}", directory),
+                  a_version ? "it is a version itself: name the folder above it"
+                            : "Estimator::export_model() makes a folder <number>/ in it");
+}
+
+// SIGTERM and SIGINT wait until somebody asks for them; all threads of the process inherit it.
+sigset_t block_stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return set;
+}
+
+int run(const ServeFlags& flags) {
+  const std::string name = model_name(flags);
+  const sigset_t stop = block_stop_signals();
+  set_threads(static_cast<int>(flags.threads));
+  serve::ServingMetrics metrics;
+  serve::ModelVersions versions(
+      flags.directory,
+      [](const std::string& folder) { return std::make_shared<ServableModel>(folder); },
+      static_cast<int>(flags.versions), batcher_options(flags), metrics);
+  versions.poll();
+  require_version(versions, flags.directory);
+  serve::RestApi api(name, versions, metrics);
+  serve::HttpServer server(
+      [&api](const serve::HttpRequest& request) { return api.answer(request); },
+      http_options(flags), metrics);
+  versions.poll_every(from_seconds(flags.poll_time));
+  log::event(
+      "listening", {{"host", flags.host}, {"port", server.port()}, {"model", name}},
+      fmt::format("listening at http://{}:{}/v1/models/{}", flags.host, server.port(), name));
+  int signal = 0;
+  sigwait(&stop, &signal);
+  // A second one ends the process at once.
+  pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
+  log::info(fmt::format("{}: no more connections; open requests have {:g} s",
+                        signal == SIGINT ? "Ctrl-C" : "SIGTERM", flags.drain_time));
+  api.stop_wanting();
+  if (server.stop(from_seconds(flags.drain_time))) {
+    log::info("all requests are answered");
+    return 0;
+  }
+  log::warning("some connections did not end in time; they are cut");
+  log::flush();
+  std::_Exit(1);
+}
+
+int report(const Error& error) {
+  std::string text = fmt::format("error: {}\n", error.message());
+  for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
+  if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
+  fputs(text.c_str(), stderr);
+  return exit_code(error.kind()) == 2 ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace muster::app
+
+int main(int argc, char** argv) {
+  muster::open_standard_streams();
+  try {
+    muster::app::ServeFlags flags;
+    CLI::App app("Answers requests over HTTP with an exported model.", "muster serve");
+    muster::app::add_serve_flags(app, flags);
+    if (!muster::command::parse(app, {argv + std::min(argc, 1), argv + argc})) return 0;
+    if (!flags.log_format.empty())
+      muster::log::set_format(muster::log::parse_format(flags.log_format));
+    return muster::app::run(flags);
+  } catch (...) {
+    return muster::app::report(muster::current_error());
+  }
+}

@@ -1,0 +1,193 @@
+// `muster serve` as users start it: a model that was exported, requests, a newer version, a signal.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "apps/serve/servable_model.h"
+#include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
+#include "muster/base/strings.h"
+#include "muster/base/temp_directory.h"
+#include "muster/data/example.h"
+#include "muster/export/write_servable.h"
+#include "muster/formats/example.h"
+#include "muster/launch/child_process.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::app {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+constexpr const char* kJson = "application/json";
+
+// Writes version `number`: y = number * x, with its rows' sums and shares.
+void write_version(const std::string& folder, int number) {
+  const Tensor factor = torch::full({1}, static_cast<float>(number));
+  ServableSource source;
+  source.receiver = parsing_serving_input_receiver({{"x", data::FixedLenFeature{.shape = {2}}}});
+  source.weights = {{"factor", factor}};
+  source.function = [factor](const ServableSource::Tensors& features) {
+    const Tensor y = features.at("x") * factor;
+    return std::map<std::string, ExportOutput>{
+        {"serving_default", PredictOutput({{"y", y}})},
+        {"share", ClassificationOutput(y / y.sum(-1, true), {"left", "right"})},
+        {"sum", RegressionOutput(y.sum(-1))}};
+  };
+  const std::string aside = join_path(folder, "temp");
+  local_file_system().make_directories(aside).value();
+  write_servable(local_file_system(), aside, source);
+  std::filesystem::rename(aside, join_path(folder, std::to_string(number)));
+}
+
+// A server in a process of its own.
+class Server {
+ public:
+  explicit Server(const std::vector<std::string>& words) {
+    const int log = open(log_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    launch::ChildSpec spec;
+    spec.argv = {std::string(std::getenv("MUSTER_BIN_DIR")) + "/muster", "serve", "--port=0",
+                 "--threads=1", "--poll-time=0.05"};
+    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    spec.out = spec.err = log;
+    spec.dies_with_parent = true;
+    child_.emplace(spec);
+    close(log);
+  }
+
+  std::string log() const { return local_file_system().read_file(log_).value(); }
+
+  // Waits until it listens, and returns the port; 0 when it ended.
+  int port() {
+    const std::string mark = "http://127.0.0.1:";
+    while (!child_->status()) {
+      const std::string text = log();
+      const size_t at = text.find(mark);
+      if (at != std::string::npos && text.find('\n', at) != std::string::npos) {
+        return std::atoi(text.c_str() + at + mark.size());
+      }
+      std::this_thread::sleep_for(10ms);
+    }
+    ADD_FAILURE() << log();
+    return 0;
+  }
+
+  launch::ChildProcess& child() { return *child_; }
+
+ private:
+  const TempDirectory folder_;
+  const std::string log_ = folder_ / "log";
+  std::optional<launch::ChildProcess> child_;
+};
+
+class ServeProgramTest : public ::testing::Test {
+ protected:
+  static std::string answer(httplib::Client& client, const std::string& verb,
+                            const std::string& body) {
+    const auto got = client.Post("/v1/models/m:" + verb, body, kJson);
+    return got ? got->body : to_string(got.error());
+  }
+
+  const TempDirectory folder_;
+};
+
+TEST_F(ServeProgramTest, AnswersEveryVerb) {
+  write_version(folder_.path(), 3);
+  Server server({"--name=m", folder_.path()});
+  httplib::Client client("127.0.0.1", server.port());
+  EXPECT_EQ(answer(client, "predict", R"({"instances": [[1, 2], [3, 4]]})"),
+            "{\"predictions\": [[3.0, 6.0], [9.0, 12.0]]}\n");
+  EXPECT_EQ(answer(client, "classify", R"({"examples": [{"x": [1, 3]}]})"),
+            "{\"results\": [[[\"left\", 0.25], [\"right\", 0.75]]]}\n");
+  EXPECT_EQ(answer(client, "regress", R"({"examples": [{"x": [1, 3]}]})"),
+            "{\"results\": [12.0]}\n");
+  // A serialized tf.Example with x = [1, 2].
+  EXPECT_EQ(
+      answer(client, "predict", R"({"instances": [{"b64": "ChMKEQoBeBIMEgoKCAAAgD8AAABA"}]})"),
+      "{\"predictions\": [[3.0, 6.0]]}\n");
+  EXPECT_THAT(answer(client, "predict", R"({"instances": [{"b64": "AAAA"}]})"),
+              HasSubstr("{\"error\": "));
+  EXPECT_THAT(answer(client, "predict", R"({"instances": [[1, 2, 3]]})"),
+              HasSubstr("instances[0] has 3 values, 2 were expected; input 'x' is float32[-1, 2]"));
+  const auto metadata = nlohmann::json::parse(client.Get("/v1/models/m/metadata")->body);
+  EXPECT_EQ(metadata["model_spec"]["version"], "3");
+  server.child().signal(SIGTERM);
+  EXPECT_EQ(server.child().wait_for(60s)->code, 0) << server.log();
+}
+
+TEST_F(ServeProgramTest, ANewerVersionLosesNoRequestAndSigtermNone) {
+  write_version(folder_.path(), 1);
+  Server server({"--name=m", "--batch-timeout=1", folder_.path()});
+  const int port = server.port();
+  std::atomic<int> wrong{0}, first{0}, second{0};
+  std::atomic<bool> stopping{false};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      httplib::Client client("127.0.0.1", port);
+      client.set_keep_alive(true);
+      while (true) {
+        const auto got = client.Post("/v1/models/m:predict", R"({"inputs": [[1, 2]]})", kJson);
+        // Once it stops, it takes no more connections.
+        if (!got && stopping.load()) return;
+        const std::string body = got ? got->body : to_string(got.error());
+        (body == "{\"outputs\": [[1.0, 2.0]]}\n"   ? first
+         : body == "{\"outputs\": [[2.0, 4.0]]}\n" ? second
+                                                   : wrong)
+            .fetch_add(1);
+      }
+    });
+  }
+  const auto wait_for = [&](const std::atomic<int>& count) {
+    while (count.load() < 20 && wrong.load() == 0) std::this_thread::sleep_for(1ms);
+  };
+  wait_for(first);
+  write_version(folder_.path(), 2);
+  wait_for(second);
+  stopping.store(true);
+  server.child().signal(SIGTERM);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(server.child().wait_for(60s)->code, 0) << server.log();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_THAT(server.log(), HasSubstr("all requests are answered"));
+}
+
+TEST_F(ServeProgramTest, WhatCannotBeServedIsSaid) {
+  const auto fault = [](const std::string& directory) {
+    Server server({"--name=m", directory});
+    EXPECT_EQ(server.child().wait_for(60s)->code, 2);
+    return server.log();
+  };
+  EXPECT_THAT(fault(folder_.path()), HasSubstr("error: there is no exported model in "));
+  std::filesystem::create_directory(folder_ / "4");
+  EXPECT_THAT(fault(folder_.path()), HasSubstr("the newest, 4, cannot because: "));
+  std::filesystem::remove(folder_ / "4");
+  write_version(folder_.path(), 5);
+  EXPECT_THAT(fault(folder_ / "5"),
+              HasSubstr("hint: it is a version itself: name the folder above"));
+}
+
+TEST_F(ServeProgramTest, RowsAreThoseOfTheModel) {
+  write_version(folder_.path(), 2);
+  ServableModel model(folder_ / "2");
+  EXPECT_EQ(model.signatures().at("share").classes, (std::vector<std::string>{"left", "right"}));
+  EXPECT_TRUE(model.signatures().at("serving_default").takes_examples);
+  EXPECT_TRUE(model.signatures().at("serving_default").joins());
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6};
+  const serve::Arrays outputs =
+      model.run("sum", {{"x", make_array(serve::ElementType::kFloat32, {3, 2}, x)}});
+  EXPECT_EQ(outputs.at("outputs"),
+            make_array(serve::ElementType::kFloat32, {3}, std::vector<float>{6, 14, 22}));
+}
+
+}  // namespace
+}  // namespace muster::app

@@ -1,0 +1,71 @@
+// Early stopping in runs of train_and_evaluate: when it ends them, and what a restart makes of it.
+#include "muster/train/early_stopping.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "muster/base/temp_directory.h"
+#include "muster/estimator/internal/scripted_model.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using testing::falls_until_30;
+using testing::latest;
+using testing::quiet_config;
+using testing::same_bits;
+using testing::shuffled_batches;
+
+int64_t ends_at(const std::string& model_dir, std::shared_ptr<Hook> hook) {
+  Estimator estimator(falls_until_30, quiet_config(model_dir));
+  train_and_evaluate(
+      estimator,
+      {.input_fn = shuffled_batches(50, 7), .max_steps = 200, .hooks = {std::move(hook)}},
+      {.input_fn = shuffled_batches(20, 10, 1)});
+  return latest(model_dir).global_step;
+}
+
+TEST(EarlyStoppingRunTest, EndsAndARestartDecidesAnew) {
+  TempDirectory directory;
+  const std::string patient = directory / "patient", stopped = directory / "stopped";
+  EXPECT_EQ(ends_at(stopped, hooks::stop_if_no_decrease("m", 20)), 50);
+  // The reason still holds: no step is made.
+  Estimator again(falls_until_30, quiet_config(stopped));
+  const TrainResult result = again.train(
+      shuffled_batches(50, 7), {.max_steps = 200, .hooks = {hooks::stop_if_no_decrease("m", 20)}});
+  EXPECT_EQ(result.steps, 0);
+  EXPECT_TRUE(result.stopped);
+  // With more patience it goes on, as if it had had it from the start.
+  EXPECT_EQ(ends_at(stopped, hooks::stop_if_no_decrease("m", 40)), 70);
+  EXPECT_EQ(ends_at(patient, hooks::stop_if_no_decrease("m", 40)), 70);
+  EXPECT_TRUE(same_bits(latest(stopped), latest(patient)));
+}
+
+TEST(EarlyStoppingRunTest, LeavesNothingInTheCheckpoint) {
+  TempDirectory directory;
+  ends_at(directory / "stopped", hooks::stop_if_lower("m", 5));
+  Estimator(falls_until_30, quiet_config(directory / "plain"))
+      .train(shuffled_batches(50, 7), {.max_steps = 30});
+  EXPECT_TRUE(same_bits(latest(directory / "stopped"), latest(directory / "plain")));
+  EXPECT_EQ(latest(directory / "stopped").inputs, latest(directory / "plain").inputs);
+}
+
+TEST(EarlyStoppingRunTest, EvaluationsOfStepsThatWereLostDoNotCount) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "m";
+  EXPECT_EQ(ends_at(model_dir, hooks::stop_if_no_decrease("m", 20)), 50);
+  // The run is begun again from step 30: what it said at 40 and 50 is not known yet.
+  const CheckpointManager checkpoints(model_dir);
+  for (const std::string& prefix : checkpoints.all()) {
+    if (checkpoint_step(prefix) <= 30) continue;
+    ASSERT_TRUE(local_file_system().remove(checkpoint_file(prefix)).ok());
+  }
+  const Checkpoint back = latest(model_dir);
+  EXPECT_EQ(back.global_step, 30);
+  EXPECT_EQ(ends_at(model_dir, hooks::stop_if_no_decrease("m", 20)), 50);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

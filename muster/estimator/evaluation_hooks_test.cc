@@ -1,0 +1,175 @@
+// Hooks of evaluations and predictions, and evaluations inside of training.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/estimator/in_memory_evaluator.h"
+#include "muster/estimator/internal/test_model.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::examples;
+using ::testing::HasSubstr;
+using testing::latest;
+using testing::quiet_config;
+using testing::same_bits;
+using testing::shuffled_batches;
+using testing::two_layers;
+
+using Lines = std::vector<std::string>;
+
+class Protocol : public Hook {
+ public:
+  explicit Protocol(Lines& lines, int64_t stop_after = -1, int64_t throw_after = -1)
+      : lines_(lines), stop_after_(stop_after), throw_after_(throw_after) {}
+  void begin(const RunInfo& info) override {
+    stop_ = info.stop;
+    batches_ = 0;
+    lines_.push_back(fmt::format("begin {} {}", describe(info.mode), info.start_step));
+  }
+  void before_step(int64_t) override { lines_.push_back("before"); }
+  void after_step(const StepInfo& info) override {
+    lines_.push_back(fmt::format("batch of {}", info.rows));
+    if (++batches_ == stop_after_) *stop_ = true;
+    if (batches_ == throw_after_) throw internal_error("the hook broke");
+  }
+  void after_evaluate(int64_t step, const std::string& name,
+                      const std::map<std::string, double>& results) override {
+    lines_.push_back(fmt::format("evaluated {} \"{}\" {}", step, name, results.contains("loss")));
+  }
+  void end(int64_t step) override { lines_.push_back(fmt::format("end {}", step)); }
+  void on_error(const Error& error) override { lines_.push_back("error " + error.message()); }
+
+ private:
+  Lines& lines_;
+  const int64_t stop_after_, throw_after_;
+  int64_t batches_ = 0;
+  bool* stop_ = nullptr;
+};
+
+class EvaluationHooksTest : public ::testing::Test {
+ protected:
+  EvaluationHooksTest() {
+    Estimator(two_layers, quiet_config(directory_ / "m"))
+        .train(shuffled_batches(20, 5), {.max_steps = 3});
+  }
+  const std::string model_dir() const { return directory_ / "m"; }
+  static Dataset seven() { return examples(7).batch(4); }
+
+  TempDirectory directory_;
+  Lines lines_;
+};
+
+TEST_F(EvaluationHooksTest, AreToldOfEachBatchAndOfTheResult) {
+  Estimator estimator(two_layers, quiet_config(model_dir()));
+  estimator.evaluate(seven, {.name = "x", .hooks = {std::make_shared<Protocol>(lines_)}});
+  EXPECT_THAT(lines_, ElementsAre("begin eval 3", "before", "batch of 4", "before", "batch of 3",
+                                  "evaluated 3 \"x\" true", "end 3"));
+}
+
+TEST_F(EvaluationHooksTest, MayEndItOnOneReplica) {
+  Estimator estimator(two_layers, quiet_config(model_dir()));
+  EXPECT_EQ(estimator.evaluate(seven, {.hooks = {std::make_shared<Protocol>(lines_, 1)}}),
+            estimator.evaluate(seven, {.steps = 1}));
+  RunConfig config = quiet_config(model_dir());
+  config.eval_distribute = distribute::mirrored({.replicas = 2});
+  Estimator two(two_layers, config);
+  EXPECT_THAT(
+      message_of([&] { two.evaluate(seven, {.hooks = {std::make_shared<Protocol>(lines_, 1)}}); }),
+      HasSubstr("a hook wants to end an evaluation on 2 replicas"));
+}
+
+TEST_F(EvaluationHooksTest, AreToldWhenOneThrows) {
+  Estimator estimator(two_layers, quiet_config(model_dir()));
+  EXPECT_EQ(message_of([&] {
+              estimator.evaluate(seven, {.hooks = {std::make_shared<Protocol>(lines_, -1, 1)}});
+            }),
+            "the hook broke");
+  EXPECT_EQ(lines_.back(), "error the hook broke");
+}
+
+TEST_F(EvaluationHooksTest, ThoseOfTheModelComeBehindAndEveryTime) {
+  const ModelFn model = [&](const Features& features, const Labels& labels, Mode mode,
+                            ModelContext& context) {
+    EstimatorSpec spec = two_layers(features, labels, mode, context);
+    spec.evaluation_hooks = spec.prediction_hooks = {std::make_shared<Protocol>(lines_)};
+    return spec;
+  };
+  Estimator estimator(model, quiet_config(model_dir()));
+  for (int i = 0; i < 2; ++i) {
+    lines_.clear();
+    estimator.evaluate(seven, {.steps = 1});
+    EXPECT_THAT(lines_, ElementsAre("begin eval 3", "before", "batch of 4", "evaluated 3 \"\" true",
+                                    "end 3"));
+  }
+  lines_.clear();
+  Prediction row;
+  Predictions predictions = estimator.predict(seven);
+  while (predictions.next(&row)) {
+  }
+  EXPECT_FALSE(predictions.next(&row));
+  EXPECT_THAT(lines_, ElementsAre("begin predict 3", "before", "batch of 4", "before", "batch of 3",
+                                  "end 3"));
+}
+
+TEST_F(EvaluationHooksTest, PredictionsThatAreLetGoEndCleanly) {
+  Estimator estimator(two_layers, quiet_config(model_dir()));
+  {
+    Prediction row;
+    Predictions predictions =
+        estimator.predict(seven, {.hooks = {std::make_shared<Protocol>(lines_)}});
+    ASSERT_TRUE(predictions.next(&row));
+  }
+  EXPECT_THAT(lines_, ElementsAre("begin predict 3", "before", "batch of 4", "end 3"));
+  EXPECT_THAT(message_of([&] { estimator.predict(seven, {.hooks = {nullptr}}); }),
+              HasSubstr("PredictOptions.hooks[0] is empty"));
+}
+
+// What train_and_evaluate() says of the steps it saves, and what the hook is told.
+class Evaluated : public Hook {
+ public:
+  void after_evaluate(int64_t step, const std::string&,
+                      const std::map<std::string, double>& results) override {
+    all[step] = results;
+  }
+  std::map<int64_t, std::map<std::string, double>> all;
+};
+
+TEST(InMemoryEvaluatorTest, SaysWhatCheckpointsSayAndLeavesTrainingAlone) {
+  TempDirectory directory;
+  const nlohmann::json params{{"optimizer", "adam"}, {"dropout", 0.3}};
+  const InputFn input = shuffled_batches(50, 7), test = [] { return examples(30, 2).batch(8); };
+  RunConfig config = quiet_config(directory / "saved");
+  config.save_checkpoints_steps = 4;
+  const auto saved = std::make_shared<Evaluated>(), live = std::make_shared<Evaluated>();
+  Estimator a(two_layers, config, params);
+  train_and_evaluate(a, {.input_fn = input, .max_steps = 10, .hooks = {saved}},
+                     {.input_fn = test, .steps = std::nullopt});
+  config.model_dir = directory / "live";
+  Estimator b(two_layers, config, params);
+  b.train(input, {.max_steps = 10,
+                  .hooks = {live, hooks::in_memory_evaluator(b, test, {.every_n_iter = 4})}});
+  EXPECT_TRUE(same_bits(latest(directory / "saved"), latest(directory / "live")));
+  ASSERT_TRUE(saved->all.contains(4) && saved->all.contains(8));
+  for (const int64_t step : {4, 8}) EXPECT_EQ(live->all[step], saved->all[step]) << step;
+  EXPECT_TRUE(live->all.contains(0));
+}
+
+TEST(InMemoryEvaluatorTest, IsForOneReplica) {
+  TempDirectory directory;
+  Estimator estimator(two_layers,
+                      quiet_config(directory / "m", distribute::mirrored({.replicas = 2})));
+  const InputFn input = [] { return examples(24).global_batch(12); };
+  EXPECT_THAT(message_of([&] {
+                estimator.train(input, {.hooks = {hooks::in_memory_evaluator(estimator, input)}});
+              }),
+              HasSubstr("evaluates what one replica trains; this is mode train on 2"));
+  EXPECT_EQ(message_of([&] { hooks::in_memory_evaluator(estimator, input, {.every_n_iter = 0}); }),
+            "hooks::in_memory_evaluator got every_n_iter = 0; it must be 1 or more");
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

@@ -1,0 +1,36 @@
+// The list behind best_checkpoints.h, as a run goes on.
+// Thread safety: belongs to the chief's thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/base/file_system.h"
+#include "muster/estimator/best_checkpoints.h"
+#include "muster/train/results.h"
+
+namespace muster::inline v0_1::internal {
+
+class BestList {
+ public:
+  // Goes on with the list of model_dir, where it was made by the same policy; else begins anew, and
+  // the log says so. Throws what best_checkpoints() throws. `fs` outlives it.
+  BestList(std::string model_dir, KeepBest policy, FileSystem& fs);
+
+  // An evaluation of that name gave `result` for the checkpoint; the list is written when it
+  // changes. Throws InvalidArgument, listing the metrics there are, when the one that counts is
+  // not among them.
+  void note(const std::string& evaluation, const std::string& prefix, const EvalResult& result);
+  // Whether a checkpoint is one of the best so far.
+  bool holds(const std::string& prefix) const;
+
+ private:
+  void write() const;
+
+  std::string model_dir_;
+  KeepBest policy_;
+  FileSystem& fs_;
+  std::vector<BestCheckpoint> best_;
+};
+
+}  // namespace muster::inline v0_1::internal

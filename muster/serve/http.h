@@ -1,0 +1,34 @@
+// A request and its answer, as the server's parts pass them on. Thread safety: values.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/base/clock.h"
+
+namespace muster::inline v0_1::serve {
+
+struct HttpRequest {
+  std::string method;  // "GET", "POST" and so on
+  std::string path;    // percent signs decoded, without a query
+  std::string body;
+  TimePoint deadline;  // when the answer must be there, on the machine's clock
+};
+
+// The type of JSON. The library compresses what is "application/json" and nothing more as well as
+// it can, which takes longer than most models.
+inline constexpr const char* kJson = "application/json; charset=utf-8";
+
+struct HttpAnswer {
+  int status = 200;
+  std::string body;
+  std::string type = kJson;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+// Answers one request; called on many threads at once.
+using HttpHandler = std::function<HttpAnswer(const HttpRequest&)>;
+
+}  // namespace muster::inline v0_1::serve

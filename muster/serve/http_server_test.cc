@@ -1,0 +1,224 @@
+// The server over the loopback interface.
+#include "muster/serve/http_server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/serve/internal/test_model.h"
+#include "muster/serve/rest_api.h"
+
+namespace muster::inline v0_1::serve {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using namespace std::chrono_literals;
+
+constexpr const char* kPredict = "/v1/models/m:predict";
+constexpr const char* kRow = R"({"instances": [[1, 2]]})";
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  HttpServerTest() {
+    std::filesystem::create_directory(folder_ / "2");
+    versions_.poll();
+  }
+
+  void start(HttpServerOptions options = {}) {
+    options.port = 0;
+    options.idle_time = 1s;
+    server_ = std::make_unique<HttpServer>(
+        [this](const HttpRequest& request) { return api_.answer(request); }, options, metrics_);
+  }
+
+  httplib::Client client() {
+    httplib::Client made("127.0.0.1", server_->port());
+    made.set_keep_alive(true);
+    made.set_read_timeout(60);
+    return made;
+  }
+
+  // Sends `bytes` as they are, and returns all that comes until the server closes.
+  std::string raw(const std::string& bytes) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(server_->port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    std::string answer;
+    if (connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+      (void)send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      char part[4096];
+      for (ssize_t count; (count = recv(socket, part, sizeof part, 0)) > 0;) {
+        answer.append(part, static_cast<size_t>(count));
+      }
+    }
+    close(socket);
+    return answer;
+  }
+
+  TempDirectory folder_;
+  ServingMetrics metrics_;
+  std::atomic<int> delay_ms_{0};
+  // The factor of a version's model is the version.
+  ModelVersions versions_{folder_.path(),
+                          [this](const std::string& folder) {
+                            const std::string number = std::filesystem::path(folder).filename();
+                            auto model = std::make_shared<internal::TestModel>(std::stof(number));
+                            model->delay_ms.store(delay_ms_.load());
+                            return model;
+                          },
+                          1, BatcherOptions(), metrics_};
+  RestApi api_{"m", versions_, metrics_};
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, AnswersAndKeepsTheConnection) {
+  start();
+  auto asking = client();
+  for (int turn = 0; turn < 20; ++turn) {
+    const auto answer = asking.Post(kPredict, kRow, "application/json");
+    ASSERT_TRUE(answer) << to_string(answer.error());
+    EXPECT_EQ(answer->status, 200);
+    EXPECT_EQ(answer->body, "{\"predictions\": [[2.0, 4.0]]}\n");
+    EXPECT_THAT(answer->get_header_value("Content-Type"), StartsWith("application/json"));
+  }
+  EXPECT_EQ(metrics_.connections.load(), 1);
+  EXPECT_THAT(asking.Get("/metrics")->body,
+              HasSubstr("muster_serve_requests_total{verb=\"predict\",code=\"200\"} 20\n"));
+  EXPECT_EQ(asking.Get(kPredict)->status, 405);
+  EXPECT_EQ(asking.Put(kPredict, kRow, "application/json")->status, 405);
+  EXPECT_EQ(asking.Get("/a%0Ab")->status, 404);
+}
+
+TEST_F(HttpServerTest, ANewVersionIsTakenUpWithoutAFailedRequest) {
+  start();
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0}, old_answers{0}, new_answers{0};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      auto asking = client();
+      while (!done.load()) {
+        const auto answer = asking.Post(kPredict, kRow, "application/json");
+        const std::string body = answer ? answer->body : "";
+        if (body == "{\"predictions\": [[2.0, 4.0]]}\n") {
+          old_answers.fetch_add(1);
+        } else if (body == "{\"predictions\": [[3.0, 6.0]]}\n") {
+          new_answers.fetch_add(1);
+        } else {
+          wrong.fetch_add(1);
+        }
+      }
+    });
+  }
+  while (old_answers.load() < 50) std::this_thread::sleep_for(1ms);
+  std::filesystem::create_directory(folder_ / "3");
+  versions_.poll();
+  const int asked = new_answers.load();
+  while (new_answers.load() < asked + 50 && wrong.load() == 0) std::this_thread::sleep_for(1ms);
+  done.store(true);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(client().Post(kPredict, kRow, "application/json")->body,
+            "{\"predictions\": [[3.0, 6.0]]}\n");
+}
+
+TEST_F(HttpServerTest, StopLetsOpenRequestsEnd) {
+  delay_ms_.store(300);
+  std::filesystem::create_directory(folder_ / "4");
+  versions_.poll();
+  start();
+  std::string body;
+  std::thread asking([&] {
+    const auto answer = client().Post(kPredict, kRow, "application/json");
+    if (answer) body = answer->body;
+  });
+  while (metrics_.waiting.load() == 0) std::this_thread::sleep_for(1ms);
+  EXPECT_FALSE(server_->stop(1ms)) << "a request is open";
+  EXPECT_TRUE(server_->stop(60s));
+  asking.join();
+  EXPECT_EQ(body, "{\"predictions\": [[4.0, 8.0]]}\n");
+  EXPECT_FALSE(client().Get("/healthz")) << "it does not listen any more";
+}
+
+TEST_F(HttpServerTest, BodiesHaveALimit) {
+  start({.max_body_bytes = 1000});
+  auto asking = client();
+  const auto large = asking.Post(kPredict, std::string(5000, ' '), "application/json");
+  ASSERT_TRUE(large);
+  EXPECT_EQ(large->status, 413);
+  EXPECT_EQ(large->body, "{\"error\": \"the body has more than 1000 bytes\"}\n");
+  // The connection is still good.
+  EXPECT_EQ(asking.Post(kPredict, kRow, "application/json")->status, 200);
+  // In pieces of unknown number, and packed.
+  EXPECT_THAT(raw("POST /v1/models/m:predict HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+                  "Connection: close\r\n\r\n1000\r\n" +
+                  std::string(0x1000, ' ') + "\r\n0\r\n\r\n"),
+              StartsWith("HTTP/1.1 413 "));
+  // Who asks first is told before the body is sent.
+  EXPECT_THAT(raw("POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 2000000000\r\n"
+                  "Expect: 100-continue\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("more than 1000 bytes")));
+}
+
+TEST_F(HttpServerTest, SlowAndBrokenClientsAreToldAndClosed) {
+  start({.request_time = 1s});
+  // Neither the rest of the body nor of the head ever comes.
+  EXPECT_THAT(raw("POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 20\r\n\r\n{"),
+              AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("the body ends early")));
+  raw("GET /healthz HTTP/1.1\r\nHost: a");
+  EXPECT_THAT(raw("this is no HTTP\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(raw("POST /v1/models/m:predict HTTP/1.1\r\nConnection: close\r\nContent-Length: 3\r\n"
+                  "Content-Type: multipart/form-data; boundary=a\r\n\r\n{}\n"),
+              StartsWith("HTTP/1.1 415 "));
+  EXPECT_THAT(raw("GET /" + std::string(5000, 'a') + " HTTP/1.1\r\n\r\n"),
+              StartsWith("HTTP/1.1 414 "));
+  EXPECT_EQ(client().Get("/healthz")->status, 200);
+}
+
+TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreRefused) {
+  start({.max_connections = 2});
+  auto first = client(), second = client(), third = client();
+  EXPECT_EQ(first.Get("/healthz")->status, 200);
+  EXPECT_EQ(second.Get("/healthz")->status, 200);
+  const auto refused = third.Get("/healthz");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 503);
+  EXPECT_EQ(refused->get_header_value("Retry-After"), "1");
+  EXPECT_THAT(refused->body, HasSubstr("too many connections"));
+  // Idle connections are closed, and make room.
+  int status = 503;
+  for (int turn = 0; turn < 100 && status == 503; ++turn) {
+    std::this_thread::sleep_for(100ms);
+    const auto answer = client().Get("/healthz");
+    if (answer) status = answer->status;
+  }
+  EXPECT_EQ(status, 200);
+}
+
+TEST_F(HttpServerTest, APortThatIsTakenIsSaid) {
+  start();
+  HttpServerOptions same;
+  same.port = server_->port();
+  const auto second = [&](HttpServerOptions options) {
+    return error_of([&] {
+      const HttpServer other([](const HttpRequest&) { return HttpAnswer(); }, options, metrics_);
+    });
+  };
+  EXPECT_EQ(second(same).kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(second(same).message(), StartsWith("cannot listen at 127.0.0.1:"));
+  EXPECT_EQ(second({.host = "192.0.2.1", .port = 0}).kind(), ErrorKind::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::serve

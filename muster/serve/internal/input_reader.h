@@ -1,0 +1,56 @@
+// One input of a request: it collects the values of its rows into one array, and checks them.
+// Thread safety: one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "muster/serve/internal/json_tape.h"
+#include "muster/serve/model.h"
+
+namespace muster::inline v0_1::serve::internal {
+
+class InputReader {
+ public:
+  // What is given must outlive the reader.
+  InputReader(const JsonTape& tape, const std::string& name, const ArrayInfo& info);
+
+  // Reads the value at `index`, which has all axes. `place` is where it stands, for messages.
+  // Throws InvalidArgument for a value of another type, and lists whose length is not the one that
+  // the signature, or the lists before, say.
+  void read_rows(size_t index, const std::string& place);
+  // Reads the value of one more row: all axes but the batch.
+  void read_row(size_t index, const std::string& place);
+  // Reads the feature of one more example: as read_row(), but a list of one may be a bare value,
+  // and what has several axes may be a flat list, as it is in a tf.Example.
+  void read_feature(size_t index, const std::string& place);
+
+  // Returns the array of all that was read.
+  Array take();
+
+ private:
+  void read_axis(size_t index, size_t axis);
+  void read_list(size_t index, size_t axis);
+  void read_leaf(size_t index);
+  void append_bytes(size_t index);
+  template <typename T>
+  void append_float(size_t index);
+  template <typename T>
+  void append_integer(size_t index);
+  // The elements of a row where the signature says them all, else -1.
+  int64_t row_elements() const;
+  // Throws InvalidArgument: "instances[2][0] is a text; input 'x' is float32[-1, 3]".
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  const JsonTape& tape_;
+  const std::string& name_;
+  const ArrayInfo& info_;
+  Array array_;
+  std::vector<int64_t> lengths_;  // by axis; -1: not known yet
+  std::vector<bool> stated_;      // by axis: whether the signature says the length
+  std::string place_;
+  std::vector<int64_t> path_;  // below place_
+};
+
+}  // namespace muster::inline v0_1::serve::internal

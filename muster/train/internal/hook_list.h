@@ -1,0 +1,47 @@
+// The hooks of one replica in one run, called in the order that hook.h promises.
+// Thread safety: belongs to the replica's thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/train/hook.h"
+#include "muster/train/results.h"
+
+namespace muster::inline v0_1::internal {
+
+class HookList {
+ public:
+  HookList() = default;
+  HookList(const HookList&) = delete;
+  HookList& operator=(const HookList&) = delete;
+
+  // Adds `hooks` behind those there are. REQUIRES: begin() was not called.
+  void add(const std::vector<std::shared_ptr<Hook>>& hooks);
+  bool empty() const { return hooks_.empty(); }
+  // Whether a hook wants the run to stop.
+  bool stop() const { return stop_; }
+
+  // Each tells all hooks. Of `info`, RunInfo::stop and StepInfo::stop are set here.
+  void begin(RunInfo info);
+  void before_step(int64_t global_step);
+  void after_step(StepInfo info);
+  void before_save(int64_t global_step);
+  void after_save(int64_t global_step, const std::string& prefix);
+  void after_evaluate(const Evaluation& evaluation);
+  void after_pause(double seconds);
+  void end(int64_t global_step);
+  // Tells those that began and did not end, the last one first. Never throws.
+  void on_error(const Error& error) noexcept;
+
+ private:
+  std::vector<std::shared_ptr<Hook>> hooks_;
+  size_t begun_ = 0;  // so many returned from begin()
+  size_t ended_ = 0;  // and so many were told end(), from the first on
+  bool stop_ = false;
+};
+
+}  // namespace muster::inline v0_1::internal

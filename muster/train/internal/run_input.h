@@ -1,0 +1,29 @@
+// The input of a training run: how much of it a step takes, and where it goes on.
+// Thread safety: belongs to the replica's thread.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+
+#include "muster/data/dataset.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/replica_input.h"
+#include "muster/train/engine.h"
+
+namespace muster::inline v0_1::internal {
+
+// How many examples a step of so many batches has over all replicas, as the pipeline describes its
+// batches; 0 when it does not say.
+int64_t examples_of_step(const Dataset& dataset, const distribute::Replica& replica,
+                         int64_t batches);
+
+// The input goes on behind the last example that the checkpoint `engine` has found was trained on,
+// or from its beginning with `restart`. The chief's log says where. Throws what
+// ReplicaInput::restore() throws, with what the user can do.
+void continue_input(const Engine& engine, distribute::ReplicaInput& input, bool restart,
+                    int64_t examples_of_step);
+
+// Where the input stands, as a checkpoint holds it. All replicas call it together.
+nlohmann::json positions_of(distribute::ReplicaInput& input, int64_t examples_of_step);
+
+}  // namespace muster::inline v0_1::internal
