@@ -211,26 +211,26 @@ class BestExporter final : public ExporterBase {
     const EvalResult& best = so_far.best ? so_far.best->metrics : eval_result;
     if (!compare_(best, eval_result) && so_far.best) return std::nullopt;
 
+    // What a person removed is forgotten first: its number may be given again.
+    const std::vector<int64_t> there = model_versions(export_path, &files);
+    std::erase_if(so_far.exports, [&](const Entry& entry) {
+      return std::find(there.begin(), there.end(), entry.version) == there.end();
+    });
     const auto path = write(estimator, export_path, checkpoint_path);
     if (!path) return std::nullopt;
     const std::string version(base_name(*path));
     so_far.best =
         Entry{parse_int(version).value(), std::string(base_name(checkpoint_path)), eval_result};
     so_far.exports.push_back(*so_far.best);
-    const std::vector<int64_t> retired = retire(model_versions(export_path, &files), so_far);
+    const std::vector<int64_t> retired = retire(so_far.exports);
     write_best(files, file, so_far);
     for (const int64_t each : retired) remove_version(files, export_path, each);
     return path;
   }
 
  private:
-  // Takes what is not there any more, and the worst of what is too many, out of the list; the
-  // latter is returned.
-  std::vector<int64_t> retire(const std::vector<int64_t>& there, BestSoFar& so_far) const {
-    std::vector<Entry>& exports = so_far.exports;
-    std::erase_if(exports, [&](const Entry& entry) {
-      return std::find(there.begin(), there.end(), entry.version) == there.end();
-    });
+  // Takes the worst of what is too many out of the list, and returns them.
+  std::vector<int64_t> retire(std::vector<Entry>& exports) const {
     std::vector<int64_t> retired;
     while (exports_to_keep_ && exports.size() > static_cast<size_t>(*exports_to_keep_)) {
       auto worst = exports.begin();

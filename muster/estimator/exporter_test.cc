@@ -130,7 +130,7 @@ TEST_F(ExporterTest, AMetricThatIsMissingIsNamedAtOnce) {
   const Error error = error_of([&] { evaluated(*exporter, with_loss(1)); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("no metric \"error\""));
-  EXPECT_THAT(error.message(), HasSubstr("\"loss\""));
+  EXPECT_THAT(error.message(), HasSubstr("'loss'"));
   EXPECT_TRUE(versions().empty());
 }
 

@@ -11,6 +11,7 @@
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
 #include "muster/export/internal/description.h"
+#include "muster/export/internal/trace.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 
@@ -160,15 +161,10 @@ struct Servable::Impl {
       for (const auto& [name, key] : call.outputs)
         outputs.emplace_hint(outputs.end(), name, all.at(key).toTensor());
       return outputs;
-    } catch (const c10::Error& error) {
-      throw converted_error(fmt::format("the signature \"{}\" cannot compute this batch: {}",
-                                        *call.name, text_of(error)),
-                            [] { return std::string("the values must be such as it trained on"); });
     } catch (const std::exception& error) {
-      if (dynamic_cast<const Error*>(&error) != nullptr) throw;
-      throw invalid_argument(fmt::format("the signature \"{}\" cannot compute this batch: {}",
-                                         *call.name, error.what()),
-                             "the values must be such as it trained on");
+      throw converted_error(fmt::format("the signature \"{}\" cannot compute this batch: {}",
+                                        *call.name, internal::cause_of(error)),
+                            [] { return std::string("the values must be such as it trained on"); });
     }
   }
 };

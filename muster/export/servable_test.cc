@@ -184,7 +184,7 @@ TEST_F(ServableTest, AModelThatIsAnotherAtAnotherBatchSizeIsRefused) {
   };
   const Error loop = write_error();
   EXPECT_EQ(loop.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(loop.message(), HasSubstr("\"rows\""));
+  EXPECT_THAT(loop.message(), HasSubstr("'rows'"));
   EXPECT_THAT(loop.message(), HasSubstr("batch size of 1"));
 }
 

@@ -166,18 +166,14 @@ void compare_with_function(const std::string& bytes, const ServableSource& sourc
     NamedTensors got;
     try {
       got = internal::call(forward, batch);
-    } catch (const c10::Error& error) {
-      throw invalid_argument(
-          fmt::format("export_model: the exported model cannot compute {} at a batch size of {}: "
-                      "{}",
-                      names_of(description.keys), rows, text_of(error)),
-          "it was traced at 3 and 5 rows, and must fit all: no loop over rows, and sizes as -1");
     } catch (const std::exception& error) {
       throw invalid_argument(
           fmt::format("export_model: the exported model cannot compute {} at a batch size of {}: "
                       "{}",
-                      names_of(description.keys), rows, error.what()),
-          "it was traced at 3 and 5 rows, and must fit all: no loop over rows, and sizes as -1");
+                      names_of(description.keys), rows, internal::cause_of(error)),
+          fmt::format("it was traced at {} and {} rows, and must fit all: no loop over rows, and "
+                      "sizes as -1",
+                      kTraced, kTracedToo));
     }
     // Outputs that were one tensor in the trace need not be one here.
     for (const auto& [signature, outputs] : description.keys) {

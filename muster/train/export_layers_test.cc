@@ -120,7 +120,7 @@ std::vector<Example> with_weights() {
 std::vector<Example> without_weights() {
   const auto same = Padding::kSame;
   return {
-      {ActivationLayer(Activation::kSoftmax), {4}},
+      {ActivationLayer(activations::softmax), {4}},
       {ReLU({.max_value = 0.7, .negative_slope = 0.2, .threshold = 0.1}), {7}},
       {Softmax(1), {3, 4}},
       {ActivityRegularization({}), {3}},

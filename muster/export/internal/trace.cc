@@ -7,11 +7,13 @@
 #include <cctype>
 #include <memory>
 #include <set>
+#include <string_view>
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/export/internal/batch_constants.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/libtorch_error.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -142,6 +144,16 @@ NamedTensors call(const torch::jit::Method& forward, const NamedTensors& inputs)
   for (const auto& entry : given.toGenericDict())
     outputs[entry.key().toStringRef()] = entry.value().toTensor();
   return outputs;
+}
+
+std::string cause_of(const std::exception& error) {
+  const auto* known = dynamic_cast<const c10::Error*>(&error);
+  std::string text = known != nullptr ? text_of(*known) : error.what();
+  constexpr std::string_view kMark = "\nRuntimeError: ";
+  if (const size_t mark = text.rfind(kMark); mark != std::string::npos)
+    text.erase(0, mark + kMark.size());
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
 }
 
 }  // namespace muster::inline v0_1::internal

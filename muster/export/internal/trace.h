@@ -4,6 +4,7 @@
 
 #include <torch/csrc/jit/api/module.h>
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <string>
@@ -32,5 +33,7 @@ torch::jit::Module trace(const TraceSource& source);
 
 // Calls forward(). Throws what LibTorch throws.
 NamedTensors call(const torch::jit::Method& forward, const NamedTensors& inputs);
+// What went wrong in a call, without the source of the module around the place.
+std::string cause_of(const std::exception& error);
 
 }  // namespace muster::inline v0_1::internal
