@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax summaries evaluation mnist tabular workers layers optimizers predictor input records csv images loopback all_reduce network)
+all=(tax summaries evaluation mnist tabular workers layers optimizers predictor serve input records csv images loopback all_reduce network)
 names=() quick=() images=() beside=() targets=
 for word in "$@"; do
   case $word in
@@ -70,6 +70,8 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = optimizers ]; then
       printf '\n### The update of 25 million weights by each optimizer\n\n'
       OMP_NUM_THREADS=1 taskset -c "$(($(nproc) - 1))" "$bin/optimizers_benchmark" | sed 's/^/    /'
+    elif [ "$name" = serve ]; then
+      OMP_NUM_THREADS=1 "$bin/serve_benchmark"
     elif [ "$name" = evaluation ]; then
       printf '\n### An evaluation beside its forward passes, one thread\n\n'
       OMP_NUM_THREADS=1 taskset -c "$(($(nproc) - 1))" "$bin/evaluation_benchmark" "${quick[@]}" 2>/dev/null | sed 's/^/    /'

@@ -16,6 +16,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
 #include "muster/base/temp_directory.h"
+#include "muster/data/example.h"
 #include "muster/export/write_servable.h"
 #include "muster/formats/example.h"
 #include "muster/launch/child_process.h"
@@ -33,7 +34,7 @@ constexpr const char* kJson = "application/json";
 void write_version(const std::string& folder, int number) {
   const Tensor factor = torch::full({1}, static_cast<float>(number));
   ServableSource source;
-  source.receiver = parsing_serving_input_receiver({{"x", FixedLenFeature{.shape = {2}}}});
+  source.receiver = parsing_serving_input_receiver({{"x", data::FixedLenFeature{.shape = {2}}}});
   source.weights = {{"factor", factor}};
   source.function = [factor](const ServableSource::Tensors& features) {
     const Tensor y = features.at("x") * factor;
