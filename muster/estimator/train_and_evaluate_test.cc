@@ -182,11 +182,11 @@ TEST(TrainAndEvaluateTest, EachSpecHasItsOwnThrottle) {
                             {.input_fn = noting(seldom), .name = "seldom", .throttle_secs = 120}});
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(often, ElementsAre(10, 20, 30, 40, 45));
-  // It begins at 50 s, and there is a checkpoint at 100 + 50 s, and one at 150 + 50 s.
-  EXPECT_THAT(seldom, ElementsAre(10, 30, 45));
-  EXPECT_THAT(said, HasSubstr("step 20 (seldom) is not evaluated: throttle_secs is 120, the next "
+  // It begins at 50 s; then there are checkpoints at 100, 150 and 200 s.
+  EXPECT_THAT(seldom, ElementsAre(10, 40, 45));
+  EXPECT_THAT(said, HasSubstr("step 30 (seldom) is not evaluated: throttle_secs is 120, the next "
                               "evaluation is due in 20 s, or at the end"));
-  EXPECT_THAT(said, HasSubstr("evaluating step 30 (seldom): the evaluation before it began 150 s "
+  EXPECT_THAT(said, HasSubstr("evaluating step 40 (seldom): the evaluation before it began 150 s "
                               "ago, throttle_secs is 120; the next one is due in 120 s"));
 }
 
