@@ -16,12 +16,12 @@
 namespace muster::inline v0_1 {
 namespace {
 
+using testing::batch_normalized;
 using testing::examples;
 using testing::falls_until_30;
 using testing::flawed_batches;
 using testing::latest;
 using testing::LocalCluster;
-using testing::normalized;
 using testing::quiet_config;
 using testing::same_bits;
 using testing::two_layers;
@@ -85,7 +85,7 @@ TEST(HooksClusterTest, StepsThatAreNotFiniteAreDroppedByAll) {
       config.non_finite = law.policy;
     };
     on_two(
-        directory / "m", normalized,
+        directory / "m", batch_normalized,
         [&](Estimator& estimator, int) {
           const TrainResult result = estimator.train(flawed_batches({}, {3}));
           EXPECT_EQ(result.skipped_steps + result.roll_backs, 1);
@@ -93,7 +93,7 @@ TEST(HooksClusterTest, StepsThatAreNotFiniteAreDroppedByAll) {
         },
         change);
     on_two(
-        directory / "clean", normalized,
+        directory / "clean", batch_normalized,
         [&](Estimator& estimator, int) { estimator.train(flawed_batches(law.lost, {})); }, change);
     EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "clean")))
         << to_string(law.policy);

@@ -12,10 +12,10 @@ namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::AllOf;
+using testing::batch_normalized;
 using testing::flawed_batches;
 using ::testing::HasSubstr;
 using testing::latest;
-using testing::normalized;
 using testing::quiet_config;
 using testing::same_bits;
 
@@ -44,19 +44,20 @@ TEST_P(NonFiniteLawTest, ASkippedStepLeavesNoTrace) {
   ::testing::internal::CaptureStderr();
   const InputFn input = flawed_batches({}, {law.flawed}, law.value);
   const TrainResult result =
-      Estimator(normalized, config_with(NonFinitePolicy::kSkip, directory / "m", law)).train(input);
+      Estimator(batch_normalized, config_with(NonFinitePolicy::kSkip, directory / "m", law))
+          .train(input);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr(" is not finite: "), HasSubstr("it is left out, 1 of at most 10")));
   EXPECT_EQ(result.skipped_steps, 1);
   EXPECT_EQ(result.global_step, 10 / law.accumulate - 1);
   std::set<int64_t> left_out{law.flawed};
   if (law.accumulate == 2) left_out = {law.flawed / 2 * 2, law.flawed / 2 * 2 + 1};
-  Estimator(normalized, config_with(NonFinitePolicy::kStop, directory / "clean", law))
+  Estimator(batch_normalized, config_with(NonFinitePolicy::kStop, directory / "clean", law))
       .train(flawed_batches(left_out, {}));
   EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "clean")));
   // In parts it is the same.
   for (const int64_t end : {2, 3, 100}) {
-    Estimator(normalized, config_with(NonFinitePolicy::kSkip, directory / "parts", law))
+    Estimator(batch_normalized, config_with(NonFinitePolicy::kSkip, directory / "parts", law))
         .train(input, {.max_steps = end});
   }
   EXPECT_TRUE(same_bits(latest(directory / "parts"), latest(directory / "clean")));
@@ -69,19 +70,19 @@ TEST_P(NonFiniteLawTest, ARollBackForgetsWhatCameSinceTheLastSave) {
   TempDirectory directory;
   const InputFn input = flawed_batches({}, {law.flawed}, law.value);
   const TrainResult result =
-      Estimator(normalized, config_with(NonFinitePolicy::kRollBack, directory / "m", law))
+      Estimator(batch_normalized, config_with(NonFinitePolicy::kRollBack, directory / "m", law))
           .train(input);
   EXPECT_EQ(result.roll_backs, 1);
   EXPECT_EQ(result.global_step, 8);
-  Estimator(normalized, config_with(NonFinitePolicy::kStop, directory / "clean", law))
+  Estimator(batch_normalized, config_with(NonFinitePolicy::kStop, directory / "clean", law))
       .train(flawed_batches({2, 3}, {}));
   EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "clean")));
   for (const int64_t end : {3, 5, 100}) {
-    Estimator(normalized, config_with(NonFinitePolicy::kRollBack, directory / "parts", law))
+    Estimator(batch_normalized, config_with(NonFinitePolicy::kRollBack, directory / "parts", law))
         .train(input, {.max_steps = end});
   }
   // The first part ends with a save at step 3, which is gone back to then: batch 3 alone is lost.
-  Estimator(normalized, config_with(NonFinitePolicy::kStop, directory / "clean3", law))
+  Estimator(batch_normalized, config_with(NonFinitePolicy::kStop, directory / "clean3", law))
       .train(flawed_batches({3}, {}));
   EXPECT_TRUE(same_bits(latest(directory / "parts"), latest(directory / "clean3")));
 }
@@ -100,7 +101,7 @@ TEST(NonFinitePolicyTest, TheLimitEndsTheRun) {
     RunConfig config = config_with(NonFinitePolicy::kSkip, directory / "m", {.replicas = replicas});
     config.non_finite_limit = 2;
     const Error error = error_of([&] {
-      Estimator(normalized, config).train(flawed_batches({}, {4, 5, 7}));
+      Estimator(batch_normalized, config).train(flawed_batches({}, {4, 5, 7}));
     });
     EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
     EXPECT_THAT(error.message(),
@@ -113,7 +114,7 @@ TEST(NonFinitePolicyTest, CountsAreInTheEvents) {
   TempDirectory directory;
   RunConfig config = config_with(NonFinitePolicy::kSkip, directory / "m", {});
   config.save_summary_steps = 100;
-  Estimator(normalized, config).train(flawed_batches({}, {2, 5}));
+  Estimator(batch_normalized, config).train(flawed_batches({}, {2, 5}));
   FileSystem& files = local_file_system();
   std::vector<std::pair<int64_t, float>> seen;
   for (const auto& path : formats::list_event_files(files, directory / "m").value()) {

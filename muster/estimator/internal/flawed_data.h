@@ -13,7 +13,7 @@
 namespace muster::inline v0_1::testing {
 
 inline constexpr double kSteep =
-    100;  // a feature for which gradients of normalized() are no number
+    100;  // a feature for which gradients of batch_normalized() are no number
 
 // Batches of 12 rows over all replicas, those of 0 to 9 that `without` does not name. One number in
 // the second half of each of `flawed` is `value`.
@@ -37,8 +37,8 @@ inline InputFn flawed_batches(const std::set<int64_t>& without, const std::set<i
   };
 }
 
-inline EstimatorSpec normalized(const Features& features, const Labels& labels, Mode mode,
-                                ModelContext& context) {
+inline EstimatorSpec batch_normalized(const Features& features, const Labels& labels, Mode mode,
+                                      ModelContext& context) {
   auto model = context.model("net", [] {
     return Sequential({Dense(16), BatchNormalization(), Dense(2)});
   });
