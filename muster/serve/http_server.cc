@@ -137,6 +137,7 @@ void HttpServer::Impl::set_routes() {
   library.set_pre_routing_handler([this](const Request& request, Response& response) {
     using Answer = httplib::Server::HandlerResponse;
     if (internal::ConnectionThreads::refuses()) {
+      metrics.observe_request("other", 503, 0);
       send(response, error_answer(503, "too many connections are open; ask again later"), true);
       return Answer::Handled;
     }

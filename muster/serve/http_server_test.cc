@@ -196,6 +196,8 @@ TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreRefused) {
   EXPECT_EQ(refused->status, 503);
   EXPECT_EQ(refused->get_header_value("Retry-After"), "1");
   EXPECT_THAT(refused->body, HasSubstr("too many connections"));
+  EXPECT_THAT(metrics_.text(),
+              HasSubstr("muster_serve_requests_total{verb=\"other\",code=\"503\"} 1\n"));
   // Idle connections are closed, and make room.
   int status = 503;
   for (int turn = 0; turn < 100 && status == 503; ++turn) {
