@@ -86,7 +86,9 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags) {
       ->required();
   for (const Flag& flag : model_flags(flags)) command::add_flag(app, flag);
   for (const Flag& flag : network_flags(flags)) command::add_flag(app, flag);
-  command::add_flag(app, command::log_format_flag(flags.log_format));
+  Flag log_format = command::log_format_flag(flags.log_format);
+  log_format.name = "log-format";  // as the command's other flags are written
+  command::add_flag(app, log_format);
   app.footer(
       "Answers over HTTP as TensorFlow Serving's REST API does: POST /v1/models/NAME:predict, "
       ":classify,\n"
