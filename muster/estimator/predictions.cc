@@ -12,7 +12,7 @@
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
-#include "muster/train/internal/hook_list.h"
+#include "muster/train/hook_list.h"
 
 namespace muster::inline v0_1 {
 
@@ -32,7 +32,7 @@ struct Predictions::Impl {
   // Makes the writer of the summaries; unset where none are wanted.
   std::function<std::unique_ptr<summary::EventWriter>()> open_writer;
 
-  internal::HookList hooks;
+  HookList hooks;
   std::string model_dir;  // for hooks
   bool ended = false;
 

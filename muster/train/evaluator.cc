@@ -10,7 +10,7 @@
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/engine.h"
-#include "muster/train/internal/hook_list.h"
+#include "muster/train/hook_list.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -208,7 +208,7 @@ class BatchMetrics {
 
 namespace {
 
-void begin_hooks(internal::HookList& hooks, const ModelRunner& runner, const Replica& replica,
+void begin_hooks(HookList& hooks, const ModelRunner& runner, const Replica& replica,
                  const EvaluateLoop& loop) {
   if (replica.place().local != 0) return;
   hooks.add(loop.hooks);
@@ -221,7 +221,7 @@ void begin_hooks(internal::HookList& hooks, const ModelRunner& runner, const Rep
 }
 
 // Whether a hook ended the evaluation. Batches are dealt in turn, so none of several may.
-bool ended_by_hook(const internal::HookList& hooks, const Replica& replica) {
+bool ended_by_hook(const HookList& hooks, const Replica& replica) {
   if (!hooks.stop()) return false;
   if (replica.num_replicas_in_sync() == 1) return true;
   throw invalid_argument(
@@ -231,7 +231,7 @@ bool ended_by_hook(const internal::HookList& hooks, const Replica& replica) {
 }
 
 // The model and the hooks, on batch number `index`.
-void evaluate_batch(internal::HookList& hooks, ModelRunner& runner, const Batch& batch,
+void evaluate_batch(HookList& hooks, ModelRunner& runner, const Batch& batch,
                     int64_t index, BatchMetrics& measured) {
   hooks.before_step(runner.global_step());
   const EstimatorSpec spec = runner.run(batch, index);
@@ -242,7 +242,7 @@ void evaluate_batch(internal::HookList& hooks, ModelRunner& runner, const Batch&
                     .rows = batch.rows()});
 }
 
-EvalResult evaluate_with(internal::HookList& hooks, ModelRunner& runner, Replica& replica,
+EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
                          const EvaluateLoop& loop) {
   const int64_t n = replica.num_replicas_in_sync();
   const DeviceScope here(replica.device());
@@ -303,7 +303,7 @@ EvalResult evaluate_with(internal::HookList& hooks, ModelRunner& runner, Replica
 }  // namespace
 
 EvalResult evaluate(ModelRunner& runner, Replica& replica, const EvaluateLoop& loop) {
-  internal::HookList hooks;
+  HookList hooks;
   try {
     return evaluate_with(hooks, runner, replica, loop);
   } catch (...) {

@@ -1,4 +1,4 @@
-#include "muster/train/internal/hook_list.h"
+#include "muster/train/hook_list.h"
 
 #include <fmt/format.h>
 
@@ -15,8 +15,6 @@ void check_hooks(const std::vector<std::shared_ptr<Hook>>& hooks, const char* fi
                            "it out");
   }
 }
-
-namespace internal {
 
 void HookList::add(const std::vector<std::shared_ptr<Hook>>& hooks) {
   hooks_.insert(hooks_.end(), hooks.begin(), hooks.end());
@@ -71,5 +69,4 @@ void HookList::on_error(const Error& error) noexcept {
   }
 }
 
-}  // namespace internal
 }  // namespace muster::inline v0_1

@@ -14,7 +14,7 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/engine.h"
-#include "muster/train/internal/hook_list.h"
+#include "muster/train/hook_list.h"
 #include "muster/train/internal/models_graph.h"
 #include "muster/train/internal/non_finite_steps.h"
 #include "muster/train/internal/run_input.h"
@@ -402,7 +402,7 @@ class Run {
   std::optional<formats::GraphDef> graph_;  // on the chief, for its hooks
   const DeviceCopier copy_;
   internal::NonFiniteSteps non_finite_;
-  internal::HookList hooks_;
+  HookList hooks_;
   StepTrace trace_;
   const int threads_ = num_threads();       // this replica's
   std::optional<CheckpointWriter> writer_;  // on the chief, if it saves

@@ -11,7 +11,7 @@
 #include "muster/train/hook.h"
 #include "muster/train/results.h"
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1 {
 
 class HookList {
  public:
@@ -44,4 +44,4 @@ class HookList {
   bool stop_ = false;
 };
 
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1
