@@ -87,9 +87,9 @@ void train_with_estimator(const Settings& settings) {
                         .train_distribute = distribute::multi_worker_mirrored(communication)},
                        {{"learning_rate", kLearningRate},
                         {"momentum", settings.momentum},
-                         {"scalars", std::max(settings.scalars, int64_t{0})},
-                         {"model", settings.model},
-                         {"precision", settings.precision}});
+                        {"scalars", std::max(settings.scalars, int64_t{0})},
+                        {"model", settings.model},
+                        {"precision", settings.precision}});
   classifier.train([&] { return make_data(settings); }, {.hooks = {std::make_shared<TurnsHook>()}});
 }
 
@@ -287,8 +287,7 @@ Contestant contestant(const std::string& name, const Settings& settings) {
       .argv = {"/proc/self/exe", "--data_dir=" + settings.data_dir, "--way=" + settings.way,
                fmt::format("--batch={}", settings.batch),
                fmt::format("--momentum={}", settings.momentum), "--model=" + settings.model,
-                "--precision=" + settings.precision,
-               fmt::format("--scalars={}", settings.scalars),
+               "--precision=" + settings.precision, fmt::format("--scalars={}", settings.scalars),
                settings.overlap ? "--overlap" : "--no-overlap"},
       .environment = {{"MUSTER_TRANSPORT", settings.transport}},
       .rows = settings.batch};

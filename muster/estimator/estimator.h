@@ -164,10 +164,10 @@ class Estimator {
   // Exports the PREDICT branch of the model function with the weights of a checkpoint, as the
   // folder `<export_dir>/<unix seconds>`, whose path is returned: the second it was made in, or
   // one more than the newest version there. muster/export/write_servable.h tells what is in it, and
-  // Servable loads it. The folder is made aside and then renamed, so it is whole or absent. Of all tasks of a
-  // cluster the chief and an evaluator export; others do nothing, and get nothing. `receiver`
-  // describes the features. Throws NotFound where the model was not trained or there is no such
-  // checkpoint; InvalidArgument for export_outputs that are no signatures (see
+  // Servable loads it. The folder is made aside and then renamed, so it is whole or absent. Of all
+  // tasks of a cluster the chief and an evaluator export; others do nothing, and get nothing.
+  // `receiver` describes the features. Throws NotFound where the model was not trained or there is
+  // no such checkpoint; InvalidArgument for export_outputs that are no signatures (see
   // EstimatorSpec::signatures()), for what cannot be exported ("not supported: ..."), for a model
   // that computes something else at another batch size, naming output and size, and with use_ema
   // for a checkpoint without averages.

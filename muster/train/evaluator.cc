@@ -231,8 +231,8 @@ bool ended_by_hook(const HookList& hooks, const Replica& replica) {
 }
 
 // The model and the hooks, on batch number `index`.
-void evaluate_batch(HookList& hooks, ModelRunner& runner, const Batch& batch,
-                    int64_t index, BatchMetrics& measured) {
+void evaluate_batch(HookList& hooks, ModelRunner& runner, const Batch& batch, int64_t index,
+                    BatchMetrics& measured) {
   hooks.before_step(runner.global_step());
   const EstimatorSpec spec = runner.run(batch, index);
   measured.add(spec);
