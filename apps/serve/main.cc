@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 #include "apps/serve/servable_model.h"
 #include "apps/serve/serve_flags.h"
@@ -40,6 +41,19 @@ serve::HttpServerOptions http_options(const ServeFlags& flags) {
           .request_time = from_seconds(flags.request_time)};
 }
 
+// Where the versions may be that are not in `directory`.
+std::string advice(const std::string& directory) {
+  FileSystem& files = local_file_system();
+  if (files.exists(join_path(directory, "signatures.json")).value_or(false)) {
+    return "it is a version itself: name the folder above it";
+  }
+  for (const std::string& name : files.list_directory(directory).value_or({})) {
+    const std::string inside = join_path(directory, name);
+    if (newest_version(inside)) return "name one of the folders in it, such as " + inside;
+  }
+  return "Estimator::export_model() makes a folder <number>/ in it";
+}
+
 // Throws NotFound, with advice, where no version could be loaded.
 void require_version(const serve::ModelVersions& versions, const std::string& directory) {
   if (versions.newest() != nullptr) return;
@@ -50,11 +64,7 @@ void require_version(const serve::ModelVersions& versions, const std::string& di
                     failed.front().version, failed.front().error),
         "export the model again");
   }
-  const bool a_version =
-      local_file_system().exists(join_path(directory, "signatures.json")).value_or(false);
-  throw not_found(fmt::format("there is no exported model in {}", directory),
-                  a_version ? "it is a version itself: name the folder above it"
-                            : "Estimator::export_model() makes a folder <number>/ in it");
+  throw not_found(fmt::format("there is no exported model in {}", directory), advice(directory));
 }
 
 // SIGTERM and SIGINT wait until somebody asks for them; all threads of the process inherit it.
@@ -67,6 +77,18 @@ sigset_t block_stop_signals() {
   return set;
 }
 
+// Loads what there is. A signal ends the process at once: nobody waits for an answer yet.
+void load_first(serve::ModelVersions& versions, const sigset_t& stop) {
+  const std::jthread watch([&stop](const std::stop_token& loaded) {
+    const timespec pause{.tv_sec = 0, .tv_nsec = 50'000'000};
+    while (!loaded.stop_requested()) {
+      const int signal = sigtimedwait(&stop, nullptr, &pause);
+      if (signal > 0) std::_Exit(128 + signal);
+    }
+  });
+  versions.poll();
+}
+
 int run(const ServeFlags& flags) {
   const std::string name = model_name(flags);
   const sigset_t stop = block_stop_signals();
@@ -76,7 +98,7 @@ int run(const ServeFlags& flags) {
       flags.directory,
       [](const std::string& folder) { return std::make_shared<ServableModel>(folder); },
       static_cast<int>(flags.versions), batcher_options(flags), metrics);
-  versions.poll();
+  load_first(versions, stop);
   require_version(versions, flags.directory);
   serve::RestApi api(name, versions, metrics);
   serve::HttpServer server(
@@ -93,13 +115,16 @@ int run(const ServeFlags& flags) {
   log::info(fmt::format("{}: no more connections; open requests have {:g} s",
                         signal == SIGINT ? "Ctrl-C" : "SIGTERM", flags.drain_time));
   api.stop_wanting();
+  int code = 0;
   if (server.stop(from_seconds(flags.drain_time))) {
     log::info("all requests are answered");
-    return 0;
+  } else {
+    log::warning("some connections did not end in time; they are cut");
+    code = 1;
   }
-  log::warning("some connections did not end in time; they are cut");
   log::flush();
-  std::_Exit(1);
+  // A batch may still be computed whose requests gave up; nobody waits for it.
+  std::_Exit(code);
 }
 
 int report(const Error& error) {

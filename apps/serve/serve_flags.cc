@@ -103,9 +103,9 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags) {
       "or no\n"
       "version that can be served.\n"
       "\nExamples:\n"
-      "  muster serve model/export\n"
-      "  muster serve model/export --name=digits --port=8080 --batch-timeout=2\n"
-      "  curl -d '{\"instances\": [[1, 2, 3]]}' http://127.0.0.1:8501/v1/models/export:predict");
+      "  muster serve model/export/best --name=digits\n"
+      "  muster serve model/export/best --name=digits --port=8080 --batch-timeout=2\n"
+      "  curl -d '{\"instances\": [[1, 2, 3]]}' http://127.0.0.1:8501/v1/models/digits:predict");
 }
 
 std::string model_name(const ServeFlags& flags) {

@@ -117,7 +117,7 @@ TEST_F(ServeProgramTest, AnswersEveryVerb) {
   EXPECT_THAT(answer(client, "predict", R"({"instances": [{"b64": "AAAA"}]})"),
               HasSubstr("{\"error\": "));
   EXPECT_THAT(answer(client, "predict", R"({"instances": [[1, 2, 3]]})"),
-              HasSubstr("instances[0] has 3 values, 2 were expected; input 'x' is float32[-1, 2]"));
+              HasSubstr("instances[0] has 3 values, expected 2; input 'x' is float32[-1, 2]"));
   const auto metadata = nlohmann::json::parse(client.Get("/v1/models/m/metadata")->body);
   EXPECT_EQ(metadata["model_spec"]["version"], "3");
   server.child().signal(SIGTERM);

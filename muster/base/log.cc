@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 #include <string>
 
 #include "muster/base/error.h"
+#include "muster/base/strings.h"
 #include "muster/base/terminal.h"
 
 namespace muster::inline v0_1::log {
@@ -138,9 +138,7 @@ struct Log {
   spdlog::logger logger{"muster", sink};
 
   Log() {
-    std::string wanted(variable("MUSTER_LOG_LEVEL"));
-    std::transform(wanted.begin(), wanted.end(), wanted.begin(),
-                   [](unsigned char letter) { return std::tolower(letter); });
+    const std::string wanted = to_lower(variable("MUSTER_LOG_LEVEL"));
     const auto known = spdlog::level::from_str(wanted);
     // spdlog reads unknown words as "off", which would also hide the error that ends a run.
     const bool understood = known != spdlog::level::off || wanted == "off";

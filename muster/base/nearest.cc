@@ -1,17 +1,15 @@
 #include "muster/base/nearest.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "muster/base/strings.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
 std::string plain(std::string_view word) {
-  std::string text(word);
-  for (char& letter : text) {
-    letter =
-        letter == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  }
+  std::string text = to_lower(word);
+  std::ranges::replace(text, '-', '_');
   return text;
 }
 
@@ -44,6 +42,9 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   std::optional<std::string> found;
   size_t least = most + 1;
   for (const std::string& candidate : known) {
+    // At least so many letters are added or left out. A word of megabytes costs nothing then.
+    const size_t longer = std::max(wanted.size(), candidate.size());
+    if (longer - std::min(wanted.size(), candidate.size()) >= least) continue;
     const size_t apart = distance(wanted, plain(candidate));
     if (apart >= least) continue;
     least = apart;

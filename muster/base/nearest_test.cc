@@ -32,6 +32,11 @@ TEST(NearestTest, OffersNothingFarFetched) {
   EXPECT_EQ(nearest("seed", {}), std::nullopt);
 }
 
+TEST(NearestTest, AVeryLongWordCostsNothing) {
+  // A table of all its letters by those of a flag would take gigabytes.
+  EXPECT_EQ(nearest(std::string(1 << 26, 'x'), kFlags), std::nullopt);
+}
+
 TEST(NearestTest, TheNearestOfSeveralWins) {
   EXPECT_EQ(nearest("work", {"works", "fork", "work"}), "work");
   EXPECT_EQ(nearest("max_step", {"max_stop_x", "max_steps"}), "max_steps");

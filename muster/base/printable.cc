@@ -39,4 +39,12 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string printable_beginning(std::string_view text, size_t most) {
+  if (text.size() <= most) return printable(text);
+  // The last character may be cut: it begins behind the last byte that begins none.
+  size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return printable(text.substr(0, end == 0 ? most : end)) + "...";
+}
+
 }  // namespace muster::inline v0_1

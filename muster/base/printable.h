@@ -2,6 +2,7 @@
 // safety: a pure function.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,5 +12,9 @@ namespace muster::inline v0_1 {
 // written as "\x1b"; all else stays as it is. Text that a terminal shows as it is comes back
 // unchanged.
 std::string printable(std::string_view text);
+
+// The same of the first `most` bytes; "..." stands behind a text that is longer. For messages about
+// a text that may have any length.
+std::string printable_beginning(std::string_view text, size_t most = 100);
 
 }  // namespace muster::inline v0_1

@@ -24,6 +24,15 @@ TEST(Printable, ControlBytesAndWhatIsNoUtf8AreWrittenAsNumbers) {
   EXPECT_EQ(printable("\xff\xc0\xaf"), "\\xff\\xc0\\xaf");
 }
 
+TEST(Printable, ALongTextIsCutBetweenCharacters) {
+  EXPECT_EQ(printable_beginning("abc", 3), "abc");
+  EXPECT_EQ(printable_beginning("abcd", 3), "abc...");
+  EXPECT_EQ(printable_beginning("ab€d", 4), "ab...");
+  EXPECT_EQ(printable_beginning("ab€d", 5), "ab€...");
+  EXPECT_EQ(printable_beginning("\x80\x80\x80", 2), "\\x80\\x80...");
+  EXPECT_EQ(printable_beginning(std::string(1 << 20, '\n')).size(), 403u);
+}
+
 TEST(Printable, ListsInMessagesAreToo) {
   EXPECT_EQ(join_quoted({"a", "\x1b[0m"}), "'a', '\\x1b[0m'");
 }

@@ -16,6 +16,9 @@ std::vector<std::string> split(std::string_view text, char separator);
 // Returns the text without blanks, tabs and line ends around it.
 std::string_view trim(std::string_view text);
 
+// Returns the text with "A" to "Z" as small letters; other bytes stay.
+std::string to_lower(std::string_view text);
+
 // Joins {"a", "b"} with ", " to "a, b".
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 // Returns "'a', 'b'", for lists in messages. Behind `most` entries stands "... and 7 more"; an

@@ -9,6 +9,11 @@
 namespace muster::inline v0_1 {
 namespace {
 
+TEST(Strings, ToLowerLeavesOtherBytes) {
+  EXPECT_EQ(to_lower("Content-LENGTH: [Z@]"), "content-length: [z@]");
+  EXPECT_EQ(to_lower("\xc3\x84"), "\xc3\x84");
+}
+
 TEST(Strings, SplitTrimJoin) {
   EXPECT_EQ(split("a,b,", ','), (std::vector<std::string>{"a", "b", ""}));
   EXPECT_EQ(split("", ','), (std::vector<std::string>{""}));

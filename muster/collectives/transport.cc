@@ -1,13 +1,13 @@
 #include "muster/collectives/transport.h"
 
-#include <cctype>
 #include <string>
+
+#include "muster/base/strings.h"
 
 namespace muster::inline v0_1 {
 
 std::optional<Transport> parse_transport(std::string_view name) {
-  std::string word(name);
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string word = to_lower(name);
   if (word == "auto") return Transport::kAuto;
   if (word == "tcp" || word == "ring" || word == "gloo") return Transport::kTcp;
   if (word == "shared_memory") return Transport::kSharedMemory;

@@ -1,6 +1,5 @@
 
 #include <algorithm>
-#include <cctype>
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
@@ -16,12 +15,6 @@ namespace {
 constexpr size_t kNamesShown = 5;
 
 bool is_hidden(const std::string& name) { return name.starts_with('.'); }
-
-std::string lower(std::string text) {
-  for (char& letter : text)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
-}
 
 // What is directly inside of a directory, hidden names left out.
 struct Listing {
@@ -109,7 +102,7 @@ Dataset image_folder(const std::string& dir, const ImageOptions& image,
   const auto is_image = [&](const std::string& name) {
     return std::any_of(
         options.extensions.begin(), options.extensions.end(),
-        [&](const std::string& ending) { return lower(name).ends_with(lower(ending)); });
+        [&](const std::string& ending) { return to_lower(name).ends_with(to_lower(ending)); });
   };
 
   std::vector<std::pair<int64_t, std::string>> found;

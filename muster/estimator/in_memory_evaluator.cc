@@ -8,6 +8,7 @@
 #include "muster/estimator/internal/estimator_impl.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
 
@@ -31,15 +32,25 @@ class InMemoryEvaluator : public Hook {
   void after_step(const StepInfo& info) override {
     // A roll back took the step back.
     if (info.global_step < evaluated_) evaluated_ = info.global_step;
-    if (info.global_step >= evaluated_ + options_.every_n_iter) evaluate(info.global_step);
+    if (info.global_step >= evaluated_ + options_.every_n_iter)
+      evaluate_unless_asked(info.global_step);
   }
   void end(int64_t global_step) override {
-    if (evaluated_ != global_step) evaluate(global_step);
+    if (evaluated_ != global_step) evaluate_unless_asked(global_step);
     state_ = nullptr;
   }
   void on_error(const Error&) override { state_ = nullptr; }
 
  private:
+  // A signal ends the evaluation, and the run behind it, which then saves.
+  void evaluate_unless_asked(int64_t global_step) {
+    try {
+      evaluate(global_step);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kCancelled || stop_signal() == 0) throw;
+    }
+  }
+
   void evaluate(int64_t global_step) {
     const Checkpoint now = state_();
     Estimator::Impl& impl = *estimator_.impl_;
@@ -47,14 +58,18 @@ class InMemoryEvaluator : public Hook {
         .steps = options_.steps, .name = options_.name, .hooks = options_.hooks};
     const Device device = impl.strategy()->device();
     const distribute::StrategyPtr alone = distribute::one_device(device.str());
-    const int threads = num_threads();
+    struct Threads {
+      const int before = num_threads();
+      ~Threads() {
+        if (num_threads() != before) set_threads(before);
+      }
+    } threads;
     impl.evaluate_by(
         [&](const EvaluateLoop& loop) {
           return muster::evaluate(impl.eval_runners, *alone,
                                   impl.start_options(cluster::ResolvedCluster()), loop);
         },
         input_fn_, options, {.in_memory = &now}, /*is_chief=*/true);
-    if (num_threads() != threads) set_threads(threads);
     evaluated_ = global_step;
   }
 

@@ -7,6 +7,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/flawed_data.h"
 #include "muster/formats/event.h"
+#include "muster/train/hooks.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -107,6 +108,23 @@ TEST(NonFinitePolicyTest, TheLimitEndsTheRun) {
     EXPECT_THAT(error.message(),
                 HasSubstr("it is number 3 of this run, and RunConfig.non_finite_limit is 2"));
     EXPECT_EQ(latest(directory / "m").global_step, 4);
+  }
+}
+
+// Step 4 has a flawed batch; the run ends at the step 4 that is made in its place.
+TEST(NonFinitePolicyTest, AWishToStopMeansAStepThatIsMade) {
+  for (const NonFinitePolicy policy : {NonFinitePolicy::kSkip, NonFinitePolicy::kRollBack}) {
+    for (const int replicas : {1, 2}) {
+      TempDirectory directory;
+      RunConfig config = config_with(policy, directory / "m", {.replicas = replicas});
+      config.save_checkpoints_steps = 3;
+      const TrainResult result =
+          Estimator(batch_normalized, config)
+              .train(flawed_batches({}, {3}), {.hooks = {hooks::stop_at_step({.last_step = 4})}});
+      EXPECT_EQ(result.global_step, 4) << replicas;
+      EXPECT_EQ(result.skipped_steps + result.roll_backs, 1);
+      EXPECT_TRUE(result.stopped);
+    }
   }
 }
 

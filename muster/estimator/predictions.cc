@@ -40,8 +40,11 @@ struct Predictions::Impl {
     try {
       write_summaries();
       end();
-    } catch (const std::exception& error) {
-      log::warning(fmt::format("the end of predictions failed: {}", error.what()));
+    } catch (...) {
+      const Error error = current_error();
+      ended = true;
+      hooks.on_error(error);
+      log::warning("the end of predictions failed: " + error.message());
     }
   }
 

@@ -90,7 +90,8 @@ struct Predictor::Impl {
     Tensors outputs = answering->run(features);
     if (!remembers.load(std::memory_order_acquire)) {
       const std::lock_guard lock(mutex);
-      recent = features;
+      // Of our own: the caller may use his memory for something else.
+      for (const auto& [name, value] : features) recent[name] = value.clone();
       remembers.store(true, std::memory_order_release);
     }
     return outputs;

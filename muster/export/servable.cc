@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
 #include "muster/export/internal/description.h"
@@ -108,7 +109,13 @@ struct Servable::Impl {
       std::replace(shape.begin(), shape.end(), int64_t{-1}, int64_t{1});
       zeros[name] = torch::zeros(shape, info.dtype);
     }
-    for (int i = 0; i < 3; ++i) (void)compute(call, zeros);
+    try {
+      for (int i = 0; i < 3; ++i) (void)compute(call, zeros);
+    } catch (const Error& error) {
+      // Zeros need not be what a model takes; its first requests are slower then.
+      if (error.kind() == ErrorKind::kCorrupt) throw;
+      log::debug(fmt::format("{} does not take zeros: {}", directory, error.message()));
+    }
   }
 
   const Call& call_of(const std::string& name) const {
@@ -154,17 +161,29 @@ struct Servable::Impl {
     torch::jit::Stack stack;
     stack.reserve(inputs.size() + 1);
     for (const auto& [name, tensor] : inputs) stack.emplace_back(tensor);
+    c10::IValue given;
     try {
-      const c10::IValue given = (*forward)(std::move(stack));
+      given = (*forward)(std::move(stack));
+    } catch (const std::exception& error) {
+      throw converted_error(fmt::format("the signature \"{}\" cannot compute this batch: {}",
+                                        *call.name, internal::cause_of(error)),
+                            [] { return std::string("the values must be such as it trained on"); });
+    }
+    return outputs_of(call, given);
+  }
+
+  Tensors outputs_of(const Call& call, const c10::IValue& given) const {
+    try {
       const auto all = given.toGenericDict();
       Tensors outputs;
       for (const auto& [name, key] : call.outputs)
         outputs.emplace_hint(outputs.end(), name, all.at(key).toTensor());
       return outputs;
     } catch (const std::exception& error) {
-      throw converted_error(fmt::format("the signature \"{}\" cannot compute this batch: {}",
-                                        *call.name, internal::cause_of(error)),
-                            [] { return std::string("the values must be such as it trained on"); });
+      throw corrupt(fmt::format("{}: the module does not give what the signature \"{}\" says: {}",
+                                join_path(directory, internal::kModuleFile), *call.name,
+                                internal::cause_of(error)),
+                    "export the model again");
     }
   }
 };

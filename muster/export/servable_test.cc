@@ -245,9 +245,35 @@ TEST_F(ServableTest, DamagedFoldersAreNamed) {
   auto other = nlohmann::json::parse(text);
   other["signatures"]["sum"]["method"] = "guess";
   EXPECT_THAT(with(other.dump()).message(), HasSubstr("unknown method \"guess\""));
+  const auto shaped = [&](const nlohmann::json& shape) {
+    auto changed = nlohmann::json::parse(text);
+    changed["signatures"]["sum"]["inputs"]["x"]["shape"] = shape;
+    return with(changed.dump());
+  };
+  EXPECT_THAT(shaped(nlohmann::json::array()).message(), HasSubstr("\"x\" has no batch axis"));
+  EXPECT_THAT(shaped({-1, -2}).message(), HasSubstr("\"x\" has an axis of length -2"));
+  auto unknown = nlohmann::json::parse(text);
+  unknown["signatures"]["serving_default"]["outputs"]["logits"]["key"] = "none";
+  EXPECT_EQ(with(unknown.dump()).kind(), ErrorKind::kCorrupt);
   files.write_atomically(path, text).value();
   files.write_atomically(folder + "/model.pt", std::string_view("no module")).value();
   EXPECT_EQ(error_of([&] { Servable{folder}; }).kind(), ErrorKind::kCorrupt);
+}
+
+// The factor of a matrix of zeros does not exist.
+TEST_F(ServableTest, AModelNeedNotTakeZeros) {
+  const Tensor example = torch::eye(2).repeat({4, 1, 1});
+  source_.receiver = raw_serving_input_receiver({{"x", {.shape = {2, 2}, .example = example}}});
+  source_.function = [](const Tensors& features) {
+    return std::map<std::string, ExportOutput>{
+        {"serving_default", PredictOutput({{"factor", torch::linalg_cholesky(features.at("x"))}})}};
+  };
+  const Servable model(write());
+  EXPECT_TRUE(model.run("serving_default", {{"x", example * 4}})["factor"].equal(example * 2));
+  EXPECT_EQ(error_of([&] {
+              model.run("serving_default", {{"x", example * 0}});
+            }).kind(),
+            ErrorKind::kInvalidArgument);
 }
 
 TEST_F(ServableTest, VersionsAreWholeNumbers) {

@@ -66,9 +66,9 @@ SummaryValue custom_scalars_layout(const std::vector<CustomCategory>& categories
       category.add_message(wire::Category::kChart, encode_chart(chart));
     if (from.closed) category.add_bool(wire::Category::kClosed, true);
   }
-  return {"custom_scalars__config__", TensorSummary{.plugin = "custom_scalars",
-                                                    .type = TensorType::kString,
-                                                    .strings = {std::move(layout)}}};
+  return {std::string(kCustomScalarsTag), TensorSummary{.plugin = "custom_scalars",
+                                                        .type = TensorType::kString,
+                                                        .strings = {std::move(layout)}}};
 }
 
 }  // namespace muster::inline v0_1::formats

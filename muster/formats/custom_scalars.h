@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/formats/summary_value.h"
@@ -29,6 +30,8 @@ struct CustomCategory {
   std::vector<CustomChart> charts;
   bool closed = false;  // folded at first
 };
+
+constexpr std::string_view kCustomScalarsTag = "custom_scalars__config__";
 
 // Gives the summary that holds the layout; the page reads the one of each run's first event file.
 SummaryValue custom_scalars_layout(const std::vector<CustomCategory>& categories);

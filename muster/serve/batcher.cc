@@ -64,6 +64,18 @@ Batcher::~Batcher() {
   for (std::thread& runner : runners_) runner.join();
 }
 
+void Batcher::check_room() const {
+  const std::lock_guard lock(mutex_);
+  check_room_locked();
+}
+
+void Batcher::check_room_locked() const {
+  if (requests_ < options_.max_requests) return;
+  throw Error(ErrorKind::kUnavailable,
+              fmt::format("{} requests wait already, which is the limit", requests_),
+              "ask again later");
+}
+
 Arrays Batcher::answer(const std::string& signature, Arrays inputs, int64_t rows, bool joins,
                        TimePoint deadline) {
   auto job = std::make_shared<Job>();
@@ -74,18 +86,16 @@ Arrays Batcher::answer(const std::string& signature, Arrays inputs, int64_t rows
   job->joins = joins;
   job->arrived = clock_.now();
   std::unique_lock lock(mutex_);
-  if (requests_ >= options_.max_requests) {
-    throw Error(ErrorKind::kUnavailable,
-                fmt::format("{} requests wait already, which is the limit", requests_),
-                "ask again later");
-  }
-  metrics_.waiting.store(++requests_);
+  check_room_locked();
+  ++requests_;
+  metrics_.waiting.fetch_add(1);  // the batchers of several versions share it
   queue_.push_back(job);
   arrived_.notify_one();
   joined_.notify_all();
   const bool done =
       clock_.wait_until(lock, job->answered, deadline, [&] { return job->result.has_value(); });
-  metrics_.waiting.store(--requests_);
+  --requests_;
+  metrics_.waiting.fetch_sub(1);
   if (!done) {
     job->given_up = true;
     std::erase(queue_, job);
@@ -114,16 +124,14 @@ Batcher::Jobs Batcher::take_batch() {
   queue_.pop_front();
   const Job& oldest = *batch.front();
   if (!oldest.joins) return batch;
-  int64_t rows = gather(batch, oldest.rows);
-  if (options_.max_wait == Duration(0)) return batch;
-  clock_.wait_until(lock, joined_, oldest.arrived + options_.max_wait, [&] {
-    rows = gather(batch, rows);
-    return ending_ || rows >= options_.max_rows;
-  });
+  int64_t rows = oldest.rows;
+  if (gather(batch, rows) || options_.max_wait == Duration(0)) return batch;
+  clock_.wait_until(lock, joined_, oldest.arrived + options_.max_wait,
+                    [&] { return gather(batch, rows) || ending_; });
   return batch;
 }
 
-int64_t Batcher::gather(Jobs& batch, int64_t rows) {
+bool Batcher::gather(Jobs& batch, int64_t& rows) {
   const std::string& key = batch.front()->key;
   for (auto at = queue_.begin(); at != queue_.end() && rows < options_.max_rows;) {
     if ((*at)->key != key) {
@@ -131,15 +139,15 @@ int64_t Batcher::gather(Jobs& batch, int64_t rows) {
       continue;
     }
     // One that does not fit is the first of the next batch, before those behind it.
-    if (rows + (*at)->rows > options_.max_rows) break;
+    if (rows + (*at)->rows > options_.max_rows) return true;
     rows += (*at)->rows;
     batch.push_back(std::move(*at));
     at = queue_.erase(at);
   }
-  return rows;
+  return rows >= options_.max_rows;
 }
 
-void Batcher::answer_batch(const Jobs& batch) {
+std::vector<Arrays> Batcher::compute(const Jobs& batch) {
   Arrays joined;
   int64_t rows = 0;
   for (const auto& entry : batch.front()->inputs) {
@@ -148,25 +156,32 @@ void Batcher::answer_batch(const Jobs& batch) {
     joined.emplace(entry.first, join_rows(parts));
     rows = joined.at(entry.first).rows();
   }
-  Arrays outputs;
-  try {
-    outputs = run_(batch.front()->signature, joined);
-    for (const auto& [name, array] : outputs) {
-      if (array.shape.empty() || array.rows() != rows) {
-        throw internal_error(fmt::format("output '{}' has not a row for each of {}", name, rows));
-      }
+  const Arrays outputs = run_(batch.front()->signature, joined);
+  for (const auto& [name, array] : outputs) {
+    if (array.shape.empty() || array.rows() != rows) {
+      throw internal_error(fmt::format("output '{}' has not a row for each of {}", name, rows));
     }
+  }
+  std::vector<Arrays> answers;
+  int64_t first = 0;
+  for (const auto& job : batch) {
+    answers.push_back(slice_all(outputs, first, job->rows));
+    first += job->rows;
+  }
+  metrics_.observe_batch(static_cast<int64_t>(batch.size()), rows);
+  return answers;
+}
+
+void Batcher::answer_batch(const Jobs& batch) {
+  std::vector<Arrays> answers;
+  try {
+    answers = compute(batch);
   } catch (const std::exception&) {
     // One request may spoil the answers of all; which one shows when each runs by itself.
     for (const auto& job : batch) answer_alone(job);
     return;
   }
-  metrics_.observe_batch(static_cast<int64_t>(batch.size()), rows);
-  int64_t first = 0;
-  for (const auto& job : batch) {
-    deliver(*job, slice_all(outputs, first, job->rows));
-    first += job->rows;
-  }
+  for (size_t at = 0; at < batch.size(); ++at) deliver(*batch[at], std::move(answers[at]));
 }
 
 void Batcher::answer_alone(const std::shared_ptr<Job>& job) {

@@ -43,6 +43,10 @@ class Batcher {
   // REQUIRES: nobody asks any more.
   ~Batcher();
 
+  // Throws Unavailable when the queue is full. answer() does so too; asked before, a request that
+  // will be refused is not decoded first.
+  void check_room() const;
+
   // Returns the outputs for `inputs`, which have `rows` rows each. `joins` says that each output
   // has as many. Throws what the run throws: when a batch of several fails, each of its requests is
   // run by itself, so that only the one that is to blame fails. Throws Unavailable when the queue
@@ -57,8 +61,12 @@ class Batcher {
   void run_batches();
   // Waits for a batch; none when the batcher ends.
   Jobs take_batch();
-  // Moves what fits `batch` out of the queue into it; returns the rows of all. REQUIRES: locked.
-  int64_t gather(Jobs& batch, int64_t rows);
+  // Moves what fits `batch`, of `rows` rows, out of the queue into it. Returns whether it takes no
+  // more. REQUIRES: locked.
+  bool gather(Jobs& batch, int64_t& rows);
+  void check_room_locked() const;
+  // The outputs of the batch's requests, in their order.
+  std::vector<Arrays> compute(const Jobs& batch);
   void answer_batch(const Jobs& batch);
   void answer_alone(const std::shared_ptr<Job>& job);
   void deliver(Job& job, Result<Arrays> result);
@@ -67,7 +75,7 @@ class Batcher {
   const BatcherOptions options_;
   ServingMetrics& metrics_;
   Clock& clock_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable arrived_;  // wakes a runner that has nothing to do
   std::condition_variable joined_;   // wakes those that wait for more of their batch
   std::deque<std::shared_ptr<Job>> queue_;

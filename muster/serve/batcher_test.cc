@@ -73,6 +73,18 @@ TEST_F(BatcherTest, AFullBatchDoesNotWait) {
   EXPECT_THAT(model_.batches, ElementsAre(2, 3));
 }
 
+TEST_F(BatcherTest, ABatchThatTheNextDoesNotFitInDoesNotWait) {
+  const auto batches = batcher({.max_rows = 3, .max_wait = 1h});
+  auto first = ask(*batches, {1, 2, 3, 4});
+  wait_for(1, 2);
+  auto second = ask(*batches, {5, 6, 7, 8});
+  EXPECT_EQ(first.get().at("y"), floats({2, 2}, {2, 4, 6, 8}));
+  auto third = ask(*batches, {9, 10});
+  EXPECT_EQ(second.get().at("y"), floats({2, 2}, {10, 12, 14, 16}));
+  EXPECT_EQ(third.get().at("y"), floats({1, 2}, {18, 20}));
+  EXPECT_THAT(model_.batches, ElementsAre(2, 3));
+}
+
 TEST_F(BatcherTest, OtherSignaturesAreOtherBatches) {
   const auto batches = batcher({.max_rows = 8, .max_wait = 5ms});
   auto first = ask(*batches, {1, 2});
@@ -106,6 +118,7 @@ TEST_F(BatcherTest, TooManyRequestsAreRefused) {
   const Error error = error_of([&] { second.get(); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(error.message(), HasSubstr("1 requests wait already"));
+  EXPECT_EQ(error_of([&] { batches->check_room(); }).message(), error.message());
   clock_.advance(5ms);
   EXPECT_EQ(first.get().at("y"), floats({1, 2}, {2, 4}));
 }

@@ -53,7 +53,7 @@ std::string describe(const Infos& infos) {
 
 std::string names_of(const Members& members) {
   std::vector<std::string> names;
-  for (const auto& member : members) names.push_back(printable(std::string(member.first)));
+  for (const auto& member : members) names.push_back(printable_beginning(member.first));
   return join_quoted(names, 5);
 }
 
@@ -89,7 +89,7 @@ std::string signature_of(const JsonTape& tape, const Members& members, Verb verb
   if (found == signatures.end()) {
     std::vector<std::string> known;
     for (const auto& entry : signatures) known.push_back(entry.first);
-    throw unknown_name("the model", "signature", printable(name), known);
+    throw unknown_name("the model", "signature", name, known);
   }
   if (verb != Verb::kPredict && found->second.verb != verb) {
     throw invalid_argument(fmt::format("signature '{}' is for {}, not for {}", name,
@@ -213,8 +213,7 @@ class RequestReader {
       if (found == infos_.end()) {
         std::vector<std::string> known;
         for (const auto& info : infos_) known.push_back(info.first);
-        throw unknown_name("signature '" + signature_ + "'", "input", printable(std::string(key)),
-                           known)
+        throw unknown_name("signature '" + signature_ + "'", "input", std::string(key), known)
             .with_detail("found in " + place);
       }
       size_t& slot = values_[static_cast<size_t>(std::distance(infos_.begin(), found))];

@@ -112,7 +112,7 @@ TEST(DecodeRequest, WhatIsMissingOrUnknownIsNamed) {
 
 TEST(DecodeRequest, ValuesOfAnotherFormAreNamedWithTheirPlace) {
   EXPECT_THAT(fault(R"({"instances": [[1, 2], [3]]})"),
-              HasSubstr("instances[1] has 1 values, 2 were expected; input 'x' is float32[-1, 2]"));
+              HasSubstr("instances[1] has 1 value, expected 2; input 'x' is float32[-1, 2]"));
   EXPECT_THAT(fault(R"({"instances": [[1, 2], [3, "4"]]})"),
               HasSubstr("instances[1][1] is a text, a number was expected"));
   EXPECT_THAT(fault(R"({"instances": [[1, [2]]]})"), HasSubstr("instances[0][1] is a list"));
@@ -128,7 +128,7 @@ TEST(DecodeRequest, ValuesOfAnotherFormAreNamedWithTheirPlace) {
   EXPECT_THAT(fault(kinds + R"([[[0, 1.5]]], "s": [[]]}})"),
               HasSubstr("is a number, a whole number"));
   EXPECT_THAT(fault(kinds + R"([[[0, 1]]], "s": [["a"], ["b", "c"]]}})"),
-              HasSubstr("2 values, 1 were expected, as in the lists before"));
+              HasSubstr("2 values, expected 1, as in the lists before"));
   EXPECT_THAT(fault(kinds + R"([[[0, 1]]], "s": [[{"b64": "A"}]]}})"), HasSubstr("no base64"));
   EXPECT_THAT(fault(kinds + R"([[[0, 1]]], "s": [[{"b64": "A=B="}]]}})"), HasSubstr("no base64"));
 }

@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "muster/base/error.h"
+#include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/serve/encode_response.h"
 #include "muster/serve/internal/connection_threads.h"
@@ -49,6 +51,37 @@ void send(httplib::Response& response, HttpAnswer answer, bool close) {
         sink.write(body.data() + offset, length);
         return false;
       });
+}
+
+// What is wrong with how the head says where the body ends; nothing for most. Programs on the way
+// here may read such a head in another way, and take a part of the body for the next request.
+std::optional<HttpAnswer> refused_framing(const httplib::Request& request) {
+  const size_t lengths = request.get_header_value_count("Content-Length");
+  const size_t encodings = request.get_header_value_count("Transfer-Encoding");
+  const bool takes_body =
+      request.method == "POST" || request.method == "PUT" || request.method == "PATCH";
+  if (lengths + encodings == 0) {
+    if (!takes_body) return std::nullopt;
+    return error_answer(411, "the head says nothing of the body's size; give a Content-Length");
+  }
+  if (lengths + encodings > 1) {
+    return error_answer(400, "the head gives more than one Content-Length or Transfer-Encoding");
+  }
+  if (encodings == 1) {
+    if (to_lower(request.get_header_value("Transfer-Encoding")) != "chunked") {
+      return error_answer(501, "the Transfer-Encoding is not 'chunked', the only one known here");
+    }
+  } else {
+    const std::string text = request.get_header_value("Content-Length");
+    const bool digits = std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+    if (!digits || !parse_int(text)) {
+      return error_answer(400, fmt::format("the Content-Length is '{}', a number was expected",
+                                           printable_beginning(text, 30)));
+    }
+    if (*parse_int(text) == 0) return std::nullopt;
+  }
+  if (takes_body || request.method == "DELETE") return std::nullopt;
+  return error_answer(400, fmt::format("a {} request has no body here", request.method));
 }
 
 // How reading a body ended.
@@ -131,20 +164,25 @@ void HttpServer::Impl::set_routes() {
   library.set_expect_100_continue_handler([this](const Request& request, Response& response) {
     const auto length = parse_int(request.get_header_value("Content-Length"));
     if (!length || static_cast<uint64_t>(*length) <= options.max_body_bytes) return 100;
+    metrics.observe_request("other", 413, 0);
     send(response, error_answer(413, too_large()), true);
     return 413;
   });
   library.set_pre_routing_handler([this](const Request& request, Response& response) {
     using Answer = httplib::Server::HandlerResponse;
+    const auto refuse = [&](HttpAnswer answer) {
+      metrics.observe_request("other", answer.status, 0);
+      send(response, std::move(answer), true);
+      return Answer::Handled;
+    };
     if (internal::ConnectionThreads::refuses()) {
-      metrics.observe_request("other", 503, 0);
-      send(response, error_answer(503, "too many connections are open; ask again later"), true);
-      return Answer::Handled;
+      return refuse(error_answer(503, "too many connections are open; ask again later"));
     }
-    if (request.path.size() > kLongestPath) {
-      send(response, error_answer(414, "the path is too long"), true);
-      return Answer::Handled;
-    }
+    if (request.path.size() > kLongestPath)
+      return refuse(error_answer(414, "the path is too long"));
+    if (auto refusal = refused_framing(request)) return refuse(*std::move(refusal));
+    // An answer is given whole; the library would cut it.
+    const_cast<Request&>(request).ranges.clear();
     if (stopping.load()) response.set_header("Connection", "close");
     return Answer::Unhandled;
   });
@@ -159,7 +197,12 @@ void HttpServer::Impl::set_routes() {
   // What the library refuses by itself, such as a head that is no HTTP.
   const httplib::Server::HandlerWithResponse refused = [](const Request&, Response& response) {
     if (!response.has_header("Content-Type")) {
-      response.set_content(encode_error(fmt::format("HTTP status {}", response.status)), kJson);
+      const char* text = response.status == 400
+                             ? "the request's head is no HTTP/1.1, or its method is unknown"
+                             : "the request is refused with HTTP status ";
+      response.set_content(
+          encode_error(response.status == 400 ? text : text + std::to_string(response.status)),
+          kJson);
     }
     return httplib::Server::HandlerResponse::Handled;
   };

@@ -20,6 +20,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
@@ -184,6 +185,38 @@ TEST_F(HttpServerTest, SlowAndBrokenClientsAreToldAndClosed) {
   EXPECT_THAT(raw("GET /" + std::string(5000, 'a') + " HTTP/1.1\r\n\r\n"),
               StartsWith("HTTP/1.1 414 "));
   EXPECT_EQ(client().Get("/healthz")->status, 200);
+}
+
+// What a proxy could read as another number of requests than the server does.
+TEST_F(HttpServerTest, HeadsThatAreUnclearAboutTheBodyAreRefusedAndClosed) {
+  start();
+  const std::pair<std::string, const char*> cases[] = {
+      {"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+       "400 "},
+      {"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 40\r\n", "400 "},
+      {"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: -1\r\n", "400 "},
+      {"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 0x10\r\n", "400 "},
+      {"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n", "400 "},
+      {"POST /v1/models/m:predict HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n", "501 "},
+      {"POST /v1/models/m:predict HTTP/1.1\r\n", "411 "},
+      {"GET /healthz HTTP/1.1\r\nContent-Length: 40\r\n", "400 "},
+      {"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", "400 "}};
+  for (const auto& [head, status] : cases) {
+    // What stands behind must not be taken for a second request.
+    const std::string answer = raw(head + "\r\nGET /healthz HTTP/1.1\r\n\r\n");
+    EXPECT_THAT(answer, StartsWith(std::string("HTTP/1.1 ") + status)) << head;
+    EXPECT_THAT(answer, Not(HasSubstr("200 OK"))) << head;
+  }
+  EXPECT_THAT(raw("GET /healthz HTTP/1.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(HttpServerTest, ARangeIsIgnored) {
+  start();
+  const auto answer = client().Get("/healthz", {httplib::make_range_header({{1, 1}})});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->body, "ok\n");
 }
 
 TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreRefused) {

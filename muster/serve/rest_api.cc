@@ -97,7 +97,8 @@ HttpAnswer RestApi::route(const HttpRequest& request) {
   if (target.name != name_) {
     const bool near = nearest(target.name, {name_}).has_value();
     throw not_found(fmt::format("there is no model '{}' here", printable(target.name)),
-                    fmt::format("{}'{}'", near ? "did you mean " : "this server has ", name_));
+                    near ? fmt::format("did you mean '{}'?", name_)
+                         : fmt::format("this server has '{}'", name_));
   }
   for (const Verb verb : {Verb::kPredict, Verb::kClassify, Verb::kRegress}) {
     if (target.verb != to_string(verb)) continue;
@@ -174,6 +175,7 @@ std::shared_ptr<ServedVersion> RestApi::version_of(const Target& target) const {
 
 HttpAnswer RestApi::infer(Verb verb, const Target& target, const HttpRequest& request) {
   const std::shared_ptr<ServedVersion> version = version_of(target);
+  version->batcher.check_room();
   const auto& signatures = version->model->signatures();
   DecodedRequest decoded = decode_request(verb, request.body, signatures);
   const Signature& signature = signatures.at(decoded.signature);

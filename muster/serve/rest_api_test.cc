@@ -71,7 +71,7 @@ TEST_F(RestApiTest, StatusAndMetadata) {
 
 TEST_F(RestApiTest, WhatIsNotThere) {
   EXPECT_EQ(ask("GET", "/v1/models/mm").body,
-            "{\"error\": \"there is no model 'mm' here; did you mean 'm'\"}\n");
+            "{\"error\": \"there is no model 'mm' here; did you mean 'm'?\"}\n");
   EXPECT_THAT(ask("POST", "/v1/models/other:predict").body, HasSubstr("this server has 'm'"));
   for (const char* path :
        {"/", "/v1/models/", "/v1/models/m/", "/v1/models/m/versions", "/v1/models/m/versions/8",

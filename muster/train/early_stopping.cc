@@ -71,7 +71,7 @@ class StopIf : public Hook {
     decide(info.start_step);
   }
   void after_step(const StepInfo& info) override {
-    if (decides_ && timer_.due(info.global_step) && history_->read()) decide(info.global_step);
+    if (decides_ && timer_.due(info.global_step) && read_news()) decide(info.global_step);
   }
   void after_evaluate(int64_t global_step, const std::string& name,
                       const std::map<std::string, double>& results) override {
@@ -83,6 +83,16 @@ class StopIf : public Hook {
  private:
   std::string dir_of(const std::string& name) const {
     return join_path(model_dir_, name.empty() ? "eval" : "eval_" + name);
+  }
+
+  // What cannot be read now may be read next time: training goes on.
+  bool read_news() {
+    try {
+      return history_->read();
+    } catch (const Error& error) {
+      log::warning_once("early stopping looks again later: " + error.message());
+      return false;
+    }
   }
 
   // A run may have come further before, and was lost since its last save: later steps do not count.

@@ -273,8 +273,8 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
   BatchMetrics measured;
   // An evaluation that failed may have left some.
   runner.summaries().clear();
-  for (int64_t made = 0; !ended_by_hook(hooks, replica) && has_data;
-       index += n, has_data = next()) {
+  for (int64_t made = 0; has_data;
+       index += n, has_data = !ended_by_hook(hooks, replica) && next()) {
     replica.group().check_failure();
     if (loop.interrupted && loop.interrupted()) {
       throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",

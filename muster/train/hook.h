@@ -5,12 +5,15 @@
 //
 //   begin                     once, behind the restore
 //   [before_save, after_save] of the checkpoint a new run begins with
-//   before_step               for each step, then the step itself. A loss that is not finite is
-//   seen after_step                here, before any hook and any save hears of the step
+//   before_step               for each step, then the step itself
+//   after_step                unless the step is left out, by RunConfig::non_finite
 //   [before_save, after_save] where a save is due: behind after_step() of all hooks
 //   [after_evaluate]          for each evaluation that was made of what was saved
 //   [after_pause]             after both
 //   end or on_error           once
+//
+// A loss that is not finite is seen before after_step() and before a save. Behind a roll back the
+// steps of before_step() count on from the one that was saved.
 //
 // A hook whose begin() returned gets exactly one of end() and on_error(). end() comes where the run
 // ends cleanly: its steps are done, its input is used up, or a hook asked it to stop. on_error()

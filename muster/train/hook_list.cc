@@ -29,6 +29,7 @@ void HookList::begin(RunInfo info) {
 }
 
 void HookList::before_step(int64_t global_step) {
+  stop_before_step_ = stop_;
   for (const auto& hook : hooks_) hook->before_step(global_step);
 }
 
@@ -36,6 +37,8 @@ void HookList::after_step(StepInfo info) {
   info.stop = &stop_;
   for (const auto& hook : hooks_) hook->after_step(info);
 }
+
+void HookList::step_left_out() { stop_ = stop_before_step_; }
 
 void HookList::before_save(int64_t global_step) {
   for (const auto& hook : hooks_) hook->before_save(global_step);

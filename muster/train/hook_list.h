@@ -29,6 +29,9 @@ class HookList {
   void begin(RunInfo info);
   void before_step(int64_t global_step);
   void after_step(StepInfo info);
+  // In place of after_step(): the step came to nothing. A wish to stop that before_step() brought
+  // was for that step, and is forgotten; the step that takes its place may bring it again.
+  void step_left_out();
   void before_save(int64_t global_step);
   void after_save(int64_t global_step, const std::string& prefix);
   void after_evaluate(const Evaluation& evaluation);
@@ -42,6 +45,7 @@ class HookList {
   size_t begun_ = 0;  // so many returned from begin()
   size_t ended_ = 0;  // and so many were told end(), from the first on
   bool stop_ = false;
+  bool stop_before_step_ = false;  // what it was
 };
 
 }  // namespace muster::inline v0_1

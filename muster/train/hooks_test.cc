@@ -10,6 +10,7 @@
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/formats/event.h"
+#include "muster/train/step_timer.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -25,6 +26,15 @@ std::string logged(const std::function<void()>& fn) {
   fn();
   log::flush();
   return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(StepTimerTest, WhatARollBackTookBackIsDueAgain) {
+  StepTimer timer(3);
+  std::vector<int64_t> due;
+  for (const int64_t step : {1, 2, 3, 4, 5, 3, 4, 5, 6, 7, 2, 3, 4, 5, 6, 7, 8}) {
+    if (timer.due(step)) due.push_back(step);
+  }
+  EXPECT_EQ(due, (std::vector<int64_t>{1, 4, 4, 7, 4, 7}));
 }
 
 TEST(SecondOrStepTimerTest, IsDueAtFirstAndThenEverySoOften) {

@@ -12,15 +12,19 @@ class StepTimer {
   // Below 1 it is never due.
   explicit StepTimer(int64_t every_steps) : every_steps_(every_steps) {}
 
-  // Asked of every step, in order.
+  // Asked of every step, in order. A roll back may take steps back: what was due is due again.
   bool due(int64_t step) {
-    if (every_steps_ < 1 || step < next_) return false;
+    if (every_steps_ < 1) return false;
+    if (step < last_) next_ = last_ - (last_ - step) / every_steps_ * every_steps_;
+    if (step < next_) return false;
+    last_ = step;
     next_ = step + every_steps_;
     return true;
   }
 
  private:
   int64_t every_steps_;
+  int64_t last_ = 0;
   int64_t next_ = 0;
 };
 

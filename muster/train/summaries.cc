@@ -89,6 +89,7 @@ void Summaries::begin(const Call& call) {
 }
 
 void Summaries::clear() {
+  laid_out_ = laid_out_ && !others_.contains(std::string(formats::kCustomScalarsTag));
   scalars_.clear();
   histograms_.clear();
   others_.clear();

@@ -157,6 +157,16 @@ TEST_F(SummariesTest, SoundsTextsAndTensors) {
   EXPECT_TRUE(take().empty()) << "a layout is written once";
 }
 
+// The step came to nothing: its values are dropped, and the next step brings them.
+TEST_F(SummariesTest, ALayoutThatWasDroppedIsWrittenByTheNextStep) {
+  for (int step = 0; step < 2; ++step) {
+    summaries_.clear();
+    summaries_.begin({.due = true, .rows = 2});
+    summaries_.custom_scalars({{.title = "all", .charts = {{.tags = {"loss"}}}}});
+  }
+  EXPECT_FALSE(take().empty());
+}
+
 TEST_F(SummariesTest, SaysWhatIsWrong) {
   const auto message = [&](const std::function<void()>& show) {
     summaries_.begin({.due = true, .rows = 2});

@@ -236,10 +236,12 @@ class Run {
   }
 
   void loop(ReplicaInput& input, TrainResult* result) {
+    // A hook may wait for another run: it has the patience that building has.
+    replica_.group().report(Phase::kBuilding, step());
+    begin_hooks(input);
     replica_.group().report(Phase::kTraining, step());
     SaveTimer timer(options_.save_checkpoints_steps, options_.save_checkpoints_secs, clock_,
                     step());
-    begin_hooks(input);
     if (timer.enabled() && !restored_) save(input, timer, /*notify=*/false);
     result->stopped = agree_on_no_step();
     StepTimer metrics_due(options_.metrics_every_steps);
@@ -253,10 +255,12 @@ class Run {
       }
       if (!made.finite) {
         non_finite_.note(made, [&] { return roll_back(timer); });
+        hooks_.step_left_out();
       } else {
         tell_hooks(made);
       }
-      bool stops = made.stop || stops_alone();
+      // Who wants to stop behind a step means one that was made: all replicas go on to it.
+      bool stops = (made.stop && made.finite) || stops_alone();
       if (timer.due(step(), made.save)) save(input, timer, /*notify=*/!stops);
       stops |= stops_alone();
       if (stops) {
@@ -373,6 +377,7 @@ class Run {
   void save(ReplicaInput& input, SaveTimer& timer, bool notify) {
     trace_.start();
     const TimePoint begun = clock_.now();
+    replica_.group().report(Phase::kSaving, step());  // before_save() has the patience of a save
     if (replica_.is_chief()) hooks_.before_save(step());
     const std::string prefix = engine_.save(
         [&] { return internal::positions_of(input, examples_of_step_); },

@@ -2,9 +2,12 @@
 // new.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <httplib.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/end_to_end/photo.h"
@@ -106,6 +109,34 @@ TEST(Flowers, StopsEarlyExportsTheBestAndPredicts) {
   EXPECT_THAT(ran.output, HasSubstr("the best model: " + model + "/export/best/"));
   for (const std::string species : {"setosa", "versicolor", "virginica"})
     EXPECT_THAT(ran.output, ContainsRegex(species + " \\([0-9]+ %\\), expected " + species));
+}
+
+// What docs/serving.md shows with curl.
+TEST(ExportAndServe, TrainsExportsAndAnswersOverHttp) {
+  const TempDirectory directory;
+  const std::string model = directory / "ring";
+  const Ran ran = run({binary("export_and_serve"), "--model_dir=" + model});
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output,
+              AllOf(HasSubstr("(0.7, 0.2) is inside"), HasSubstr("(0.1, 0.1) is outside")));
+
+  Program server({binary("muster"), "serve", model + "/export", "--name=ring", "--port=0"});
+  server.wait_for("/v1/models/ring\n");
+  const std::string at = "listening at http://127.0.0.1:";
+  httplib::Client client("127.0.0.1", static_cast<int>(number_behind(server.output(), at)));
+  const auto ask = [&](const std::string& verb, const std::string& body) {
+    const auto answer = client.Post("/v1/models/ring:" + verb, body, "application/json");
+    return answer ? nlohmann::json::parse(answer->body) : nlohmann::json();
+  };
+  const auto predictions =
+      ask("predict", R"({"instances": [{"point": [0.7, 0.2]}, {"point": [0.1, 0.1]}]})");
+  EXPECT_EQ(predictions["predictions"][0]["inside"], 1) << predictions;
+  EXPECT_EQ(predictions["predictions"][1]["inside"], 0) << predictions;
+  const auto classes = ask("classify", R"({"examples": [{"point": [0.7, 0.2]}]})");
+  EXPECT_EQ(classes["results"][0][1][0], "inside") << classes;
+  EXPECT_GT(classes["results"][0][1][1], 0.5) << classes;
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.output();
 }
 
 TEST(EarlyStopping, EndsTheRunAndARestartMakesNoStep) {

@@ -9,11 +9,7 @@
 namespace muster::inline v0_1::data::internal {
 namespace {
 
-// A field, or the beginning of a long one.
-std::string beginning_of(std::string_view field) {
-  constexpr size_t kMost = 60;
-  return field.size() <= kMost ? std::string(field) : std::string(field.substr(0, kMost)) + "...";
-}
+constexpr size_t kMost = 60;  // bytes of a field in a message
 
 std::vector<std::string> copy_of(std::span<const std::string_view> fields) {
   return {fields.begin(), fields.end()};
@@ -33,7 +29,7 @@ void index_names(CsvTable* table) {
 }  // namespace
 
 std::string shown(std::string_view field) {
-  return fmt::format("'{}'", printable(beginning_of(field)));
+  return fmt::format("'{}'", printable_beginning(field, kMost));
 }
 
 size_t CsvTable::index_of(const std::string& name) const {
@@ -41,7 +37,7 @@ size_t CsvTable::index_of(const std::string& name) const {
   if (found != indices.end()) return found->second;
   const std::optional<std::string> near = nearest(name, names);
   std::vector<std::string> there;
-  for (const std::string& other : names) there.push_back(beginning_of(other));
+  for (const std::string& other : names) there.push_back(printable_beginning(other, kMost));
   throw not_found(
       fmt::format("{} has no column '{}'; it has {}", reader.name(), name, join_quoted(there, 50)),
       near ? fmt::format("did you mean '{}'?", printable(*near))

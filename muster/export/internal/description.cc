@@ -40,6 +40,9 @@ std::map<std::string, TensorInfo> tensors_of(const json& all) {
   std::map<std::string, TensorInfo> tensors;
   for (const auto& [name, info] : all.items()) {
     tensors[name] = {dtype_of(info.at("dtype").get<std::string>()), info.at("shape").get<Shape>()};
+    for (const int64_t length : tensors[name].shape) {
+      if (length < -1) throw corrupt(fmt::format("\"{}\" has an axis of length {}", name, length));
+    }
   }
   return tensors;
 }
@@ -84,6 +87,9 @@ void read_signature(const json& fields, const std::string& name, ServableDescrip
   Signature& signature = into.signatures[name];
   signature.method = method_of(fields.at("method").get<std::string>());
   signature.inputs = tensors_of(fields.at("inputs"));
+  for (const auto& [input, info] : signature.inputs) {
+    if (info.shape.empty()) throw corrupt(fmt::format("the input \"{}\" has no batch axis", input));
+  }
   signature.outputs = tensors_of(fields.at("outputs"));
   signature.classes = fields.at("classes").get<std::vector<std::string>>();
   signature.takes_examples = into.parsing.has_value();

@@ -18,6 +18,10 @@ void append(std::vector<std::byte>& data, T value) {
   data.insert(data.end(), bytes, bytes + sizeof value);
 }
 
+std::string counted_values(int64_t count) {
+  return fmt::format("{} value{}", count, count == 1 ? "" : "s");
+}
+
 }  // namespace
 
 InputReader::InputReader(const JsonTape& tape, const std::string& name, const ArrayInfo& info)
@@ -61,7 +65,7 @@ void InputReader::read_feature(size_t index, const std::string& place) {
   ++lengths_.front();
   if (!list) return read_leaf(index);
   if (tape_[index].count != elements) {
-    refuse(fmt::format("has {} values, {} were expected", tape_[index].count, elements));
+    refuse(fmt::format("has {}, expected {}", counted_values(tape_[index].count), elements));
   }
   path_.push_back(0);
   for (size_t at = index + 1; at < tape_.behind(index); at = tape_.behind(at), ++path_.back()) {
@@ -84,7 +88,7 @@ void InputReader::read_axis(size_t index, size_t axis) {
   const int64_t count = tape_[index].count;
   if (lengths_[axis] < 0) lengths_[axis] = count;
   if (lengths_[axis] != count) {
-    refuse(fmt::format("has {} values, {} were expected{}", count, lengths_[axis],
+    refuse(fmt::format("has {}, expected {}{}", counted_values(count), lengths_[axis],
                        stated_[axis] ? "" : ", as in the lists before"));
   }
   read_list(index, axis);
