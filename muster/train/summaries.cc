@@ -304,6 +304,7 @@ std::vector<SummaryValue> Summaries::take(distribute::Exchange& exchange) {
     if (std::ranges::any_of(values, same)) throw internal::mixed_kinds(tag);
     for (SummaryValue& value : some) values.push_back(std::move(value));
   }
+  others_.clear();  // are taken rather than dropped, for a layout is written once
   clear();
   return values;
 }
