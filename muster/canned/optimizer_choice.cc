@@ -23,7 +23,7 @@ const std::map<std::string, Make>& optimizers_by_name() {
       {"Adagrad", [](Rate rate) { return with_rate<optim::AdagradOptions>(optim::adagrad, rate); }},
       {"Adam", [](Rate rate) { return with_rate<optim::AdamOptions>(optim::adam, rate); }},
       {"Ftrl", [](Rate rate) { return with_rate<optim::FtrlOptions>(optim::ftrl, rate); }},
-      {"RMSProp", [](Rate rate) { return with_rate<optim::RmsPropOptions>(optim::rmsprop, rate); }},
+      {"RMSProp", [](Rate rate) { return with_rate<optim::RmspropOptions>(optim::rmsprop, rate); }},
       {"SGD", [](Rate rate) { return with_rate<optim::SgdOptions>(optim::sgd, rate); }},
   };
   return all;
