@@ -2,25 +2,37 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "muster/base/random.h"
 #include "muster/base/temp_directory.h"
+#include "muster/canned/internal/test_run.h"
 #include "muster/data/dataset.h"
 #include "muster/estimator/add_metrics.h"
-#include "muster/estimator/internal/test_model.h"
 #include "muster/export/servable.h"
 #include "muster/heads/binary_class_head.h"
 #include "muster/heads/multi_class_head.h"
 #include "muster/heads/multi_head.h"
 #include "muster/layers/core.h"
 #include "muster/layers/regularizers.h"
+#include "muster/metrics/accuracy.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/model_context.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-using testing::examples;
-using testing::kFeatures;
-using testing::latest;
-using testing::quiet_config;
+using testing::largest_distance;
+using testing::run_config;
+
+constexpr int64_t kNumbers = 6;
+
+// `rows` examples: x float32[6], id int64, and as label 1 where the sum of x is positive.
+Dataset examples(int64_t rows) {
+  Random random(derive_key(1, {id_of("examples of heads")}));
+  Tensor x = torch::empty({rows, kNumbers});
+  for (int64_t i = 0; i < x.numel(); ++i) x.view({-1})[i] = random.normal();
+  return Dataset::from_tensor_slices(Element::tuple(
+      {Element::dict({{"id", torch::arange(rows)}, {"x", x}}), x.sum(1).gt(0).to(kInt64)}));
+}
 
 // Two layers, and the logits of a head. Its kernels have a penalty.
 ModelFn with_head(const Head& head) {
@@ -55,16 +67,15 @@ TEST(HeadInEstimatorTest, TwoReplicasTrainAndMeasureWhatOneDoes) {
   const TempDirectory directory;
   const InputFn input = [] { return for_two_heads(53).repeat(2).global_batch(12); };
   std::vector<EvalResult> results;
-  for (const int replicas : {1, 2}) {
-    const distribute::StrategyPtr strategy =
-        replicas == 1 ? nullptr : distribute::mirrored({.replicas = replicas});
-    RunConfig config = quiet_config(directory / std::to_string(replicas), strategy);
-    config.eval_distribute = strategy;
-    Estimator estimator(with_head(two_heads()), config);
+  const auto trained = [&](int replicas) {
+    Estimator estimator(with_head(two_heads()),
+                        run_config(directory / std::to_string(replicas), replicas));
     estimator.train(input);
     results.push_back(estimator.evaluate([] { return for_two_heads(53).batch(10); }));
-  }
-  EXPECT_LT(testing::largest_difference(latest(directory / "1"), latest(directory / "2")), 1e-4);
+    return estimator;
+  };
+  const Estimator alone = trained(1), shared = trained(2);
+  EXPECT_LT(largest_distance(alone, shared), 1e-4);
   ASSERT_EQ(results[0].size(), results[1].size());
   for (const auto& [name, value] : results[0])
     EXPECT_NEAR(results[1].at(name), value, 1e-4) << name;
@@ -80,7 +91,7 @@ TEST(HeadInEstimatorTest, TwoReplicasTrainAndMeasureWhatOneDoes) {
 TEST(HeadInEstimatorTest, LearnsPredictsAndIsExported) {
   const TempDirectory directory;
   const Head head = BinaryClassHead({.label_vocabulary = {"minus", "plus"}});
-  Estimator estimator(with_head(head), quiet_config(directory / "m"));
+  Estimator estimator(with_head(head), run_config(directory / "m"));
   estimator.train([] { return examples(64).shuffle(64).repeat().batch(16); }, {.max_steps = 150});
   const InputFn input = [] { return examples(64).batch(64); };
   // The predictions of a head are there for metrics of one's own.
@@ -100,7 +111,7 @@ TEST(HeadInEstimatorTest, LearnsPredictsAndIsExported) {
   const Servable served(
       estimator
           .export_model(directory / "export",
-                        raw_serving_input_receiver({{"x", {kFloat32, {kFeatures}}}}))
+                        raw_serving_input_receiver({{"x", {kFloat32, {kNumbers}}}}))
           .value());
   Element batch;
   ASSERT_TRUE(input({}).iterator()->next(&batch));
@@ -113,16 +124,16 @@ TEST(HeadInEstimatorTest, LearnsPredictsAndIsExported) {
 
 TEST(HeadInEstimatorTest, SeveralHeadsAreExportedByName) {
   const TempDirectory directory;
-  Estimator estimator(with_head(two_heads()), quiet_config(directory / "m"));
+  Estimator estimator(with_head(two_heads()), run_config(directory / "m"));
   estimator.train([] { return for_two_heads(24).batch(12); });
   const Servable served(
       estimator
           .export_model(directory / "export",
-                        raw_serving_input_receiver({{"x", {kFloat32, {kFeatures}}}}))
+                        raw_serving_input_receiver({{"x", {kFloat32, {kNumbers}}}}))
           .value());
-  const auto answer = served.run("predict", {{"x", torch::zeros({5, kFeatures})}});
+  const auto answer = served.run("predict", {{"x", torch::zeros({5, kNumbers})}});
   EXPECT_EQ(answer.at("third/probabilities").sizes().vec(), (Shape{5, 3}));
-  EXPECT_EQ(served.run("sign/regression", {{"x", torch::zeros({1, kFeatures})}})
+  EXPECT_EQ(served.run("sign/regression", {{"x", torch::zeros({1, kNumbers})}})
                 .at("outputs")
                 .sizes()
                 .vec(),
