@@ -33,13 +33,9 @@ class BinaryClassRule : public internal::SingleHead {
   Tensor labels_of(const Value& labels, const Tensor& logits) const override {
     const bool names = labels.is_strings();
     const Tensor numbers = names ? classes_.numbers_of(labels.strings()) : labels.tensor();
-    const Tensor fitted = internal::fitted_labels(title(), numbers, logits, 1);
-    if (!names) {
-      internal::check_each(
-          title(), "labels", fitted, [](double label) { return label >= 0 && label <= 1; },
-          "in [0, 1]");
-    }
-    return fitted.to(at::kFloat);
+    const Tensor fitted = internal::fitted_labels(title(), numbers, logits, 1).to(at::kFloat);
+    if (!names) internal::check_range(title(), "labels", fitted, 0, 1, "in [0, 1]");
+    return fitted;
   }
 
   Tensor losses_of(const Checked& batch) const override {

@@ -131,10 +131,8 @@ Strings Head::class_names(const Tensor& class_ids) const {
   if (!class_ids.defined() || !at::isIntegralType(class_ids.scalar_type(), /*includeBool=*/false)) {
     internal::refuse(title_of(*rule_), "class_ids", describe(class_ids), "of an integer dtype");
   }
-  internal::check_each(
-      title_of(*rule_), "class_ids", class_ids,
-      [count](double id) { return id >= 0 && id < static_cast<double>(count); },
-      fmt::format("in [0, {})", count));
+  internal::check_range(title_of(*rule_), "class_ids", class_ids, 0, static_cast<double>(count - 1),
+                        fmt::format("in [0, {})", count));
   const Tensor ids = class_ids.to(at::kCPU, at::kLong).contiguous();
   std::vector<int64_t> offsets{0};
   std::string bytes;

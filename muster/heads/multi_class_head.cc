@@ -47,10 +47,8 @@ class MultiClassRule : public internal::SingleHead {
     }
     const Tensor fitted = internal::fitted_labels(title(), numbers, logits, 1);
     if (!names) {
-      const auto count = static_cast<double>(classes_.count());
-      internal::check_each(
-          title(), "labels", fitted, [count](double label) { return label >= 0 && label < count; },
-          fmt::format("in [0, {})", classes_.count()));
+      internal::check_range(title(), "labels", fitted, 0, static_cast<double>(classes_.count() - 1),
+                            fmt::format("in [0, {})", classes_.count()));
     }
     return fitted.to(at::kLong);
   }

@@ -49,11 +49,9 @@ class MultiLabelRule : public internal::SingleHead {
   Tensor labels_of(const Value& labels, const Tensor& logits) const override {
     if (labels.is_strings()) return multi_hot(labels.strings(), logits);
     const Tensor fitted =
-        internal::fitted_labels(title(), labels.tensor(), logits, classes_.count());
-    internal::check_each(
-        title(), "labels", fitted, [](double label) { return label >= 0 && label <= 1; },
-        "in [0, 1]");
-    return fitted.to(at::kFloat);
+        internal::fitted_labels(title(), labels.tensor(), logits, classes_.count()).to(at::kFloat);
+    internal::check_range(title(), "labels", fitted, 0, 1, "in [0, 1]");
+    return fitted;
   }
 
   Tensor losses_of(const Checked& batch) const override {

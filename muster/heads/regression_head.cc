@@ -54,12 +54,10 @@ class RegressionRule : public internal::SingleHead {
     if (labels.is_strings()) internal::refuse(title(), "labels", labels.describe(), "numbers");
     const Tensor fitted =
         internal::fitted_labels(title(), labels.tensor(), logits, given_.label_dimension);
-    if (given_.in_unit_range) {
-      internal::check_each(
-          title(), "labels", fitted, [](double label) { return label >= 0 && label <= 1; },
-          "in [0, 1]");
-    }
-    return fitted.to(fitted.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    const Tensor numbers =
+        fitted.to(fitted.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    if (given_.in_unit_range) internal::check_range(title(), "labels", numbers, 0, 1, "in [0, 1]");
+    return numbers;
   }
 
   Tensor losses_of(const Checked& batch) const override {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <limits>
 #include <set>
 
 #include "muster/base/error.h"
@@ -109,12 +109,17 @@ Tensor fitted_labels(const std::string& head, const Tensor& labels, const Tensor
           : "");
 }
 
-void check_each(const std::string& head, std::string_view what, const Tensor& numbers,
-                const std::function<bool(double)>& good, const std::string& allowed) {
-  const Tensor local = numbers.detach().to(at::kCPU, at::kDouble).contiguous();
+void check_range(const std::string& head, std::string_view what, const Tensor& numbers, double low,
+                 double high, const std::string& allowed) {
+  if (numbers.numel() == 0) return;
+  const Tensor given = numbers.detach();
+  const auto [least, most] = at::aminmax(given);
+  // What is no number compares with nothing, so it fails too.
+  if (least.item<double>() >= low && most.item<double>() <= high) return;
+  const Tensor local = given.to(at::kCPU, at::kDouble).contiguous();
   const double* values = local.data_ptr<double>();
   for (int64_t i = 0; i < local.numel(); ++i) {
-    if (good(values[i])) continue;
+    if (values[i] >= low && values[i] <= high) continue;
     throw invalid_argument(fmt::format("{}: {}{} is {:.6g}; {} must be {}", head, what,
                                        place_of_element(local, i), values[i], what, allowed));
   }
@@ -140,11 +145,10 @@ Tensor weights_of(const std::string& head, const Features& features,
                     describe(given), describe(logits), describe(shape_with(logits, 1)),
                     per_logit ? " or of the shape of the logits" : ""));
   }
-  check_each(
-      head, name, given, [](double weight) { return weight >= 0 && std::isfinite(weight); },
-      "finite and 0 or more");
-  return weights.to(logits.device(),
-                    weights.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const DType dtype = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  check_range(head, name, given.to(dtype), 0, std::numeric_limits<float>::max(),
+              "finite and 0 or more");
+  return weights.to(logits.device(), dtype);
 }
 
 Tensor losses_of(const std::string& head, const HeadLossFn& loss_fn, const Tensor& labels,

@@ -2,7 +2,6 @@
 // the head: "BinaryClassHead \"clicked\": ...". Thread safety: pure functions.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -40,10 +39,10 @@ const Value& label_value(const std::string& head, const Labels& labels, const Fe
 Tensor fitted_labels(const std::string& head, const Tensor& labels, const Tensor& logits,
                      int64_t last);
 
-// Throws InvalidArgument naming the first number of `numbers` that `good` refuses, and where it
-// stands. It reads the numbers on the CPU, so for others it waits for their device.
-void check_each(const std::string& head, std::string_view what, const Tensor& numbers,
-                const std::function<bool(double)>& good, const std::string& allowed);
+// Throws InvalidArgument naming the first number that is not in [low, high], and where it stands.
+// For numbers on another device it waits for that device.
+void check_range(const std::string& head, std::string_view what, const Tensor& numbers, double low,
+                 double high, const std::string& allowed);
 
 // Gives the weights in the feature of that name as floats [batch..., 1], or in the shape of the
 // logits where `per_logit` allows it; undefined without a name. Throws InvalidArgument where they
