@@ -30,12 +30,12 @@ FeatureColumn categorical_column_with_hash_bucket(const std::string& key, int64_
 // The values of a vocabulary, in the order of their ids: texts or integers.
 class Vocabulary {
  public:
-  Vocabulary(std::vector<std::string> texts);              // NOLINT(google-explicit-constructor)
-  Vocabulary(std::vector<int64_t> integers);               // NOLINT(google-explicit-constructor)
-  Vocabulary(std::initializer_list<const char*> texts);    // NOLINT(google-explicit-constructor)
-  Vocabulary(std::initializer_list<std::string> texts);    // NOLINT(google-explicit-constructor)
-  Vocabulary(std::initializer_list<int> integers);         // NOLINT(google-explicit-constructor)
-  Vocabulary(std::initializer_list<int64_t> integers);     // NOLINT(google-explicit-constructor)
+  Vocabulary(std::vector<std::string> texts);            // NOLINT(google-explicit-constructor)
+  Vocabulary(std::vector<int64_t> integers);             // NOLINT(google-explicit-constructor)
+  Vocabulary(std::initializer_list<const char*> texts);  // NOLINT(google-explicit-constructor)
+  Vocabulary(std::initializer_list<std::string> texts);  // NOLINT(google-explicit-constructor)
+  Vocabulary(std::initializer_list<int> integers);       // NOLINT(google-explicit-constructor)
+  Vocabulary(std::initializer_list<int64_t> integers);   // NOLINT(google-explicit-constructor)
 
   // Whether they are texts.
   bool is_strings() const { return is_strings_; }
@@ -96,9 +96,9 @@ struct WeightedOptions {
 };
 
 // Gives the ids of `categorical` a weight each, those of another feature of the same shape. In one
-// that is dense, 0 means that the id does not count. Name: "<categorical>_weighted_by_<key>". Throws
-// InvalidArgument for a column that is not categorical or has weights, and for a dtype that is not
-// a number's.
+// that is dense, 0 means that the id does not count. Name: "<categorical>_weighted_by_<key>".
+// Throws InvalidArgument for a column that is not categorical or has weights, and for a dtype that
+// is not a number's.
 FeatureColumn weighted_categorical_column(const FeatureColumn& categorical,
                                           const std::string& weight_feature_key,
                                           const WeightedOptions& options = {});

@@ -22,7 +22,7 @@ data::FeatureSpec make_parse_example_spec(const std::vector<FeatureColumn>& colu
 struct ClassifierSpecOptions {
   data::FeatureDType label_dtype = kInt64;
   std::optional<Value> label_default{};  // unset: an example without a label is an error
-  std::string weight_column{};           // the key of the examples' weights, float32 [1]; empty: none
+  std::string weight_column{};  // the key of the examples' weights, float32 [1]; empty: none
 };
 // The same with the label, [1], and weights. Throws InvalidArgument where `label_key` or the
 // weight_column is a key that a column reads differently, or a label that a column reads at all.
