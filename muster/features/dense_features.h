@@ -23,13 +23,15 @@ struct DenseFeaturesOptions {
 };
 
 // Joins the numbers of dense columns, sorted by name, to float32 [batch, all of them]. It is a
-// Layer over the entries that feature_column::resolve() makes, and the first one of a Sequential:
+// Layer over the entries that feature_column::resolve() makes, and may be the first one of a
+// Sequential. Make it once, outside of the model function:
 //
-//   const DenseFeatures columns_in({numeric_column("age"), embedding_column(job, 8)});
-//   const auto net = context.model("net", [&] {
-//     return Sequential({columns_in, Dense(16, {.activation = Activation::kRelu}), Dense(1)});
-//   });
-//   const Tensor logits = net(columns_in.inputs(features));
+//   const DenseFeatures input({numeric_column("age"), embedding_column(job, 8)});
+//   ...
+//   const Tensor hidden = input(features, context.calls());  // in a model function
+//
+// With a name of its own it is taken through context.model("dnn", [&] { return input; }), which is
+// called on input.inputs(features).
 //
 // Variables: "<column>/embedding_weights" [num_buckets, dimension], row-sparse, of each embedding;
 // columns of shared_embeddings() have one, "<collection>/embedding_weights".

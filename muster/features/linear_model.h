@@ -29,15 +29,17 @@ struct LinearModelOptions {
 
 // Gives bias + the sum over columns of their numbers times weights: [batch, units]. A categorical
 // column has a row of weights for each id, of which a step updates those it used. It is a Layer
-// over the entries that feature_column::resolve() makes:
+// over the entries that feature_column::resolve() makes; make it once, outside of the model
+// function:
 //
-//   const LinearModel model({age_buckets, job, age_x_job}, {.units = 3});
-//   const auto linear = context.model("linear", [&] { return model; });
-//   const Tensor logits = linear(model.inputs(features));
+//   const LinearModel linear({age_buckets, job, age_x_job}, {.units = 3});
+//   ...
+//   const Tensor logits = linear(features, context.calls());  // in a model function
 //
 // Variables: "<column>/weights" [num_buckets or numbers, units], row-sparse where categorical, and
-// "bias_weights" [units], all of them 0 at first; "<column>/embedding_weights" of embeddings. In
-// "linear" they are called as in TensorFlow's estimators: "linear/linear_model/age/weights".
+// "bias_weights" [units], all of them 0 at first; "<column>/embedding_weights" of embeddings. By
+// context.model("linear", [&] { return linear; })(linear.inputs(features)) they have the names of
+// TensorFlow's estimators: "linear/linear_model/age/weights".
 class LinearModel {
  public:
   // Throws InvalidArgument for no columns, two of one name, and units < 1.
