@@ -1,7 +1,6 @@
 #include "muster/canned/baseline.h"
 
-#include "muster/canned/internal/classifier_head.h"
-#include "muster/heads/regression_head.h"
+#include "muster/canned/internal/head_of.h"
 #include "muster/layers/initializers.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/model_context.h"
@@ -55,10 +54,11 @@ Estimator BaselineClassifier(const BaselineClassifierOptions& options, RunConfig
 }
 
 Estimator BaselineRegressor(const BaselineRegressorOptions& options, RunConfig config) {
-  const Head head = RegressionHead({.label_dimension = options.label_dimension,
-                                    .weight_column = options.weight_column,
-                                    .loss_reduction = options.loss_reduction});
-  return make_baseline("BaselineRegressor", head, options.optimizer, std::move(config));
+  constexpr const char* kName = "BaselineRegressor";
+  return make_baseline(kName,
+                       internal::regressor_head(kName, options.label_dimension,
+                                                options.weight_column, options.loss_reduction),
+                       options.optimizer, std::move(config));
 }
 
 }  // namespace muster::inline v0_1

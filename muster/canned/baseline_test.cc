@@ -11,7 +11,6 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/canned/internal/test_run.h"
-#include "muster/checkpoint/manager.h"
 #include "muster/data/dataset.h"
 #include "muster/export/servable.h"
 #include "muster/heads/regression_head.h"
@@ -21,31 +20,21 @@ namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::floats;
 using ::testing::HasSubstr;
 using testing::largest_distance;
+using testing::leave_checkpoint;
+using testing::RecordLosses;
 using testing::run_config;
 using Row = std::vector<double>;
 
-Tensor column(const Row& values, DType dtype = kFloat32) {
-  return torch::tensor(values, at::kDouble).to(dtype);
-}
-
 // One batch of one row for each label: `ages`, labels and, where there are some, weights.
-InputFn one_batch(const Tensor& ages, const Tensor& labels, const Row& weights = {}) {
-  const Element features = weights.empty() ? Element::dict({{"age", ages}})
-                                           : Element::dict({{"age", ages}, {"w", column(weights)}});
-  return [=] {
-    return Dataset::from_tensor_slices(Element::tuple({features, labels}))
-        .repeat()
-        .global_batch(labels.size(0));
-  };
+InputFn batch_of(const Tensor& ages, const Tensor& labels, const Row& weights = {}) {
+  return testing::one_batch(weights.empty()
+                                ? Element::dict({{"age", ages}})
+                                : Element::dict({{"age", ages}, {"w", floats(weights)}}),
+                            labels);
 }
-
-class RecordLosses : public Hook {
- public:
-  void after_step(const StepInfo& step) override { losses.push_back(step.loss); }
-  std::vector<double> losses;
-};
 
 class BaselineTest : public ::testing::TestWithParam<int> {
  protected:
@@ -53,18 +42,12 @@ class BaselineTest : public ::testing::TestWithParam<int> {
 
   // Leaves a checkpoint of step 100 with this bias.
   void start_from(const Row& bias) const {
-    CheckpointManager manager(directory_ / "m");
-    manager.save({.tensors = {{"baseline/bias", column(bias)},
-                              {"SGD/iterations", torch::tensor(100, at::kLong)}},
-                  .global_step = 100});
+    leave_checkpoint(directory_ / "m", {{"baseline/bias", floats(bias)}});
   }
 
   static void expect_results(const EvalResult& results, const EvalResult& expected,
                              double tolerance) {
-    for (const auto& [name, value] : expected) {
-      ASSERT_TRUE(results.contains(name)) << name;
-      EXPECT_NEAR(results.at(name), value, tolerance * (1 + std::abs(value))) << name;
-    }
+    testing::expect_results(results, expected, tolerance);
     EXPECT_EQ(results.size(), expected.size());
   }
 
@@ -76,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Replicas, BaselineTest, ::testing::Values(1, 2));
 TEST_P(BaselineTest, ARegressorIsEvaluated) {
   start_from({13});
   expect_results(
-      BaselineRegressor({}, config()).evaluate(one_batch(column({1}), column({10})), {.steps = 1}),
+      BaselineRegressor({}, config()).evaluate(batch_of(floats({1}), floats({10})), {.steps = 1}),
       {{"loss", 9},
        {"average_loss", 9},
        {"prediction/mean", 13},
@@ -89,7 +72,7 @@ TEST_P(BaselineTest, ARegressorIsEvaluated) {
 TEST_P(BaselineTest, AClassifierIsEvaluated) {
   start_from({-1});
   expect_results(BaselineClassifier({}, config())
-                     .evaluate(one_batch(column({17, 18}), column({1, 0}, kInt64)), {.steps = 1}),
+                     .evaluate(batch_of(floats({17, 18}), floats({1, 0}, kInt64)), {.steps = 1}),
                  {{"loss", 0.8132499999999999},
                   {"average_loss", 0.8132499999999999},
                   {"accuracy", 0.5},
@@ -110,8 +93,8 @@ TEST_P(BaselineTest, ARegressorContinuesFromACheckpoint) {
   const auto record = std::make_shared<RecordLosses>();
   Estimator estimator =
       BaselineRegressor({.optimizer = optim::sgd({.learning_rate = 0.0})}, config());
-  const TrainResult result = estimator.train(one_batch(column({17, 18}), column({5, 5})),
-                                             {.steps = 10, .hooks = {record}});
+  const TrainResult result =
+      estimator.train(batch_of(floats({17, 18}), floats({5, 5})), {.steps = 10, .hooks = {record}});
   EXPECT_EQ(result.global_step, 110);
   EXPECT_EQ(record->losses, Row(10, 4.0));
   EXPECT_EQ(estimator.get_variable_value("baseline/bias").item<double>(), 7);
@@ -138,17 +121,17 @@ TEST_P(BaselineTest, AClassifierPredicts) {
 TEST_P(BaselineTest, AClassifierMakesAStepOfFtrl) {
   const auto record = std::make_shared<RecordLosses>();
   Estimator estimator = BaselineClassifier({}, config());
-  estimator.train(one_batch(column({1}), column({1}, kInt64)), {.max_steps = 1, .hooks = {record}});
+  estimator.train(batch_of(floats({1}), floats({1}, kInt64)), {.max_steps = 1, .hooks = {record}});
   EXPECT_NEAR(record->losses.at(0), 0.6931471805599453, 1e-6);
   EXPECT_NEAR(estimator.get_variable_value("baseline/bias").item<double>(), 0.253546276418555,
               1e-5 * 0.25);
 }
 
 TEST_P(BaselineTest, LearnsHowFrequentClassesAre) {
-  const Tensor labels = column({0, 2, 2, 1, 2, 2, 0, 2, 1, 2}, kInt64);
+  const Tensor labels = floats({0, 2, 2, 1, 2, 2, 0, 2, 1, 2}, kInt64);
   Estimator estimator = BaselineClassifier(
       {.n_classes = 3, .optimizer = optim::sgd({.learning_rate = 3.0})}, config());
-  estimator.train(one_batch(torch::zeros({10, 4}), labels), {.max_steps = 60});
+  estimator.train(batch_of(torch::zeros({10, 4}), labels), {.max_steps = 60});
   Predictions predictions = estimator.predict([] {
     return Dataset::from_tensors(torch::zeros({2, 3}));
   });
@@ -160,7 +143,7 @@ TEST_P(BaselineTest, LearnsHowFrequentClassesAre) {
 // Names are looked up in each batch; weights and both reductions reach the step.
 TEST_P(BaselineTest, LearnsFromNames) {
   const InputFn input = [] {
-    return Dataset::from_tensor_slices(Element::tuple({Element::dict({{"w", column({1, 2, 3, 1})}}),
+    return Dataset::from_tensor_slices(Element::tuple({Element::dict({{"w", floats({1, 2, 3, 1})}}),
                                                        Strings({"yes", "no", "yes", "yes"})}))
         .repeat()
         .global_batch(4);
