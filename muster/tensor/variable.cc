@@ -42,15 +42,20 @@ Tensor Variable::rows(const Tensor& ids) {
         fmt::format("ids go from 0 to {}; make the table larger, or mend the data", size - 1));
   }
   const Tensor flat = value_.is_cpu() ? here : ids.reshape({-1}).to(value_.device(), kInt64);
-  std::vector<int64_t> shape = ids.sizes().vec();
-  shape.insert(shape.end(), spec_.shape.begin() + 1, spec_.shape.end());
+  // Flat ids need no other shape. A trace would keep their number, which may follow the data.
+  const auto shaped = [&](const Tensor& rows) {
+    if (ids.dim() == 1) return rows;
+    std::vector<int64_t> shape = ids.sizes().vec();
+    shape.insert(shape.end(), spec_.shape.begin() + 1, spec_.shape.end());
+    return rows.view(shape);
+  };
   if (!spec_.row_sparse || !value_.requires_grad() || !torch::GradMode::is_enabled())
-    return value_.index_select(0, flat).view(shape);
+    return shaped(value_.index_select(0, flat));
   const auto [unique, inverse, counts] =
       at::_unique2(flat, /*sorted=*/true, /*return_inverse=*/true);
   Tensor leaf = value_.detach().index_select(0, unique).set_requires_grad(true);
   row_uses_.push_back({unique, leaf});
-  return leaf.index_select(0, inverse).view(shape);
+  return shaped(leaf.index_select(0, inverse));
 }
 
 Tensor regularization_loss(const VariableStore& variables) {
