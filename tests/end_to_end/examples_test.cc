@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "tests/end_to_end/photo.h"
@@ -84,6 +86,34 @@ double number_behind(const std::string& output, const std::string& line) {
   const size_t at = output.find(line);
   if (at == std::string::npos) throw std::runtime_error("no \"" + line + "\" in " + output);
   return std::stod(output.substr(at + line.size()));
+}
+
+// Gives the accuracy that a program reaches on data of others, or nothing where there is none.
+std::optional<double> accuracy_of(const std::string& program, const std::string& table, int epochs,
+                                  int workers = 1) {
+  const char* data = std::getenv("MUSTER_TEST_DATA");
+  if (data == nullptr) return std::nullopt;
+  const TempDirectory directory;
+  const Words words = {binary(program), "--data_dir=" + std::string(data) + "/tabular/" + table,
+                       "--model_dir=" + directory / "model", "--epochs=" + std::to_string(epochs)};
+  const Ran ran =
+      run(workers == 1 ? words : muster_run({"--workers=" + std::to_string(workers)}, words));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("exported step "));
+  return number_behind(ran.output, "\"accuracy\":");
+}
+
+TEST(Titanic, ReachesWhatItPromises) {
+  const std::optional<double> accuracy = accuracy_of("titanic", "titanic", 50);
+  if (!accuracy) GTEST_SKIP() << "set MUSTER_TEST_DATA to the folder of data sets";
+  EXPECT_GT(*accuracy, 0.77);
+}
+
+TEST(Census, ReachesWhatItPromisesOnOneWorkerAndOnTwo) {
+  const std::optional<double> one = accuracy_of("census", "census", 3);
+  if (!one) GTEST_SKIP() << "set MUSTER_TEST_DATA to the folder of data sets";
+  EXPECT_GT(*one, 0.845);  // 0.852 after all epochs
+  EXPECT_NEAR(*accuracy_of("census", "census", 3, 2), *one, 0.001);
 }
 
 TEST(WarmStart, KnowsTheWordsItShares) {
