@@ -3,17 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "muster/base/temp_directory.h"
-#include "muster/canned/dnn.h"
-#include "muster/canned/dnn_linear_combined.h"
+#include "muster/canned/internal/test_people.h"
 #include "muster/canned/internal/test_run.h"
-#include "muster/canned/linear.h"
 #include "muster/estimator/train_and_evaluate.h"
 #include "muster/export/servable.h"
-#include "muster/features/categorical_column.h"
-#include "muster/features/dense_column.h"
 #include "muster/features/resolve.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
@@ -21,97 +15,17 @@
 namespace muster::inline v0_1 {
 namespace {
 
-using namespace feature_column;  // NOLINT(google-build-using-namespace)
+using testing::estimators;
 using testing::largest_distance;
 using testing::LocalCluster;
-
-const FeatureColumn kCity = categorical_column_with_hash_bucket("city", 40);
-const FeatureColumn kYears = bucketized_column(numeric_column("age"), {20, 40, 60});
-const std::vector<FeatureColumn> kWide{kYears, kCity, crossed_column({kYears, "city"}, 60)};
-const std::vector<FeatureColumn> kDeep{
-    numeric_column("age", {.normalizer_fn = [](const Tensor& age) { return age / 40 - 1; }}),
-    embedding_column(kCity, 3)};
-
-// People with an age, up to two cities and a weight; label: one of three classes.
-Dataset people(int64_t rows) {
-  std::vector<int64_t> offsets{0};
-  std::string names;
-  for (int64_t i = 0; i < 2 * rows; ++i) {
-    if (i % 5 != 1) names += "city" + std::to_string(i * 7 % 11);
-    offsets.push_back(static_cast<int64_t>(names.size()));
-  }
-  const Tensor number = torch::arange(rows);
-  return Dataset::from_tensor_slices(
-      Element::tuple({Element::dict({{"age", (number * 13 % 80).to(kFloat32)},
-                                     {"city", Strings({rows, 2}, offsets, names)},
-                                     {"weight", (number % 3 + 1).to(kFloat32)}}),
-                      (number * 13 % 80).floor_divide(27)}));
-}
-
-// Each makes one estimator. Of regressors, the label is the number of the class.
-using Make = std::function<Estimator(RunConfig)>;
-
-const std::map<std::string, Make>& estimators() {
-  static const std::map<std::string, Make> all = {
-      {"LinearClassifier",
-       [](RunConfig config) {
-         return LinearClassifier(
-             {.feature_columns = kWide, .n_classes = 3, .weight_column = "weight"}, config);
-       }},
-      {"LinearRegressor",
-       [](RunConfig config) {
-         return LinearRegressor({.feature_columns = kWide,
-                                 .loss_reduction = losses::Reduction::kSum,
-                                 .sparse_combiner = Combiner::kMean},
-                                config);
-       }},
-      {"DNNClassifier",
-       [](RunConfig config) {
-         return DNNClassifier({.hidden_units = {8, 4},
-                               .feature_columns = kDeep,
-                               .n_classes = 3,
-                               .optimizer = optim::adam({.learning_rate = 0.01})},
-                              config);
-       }},
-      {"DNNRegressor",
-       [](RunConfig config) {
-         return DNNRegressor({.hidden_units = {8},
-                              .feature_columns = kDeep,
-                              .weight_column = "weight",
-                              .activation_fn = activations::tanh},
-                             config);
-       }},
-      {"DNNLinearCombinedClassifier",
-       [](RunConfig config) {
-         return DNNLinearCombinedClassifier(
-             {.linear_feature_columns = kWide,
-              .dnn_feature_columns = kDeep,
-              .dnn_optimizer = optim::adagrad({.learning_rate = 0.1}),
-              .dnn_hidden_units = {8, 4},
-              .n_classes = 3},
-             config);
-       }},
-      {"DNNLinearCombinedRegressor",
-       [](RunConfig config) {
-         return DNNLinearCombinedRegressor({.linear_feature_columns = kWide,
-                                            .linear_optimizer = "Adam",
-                                            .dnn_feature_columns = kDeep,
-                                            .dnn_optimizer = "Adam",
-                                            .dnn_hidden_units = {8},
-                                            .weight_column = "weight"},
-                                           config);
-       }},
-  };
-  return all;
-}
+using testing::people;
+using testing::PeopleColumns;
 
 class CannedLawTest : public ::testing::TestWithParam<std::string> {
  protected:
   // Batches that replicas share unevenly, the last one of them smaller.
   EvalResult train(Estimator& estimator) const {
-    std::vector<FeatureColumn> columns = kWide;
-    columns.insert(columns.end(), kDeep.begin(), kDeep.end());
-    const auto to_numbers = resolve(columns);
+    const auto to_numbers = feature_column::resolve(PeopleColumns().all());
     const auto result = train_and_evaluate(
         estimator,
         {.input_fn = [&] { return people(47).repeat(2).global_batch(11).map(to_numbers); }},
@@ -121,7 +35,7 @@ class CannedLawTest : public ::testing::TestWithParam<std::string> {
   RunConfig config(const std::string& name, int replicas) const {
     return testing::run_config(directory_ / name, replicas);
   }
-  const Make& make() const { return estimators().at(GetParam()); }
+  const testing::MakeEstimator& make() const { return estimators().at(GetParam()); }
 
   const TempDirectory directory_;
 };
@@ -166,12 +80,9 @@ TEST_P(CannedLawTest, IsExportedForResolvedFeatures) {
                                                     {"city/ids", {kInt64, {2}}},
                                                     {"age_bucketized_X_city/ids", {kInt64, {2}}}}))
           .value());
-  std::vector<FeatureColumn> columns = kWide;
+  const auto to_numbers = feature_column::resolve(PeopleColumns().all());
   const InputFn input = [&] {
-    return people(12)
-        .map([](const Element& row) { return row.part(0); })
-        .batch(6)
-        .map(resolve(columns));
+    return people(12).map([](const Element& row) { return row.part(0); }).batch(6).map(to_numbers);
   };
   Element batch;
   ASSERT_TRUE(input({}).iterator()->next(&batch));

@@ -39,7 +39,9 @@ std::string hidden_layer(size_t i) { return fmt::format("hiddenlayer_{}", i); }
 class ScopedImpl final : public LayerImpl {
  public:
   ScopedImpl(std::string scope, Layer layer)
-      : LayerImpl("scoped", ""), scope_(std::move(scope)), layer_(std::move(layer)) {}
+      : LayerImpl(layer.impl().identity().class_name, ""),
+        scope_(std::move(scope)),
+        layer_(std::move(layer)) {}
 
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
     const CallContext::Scope scope(context, scope_);
