@@ -11,6 +11,7 @@
 #include "muster/canned/internal/dnn_part.h"
 #include "muster/canned/internal/head_of.h"
 #include "muster/canned/internal/linear_part.h"
+#include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {

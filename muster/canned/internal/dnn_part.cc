@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "muster/base/error.h"
 #include "muster/canned/internal/told_by.h"
 #include "muster/layers/core.h"
