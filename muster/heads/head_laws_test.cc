@@ -14,6 +14,7 @@
 #include "muster/heads/multi_label_head.h"
 #include "muster/heads/regression_head.h"
 #include "muster/layers/regularizers.h"
+#include "muster/metrics/mean.h"
 #include "muster/train/model_context.h"
 
 namespace muster::inline v0_1 {
@@ -306,6 +307,41 @@ TEST(HeadLawTest, ARegressionWeighsLabelsToo) {
   const Tensor logits = numbers({1, 5, 2, 1}, {2, 2});
   EXPECT_NEAR(head.loss(features, labels, logits).item<double>(), (1 + 8 + 4) / 4.0, 1e-6);
   EXPECT_NEAR(head.metrics(features, labels, logits).at("average_loss").result(), 13 / 7.0, 1e-6);
+}
+
+// The margin between classes -1 and 1, in place of their probability.
+class MarginRule : public HeadRule {
+ public:
+  std::string kind() const override { return "MarginHead"; }
+  std::string name() const override { return "margin"; }
+  int64_t logits_dimension() const override { return 1; }
+  losses::Reduction loss_reduction() const override { return kMean; }
+  HeadScore score(const Features&, const Labels& labels, const Logits& logits,
+                  bool with_metrics) const override {
+    const Tensor margin = labels.tensor() * logits.tensor().squeeze(-1);
+    HeadScore score{.loss = (1 - margin).clamp_min(0).mean()};
+    if (with_metrics) score.metrics["margin"] = metrics::mean(margin);
+    return score;
+  }
+  std::map<std::string, Tensor> predictions(const Logits& logits) const override {
+    return {{"sign", logits.tensor().sign()}};
+  }
+  std::map<std::string, ExportOutput> export_outputs(const Logits&) const override { return {}; }
+};
+
+TEST(HeadLawTest, AHeadOfOnesOwnStandsAmongOthers) {
+  const Head margin(std::make_shared<const MarginRule>());
+  const Head both = MultiHead({.heads = {margin, RegressionHead({.name = "number"})}});
+  const Labels labels(
+      Element::dict({{"margin", numbers({1, -1}, {2})}, {"number", numbers({0, 0}, {2})}}));
+  const Tensor logits = numbers({2, 1, 0.5, 3}, {2, 2});
+  EXPECT_NEAR(both.loss(features_with({}), labels, logits).item<double>(), 1.5 / 2 + 10 / 2.0,
+              1e-6);
+  EXPECT_EQ(both.metrics(features_with({}), labels, logits).at("margin").result(), 0.75);
+  EXPECT_TRUE(both.predictions(logits).contains("margin/sign"));
+  const auto outputs = both.export_outputs(logits);
+  EXPECT_TRUE(outputs.at("margin").outputs.contains("sign"));
+  EXPECT_TRUE(outputs.at(kServingDefault).outputs.contains("sign"));
 }
 
 class MultiHeadTest : public ::testing::Test {
