@@ -142,6 +142,12 @@ TEST_P(EveryHead, AddsOrAveragesOverExamplesAndNotOverWeights) {
   const double mean = head(kMean).loss(features, labels, logits_).item<double>();
   const auto losses_of_example = GetParam().name == std::string("regression") ? 2.0 : 1.0;
   EXPECT_NEAR(mean * kRows * losses_of_example, sum, 1e-4);
+  // Where metrics are asked for, the losses of examples are kept, and the loss is the same.
+  for (const auto reduction : {kSum, kMean}) {
+    const HeadScore measured = head(reduction).rule().score(features, labels, logits_, true);
+    EXPECT_NEAR(measured.loss.item<double>(), reduction == kSum ? sum : mean, 1e-4);
+    EXPECT_FALSE(measured.metrics.empty());
+  }
 }
 
 TEST_P(EveryHead, MeasuresBatchesAsOne) {
