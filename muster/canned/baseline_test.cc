@@ -171,6 +171,22 @@ TEST_P(BaselineTest, LearnsFromNames) {
   }
 }
 
+// The second of two replicas has no row, and so no name.
+TEST_P(BaselineTest, LearnsFromOneName) {
+  Estimator estimator = BaselineClassifier({.n_classes = 3,
+                                            .label_vocabulary = {"ash", "elm", "oak"},
+                                            .optimizer = optim::sgd({.learning_rate = 0.3})},
+                                           config());
+  const InputFn input = [] {
+    return Dataset::from_tensor_slices(Element::tuple({column({1}), Strings({"elm"})}))
+        .global_batch(1);
+  };
+  estimator.train(input);
+  const Tensor bias = estimator.get_variable_value("baseline/bias");
+  EXPECT_TRUE(torch::allclose(bias, torch::tensor({-0.1f, 0.2f, -0.1f}))) << bias;
+  EXPECT_EQ(estimator.evaluate(input).at("accuracy"), 1);
+}
+
 // Replicas compute what one computes, with a batch that they share unevenly.
 TEST(BaselineLawTest, TrainsOnTwoReplicasAsOnOne) {
   const TempDirectory directory;

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "muster/base/random.h"
 #include "muster/base/temp_directory.h"
 #include "muster/canned/internal/test_run.h"
 #include "muster/data/dataset.h"
 #include "muster/estimator/add_metrics.h"
 #include "muster/export/servable.h"
+#include "muster/formats/event.h"
 #include "muster/heads/binary_class_head.h"
 #include "muster/heads/multi_class_head.h"
 #include "muster/heads/multi_head.h"
@@ -120,6 +123,21 @@ TEST(HeadInEstimatorTest, LearnsPredictsAndIsExported) {
   for (const auto& [key, tensor] : all) EXPECT_TRUE(torch::allclose(answer.at(key), tensor)) << key;
   EXPECT_EQ(served.signature("regression").method, SignatureMethod::kRegress);
   EXPECT_EQ(served.signature(kServingDefault).classes, head.classes());
+}
+
+TEST(HeadInEstimatorTest, ANamedHeadShowsItsLoss) {
+  const TempDirectory directory;
+  {
+    Estimator estimator(with_head(BinaryClassHead({.name = "sign"})), run_config(directory / "m"));
+    estimator.train([] { return examples(8).batch(8); });
+  }
+  std::set<std::string> tags;
+  const auto files = formats::list_event_files(local_file_system(), directory / "m").value();
+  ASSERT_EQ(files.size(), 1u);
+  for (const auto& event : formats::read_events(local_file_system(), files[0]).value().events)
+    for (const auto& value : event.values) tags.insert(value.tag);
+  EXPECT_TRUE(tags.contains("loss/sign"));
+  EXPECT_TRUE(tags.contains("loss"));
 }
 
 TEST(HeadInEstimatorTest, SeveralHeadsAreExportedByName) {

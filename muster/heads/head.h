@@ -125,9 +125,11 @@ class Head {
   std::map<std::string, Metric> metrics(
       const Features& features, const Labels& labels, const Logits& logits,
       const std::vector<Tensor>& regularization_losses = {}) const;
+  // What is predicted, by key.
   std::map<std::string, Tensor> predictions(const Logits& logits) const {
     return rule_->predictions(logits);
   }
+  // What an exported model offers, by signature.
   std::map<std::string, ExportOutput> export_outputs(const Logits& logits) const {
     return rule_->export_outputs(logits);
   }

@@ -14,6 +14,8 @@
 #include "muster/heads/multi_label_head.h"
 #include "muster/heads/regression_head.h"
 #include "muster/layers/regularizers.h"
+#include "muster/metrics/mean.h"
+#include "muster/preprocessing/category_encoding.h"
 #include "muster/train/model_context.h"
 
 namespace muster::inline v0_1 {
@@ -141,6 +143,12 @@ TEST_P(EveryHead, AddsOrAveragesOverExamplesAndNotOverWeights) {
   const double mean = head(kMean).loss(features, labels, logits_).item<double>();
   const auto losses_of_example = GetParam().name == std::string("regression") ? 2.0 : 1.0;
   EXPECT_NEAR(mean * kRows * losses_of_example, sum, 1e-4);
+  // Where metrics are asked for, the losses of examples are kept, and the loss is the same.
+  for (const auto reduction : {kSum, kMean}) {
+    const HeadScore measured = head(reduction).rule().score(features, labels, logits_, true);
+    EXPECT_NEAR(measured.loss.item<double>(), reduction == kSum ? sum : mean, 1e-4);
+    EXPECT_FALSE(measured.metrics.empty());
+  }
 }
 
 TEST_P(EveryHead, MeasuresBatchesAsOne) {
@@ -260,6 +268,9 @@ TEST(HeadLawTest, ListsOfNamesAreMultiHot) {
   const Labels hot = labels_of(numbers({1, 0, 1, 0, 1, 0, 0, 0, 0}, {3, 3}));
   const auto expected = results_of(head.metrics(features, hot, logits));
   EXPECT_EQ(results_of(head.metrics(features, lists, logits)), expected);
+  // Lists of numbers, with -1 for none, are made so in the pipeline.
+  const Tensor ids = torch::tensor({{2, 0}, {1, -1}, {-1, -1}});
+  EXPECT_TRUE(CategoryEncoding(4)(ids + 1).narrow(-1, 1, 3).equal(hot.tensor()));
   EXPECT_TRUE(expected.contains("auc/oak"));
   EXPECT_TRUE(expected.contains("probability_mean/oak"));
 }
@@ -306,6 +317,41 @@ TEST(HeadLawTest, ARegressionWeighsLabelsToo) {
   const Tensor logits = numbers({1, 5, 2, 1}, {2, 2});
   EXPECT_NEAR(head.loss(features, labels, logits).item<double>(), (1 + 8 + 4) / 4.0, 1e-6);
   EXPECT_NEAR(head.metrics(features, labels, logits).at("average_loss").result(), 13 / 7.0, 1e-6);
+}
+
+// The margin between classes -1 and 1, in place of their probability.
+class MarginRule : public HeadRule {
+ public:
+  std::string kind() const override { return "MarginHead"; }
+  std::string name() const override { return "margin"; }
+  int64_t logits_dimension() const override { return 1; }
+  losses::Reduction loss_reduction() const override { return kMean; }
+  HeadScore score(const Features&, const Labels& labels, const Logits& logits,
+                  bool with_metrics) const override {
+    const Tensor margin = labels.tensor() * logits.tensor().squeeze(-1);
+    HeadScore score{.loss = (1 - margin).clamp_min(0).mean()};
+    if (with_metrics) score.metrics["margin"] = metrics::mean(margin);
+    return score;
+  }
+  std::map<std::string, Tensor> predictions(const Logits& logits) const override {
+    return {{"sign", logits.tensor().sign()}};
+  }
+  std::map<std::string, ExportOutput> export_outputs(const Logits&) const override { return {}; }
+};
+
+TEST(HeadLawTest, AHeadOfOnesOwnStandsAmongOthers) {
+  const Head margin(std::make_shared<const MarginRule>());
+  const Head both = MultiHead({.heads = {margin, RegressionHead({.name = "number"})}});
+  const Labels labels(
+      Element::dict({{"margin", numbers({1, -1}, {2})}, {"number", numbers({0, 0}, {2})}}));
+  const Tensor logits = numbers({2, 1, 0.5, 3}, {2, 2});
+  EXPECT_NEAR(both.loss(features_with({}), labels, logits).item<double>(), 1.5 / 2 + 10 / 2.0,
+              1e-6);
+  EXPECT_EQ(both.metrics(features_with({}), labels, logits).at("margin").result(), 0.75);
+  EXPECT_TRUE(both.predictions(logits).contains("margin/sign"));
+  const auto outputs = both.export_outputs(logits);
+  EXPECT_TRUE(outputs.at("margin").outputs.contains("sign"));
+  EXPECT_TRUE(outputs.at(kServingDefault).outputs.contains("sign"));
 }
 
 class MultiHeadTest : public ::testing::Test {

@@ -53,11 +53,12 @@ class MultiClassRule : public internal::SingleHead {
     return fitted.to(at::kLong);
   }
 
-  Tensor losses_of(const Checked& batch) const override {
+  Tensor loss_of(const Checked& batch, losses::Reduction reduction) const override {
     return losses::sparse_categorical_crossentropy(
-               batch.labels, batch.logits,
-               {.from_logits = true, .reduction = losses::Reduction::kNone})
-        .unsqueeze(-1);
+        batch.labels, batch.logits,
+        {.from_logits = true,
+         .reduction = reduction,
+         .sample_weight = weights_for(batch, reduction)});
   }
 
   void add_metrics(const Checked& batch, Metrics& all) const override {

@@ -98,7 +98,10 @@ class MultiHeadRule : public HeadRule {
     std::map<std::string, ExportOutput> all{{"predict", PredictOutput(predictions(logits))}};
     for (size_t i = 0; i < heads_.size(); ++i) {
       const std::string name = heads_[i].name();
-      for (auto& [key, output] : heads_[i].export_outputs(parts[i])) {
+      std::map<std::string, ExportOutput> outputs = heads_[i].export_outputs(parts[i]);
+      if (outputs.empty())
+        outputs.emplace(kServingDefault, PredictOutput(heads_[i].predictions(parts[i])));
+      for (auto& [key, output] : outputs) {
         const bool usual = key == kServingDefault;
         if (usual && i == 0) all.emplace(kServingDefault, output);
         all.emplace(usual ? name : name + "/" + key, std::move(output));

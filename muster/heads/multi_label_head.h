@@ -25,9 +25,9 @@ struct MultiLabelHeadOptions {
 
 // Logits are [batch..., n_classes]. Labels are of that shape, in [0, 1]: 1 where the example is of
 // the class. With a label_vocabulary they may be the names instead, texts [batch..., most] or
-// [batch], where "" stands for none. (Lists of class numbers become such labels in the pipeline:
-// see category_encoding.h.) The loss of an example is the mean over classes of the sigmoid
-// cross-entropy.
+// [batch], where "" stands for none. Lists of class numbers, -1 for none, become such labels in
+// the pipeline: CategoryEncoding(n_classes + 1)(ids + 1).narrow(-1, 1, n_classes). The loss of an
+// example is the mean over classes of the sigmoid cross-entropy.
 //   metrics: average_loss, auc, auc_precision_recall; for each threshold t
 //     accuracy/positive_threshold_t, precision/positive_threshold_t, recall/positive_threshold_t;
 //     for each class c of classes_for_class_based_metrics probability_mean/class<c>, auc/class<c>,

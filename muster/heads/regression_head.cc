@@ -15,6 +15,10 @@ namespace {
 
 using LinkFn = std::function<Tensor(const Tensor&)>;
 
+// The loss of labels [batch..., n, 1] and such logits: one of Muster's, with these options.
+using LossOfLabels = std::function<Tensor(const Tensor& labels, const Tensor& logits,
+                                          losses::Reduction reduction, const Tensor& weights)>;
+
 // What one kind of regression differs in from another.
 struct Regression {
   std::string kind;
@@ -23,8 +27,8 @@ struct Regression {
   losses::Reduction loss_reduction;
   HeadLossFn loss_fn{};
   int64_t label_dimension = 1;
-  // The loss of each label, in the shape of the logits, where there is no loss_fn.
-  std::function<Tensor(const Tensor& labels, const Tensor& logits)> losses;
+  // Where there is no loss_fn.
+  LossOfLabels loss;
   LinkFn inverse_link_fn{};    // empty: predictions are the logits
   bool in_unit_range = false;  // labels are in [0, 1]
 };
@@ -60,9 +64,10 @@ class RegressionRule : public internal::SingleHead {
     return numbers;
   }
 
-  Tensor losses_of(const Checked& batch) const override {
+  Tensor loss_of(const Checked& batch, losses::Reduction reduction) const override {
     // Each label is an example of its own to the loss, which would give their mean.
-    return given_.losses(batch.labels.unsqueeze(-1), batch.logits.unsqueeze(-1));
+    return given_.loss(batch.labels.unsqueeze(-1), batch.logits.unsqueeze(-1), reduction,
+                       weights_for(batch, reduction));
   }
 
   void add_metrics(const Checked& batch, Metrics& all) const override {
@@ -110,10 +115,11 @@ Head RegressionHead(RegressionHeadOptions options) {
                     .loss_reduction = options.loss_reduction,
                     .loss_fn = std::move(options.loss_fn),
                     .label_dimension = options.label_dimension,
-                    .losses =
-                        [](const Tensor& labels, const Tensor& logits) {
+                    .loss =
+                        [](const Tensor& labels, const Tensor& logits, losses::Reduction reduction,
+                           const Tensor& weights) {
                           return losses::mean_squared_error(
-                              labels, logits, {.reduction = losses::Reduction::kNone});
+                              labels, logits, {.reduction = reduction, .sample_weight = weights});
                         },
                     .inverse_link_fn = std::move(options.inverse_link_fn)});
 }
@@ -125,28 +131,31 @@ Head PoissonRegressionHead(PoissonRegressionHeadOptions options) {
        .weight_column = std::move(options.weight_column),
        .loss_reduction = options.loss_reduction,
        .label_dimension = options.label_dimension,
-       .losses =
-           [full = options.compute_full_loss](const Tensor& labels, const Tensor& logits) {
+       .loss =
+           [full = options.compute_full_loss](const Tensor& labels, const Tensor& logits,
+                                              losses::Reduction reduction, const Tensor& weights) {
              return losses::log_poisson_loss(
                  labels, logits,
-                 {.compute_full_loss = full, .reduction = losses::Reduction::kNone});
+                 {.compute_full_loss = full, .reduction = reduction, .sample_weight = weights});
            },
        .inverse_link_fn = [](const Tensor& logits) { return logits.exp(); }});
 }
 
 Head LogisticRegressionHead(LogisticRegressionHeadOptions options) {
-  return make_head({.kind = "LogisticRegressionHead",
-                    .name = std::move(options.name),
-                    .weight_column = std::move(options.weight_column),
-                    .loss_reduction = options.loss_reduction,
-                    .losses =
-                        [](const Tensor& labels, const Tensor& logits) {
-                          return losses::binary_crossentropy(
-                              labels, logits,
-                              {.from_logits = true, .reduction = losses::Reduction::kNone});
-                        },
-                    .inverse_link_fn = [](const Tensor& logits) { return logits.sigmoid(); },
-                    .in_unit_range = true});
+  return make_head(
+      {.kind = "LogisticRegressionHead",
+       .name = std::move(options.name),
+       .weight_column = std::move(options.weight_column),
+       .loss_reduction = options.loss_reduction,
+       .loss =
+           [](const Tensor& labels, const Tensor& logits, losses::Reduction reduction,
+              const Tensor& weights) {
+             return losses::binary_crossentropy(
+                 labels, logits,
+                 {.from_logits = true, .reduction = reduction, .sample_weight = weights});
+           },
+       .inverse_link_fn = [](const Tensor& logits) { return logits.sigmoid(); },
+       .in_unit_range = true});
 }
 
 }  // namespace muster::inline v0_1

@@ -23,12 +23,13 @@ HeadScore SingleHead::score(const Features& features, const Labels& labels, cons
   batch.labels = labels_of(label_value(title_, labels, features), batch.logits);
   const bool per_logit = options_.losses_of_example == options_.logits_dimension;
   batch.weights = weights_of(title_, features, options_.weight_column, batch.logits, per_logit);
-  const Tensor each =
-      options_.loss_fn
-          ? internal::losses_of(title_, options_.loss_fn, batch.labels, batch.logits, features,
-                                shape_with(batch.logits, options_.losses_of_example))
-          : losses_of(batch);
   HeadScore score;
+  if (!with_metrics && !options_.loss_fn) {
+    // Many losses are reduced in the operation that computes them.
+    score.loss = loss_of(batch, options_.loss_reduction);
+    return score;
+  }
+  const Tensor each = losses_of(batch, features);
   score.loss = losses::compute_weighted_loss(each, batch.weights, options_.loss_reduction);
   if (!with_metrics) return score;
   Metrics metrics{{"average_loss", metrics::mean(each, batch.weights)}};
@@ -40,6 +41,12 @@ HeadScore SingleHead::score(const Features& features, const Labels& labels, cons
   for (auto& [key, metric] : metrics)
     score.metrics.emplace(key + "/" + options_.name, std::move(metric));
   return score;
+}
+
+Tensor SingleHead::losses_of(const Checked& batch, const Features& features) const {
+  const Shape shape = shape_with(batch.logits, options_.losses_of_example);
+  if (!options_.loss_fn) return loss_of(batch, losses::Reduction::kNone).reshape(shape);
+  return internal::losses_of(title_, options_.loss_fn, batch.labels, batch.logits, features, shape);
 }
 
 std::map<std::string, Tensor> SingleHead::predictions(const Logits& logits) const {

@@ -48,8 +48,9 @@ class SingleHead : public HeadRule {
 
   // Gives labels that were checked, on the device of the logits.
   virtual Tensor labels_of(const Value& labels, const Tensor& logits) const = 0;
-  // Gives the loss of each example, [batch..., losses_of_example].
-  virtual Tensor losses_of(const Checked& batch) const = 0;
+  // Gives the weighted loss, reduced; of kNone the loss of each example without its weight,
+  // [batch...] or [batch..., losses_of_example].
+  virtual Tensor loss_of(const Checked& batch, losses::Reduction reduction) const = 0;
   // Adds what is measured beside average_loss.
   virtual void add_metrics(const Checked& batch, Metrics& metrics) const = 0;
   virtual Tensors predictions_of(const Tensor& logits) const = 0;
@@ -59,8 +60,15 @@ class SingleHead : public HeadRule {
 
   // What errors begin with.
   const std::string& title() const { return title_; }
+  // The weights that a loss of that reduction takes.
+  static Tensor weights_for(const Checked& batch, losses::Reduction reduction) {
+    return reduction == losses::Reduction::kNone ? Tensor() : batch.weights;
+  }
 
  private:
+  // Gives the loss of each example, [batch..., losses_of_example].
+  Tensor losses_of(const Checked& batch, const Features& features) const;
+
   SingleHeadOptions options_;
   std::string title_;
 };
