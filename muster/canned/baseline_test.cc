@@ -178,7 +178,7 @@ TEST_P(BaselineTest, LearnsFromOneName) {
                                             .optimizer = optim::sgd({.learning_rate = 0.3})},
                                            config());
   const InputFn input = [] {
-    return Dataset::from_tensor_slices(Element::tuple({column({1}), Strings({"elm"})}))
+    return Dataset::from_tensor_slices(Element::tuple({floats({1}), Strings({"elm"})}))
         .global_batch(1);
   };
   estimator.train(input);
