@@ -22,6 +22,7 @@ void HookList::add(const std::vector<std::shared_ptr<Hook>>& hooks) {
 
 void HookList::begin(RunInfo info) {
   info.stop = &stop_;
+  if (info.is_chief && info.mode == Mode::kTrain) info.profile_steps = &profile_steps_;
   for (const auto& hook : hooks_) {
     hook->begin(info);
     ++begun_;
@@ -29,6 +30,7 @@ void HookList::begin(RunInfo info) {
 }
 
 void HookList::before_step(int64_t global_step) {
+  profile_steps_ = 0;
   for (const auto& hook : hooks_) hook->before_step(global_step);
 }
 
@@ -52,6 +54,10 @@ void HookList::after_evaluate(const Evaluation& evaluation) {
 
 void HookList::after_pause(double seconds) {
   for (const auto& hook : hooks_) hook->after_pause(seconds);
+}
+
+void HookList::after_profile(int64_t global_step, const formats::Timeline& timeline) {
+  for (const auto& hook : hooks_) hook->after_profile(global_step, timeline);
 }
 
 void HookList::end(int64_t global_step) {
