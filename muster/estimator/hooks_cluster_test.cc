@@ -11,8 +11,8 @@
 #include "muster/estimator/internal/scripted_model.h"
 #include "muster/train/early_stopping.h"
 #include "muster/train/hooks.h"
-#include "muster/train/internal/read_trace.h"
 #include "tests/support/local_cluster.h"
+#include "tests/support/read_trace.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster::inline v0_1 {

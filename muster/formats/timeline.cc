@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
 namespace muster::inline v0_1::formats {
@@ -13,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 // What is not UTF-8 becomes a replacement character.
-std::string text_of(const json& value) {
+std::string dump_of(const json& value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
 }
 
@@ -27,20 +28,23 @@ std::string microseconds(int64_t nanoseconds) {
 
 std::string metadata(const char* name, int process, int thread, const json& args) {
   return fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{}}})", name,
-                     shown(process), shown(thread), text_of(args));
+                     shown(process), shown(thread), dump_of(args));
 }
 
 }  // namespace
 
 std::string trace_event_json(const Timeline& timeline) {
   std::vector<std::string> events;
+  std::set<int> processes;  // named already
   for (size_t t = 0; t < timeline.tracks.size(); ++t) {
     const TimelineTrack& track = timeline.tracks[t];
     const int thread = static_cast<int>(t);
-    events.push_back(
-        metadata("process_name", track.process, thread, {{"name", track.process_name}}));
-    events.push_back(metadata("process_sort_index", track.process, thread,
-                              {{"sort_index", shown(track.process)}}));
+    if (processes.insert(track.process).second) {
+      events.push_back(
+          metadata("process_name", track.process, thread, {{"name", track.process_name}}));
+      events.push_back(metadata("process_sort_index", track.process, thread,
+                                {{"sort_index", shown(track.process)}}));
+    }
     events.push_back(metadata("thread_name", track.process, thread, {{"name", track.name}}));
     events.push_back(
         metadata("thread_sort_index", track.process, thread, {{"sort_index", shown(thread)}}));
@@ -56,12 +60,12 @@ std::string trace_event_json(const Timeline& timeline) {
     const int process = timeline.tracks.at(static_cast<size_t>(span->track)).process;
     events.push_back(
         fmt::format(R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{}}})",
-                    text_of(span->name), shown(process), shown(span->track),
+                    dump_of(span->name), shown(process), shown(span->track),
                     microseconds(span->begin - spans.front()->begin),
-                    microseconds(span->end - span->begin), text_of(args)));
+                    microseconds(span->end - span->begin), dump_of(args)));
   }
   return fmt::format("{{\"traceEvents\":[\n{}\n],\n\"displayTimeUnit\":\"ms\",\"otherData\":{}}}\n",
-                     fmt::join(events, ",\n"), text_of(json(timeline.notes)));
+                     fmt::join(events, ",\n"), dump_of(json(timeline.notes)));
 }
 
 }  // namespace muster::inline v0_1::formats

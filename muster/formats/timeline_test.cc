@@ -43,17 +43,20 @@ TEST(TimelineTest, SpansAreInMicrosecondsAndBeginAtZero) {
 }
 
 TEST(TimelineTest, ProcessesAndTracksHaveNamesAndAnOrder) {
-  const json trace = json::parse(
-      trace_event_json({.tracks = {{.process = 1, .process_name = "worker 1", .name = "step"}}}));
+  const json trace = json::parse(trace_event_json(
+      {.tracks = {{.process = 1, .process_name = "worker 1", .name = "step"},
+                  {.process = 1, .process_name = "worker 1", .name = "reduction"}}}));
   const json& events = trace.at("traceEvents");
-  ASSERT_EQ(events.size(), 4u);
-  const auto event = [](const char* name, const json& args) {
-    return json{{"ph", "M"}, {"name", name}, {"pid", 2}, {"tid", 1}, {"args", args}};
+  ASSERT_EQ(events.size(), 6u);
+  const auto event = [](const char* name, int thread, const json& args) {
+    return json{{"ph", "M"}, {"name", name}, {"pid", 2}, {"tid", thread}, {"args", args}};
   };
-  EXPECT_EQ(events[0], event("process_name", {{"name", "worker 1"}}));
-  EXPECT_EQ(events[1], event("process_sort_index", {{"sort_index", 2}}));
-  EXPECT_EQ(events[2], event("thread_name", {{"name", "step"}}));
-  EXPECT_EQ(events[3], event("thread_sort_index", {{"sort_index", 1}}));
+  EXPECT_EQ(events[0], event("process_name", 1, {{"name", "worker 1"}}));
+  EXPECT_EQ(events[1], event("process_sort_index", 1, {{"sort_index", 2}}));
+  EXPECT_EQ(events[2], event("thread_name", 1, {{"name", "step"}}));
+  EXPECT_EQ(events[3], event("thread_sort_index", 1, {{"sort_index", 1}}));
+  EXPECT_EQ(events[4], event("thread_name", 2, {{"name", "reduction"}}));
+  EXPECT_EQ(events[5], event("thread_sort_index", 2, {{"sort_index", 2}}));
 }
 
 TEST(TimelineTest, NamesMayHoldAnyBytes) {

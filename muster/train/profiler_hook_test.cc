@@ -12,10 +12,10 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/train/hooks.h"
 #include "muster/train/internal/clock_offset.h"
-#include "muster/train/internal/read_trace.h"
 #include "muster/train/model_context.h"
 #include "muster/train/step_trace.h"
 #include "muster/train/trainer.h"
+#include "tests/support/read_trace.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -35,7 +35,7 @@ std::vector<Meeting> meet(distribute::Exchange& exchange) {
   return meetings;
 }
 
-json to_json(const std::vector<Meeting>& meetings) {
+json meetings_json(const std::vector<Meeting>& meetings) {
   json all = json::array();
   for (const Meeting& meeting : meetings) all.push_back({meeting.came, meeting.left});
   return all;
@@ -47,7 +47,7 @@ std::vector<Meeting> meetings_of(const json& from) {
   return meetings;
 }
 
-json to_json(const std::vector<formats::TimelineSpan>& spans) {
+json spans_json(const std::vector<formats::TimelineSpan>& spans) {
   json all = json::array();
   for (const auto& span : spans)
     all.push_back({span.name, span.track, span.begin, span.end, span.args});
@@ -72,8 +72,8 @@ json described(const ReplicaPlace& place, const std::vector<Meeting>& meetings,
   return {{"process", place.process},
           {"task", place.task.empty() ? "process" : place.task},
           {"of_replica", place.locals == 1 ? "" : fmt::format(" of replica {}", place.replica())},
-          {"meetings", to_json(meetings)},
-          {"spans", to_json(recorded.spans)},
+          {"meetings", meetings_json(meetings)},
+          {"spans", spans_json(recorded.spans)},
           {"left_out", recorded.left_out}};
 }
 
