@@ -25,19 +25,21 @@ class SpanRecorder {
     kReductions,  // the buckets, one after another
     kLanes
   };
+  // Numbers that are shown with a span, by name.
   using Args = std::vector<std::pair<std::string, int64_t>>;
 
   // Keeps so many spans, and of more only how many they were.
   explicit SpanRecorder(size_t most = 16384) : most_(most) {}
 
+  // Notes what was done from `begin` to `end`.
   void add(Lane lane, std::string_view name, TimePoint begin, TimePoint end, Args args = {});
 
-  // What was noted since the last call, and how many spans were left out for want of room. `track`
-  // is the lane, and times are those of the system's steady clock.
+  // `track` of a span is its lane, and times are those of the system's steady clock.
   struct Recorded {
     std::vector<formats::TimelineSpan> spans;
-    int64_t left_out = 0;
+    int64_t left_out = 0;  // for want of room
   };
+  // Gives what was noted since the last call.
   Recorded take() { return std::exchange(recorded_, {}); }
 
  private:
