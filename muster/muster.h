@@ -33,6 +33,7 @@
 #include "muster/export/serving_input_receiver.h"
 #include "muster/formats/example.h"
 #include "muster/formats/tfrecord.h"
+#include "muster/formats/timeline.h"
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/activity_regularization.h"
 #include "muster/layers/attention.h"

@@ -53,6 +53,7 @@ void HookList::add(const std::vector<std::shared_ptr<Hook>>& hooks) {
 
 void HookList::begin(RunInfo info) {
   info.stop = &stop_;
+  if (info.is_chief && info.mode == Mode::kTrain) info.profile_steps = &profile_steps_;
   for (const auto& hook : hooks_) {
     tell(*hook, "begin", std::nullopt, [&] { hook->begin(info); });
     ++begun_;
@@ -61,6 +62,7 @@ void HookList::begin(RunInfo info) {
 
 void HookList::before_step(int64_t global_step) {
   stop_before_step_ = stop_;
+  profile_steps_ = 0;
   for (const auto& hook : hooks_)
     tell(*hook, "before_step", global_step, [&] { hook->before_step(global_step); });
 }
@@ -94,6 +96,12 @@ void HookList::after_evaluate(const Evaluation& evaluation) {
 void HookList::after_pause(double seconds) {
   for (const auto& hook : hooks_)
     tell(*hook, "after_pause", std::nullopt, [&] { hook->after_pause(seconds); });
+}
+
+void HookList::after_profile(int64_t global_step, const formats::Timeline& timeline) {
+  for (const auto& hook : hooks_) {
+    tell(*hook, "after_profile", global_step, [&] { hook->after_profile(global_step, timeline); });
+  }
 }
 
 void HookList::end(int64_t global_step) {
