@@ -45,6 +45,18 @@ Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& w
       weights, "predictions", predictions);
 }
 
+Metric accuracy_baseline(const Tensor& labels, const Tensor& weights) {
+  constexpr const char* kName = "accuracy_baseline";
+  internal::check_defined(kName, "labels", labels);
+  return internal::weighted_mean(
+      kName, labels.sizes().vec(),
+      [labels = labels.detach()] {
+        internal::check_unit_range(kName, "labels", labels);
+        return labels;
+      },
+      weights, "labels", labels);
+}
+
 Metric binary_accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& weights,
                        const BinaryAccuracyOptions& options) {
   constexpr const char* kName = "binary_accuracy";

@@ -1,4 +1,5 @@
-// How often predictions are right. All are weighted means; weights are as in metrics::mean().
+// How often predictions are right. All but accuracy_baseline() are weighted means; weights are as
+// in metrics::mean().
 // Thread safety: pure functions.
 #pragma once
 
@@ -13,6 +14,12 @@ namespace muster::inline v0_1::metrics {
 // dtypes; [batch, 1] counts as [batch], and weights are as in mean(). Throws InvalidArgument with
 // both shapes when they do not fit.
 Metric accuracy(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {});
+
+// Measures how often whoever always says the more frequent of two labels is right: max(m, 1 - m),
+// where m is the weighted mean of the labels. Labels are of any shape, in [0, 1]; weights are as in
+// mean(). The accuracy of a classifier is to be compared with it. Throws InvalidArgument for labels
+// outside of [0, 1].
+Metric accuracy_baseline(const Tensor& labels, const Tensor& weights = {});
 
 // Options of binary_accuracy().
 struct BinaryAccuracyOptions {

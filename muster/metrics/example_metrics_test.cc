@@ -367,6 +367,8 @@ TEST(ExampleMetrics, RefuseBadNumbersAndArguments) {
               (void)binary_accuracy(-torch::ones({3, 4}), p).result();
             }),
             "metrics::binary_accuracy: labels[0, 0] is -1; labels are in [0, 1]");
+  EXPECT_EQ(message_of([] { (void)accuracy_baseline(2 * torch::ones({3})).result(); }),
+            "metrics::accuracy_baseline: labels[0] is 2; labels are in [0, 1]");
   EXPECT_EQ(message_of([&] {
               (void)binary_crossentropy(2 * torch::ones({3, 4}), p).result();
             }),

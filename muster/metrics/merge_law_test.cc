@@ -59,6 +59,8 @@ const MergeCase kMerged[] = {
     {"mean", true, [](auto& b) { return metrics::mean(b.predictions, b.weights); }},
     {"sum", true, [](auto& b) { return metrics::sum(b.predictions, b.weights); }},
     {"accuracy", true, [](auto& b) { return accuracy(b.classes, b.said, b.weights); }},
+    {"accuracy_baseline", true,
+     [](auto& b) { return accuracy_baseline(b.multi_hot.select(-1, 0), b.weights); }},
     {"binary_accuracy", true, [](auto& b) { return binary_accuracy(b.multi_hot, b.predictions); }},
     {"categorical_accuracy", true,
      [](auto& b) { return categorical_accuracy(b.one_hot, b.predictions, b.weights); }},

@@ -1,5 +1,6 @@
 #include "muster/metrics/metric_kind.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace muster::inline v0_1 {
@@ -12,6 +13,11 @@ double weighted_mean(std::span<const double> state) {
 
 double root_of_weighted_mean(std::span<const double> state) {
   return std::sqrt(weighted_mean(state));
+}
+
+// Of labels 0 and 1: how often the more frequent one is right.
+double larger_share(std::span<const double> state) {
+  return state[1] == 0 ? 0.0 : std::max(weighted_mean(state), 1 - weighted_mean(state));
 }
 
 double first_number(std::span<const double> state) { return state[0]; }
@@ -51,6 +57,7 @@ const Table& table() {
       made.push_back(std::make_shared<const MetricKind>(std::move(kind)));
     };
     for (const char* name : kMeans) add({name, {0, 0}, add_metric_states, weighted_mean});
+    add({"accuracy_baseline", {0, 0}, add_metric_states, larger_share});
     add({"root_mean_squared_error", {0, 0}, add_metric_states, root_of_weighted_mean});
     add({"sum", {0}, add_metric_states, first_number});
     return made;

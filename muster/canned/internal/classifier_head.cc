@@ -1,0 +1,30 @@
+#include "muster/canned/internal/classifier_head.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/heads/binary_class_head.h"
+#include "muster/heads/multi_class_head.h"
+
+namespace muster::inline v0_1::internal {
+
+Head classifier_head(const std::string& estimator, int64_t n_classes,
+                     const std::string& weight_column,
+                     const std::vector<std::string>& label_vocabulary,
+                     losses::Reduction loss_reduction) {
+  if (n_classes < 2) {
+    throw invalid_argument(
+        fmt::format("{}: n_classes is {}; it must be at least 2", estimator, n_classes));
+  }
+  if (n_classes == 2) {
+    return BinaryClassHead({.weight_column = weight_column,
+                            .label_vocabulary = label_vocabulary,
+                            .loss_reduction = loss_reduction});
+  }
+  return MultiClassHead({.n_classes = n_classes,
+                         .weight_column = weight_column,
+                         .label_vocabulary = label_vocabulary,
+                         .loss_reduction = loss_reduction});
+}
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,41 @@
+// The head for classes that do not exclude each other. Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "muster/heads/head.h"
+
+namespace muster::inline v0_1 {
+
+// Options of MultiLabelHead().
+struct MultiLabelHeadOptions {
+  int64_t n_classes = 0;             // at least 2
+  std::string weight_column{};       // the feature with the weights of the examples; empty: 1
+  std::vector<double> thresholds{};  // in (0, 1); accuracy, precision and recall at each
+  std::vector<std::string> label_vocabulary{};  // the names of the classes, in their order
+  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
+  HeadLossFn loss_fn{};
+  // Classes that are measured by themselves too: their numbers, or their names.
+  std::vector<std::variant<int64_t, std::string>> classes_for_class_based_metrics{};
+  std::string name{};  // keys of metrics become "<key>/<name>"
+};
+
+// Logits are [batch..., n_classes]. Labels are of that shape, in [0, 1]: 1 where the example is of
+// the class. With a label_vocabulary they may be the names instead, texts [batch..., most] or
+// [batch], where "" stands for none. Lists of class numbers, -1 for none, become such labels in
+// the pipeline: CategoryEncoding(n_classes + 1)(ids + 1).narrow(-1, 1, n_classes). The loss of an
+// example is the mean over classes of the sigmoid cross-entropy.
+//   metrics: average_loss, auc, auc_precision_recall; for each threshold t
+//     accuracy/positive_threshold_t, precision/positive_threshold_t, recall/positive_threshold_t;
+//     for each class c of classes_for_class_based_metrics probability_mean/class<c>, auc/class<c>,
+//     auc_precision_recall/class<c>, and with a label_vocabulary its name in place of class<c>.
+//   predictions: logits, probabilities. Their last axis is that of Head::classes().
+//   export: serving_default and classification, with the names of the classes; predict. Logits of
+//     more than two axes have predict alone, also as serving_default.
+// Throws InvalidArgument for options that are not as said there.
+Head MultiLabelHead(MultiLabelHeadOptions options);
+
+}  // namespace muster::inline v0_1

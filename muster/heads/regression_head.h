@@ -1,0 +1,58 @@
+// The heads for numbers. Logits are [batch..., label_dimension]; labels have that shape, or lack a
+// last axis of 1; weights are one for each example, or one for each label.
+//   metrics: average_loss, prediction/mean, label/mean.
+//   predictions: predictions, in the shape of the logits; and logits, where predictions are others.
+//   export: serving_default and regression, the predictions; predict. Logits of more than two axes
+//     have predict alone, also as serving_default.
+// All throw InvalidArgument for options that are not as said there.
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "muster/heads/head.h"
+
+namespace muster::inline v0_1 {
+
+// Options of RegressionHead().
+struct RegressionHeadOptions {
+  int64_t label_dimension = 1;  // at least 1: how many numbers an example has
+  std::string weight_column{};  // the feature with the weights; empty: 1
+  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
+  HeadLossFn loss_fn{};
+  // Makes predictions of logits, in their shape. The loss is between labels and logits all the
+  // same: with this, a loss_fn that fits is most often wanted too.
+  std::function<Tensor(const Tensor& logits)> inverse_link_fn{};
+  std::string name{};  // keys of metrics become "<key>/<name>"
+};
+
+// The loss is the squared error, for each label of an example.
+Head RegressionHead(RegressionHeadOptions options = {});
+
+// Options of PoissonRegressionHead().
+struct PoissonRegressionHeadOptions {
+  int64_t label_dimension = 1;  // at least 1
+  std::string weight_column{};
+  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;
+  // Adds y log y - y + log(2 pi y) / 2 where a label y is more than 1; see log_poisson_loss().
+  bool compute_full_loss = true;
+  std::string name{};
+};
+
+// For counts. Logits x are logarithms of what is expected: predictions are exp(x), and the loss is
+// exp(x) - y x.
+Head PoissonRegressionHead(PoissonRegressionHeadOptions options = {});
+
+// Options of LogisticRegressionHead().
+struct LogisticRegressionHeadOptions {
+  std::string weight_column{};
+  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;
+  std::string name{};
+};
+
+// For one number in [0, 1]. Predictions are sigmoid(x), and the loss is the sigmoid cross-entropy.
+Head LogisticRegressionHead(LogisticRegressionHeadOptions options = {});
+
+}  // namespace muster::inline v0_1
