@@ -37,6 +37,8 @@
 #include "muster/features/linear_model.h"
 #include "muster/features/parse_spec.h"
 #include "muster/features/resolve.h"
+#include "muster/features/sequence_column.h"
+#include "muster/features/sequence_features.h"
 #include "muster/formats/example.h"
 #include "muster/formats/tfrecord.h"
 #include "muster/layers/activation_layers.h"
