@@ -128,6 +128,7 @@ class BucketizedColumn final : public CategoricalColumn {
   // Of tensor operations alone, so that a model can be traced with it.
   ColumnValues resolve(const FeatureReader& features) const override {
     const Tensor buckets = discretization_(source_->resolve(features).values);
+    if (buckets.size(1) == 1) return {.values = buckets};
     const Tensor first = at::arange(buckets.size(1), buckets.options()) * buckets_;
     return {.values = buckets + first};
   }
