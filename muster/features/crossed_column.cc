@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/features/categorical_column.h"
+#include "muster/features/internal/column.h"
+#include "muster/features/internal/feature_specs.h"
+
+namespace muster::inline v0_1::feature_column {
+namespace {
+
+using internal::CategoricalColumn;
+using internal::CategoryValues;
+using internal::Cells;
+using internal::FeatureReader;
+
+constexpr const char* kFunction = "crossed_column";
+constexpr uint64_t kDefaultHashKey = 0xDECAFCAFFE;
+
+// FarmHash's FingerprintCat64: the fingerprint of two texts one behind another is not asked for,
+// only one that depends on both and their order.
+uint64_t fingerprint_cat64(uint64_t first, uint64_t second) {
+  constexpr uint64_t kMultiplier = 0xc6a4a7935bd1e995;
+  const auto shift_mix = [](uint64_t value) { return value ^ (value >> 47); };
+  uint64_t result = first ^ kMultiplier;
+  result ^= shift_mix(second * kMultiplier) * kMultiplier;
+  result *= kMultiplier;
+  return shift_mix(shift_mix(result) * kMultiplier);
+}
+
+// A key of the cross: a feature, or a column.
+struct Leaf {
+  std::string key;  // of the feature; empty: a column
+  std::shared_ptr<const CategoricalColumn> column{};
+
+  const std::string& name() const { return column ? column->name() : key; }
+
+  // What the hash is made of: ids and integers as they are, texts as their fingerprints.
+  Cells values(const std::string& crossed, const FeatureReader& features) const {
+    if (column) return column->ids(features);
+    const CategoryValues values = features.categories(crossed, key);
+    Cells cells(values.rows(), values.width());
+    for (int64_t i = 0; i < values.size(); ++i) {
+      if (values.has_lengths() && !values.present(i)) continue;
+      cells.set(i, values.is_strings() ? static_cast<int64_t>(internal::fingerprint_of(values, i))
+                                       : values.number(i));
+    }
+    return cells;
+  }
+};
+
+std::string name_of(const std::vector<Leaf>& leaves) {
+  std::vector<std::string> names;
+  for (const Leaf& leaf : leaves) names.push_back(leaf.name());
+  std::sort(names.begin(), names.end());
+  return join(names, "_X_");
+}
+
+class CrossedColumn final : public CategoricalColumn {
+ public:
+  CrossedColumn(std::vector<Leaf> leaves, int64_t buckets, uint64_t hash_key)
+      : CategoricalColumn(name_of(leaves)),
+        leaves_(std::move(leaves)),
+        buckets_(buckets),
+        hash_key_(hash_key) {}
+
+  int64_t num_buckets() const override { return buckets_; }
+  const std::vector<Leaf>& leaves() const { return leaves_; }
+
+  std::string definition() const override {
+    std::string text = fmt::format("{} hash buckets, key {}, of", buckets_, hash_key_);
+    for (const Leaf& leaf : leaves_) {
+      text += fmt::format(" '{}'", leaf.name());
+      if (leaf.column) text += " (" + leaf.column->definition() + ")";
+    }
+    return text;
+  }
+
+  void add_features(data::FeatureSpec& spec) const override {
+    for (const Leaf& leaf : leaves_) {
+      if (leaf.column) {
+        leaf.column->add_features(spec);
+      } else {
+        internal::add_feature(spec, fmt::format("the column '{}'", name()), leaf.key,
+                              data::VarLenFeature{data::kString});
+      }
+    }
+  }
+
+  Cells ids(const FeatureReader& features) const override {
+    std::vector<Cells> given;
+    for (const Leaf& leaf : leaves_) {
+      given.push_back(leaf.values(name(), features));
+      if (given.back().rows == given.front().rows) continue;
+      throw invalid_argument(
+          fmt::format("the column '{}': '{}' has {} rows, and '{}' has {}", name(),
+                      leaves_.front().name(), given.front().rows, leaf.name(), given.back().rows),
+          "features of a batch have a row for each example");
+    }
+    const int64_t rows = given.front().rows;
+    std::vector<uint64_t> hashes;
+    std::vector<size_t> ends;
+    size_t width = 0;
+    for (int64_t row = 0; row < rows; ++row) {
+      const size_t begin = hashes.size();
+      cross_row(given, row, hashes);
+      ends.push_back(hashes.size());
+      width = std::max(width, hashes.size() - begin);
+    }
+    Cells cells(rows, static_cast<int64_t>(width));
+    for (size_t row = 0, from = 0; row < ends.size(); ++row) {
+      for (size_t at = row * width; from < ends[row]; ++at, ++from) {
+        cells.set(static_cast<int64_t>(at),
+                  static_cast<int64_t>(hashes[from] % static_cast<uint64_t>(buckets_)));
+      }
+    }
+    return cells;
+  }
+
+ private:
+  // Adds the hashes of all combinations of a row; the last leaf's values change fastest.
+  void cross_row(const std::vector<Cells>& given, int64_t row,
+                 std::vector<uint64_t>& hashes) const {
+    std::vector<uint64_t> before{hash_key_}, crossed;
+    for (const Cells& leaf : given) {
+      crossed.clear();
+      for (const uint64_t hash : before) {
+        for (int64_t i = row * leaf.width; i < (row + 1) * leaf.width; ++i) {
+          const auto at = static_cast<size_t>(i);
+          if (leaf.present[at] == 0) continue;
+          crossed.push_back(fingerprint_cat64(hash, static_cast<uint64_t>(leaf.values[at])));
+        }
+      }
+      std::swap(before, crossed);
+    }
+    hashes.insert(hashes.end(), before.begin(), before.end());
+  }
+
+  const std::vector<Leaf> leaves_;
+  const int64_t buckets_;
+  const uint64_t hash_key_;
+};
+
+// Adds the leaves of a column that is crossed: those of a cross, or itself.
+void add_leaves(const FeatureColumn& column, std::vector<Leaf>& leaves) {
+  auto categorical = internal::as_categorical(kFunction, column.shared_impl());
+  if (const auto* crossed = dynamic_cast<const CrossedColumn*>(categorical.get())) {
+    leaves.insert(leaves.end(), crossed->leaves().begin(), crossed->leaves().end());
+    return;
+  }
+  if (!categorical->can_be_crossed()) {
+    const auto refuse = [&](const char* what, const char* hint) {
+      throw invalid_argument(
+          fmt::format("{}: the column '{}' {}", kFunction, categorical->name(), what), hint);
+    };
+    if (categorical->is_sequence()) {
+      refuse("is one of sequences", "steps are not crossed; cross features of an example");
+    }
+    if (categorical->is_weighted()) {
+      refuse("has weights", "a combination of values has no weight; cross the column without them");
+    }
+    refuse("has hash buckets",
+           "what is hashed twice collides more often; cross its key, as a text");
+  }
+  leaves.push_back({.key = {}, .column = std::move(categorical)});
+}
+
+}  // namespace
+
+FeatureColumn crossed_column(const std::vector<CrossedKey>& keys, int64_t hash_bucket_size,
+                             const CrossedOptions& options) {
+  if (keys.size() < 2) {
+    throw invalid_argument(fmt::format("{}: keys has {} entries", kFunction, keys.size()),
+                           "keys are at least two features or categorical columns");
+  }
+  std::vector<Leaf> leaves;
+  for (const CrossedKey& key : keys) {
+    if (const auto* column = std::get_if<FeatureColumn>(&key)) {
+      add_leaves(*column, leaves);
+    } else {
+      internal::check_key(kFunction, std::get<std::string>(key));
+      leaves.push_back({.key = std::get<std::string>(key)});
+    }
+  }
+  internal::check_at_least(kFunction, name_of(leaves), "hash_bucket_size", hash_bucket_size, 2);
+  return FeatureColumn(std::make_shared<const CrossedColumn>(
+      std::move(leaves), hash_bucket_size, options.hash_key.value_or(kDefaultHashKey)));
+}
+
+}  // namespace muster::inline v0_1::feature_column

@@ -1,0 +1,112 @@
+// What columns are made of. Thread safety: immutable; calls may come from several threads at once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/data/example.h"
+#include "muster/features/internal/cells.h"
+#include "muster/features/internal/feature_reader.h"
+#include "muster/tensor/tensor.h"
+#include "muster/tensor/variable.h"
+
+namespace muster::inline v0_1::feature_column::internal {
+
+class Source;
+
+// What a layer is given of a column.
+struct ColumnValues {
+  Tensor values;     // the numbers [batch, ...], or int64 ids [batch, values]
+  Tensor weights{};  // of the ids; undefined: all 1
+  Tensor lengths{};  // of sequences, whose steps are the second axis of the values: int64 [batch]
+};
+
+// One of these in a batch that was resolved.
+struct Entry {
+  std::string key;
+  Tensor ColumnValues::*tensor;
+};
+
+// Gives the rows of the column's table for flat ids, and creates the table at the first call.
+using TableRows = std::function<Tensor(const VariableSpec& table, const Tensor& ids)>;
+
+class Column {
+ public:
+  explicit Column(std::string name) : name_(std::move(name)) {}
+  virtual ~Column() = default;
+  Column(const Column&) = delete;
+  Column& operator=(const Column&) = delete;
+
+  const std::string& name() const { return name_; }
+  virtual bool is_categorical() const { return false; }
+  virtual bool is_dense() const { return false; }
+  bool is_sequence() const;
+  // The part that runs in the input pipeline: the column itself, or the one inside of it.
+  virtual const Source& source() const = 0;
+
+  // Of dense columns alone: the shape of one example, and the numbers, float32 [batch, all of
+  // them].
+  virtual Shape variable_shape() const;
+  virtual Tensor numbers(const ColumnValues& given, const TableRows& rows) const;
+  // The name within the layer of the table that numbers() asks for; empty where it asks for none.
+  virtual std::string table() const { return {}; }
+  // Describes all that columns of one table must have in common.
+  virtual std::string table_definition() const { return {}; }
+
+ private:
+  const std::string name_;
+};
+
+// A column that reads features.
+class Source : public Column {
+ public:
+  using Column::Column;
+  const Source& source() const final { return *this; }
+
+  // Says how it reads them. Sources of one name and one definition give the same.
+  virtual std::string definition() const = 0;
+  // Adds what a file must hold. Throws InvalidArgument where that contradicts what is there.
+  virtual void add_features(data::FeatureSpec& spec) const = 0;
+  // What resolve() gives; the first entry is "<name>/values" or "<name>/ids".
+  virtual std::vector<Entry> entries() const = 0;
+  virtual bool gives_sequences() const { return false; }
+  virtual ColumnValues resolve(const FeatureReader& features) const = 0;
+};
+
+// A source that gives ids.
+class CategoricalColumn : public Source {
+ public:
+  using Source::Source;
+  bool is_categorical() const final { return true; }
+  virtual int64_t num_buckets() const = 0;
+  virtual bool is_weighted() const { return false; }
+  // Whether crossed_column() takes it.
+  virtual bool can_be_crossed() const { return true; }
+
+  // The ids of all rows; those of unknown values are -1.
+  virtual Cells ids(const FeatureReader& features) const = 0;
+
+  std::vector<Entry> entries() const override;
+  ColumnValues resolve(const FeatureReader& features) const override;
+};
+
+// Gives the categorical column that `function` is called with. Throws InvalidArgument "<function>:
+// the column 'age' is not categorical".
+std::shared_ptr<const CategoricalColumn> as_categorical(
+    const std::string& function, const std::shared_ptr<const Column>& column);
+
+// Throws InvalidArgument for an empty key.
+void check_key(const std::string& function, const std::string& key);
+// Throws InvalidArgument "<function> of 'city': hash_bucket_size is 0 | hash_bucket_size must be at
+// least 1".
+void check_at_least(const std::string& function, const std::string& name, const char* argument,
+                    int64_t value, int64_t least);
+
+// Throws InvalidArgument "<function> of 'x': shape is []" for no axes, and sizes below 1.
+void check_shape(const std::string& function, const std::string& name, const Shape& shape);
+
+}  // namespace muster::inline v0_1::feature_column::internal

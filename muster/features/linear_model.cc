@@ -1,0 +1,114 @@
+#include "muster/features/linear_model.h"
+
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/features/internal/column_inputs.h"
+#include "muster/features/internal/embedding_lookup.h"
+#include "muster/layers/initializers.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using feature_column::internal::CategoricalColumn;
+using feature_column::internal::Column;
+using feature_column::internal::ColumnInputs;
+using feature_column::internal::ColumnValues;
+
+class LinearModelImpl final : public LayerImpl {
+ public:
+  LinearModelImpl(std::shared_ptr<const ColumnInputs> columns, LinearModelOptions options)
+      : LayerImpl("linear_model", options.name),
+        columns_(std::move(columns)),
+        options_(std::move(options)) {}
+
+  LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
+    const std::vector<ColumnValues> given =
+        columns_->split(inputs, context.name_of(identity()), context.device());
+    Tensor sum;
+    for (size_t i = 0; i < given.size(); ++i) {
+      const Tensor part = columns_->column(i).is_categorical() ? of_ids(i, given[i], context)
+                                                               : of_numbers(i, given[i], context);
+      sum = sum.defined() ? sum + part : part;
+    }
+    const int slot = 2 * static_cast<int>(columns_->size());
+    const Tensor& bias = context.variable(
+        identity(), slot, [this] { return weights("bias_weights", {options_.units}); });
+    return {.tensors = {sum + bias}};
+  }
+
+ private:
+  VariableSpec weights(const std::string& name, Shape shape) const {
+    return {.name = name,
+            .shape = std::move(shape),
+            .initializer = initializers::zeros(),
+            .trainable = options_.trainable};
+  }
+
+  // The weights of column i are in the slots behind all tables.
+  int slot_of(size_t i) const { return static_cast<int>(columns_->size() + i); }
+
+  Tensor of_ids(size_t i, const ColumnValues& given, CallContext& context) const {
+    const auto& column = static_cast<const CategoricalColumn&>(columns_->column(i));
+    const auto rows = [&](const Tensor& ids) {
+      return context.rows(
+          identity(), slot_of(i),
+          [&] {
+            VariableSpec spec =
+                weights(column.name() + "/weights", {column.num_buckets(), options_.units});
+            spec.row_sparse = options_.trainable;
+            return spec;
+          },
+          ids);
+    };
+    return feature_column::internal::combined_rows(given, options_.sparse_combiner, rows);
+  }
+
+  Tensor of_numbers(size_t i, const ColumnValues& given, CallContext& context) const {
+    const Column& column = columns_->column(i);
+    const auto rows = [&](const VariableSpec& table, const Tensor& ids) {
+      return context.rows(
+          identity(), columns_->table_of(i),
+          [&] { return feature_column::internal::with_trainable(table, options_.trainable); }, ids);
+    };
+    const Tensor numbers = column.numbers(given, rows);
+    const Tensor& kernel = context.variable(identity(), slot_of(i), [&] {
+      return weights(column.name() + "/weights",
+                     {c10::multiply_integers(column.variable_shape()), options_.units});
+    });
+    return numbers.matmul(kernel);
+  }
+
+  const std::shared_ptr<const ColumnInputs> columns_;
+  const LinearModelOptions options_;
+};
+
+std::shared_ptr<const ColumnInputs> linear_inputs(const std::vector<FeatureColumn>& columns,
+                                                  int64_t units) {
+  if (units < 1) {
+    throw invalid_argument("LinearModel: units is " + std::to_string(units),
+                           "units must be at least 1");
+  }
+  return std::make_shared<const ColumnInputs>("LinearModel", columns);
+}
+
+}  // namespace
+
+LinearModel::LinearModel(const std::vector<FeatureColumn>& columns, LinearModelOptions options)
+    : inputs_(linear_inputs(columns, options.units)),
+      layer_(std::make_shared<LinearModelImpl>(inputs_, std::move(options))) {}
+
+LayerInputs LinearModel::inputs(const Features& features) const {
+  return inputs_->inputs(features);
+}
+
+Tensor LinearModel::operator()(const Features& features, CallContext& context) const {
+  return layer_(inputs(features), context).tensors.front();
+}
+
+Tensor LinearModel::operator()(const Features& features) const {
+  return layer_(inputs(features)).tensors.front();
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,59 @@
+// A linear model of feature columns, as tf.compat.v1.feature_column.linear_model.
+// Thread safety: immutable values, as layers are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/features/combiner.h"
+#include "muster/features/feature_column.h"
+#include "muster/layers/layer.h"
+#include "muster/tensor/features.h"
+
+namespace muster::inline v0_1 {
+
+namespace feature_column::internal {
+class ColumnInputs;
+}
+
+// Options of LinearModel.
+struct LinearModelOptions {
+  int64_t units = 1;  // of the output
+  // How the weights of the ids of an example become one; only the ids of one column are combined.
+  feature_column::Combiner sparse_combiner = feature_column::Combiner::kSum;
+  bool trainable = true;
+  std::string name{};  // of the layer; else "linear_model"
+};
+
+// Gives bias + the sum over columns of their numbers times weights: [batch, units]. A categorical
+// column has a row of weights for each id, of which a step updates those it used. It is a Layer
+// over the entries that feature_column::resolve() makes; make it once, outside of the model
+// function:
+//
+//   const LinearModel linear({age_buckets, job, age_x_job}, {.units = 3});
+//   ...
+//   const Tensor logits = linear(features, context.calls());  // in a model function
+//
+// Variables: "<column>/weights" [num_buckets or numbers, units], row-sparse where categorical, and
+// "bias_weights" [units], all of them 0 at first; "<column>/embedding_weights" of embeddings. By
+// context.model("linear", [&] { return linear; })(linear.inputs(features)) they have the names of
+// TensorFlow's estimators: "linear/linear_model/age/weights".
+class LinearModel {
+ public:
+  // Throws InvalidArgument for no columns, two of one name, and units < 1.
+  explicit LinearModel(const std::vector<FeatureColumn>& columns, LinearModelOptions options = {});
+
+  // As DenseFeatures has them.
+  LayerInputs inputs(const Features& features) const;
+  Tensor operator()(const Features& features, CallContext& context) const;
+  Tensor operator()(const Features& features) const;
+  operator Layer() const { return layer_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  std::shared_ptr<const feature_column::internal::ColumnInputs> inputs_;
+  Layer layer_;
+};
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,51 @@
+// What files must hold for feature columns: specifications for ExampleParser, and columns of CSV.
+// Thread safety: pure functions; options are values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/data/csv.h"
+#include "muster/data/example.h"
+#include "muster/features/feature_column.h"
+
+namespace muster::inline v0_1::feature_column {
+
+// Gives the features that the columns read: a FixedLenFeature for a numeric_column(), a
+// VarLenFeature for categories and their weights. Throws InvalidArgument where two columns read one
+// key differently.
+data::FeatureSpec make_parse_example_spec(const std::vector<FeatureColumn>& columns);
+
+// Options of classifier_parse_example_spec().
+struct ClassifierSpecOptions {
+  data::FeatureDType label_dtype = kInt64;
+  std::optional<Value> label_default{};  // unset: an example without a label is an error
+  std::string weight_column{};  // the key of the examples' weights, float32 [1]; empty: none
+};
+// The same with the label, [1], and weights. Throws InvalidArgument where `label_key` or the
+// weight_column is a key that a column reads differently, or a label that a column reads at all.
+data::FeatureSpec classifier_parse_example_spec(const std::vector<FeatureColumn>& columns,
+                                                const std::string& label_key,
+                                                const ClassifierSpecOptions& options = {});
+
+// Options of regressor_parse_example_spec().
+struct RegressorSpecOptions {
+  data::FeatureDType label_dtype = kFloat32;
+  std::optional<Value> label_default{};
+  int64_t label_dimension = 1;  // the label is [label_dimension]
+  std::string weight_column{};
+};
+// As classifier_parse_example_spec(). Throws InvalidArgument also for label_dimension < 1.
+data::FeatureSpec regressor_parse_example_spec(const std::vector<FeatureColumn>& columns,
+                                               const std::string& label_key,
+                                               const RegressorSpecOptions& options = {});
+
+// Gives the columns of a CSV file that these columns read, for CsvOptions::columns. A missing text
+// is "", a missing category of integers -1, and a missing number the default_value of its
+// numeric_column(), or an error. Throws as make_parse_example_spec() does, and InvalidArgument for
+// a numeric_column() of more than one number.
+std::vector<data::CsvColumn> csv_columns(const std::vector<FeatureColumn>& columns);
+
+}  // namespace muster::inline v0_1::feature_column
