@@ -272,11 +272,13 @@ Finding judge_allocator(const std::string& library) {
     }
   }
   if (file.starts_with("libc.so") || file.starts_with("libc-")) {
-    return {Level::kWarning, "Allocator",
-            "glibc's, which gives large blocks back after each step: steps take 2 to 3 times as "
-            "long",
-            fmt::format("apt-get install libmimalloc-dev, then configure and build again ({})",
-                        kLinkHint)};
+    return {
+        Level::kWarning, "Allocator",
+        "glibc's, which gives large blocks back after each step: steps take 2 to 3 times as "
+        "long",
+        fmt::format("apt-get install libmimalloc-dev (3.0 is left out: it breaks the heap), then "
+                    "configure and build again ({})",
+                    kLinkHint)};
   }
   return {Level::kNote, "Allocator", "malloc comes from " + library};
 }

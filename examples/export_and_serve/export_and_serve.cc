@@ -3,13 +3,12 @@
 //
 //   export_and_serve --model_dir=ring
 //   muster serve ring/export --name=ring
-//   curl -d '{"instances": [{"point": [0.7, 0.2]}, {"point": [0.1, 0.1]}]}' \
-//     http://127.0.0.1:8501/v1/models/ring:predict
+//   curl -d '{"instances": [{"point": [0.7, 0.2]}]}' http://127.0.0.1:8501/v1/models/ring:predict
 //
 // Python reads it too: torch.jit.load("ring/export/<version>/model.pt").
 //
-// Expected: an accuracy above 95 % after the default 10 epochs; the point of the first query is
-// inside, that of the second one is not.
+// Expected: an accuracy above 95 % after the default 10 epochs; the point of the query is
+// inside.
 #include <muster/muster.h>
 #include <torch/types.h>
 

@@ -37,6 +37,16 @@ std::string prefix_of(FileSystem& fs, const std::string& from) {
                   "name a model_dir that was trained in, or a checkpoint of it");
 }
 
+std::unique_ptr<internal::CheckpointReader> open_source(FileSystem& fs, const std::string& prefix) {
+  try {
+    return internal::open_checkpoint(fs, prefix);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    throw not_found("warm_start_from: " + error.message(),
+                    "name a model_dir that was trained in, or a checkpoint of it");
+  }
+}
+
 class WarmStart {
  public:
   WarmStart(FileSystem& fs, const WarmStartSettings& settings, VariableStore& variables,
@@ -46,7 +56,7 @@ class WarmStart {
         variables_(variables),
         seed_(seed),
         prefix_(prefix_of(fs, settings.ckpt_to_initialize_from)),
-        reader_(internal::open_checkpoint(fs, prefix_)) {
+        reader_(open_source(fs, prefix_)) {
     for (const std::string& name : reader_->names()) held_.insert(name);
     for (const auto& variable : variables_.variables()) known_.push_back(variable->name());
   }

@@ -2,7 +2,9 @@
 // Thread safety: a cheap value over shared state; any thread may wait.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 
 namespace muster::inline v0_1 {
 
@@ -23,6 +25,13 @@ class Work {
   void wait() const;
   // Never blocks; true also when it failed.
   bool done() const;
+
+  // From now on it is noted when the operation is done. Costs an operation that nobody asked for a
+  // comparison.
+  void note_end() const;
+  // When that was, as far as this rank knew; nothing while it is not done, and where it was done
+  // before note_end(). Never blocks.
+  std::optional<std::chrono::steady_clock::time_point> ended() const;
 
  private:
   std::shared_ptr<State> state_;

@@ -38,7 +38,8 @@ class InPlaceUpdater final : public Updater {
     Updated updated{.result = {.any_data = accumulated.has_data,
                                .rows = accumulated.rows,
                                .stop = accumulated.stop,
-                               .save = accumulated.save}};
+                               .save = accumulated.save,
+                               .profile_steps = accumulated.profile_steps}};
     if (!accumulated.has_data) return updated;
     const auto start = SteadyClock::now();
     const auto left_out = [&](double loss) {

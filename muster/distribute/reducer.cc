@@ -3,6 +3,9 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
 
@@ -157,13 +160,23 @@ void Reducer::launch(std::span<const int> buckets) {
     const Tensor& wire = wire_[static_cast<size_t>(bucket.dtype)];
     const int64_t rounded =
         !wire.defined() ? end : std::max(begin, bucket.dtype == 0 ? front_ : int64_t{0});
-    if (begin < rounded)
-      works_.push_back({communicator_.all_reduce(memory.slice(0, begin, rounded)), b});
+    if (begin < rounded) send(memory.slice(0, begin, rounded), b);
     if (rounded == end) continue;
     const Tensor narrow = wire.slice(0, rounded, end);
     Tensor(narrow).copy_(memory.slice(0, rounded, end));
-    works_.push_back({communicator_.all_reduce(narrow), b});
+    send(narrow, b);
   }
+}
+
+void Reducer::send(const Tensor& buffer, int bucket) {
+  Launched launched{.work = {}, .bucket = bucket, .bytes = static_cast<int64_t>(buffer.nbytes())};
+  if (recorder_ != nullptr) launched.begun = std::chrono::steady_clock::now();
+  launched.work = communicator_.all_reduce(buffer);
+  if (recorder_ != nullptr) {
+    launched.work.note_end();
+    launched.sent = std::chrono::steady_clock::now();
+  }
+  works_.push_back(std::move(launched));
 }
 
 void Reducer::finish(const std::vector<double>& head) {
@@ -197,17 +210,38 @@ void Reducer::finish(const std::vector<double>& head) {
 }
 
 void Reducer::await_all() {
-  for (const auto& [work, bucket] : works_) {
+  for (const Launched& launched : works_) {
     try {
-      work.wait();
+      launched.work.wait();
     } catch (const Error& error) {
-      throw Error(
-          error.kind(),
-          fmt::format("{}, in the reduction of {}", error.message(), describe_bucket(bucket)),
-          error.hint());
+      throw Error(error.kind(),
+                  fmt::format("{}, in the reduction of {}", error.message(),
+                              describe_bucket(launched.bucket)),
+                  error.hint());
     }
   }
+  if (recorder_ != nullptr) note_spans();
   works_.clear();
+}
+
+// Buckets are reduced in the order in which they leave.
+void Reducer::note_spans() const {
+  TimePoint before{};
+  for (const Launched& launched : works_) {
+    const TimePoint begin = std::max(launched.begun, before);
+    // One without an end was done before it was asked to note it.
+    const TimePoint end = std::max(begin, launched.work.ended().value_or(launched.sent));
+    const std::vector<int64_t>& parameters =
+        buckets_[static_cast<size_t>(launched.bucket)].parameters;
+    const auto tensors = std::ranges::count_if(
+        parameters, [&](int64_t p) { return p < static_cast<int64_t>(ready_.size()); });
+    recorder_->add(SpanRecorder::kReductions,
+                   fmt::format("bucket {} of {}", launched.bucket + 1, buckets_.size()), begin, end,
+                   {{"bytes", launched.bytes},
+                    {"tensors", tensors},
+                    {"queued_ns", (begin - launched.begun).count()}});
+    before = end;
+  }
 }
 
 std::string Reducer::describe_bucket(int bucket) const {

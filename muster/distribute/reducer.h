@@ -25,6 +25,7 @@
 
 #include "muster/collectives/communicator.h"
 #include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/span_recorder.h"
 #include "muster/plan/buckets.h"
 #include "muster/tensor/gradient_destination.h"
 
@@ -62,6 +63,11 @@ class Reducer final : public GradientDestinations {
   // After the last one, or when no other will come: sends what has not left yet, with `head` in
   // front, and waits for the sums.
   void finish(const std::vector<double>& head);
+
+  // Notes in `recorder`, which outlives its use, when each bucket was reduced: from when it left,
+  // or from the end of the one before it, to its end. nullptr: nowhere, as from the start. Between
+  // steps.
+  void record_into(SpanRecorder* recorder) { recorder_ = recorder; }
 
   // After finish(): the summed head; the summed gradients, one tensor per buffer of the parameters;
   // and which parameters had a gradient on some replica.
@@ -103,8 +109,13 @@ class Reducer final : public GradientDestinations {
   struct Launched {
     Work work;
     int bucket;
+    int64_t bytes;
+    TimePoint begun{}, sent{};  // while spans are recorded
   };
+  void send(const Tensor& buffer, int bucket);
+  void note_spans() const;
   std::vector<Launched> works_;
+  SpanRecorder* recorder_ = nullptr;
   std::vector<double> head_;
   std::vector<bool> used_;
   // Kept: a hook lives as long as its accumulator.

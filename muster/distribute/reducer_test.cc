@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -125,6 +126,51 @@ TEST_P(ReducerTest, GradientsOfSeveralBackwardsAreAddedBeforeTheyLeave) {
       EXPECT_THAT(replica.reducer->used(), ElementsAre(true, true, false, true));
     }
   });
+}
+
+TEST_P(ReducerTest, NotesEachBucketOneAfterAnother) {
+  auto communicators = make_thread_communicators({.size = 2, .timeout = std::chrono::seconds(30)});
+  run_ranks(2, [&](int rank) {
+    ReducingReplica replica(*communicators[size_t(rank)], GetParam());
+    SpanRecorder recorder;
+    for (int step = 0; step < 3; ++step) {
+      replica.reducer->record_into(step == 1 ? &recorder : nullptr);
+      replica.reducer->begin();
+      (replica.sum("a", 1) + replica.sum("wide", 1)).backward();
+      replica.reducer->finish({1, 1});
+    }
+    const auto spans = recorder.take().spans;
+    ASSERT_FALSE(spans.empty());
+    int64_t tensors = 0, bytes = 0, before = 0;
+    std::set<std::string> names;
+    for (const auto& span : spans) {
+      EXPECT_EQ(span.track, SpanRecorder::kReductions);
+      EXPECT_GE(span.begin, before);
+      EXPECT_GE(span.end, span.begin);
+      before = span.end;
+      names.insert(span.name);
+      ASSERT_EQ(span.args.size(), 3u);
+      bytes += span.args[0].second;
+      tensors += span.args[1].second;
+      EXPECT_GE(span.args[2].second, 0);
+    }
+    EXPECT_EQ(names.size(), spans.size());
+    EXPECT_THAT(*names.begin(), HasSubstr(fmt::format("bucket 1 of {}", spans.size())));
+    EXPECT_EQ(tensors, 4);
+    EXPECT_GE(bytes, 4 * (5 + 33 + 7) + 8 * 9);
+  });
+}
+
+TEST(SpanRecorderTest, KeepsSoManyAndCountsTheRest) {
+  SpanRecorder recorder(2);
+  for (int i = 0; i < 5; ++i) recorder.add(SpanRecorder::kSteps, "a", {}, {});
+  auto recorded = recorder.take();
+  EXPECT_EQ(recorded.spans.size(), 2u);
+  EXPECT_EQ(recorded.left_out, 3);
+  recorder.add(SpanRecorder::kSteps, "b", {}, {});
+  recorded = recorder.take();
+  EXPECT_EQ(recorded.spans.size(), 1u);
+  EXPECT_EQ(recorded.left_out, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Buckets, ReducerTest,

@@ -27,7 +27,18 @@ double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to)
 }
 
 // The numbers of a step that travel in front of the gradients; kPenalty only where there is one.
-enum Head { kWeight, kLoss, kHasData, kRows, kStop, kSave, kMeans, kPenalty, kHeadNumbers };
+enum Head {
+  kWeight,
+  kLoss,
+  kHasData,
+  kRows,
+  kStop,
+  kSave,
+  kProfileSteps,
+  kMeans,
+  kPenalty,
+  kHeadNumbers
+};
 
 class ReducingUpdater final : public Updater {
  public:
@@ -80,7 +91,8 @@ class ReducingUpdater final : public Updater {
       Updated updated{.result = {.any_data = head[kHasData] > 0,
                                  .rows = static_cast<int64_t>(head[kRows]),
                                  .stop = head[kStop] > 0,
-                                 .save = head[kSave] > 0}};
+                                 .save = head[kSave] > 0,
+                                 .profile_steps = static_cast<int64_t>(head[kProfileSteps])}};
       auto reduced = SteadyClock::now();
       updated.reduction = seconds_between(start, reduced);
       const std::vector<RowGradient> mine = parameters_->tables().take();
@@ -114,6 +126,8 @@ class ReducingUpdater final : public Updater {
     });
   }
 
+  void record_into(SpanRecorder* recorder) override { reducer_->record_into(recorder); }
+
   std::map<std::string, double> learning_rates() const override {
     return parameters_->learning_rates();
   }
@@ -129,6 +143,7 @@ class ReducingUpdater final : public Updater {
                              static_cast<double>(accumulated.rows),
                              accumulated.stop ? 1.0 : 0.0,
                              accumulated.save ? 1.0 : 0.0,
+                             static_cast<double>(accumulated.profile_steps),
                              accumulated.mean() ? 1.0 : 0.0};
     if (regularized_)
       mine.push_back(place_.is_chief() ? regularization_loss(*table_).item<double>() : 0);

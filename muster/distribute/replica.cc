@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -102,10 +103,13 @@ StepResult Replica::train_step(const StepInput& input) {
   accumulated_.has_data |= input.has_data;
   accumulated_.stop |= input.stop;
   accumulated_.save |= input.save;
+  accumulated_.profile_steps = std::max(accumulated_.profile_steps, input.profile_steps);
   times_ = {};
-  const auto start = std::chrono::steady_clock::now();
+  const TimePoint start = std::chrono::steady_clock::now();
   parts_.updater->add(*input.train_op, accumulated_.mean() ? weight : (counts ? 1.0 : 0.0), turn);
-  times_.backward = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const TimePoint end = std::chrono::steady_clock::now();
+  times_.backward = to_seconds(end - start);
+  if (recorder_ != nullptr) recorder_->add(SpanRecorder::kSteps, "backward", start, end);
   if (turn.last) return update(*input.train_op);
   waiting_ = *input.train_op;
   for (auto& entry : waiting_.entries) entry.loss.reset();  // and with it the graph
@@ -119,11 +123,25 @@ StepResult Replica::apply_accumulated() {
 }
 
 StepResult Replica::update(const optim::TrainOp& train_op) {
+  const TimePoint start = recorder_ != nullptr ? std::chrono::steady_clock::now() : TimePoint();
   const Updated updated = parts_.updater->update(train_op, std::exchange(accumulated_, {}));
   times_.reduction = updated.reduction;
   times_.update = updated.update;
+  if (recorder_ != nullptr) note_update(start);
   state_.note_versions();
   return updated.result;
+}
+
+void Replica::record_into(SpanRecorder* recorder) {
+  recorder_ = recorder;
+  parts_.updater->record_into(recorder);
+}
+
+// The update follows the reduction at once.
+void Replica::note_update(TimePoint start) {
+  const TimePoint reduced = start + from_seconds(times_.reduction);
+  if (times_.reduction > 0) recorder_->add(SpanRecorder::kSteps, "reduction", start, reduced);
+  recorder_->add(SpanRecorder::kSteps, "update", reduced, reduced + from_seconds(times_.update));
 }
 
 void Replica::finish() {

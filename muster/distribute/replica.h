@@ -20,6 +20,7 @@
 #include "muster/distribute/group.h"
 #include "muster/distribute/model_state.h"
 #include "muster/distribute/replica_place.h"
+#include "muster/distribute/span_recorder.h"
 #include "muster/distribute/step.h"
 #include "muster/distribute/updater.h"
 #include "muster/distribute/variable_table.h"
@@ -100,6 +101,10 @@ class Replica {
   // ends. Nothing when none waits. All replicas call it together.
   StepResult apply_accumulated();
   const StepTimes& last_times() const { return times_; }
+  // Notes backward, the reduction that backward did not hide, each bucket and the update in
+  // `recorder`, which outlives its use; nullptr: nowhere, as from the start. Between steps, after
+  // finish_build().
+  void record_into(SpanRecorder* recorder);
   // The learning rates of the last update that come from a schedule: "learning_rate" where there is
   // one optimizer, "<optimizer>/learning_rate" where there are several.
   std::map<std::string, double> learning_rates() const { return parts_.updater->learning_rates(); }
@@ -109,6 +114,7 @@ class Replica {
 
  private:
   StepResult update(const optim::TrainOp& train_op);
+  void note_update(TimePoint start);
 
   VariableTable table_;  // outlives what updates it
   ReplicaParts parts_;
@@ -119,6 +125,7 @@ class Replica {
   Accumulated accumulated_;
   optim::TrainOp waiting_;  // of the last batch that was accumulated, without its losses
   StepTimes times_;
+  SpanRecorder* recorder_ = nullptr;
 };
 
 }  // namespace muster::inline v0_1::distribute

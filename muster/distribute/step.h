@@ -25,6 +25,8 @@ struct StepInput {
   int64_t rows = 0;      // examples of this replica in this step
   bool stop = false;     // this task was asked to stop
   bool save = false;     // the chief wants a checkpoint after this step
+  // The chief wants so many steps behind this one recorded for a profile.
+  int64_t profile_steps = 0;
 };
 
 // What the step was over all replicas; the same on each.
@@ -36,6 +38,7 @@ struct StepResult {
   int64_t rows = 0;      // examples over all replicas
   bool stop = false;
   bool save = false;
+  int64_t profile_steps = 0;
 };
 
 // How many seconds each part of the last step took.
@@ -56,6 +59,7 @@ struct Accumulated {
   bool has_data = false;
   bool stop = false;
   bool save = false;
+  int64_t profile_steps = 0;
   bool report_non_finite = false;  // rather than to throw
   bool mean() const { return reduction == LossReduction::kMean; }
 };

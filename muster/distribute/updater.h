@@ -14,6 +14,7 @@
 #include "muster/distribute/exchange.h"
 #include "muster/distribute/group.h"
 #include "muster/distribute/replica_place.h"
+#include "muster/distribute/span_recorder.h"
 #include "muster/distribute/step.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/optim/train_op.h"
@@ -48,6 +49,9 @@ class Updater {
   // TrainOp::updates lists. Throws NonFinite before anything is updated when the loss over all
   // replicas is not finite.
   virtual Updated update(const optim::TrainOp& train_op, const Accumulated& accumulated) = 0;
+  // Notes the reduction of each bucket in `recorder`, which outlives its use; nullptr: nowhere, as
+  // from the start. Between updates, after build().
+  virtual void record_into(SpanRecorder* /*recorder*/) {}
   // The learning rates of the last update by name, as FlatParameters gives them.
   virtual std::map<std::string, double> learning_rates() const = 0;
   // Optimizer slots and counters by checkpoint name; views, which may be written.

@@ -17,7 +17,9 @@
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/hooks.h"
 #include "tests/support/local_cluster.h"
+#include "tests/support/read_trace.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_device.h"
 
@@ -146,12 +148,20 @@ TEST(DeviceTest, SeveralWorkersWithSeveralDevices) {
       RunConfig config = quiet_config(directory / "m", strategy, cluster.environment(rank));
       config.eval_distribute = strategy;
       Estimator estimator(many_layers, config, params);
-      const auto result = train_and_evaluate(estimator, {.input_fn = input, .max_steps = 1000},
-                                             {.input_fn = held_out, .steps = std::nullopt});
+      const auto result =
+          train_and_evaluate(estimator,
+                             {.input_fn = input,
+                              .max_steps = 1000,
+                              .hooks = {hooks::profiler({.every = {.steps = 100}})}},
+                             {.input_fn = held_out, .steps = std::nullopt});
       const std::lock_guard lock(mutex);
       if (result) results.push_back(*result);
     });
     EXPECT_LT(largest_difference(latest(directory / "m"), four), kRounding);
+    // Steps and buckets of each replica.
+    const testing::TraceRows rows = testing::read_trace(directory / "m" + "/timeline-2.json");
+    EXPECT_EQ(rows.size(), 2u * 2 * 2);
+    EXPECT_TRUE(rows.contains({"worker 1", "reduction of replica 3"}));
     ASSERT_FALSE(results.empty());
     const EvalResult here =
         Estimator(many_layers, quiet_config(directory / "m"), params).evaluate(held_out);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/scripted_model.h"
 
@@ -41,6 +42,24 @@ TEST(EarlyStoppingRunTest, EndsAndARestartDecidesAnew) {
   EXPECT_EQ(ends_at(stopped, hooks::stop_if_no_decrease("m", 40)), 70);
   EXPECT_EQ(ends_at(patient, hooks::stop_if_no_decrease("m", 40)), 70);
   EXPECT_TRUE(same_bits(latest(stopped), latest(patient)));
+}
+
+TEST(EarlyStoppingRunTest, WhoNeverHearsOfItsEvaluationSaysSo) {
+  TempDirectory directory;
+  Estimator estimator(falls_until_30, quiet_config(directory / "m"));
+  const auto run = [&](const hooks::StopIfOptions& options) {
+    train_and_evaluate(estimator,
+                       {.input_fn = shuffled_batches(50, 7),
+                        .max_steps = 200,
+                        .hooks = {hooks::stop_if_no_decrease("m", 20, options)}},
+                       {.input_fn = shuffled_batches(20, 10, 1), .name = "valid"});
+  };
+  const Error error = error_of([&] { run({}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), ::testing::HasSubstr("this run evaluates \"valid\""));
+  EXPECT_EQ(error.hint(), "set .eval_dir = estimator.eval_dir(\"valid\")");
+  run({.eval_dir = estimator.eval_dir("valid")});
+  EXPECT_EQ(latest(estimator.model_dir()).global_step, 50);
 }
 
 TEST(EarlyStoppingRunTest, LeavesNothingInTheCheckpoint) {

@@ -44,6 +44,20 @@ EndReason reason_of(const TrainResult& result, const TrainOptions& options) {
   return result.end_of_input ? EndReason::kEndOfInput : EndReason::kHook;
 }
 
+// The checkpoint that a caller has named.
+Checkpoint load_named(const CheckpointManager& manager, const std::string& checkpoint_path) {
+  try {
+    return manager.load(checkpoint_path);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    std::vector<std::string> names;
+    for (const std::string& prefix : manager.all()) names.emplace_back(base_name(prefix));
+    throw not_found("checkpoint_path: " + error.message(),
+                    names.empty() ? "model_dir has no checkpoint either: train first"
+                                  : "model_dir has " + join_quoted(names));
+  }
+}
+
 // The parameters as TensorBoard's HParams page takes them: lists and objects as their JSON text.
 std::map<std::string, formats::HParam> hparams_of(const json& params) {
   std::map<std::string, formats::HParam> hparams;
@@ -167,7 +181,7 @@ std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, con
     return name;
   };
   if (values.checkpoint_path)
-    return give(manager.load(*values.checkpoint_path), *values.checkpoint_path);
+    return give(load_named(manager, *values.checkpoint_path), *values.checkpoint_path);
   if (auto loaded = manager.load_latest())
     return give(std::move(loaded->checkpoint), loaded->prefix);
   if (config.warm_start_from) {
@@ -277,7 +291,10 @@ void Estimator::Impl::report(const EvalResult& result, const std::string& name,
   log::event(
       "evaluated", fields,
       fmt::format("evaluated step {}{}:{}", step, name.empty() ? "" : " (" + name + ")", text));
-  write_metrics(eval_dir(name), result, checkpoint, std::move(summaries));
+  // Workers that each evaluate for themselves would write the same points.
+  const cluster::ResolvedCluster& task = resolve();
+  if (task.is_chief || task.is_evaluator)
+    write_metrics(eval_dir(name), result, checkpoint, std::move(summaries));
   if (training) evaluations.push_back({step, name, result});
 }
 

@@ -158,7 +158,7 @@ TEST(EstimatorTest, TheCheckpointBeforeTheFirstStepLosesNoBatch) {
         .train(shuffled_batches(50, 7),
                {.max_steps = 12, .hooks = {std::make_shared<FailAtOnce>()}});
   });
-  EXPECT_EQ(error.message(), "the power went");
+  EXPECT_EQ(error.message(), "the power went; in FailAtOnce::after_step() at step 1");
   EXPECT_EQ(latest(directory / "m").global_step, 0);
   Estimator(two_layers, quiet_config(directory / "m"))
       .train(shuffled_batches(50, 7), {.max_steps = 12});

@@ -86,8 +86,8 @@ TEST_F(EvaluationHooksTest, AreToldWhenOneThrows) {
   Estimator estimator(two_layers, quiet_config(model_dir()));
   const Error error = error_of(
       [&] { estimator.evaluate(seven, {.hooks = {std::make_shared<Protocol>(lines_, -1, 1)}}); });
-  EXPECT_EQ(error.message(), "the hook broke");
-  EXPECT_EQ(lines_.back(), "error the hook broke");
+  EXPECT_EQ(error.message(), "the hook broke; in Protocol::after_step() at step 3");
+  EXPECT_EQ(lines_.back(), "error " + error.message());
 }
 
 TEST_F(EvaluationHooksTest, ThoseOfTheModelComeBehindAndEveryTime) {

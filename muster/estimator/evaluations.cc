@@ -8,6 +8,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/estimator/exporter.h"
+#include "muster/train/user_call.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -65,8 +66,8 @@ bool Evaluations::due_after_save(const Course& course, int64_t step) const {
     return true;
   }
   log::info(
-      fmt::format("step {}{} is not evaluated: throttle_secs is {:g}, the next evaluation is due "
-                  "in {:.0f} s, or at the end",
+      fmt::format("step {}{} is not evaluated now: throttle_secs is {:g}, the next evaluation is "
+                  "due in {:.0f} s, or when training ends",
                   step, which, throttle, throttle - since));
   return false;
 }
@@ -147,8 +148,16 @@ void Evaluations::call_exporters(Course& course, bool is_final) {
     Exporter& exporter = *course.spec->exporters[e];
     const std::string folder =
         join_path(join_path(estimator_.model_dir(), "export"), exporter.name());
-    const std::optional<std::string> written = exporter.export_model(
-        estimator_, folder, course.last.checkpoint, course.last.result, is_final);
+    std::optional<std::string> written;
+    try {
+      written = exporter.export_model(estimator_, folder, course.last.checkpoint,
+                                      course.last.result, is_final);
+    } catch (...) {
+      rethrow_with_place(
+          "an exporter",
+          fmt::format("in exporter \"{}\" at step {}", exporter.name(), *course.step),
+          [](const std::string&) { return std::string(); });
+    }
     if (!written) continue;
     course.exported[e] = true;
     exports_[exporter.name()].push_back(*written);
@@ -157,7 +166,8 @@ void Evaluations::call_exporters(Course& course, bool is_final) {
                 {"folder", *written},
                 {"global_step", *course.step},
                 {"final", is_final}},
-               fmt::format("exported step {} ({}): {}", *course.step, exporter.name(), *written));
+               fmt::format("exporter \"{}\" exported step {} to {}", exporter.name(), *course.step,
+                           *written));
   }
 }
 

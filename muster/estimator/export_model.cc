@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/estimator/internal/estimator_impl.h"
 #include "muster/export/servable.h"
 #include "muster/export/write_servable.h"
@@ -67,6 +68,23 @@ class Unfinished {
   std::string path_;
 };
 
+// The model function failed on rows such as the receiver says.
+Error does_not_take(const ServingInputReceiver& receiver, const Error& error) {
+  std::vector<std::string> features;
+  for (const auto& [name, feature] : receiver.features) {
+    Shape shape{-1};
+    shape.insert(shape.end(), feature.shape.begin(), feature.shape.end());
+    features.push_back(fmt::format("{} {}", name, TensorInfo{feature.dtype, shape}.describe()));
+  }
+  return Error(
+      error.kind(),
+      fmt::format("export_model: the model function failed on features as the receiver says "
+                  "they are, {}: {}",
+                  join(features, ", "), error.message()),
+      "give the receiver the names, dtypes and shapes that the model trained on, and an "
+      "example where it does not take zeros");
+}
+
 }  // namespace
 
 Batch batch_of_features(const std::map<std::string, Tensor>& features) {
@@ -77,7 +95,10 @@ Batch batch_of_features(const std::map<std::string, Tensor>& features) {
 std::optional<std::string> Estimator::export_model(const std::string& export_dir,
                                                    const ServingInputReceiver& receiver,
                                                    const ExportModelOptions& options) {
-  if (export_dir.empty()) throw invalid_argument("export_model: export_dir is empty");
+  if (export_dir.empty()) {
+    throw invalid_argument("export_model: export_dir is empty",
+                           "name a folder for the versions, such as model_dir + \"/export\"");
+  }
   if (receiver.features.empty()) {
     throw invalid_argument(
         "export_model: the receiver has no features",
@@ -103,7 +124,11 @@ std::optional<std::string> Estimator::export_model(const std::string& export_dir
     rows[name] =
         feature.example ? feature.example->slice(0, 0, 1) : torch::zeros(shape, feature.dtype);
   }
-  runner.build(batch_of_features(rows));
+  try {
+    runner.build(batch_of_features(rows));
+  } catch (const Error& error) {
+    throw does_not_take(receiver, error);
+  }
   for (const Variable* variable : runner.variables())
     source.weights.emplace_back(variable->name(), variable->value());
   source.function = [&](const ServableSource::Tensors& features) {

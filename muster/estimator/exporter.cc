@@ -15,6 +15,7 @@
 #include "muster/base/strings.h"
 #include "muster/cluster/resolve.h"
 #include "muster/estimator/estimator.h"
+#include "muster/estimator/internal/exporter_name.h"
 #include "muster/export/servable.h"
 
 namespace muster::inline v0_1 {
@@ -64,9 +65,9 @@ class ExporterBase : public Exporter {
         name_(std::move(name)),
         receiver_(std::move(receiver)),
         use_ema_(use_ema) {
-    if (name_.empty() || name_.find('/') != std::string::npos) {
+    if (!internal::names_a_folder(name_)) {
       throw invalid_argument(fmt::format("{}: name is \"{}\"", function, name_),
-                             "it names a folder: it is not empty, and has no slash");
+                             "it names a folder: a word without a slash, and not \".\" or \"..\"");
     }
     if (exports_to_keep_ && *exports_to_keep_ < 1) {
       throw invalid_argument(fmt::format("{}: exports_to_keep is {}", function, *exports_to_keep_),

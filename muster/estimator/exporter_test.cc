@@ -115,6 +115,7 @@ TEST_F(ExporterTest, BadArgumentsAreNamed) {
   const auto said = [](const auto& make) { return error_of([&] { make(); }).message(); };
   EXPECT_THAT(said([] { final_exporter("", point_receiver()); }), HasSubstr("name is \"\""));
   EXPECT_THAT(said([] { final_exporter("a/b", point_receiver()); }), HasSubstr("\"a/b\""));
+  EXPECT_THAT(said([] { latest_exporter("..", point_receiver()); }), HasSubstr("\"..\""));
   EXPECT_THAT(said([] { latest_exporter("a", point_receiver(), {.exports_to_keep = 0}); }),
               HasSubstr("exports_to_keep is 0"));
   EXPECT_THAT(said([] { best_exporter("a", point_receiver(), {.exports_to_keep = -1}); }),

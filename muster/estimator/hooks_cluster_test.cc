@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "muster/base/error_of.h"
@@ -11,6 +12,7 @@
 #include "muster/train/early_stopping.h"
 #include "muster/train/hooks.h"
 #include "tests/support/local_cluster.h"
+#include "tests/support/read_trace.h"
 #include "tests/support/run_ranks.h"
 
 namespace muster::inline v0_1 {
@@ -97,6 +99,60 @@ TEST(HooksClusterTest, StepsThatAreNotFiniteAreDroppedByAll) {
         [&](Estimator& estimator, int) { estimator.train(flawed_batches(law.lost, {})); }, change);
     EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "clean")))
         << to_string(law.policy);
+  }
+}
+
+// Of one row of a trace.
+int64_t count(const std::vector<testing::TraceEvent>& events, const std::string& name) {
+  return std::ranges::count(events, name, &testing::TraceEvent::name);
+}
+
+TEST(ProfilerClusterTest, OneFileHasAllTasksWithTheirBuckets) {
+  TempDirectory directory;
+  const LocalCluster cluster(2);
+  testing::run_ranks(2, [&](int rank) {
+    const auto strategy = distribute::multi_worker_mirrored({.bytes_per_pack = 256});
+    Estimator classifier(two_layers,
+                         quiet_config(directory / "m", strategy, cluster.environment(rank)));
+    classifier.train(endless,
+                     {.max_steps = 13,
+                      .hooks = {hooks::profiler({.every = {.steps = 8}, .steps_in_a_row = 2})}});
+  });
+  for (const char* name : {"m/timeline-3.json", "m/timeline-11.json"}) {
+    testing::TraceRows rows = testing::read_trace(directory / name);
+    EXPECT_EQ(rows.size(), 4u);
+    std::vector<std::string> first;
+    for (const char* task : {"worker 0", "worker 1"}) {
+      const auto& steps = rows[{task, "step"}];
+      for (const char* part : {"input", "forward", "backward", "reduction", "update"})
+        EXPECT_EQ(count(steps, part), 2) << part;
+      EXPECT_EQ(count(steps, "saving"), name == std::string("m/timeline-11.json") ? 1 : 0);
+      const auto& buckets = rows[{task, "reduction"}];
+      if (first.empty()) first = testing::names_of(buckets);
+      EXPECT_GT(first.size(), 2 * 1u);
+      EXPECT_EQ(testing::names_of(buckets), first);
+      int64_t tensors = 0, bytes = 0;
+      for (const auto& bucket : buckets) {
+        tensors += bucket.args.at("tensors").get<int64_t>();
+        bytes += bucket.args.at("bytes").get<int64_t>();
+      }
+      EXPECT_EQ(tensors, 2 * 4);
+      EXPECT_GE(bytes, 2 * 4 * (10 * 16 + 16 + 16 * 2 + 2));
+    }
+  }
+}
+
+TEST(ProfilerClusterTest, TheChiefDecidesWhoeverElseHasTheHook) {
+  for (const int owner : {0, 1}) {
+    TempDirectory directory;
+    on_two(directory / "m", two_layers, [&](Estimator& estimator, int rank) {
+      TrainOptions options{.max_steps = 4};
+      if (rank == owner) options.hooks = {hooks::profiler({.every = {.steps = 9}})};
+      EXPECT_EQ(estimator.train(endless, options).global_step, 4);
+    });
+    const std::string path = directory / "m" + "/timeline-2.json";
+    ASSERT_EQ(local_file_system().exists(path).value(), owner == 0);
+    if (owner == 0) EXPECT_EQ(testing::read_trace(path).size(), 4u);
   }
 }
 

@@ -20,8 +20,12 @@ std::string field_of(const EvalSpec& spec, bool several, const char* field) {
 void check_positive(const std::string& field, const std::optional<int64_t>& value) {
   if (value && *value <= 0) {
     throw invalid_argument(fmt::format("{} is {}; it must be more than 0", field, *value),
-                           "leave it unset for no limit");
+                           "std::nullopt is no limit");
   }
+}
+
+Error no_input(const std::string& field) {
+  return invalid_argument(field + " is empty", "give it a function that returns a Dataset");
 }
 
 void check_exporters(const EvalSpec& spec, bool several, std::set<std::string>& names) {
@@ -29,7 +33,7 @@ void check_exporters(const EvalSpec& spec, bool several, std::set<std::string>& 
   for (const auto& exporter : spec.exporters) {
     if (!exporter) throw invalid_argument(field + " holds an empty one");
     const std::string& name = exporter->name();
-    if (name.empty() || name.find('/') != std::string::npos) {
+    if (!internal::names_a_folder(name)) {
       throw invalid_argument(
           fmt::format("{}: the name of an exporter is \"{}\"; it must be a word without a slash",
                       field, name),
@@ -60,7 +64,7 @@ void check_names(const std::vector<EvalSpec>& specs) {
 
 void validate(const Estimator& estimator, const TrainSpec& train_spec,
               const std::vector<EvalSpec>& specs) {
-  if (!train_spec.input_fn) throw invalid_argument("TrainSpec.input_fn is empty");
+  if (!train_spec.input_fn) throw no_input("TrainSpec.input_fn");
   check_positive("TrainSpec.max_steps", train_spec.max_steps);
   check_hooks(train_spec.hooks, "TrainSpec.hooks");
   if (specs.empty()) {
@@ -71,7 +75,7 @@ void validate(const Estimator& estimator, const TrainSpec& train_spec,
   check_names(specs);
   std::set<std::string> exporters;
   for (const EvalSpec& spec : specs) {
-    if (!spec.input_fn) throw invalid_argument(field_of(spec, several, "input_fn") + " is empty");
+    if (!spec.input_fn) throw no_input(field_of(spec, several, "input_fn"));
     check_positive(field_of(spec, several, "steps"), spec.steps);
     check_hooks(spec.hooks, field_of(spec, several, "hooks").c_str());
     for (const auto& [field, value] : {std::pair{"throttle_secs", spec.throttle_secs},

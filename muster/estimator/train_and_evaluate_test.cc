@@ -184,8 +184,9 @@ TEST(TrainAndEvaluateTest, EachSpecHasItsOwnThrottle) {
   EXPECT_THAT(often, ElementsAre(10, 20, 30, 40, 45));
   // It begins at 50 s; then there are checkpoints at 100, 150 and 200 s.
   EXPECT_THAT(seldom, ElementsAre(10, 40, 45));
-  EXPECT_THAT(said, HasSubstr("step 30 (seldom) is not evaluated: throttle_secs is 120, the next "
-                              "evaluation is due in 20 s, or at the end"));
+  EXPECT_THAT(said,
+              HasSubstr("step 30 (seldom) is not evaluated now: throttle_secs is 120, the next "
+                        "evaluation is due in 20 s, or when training ends"));
   EXPECT_THAT(said, HasSubstr("evaluating step 40 (seldom): the evaluation before it began 150 s "
                               "ago, throttle_secs is 120; the next one is due in 120 s"));
 }

@@ -188,6 +188,17 @@ TEST_F(ServableTest, AModelThatIsAnotherAtAnotherBatchSizeIsRefused) {
   EXPECT_THAT(loop.message(), HasSubstr("batch size of 1"));
 }
 
+// Numbers from 0 to 1 take one side of the branch, those of the wide rows both.
+TEST_F(ServableTest, ABranchOnAValueIsRefused) {
+  source_.function = [](const Tensors& features) {
+    Tensor sum = features.at("x").sum({1, 2});
+    if (sum.sum().item<double>() > 0) sum = sum * 2;
+    return std::map<std::string, ExportOutput>{{"serving_default", PredictOutput({{"sum", sum}})}};
+  };
+  EXPECT_EQ(write_error().kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(write_error().message(), HasSubstr("\"sum\" differs"));
+}
+
 TEST_F(ServableTest, WhatIsComputedWithoutTensorsIsRefused) {
   source_.function = [this](const Tensors& features) {
     const Tensor logits = logits_of(features.at("x"));

@@ -26,27 +26,39 @@ using Outputs = std::map<std::string, ExportOutput>;
 // Batches of these sizes are traced, and the others compared: 1 is the usual one, and 8 is larger.
 constexpr int64_t kTraced = 3, kTracedToo = 5;
 constexpr int64_t kCompared[] = {1, 8};
+// How often a row of wide numbers is compared: a branch on the value of a sum goes either way.
+constexpr uint64_t kWideRows = 8;
+
+// Numbers for floats without examples.
+struct Numbers {
+  double least = 0, most = 1;
+  uint64_t draw = 0;  // others for another one
+};
 
 // Rows for one feature: examples, or numbers that differ from call to call.
-Tensor rows_of(const std::string& name, const ServingFeature& feature, int64_t rows) {
+Tensor rows_of(const std::string& name, const ServingFeature& feature, int64_t rows,
+               const Numbers& numbers) {
   if (feature.example) {
     return feature.example->index_select(
         0, torch::arange(rows, at::kLong).remainder(feature.example->size(0)));
   }
   Shape shape{rows};
   shape.insert(shape.end(), feature.shape.begin(), feature.shape.end());
-  Random random(derive_key(static_cast<uint64_t>(rows), {id_of(name)}));
+  Random random(derive_key(static_cast<uint64_t>(rows), {id_of(name), numbers.draw}));
   Tensor values = torch::empty(shape, at::kDouble);
   double* value = values.data_ptr<double>();
   const bool floats = at::isFloatingType(feature.dtype);
   for (int64_t i = 0; i < values.numel(); ++i)
-    value[i] = floats ? random.uniform() : static_cast<double>(random.uniform_below(2));
+    value[i] = floats ? numbers.least + (numbers.most - numbers.least) * random.uniform()
+                      : static_cast<double>(random.uniform_below(2));
   return values.to(feature.dtype);
 }
 
-NamedTensors batch_of(const ServingInputReceiver& receiver, int64_t rows) {
+NamedTensors batch_of(const ServingInputReceiver& receiver, int64_t rows,
+                      const Numbers& numbers = {}) {
   NamedTensors batch;
-  for (const auto& [name, feature] : receiver.features) batch[name] = rows_of(name, feature, rows);
+  for (const auto& [name, feature] : receiver.features)
+    batch[name] = rows_of(name, feature, rows, numbers);
   return batch;
 }
 
@@ -136,7 +148,7 @@ void compare_output(const std::string& name, const Tensor& expected, const Tenso
                     int64_t rows) {
   const std::string hint =
       "what the model function computes must follow the number of rows, and use tensors alone: "
-      "no branch on sizes or values, no loop over rows";
+      "no branch on sizes or values, no loop over rows, no random numbers";
   const std::string begin = fmt::format(
       "export_model: the exported output \"{}\" differs from the model function's at a "
       "batch size of {}: ",
@@ -153,6 +165,28 @@ void compare_output(const std::string& name, const Tensor& expected, const Tenso
       hint);
 }
 
+// Compares what is written with `expected`, what the function gave for a batch of so many rows.
+void compare_batch(const torch::jit::Method& forward, const NamedTensors& batch, int64_t rows,
+                   const Outputs& expected, const ServableDescription& description) {
+  (void)by_key(expected, description.keys);  // the outputs are those of the other batches
+  NamedTensors got;
+  try {
+    got = internal::call(forward, batch);
+  } catch (const std::exception& error) {
+    throw invalid_argument(
+        fmt::format("export_model: the exported model cannot compute {} at a batch size of {}: {}",
+                    names_of(description.keys), rows, internal::cause_of(error)),
+        fmt::format("it was traced at {} and {} rows, and must fit all: no loop over rows, and "
+                    "sizes as -1",
+                    kTraced, kTracedToo));
+  }
+  // Outputs that were one tensor in the trace need not be one here.
+  for (const auto& [signature, outputs] : description.keys) {
+    for (const auto& [name, key] : outputs)
+      compare_output(name, expected.at(signature).outputs.at(name), got.at(key), rows);
+  }
+}
+
 // Compares what is written with the function, at sizes and on numbers that were not traced.
 void compare_with_function(const std::string& bytes, const ServableSource& source,
                            const ServableDescription& description) {
@@ -161,25 +195,17 @@ void compare_with_function(const std::string& bytes, const ServableSource& sourc
   const torch::jit::Method forward = module.get_method("forward");
   for (const int64_t rows : kCompared) {
     const NamedTensors batch = batch_of(source.receiver, rows);
-    const Outputs expected = source.function(batch);
-    (void)by_key(expected, description.keys);  // the outputs are those of the other batches
-    NamedTensors got;
+    compare_batch(forward, batch, rows, source.function(batch), description);
+  }
+  for (uint64_t draw = 0; draw < kWideRows; ++draw) {
+    const NamedTensors batch = batch_of(source.receiver, 1, {-4, 4, draw});
+    Outputs expected;
     try {
-      got = internal::call(forward, batch);
-    } catch (const std::exception& error) {
-      throw invalid_argument(
-          fmt::format("export_model: the exported model cannot compute {} at a batch size of {}: "
-                      "{}",
-                      names_of(description.keys), rows, internal::cause_of(error)),
-          fmt::format("it was traced at {} and {} rows, and must fit all: no loop over rows, and "
-                      "sizes as -1",
-                      kTraced, kTracedToo));
+      expected = source.function(batch);
+    } catch (const std::exception&) {
+      return;  // the model takes no such numbers
     }
-    // Outputs that were one tensor in the trace need not be one here.
-    for (const auto& [signature, outputs] : description.keys) {
-      for (const auto& [name, key] : outputs)
-        compare_output(name, expected.at(signature).outputs.at(name), got.at(key), rows);
-    }
+    compare_batch(forward, batch, 1, expected, description);
   }
 }
 

@@ -217,7 +217,7 @@ TEST(BadColumnsTest, Inputs) {
        "the column 'two' takes integers, and its feature 'two' is float32[1]"},
       {given(two, {{"two", ints({1}, {1, 1, 1})}}), "its feature 'two' is int64[1, 1, 1]"},
       {given(two, {{"two", ints({0, 1, 2, 0}, {2, 2})}}),
-       "the column 'two': the value 2 in row 1 is outside of its 2 buckets"},
+       "the column 'two': the value 2, number 2 of the batch, is outside of its 2 buckets"},
       {given(two, {{"two", ints({0, 1}, {2})}, {"two/row_lengths", ints({1}, {1})}}),
        "the lengths 'two/row_lengths' are int64[1], and there are 2 rows"},
       {given(weighted, {{"two", ints({0, 1}, {2})}}), "has no feature 'w'"},

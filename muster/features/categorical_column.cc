@@ -70,8 +70,9 @@ class IdentityColumn final : public CategoricalColumn {
       const bool inside = value >= 0 && value < buckets_;
       if (!inside && !default_value_ && value >= buckets_) {
         throw invalid_argument(
-            fmt::format("the column '{}': the value {} in row {} is outside of its {} buckets",
-                        name(), value, i / values.width(), buckets_),
+            fmt::format("the column '{}': the value {}, number {} of the batch, is outside of its "
+                        "{} buckets",
+                        name(), value, i, buckets_),
             fmt::format("values go from 0 to {}; a default_value stands in for others",
                         buckets_ - 1));
       }
@@ -193,6 +194,11 @@ FeatureColumn weighted_categorical_column(const FeatureColumn& categorical,
     throw invalid_argument(
         fmt::format("{}: the column '{}' has weights already", kFunction, inner->name()),
         "give it the column without them");
+  }
+  if (inner->is_sequence()) {
+    throw invalid_argument(
+        fmt::format("{}: the column '{}' is one of sequences", kFunction, inner->name()),
+        "the categories of a step have no weights");
   }
   internal::check_number_dtype(kFunction, inner->name(), options.dtype);
   return FeatureColumn(

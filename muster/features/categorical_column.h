@@ -81,7 +81,7 @@ FeatureColumn categorical_column_with_vocabulary_file(const std::string& key,
 // Options of categorical_column_with_identity().
 struct IdentityOptions {
   // The id of values outside of 0 ... num_buckets - 1. Unset: negative ones count for nothing, and
-  // those that are too large are an InvalidArgument of the layer that looks them up.
+  // one that is too large is an InvalidArgument of resolve().
   std::optional<int64_t> default_value{};
 };
 

@@ -152,12 +152,18 @@ void add_leaves(const FeatureColumn& column, std::vector<Leaf>& leaves) {
     return;
   }
   if (!categorical->can_be_crossed()) {
-    throw invalid_argument(
-        fmt::format("{}: the column '{}' has {}", kFunction, categorical->name(),
-                    categorical->is_weighted() ? "weights" : "hash buckets"),
-        categorical->is_weighted()
-            ? "a combination of values has no weight; cross the column without them"
-            : "what is hashed twice collides more often; cross its key, as a text");
+    const auto refuse = [&](const char* what, const char* hint) {
+      throw invalid_argument(
+          fmt::format("{}: the column '{}' {}", kFunction, categorical->name(), what), hint);
+    };
+    if (categorical->is_sequence()) {
+      refuse("is one of sequences", "steps are not crossed; cross features of an example");
+    }
+    if (categorical->is_weighted()) {
+      refuse("has weights", "a combination of values has no weight; cross the column without them");
+    }
+    refuse("has hash buckets",
+           "what is hashed twice collides more often; cross its key, as a text");
   }
   leaves.push_back({.key = {}, .column = std::move(categorical)});
 }

@@ -62,7 +62,9 @@ class NumericColumn final : public Source {
     internal::add_feature(spec, fmt::format("the column '{}'", name()), name(), std::move(feature));
   }
 
-  std::vector<std::string> entries() const override { return {name() + "/values"}; }
+  std::vector<internal::Entry> entries() const override {
+    return {{name() + "/values", &ColumnValues::values}};
+  }
 
   ColumnValues resolve(const FeatureReader& features) const override {
     const Value& value = features.feature(name(), name());
@@ -86,7 +88,7 @@ class NumericColumn final : public Source {
     }
     Tensor numbers = with_rows(given.to(kFloat32), options_.shape);
     if (options_.normalizer_fn) numbers = normalized(numbers);
-    return {.values = std::move(numbers), .weights = {}};
+    return {.values = std::move(numbers)};
   }
 
   Tensor numbers(const ColumnValues& given, const TableRows&) const override {
@@ -126,8 +128,9 @@ class BucketizedColumn final : public CategoricalColumn {
   // Of tensor operations alone, so that a model can be traced with it.
   ColumnValues resolve(const FeatureReader& features) const override {
     const Tensor buckets = discretization_(source_->resolve(features).values);
+    if (buckets.size(1) == 1) return {.values = buckets};
     const Tensor first = at::arange(buckets.size(1), buckets.options()) * buckets_;
-    return {.values = buckets + first, .weights = {}};
+    return {.values = buckets + first};
   }
 
   Cells ids(const FeatureReader& features) const override {
@@ -169,12 +172,7 @@ void check_numeric(const char* function, const std::string& key,
   const auto refuse = [&](const std::string& what, const std::string& hint) {
     throw invalid_argument(fmt::format("{} of '{}': {}", function, key, what), hint);
   };
-  const bool positive = std::all_of(options.shape.begin(), options.shape.end(),
-                                    [](int64_t size) { return size >= 1; });
-  if (options.shape.empty() || !positive) {
-    refuse(fmt::format("shape is {}", describe(options.shape)),
-           "shape has at least one axis, and sizes of at least 1");
-  }
+  internal::check_shape(function, key, options.shape);
   internal::check_number_dtype(function, key, options.dtype);
   const std::vector<double>& given = options.default_value;
   if (given.size() > 1 && static_cast<int64_t>(given.size()) != product(options.shape)) {

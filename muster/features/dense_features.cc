@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "muster/base/error.h"
 #include "muster/features/internal/column_inputs.h"
 #include "muster/tensor/libtorch.h"
 
@@ -10,7 +9,6 @@ namespace muster::inline v0_1 {
 namespace {
 
 using feature_column::internal::ColumnInputs;
-using feature_column::internal::ColumnValues;
 
 class DenseFeaturesImpl final : public LayerImpl {
  public:
@@ -20,18 +18,9 @@ class DenseFeaturesImpl final : public LayerImpl {
         trainable_(options.trainable) {}
 
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
-    const std::vector<ColumnValues> given =
-        columns_->split(inputs, context.name_of(identity()), context.device());
-    std::vector<Tensor> numbers;
-    for (size_t i = 0; i < given.size(); ++i) {
-      const auto rows = [&](const VariableSpec& table, const Tensor& ids) {
-        return context.rows(
-            identity(), columns_->table_of(i),
-            [&] { return feature_column::internal::with_trainable(table, trainable_); }, ids);
-      };
-      numbers.push_back(columns_->column(i).numbers(given[i], rows));
-    }
-    return {.tensors = {numbers.size() == 1 ? numbers.front() : at::cat(numbers, /*dim=*/1)}};
+    const auto given = columns_->split(inputs, context.name_of(identity()), context.device());
+    return {.tensors = {feature_column::internal::joined_numbers(*columns_, given, identity(),
+                                                                 context, trainable_)}};
   }
 
  private:
@@ -39,20 +28,11 @@ class DenseFeaturesImpl final : public LayerImpl {
   const bool trainable_;
 };
 
-std::shared_ptr<const ColumnInputs> dense_inputs(const std::vector<FeatureColumn>& columns) {
-  for (const FeatureColumn& column : columns) {
-    if (column.is_dense()) continue;
-    throw invalid_argument("DenseFeatures: the column '" + column.name() + "' is not dense",
-                           "wrap it in an indicator_column() or an embedding_column()");
-  }
-  return std::make_shared<const ColumnInputs>("DenseFeatures", columns);
-}
-
 }  // namespace
 
 DenseFeatures::DenseFeatures(const std::vector<FeatureColumn>& columns,
                              DenseFeaturesOptions options)
-    : inputs_(dense_inputs(columns)),
+    : inputs_(ColumnInputs::of_dense("DenseFeatures", columns)),
       layer_(std::make_shared<DenseFeaturesImpl>(inputs_, std::move(options))) {}
 
 LayerInputs DenseFeatures::inputs(const Features& features) const {

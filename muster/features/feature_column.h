@@ -1,9 +1,9 @@
 // A feature column says how an entry of the input becomes numbers that a model takes, as in
 // tf.feature_column. It is a description: resolve() ("muster/features/resolve.h") runs the part
 // that reads texts and looks up ids in the input pipeline, DenseFeatures and LinearModel the part
-// that learns. Columns are made by the functions of "muster/features/dense_column.h" and
-// "muster/features/categorical_column.h". Thread safety: immutable values; copies share the
-// description.
+// that learns. Columns are made by the functions of "muster/features/dense_column.h",
+// "muster/features/categorical_column.h" and "muster/features/sequence_column.h". Thread safety:
+// immutable values; copies share the description.
 #pragma once
 
 #include <cstdint>

@@ -48,11 +48,10 @@ Element FeatureTransform::Plan::resolved(const Element& features) const {
   const internal::FeatureReader reader(features);
   std::vector<std::pair<std::string, Element>> entries;
   for (const internal::Source* source : sources) {
-    const std::vector<std::string> names = source->entries();
-    if (reader.find(names.front()) != nullptr) continue;
+    const std::vector<internal::Entry> made = source->entries();
+    if (reader.find(made.front().key) != nullptr) continue;
     const internal::ColumnValues values = source->resolve(reader);
-    entries.emplace_back(names.front(), values.values);
-    if (names.size() > 1) entries.emplace_back(names.back(), values.weights);
+    for (const internal::Entry& entry : made) entries.emplace_back(entry.key, values.*entry.tensor);
   }
   const std::vector<std::string>& given = features.structure().keys;
   for (size_t i = 0; i < given.size(); ++i) {

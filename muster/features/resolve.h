@@ -21,6 +21,8 @@ class FeatureTransform {
   //   numeric_column       "<name>/values"   float32 [batch, shape...]
   //   categorical columns  "<name>/ids"      int64 [batch, values], -1 where there is none
   //   those with weights   "<name>/weights"  float32 [batch, values], as well
+  //   sequence columns     "<name>/lengths"  int64 [batch], as well; their values have an axis of
+  //                                          steps behind the batch's
   // where the name is that of the column inside of an indicator or embedding. Entries that are
   // there already stay. Texts that were read are left out, all else is kept. (Ids are rows of equal
   // length, so slicing, sharding and batches without rows work on them as on all other values; the

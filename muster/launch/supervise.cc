@@ -426,6 +426,7 @@ class Supervisor {
       say(fmt::format("stopped because {} hung: it had not ended {} after the others",
                       task.spec->name,
                       seconds(first_done_.empty() ? options_.survivor_time : options_.idle_time)));
+      if (!task.exit.last_error.empty()) say(fmt::format("its words: {}", task.exit.last_error));
       return;
     }
     say(fmt::format("stopped because {} failed: {}", task.spec->name, explain(task.exit.status)));

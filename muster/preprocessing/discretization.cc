@@ -13,6 +13,7 @@
 #include "muster/preprocessing/internal/quantile_sketch.h"
 #include "muster/preprocessing/internal/tensor_layer.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/tracing.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -46,6 +47,19 @@ void check_discretization(const DiscretizationOptions& options) {
       {OutputMode::kInt, OutputMode::kOneHot, OutputMode::kMultiHot, OutputMode::kCount});
 }
 
+// LibTorch's own search wakes its threads for a few hundred numbers.
+template <typename Number>
+Tensor bins_of(const Tensor& numbers, const std::vector<double>& boundaries) {
+  const std::vector<Number> cuts(boundaries.begin(), boundaries.end());
+  const Number* number = numbers.data_ptr<Number>();
+  Tensor bins = torch::empty(numbers.sizes(), at::TensorOptions(kInt64));
+  int64_t* bin = bins.data_ptr<int64_t>();
+  for (int64_t i = 0; i < numbers.numel(); ++i) {
+    bin[i] = std::upper_bound(cuts.begin(), cuts.end(), number[i]) - cuts.begin();
+  }
+  return bins;
+}
+
 }  // namespace
 
 class Discretization::Impl final : public internal::TensorLayerImpl {
@@ -61,10 +75,16 @@ class Discretization::Impl final : public internal::TensorLayerImpl {
                              "give bin_boundaries, or use what adapt() returns");
     }
     const DType dtype = input.scalar_type() == kFloat32 ? kFloat32 : kFloat64;
-    const auto numbers = at::TensorOptions(dtype).device(input.device());
-    const Tensor boundaries = torch::tensor(options_.bin_boundaries, kFloat64).to(numbers);
-    const Tensor bins = at::bucketize(input.detach().to(numbers).contiguous(), boundaries,
-                                      /*out_int32=*/false, /*right=*/true);
+    const auto options = at::TensorOptions(dtype).device(input.device());
+    const Tensor numbers = input.detach().to(options).contiguous();
+    Tensor bins;
+    if (numbers.is_cpu() && !is_tracing()) {
+      bins = dtype == kFloat32 ? bins_of<float>(numbers, options_.bin_boundaries)
+                               : bins_of<double>(numbers, options_.bin_boundaries);
+    } else {
+      const Tensor boundaries = torch::tensor(options_.bin_boundaries, kFloat64).to(options);
+      bins = at::bucketize(numbers, boundaries, /*out_int32=*/false, /*right=*/true);
+    }
     return internal::encode(bins, options_.output_mode,
                             static_cast<int64_t>(options_.bin_boundaries.size()) + 1);
   }

@@ -58,7 +58,8 @@ void ModelVersions::poll() {
   if (!found.ok() || found.value().empty()) {
     const std::string why =
         found.ok() ? fmt::format("there is no version in {}", directory_) : found.error().message();
-    if (!warned_) log::warning(fmt::format("{}; what is loaded goes on", why));
+    // Before anything is loaded, whoever starts the server says it.
+    if (!warned_ && newest() != nullptr) log::warning(why + "; what is loaded goes on");
     warned_ = true;
     return;
   }

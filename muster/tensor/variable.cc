@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
 
@@ -16,6 +20,35 @@ std::string place_of(int64_t index, at::IntArrayRef sizes) {
     index /= sizes[axis];
   }
   return describe(place);
+}
+
+// Gives the numbers sorted, each once; and for every number its place among these. On the CPU
+// sorting is quicker than LibTorch's hash tables.
+std::pair<Tensor, Tensor> unique_of(const Tensor& numbers) {
+  if (!numbers.is_cpu()) {
+    auto [unique, inverse, counts] =
+        at::_unique2(numbers, /*sorted=*/true, /*return_inverse=*/true);
+    return {std::move(unique), std::move(inverse)};
+  }
+  struct Numbered {
+    int64_t number;
+    int64_t place;
+  };
+  const auto count = static_cast<size_t>(numbers.numel());
+  std::vector<Numbered> sorted(count);
+  const int64_t* number = numbers.data_ptr<int64_t>();
+  for (size_t i = 0; i < count; ++i) sorted[i] = {number[i], static_cast<int64_t>(i)};
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Numbered& a, const Numbered& b) { return a.number < b.number; });
+  Tensor unique = torch::empty_like(numbers), inverse = torch::empty_like(numbers);
+  int64_t last = -1;
+  for (size_t i = 0; i < count; ++i) {
+    if (i == 0 || sorted[i].number != sorted[i - 1].number) {
+      unique.data_ptr<int64_t>()[++last] = sorted[i].number;
+    }
+    inverse.data_ptr<int64_t>()[sorted[i].place] = last;
+  }
+  return {unique.narrow(0, 0, last + 1), inverse};
 }
 
 }  // namespace
@@ -51,8 +84,7 @@ Tensor Variable::rows(const Tensor& ids) {
   };
   if (!spec_.row_sparse || !value_.requires_grad() || !torch::GradMode::is_enabled())
     return shaped(value_.index_select(0, flat));
-  const auto [unique, inverse, counts] =
-      at::_unique2(flat, /*sorted=*/true, /*return_inverse=*/true);
+  const auto [unique, inverse] = unique_of(flat);
   Tensor leaf = value_.detach().index_select(0, unique).set_requires_grad(true);
   row_uses_.push_back({unique, leaf});
   return shaped(leaf.index_select(0, inverse));

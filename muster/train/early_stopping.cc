@@ -75,7 +75,17 @@ class StopIf : public Hook {
   }
   void after_evaluate(int64_t global_step, const std::string& name,
                       const std::map<std::string, double>& results) override {
-    if (!decides_ || dir_of(name) != history_->eval_dir()) return;
+    if (!decides_) return;
+    // Where all evaluations have names, nobody writes to the folder of the one without.
+    if (options_.eval_dir.empty() && !name.empty()) {
+      throw invalid_argument(
+          fmt::format(
+              "early stopping on \"{}\" looks at the evaluation without a name, and this run "
+              "evaluates \"{}\"",
+              metric_, name),
+          fmt::format("set .eval_dir = estimator.eval_dir(\"{}\")", name));
+    }
+    if (dir_of(name) != history_->eval_dir()) return;
     history_->add(global_step, results);
     decide(global_step);
   }

@@ -10,6 +10,7 @@
 //   [before_save, after_save] where a save is due: behind after_step() of all hooks
 //   [after_evaluate]          for each evaluation that was made of what was saved
 //   [after_pause]             after both
+//   [after_profile]           where the steps are over that a hook asked to have recorded
 //   end or on_error           once
 //
 // A loss that is not finite is seen before after_step() and before a save. Behind a roll back the
@@ -41,6 +42,7 @@
 namespace muster::inline v0_1::formats {
 struct GraphDef;
 struct SummaryValue;
+struct Timeline;
 }  // namespace muster::inline v0_1::formats
 
 namespace muster::inline v0_1 {
@@ -64,6 +66,10 @@ struct RunInfo {
   // ends as cleanly as at max_steps. An evaluation and predictions end after the batch; with
   // several replicas an evaluation cannot be ended, and says so (InvalidArgument).
   bool* stop = nullptr;
+  // In training, on the chief: set it to n > 0 in before_step() to have the n steps behind that one
+  // recorded, on all replicas; after_profile() tells what they did. It has no effect while steps
+  // are recorded, but for the last of them. It may be kept until end(). Else nullptr.
+  int64_t* profile_steps = nullptr;
   // In training: a copy of what this replica would save now. Call it where the hook is called.
   std::function<Checkpoint()> state{};
 };
@@ -110,6 +116,9 @@ class Hook {
                               const std::map<std::string, double>& /*results*/) {}
   // A save, and the evaluation behind it, is over: so many seconds were no training.
   virtual void after_pause(double /*seconds*/) {}
+  // What all replicas did in the steps that RunInfo::profile_steps asked for, up to `global_step`;
+  // also where the run ended before all of them were made. Only on the chief.
+  virtual void after_profile(int64_t /*global_step*/, const formats::Timeline& /*timeline*/) {}
   // Only on a clean end: steps done, end of input, or stopped on request.
   virtual void end(int64_t /*global_step*/) {}
   // In place of end(): the run ends with `error`. What is thrown here is logged and goes no

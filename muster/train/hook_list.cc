@@ -1,11 +1,42 @@
 #include "muster/train/hook_list.h"
 
+#include <cxxabi.h>
 #include <fmt/format.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <typeinfo>
 
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
+#include "muster/train/user_call.h"
 
 namespace muster::inline v0_1 {
+namespace {
+
+// "RecordLoss", without the names of what it stands in.
+std::string class_of(const Hook& hook) {
+  char* whole = abi::__cxa_demangle(typeid(hook).name(), nullptr, nullptr, nullptr);
+  std::string name = whole != nullptr ? whole : "a hook";
+  std::free(whole);
+  const size_t scope = name.rfind("::", name.find('<'));
+  return scope == std::string::npos ? name : name.substr(scope + 2);
+}
+
+// Makes a call of a hook. What it throws says which call that was.
+template <typename Call>
+void tell(const Hook& hook, const char* call, std::optional<int64_t> step, const Call& make) {
+  try {
+    make();
+  } catch (...) {
+    const std::string place = fmt::format("in {}::{}()", class_of(hook), call);
+    rethrow_with_place("a hook", step ? fmt::format("{} at step {}", place, *step) : place,
+                       [](const std::string&) { return std::string(); });
+  }
+}
+
+}  // namespace
 
 void check_hooks(const std::vector<std::shared_ptr<Hook>>& hooks, const char* field) {
   for (size_t h = 0; h < hooks.size(); ++h) {
@@ -22,43 +53,62 @@ void HookList::add(const std::vector<std::shared_ptr<Hook>>& hooks) {
 
 void HookList::begin(RunInfo info) {
   info.stop = &stop_;
+  if (info.is_chief && info.mode == Mode::kTrain) info.profile_steps = &profile_steps_;
   for (const auto& hook : hooks_) {
-    hook->begin(info);
+    tell(*hook, "begin", std::nullopt, [&] { hook->begin(info); });
     ++begun_;
   }
 }
 
 void HookList::before_step(int64_t global_step) {
   stop_before_step_ = stop_;
-  for (const auto& hook : hooks_) hook->before_step(global_step);
+  profile_steps_ = 0;
+  for (const auto& hook : hooks_)
+    tell(*hook, "before_step", global_step, [&] { hook->before_step(global_step); });
 }
 
 void HookList::after_step(StepInfo info) {
   info.stop = &stop_;
-  for (const auto& hook : hooks_) hook->after_step(info);
+  for (const auto& hook : hooks_)
+    tell(*hook, "after_step", info.global_step, [&] { hook->after_step(info); });
 }
 
 void HookList::step_left_out() { stop_ = stop_before_step_; }
 
 void HookList::before_save(int64_t global_step) {
-  for (const auto& hook : hooks_) hook->before_save(global_step);
+  for (const auto& hook : hooks_)
+    tell(*hook, "before_save", global_step, [&] { hook->before_save(global_step); });
 }
 
 void HookList::after_save(int64_t global_step, const std::string& prefix) {
-  for (const auto& hook : hooks_) hook->after_save(global_step, prefix);
+  for (const auto& hook : hooks_)
+    tell(*hook, "after_save", global_step, [&] { hook->after_save(global_step, prefix); });
 }
 
 void HookList::after_evaluate(const Evaluation& evaluation) {
-  for (const auto& hook : hooks_)
-    hook->after_evaluate(evaluation.global_step, evaluation.name, evaluation.results);
+  for (const auto& hook : hooks_) {
+    tell(*hook, "after_evaluate", evaluation.global_step, [&] {
+      hook->after_evaluate(evaluation.global_step, evaluation.name, evaluation.results);
+    });
+  }
 }
 
 void HookList::after_pause(double seconds) {
-  for (const auto& hook : hooks_) hook->after_pause(seconds);
+  for (const auto& hook : hooks_)
+    tell(*hook, "after_pause", std::nullopt, [&] { hook->after_pause(seconds); });
+}
+
+void HookList::after_profile(int64_t global_step, const formats::Timeline& timeline) {
+  for (const auto& hook : hooks_) {
+    tell(*hook, "after_profile", global_step, [&] { hook->after_profile(global_step, timeline); });
+  }
 }
 
 void HookList::end(int64_t global_step) {
-  while (ended_ < begun_) hooks_[ended_++]->end(global_step);
+  while (ended_ < begun_) {
+    Hook& hook = *hooks_[ended_++];
+    tell(hook, "end", global_step, [&] { hook.end(global_step); });
+  }
 }
 
 void HookList::on_error(const Error& error) noexcept {

@@ -25,7 +25,11 @@ class HookList {
   // Whether a hook wants the run to stop.
   bool stop() const { return stop_; }
 
-  // Each tells all hooks. Of `info`, RunInfo::stop and StepInfo::stop are set here.
+  // How many steps behind the one under way a hook wants recorded.
+  int64_t profile_steps() const { return profile_steps_; }
+
+  // Each tells all hooks. Of `info`, RunInfo::stop, RunInfo::profile_steps and StepInfo::stop are
+  // set here.
   void begin(RunInfo info);
   void before_step(int64_t global_step);
   void after_step(StepInfo info);
@@ -36,6 +40,7 @@ class HookList {
   void after_save(int64_t global_step, const std::string& prefix);
   void after_evaluate(const Evaluation& evaluation);
   void after_pause(double seconds);
+  void after_profile(int64_t global_step, const formats::Timeline& timeline);
   void end(int64_t global_step);
   // Tells those that began and did not end, the last one first. Never throws.
   void on_error(const Error& error) noexcept;
@@ -46,6 +51,7 @@ class HookList {
   size_t ended_ = 0;  // and so many were told end(), from the first on
   bool stop_ = false;
   bool stop_before_step_ = false;  // what it was
+  int64_t profile_steps_ = 0;
 };
 
 }  // namespace muster::inline v0_1

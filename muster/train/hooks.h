@@ -81,4 +81,22 @@ struct GlobalStepWaiterOptions {
 // InvalidArgument for an empty model_dir and numbers out of range.
 std::shared_ptr<Hook> global_step_waiter(const GlobalStepWaiterOptions& options);
 
+// Options of profiler().
+struct ProfilerOptions {
+  Every every = {};             // how often; one of the two must be set
+  int64_t steps_in_a_row = 1;   // recorded each time, for one file; 1 or more
+  std::string output_dir = {};  // empty: the model_dir
+  Clock* clock = nullptr;       // nullptr: the system's
+  FileSystem* fs = nullptr;     // nullptr: the local one
+};
+// Writes <output_dir>/timeline-<step>.json for the second step of the run, and then every so often:
+// what each replica of each task did in it, on one time line, for chrome://tracing and Perfetto
+// (ui.perfetto.dev). Rows "step": input, forward, backward, reduction (what backward did not hide),
+// update, hooks, saving, evaluating. Rows "reduction": each bucket of gradients, with its bytes and
+// tensors. Where steps are recorded in a row, the file has the number of the last one. Give it to
+// all workers: the chief's decides and writes. It costs nothing between. Throws InvalidArgument for
+// a bad `every` and steps_in_a_row; in begin() in an evaluation or prediction. What a failing write
+// throws ends the run.
+std::shared_ptr<Hook> profiler(const ProfilerOptions& options);
+
 }  // namespace muster::inline v0_1::hooks

@@ -170,7 +170,9 @@ TEST(LifecycleTest, AHookThatFailsInOnErrorHidesNothing) {
                 }
               }).message(),
               HasSubstr("b broke"));
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("failed in on_error()"));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("failed in on_error()"));
+  EXPECT_THAT(log, HasSubstr("a hook failed in Diary::after_step() at step 1"));
   EXPECT_EQ(told.back(), "a " + error);
 }
 

@@ -3,6 +3,12 @@
 #include <numeric>
 
 namespace muster::inline v0_1 {
+namespace {
+
+constexpr std::array<const char*, StepTrace::kParts> kNames{
+    "input", "forward", "backward", "reduction", "update", "hooks", "saving", "evaluating"};
+
+}  // namespace
 
 double StepTrace::since_last() {
   const auto now = std::chrono::steady_clock::now();
@@ -11,7 +17,12 @@ double StepTrace::since_last() {
   return seconds;
 }
 
-void StepTrace::lap(Part part) { seconds_[part] += since_last(); }
+void StepTrace::lap(Part part) {
+  const auto begin = last_;
+  seconds_[part] += since_last();
+  if (recorder_ != nullptr)
+    recorder_->add(distribute::SpanRecorder::kSteps, kNames[part], begin, last_);
+}
 
 void StepTrace::lap(const distribute::StepTimes& times) {
   const double total = since_last();
@@ -23,8 +34,6 @@ void StepTrace::lap(const distribute::StepTimes& times) {
 double StepTrace::total() const { return std::accumulate(seconds_.begin(), seconds_.end(), 0.0); }
 
 std::string StepTrace::report() const {
-  static constexpr std::array<const char*, kParts> kNames{
-      "input", "forward", "backward", "reduction", "update", "hooks", "saving", "evaluating"};
   const double total = this->total();
   const double steps = steps_ > 0 ? static_cast<double>(steps_) : 1.0;
   std::string text = fmt::format("where a step's time goes ({} steps)\n  {:<10} {:>10} {:>8}\n",

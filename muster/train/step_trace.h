@@ -1,4 +1,5 @@
-// Where a step's time goes: seconds by part, added up over a run.
+// Where a step's time goes: seconds by part, added up over a run; and spans of it, while a profile
+// is made.
 // Thread safety: one thread.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/distribute/span_recorder.h"
 #include "muster/distribute/step.h"
 
 namespace muster::inline v0_1 {
@@ -32,6 +34,9 @@ class StepTrace {
   void lap(Part part);
   // The same for a train_step(), whose parts the replica measured; what is left counts as update.
   void lap(const distribute::StepTimes& times);
+  // Notes each lap() of a part in `recorder` too, which outlives its use; nullptr: nowhere, as from
+  // the start. Those of a train_step() are the replica's to note.
+  void record_into(distribute::SpanRecorder* recorder) { recorder_ = recorder; }
   // Once a step: report() divides by it.
   void count_step() { ++steps_; }
 
@@ -48,6 +53,7 @@ class StepTrace {
   std::chrono::steady_clock::time_point last_;
   std::array<double, kParts> seconds_{};
   int64_t steps_ = 0;
+  distribute::SpanRecorder* recorder_ = nullptr;
 };
 
 }  // namespace muster::inline v0_1

@@ -21,6 +21,7 @@
 #include "muster/train/internal/run_settings.h"
 #include "muster/train/internal/save_timer.h"
 #include "muster/train/internal/step_metrics.h"
+#include "muster/train/internal/step_profile.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
 #include "muster/train/step_summaries.h"
@@ -49,7 +50,8 @@ class Run {
         context_(Mode::kTrain, replica.variables(), replica.seed(), *options.params),
         summaries_(context_.summary(), options.summary_every_steps, replica.is_chief()),
         copy_(replica.device()),
-        non_finite_(options, engine_) {
+        non_finite_(options, engine_),
+        profile_(replica, trace_, clock_) {
     context_.calls().set_replicas(replica.num_replicas_in_sync(), [&replica](const Tensor& value) {
       return distribute::all_reduce(replica.exchange(), distribute::ReduceOp::kSum, value);
     });
@@ -247,7 +249,10 @@ class Run {
     StepTimer metrics_due(options_.metrics_every_steps);
     while (!result->stopped && (last_step_ < 0 || step() < last_step_)) {
       measured_ |= metrics_due.due(step() + 1);
+      profile_.begin_step();
+      trace_.start();
       hooks_.before_step(step() + 1);
+      trace_.lap(StepTrace::kHooks);
       const StepResult made = train_step(input, timer);
       if (!made.any_data) {
         result->end_of_input = true;
@@ -262,6 +267,9 @@ class Run {
       // Who wants to stop behind a step means one that was made: all replicas go on to it.
       bool stops = (made.stop && made.finite) || stops_alone();
       if (timer.due(step(), made.save)) save(input, timer, /*notify=*/!stops);
+      profile_.end_step(step());
+      tell_profile();
+      profile_.follow(made.profile_steps);
       stops |= stops_alone();
       if (stops) {
         end_on_request(input, timer);
@@ -269,6 +277,13 @@ class Run {
       }
     }
     if (timer.enabled() && timer.saved_step() != step()) save(input, timer, /*notify=*/true);
+    profile_.end_run();
+    tell_profile();
+  }
+
+  // Where the steps are over that a hook asked for.
+  void tell_profile() {
+    if (const auto timeline = profile_.take()) hooks_.after_profile(step(), *timeline);
   }
 
   // The state becomes that of the last save; the input stays where it is. Returns its prefix.
@@ -348,7 +363,8 @@ class Run {
                        .has_data = has_data,
                        .rows = rows,
                        .stop = hooks_.stop() || stop_signal() != 0,
-                       .save = timer.wanted_by_clock(replica_.is_chief())},
+                       .save = timer.wanted_by_clock(replica_.is_chief()),
+                       .profile_steps = hooks_.profile_steps()},
                       &batch_);
     trace_.lap(replica_.last_times());
     if (measured_) metrics_.add(spec_.train_metrics);
@@ -390,9 +406,9 @@ class Run {
       // An evaluation takes all threads for itself.
       if (num_threads() != threads_) set_threads(threads_);
       tell_of_evaluations();
+      trace_.lap(StepTrace::kEvaluating);
     }
     replica_.group().report(Phase::kTraining, step());
-    trace_.lap(StepTrace::kEvaluating);
     const double seconds = to_seconds(clock_.now() - begun);
     hooks_.after_pause(seconds);
   }
@@ -409,6 +425,7 @@ class Run {
   internal::NonFiniteSteps non_finite_;
   HookList hooks_;
   StepTrace trace_;
+  internal::StepProfile profile_;
   const int threads_ = num_threads();       // this replica's
   std::optional<CheckpointWriter> writer_;  // on the chief, if it saves
   bool restored_ = false;

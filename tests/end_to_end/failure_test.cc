@@ -362,7 +362,7 @@ TEST(MissingData, OfOneWorkerEndsTheOthersWithItsReason) {
       " ;; esac\nexec \"$@\" --data_dir=$data --max_steps=1000000\n";
   const Words program = {
       "/bin/sh", "-c", script, "sh", binary("mnist"), "--model_dir=" + directory / "model"};
-  const Ran ran = run(muster_run({"--workers=2", "--survivor-time=1"}, program));
+  const Ran ran = run(muster_run({"--workers=2", "--survivor-time=20"}, program));
   EXPECT_EQ(ran.code, 2) << ran.output;
   EXPECT_THAT(ran.output, AllOf(HasSubstr("the data directory /nowhere does not exist"),
                                 HasSubstr("stopped because worker 1 failed: exit code 2")));

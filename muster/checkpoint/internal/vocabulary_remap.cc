@@ -26,7 +26,9 @@ struct Vocabulary {
 // Reads the first `size` words, or all where it is -1.
 Vocabulary read_vocabulary(FileSystem& fs, const char* field, const std::string& path,
                            int64_t size) {
-  formats::LineReader lines(formats::InputStream::open(fs, path).value());
+  auto opened = formats::InputStream::open(fs, path);
+  if (!opened.ok()) throw opened.error().with_detail(fmt::format("it is VocabInfo.{}", field));
+  formats::LineReader lines(std::move(opened).value());
   Vocabulary vocabulary;
   std::string_view line;
   while ((size < 0 || vocabulary.size() < size) && lines.next(&line).value()) {

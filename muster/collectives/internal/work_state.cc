@@ -17,6 +17,15 @@ bool Work::done() const {
   return state_->is_finished();
 }
 
+void Work::note_end() const {
+  if (state_) state_->notes_end.store(true, std::memory_order_relaxed);
+}
+
+std::optional<std::chrono::steady_clock::time_point> Work::ended() const {
+  if (!state_ || !state_->is_finished()) return {};
+  return state_->ended;
+}
+
 Work internal::failed_work(const Error& error) {
   auto state = std::make_shared<Work::State>();
   state->finish(error);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <optional>
 
 #include "muster/base/error.h"
@@ -18,6 +19,7 @@ struct Work::State {
   bool is_finished() const { return finished.load(std::memory_order_acquire) != 0; }
   void finish(std::optional<Error> failure) {
     error = std::move(failure);
+    if (notes_end.load(std::memory_order_relaxed)) ended = std::chrono::steady_clock::now();
     // Sequentially consistent, for the processor may make a weaker store seen only after
     // notify_all() has read that nobody waits, and a thread that begins to wait in between would
     // sleep for good.
@@ -26,7 +28,10 @@ struct Work::State {
   }
 
   std::atomic<int> finished = 0;
-  std::optional<Error> error;  // written before `finished`
+  std::atomic<bool> notes_end = false;
+  // Both are written before `finished`.
+  std::optional<Error> error;
+  std::optional<std::chrono::steady_clock::time_point> ended;
 };
 
 namespace internal {

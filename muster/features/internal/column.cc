@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/tracing.h"
@@ -17,10 +19,12 @@ Tensor Column::numbers(const ColumnValues&, const TableRows&) const {
   throw internal_error("numbers were asked of the column " + name());
 }
 
-std::vector<std::string> CategoricalColumn::entries() const {
-  std::vector<std::string> keys{name() + "/ids"};
-  if (is_weighted()) keys.push_back(name() + "/weights");
-  return keys;
+bool Column::is_sequence() const { return source().gives_sequences(); }
+
+std::vector<Entry> CategoricalColumn::entries() const {
+  std::vector<Entry> all{{name() + "/ids", &ColumnValues::values}};
+  if (is_weighted()) all.push_back({name() + "/weights", &ColumnValues::weights});
+  return all;
 }
 
 ColumnValues CategoricalColumn::resolve(const FeatureReader& features) const {
@@ -31,7 +35,7 @@ ColumnValues CategoricalColumn::resolve(const FeatureReader& features) const {
   for (size_t i = 0; i < cells.values.size(); ++i) {
     id[i] = cells.present[i] != 0 && cells.values[i] >= 0 ? cells.values[i] : -1;
   }
-  return {.values = std::move(resolved), .weights = {}};
+  return {.values = std::move(resolved)};
 }
 
 std::shared_ptr<const CategoricalColumn> as_categorical(
@@ -55,6 +59,14 @@ void check_at_least(const std::string& function, const std::string& name, const 
   if (value >= least) return;
   throw invalid_argument(fmt::format("{} of '{}': {} is {}", function, name, argument, value),
                          fmt::format("{} must be at least {}", argument, least));
+}
+
+void check_shape(const std::string& function, const std::string& name, const Shape& shape) {
+  const bool positive =
+      std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size >= 1; });
+  if (positive && !shape.empty()) return;
+  throw invalid_argument(fmt::format("{} of '{}': shape is {}", function, name, describe(shape)),
+                         "shape has at least one axis, and sizes of at least 1");
 }
 
 }  // namespace muster::inline v0_1::feature_column::internal

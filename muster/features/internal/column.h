@@ -20,8 +20,15 @@ class Source;
 
 // What a layer is given of a column.
 struct ColumnValues {
-  Tensor values;   // the numbers [batch, ...], or int64 ids [batch, values]
-  Tensor weights;  // of the ids; undefined: all 1
+  Tensor values;     // the numbers [batch, ...], or int64 ids [batch, values]
+  Tensor weights{};  // of the ids; undefined: all 1
+  Tensor lengths{};  // of sequences, whose steps are the second axis of the values: int64 [batch]
+};
+
+// One of these in a batch that was resolved.
+struct Entry {
+  std::string key;
+  Tensor ColumnValues::*tensor;
 };
 
 // Gives the rows of the column's table for flat ids, and creates the table at the first call.
@@ -37,6 +44,7 @@ class Column {
   const std::string& name() const { return name_; }
   virtual bool is_categorical() const { return false; }
   virtual bool is_dense() const { return false; }
+  bool is_sequence() const;
   // The part that runs in the input pipeline: the column itself, or the one inside of it.
   virtual const Source& source() const = 0;
 
@@ -63,8 +71,9 @@ class Source : public Column {
   virtual std::string definition() const = 0;
   // Adds what a file must hold. Throws InvalidArgument where that contradicts what is there.
   virtual void add_features(data::FeatureSpec& spec) const = 0;
-  // The keys of what resolve() gives, in the order of ColumnValues.
-  virtual std::vector<std::string> entries() const = 0;
+  // What resolve() gives; the first entry is "<name>/values" or "<name>/ids".
+  virtual std::vector<Entry> entries() const = 0;
+  virtual bool gives_sequences() const { return false; }
   virtual ColumnValues resolve(const FeatureReader& features) const = 0;
 };
 
@@ -81,7 +90,7 @@ class CategoricalColumn : public Source {
   // The ids of all rows; those of unknown values are -1.
   virtual Cells ids(const FeatureReader& features) const = 0;
 
-  std::vector<std::string> entries() const override;
+  std::vector<Entry> entries() const override;
   ColumnValues resolve(const FeatureReader& features) const override;
 };
 
@@ -96,5 +105,8 @@ void check_key(const std::string& function, const std::string& key);
 // least 1".
 void check_at_least(const std::string& function, const std::string& name, const char* argument,
                     int64_t value, int64_t least);
+
+// Throws InvalidArgument "<function> of 'x': shape is []" for no axes, and sizes below 1.
+void check_shape(const std::string& function, const std::string& name, const Shape& shape);
 
 }  // namespace muster::inline v0_1::feature_column::internal

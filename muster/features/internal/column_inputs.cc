@@ -10,7 +10,8 @@
 
 namespace muster::inline v0_1::feature_column::internal {
 
-ColumnInputs::ColumnInputs(const char* layer, const std::vector<FeatureColumn>& columns)
+ColumnInputs::ColumnInputs(const char* layer, const std::vector<FeatureColumn>& columns,
+                           bool sequences)
     : columns_(columns) {
   if (columns_.empty()) {
     throw invalid_argument(fmt::format("{}: there are no columns", layer),
@@ -26,6 +27,13 @@ ColumnInputs::ColumnInputs(const char* layer, const std::vector<FeatureColumn>& 
           "names of columns follow from their keys; leave one of them out, or give the feature "
           "another key too");
     }
+    if (column(i).is_sequence() != sequences) {
+      throw invalid_argument(
+          fmt::format("{}: the column '{}' {}", layer, column(i).name(),
+                      sequences ? "is no sequence" : "is one of sequences"),
+          sequences ? "give it to DenseFeatures, and join both by concatenate_context_input()"
+                    : "give it to SequenceFeatures");
+    }
     tensors_ += column(i).source().entries().size();
     const std::string table = column(i).table();
     const size_t first = table.empty() ? i : known.emplace(table, i).first->second;
@@ -40,22 +48,29 @@ ColumnInputs::ColumnInputs(const char* layer, const std::vector<FeatureColumn>& 
   }
 }
 
+std::shared_ptr<const ColumnInputs> ColumnInputs::of_dense(
+    const char* layer, const std::vector<FeatureColumn>& columns, bool sequences) {
+  for (const FeatureColumn& column : columns) {
+    if (column.is_dense()) continue;
+    throw invalid_argument(fmt::format("{}: the column '{}' is not dense", layer, column.name()),
+                           "wrap it in an indicator_column() or an embedding_column()");
+  }
+  return std::make_shared<const ColumnInputs>(layer, columns, sequences);
+}
+
 LayerInputs ColumnInputs::inputs(const Features& features) const {
   const at::NoGradGuard no_grad;
   const FeatureReader reader(features.element());
   LayerInputs inputs;
   for (const FeatureColumn& column : columns_) {
     const Source& source = column.impl().source();
-    const std::vector<std::string> entries = source.entries();
-    if (reader.find(entries.front()) != nullptr) {
-      for (const std::string& entry : entries) {
-        inputs.tensors.push_back(reader.feature(column.name(), entry).tensor());
-      }
-      continue;
+    const std::vector<Entry> entries = source.entries();
+    const bool resolved = reader.find(entries.front().key) != nullptr;
+    const ColumnValues values = resolved ? ColumnValues() : source.resolve(reader);
+    for (const Entry& entry : entries) {
+      inputs.tensors.push_back(resolved ? reader.feature(column.name(), entry.key).tensor()
+                                        : values.*entry.tensor);
     }
-    ColumnValues values = source.resolve(reader);
-    inputs.tensors.push_back(std::move(values.values));
-    if (entries.size() > 1) inputs.tensors.push_back(std::move(values.weights));
   }
   return inputs;
 }
@@ -69,11 +84,25 @@ std::vector<ColumnValues> ColumnInputs::split(const LayerInputs& inputs, const s
   }
   std::vector<ColumnValues> values;
   for (size_t i = 0, at = 0; i < columns_.size(); ++i) {
-    values.push_back({.values = inputs.tensors[at++].to(device), .weights = {}});
-    if (column(i).source().entries().size() == 1) continue;
-    values.back().weights = inputs.tensors[at++].to(device);
+    values.emplace_back();
+    for (const Entry& entry : column(i).source().entries()) {
+      values.back().*entry.tensor = inputs.tensors[at++].to(device);
+    }
   }
   return values;
+}
+
+Tensor joined_numbers(const ColumnInputs& columns, const std::vector<ColumnValues>& given,
+                      const LayerIdentity& layer, CallContext& context, bool trainable) {
+  std::vector<Tensor> numbers;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const auto rows = [&](const VariableSpec& table, const Tensor& ids) {
+      return context.rows(
+          layer, columns.table_of(i), [&] { return with_trainable(table, trainable); }, ids);
+    };
+    numbers.push_back(columns.column(i).numbers(given[i], rows));
+  }
+  return numbers.size() == 1 ? numbers.front() : at::cat(numbers, /*dim=*/-1);
 }
 
 VariableSpec with_trainable(VariableSpec table, bool trainable) {

@@ -1,11 +1,13 @@
 // What a layer of columns is given of the features. Thread safety: immutable.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "muster/features/feature_column.h"
 #include "muster/features/internal/column.h"
+#include "muster/layers/call_context.h"
 #include "muster/layers/layer_values.h"
 #include "muster/tensor/features.h"
 
@@ -14,8 +16,14 @@ namespace muster::inline v0_1::feature_column::internal {
 class ColumnInputs {
  public:
   // Sorts the columns by name. Throws InvalidArgument "<layer>: ..." for no columns, two of one
-  // name, and two that share a table and differ in it.
-  ColumnInputs(const char* layer, const std::vector<FeatureColumn>& columns);
+  // name, two that share a table and differ in it, and those that are sequences, unless all are to
+  // be.
+  ColumnInputs(const char* layer, const std::vector<FeatureColumn>& columns,
+               bool sequences = false);
+  // Throws InvalidArgument also for a column that is not dense.
+  static std::shared_ptr<const ColumnInputs> of_dense(const char* layer,
+                                                      const std::vector<FeatureColumn>& columns,
+                                                      bool sequences = false);
 
   size_t size() const { return columns_.size(); }
   const Column& column(size_t i) const { return columns_[i].impl(); }
@@ -35,6 +43,11 @@ class ColumnInputs {
   std::vector<int> tables_;
   size_t tensors_ = 0;
 };
+
+// Gives the numbers of all columns, one behind another: the last axis is theirs. Their tables are
+// variables of the layer.
+Tensor joined_numbers(const ColumnInputs& columns, const std::vector<ColumnValues>& given,
+                      const LayerIdentity& layer, CallContext& context, bool trainable);
 
 // Gives the table as that of a layer that trains, or does not.
 VariableSpec with_trainable(VariableSpec table, bool trainable);

@@ -17,11 +17,25 @@ Tensor shortened(const Tensor& rows, double max_norm) {
   return rows * (max_norm / squares.clamp_min(max_norm * max_norm).sqrt());
 }
 
+// What `flat` gives for each step of [batch, steps, values] as for a row.
+template <typename Function>
+Tensor by_step(const ColumnValues& given, const Function& flat) {
+  const Tensor& ids = given.values;
+  const Tensor all = flat(ColumnValues{.values = ids.flatten(0, 1)});
+  if (is_tracing()) return all.unflatten(0, {-1, ids.size(1)});
+  return all.view({ids.size(0), ids.size(1), all.size(1)});
+}
+
 }  // namespace
 
 Tensor combined_rows(const ColumnValues& given, Combiner combiner, const RowsOfIds& rows,
                      std::optional<double> max_norm) {
   const Tensor& ids = given.values;
+  if (ids.dim() == 3) {
+    return by_step(given, [&](const ColumnValues& steps) {
+      return combined_rows(steps, combiner, rows, max_norm);
+    });
+  }
   Tensor counts = ids.ge(0);
   if (given.weights.defined() && combiner != Combiner::kSum) {
     counts = counts.logical_and(given.weights.gt(0));
@@ -51,6 +65,9 @@ Tensor combined_rows(const ColumnValues& given, Combiner combiner, const RowsOfI
 
 Tensor counted_ids(const ColumnValues& given, int64_t buckets) {
   const Tensor& ids = given.values;
+  if (ids.dim() == 3) {
+    return by_step(given, [&](const ColumnValues& steps) { return counted_ids(steps, buckets); });
+  }
   // What does not count goes into a column that is cut off.
   const Tensor places = ids.masked_fill(ids.lt(0).logical_or(ids.ge(buckets)), buckets);
   const Tensor zero = zero_of_rows(ids, kFloat32);

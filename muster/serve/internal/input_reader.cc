@@ -167,6 +167,10 @@ void InputReader::append_float(size_t index) {
 template <typename T>
 void InputReader::append_integer(size_t index) {
   const Token& token = tape_[index];
+  if (token.kind == TokenKind::kNumber && token.number == std::trunc(token.number)) {
+    refuse(fmt::format("is {:g}; {} takes whole numbers of its range, written without a point",
+                       token.number, to_string(info_.type)));
+  }
   if (token.kind != TokenKind::kInteger) {
     refuse(fmt::format("is {}, a whole number was expected", tape_.kind_name(index)));
   }
