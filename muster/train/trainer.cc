@@ -19,7 +19,7 @@
 #include "muster/train/internal/non_finite_steps.h"
 #include "muster/train/internal/run_input.h"
 #include "muster/train/internal/run_settings.h"
-#include "muster/train/internal/save_timer.h"
+#include "muster/train/save_timer.h"
 #include "muster/train/internal/step_metrics.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"

@@ -1,0 +1,171 @@
+// Boosted trees on a table of 50 numbers, one core, beside xgboost's `hist`: seconds from the table
+// in memory to the trained model, and the area under the ROC curve on rows held out.
+#include "muster/trees/boosted_trees.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "benchmarks/support/compare.h"
+#include "benchmarks/support/python_peer.h"
+#include "benchmarks/support/scratch.h"
+#include "muster/base/error.h"
+#include "muster/base/random.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
+
+namespace muster::bench {
+namespace {
+
+constexpr int64_t kColumns = 50;
+constexpr int64_t kTrees = 100, kDepth = 6;
+
+struct Settings {
+  std::string data;  // of a contestant; empty: the program
+  std::string json;
+  int64_t rows = 1'000'000;
+  int rounds = 3;
+  bool quick = false;
+};
+
+// Rows of normal numbers, a tenth of which are missing in every fifth column, and labels that a few
+// columns decide, alone, in pairs and by steps.
+void write_rows(const std::string& path, int64_t rows, uint64_t seed) {
+  Random random(derive_key(seed, {}));
+  std::ofstream features(path + ".features", std::ios::binary);
+  std::ofstream labels(path + ".labels", std::ios::binary);
+  std::array<float, kColumns> x{};
+  for (int64_t row = 0; row < rows; ++row) {
+    for (float& value : x) value = static_cast<float>(random.normal());
+    const double logit = x[0] + 0.8 * x[1] * x[2] + 0.7 * std::sin(2 * x[3]) +
+                         (x[4] > 0.5F ? 1.0 : -0.3) + 0.5 * std::abs(x[6]) - 0.4 * x[7] * x[8];
+    const float label = random.uniform() < 1 / (1 + std::exp(-logit)) ? 1.0F : 0.0F;
+    for (size_t c = 0; c < x.size(); c += 5) {
+      if (random.uniform() < 0.1) x[c] = std::numeric_limits<float>::quiet_NaN();
+    }
+    features.write(reinterpret_cast<const char*>(x.data()), sizeof(x));
+    labels.write(reinterpret_cast<const char*>(&label), sizeof(label));
+  }
+}
+
+Tensor read_floats(const std::string& path, Shape shape) {
+  Tensor values = torch::empty(shape);
+  std::ifstream in(path, std::ios::binary);
+  in.read(static_cast<char*>(values.data_ptr()), values.numel() * 4);
+  if (!in) throw not_found("cannot read " + path);
+  return values;
+}
+
+Dataset read_rows(const std::string& path) {
+  const auto rows = static_cast<int64_t>(std::filesystem::file_size(path + ".labels") / 4);
+  const Element features = Element::dict({{"x", read_floats(path + ".features", {rows, kColumns})}});
+  return Dataset::from_tensor_slices(
+             Element::tuple({features, read_floats(path + ".labels", {rows})}))
+      .batch(16384);
+}
+
+// A contestant: trains once, and prints its seconds and its area.
+void take_part(const std::string& path) {
+  set_threads(1);
+  const Dataset train = read_rows(path + "/train"), test = read_rows(path + "/test");
+  const Scratch model_dir;
+  BoostedTreesClassifier classifier({.n_trees = kTrees,
+                                     .max_depth = kDepth,
+                                     .learning_rate = 0.1,
+                                     .l2_regularization = 1,
+                                     .min_node_weight = 1},
+                                    {.model_dir = model_dir.path});
+  const auto begin = std::chrono::steady_clock::now();
+  classifier.train([&] { return train; });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  fmt::print("{} {}\n", took.count(), classifier.evaluate([&] { return test; }).at("auc"));
+}
+
+struct Figures {
+  double seconds = 0;
+  double area = 0;
+};
+
+// Starts a contestant, alone, on one thread.
+Figures ask(const std::string& command) {
+  FILE* pipe = popen(("OMP_NUM_THREADS=1 MUSTER_THREADS=1 " + command).c_str(), "r");
+  if (pipe == nullptr) throw from_errno(errno, "cannot start " + command);
+  Figures figures;
+  const int read = std::fscanf(pipe, "%lf %lf", &figures.seconds, &figures.area);
+  if (pclose(pipe) != 0 || read != 2) throw internal_error("no answer of " + command);
+  return figures;
+}
+
+void run(const Settings& settings) {
+  const Scratch scratch;
+  const int64_t rows = settings.quick ? 50'000 : settings.rows;
+  write_rows(scratch.path + "/train", rows, 1);
+  write_rows(scratch.path + "/test", rows / 10, 2);
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const int rounds = settings.quick ? 1 : settings.rounds;
+  std::vector<std::pair<std::string, std::string>> contestants{
+      {"Muster", fmt::format("{} --data={} 2>/dev/null", self, scratch.path)}};
+  for (const auto& [module, package] :
+       {std::pair{"xgboost", "python3-xgboost"}, std::pair{"lightgbm", "python3-lightgbm"}}) {
+    if (!has_python(module, package)) continue;
+    contestants.emplace_back(
+        module, fmt::format("PYTHONDONTWRITEBYTECODE=1 {} {}/trees_peer.py {} {} {} {} {}",
+                            BENCH_PYTHON, BENCH_PEERS, module, scratch.path, kColumns, kTrees,
+                            kDepth));
+  }
+  std::vector<std::vector<double>> seconds(contestants.size());
+  std::vector<double> areas(contestants.size());
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t c = 0; c < contestants.size(); ++c) {
+      const Figures figures = ask(contestants[c].second);
+      seconds[c].push_back(figures.seconds);
+      areas[c] = figures.area;
+    }
+  }
+  fmt::print("\n## Boosted trees: {} rows of {} numbers, {} trees of depth {}, one core\n\n", rows,
+             kColumns, kTrees, kDepth);
+  fmt::print("|  | seconds | speed | AUC |\n|---|---|---|---|\n");
+  std::ofstream json(settings.json.empty() ? "/dev/null" : settings.json, std::ios::app);
+  for (size_t c = 0; c < contestants.size(); ++c) {
+    const double median = estimate(seconds[c]).median;
+    const double ratio = estimate_ratio(seconds[c], seconds[0]).median;
+    fmt::print("| {} | {:.2f} | {:.2f} | {:.4f} |\n", contestants[c].first, median, 1 / ratio,
+               areas[c]);
+    json << fmt::format(
+        "{{\"benchmark\": \"trees\", \"name\": \"{}\", \"seconds\": {}, \"auc\": {}}}\n",
+        contestants[c].first, median, areas[c]);
+  }
+  fmt::print("\n{} rounds, in turns; reading the table into bins is in the time.\n", rounds);
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  muster::bench::Settings settings;
+  CLI::App app{"Trains boosted trees on a table of 50 numbers, beside xgboost."};
+  app.add_option("--data", settings.data, "be a contestant that reads this directory");
+  app.add_option("--json", settings.json, "append the figures to this file");
+  app.add_option("--rows", settings.rows, "rows to train on");
+  app.add_option("--rounds", settings.rounds, "how often each contestant trains");
+  app.add_flag("--quick", settings.quick, "few rows: to see that it works");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (settings.data.empty()) {
+      muster::bench::run(settings);
+    } else {
+      muster::bench::take_part(settings.data);
+    }
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}

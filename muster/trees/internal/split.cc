@@ -1,0 +1,103 @@
+#include "muster/trees/internal/split.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace muster::inline v0_1::trees {
+namespace {
+
+// The gradient less what an l1 penalty takes.
+double soft_gradient(const Sums& sums, const Scale& scale, double l1) {
+  const double g = static_cast<double>(sums.gradient) * scale.gradient;
+  return g > l1 ? g - l1 : g < -l1 ? g + l1 : 0.0;
+}
+
+double denominator(const Sums& sums, const Scale& scale, double l2) {
+  return static_cast<double>(sums.hessian) * scale.hessian + l2;
+}
+
+// Looks at splits of one node, and keeps the best.
+class Search {
+ public:
+  Search(const Sums& node, const Scale& scale, const Regularization& regularization)
+      : node_(node),
+        scale_(scale),
+        regularization_(regularization),
+        node_score_(leaf_score(node, scale, regularization)) {}
+
+  void look(uint32_t feature, size_t bin, bool category, bool missing_left, const Sums& left) {
+    const Sums right = node_ - left;
+    if (left.hessian == 0 || right.hessian == 0) return;
+    const double least = regularization_.min_node_weight;
+    if (static_cast<double>(left.hessian) * scale_.hessian < least ||
+        static_cast<double>(right.hessian) * scale_.hessian < least) {
+      return;
+    }
+    const double score = leaf_score(left, scale_, regularization_) +
+                         leaf_score(right, scale_, regularization_);
+    // A gain that rounding makes out of nothing is none.
+    constexpr double kRounding = 1e-10;
+    const double gain = score - node_score_;
+    if (gain <= kRounding * score || (best_ && gain <= best_->gain)) return;
+    best_ = Split{.feature = feature,
+                  .bin = static_cast<uint8_t>(bin),
+                  .category = category,
+                  .missing_left = missing_left,
+                  .gain = gain,
+                  .left = left};
+  }
+
+  const std::optional<Split>& best() const { return best_; }
+
+ private:
+  const Sums node_;
+  const Scale scale_;
+  const Regularization& regularization_;
+  const double node_score_;
+  std::optional<Split> best_;
+};
+
+}  // namespace
+
+double leaf_value(const Sums& sums, const Scale& scale, const Regularization& regularization) {
+  const double below = denominator(sums, scale, regularization.l2);
+  return below > 0 ? -soft_gradient(sums, scale, regularization.l1) / below : 0.0;
+}
+
+double leaf_score(const Sums& sums, const Scale& scale, const Regularization& regularization) {
+  const double below = denominator(sums, scale, regularization.l2);
+  const double g = soft_gradient(sums, scale, regularization.l1);
+  return below > 0 ? g * g / below : 0.0;
+}
+
+std::optional<Split> best_split(std::span<const Sums> histogram, const Sums& node,
+                                const Bins& bins, const Scale& scale,
+                                const Regularization& regularization) {
+  Search search(node, scale, regularization);
+  for (uint32_t f = 0; f < bins.features(); ++f) {
+    const Sums* sums = histogram.data() + bins.offsets[f];
+    const size_t last = bins.upper[f].size();
+    const Sums missing = sums[0];
+    const bool category = bins.category[f];
+    Sums left;
+    for (size_t b = 1; b <= last; ++b) {
+      if (category) {
+        left = sums[b];
+      } else {
+        left += sums[b];
+      }
+      // An empty bin makes the same children as the one before.
+      if (sums[b].hessian == 0) continue;
+      if (missing.hessian == 0) {
+        search.look(f, b, category, 2 * left.hessian >= node.hessian, left);
+        continue;
+      }
+      search.look(f, b, category, /*missing_left=*/false, left);
+      Sums with = left;
+      search.look(f, b, category, /*missing_left=*/true, with += missing);
+    }
+  }
+  return search.best();
+}
+
+}  // namespace muster::inline v0_1::trees
