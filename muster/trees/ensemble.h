@@ -21,6 +21,7 @@ struct Node {
   int32_t right = -1;
   double gain = 0;   // what the split takes off the loss, in second order, times 2; 0 for a leaf
   double value = 0;  // what the tree would add to the logit, were this a leaf
+  bool operator==(const Node&) const = default;
 };
 
 // Node 0 is the root; children stand behind their parents.
@@ -32,6 +33,7 @@ struct Tree {
   int32_t leaf(const float* row) const;
   // Splits that an example meets at most.
   int64_t depth() const;
+  bool operator==(const Tree&) const = default;
 };
 
 // The trees of a model.
@@ -59,6 +61,8 @@ struct Ensemble {
   // Throws InvalidArgument for a checkpoint of something else, and Corrupt for trees that cannot
   // be walked.
   static Ensemble from_checkpoint(const Checkpoint& checkpoint, const std::string& name);
+
+  bool operator==(const Ensemble&) const = default;
 };
 
 }  // namespace muster::inline v0_1::trees

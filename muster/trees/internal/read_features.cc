@@ -53,8 +53,8 @@ std::vector<std::pair<std::string, Column>> all_columns(const Features& features
                                          name, value.describe()),
                              "flatten it");
     }
-    const Tensor values = given.to(kFloat32).reshape({given.size(0), -1}).contiguous();
     const int64_t width = given.dim() == 1 ? 1 : given.size(1);
+    const Tensor values = given.to(kFloat32).reshape({given.size(0), width}).contiguous();
     for (int64_t i = 0; i < width; ++i)
       columns.emplace_back(width == 1 ? name : fmt::format("{}[{}]", name, i), Column{values, i});
   }
