@@ -47,8 +47,8 @@ void write_rows(const std::string& path, int64_t rows, uint64_t seed) {
   std::array<float, kColumns> x{};
   for (int64_t row = 0; row < rows; ++row) {
     for (float& value : x) value = static_cast<float>(random.normal());
-    const double logit = x[0] + 0.8 * x[1] * x[2] + 0.7 * std::sin(2 * x[3]) +
-                         (x[4] > 0.5F ? 1.0 : -0.3) + 0.5 * std::abs(x[6]) - 0.4 * x[7] * x[8];
+    const double logit = x[0] + 0.8 * (x[1] - 0.3) * (x[2] + 0.2) + 0.7 * std::sin(2 * x[3]) +
+                         (x[4] > 0.5F ? 1.0 : -0.3) + 0.5 * std::abs(x[6]) - 0.4 * (x[7] + 0.5) * (x[8] - 0.1);
     const float label = random.uniform() < 1 / (1 + std::exp(-logit)) ? 1.0F : 0.0F;
     for (size_t c = 0; c < x.size(); c += 5) {
       if (random.uniform() < 0.1) x[c] = std::numeric_limits<float>::quiet_NaN();

@@ -296,6 +296,7 @@ std::vector<std::pair<std::string, double>> BoostedTrees::feature_importances(
 
 std::vector<std::string> BoostedTrees::column_names() const { return ensemble().features; }
 trees::Ensemble BoostedTrees::ensemble() const { return impl_->load({}).first; }
+bool BoostedTrees::is_chief() const { return impl_->place.is_chief(); }
 const std::string& BoostedTrees::model_dir() const { return impl_->place.model_dir(); }
 std::optional<std::string> BoostedTrees::latest_checkpoint() const {
   return impl_->place.latest_checkpoint();

@@ -134,6 +134,8 @@ class BoostedTrees {
   std::vector<std::string> column_names() const;
   // The trees of the latest checkpoint. Throws NotFound without one.
   trees::Ensemble ensemble() const;
+  // Whether this task speaks for its cluster; true without one.
+  bool is_chief() const;
   // The directory in force; the temporary one when none was given.
   const std::string& model_dir() const;
   // Prefix of the newest checkpoint; nothing when the model was not trained.
