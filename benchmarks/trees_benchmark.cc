@@ -1,7 +1,5 @@
 // Boosted trees on a table of 50 numbers, one core, beside xgboost's `hist`: seconds from the table
 // in memory to the trained model, and the area under the ROC curve on rows held out.
-#include "muster/trees/boosted_trees.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +21,7 @@
 #include "muster/base/random.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/trees/boosted_trees.h"
 
 namespace muster::bench {
 namespace {
@@ -48,7 +47,8 @@ void write_rows(const std::string& path, int64_t rows, uint64_t seed) {
   for (int64_t row = 0; row < rows; ++row) {
     for (float& value : x) value = static_cast<float>(random.normal());
     const double logit = x[0] + 0.8 * (x[1] - 0.3) * (x[2] + 0.2) + 0.7 * std::sin(2 * x[3]) +
-                         (x[4] > 0.5F ? 1.0 : -0.3) + 0.5 * std::abs(x[6]) - 0.4 * (x[7] + 0.5) * (x[8] - 0.1);
+                         (x[4] > 0.5F ? 1.0 : -0.3) + 0.5 * std::abs(x[6]) -
+                         0.4 * (x[7] + 0.5) * (x[8] - 0.1);
     const float label = random.uniform() < 1 / (1 + std::exp(-logit)) ? 1.0F : 0.0F;
     for (size_t c = 0; c < x.size(); c += 5) {
       if (random.uniform() < 0.1) x[c] = std::numeric_limits<float>::quiet_NaN();
@@ -68,7 +68,8 @@ Tensor read_floats(const std::string& path, Shape shape) {
 
 Dataset read_rows(const std::string& path) {
   const auto rows = static_cast<int64_t>(std::filesystem::file_size(path + ".labels") / 4);
-  const Element features = Element::dict({{"x", read_floats(path + ".features", {rows, kColumns})}});
+  const Element features =
+      Element::dict({{"x", read_floats(path + ".features", {rows, kColumns})}});
   return Dataset::from_tensor_slices(
              Element::tuple({features, read_floats(path + ".labels", {rows})}))
       .batch(16384);
@@ -143,9 +144,9 @@ void run(const Settings& settings) {
        {std::pair{"xgboost", "python3-xgboost"}, std::pair{"lightgbm", "python3-lightgbm"}}) {
     if (!has_python(module, package)) continue;
     contestants.emplace_back(
-        module, fmt::format("PYTHONDONTWRITEBYTECODE=1 {} {}/trees_peer.py {} {} {} {} {}",
-                            BENCH_PYTHON, BENCH_PEERS, module, scratch.path, kColumns, kTrees,
-                            kDepth));
+        module,
+        fmt::format("PYTHONDONTWRITEBYTECODE=1 {} {}/trees_peer.py {} {} {} {} {}", BENCH_PYTHON,
+                    BENCH_PEERS, module, scratch.path, kColumns, kTrees, kDepth));
   }
   std::vector<std::vector<double>> seconds(contestants.size());
   std::vector<double> areas(contestants.size());

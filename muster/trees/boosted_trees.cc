@@ -77,9 +77,9 @@ trees::TrainTreesOptions settings_of_classifier(const BoostedTreesClassifierOpti
   }
   const size_t words = options.label_vocabulary.size();
   if (words != 0 && words != static_cast<size_t>(options.n_classes)) {
-    throw invalid_argument(fmt::format("label_vocabulary has {} entries for {} classes", words,
-                                       options.n_classes),
-                           "give one for each class");
+    throw invalid_argument(
+        fmt::format("label_vocabulary has {} entries for {} classes", words, options.n_classes),
+        "give one for each class");
   }
   settings.form.loss = options.n_classes == 2 ? Loss::kLogistic : Loss::kSoftmax;
   settings.form.n_classes = options.n_classes;
@@ -98,8 +98,9 @@ void check_config(const RunConfig& config) {
     throw invalid_argument("not supported: RunConfig.accumulate_steps with boosted trees",
                            "a tree is made of all data anyway");
   if (config.keep_best || config.warm_start_from) {
-    throw invalid_argument("not supported: RunConfig.keep_best and warm_start_from with boosted trees",
-                           "leave them unset");
+    throw invalid_argument(
+        "not supported: RunConfig.keep_best and warm_start_from with boosted trees",
+        "leave them unset");
   }
 }
 

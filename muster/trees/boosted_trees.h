@@ -29,17 +29,17 @@ namespace muster::inline v0_1 {
 // Options of BoostedTreesClassifier. Losses, and with them the penalties, are sums over examples
 // and not means.
 struct BoostedTreesClassifierOptions {
-  int64_t n_classes = 2;                          // at least 2; with more, a tree for each a round
-  std::string weight_column = {};                 // feature with the examples' weights; empty: 1
+  int64_t n_classes = 2;                           // at least 2; with more, a tree for each a round
+  std::string weight_column = {};                  // feature with the examples' weights; empty: 1
   std::vector<std::string> label_vocabulary = {};  // classes of labels that are strings
-  int64_t n_trees = 100;                          // rounds; at least 1
-  int64_t max_depth = 6;                          // from 1 to 16
-  double learning_rate = 0.1;                     // of each tree; more than 0
-  double l1_regularization = 0;                   // 0 or more, as the three below
+  int64_t n_trees = 100;                           // rounds; at least 1
+  int64_t max_depth = 6;                           // from 1 to 16
+  double learning_rate = 0.1;                      // of each tree; more than 0
+  double l1_regularization = 0;                    // 0 or more, as the three below
   double l2_regularization = 0;
-  double tree_complexity = 0;  // the gain that a split needs; with pruning alone
-  double min_node_weight = 0;  // the sum of second derivatives that a node needs
-  bool center_bias = false;    // begins with the mean label; of two classes alone
+  double tree_complexity = 0;         // the gain that a split needs; with pruning alone
+  double min_node_weight = 0;         // the sum of second derivatives that a node needs
+  bool center_bias = false;           // begins with the mean label; of two classes alone
   std::string pruning_mode = "none";  // or "pre", "post"; see trees::PruningMode
   // Features to ask; empty: all but the weight column.
   std::vector<std::string> feature_names = {};

@@ -125,11 +125,9 @@ TEST(BoostedTreesTest, MissingValuesHaveTheirDirection) {
 TEST(BoostedTreesTest, ACategoryIsAskedByItself) {
   TempDirectory directory;
   const std::vector<float> x{0, 1, 2, 3, 4, 2, 0}, y{0, 0, 8, 0, 0, 8, 0};
-  BoostedTreesRegressor model({.n_trees = 1,
-                               .max_depth = 1,
-                               .learning_rate = 1,
-                               .categorical_features = {"x"}},
-                              trees_config(directory.path()));
+  BoostedTreesRegressor model(
+      {.n_trees = 1, .max_depth = 1, .learning_rate = 1, .categorical_features = {"x"}},
+      trees_config(directory.path()));
   model.train([&] { return points(x, y); });
   const auto said = predicted(model, points({2, 3, 77}, {0, 0, 0}), "predictions");
   EXPECT_THAT(said, ElementsAre(FloatNear(8, 1e-4), FloatNear(0, 1e-4), FloatNear(0, 1e-4)));
@@ -183,9 +181,8 @@ TEST(BoostedTreesTest, PruningBeforeAndAfter) {
                                 trees_config(directory.path()));
     model.train([&] {
       return Dataset::from_tensor_slices(
-                 Element::tuple(
-                     {Element::dict({{"a", torch::tensor(a)}, {"b", torch::tensor(b)}}),
-                      torch::tensor(y)}))
+                 Element::tuple({Element::dict({{"a", torch::tensor(a)}, {"b", torch::tensor(b)}}),
+                                 torch::tensor(y)}))
           .batch(10);
     });
     return model.ensemble().trees.at(0);
@@ -292,7 +289,9 @@ TEST(BoostedTreesInputTest, APredictionNeedsTheFeaturesOfTheTrees) {
               AllOf(HasSubstr("no feature 'weight'"), HasSubstr("'kind', 'y'")));
   // Trees of other features, or of other logits, are no beginning.
   BoostedTreesRegressor more({.n_trees = 3}, trees_config(directory.path()));
-  EXPECT_THAT(message_of([&] { more.train([&] { return points({1, 2}, {0, 1}); }); }),
+  EXPECT_THAT(message_of([&] { more.train([&] {
+                                 return points({1, 2}, {0, 1});
+                               }); }),
               AllOf(HasSubstr("'kind'"), HasSubstr("'x'")));
   BoostedTreesClassifier classes({.n_classes = 3}, trees_config(directory.path()));
   EXPECT_THAT(message_of([&] { classes.train([&] { return rows.dataset(); }); }),

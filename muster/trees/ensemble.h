@@ -13,9 +13,9 @@ namespace muster::inline v0_1::trees {
 
 // A place of a tree where an example goes left or right, or stays.
 struct Node {
-  int32_t feature = -1;   // place in Ensemble::features; -1: a leaf
-  float threshold = 0;    // left when x <= threshold; of a category: when x is that one
-  bool category = false;  // a categorical feature is asked
+  int32_t feature = -1;       // place in Ensemble::features; -1: a leaf
+  float threshold = 0;        // left when x <= threshold; of a category: when x is that one
+  bool category = false;      // a categorical feature is asked
   bool missing_left = false;  // where NaN goes
   int32_t left = -1;          // places in Tree::nodes
   int32_t right = -1;

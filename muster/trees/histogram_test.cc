@@ -27,8 +27,8 @@ Table random_table(int64_t rows, uint64_t seed, size_t features = 7) {
   for (size_t f = 0; f < features; ++f) {
     std::vector<float> upper(3 + 40 * f);
     std::iota(upper.begin(), upper.end(), 0.0F);
-    table.bins.offsets.push_back(table.bins.offsets.back() +
-                                 static_cast<uint32_t>(upper.size()) + 1);
+    table.bins.offsets.push_back(table.bins.offsets.back() + static_cast<uint32_t>(upper.size()) +
+                                 1);
     table.bins.upper.push_back(upper);
   }
   for (int64_t i = 0; i < rows; ++i) {
@@ -93,7 +93,8 @@ TEST(HistogramTest, SumsAreThoseOfTheRows) {
 TEST(HistogramTest, WhatIsLeftOfTheParentIsTheSister) {
   const Table table = random_table(30'000, 3);
   Histogram rest = histogram_of(table, every(table, 1));
-  for (const uint32_t first : {0U, 2U}) subtract(histogram_of(table, every(table, 3, first)), &rest);
+  for (const uint32_t first : {0U, 2U})
+    subtract(histogram_of(table, every(table, 3, first)), &rest);
   EXPECT_EQ(rest, histogram_of(table, every(table, 3, 1)));
 }
 
@@ -126,8 +127,8 @@ TEST(SplitTest, TheBestIsThatOfAllThereAre) {
             h[side] += table.derivatives.hessians[row];
           }
           if (h[0] < 2 || h[1] < 2) continue;
-          best = std::max(best, score(g[0], h[0]) + score(g[1], h[1]) -
-                                    score(g[0] + g[1], h[0] + h[1]));
+          best = std::max(best,
+                          score(g[0], h[0]) + score(g[1], h[1]) - score(g[0] + g[1], h[0] + h[1]));
         }
       }
     }

@@ -159,8 +159,7 @@ TEST_P(TreesLawTest, WhatContinuesMakesTheSameTrees) {
   const TrainResult part = first.train([&] { return data; }, {.max_steps = 9});
   EXPECT_LT(first.ensemble().rounds(), whole.rounds());
   // The rest on another number of replicas.
-  BoostedTreesClassifier second(options,
-                                trees_config(directory.path(), mirrored({.replicas = 2})));
+  BoostedTreesClassifier second(options, trees_config(directory.path(), mirrored({.replicas = 2})));
   const TrainResult rest = second.train([&] { return data; });
   EXPECT_EQ(second.ensemble(), whole);
   EXPECT_EQ(rest.steps, rest.global_step - part.global_step);

@@ -117,8 +117,7 @@ class Cutter {
       for (size_t i = 0; i < width; ++i) {
         const int64_t weight = count[s * width + i];
         if (weight == 0) continue;
-        found.push_back(
-            {(ranges[s].prefix << bits) | static_cast<uint32_t>(i), before, weight});
+        found.push_back({(ranges[s].prefix << bits) | static_cast<uint32_t>(i), before, weight});
         before += weight;
       }
     }
@@ -168,8 +167,8 @@ Bins make_bins(const Rows& rows, const std::vector<bool>& category,
   Bins bins{.category = category, .offsets = {0}};
   for (size_t f = 0; f < rows.columns.size(); ++f) {
     bins.upper.push_back(Cutter(rows.columns[f], weights, exchange)(category[f], rows.features[f]));
-    bins.offsets.push_back(bins.offsets.back() +
-                           static_cast<uint32_t>(bins.upper.back().size()) + 1);
+    bins.offsets.push_back(bins.offsets.back() + static_cast<uint32_t>(bins.upper.back().size()) +
+                           1);
   }
   return bins;
 }
@@ -205,8 +204,8 @@ BinnedRows bin_rows(const Rows& rows, const Bins& bins) {
           continue;
         }
         const uint32_t key = key_of(column[i]), p = key >> kFirstBits;
-        *out = static_cast<uint8_t>(
-            std::lower_bound(edges + first[p], edges + first[p + 1], key) - edges + 1);
+        *out = static_cast<uint8_t>(std::lower_bound(edges + first[p], edges + first[p + 1], key) -
+                                    edges + 1);
       }
     }
   }

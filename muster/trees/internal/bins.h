@@ -39,8 +39,7 @@ struct BinnedRows {
 // more. Counts are whole numbers, so bins do not depend on how rows are divided or ordered.
 // `category`: those features have a bin for each value; throws InvalidArgument, naming the feature,
 // where these are more than 255.
-Bins make_bins(const Rows& rows, const std::vector<bool>& category,
-               distribute::Exchange& exchange);
+Bins make_bins(const Rows& rows, const std::vector<bool>& category, distribute::Exchange& exchange);
 // REQUIRES: `bins` were made of these rows, and maybe others.
 BinnedRows bin_rows(const Rows& rows, const Bins& bins);
 

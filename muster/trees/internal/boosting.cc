@@ -31,8 +31,8 @@ Boosting::Boosting(Rows rows, const BoostingOptions& options, Ensemble ensemble,
       exchange_(exchange),
       replicas_(replicas),
       rows_(std::move(rows)) {
-  const Tensor count = exchange_.reduce(distribute::ReduceOp::kSum,
-                                        torch::full({1}, rows_.size(), kInt64));
+  const Tensor count =
+      exchange_.reduce(distribute::ReduceOp::kSum, torch::full({1}, rows_.size(), kInt64));
   if (count.item<int64_t>() == 0)
     throw invalid_argument("boosted trees got no rows whose weight is above 0",
                            "check the data and the weight column");
@@ -107,8 +107,7 @@ void Boosting::center(const Rows& rows) {
 }
 
 int64_t Boosting::round(Wishes* wishes) {
-  const std::vector<Derivatives> derivatives =
-      derivatives_of(options_.loss, rows_, scores_);
+  const std::vector<Derivatives> derivatives = derivatives_of(options_.loss, rows_, scores_);
   std::vector<double> mine{wishes->stop ? 1.0 : 0.0, wishes->save ? 1.0 : 0.0};
   for (const Derivatives& of : derivatives) {
     mine.push_back(largest_size(of.gradients));
@@ -133,9 +132,8 @@ double Boosting::loss() {
     weight = 0;
     for (const float of : rows_.weights) weight += of;
   }
-  const Tensor sums =
-      exchange_.reduce(distribute::ReduceOp::kSum,
-                       doubles({loss_sum(options_.loss, rows_, scores_), weight}));
+  const Tensor sums = exchange_.reduce(distribute::ReduceOp::kSum,
+                                       doubles({loss_sum(options_.loss, rows_, scores_), weight}));
   return sums[0][0].item<double>() / sums[0][1].item<double>();
 }
 

@@ -18,7 +18,7 @@ namespace muster::inline v0_1::trees {
 // How trees are made.
 struct BoostingOptions {
   Loss loss = Loss::kLogistic;
-  bool center_bias = false;  // of one output: the logit of the mean label, before the first tree
+  bool center_bias = false;    // of one output: the logit of the mean label, before the first tree
   std::vector<bool> category;  // [features]
   GrowOptions grow;
 };

@@ -66,8 +66,7 @@ struct Grower::Impl {
     }
     std::vector<Sums> together(of.size() * total);
     for (size_t i = 0; i < of.size(); ++i) {
-      histograms.sum(rows_of(nodes[of[i]]), packed,
-                     std::span(together).subspan(i * total, total));
+      histograms.sum(rows_of(nodes[of[i]]), packed, std::span(together).subspan(i * total, total));
     }
     reduce(together);
     for (size_t i = 0; i < of.size(); ++i) {
@@ -165,8 +164,7 @@ struct Grower::Impl {
       ++layers;
       for (const size_t at : level) {
         Growing& node = nodes[at];
-        node.split =
-            best_split(node.histogram, node.sums, bins, scale, options.regularization);
+        node.split = best_split(node.histogram, node.sums, bins, scale, options.regularization);
         const bool weak = node.split && options.pruning_mode == PruningMode::kPre &&
                           node.split->gain <= options.tree_complexity;
         if (weak) node.split.reset();

@@ -22,8 +22,7 @@ class Histograms {
 
   // The sums over `rows`, ascending numbers of rows, written to `out` ([bins.total()]). `packed`
   // has the derivatives of all rows.
-  void sum(std::span<const uint32_t> rows, const std::vector<int64_t>& packed,
-           std::span<Sums> out);
+  void sum(std::span<const uint32_t> rows, const std::vector<int64_t>& packed, std::span<Sums> out);
 
  private:
   const Bins& bins_;

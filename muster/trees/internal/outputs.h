@@ -25,8 +25,7 @@ Tensor logits_of(const Ensemble& ensemble, const Tensor& matrix);
 Prediction::Outputs predictions_of(Loss loss, const Tensor& logits);
 // Adds to `outputs` of the same batch: "bias" [rows, outputs] and "dfc" [rows, features, outputs],
 // as Ensemble::explain() gives them.
-void add_explanations(const Ensemble& ensemble, const Tensor& matrix,
-                      Prediction::Outputs* outputs);
+void add_explanations(const Ensemble& ensemble, const Tensor& matrix, Prediction::Outputs* outputs);
 
 // The metrics of a loss, over batches.
 class Measures {

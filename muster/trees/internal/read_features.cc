@@ -49,9 +49,10 @@ std::vector<std::pair<std::string, Column>> all_columns(const Features& features
     }
     const Tensor& given = value.tensor();
     if (given.dim() != 1 && given.dim() != 2) {
-      throw invalid_argument(fmt::format("the feature '{}' is {}; it must be [rows] or [rows, width]",
-                                         name, value.describe()),
-                             "flatten it");
+      throw invalid_argument(
+          fmt::format("the feature '{}' is {}; it must be [rows] or [rows, width]", name,
+                      value.describe()),
+          "flatten it");
     }
     const int64_t width = given.dim() == 1 ? 1 : given.size(1);
     const Tensor values = given.to(kFloat32).reshape({given.size(0), width}).contiguous();
@@ -79,11 +80,11 @@ void check_rows(const char* what, const std::string& shape, int64_t count, int64
 float class_of(std::string_view label, const InputForm& form, int64_t row) {
   const auto found = std::ranges::find(form.label_vocabulary, label);
   if (found == form.label_vocabulary.end()) {
-    throw invalid_argument(fmt::format("the label of row {} is '{}', which label_vocabulary lacks; "
-                                       "it has {}",
-                                       row, printable_beginning(label),
-                                       join_quoted(form.label_vocabulary)),
-                           "name every class there");
+    throw invalid_argument(
+        fmt::format("the label of row {} is '{}', which label_vocabulary lacks; "
+                    "it has {}",
+                    row, printable_beginning(label), join_quoted(form.label_vocabulary)),
+        "name every class there");
   }
   return static_cast<float>(found - form.label_vocabulary.begin());
 }
@@ -109,8 +110,7 @@ Tensor matrix_of(const Features& features, const std::vector<std::string>& colum
   auto* out = matrix.data_ptr<float>();
   for (int64_t c = 0; c < width; ++c) {
     const std::string& name = columns[static_cast<size_t>(c)];
-    const auto found =
-        std::ranges::find(there, name, &std::pair<std::string, Column>::first);
+    const auto found = std::ranges::find(there, name, &std::pair<std::string, Column>::first);
     if (found == there.end()) {
       std::vector<std::string> names;
       for (const auto& [known, column] : there) names.push_back(known);
@@ -131,9 +131,9 @@ std::vector<float> labels_of(const Batch& batch, const InputForm& form, int64_t 
                            "give elements of (features, labels) to train and evaluate");
   const std::vector<Value>& values = batch.labels.element().values();
   if (values.size() != 1)
-    throw invalid_argument("the labels are " + batch.labels.element().describe() +
-                               "; boosted trees learn one label",
-                           "choose one of them in a map()");
+    throw invalid_argument(
+        "the labels are " + batch.labels.element().describe() + "; boosted trees learn one label",
+        "choose one of them in a map()");
   std::vector<float> labels;
   if (values[0].is_strings()) {
     const Strings& texts = values[0].strings();

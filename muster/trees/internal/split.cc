@@ -33,8 +33,8 @@ class Search {
         static_cast<double>(right.hessian) * scale_.hessian < least) {
       return;
     }
-    const double score = leaf_score(left, scale_, regularization_) +
-                         leaf_score(right, scale_, regularization_);
+    const double score =
+        leaf_score(left, scale_, regularization_) + leaf_score(right, scale_, regularization_);
     // A gain that rounding makes out of nothing is none.
     constexpr double kRounding = 1e-10;
     const double gain = score - node_score_;
@@ -70,9 +70,8 @@ double leaf_score(const Sums& sums, const Scale& scale, const Regularization& re
   return below > 0 ? g * g / below : 0.0;
 }
 
-std::optional<Split> best_split(std::span<const Sums> histogram, const Sums& node,
-                                const Bins& bins, const Scale& scale,
-                                const Regularization& regularization) {
+std::optional<Split> best_split(std::span<const Sums> histogram, const Sums& node, const Bins& bins,
+                                const Scale& scale, const Regularization& regularization) {
   Search search(node, scale, regularization);
   for (uint32_t f = 0; f < bins.features(); ++f) {
     const Sums* sums = histogram.data() + bins.offsets[f];

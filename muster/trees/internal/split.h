@@ -43,8 +43,7 @@ double leaf_score(const Sums& sums, const Scale& scale, const Regularization& re
 // The split of the largest gain, leaf_score() of both children less that of the node; of equal
 // ones that of the first feature and bin. Missing values go where the gain is larger, and where the
 // node has none, to the heavier child. None where no split has a gain above rounding.
-std::optional<Split> best_split(std::span<const Sums> histogram, const Sums& node,
-                                const Bins& bins, const Scale& scale,
-                                const Regularization& regularization);
+std::optional<Split> best_split(std::span<const Sums> histogram, const Sums& node, const Bins& bins,
+                                const Scale& scale, const Regularization& regularization);
 
 }  // namespace muster::inline v0_1::trees

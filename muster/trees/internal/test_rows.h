@@ -25,14 +25,14 @@ struct TestRows {
   // In batches of `batch` over all replicas.
   Dataset dataset(int64_t batch = 50) const {
     return Dataset::from_tensor_slices(
-               Element::tuple({Element::dict({{"x", x}, {"kind", kind}, {"weight", weight}}),
-                               label}))
+               Element::tuple(
+                   {Element::dict({{"x", x}, {"kind", kind}, {"weight", weight}}), label}))
         .global_batch(batch);
   }
   // These rows, in this order.
   TestRows select(const Tensor& places) const {
-    return {x.index_select(0, places), kind.index_select(0, places),
-            weight.index_select(0, places), label.index_select(0, places)};
+    return {x.index_select(0, places), kind.index_select(0, places), weight.index_select(0, places),
+            label.index_select(0, places)};
   }
 };
 
@@ -76,8 +76,8 @@ inline RunConfig trees_config(const std::string& model_dir,
 // Predictions of one key, over all rows, one after the other.
 inline std::vector<float> predicted(BoostedTrees& model, const Dataset& data,
                                     const std::string& key) {
-  BoostedTreesPredictions predictions = model.predict(
-      [&] { return data; }, {.predict_keys = {key}, .yield_single_examples = false});
+  BoostedTreesPredictions predictions =
+      model.predict([&] { return data; }, {.predict_keys = {key}, .yield_single_examples = false});
   std::vector<float> all;
   for (Prediction batch; predictions.next(&batch);) {
     const Tensor values = batch[key].to(kFloat32).contiguous();

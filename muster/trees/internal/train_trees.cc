@@ -48,11 +48,9 @@ std::string share_text(distribute::Exchange& exchange, const std::string& text) 
 Checkpoint share(const Replica& replica, const Checkpoint& mine) {
   nlohmann::json form{{"notes", mine.notes}, {"tensors", nlohmann::json::array()}};
   for (const auto& [name, tensor] : mine.tensors) {
-    form["tensors"].push_back(
-        {name, static_cast<int>(tensor.scalar_type()), tensor.numel()});
+    form["tensors"].push_back({name, static_cast<int>(tensor.scalar_type()), tensor.numel()});
   }
-  const nlohmann::json said =
-      nlohmann::json::parse(share_text(replica.exchange(), form.dump()));
+  const nlohmann::json said = nlohmann::json::parse(share_text(replica.exchange(), form.dump()));
   Checkpoint all{.global_step = mine.global_step};
   all.notes = said.at("notes").get<std::map<std::string, std::string>>();
   for (const auto& entry : said.at("tensors")) {
@@ -91,8 +89,9 @@ class TrainTrees {
     if (options_.steps) last_step_ = step_ + *options_.steps;
     if (done(ensemble)) {
       if (speaks_here()) {
-        log::info(fmt::format("the checkpoint is at step {} and has {} of {} trees: nothing to train",
-                              step_, ensemble.rounds(), options_.n_trees));
+        log::info(
+            fmt::format("the checkpoint is at step {} and has {} of {} trees: nothing to train",
+                        step_, ensemble.rounds(), options_.n_trees));
       }
       replica_.finish();
       return {.global_step = step_};
@@ -145,8 +144,7 @@ class TrainTrees {
     }
     if (!replica_.is_chief()) return;
     if (save_steps_ || save_secs_) {
-      writer_.emplace(options_.model_dir, checkpoint_options(),
-                      [] { return stop_signal() != 0; });
+      writer_.emplace(options_.model_dir, checkpoint_options(), [] { return stop_signal() != 0; });
     }
     if (config_.save_summary_steps > 0) {
       events_ = std::make_unique<summary::EventWriter>(
@@ -313,7 +311,7 @@ class TrainTrees {
   Clock& clock_;
   std::optional<int64_t> save_steps_;
   std::optional<double> save_secs_;
-  std::optional<CheckpointWriter> writer_;         // on the chief, if it saves
+  std::optional<CheckpointWriter> writer_;        // on the chief, if it saves
   std::unique_ptr<summary::EventWriter> events_;  // on the chief
   std::optional<int64_t> last_step_;
   int64_t step_ = 0;
