@@ -196,6 +196,7 @@ EvalResult BoostedTrees::evaluate(const InputFn& input_fn,
   Element element;
   while ((!options.steps || measures.batches() < *options.steps) && iterator->next(&element)) {
     const Batch batch = to_batch(element);
+    if (batch.rows() == 0) continue;
     const Tensor matrix = trees::matrix_of(batch.features, ensemble.features, form);
     measures.add(trees::logits_of(ensemble, matrix), trees::labels_of(batch, form, seen),
                  trees::weights_of(batch.features, form, seen));

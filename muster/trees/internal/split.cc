@@ -6,14 +6,20 @@
 namespace muster::inline v0_1::trees {
 namespace {
 
-// The gradient less what an l1 penalty takes.
-double soft_gradient(const Sums& sums, const Scale& scale, double l1) {
-  const double g = static_cast<double>(sums.gradient) * scale.gradient;
-  return g > l1 ? g - l1 : g < -l1 ? g + l1 : 0.0;
+// G less what an l1 penalty takes, towards 0.
+inline double softened(double g, double l1) { return g > l1 ? g - l1 : g < -l1 ? g + l1 : 0.0; }
+
+inline double score_of(const Sums& sums, const Scale& scale, const Regularization& regularization) {
+  const double g = softened(static_cast<double>(sums.gradient) * scale.gradient, regularization.l1);
+  const double below = static_cast<double>(sums.hessian) * scale.hessian + regularization.l2;
+  return below > 0 ? g * g / below : 0.0;
 }
 
-double denominator(const Sums& sums, const Scale& scale, double l2) {
-  return static_cast<double>(sums.hessian) * scale.hessian + l2;
+// The smallest sum of whole hessians that a child may have: of one example at least.
+int64_t least_hessian(const Scale& scale, double min_node_weight) {
+  constexpr double kMost = 9e18;  // more than any sum
+  const double whole = std::ceil(min_node_weight / scale.hessian);
+  return static_cast<int64_t>(std::clamp(whole, 1.0, kMost));
 }
 
 // Looks at splits of one node, and keeps the best.
@@ -23,18 +29,14 @@ class Search {
       : node_(node),
         scale_(scale),
         regularization_(regularization),
-        node_score_(leaf_score(node, scale, regularization)) {}
+        node_score_(score_of(node, scale, regularization)),
+        least_(least_hessian(scale, regularization.min_node_weight)) {}
 
   void look(uint32_t feature, size_t bin, bool category, bool missing_left, const Sums& left) {
     const Sums right = node_ - left;
-    if (left.hessian == 0 || right.hessian == 0) return;
-    const double least = regularization_.min_node_weight;
-    if (static_cast<double>(left.hessian) * scale_.hessian < least ||
-        static_cast<double>(right.hessian) * scale_.hessian < least) {
-      return;
-    }
+    if (left.hessian < least_ || right.hessian < least_) return;
     const double score =
-        leaf_score(left, scale_, regularization_) + leaf_score(right, scale_, regularization_);
+        score_of(left, scale_, regularization_) + score_of(right, scale_, regularization_);
     // A gain that rounding makes out of nothing is none.
     constexpr double kRounding = 1e-10;
     const double gain = score - node_score_;
@@ -52,22 +54,18 @@ class Search {
  private:
   const Sums node_;
   const Scale scale_;
-  const Regularization& regularization_;
+  const Regularization regularization_;
   const double node_score_;
+  const int64_t least_;
   std::optional<Split> best_;
 };
 
 }  // namespace
 
 double leaf_value(const Sums& sums, const Scale& scale, const Regularization& regularization) {
-  const double below = denominator(sums, scale, regularization.l2);
-  return below > 0 ? -soft_gradient(sums, scale, regularization.l1) / below : 0.0;
-}
-
-double leaf_score(const Sums& sums, const Scale& scale, const Regularization& regularization) {
-  const double below = denominator(sums, scale, regularization.l2);
-  const double g = soft_gradient(sums, scale, regularization.l1);
-  return below > 0 ? g * g / below : 0.0;
+  const double below = static_cast<double>(sums.hessian) * scale.hessian + regularization.l2;
+  const double g = static_cast<double>(sums.gradient) * scale.gradient;
+  return below > 0 ? -softened(g, regularization.l1) / below : 0.0;
 }
 
 std::optional<Split> best_split(std::span<const Sums> histogram, const Sums& node, const Bins& bins,

@@ -37,12 +37,10 @@ struct Split {
 // The logit that makes a leaf best: -soft(G, l1) / (H + l2), where soft() moves G by l1 towards 0
 // (Chen & Guestrin, 2016, equation 5, with an l1 penalty); 0 where H + l2 is 0.
 double leaf_value(const Sums& sums, const Scale& scale, const Regularization& regularization);
-// What that takes off the loss, times 2: soft(G, l1)^2 / (H + l2).
-double leaf_score(const Sums& sums, const Scale& scale, const Regularization& regularization);
-
-// The split of the largest gain, leaf_score() of both children less that of the node; of equal
-// ones that of the first feature and bin. Missing values go where the gain is larger, and where the
-// node has none, to the heavier child. None where no split has a gain above rounding.
+// The split of the largest gain, soft(G, l1)^2 / (H + l2) of both children less that of the node,
+// which is what it takes off the loss, times 2; of equal ones that of the first feature and bin.
+// Missing values go where the gain is larger, and where the node has none, to the heavier child.
+// None where no split has a gain above rounding.
 std::optional<Split> best_split(std::span<const Sums> histogram, const Sums& node, const Bins& bins,
                                 const Scale& scale, const Regularization& regularization);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -204,6 +205,11 @@ class TrainTrees {
       if (batch.rows() == 0) continue;
       add(batch, matrix_of(batch.features, rows.features, form), seen, &rows);
       seen += batch.rows();
+      if (rows.size() > std::numeric_limits<uint32_t>::max()) {
+        throw invalid_argument(
+            fmt::format("this replica has more than {} rows", std::numeric_limits<uint32_t>::max()),
+            "train on more workers");
+      }
     }
     return rows;
   }
