@@ -77,6 +77,30 @@ TEST_P(TreesLawTest, AnyNumberOfWorkersMakesTheSameTrees) {
   });
 }
 
+// Each worker reads data of its own: one of them much, one little, one nothing.
+TEST(TreesLawTest, AnInputMayBeDividedByHand) {
+  TempDirectory directory;
+  const TestRows rows = test_rows(700, 2);
+  const auto options = options_of(2);
+  const Ensemble one = trees_of(rows.dataset(), options);
+  const LocalCluster cluster(3);
+  run_ranks(3, [&](int rank) {
+    RunConfig config = trees_config(directory.path(), distribute::multi_worker_mirrored());
+    config.environment = cluster.environment(rank);
+    config.session_creation_timeout_secs = 60;
+    BoostedTreesClassifier model(options, config);
+    model.train([&](const InputContext& context) {
+      const int64_t begins[] = {0, 640, 700, 700};
+      const int64_t begin = begins[context.input_pipeline_id];
+      const int64_t end = begins[context.input_pipeline_id + 1];
+      return rows.select(torch::arange(begin, std::max(end, begin + 1), kInt64) % 700)
+          .dataset(30)
+          .take(begin == end ? 0 : -1);
+    });
+    EXPECT_EQ(model.ensemble(), one) << rank;
+  });
+}
+
 // More replicas than one of them has rows for.
 TEST(TreesLawTest, AReplicaMayHaveNoRows) {
   const TestRows rows = test_rows(40, 2);
@@ -189,6 +213,7 @@ TEST(TreesLawTest, AKilledRunContinues) {
   testing::ProcessTasks tasks(1, [&](testing::Task& task) {
     RunConfig config = trees_config(task.directory() + "/model");
     config.save_checkpoints_steps = 1;
+    config.keep_checkpoint_max = 0;  // all: the test reads them meanwhile
     auto endless = options;
     endless.n_trees = 1'000'000;
     BoostedTreesClassifier(endless, config).train([&] { return data; });
