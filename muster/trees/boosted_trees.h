@@ -8,7 +8,7 @@
 // Features are a dict of numbers by name: [rows], or [rows, width], which are so many columns. NaN
 // is a missing value, and goes the way that suits the labels best. They are taken as float32. An
 // input gives the whole data once, in batches of any size, in any order: no repeat(). A worker
-// keeps its part in memory, 4 bytes a value while it reads and 1 later.
+// keeps its part in memory, 4 bytes a value while it reads and 2 later.
 #pragma once
 
 #include <cstdint>

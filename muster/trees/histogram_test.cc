@@ -23,7 +23,7 @@ struct Table {
 Table random_table(int64_t rows, uint64_t seed, size_t features = 7) {
   Random random(derive_key(seed, {}));
   Table table{.bins = {.category = std::vector<bool>(features), .offsets = {0}},
-              .rows = {.rows = rows, .features = features, .bins = {}}};
+              .rows = {.rows = rows, .features = features}};
   for (size_t f = 0; f < features; ++f) {
     std::vector<float> upper(3 + 40 * f);
     std::iota(upper.begin(), upper.end(), 0.0F);

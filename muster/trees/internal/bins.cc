@@ -176,8 +176,9 @@ Bins make_bins(const Rows& rows, const std::vector<bool>& category,
 BinnedRows bin_rows(const Rows& rows, const Bins& bins) {
   const size_t features = bins.features();
   const auto count = static_cast<size_t>(rows.size());
-  BinnedRows binned{.rows = rows.size(), .features = features, .bins = {}};
+  BinnedRows binned{.rows = rows.size(), .features = features};
   binned.bins.resize(count * features);
+  binned.columns.resize(count * features);
   // For each beginning of a key, the first bin that may hold it.
   std::vector<std::vector<uint32_t>> keys(features);
   std::vector<std::vector<uint8_t>> firsts(features);
@@ -198,6 +199,7 @@ BinnedRows bin_rows(const Rows& rows, const Bins& bins) {
       const uint32_t* edges = keys[f].data();
       const uint8_t* first = firsts[f].data();
       uint8_t* out = binned.bins.data() + begin * features + f;
+      uint8_t* in_column = binned.columns.data() + f * count;
       for (size_t i = begin; i < end; ++i, out += features) {
         if (std::isnan(column[i])) {
           *out = 0;
@@ -206,6 +208,7 @@ BinnedRows bin_rows(const Rows& rows, const Bins& bins) {
         const uint32_t key = key_of(column[i]), p = key >> kFirstBits;
         *out = static_cast<uint8_t>(std::lower_bound(edges + first[p], edges + first[p + 1], key) -
                                     edges + 1);
+        in_column[i] = *out;
       }
     }
   }

@@ -25,11 +25,17 @@ struct Bins {
   size_t total() const { return offsets.back(); }
 };
 
-// The bins of a worker's rows: [rows, features], row-major.
+// The bins of a worker's rows, twice: a histogram takes all of a row, a split one of many rows.
 struct BinnedRows {
   int64_t rows = 0;
   size_t features = 0;
-  std::vector<uint8_t> bins;
+  std::vector<uint8_t> bins = {};     // [rows, features]
+  std::vector<uint8_t> columns = {};  // [features, rows]
+
+  // Those of one feature, by row.
+  const uint8_t* column(size_t feature) const {
+    return columns.data() + feature * static_cast<size_t>(rows);
+  }
 };
 
 // Cuts each feature of all replicas' rows into at most 255 bins. A feature of at most 255 values

@@ -83,13 +83,11 @@ struct Grower::Impl {
   size_t divide(const Growing& node, const Split& split) {
     bool left[kMaxBins];
     for (int64_t b = 0; b < kMaxBins; ++b) left[b] = split.goes_left(static_cast<uint8_t>(b));
-    const uint8_t* column = binned.bins.data() + split.feature;
+    const uint8_t* column = binned.column(split.feature);
     size_t lefts = node.begin, rights = 0;
-    constexpr size_t kAhead = 32;
     for (size_t i = node.begin; i < node.end; ++i) {
-      if (i + kAhead < node.end) __builtin_prefetch(column + rows[i + kAhead] * binned.features);
       const uint32_t row = rows[i];
-      const bool goes_left = left[column[row * binned.features]];
+      const bool goes_left = left[column[row]];
       rows[lefts] = row;
       scratch[rights] = row;
       lefts += goes_left ? 1 : 0;
