@@ -1,11 +1,12 @@
 // Tables for the tests of boosted trees.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/random.h"
