@@ -105,3 +105,4 @@
 #include "muster/train/hook.h"
 #include "muster/train/hooks.h"
 #include "muster/train/model_context.h"
+#include "muster/trees/boosted_trees.h"

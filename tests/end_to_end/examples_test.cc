@@ -81,6 +81,47 @@ TEST(Tabular, TrainsOnTwoWorkersAndPredictsForNewRows) {
   }
 }
 
+// What a program printed behind "result: ".
+std::string result_of(const Ran& ran) {
+  const size_t at = ran.output.find("result: ");
+  EXPECT_NE(at, std::string::npos) << ran.output;
+  return at == std::string::npos ? "" : ran.output.substr(at, ran.output.find('\n', at) - at);
+}
+
+TEST(BoostedTrees, TwoWorkersSayWhatOneSays) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory / "pets");
+  write_file(directory / "pets/train.csv", pets(200, true));
+  write_file(directory / "pets/eval.csv", pets(40, true));
+  const auto trees = [&](const std::string& model_dir) {
+    return Words{binary("boosted_trees"), "--data_dir=" + directory / "pets", "--label=kind",
+                 "--n_trees=5", "--model_dir=" + directory / model_dir};
+  };
+  const Ran one = run(trees("one"));
+  EXPECT_EQ(one.code, 0) << one.output;
+  EXPECT_THAT(result_of(one), HasSubstr("\"accuracy\":1.0"));
+  EXPECT_THAT(one.output, ContainsRegex("height +100.0 %"));
+  const Ran two = run(muster_run({"--workers=2"}, trees("two")));
+  EXPECT_EQ(two.code, 0) << two.output;
+  EXPECT_EQ(result_of(two), result_of(one));
+}
+
+TEST(BoostedTrees, LearnTheCensus) {
+  const char* data = std::getenv("MUSTER_TEST_DATA");
+  if (data == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
+  const std::string census = std::string(data) + "/tabular/census";
+  if (!std::filesystem::exists(census)) GTEST_SKIP() << census << " is not there";
+  const TempDirectory directory;
+  const Ran ran =
+      run({binary("boosted_trees"), "--data_dir=" + census, "--train=adult_train.csv",
+           "--eval=adult_test.csv", "--label=income", "--model_dir=" + directory / "model"});
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  const nlohmann::json result =
+      nlohmann::json::parse(result_of(ran).substr(std::string("result: ").size()));
+  EXPECT_GT(result.at("accuracy").get<double>(), 0.87);
+  EXPECT_GT(result.at("auc").get<double>(), 0.928);
+}
+
 // The number behind `line` in what a program printed.
 double number_behind(const std::string& output, const std::string& line) {
   const size_t at = output.find(line);

@@ -17,17 +17,22 @@ class SaveTimer {
       : steps_(steps), secs_(secs), clock_(clock) {
     saved(start_step);
   }
+  // Whether it ever saves.
   bool enabled() const { return steps_ || secs_; }
+  // Whether the seconds are over; false but on the chief.
   bool wanted_by_clock(bool chief) const {
     return chief && secs_ && to_seconds(clock_.now() - saved_at_) >= *secs_;
   }
+  // Whether to save behind this step; `agreed`: the chief's clock wanted it.
   bool due(int64_t step, bool agreed) const {
     return (steps_ && step >= saved_step_ + *steps_) || (secs_ && agreed);
   }
+  // What was just saved is of this step: the next save counts from here.
   void saved(int64_t step) {
     saved_step_ = step;
     saved_at_ = clock_.now();
   }
+  // The step that was saved last; the first one of the run where none was.
   int64_t saved_step() const { return saved_step_; }
 
  private:

@@ -1,0 +1,65 @@
+"""xgboost's `hist`, or LightGBM, on one thread, as a contestant of benchmarks/trees_benchmark.cc:
+prints the seconds from the table in memory to the model, those of the CPU, and the area under the
+ROC curve."""
+import sys
+import time
+
+import numpy
+
+
+def read(path, columns):
+    features = numpy.fromfile(path + ".features", dtype=numpy.float32).reshape(-1, columns)
+    return features, numpy.fromfile(path + ".labels", dtype=numpy.float32)
+
+
+def area(labels, scores):
+    order = numpy.argsort(scores, kind="stable")
+    ranks = numpy.empty(len(scores))
+    ranks[order] = numpy.arange(1, len(scores) + 1)
+    positive = labels > 0
+    n = positive.sum()
+    return (ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(labels) - n))
+
+
+def clocks():
+    return time.monotonic(), time.process_time()
+
+
+def since(start):
+    return [now - before for now, before in zip(clocks(), start)]
+
+
+def with_xgboost(features, labels, test, trees, depth):
+    import xgboost
+
+    start = clocks()
+    table = xgboost.DMatrix(features, labels, nthread=1)
+    settings = {"objective": "binary:logistic", "tree_method": "hist", "max_depth": depth,
+                "eta": 0.1, "lambda": 1, "min_child_weight": 1, "max_bin": 256, "nthread": 1}
+    model = xgboost.train(settings, table, trees)
+    return since(start), model.predict(xgboost.DMatrix(test, nthread=1))
+
+
+def with_lightgbm(features, labels, test, trees, depth):
+    import lightgbm
+
+    start = clocks()
+    settings = {"objective": "binary", "max_depth": depth, "num_leaves": 2 ** depth,
+                "learning_rate": 0.1, "lambda_l2": 1, "min_sum_hessian_in_leaf": 1,
+                "min_data_in_leaf": 1, "max_bin": 255, "num_threads": 1, "verbose": -1}
+    model = lightgbm.train(settings, lightgbm.Dataset(features, labels), trees)
+    return since(start), model.predict(test)
+
+
+def main():
+    module, path = sys.argv[1:3]
+    columns, trees, depth = map(int, sys.argv[3:6])
+    features, labels = read(path + "/train", columns)
+    test, expected = read(path + "/test", columns)
+    train = with_xgboost if module == "xgboost" else with_lightgbm
+    seconds, scores = train(features, labels, test, trees, depth)
+    print(*seconds, area(expected, scores))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+#include "muster/trees/internal/bins.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "muster/base/error.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::trees {
+namespace {
+
+constexpr size_t kValues = kMaxBins - 1;
+constexpr int kFirstBits = 16, kNextBits = 8;
+
+// Ordered as the numbers are; -0 is 0.
+uint32_t key_of(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x + 0.0F);
+  return bits ^ ((bits >> 31) != 0 ? 0xffffffffU : 0x80000000U);
+}
+
+float value_of(uint32_t key) {
+  return std::bit_cast<float>(key ^ ((key >> 31) != 0 ? 0x80000000U : 0xffffffffU));
+}
+
+// Values that begin with the same bits.
+struct Range {
+  uint32_t prefix;
+  int64_t before;  // weight of smaller values
+  int64_t weight;
+};
+
+// Weights as whole numbers, whose sums do not depend on their order.
+std::vector<int64_t> whole_weights(const Rows& rows, distribute::Exchange& exchange) {
+  float largest = 0;
+  for (const float weight : rows.weights) largest = std::max(largest, weight);
+  const Tensor mine = torch::full({1}, static_cast<double>(largest), kFloat64);
+  for (const Tensor& other : exchange.gather(mine, 0))
+    largest = std::max(largest, static_cast<float>(other.item<double>()));
+  int exponent = 0;
+  std::frexp(largest, &exponent);
+  constexpr int kBits = 20;
+  std::vector<int64_t> whole(rows.weights.size());
+  for (size_t i = 0; i < whole.size(); ++i) {
+    const double scaled = std::ldexp(static_cast<double>(rows.weights[i]), kBits - exponent);
+    whole[i] = std::max<int64_t>(1, std::llround(scaled));
+  }
+  return whole;
+}
+
+class Cutter {
+ public:
+  Cutter(const std::vector<float>& column, const std::vector<int64_t>& weights,
+         distribute::Exchange& exchange)
+      : column_(column), weights_(weights), exchange_(exchange) {}
+
+  std::vector<float> operator()(bool category, const std::string& feature) {
+    std::vector<Range> ranges = refine({{0, 0, 0}}, kFirstBits);
+    for (const Range& range : ranges) total_ += range.weight;
+    for (int bits = kFirstBits; bits < 32; bits += kNextBits) {
+      if (ranges.empty()) return {};  // all are missing
+      ranges = refine(chosen(std::move(ranges)), kNextBits);
+    }
+    if (category && !every_) refuse(feature);
+    ranges = chosen(std::move(ranges));
+    if (category && !every_) refuse(feature);
+    std::vector<float> upper;
+    for (const Range& range : ranges) upper.push_back(value_of(range.prefix));
+    return upper;
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& feature) {
+    throw invalid_argument(
+        fmt::format("the categorical feature '{}' has more than {} values", feature, kValues),
+        "hash it into fewer, or let it be numeric");
+  }
+
+  // All ranges, where there are few; else those in which a quantile is.
+  std::vector<Range> chosen(std::vector<Range> ranges) {
+    if (every_ && ranges.size() <= kValues) return ranges;
+    every_ = false;
+    std::vector<Range> around;
+    for (const Range& range : ranges) {
+      // The first quantile above `before`: j is the smallest with j * total > before * kValues.
+      constexpr auto kParts = static_cast<int64_t>(kValues);
+      const int64_t j = range.before * kParts / total_ + 1;
+      const int64_t end = (range.before + range.weight) * kParts;
+      if (j * total_ <= end) around.push_back(range);
+    }
+    return around;
+  }
+
+  // What is in `ranges`, by `bits` more.
+  std::vector<Range> refine(const std::vector<Range>& ranges, int bits) {
+    const size_t width = size_t{1} << bits;
+    const int shift = 32 - known_bits_ - bits;
+    const auto slots = static_cast<int64_t>(ranges.size());
+    Tensor counts = torch::zeros({slots * static_cast<int64_t>(width)}, kInt64);
+    auto* count = counts.data_ptr<int64_t>();
+    const auto slot_of = known_bits_ == 0 ? std::vector<uint16_t>{1} : slots_of(ranges);
+    for (size_t i = 0; i < column_.size(); ++i) {
+      if (std::isnan(column_[i])) continue;
+      const uint32_t key = key_of(column_[i]);
+      const uint16_t slot = known_bits_ == 0 ? 1 : slot_of_key(slot_of, key);
+      if (slot == 0) continue;
+      const size_t place = (slot - size_t{1}) * width + ((key >> shift) & (width - 1));
+      count[place] += weights_.empty() ? 1 : weights_[i];
+    }
+    counts = exchange_.reduce(distribute::ReduceOp::kSum, counts);
+    count = counts.data_ptr<int64_t>();
+    std::vector<Range> found;
+    for (size_t s = 0; s < ranges.size(); ++s) {
+      int64_t before = ranges[s].before;
+      for (size_t i = 0; i < width; ++i) {
+        const int64_t weight = count[s * width + i];
+        if (weight == 0) continue;
+        found.push_back({(ranges[s].prefix << bits) | static_cast<uint32_t>(i), before, weight});
+        before += weight;
+      }
+    }
+    first_slots_ = known_bits_ == kFirstBits ? slot_of : first_slots_;
+    known_bits_ += bits;
+    return found;
+  }
+
+  // A table from what is known of a value to its range, 0 where there is none. Behind the first
+  // bits it is by range and the next ones.
+  std::vector<uint16_t> slots_of(const std::vector<Range>& ranges) const {
+    if (known_bits_ == kFirstBits) {
+      std::vector<uint16_t> slots(size_t{1} << kFirstBits, 0);
+      for (size_t s = 0; s < ranges.size(); ++s)
+        slots[ranges[s].prefix] = static_cast<uint16_t>(s + 1);
+      return slots;
+    }
+    std::vector<uint16_t> slots((kValues + 1) << kNextBits, 0);
+    for (size_t s = 0; s < ranges.size(); ++s) {
+      const uint32_t prefix = ranges[s].prefix;
+      const size_t parent = first_slots_[prefix >> kNextBits];
+      slots[(parent << kNextBits) | (prefix & 0xffU)] = static_cast<uint16_t>(s + 1);
+    }
+    return slots;
+  }
+
+  uint16_t slot_of_key(const std::vector<uint16_t>& slots, uint32_t key) const {
+    if (known_bits_ == kFirstBits) return slots[key >> kFirstBits];
+    const size_t parent = first_slots_[key >> kFirstBits];
+    return parent == 0 ? uint16_t{0} : slots[(parent << kNextBits) | ((key >> kNextBits) & 0xffU)];
+  }
+
+  const std::vector<float>& column_;
+  const std::vector<int64_t>& weights_;
+  distribute::Exchange& exchange_;
+  int64_t total_ = 0;
+  int known_bits_ = 0;
+  bool every_ = true;                  // each value has a bin of its own
+  std::vector<uint16_t> first_slots_;  // by the first 16 bits
+};
+
+}  // namespace
+
+Bins make_bins(const Rows& rows, const std::vector<bool>& category,
+               distribute::Exchange& exchange) {
+  const std::vector<int64_t> weights = whole_weights(rows, exchange);
+  Bins bins{.category = category, .offsets = {0}};
+  for (size_t f = 0; f < rows.columns.size(); ++f) {
+    bins.upper.push_back(Cutter(rows.columns[f], weights, exchange)(category[f], rows.features[f]));
+    bins.offsets.push_back(bins.offsets.back() + static_cast<uint32_t>(bins.upper.back().size()) +
+                           1);
+  }
+  return bins;
+}
+
+BinnedRows bin_rows(const Rows& rows, const Bins& bins) {
+  const size_t features = bins.features();
+  const auto count = static_cast<size_t>(rows.size());
+  BinnedRows binned{.rows = rows.size(), .features = features};
+  binned.bins.resize(count * features);
+  binned.columns.resize(count * features);
+  // For each beginning of a key, the first bin that may hold it.
+  std::vector<std::vector<uint32_t>> keys(features);
+  std::vector<std::vector<uint8_t>> firsts(features);
+  for (size_t f = 0; f < features; ++f) {
+    for (const float upper : bins.upper[f]) keys[f].push_back(key_of(upper));
+    firsts[f].resize((size_t{1} << kFirstBits) + 1);
+    size_t at = 0;
+    for (size_t p = 0; p < firsts[f].size(); ++p) {
+      while (at < keys[f].size() && (keys[f][at] >> kFirstBits) < p) ++at;
+      firsts[f][p] = static_cast<uint8_t>(at);
+    }
+  }
+  constexpr size_t kBlock = 4096;  // so that what is written stays in the cache
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = std::min(count, begin + kBlock);
+    for (size_t f = 0; f < features; ++f) {
+      const float* column = rows.columns[f].data();
+      const uint32_t* edges = keys[f].data();
+      const uint8_t* first = firsts[f].data();
+      uint8_t* out = binned.bins.data() + begin * features + f;
+      uint8_t* in_column = binned.columns.data() + f * count;
+      for (size_t i = begin; i < end; ++i, out += features) {
+        if (std::isnan(column[i])) {
+          *out = 0;
+          continue;
+        }
+        const uint32_t key = key_of(column[i]), p = key >> kFirstBits;
+        *out = static_cast<uint8_t>(std::lower_bound(edges + first[p], edges + first[p + 1], key) -
+                                    edges + 1);
+        in_column[i] = *out;
+      }
+    }
+  }
+  return binned;
+}
+
+}  // namespace muster::inline v0_1::trees

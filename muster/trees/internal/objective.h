@@ -1,0 +1,28 @@
+// What the trees minimize: the loss of an example, given its logits.
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "muster/trees/internal/gradients.h"
+#include "muster/trees/internal/rows.h"
+
+namespace muster::inline v0_1::trees {
+
+// kLogistic: sigmoid cross entropy of a label 0 or 1, by one logit. kSoftmax: cross entropy of a
+// class number, by a logit for each class. kSquared: half the squared difference, so that a hessian
+// is a weight.
+enum class Loss { kLogistic, kSoftmax, kSquared };
+
+// Logits of the rows: [outputs][rows].
+using Scores = std::vector<std::vector<double>>;
+
+// The derivatives of weight times loss by each logit, [outputs]. Of kSoftmax the hessian is that of
+// the logit by itself, p (1 - p).
+std::vector<Derivatives> derivatives_of(Loss loss, const Rows& rows, const Scores& scores);
+
+// The sum of weight times loss over the rows; of kSquared it is the whole square.
+double loss_sum(Loss loss, const Rows& rows, const Scores& scores);
+
+}  // namespace muster::inline v0_1::trees

@@ -1,0 +1,180 @@
+#include "muster/trees/internal/read_features.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "muster/base/error.h"
+#include "muster/base/printable.h"
+#include "muster/base/strings.h"
+#include "muster/base/unknown_name.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::trees {
+namespace {
+
+// A column of a batch.
+struct Column {
+  Tensor values;  // float32 [rows, width]
+  int64_t place = 0;
+};
+
+// Those of a batch by name, in the order of the dict.
+std::vector<std::pair<std::string, Column>> all_columns(const Features& features,
+                                                        const InputForm& form) {
+  if (features.element().structure().kind != Structure::Kind::kDict) {
+    throw invalid_argument(
+        "boosted trees need features by name, and got " + features.element().describe(),
+        "give a dict: Element::dict({{\"age\", ages}, ...})");
+  }
+  std::vector<std::string> names = form.feature_names;
+  if (names.empty()) {
+    names = features.keys();
+    std::erase(names, form.weight_column);
+  }
+  std::ranges::sort(names);
+  std::vector<std::pair<std::string, Column>> columns;
+  for (const std::string& name : names) {
+    if (!features.contains(name)) {
+      throw unknown_name("the input", "feature", name, features.keys(),
+                         "give every feature the model was told of");
+    }
+    const Value& value = features.value(name);
+    if (!value.is_tensor()) {
+      throw invalid_argument(
+          fmt::format("the feature '{}' is {}; boosted trees ask numbers", name, value.describe()),
+          "look strings up with StringLookup, or leave them out by feature_names");
+    }
+    const Tensor& given = value.tensor();
+    if (given.dim() != 1 && given.dim() != 2) {
+      throw invalid_argument(
+          fmt::format("the feature '{}' is {}; it must be [rows] or [rows, width]", name,
+                      value.describe()),
+          "flatten it");
+    }
+    const int64_t width = given.dim() == 1 ? 1 : given.size(1);
+    const Tensor values = given.to(kFloat32).reshape({given.size(0), width}).contiguous();
+    for (int64_t i = 0; i < width; ++i)
+      columns.emplace_back(width == 1 ? name : fmt::format("{}[{}]", name, i), Column{values, i});
+  }
+  if (columns.empty())
+    throw invalid_argument("boosted trees got no features to ask",
+                           "the input has " + features.element().describe());
+  return columns;
+}
+
+std::vector<float> floats_of(const Tensor& values) {
+  const Tensor flat = values.to(kFloat32).reshape({-1}).contiguous();
+  return std::vector<float>(flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
+}
+
+void check_rows(const char* what, const std::string& shape, int64_t count, int64_t rows) {
+  if (count == rows) return;
+  throw invalid_argument(fmt::format("{} are {} for {} examples; they must be [{}] or [{}, 1]",
+                                     what, shape, rows, rows, rows),
+                         "give one for each example");
+}
+
+float class_of(std::string_view label, const InputForm& form, int64_t row) {
+  const auto found = std::ranges::find(form.label_vocabulary, label);
+  if (found == form.label_vocabulary.end()) {
+    throw invalid_argument(
+        fmt::format("the label of row {} is '{}', which label_vocabulary lacks; "
+                    "it has {}",
+                    row, printable_beginning(label), join_quoted(form.label_vocabulary)),
+        "name every class there");
+  }
+  return static_cast<float>(found - form.label_vocabulary.begin());
+}
+
+}  // namespace
+
+std::vector<std::string> columns_of(const Features& features, const InputForm& form) {
+  std::vector<std::string> names;
+  for (const auto& [name, column] : all_columns(features, form)) names.push_back(name);
+  return names;
+}
+
+std::string feature_of(const std::string& column) {
+  const size_t bracket = column.ends_with(']') ? column.rfind('[') : std::string::npos;
+  return column.substr(0, bracket);
+}
+
+Tensor matrix_of(const Features& features, const std::vector<std::string>& columns,
+                 const InputForm& form) {
+  const auto there = all_columns(features, form);
+  const int64_t rows = features.rows(), width = static_cast<int64_t>(columns.size());
+  Tensor matrix = torch::empty({rows, width}, kFloat32);
+  auto* out = matrix.data_ptr<float>();
+  for (int64_t c = 0; c < width; ++c) {
+    const std::string& name = columns[static_cast<size_t>(c)];
+    const auto found = std::ranges::find(there, name, &std::pair<std::string, Column>::first);
+    if (found == there.end()) {
+      std::vector<std::string> names;
+      for (const auto& [known, column] : there) names.push_back(known);
+      throw unknown_name("the input", "feature", name, names,
+                         "give every feature that the model was trained on");
+    }
+    const Tensor& values = found->second.values;
+    const int64_t stride = values.size(1);
+    const float* in = values.data_ptr<float>() + found->second.place;
+    for (int64_t r = 0; r < rows; ++r) out[r * width + c] = in[r * stride];
+  }
+  return matrix;
+}
+
+std::vector<float> labels_of(const Batch& batch, const InputForm& form, int64_t first_row) {
+  if (!batch.labels.defined())
+    throw invalid_argument("boosted trees got no labels",
+                           "give elements of (features, labels) to train and evaluate");
+  const std::vector<Value>& values = batch.labels.element().values();
+  if (values.size() != 1)
+    throw invalid_argument(
+        "the labels are " + batch.labels.element().describe() + "; boosted trees learn one label",
+        "choose one of them in a map()");
+  std::vector<float> labels;
+  if (values[0].is_strings()) {
+    const Strings& texts = values[0].strings();
+    check_rows("labels", values[0].describe(), texts.size(), batch.rows());
+    for (int64_t i = 0; i < texts.size(); ++i)
+      labels.push_back(class_of(texts[i], form, first_row + i));
+    return labels;
+  }
+  check_rows("labels", values[0].describe(), values[0].tensor().numel(), batch.rows());
+  labels = floats_of(values[0].tensor());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const float label = labels[i];
+    const int64_t row = first_row + static_cast<int64_t>(i);
+    if (!std::isfinite(label))
+      throw invalid_argument(fmt::format("the label of row {} is {}", row, label),
+                             "filter() such rows out");
+    if (form.loss == Loss::kSquared) continue;
+    if (label < 0 || label >= static_cast<float>(form.n_classes) || label != std::floor(label)) {
+      throw invalid_argument(
+          fmt::format("the label of row {} is {}; it must be a whole number from 0 to {}", row,
+                      label, form.n_classes - 1),
+          "n_classes says how many there are");
+    }
+  }
+  return labels;
+}
+
+std::vector<float> weights_of(const Features& features, const InputForm& form, int64_t first_row) {
+  if (form.weight_column.empty()) return {};
+  if (!features.contains(form.weight_column))
+    throw unknown_name("the input", "weight_column", form.weight_column, features.keys());
+  const Tensor& given = features[form.weight_column];
+  check_rows("weights", describe(given), given.numel(), features.rows());
+  const std::vector<float> weights = floats_of(given);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (std::isfinite(weights[i]) && weights[i] >= 0) continue;
+    throw invalid_argument(
+        fmt::format("the weight of row {} in '{}' is {}; it must be 0 or more and finite",
+                    first_row + static_cast<int64_t>(i), form.weight_column, weights[i]));
+  }
+  return weights;
+}
+
+}  // namespace muster::inline v0_1::trees

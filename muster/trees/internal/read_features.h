@@ -1,0 +1,42 @@
+// Batches as the trees want them: a matrix of floats, labels and weights.
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "muster/tensor/batch.h"
+#include "muster/tensor/tensor.h"
+#include "muster/trees/internal/objective.h"
+
+namespace muster::inline v0_1::trees {
+
+// What an input holds.
+struct InputForm {
+  Loss loss = Loss::kLogistic;
+  int64_t n_classes = 2;
+  std::string weight_column;                  // empty: none
+  std::vector<std::string> label_vocabulary;  // empty: labels are numbers
+  std::vector<std::string> feature_names;     // empty: all there are, but the weight column
+};
+
+// The names of the columns of a batch, sorted as its dict is: a feature of width 1 is one column, a
+// wider one is "x[0]", "x[1]", ... Throws InvalidArgument for features that are no dict, without a
+// column, of strings, or of more axes than [rows, width].
+std::vector<std::string> columns_of(const Features& features, const InputForm& form);
+// The feature that a column is of: "x" for "x[1]".
+std::string feature_of(const std::string& column);
+
+// float32 [rows, columns]. Throws InvalidArgument naming a column that is not there, with those
+// that are.
+Tensor matrix_of(const Features& features, const std::vector<std::string>& columns,
+                 const InputForm& form);
+// [rows]. `first_row` is how errors count the first of them. Throws InvalidArgument for a label
+// that is missing, not finite or no class.
+std::vector<float> labels_of(const Batch& batch, const InputForm& form, int64_t first_row);
+// [rows], or empty without a weight column. Throws InvalidArgument for a weight that is negative or
+// not finite.
+std::vector<float> weights_of(const Features& features, const InputForm& form, int64_t first_row);
+
+}  // namespace muster::inline v0_1::trees

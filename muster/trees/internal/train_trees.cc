@@ -1,0 +1,353 @@
+#include "muster/trees/internal/train_trees.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/clock.h"
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/base/unknown_name.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/distribute/agree.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/replica_input.h"
+#include "muster/distribute/replica_threads.h"
+#include "muster/summary/event_writer.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/train/checkpoint_writer.h"
+#include "muster/train/engine.h"
+#include "muster/train/save_timer.h"
+#include "muster/train/stop_reason.h"
+#include "muster/train/stop_signal.h"
+
+namespace muster::inline v0_1::trees {
+namespace {
+
+using distribute::Phase;
+using distribute::Replica;
+
+// The chief's text, on all replicas.
+std::string share_text(distribute::Exchange& exchange, const std::string& text) {
+  Tensor size = torch::full({1}, static_cast<int64_t>(text.size()), kInt64);
+  exchange.broadcast({size});
+  Tensor bytes = torch::zeros({std::max<int64_t>(1, size.item<int64_t>())}, kUInt8);
+  std::copy_n(text.begin(), std::min<size_t>(text.size(), static_cast<size_t>(bytes.numel())),
+              bytes.data_ptr<uint8_t>());
+  exchange.broadcast({bytes});
+  const auto* data = bytes.data_ptr<uint8_t>();
+  return std::string(data, data + size.item<int64_t>());
+}
+
+// The chief's checkpoint, on all replicas: its form as text, then its tensors.
+Checkpoint share(const Replica& replica, const Checkpoint& mine) {
+  nlohmann::json form{{"notes", mine.notes}, {"tensors", nlohmann::json::array()}};
+  for (const auto& [name, tensor] : mine.tensors) {
+    form["tensors"].push_back({name, static_cast<int>(tensor.scalar_type()), tensor.numel()});
+  }
+  const nlohmann::json said = nlohmann::json::parse(share_text(replica.exchange(), form.dump()));
+  Checkpoint all{.global_step = mine.global_step};
+  all.notes = said.at("notes").get<std::map<std::string, std::string>>();
+  for (const auto& entry : said.at("tensors")) {
+    const auto name = entry.at(0).get<std::string>();
+    Tensor tensor = replica.is_chief() ? mine.tensors.at(name).contiguous()
+                                       : torch::empty({entry.at(2).get<int64_t>()},
+                                                      static_cast<DType>(entry.at(1).get<int>()));
+    if (tensor.numel() > 0) replica.exchange().broadcast({tensor});
+    all.tensors[name] = tensor;
+  }
+  return all;
+}
+
+class TrainTrees {
+ public:
+  TrainTrees(const TrainTreesOptions& options, Replica& replica)
+      : options_(options),
+        config_(*options.config),
+        replica_(replica),
+        clock_(config_.clock != nullptr ? *config_.clock : system_clock()) {}
+
+  int64_t step() const { return step_; }
+
+  TrainResult operator()(const InputFn& input_fn) {
+    if (!replica_.device().is_cpu()) {
+      throw invalid_argument(
+          "not supported: boosted trees on " + replica_.device().str(),
+          "train them on the CPU: mirrored() or multi_worker_mirrored() without devices");
+    }
+    replica_.group().report(Phase::kBuilding, 0);
+    distribute::check_same(replica_.group(), replica_.place(), settings());
+    open_model_dir();
+    Ensemble ensemble = restore();
+    const int64_t start_step = step_;
+    last_step_ = options_.max_steps;
+    if (options_.steps) last_step_ = step_ + *options_.steps;
+    if (done(ensemble)) {
+      if (speaks_here()) {
+        log::info(
+            fmt::format("the checkpoint is at step {} and has {} of {} trees: nothing to train",
+                        step_, ensemble.rounds(), options_.n_trees));
+      }
+      replica_.finish();
+      return {.global_step = step_};
+    }
+    Boosting boosting = begin(read(input_fn), std::move(ensemble));
+    TrainResult result = loop(boosting);
+    result.global_step = step_;
+    result.steps = step_ - start_step;
+    replica_.finish();
+    return result;
+  }
+
+ private:
+  bool speaks_here() const { return replica_.place().local == 0; }
+
+  distribute::Settings settings() const {
+    const GrowOptions& grow = options_.grow;
+    const auto text = [](const auto& value) { return fmt::format("{}", value); };
+    return {{"n_classes", text(options_.form.n_classes)},
+            {"n_trees", text(options_.n_trees)},
+            {"max_depth", text(grow.max_depth)},
+            {"learning_rate", text(grow.learning_rate)},
+            {"l1_regularization", text(grow.regularization.l1)},
+            {"l2_regularization", text(grow.regularization.l2)},
+            {"tree_complexity", text(grow.tree_complexity)},
+            {"min_node_weight", text(grow.regularization.min_node_weight)},
+            {"pruning_mode", text(static_cast<int>(grow.pruning_mode))},
+            {"center_bias", text(options_.center_bias)},
+            {"weight_column", options_.form.weight_column},
+            {"feature_names", join_quoted(options_.form.feature_names)},
+            {"categorical_features", join_quoted(options_.categorical_features)},
+            {"steps", text(options_.steps.value_or(-1))},
+            {"max_steps", text(options_.max_steps.value_or(-1))},
+            {"save_checkpoints_steps", text(config_.save_checkpoints_steps.value_or(-1))},
+            {"log_step_count_steps", text(config_.log_step_count_steps)}};
+  }
+
+  CheckpointManagerOptions checkpoint_options() const {
+    return {.fs = config_.fs,
+            .clock = config_.clock,
+            .keep_checkpoint_max = config_.keep_checkpoint_max,
+            .keep_checkpoint_every_n_hours = config_.keep_checkpoint_every_n_hours};
+  }
+
+  void open_model_dir() {
+    if (config_.save_checkpoints_steps) {
+      if (*config_.save_checkpoints_steps > 0) save_steps_ = config_.save_checkpoints_steps;
+    } else if (config_.save_checkpoints_secs.value_or(600) > 0) {
+      save_secs_ = config_.save_checkpoints_secs.value_or(600);
+    }
+    if (!replica_.is_chief()) return;
+    if (save_steps_ || save_secs_) {
+      writer_.emplace(options_.model_dir, checkpoint_options(), [] { return stop_signal() != 0; });
+    }
+    if (config_.save_summary_steps > 0) {
+      events_ = std::make_unique<summary::EventWriter>(
+          options_.model_dir, config_.fs != nullptr ? *config_.fs : local_file_system(), clock_);
+    }
+  }
+
+  // The trees there are, on all replicas.
+  Ensemble restore() {
+    std::optional<CheckpointManager::Loaded> found;
+    if (replica_.is_chief())
+      found = CheckpointManager(options_.model_dir, checkpoint_options()).load_latest();
+    const std::string where = share_text(replica_.exchange(), found ? found->prefix : "");
+    const int64_t outputs =
+        options_.form.loss == Loss::kSoftmax ? options_.form.n_classes : int64_t{1};
+    if (where.empty()) return {.outputs = outputs, .bias = std::vector<double>(size_t(outputs))};
+    Tensor at = torch::full({1}, found ? found->checkpoint.global_step : 0, kInt64);
+    replica_.exchange().broadcast({at});
+    step_ = at.item<int64_t>();
+    Ensemble ensemble =
+        Ensemble::from_checkpoint(share(replica_, found ? found->checkpoint : Checkpoint()), where);
+    if (ensemble.outputs != outputs) {
+      throw invalid_argument(fmt::format("{} holds trees for {} logits, the model has {}", where,
+                                         ensemble.outputs, outputs),
+                             "use another model_dir for another n_classes");
+    }
+    if (speaks_here()) {
+      log::info(fmt::format("continuing from {}: {} of {} trees", where, ensemble.rounds(),
+                            options_.n_trees));
+    }
+    return ensemble;
+  }
+
+  bool done(const Ensemble& ensemble) const {
+    return ensemble.rounds() >= options_.n_trees || (last_step_ && step_ >= *last_step_);
+  }
+
+  // This replica's part of the data.
+  Rows read(const InputFn& input_fn) {
+    const Dataset dataset = input_fn(replica_.input_context());
+    if (dataset.cardinality() == kInfinite) {
+      throw invalid_argument("the input never ends: " + dataset.describe(),
+                             "boosted trees read the data once; leave repeat() out");
+    }
+    distribute::ReplicaInput input(replica_, dataset, input_fn.shards_itself());
+    if (!input.agree_on_form()) {
+      throw invalid_argument("the input function gave no data: " + dataset.describe(),
+                             "check the data directory and the transformations");
+    }
+    const InputForm& form = options_.form;
+    Rows rows;
+    rows.features = columns_of(to_batch(input.batches().peek()).features, form);
+    rows.columns.resize(rows.features.size());
+    int64_t seen = 0;
+    for (Element element; input.batches().next(&element);) {
+      const Batch batch = to_batch(element);
+      if (batch.rows() == 0) continue;
+      add(batch, matrix_of(batch.features, rows.features, form), seen, &rows);
+      seen += batch.rows();
+      if (rows.size() > std::numeric_limits<uint32_t>::max()) {
+        throw invalid_argument(
+            fmt::format("this replica has more than {} rows", std::numeric_limits<uint32_t>::max()),
+            "train on more workers");
+      }
+    }
+    return rows;
+  }
+
+  // Examples of weight 0 are none.
+  void add(const Batch& batch, const Tensor& matrix, int64_t seen, Rows* rows) const {
+    const std::vector<float> labels = labels_of(batch, options_.form, seen);
+    const std::vector<float> weights = weights_of(batch.features, options_.form, seen);
+    const auto* in = matrix.data_ptr<float>();
+    const size_t width = rows->columns.size();
+    for (size_t f = 0; f < width; ++f) {
+      for (size_t r = 0; r < labels.size(); ++r)
+        if (weights.empty() || weights[r] > 0) rows->columns[f].push_back(in[r * width + f]);
+    }
+    for (size_t r = 0; r < labels.size(); ++r) {
+      if (!weights.empty() && weights[r] == 0) continue;
+      rows->labels.push_back(labels[r]);
+      if (!weights.empty()) rows->weights.push_back(weights[r]);
+    }
+  }
+
+  Boosting begin(Rows rows, Ensemble ensemble) const {
+    if (ensemble.trees.empty()) {
+      ensemble.features = rows.features;
+    } else if (ensemble.features != rows.features) {
+      throw invalid_argument(
+          fmt::format("the trees in {} ask {}; the input has {}", options_.model_dir,
+                      join_quoted(ensemble.features), join_quoted(rows.features)),
+          "continue with the same features, or train in another model_dir");
+    }
+    std::vector<std::string> names;
+    for (const std::string& column : rows.features) names.push_back(feature_of(column));
+    for (const std::string& name : options_.categorical_features) {
+      if (std::ranges::find(names, name) == names.end())
+        throw unknown_name("the input", "categorical feature", name, names);
+    }
+    BoostingOptions boosting{.loss = options_.form.loss,
+                             .center_bias = options_.center_bias,
+                             .category = std::vector<bool>(names.size()),
+                             .grow = options_.grow};
+    for (size_t f = 0; f < names.size(); ++f) {
+      boosting.category[f] = std::ranges::find(options_.categorical_features, names[f]) !=
+                             options_.categorical_features.end();
+    }
+    return Boosting(std::move(rows), boosting, std::move(ensemble), replica_.exchange(),
+                    replica_.num_replicas_in_sync());
+  }
+
+  TrainResult loop(Boosting& boosting) {
+    replica_.group().report(Phase::kTraining, step_);
+    const TimePoint begun = clock_.now();
+    SaveTimer timer(save_steps_, save_secs_, clock_, step_);
+    int64_t told = step_;
+    while (!done(boosting.ensemble())) {
+      Wishes wishes{.stop = stop_signal() != 0, .save = timer.wanted_by_clock(replica_.is_chief())};
+      step_ += boosting.round(&wishes);
+      replica_.group().report(Phase::kTraining, step_);
+      if (step_ >= told + config_.log_step_count_steps) {
+        tell(boosting, begun);
+        told = step_;
+      }
+      if (timer.due(step_, wishes.save)) save(boosting, timer);
+      if (wishes.stop) stop(boosting, timer);
+    }
+    if (told != step_) tell(boosting, begun);
+    if (timer.enabled() && timer.saved_step() != step_) save(boosting, timer);
+    return {};
+  }
+
+  void tell(Boosting& boosting, TimePoint begun) {
+    const double loss = boosting.loss();
+    if (!replica_.is_chief()) return;
+    if (events_) {
+      events_->add_scalar("loss", loss, step_);
+      events_->flush();
+    }
+    const int64_t trees = boosting.ensemble().rounds();
+    log::event("trained", {{"global_step", step_}, {"trees", trees}, {"loss", loss}},
+               fmt::format("step {}: {} of {} trees, loss {:.6g}, {:.1f} s", step_, trees,
+                           options_.n_trees, loss, to_seconds(clock_.now() - begun)));
+  }
+
+  void save(const Boosting& boosting, SaveTimer& timer) {
+    replica_.group().report(Phase::kSaving, step_);
+    if (replica_.is_chief()) writer_->save(boosting.ensemble().to_checkpoint(step_));
+    replica_.group().barrier("saved");
+    timer.saved(step_);
+    replica_.group().report(Phase::kTraining, step_);
+  }
+
+  void stop(const Boosting& boosting, SaveTimer& timer) {
+    const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
+    if (!reason) return;
+    if (timer.enabled() && timer.saved_step() != step_) save(boosting, timer);
+    const std::string saved = timer.enabled()
+                                  ? fmt::format("after saving step {}", step_)
+                                  : fmt::format("at step {}, without checkpoints", step_);
+    replica_.finish();
+    throw reason->error(saved);
+  }
+
+  const TrainTreesOptions& options_;
+  const RunConfig& config_;
+  Replica& replica_;
+  Clock& clock_;
+  std::optional<int64_t> save_steps_;
+  std::optional<double> save_secs_;
+  std::optional<CheckpointWriter> writer_;        // on the chief, if it saves
+  std::unique_ptr<summary::EventWriter> events_;  // on the chief
+  std::optional<int64_t> last_step_;
+  int64_t step_ = 0;
+};
+
+TrainResult train_replica(const InputFn& input_fn, const TrainTreesOptions& options,
+                          Replica& replica, const std::function<void()>& failing) {
+  TrainTrees run(options, replica);
+  TrainResult result;
+  guarded(
+      replica, [&] { result = run(input_fn); }, failing,
+      [&] { return fmt::format("after step {}", run.step()); });
+  return result;
+}
+
+}  // namespace
+
+TrainResult train_trees(const InputFn& input_fn, const TrainTreesOptions& options,
+                        const distribute::Strategy& strategy,
+                        const distribute::StartOptions& start) {
+  const std::vector<std::unique_ptr<Replica>> replicas = strategy.start_replicas(start);
+  if (replicas.size() == 1) return train_replica(input_fn, options, *replicas[0], [] {});
+  const InputFn shared = called_once(input_fn);
+  TrainResult result;
+  distribute::ReplicaThreads threads(replicas.size());
+  threads.run([&](size_t replica, const std::function<void()>& failing) {
+    const TrainResult mine = train_replica(shared, options, *replicas[replica], failing);
+    if (replica == 0) result = mine;
+  });
+  return result;
+}
+
+}  // namespace muster::inline v0_1::trees
