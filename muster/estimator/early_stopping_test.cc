@@ -8,6 +8,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/estimator/in_memory_evaluator.h"
 #include "muster/estimator/internal/scripted_model.h"
 
 namespace muster::inline v0_1 {
@@ -58,6 +59,17 @@ TEST(EarlyStoppingRunTest, WhoNeverHearsOfItsEvaluationSaysSo) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), ::testing::HasSubstr("this run evaluates \"valid\""));
   EXPECT_EQ(error.hint(), "set .eval_dir = estimator.eval_dir(\"valid\")");
+  // One beside it that has a name is not meant.
+  TempDirectory other;
+  Estimator both(falls_until_30, quiet_config(other / "m"));
+  train_and_evaluate(
+      both,
+      {.input_fn = shuffled_batches(50, 7),
+       .max_steps = 200,
+       .hooks = {hooks::in_memory_evaluator(both, shuffled_batches(20, 10, 1), {.name = "train"}),
+                 hooks::stop_if_no_decrease("m", 20)}},
+      {.input_fn = shuffled_batches(20, 10, 1)});
+  EXPECT_EQ(latest(both.model_dir()).global_step, 50);
   run({.eval_dir = estimator.eval_dir("valid")});
   EXPECT_EQ(latest(estimator.model_dir()).global_step, 50);
 }

@@ -122,7 +122,7 @@ class WeightedColumn final : public CategoricalColumn {
                                          name(), key_, value.describe(), describe(ids)),
                              "there is a weight for each value, a number");
     }
-    const Tensor lengths = features.row_lengths(name(), key_, ids.size(0));
+    const Tensor lengths = features.row_lengths(name(), key_, ids.size(0), ids.size(1));
     if (lengths.defined()) {
       check_lengths(features, lengths, ids.size(1));
       resolved.weights = weights;

@@ -50,13 +50,13 @@ class Vocabulary {
 // Options of categorical_column_with_vocabulary_list().
 struct VocabularyListOptions {
   std::optional<data::FeatureDType> dtype{};  // of the feature; unset: that of the list
-  int64_t default_value = -1;                 // the id of what is not in the list
+  int64_t default_value = -1;                 // the id of what is not in the list; below 0: none
   // Unknown values v have the ids size + Fingerprint64(v) % num_oov_buckets instead.
   int64_t num_oov_buckets = 0;
 };
 
 // Gives a value its place in the list. Name: key. Throws InvalidArgument for a list that is empty
-// or has a value twice, a dtype that is not the list's, default_value outside of -1 ... size - 1,
+// or has a value twice, a dtype that is not the list's, default_value >= size,
 // num_oov_buckets below 0, and both of them at once.
 FeatureColumn categorical_column_with_vocabulary_list(const std::string& key,
                                                       const Vocabulary& vocabulary_list,

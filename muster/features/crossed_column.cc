@@ -19,6 +19,8 @@ using internal::FeatureReader;
 
 constexpr const char* kFunction = "crossed_column";
 constexpr uint64_t kDefaultHashKey = 0xDECAFCAFFE;
+// Features of many values each have combinations without end.
+constexpr size_t kMostOfARow = 1 << 20;
 
 // FarmHash's FingerprintCat64: the fingerprint of two texts one behind another is not asked for,
 // only one that depends on both and their order.
@@ -135,6 +137,10 @@ class CrossedColumn final : public CategoricalColumn {
         }
       }
       std::swap(before, crossed);
+      if (before.size() <= kMostOfARow) continue;
+      throw invalid_argument(fmt::format("the column '{}': row {} has more than {} combinations",
+                                         name(), row, kMostOfARow),
+                             "cross features of fewer values");
     }
     hashes.insert(hashes.end(), before.begin(), before.end());
   }

@@ -199,6 +199,14 @@ TEST(ResolveTest, RowsDoNotKnowOfEachOther) {
   EXPECT_EQ(part.at("city_X_job/ids").value().rows(), 0);
 }
 
+// As in TensorFlow, any number below 0 is none.
+TEST(ResolveTest, AnUnknownValueMayHaveAnyIdBelowZero) {
+  const auto n =
+      categorical_column_with_vocabulary_list("n", {30, 35, 11, 23, 22}, {.default_value = -100});
+  const Element given = resolve({n})(Element::dict({{"n", ints({11, 100, 30, 22}, {2, 2})}}));
+  expect_equal(given.at("n/ids").value().tensor(), ints({2, -1, 0, 4}, {2, 2}));
+}
+
 TEST(ResolveTest, TwoWaysToReadOneNameAreRefused) {
   const auto small = categorical_column_with_hash_bucket("city", 5);
   const auto large = categorical_column_with_hash_bucket("city", 50);

@@ -61,7 +61,7 @@ class SequenceCategoricalColumn final : public CategoricalColumn {
           "sequences are [batch, steps], or [batch, steps, values]");
     }
     const int64_t rows = shape[0], steps = shape[1], width = shape.size() == 3 ? shape[2] : 1;
-    const Tensor given = features.row_lengths(name(), name(), rows);
+    const Tensor given = features.row_lengths(name(), name(), rows, steps);
     if (given.defined() && shape.size() == 3) {
       throw invalid_argument(fmt::format("the column '{}': its feature is {}, and has lengths",
                                          name(), value.describe()),
@@ -137,7 +137,9 @@ class SequenceNumericColumn final : public Source {
     if (!value.is_tensor() || value.tensor().is_complex()) refuse("it takes numbers");
     Tensor numbers = value.tensor().detach().to(kFloat32);
     const int64_t rows = numbers.size(0);
-    Tensor given = features.row_lengths(name(), name(), rows);
+    Tensor given =
+        features.row_lengths(name(), name(), rows, numbers.dim() > 1 ? numbers.size(1) : 1);
+    if (options_.normalizer_fn) numbers = normalized(numbers);
     Shape shape = options_.shape;
     if (given.defined()) {
       // One step lies behind another; the last may be cut off.
@@ -157,16 +159,6 @@ class SequenceNumericColumn final : public Source {
       shape.insert(shape.begin(), {rows, numbers.size(1)});
     }
     numbers = numbers.reshape(shape);
-    if (options_.normalizer_fn) {
-      const Tensor result = options_.normalizer_fn(numbers);
-      if (!result.defined() || result.sizes() != numbers.sizes()) {
-        throw invalid_argument(
-            fmt::format("the column '{}': normalizer_fn was given {}, and gave {}", name(),
-                        describe(numbers), result.defined() ? describe(result) : "nothing"),
-            "it gives a number for each");
-      }
-      numbers = result.to(kFloat32);
-    }
     return {.values = std::move(numbers), .weights = {}, .lengths = std::move(given)};
   }
 
@@ -175,6 +167,18 @@ class SequenceNumericColumn final : public Source {
   }
 
  private:
+  // Before what lies behind the lengths gets the default_value, as there.
+  Tensor normalized(const Tensor& numbers) const {
+    const Tensor result = options_.normalizer_fn(numbers);
+    if (!result.defined() || result.sizes() != numbers.sizes()) {
+      throw invalid_argument(
+          fmt::format("the column '{}': normalizer_fn was given {}, and gave {}", name(),
+                      describe(numbers), result.defined() ? describe(result) : "nothing"),
+          "it gives a number for each");
+    }
+    return result.to(kFloat32);
+  }
+
   const SequenceNumericOptions options_;
   const int64_t width_;
 };

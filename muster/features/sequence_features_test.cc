@@ -67,6 +67,16 @@ TEST(SequenceFeaturesTest, NumbersOfSteps) {
   expect_equal(given.at("x/lengths").value().tensor(), ints({2, 1, 0, 2}, {4}));
   const auto half =
       sequence_numeric_column("x", {.normalizer_fn = [](const Tensor& x) { return x / 2; }});
+  // What lies behind the end of a row is no number of the feature.
+  const Element padded = resolve({half})(dict({ragged<float>("x", {{1, 2, 3}, {5}})}));
+  expect_equal(padded.at("x/values").value().tensor(), floats({0.5, 1, 1.5, 2.5, 0, 0}, {2, 3, 1}));
+  const auto shifted = sequence_numeric_column(
+      "x", {.default_value = -1, .normalizer_fn = [](const Tensor& x) { return x + 2; }});
+  expect_equal(resolve({shifted})(dict({ragged<float>("x", {{1, 2, 3}, {5}})}))
+                   .at("x/values")
+                   .value()
+                   .tensor(),
+               floats({3, 4, 5, 7, -1, -1}, {2, 3, 1}));
   const Element dense = resolve({half})(Element::dict({{"x", ints({2, 4, 6, 8}, {2, 2})}}));
   expect_equal(dense.at("x/values").value().tensor(), floats({1, 2, 3, 4}, {2, 2, 1}));
   expect_equal(dense.at("x/lengths").value().tensor(), ints({2, 2}, {2}));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <limits>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -113,9 +114,13 @@ FeatureColumn vocabulary_column(const VocabularyRules& rules) {
                  "give one of them: unknown values are in buckets of their own, or have one id");
   }
   const auto size = static_cast<int64_t>(rules.values.size());
-  if (rules.default_value < -1 || rules.default_value >= size) {
+  if (rules.default_value >= size) {
     rules.refuse(fmt::format("default_value is {}", rules.default_value),
-                 fmt::format("it is an id, from 0 to {}, or -1", size - 1));
+                 fmt::format("it is an id, from 0 to {}, or below 0 for none", size - 1));
+  }
+  if (rules.num_oov_buckets > std::numeric_limits<int64_t>::max() - size) {
+    rules.refuse(fmt::format("num_oov_buckets is {}", rules.num_oov_buckets),
+                 "the vocabulary and its buckets have more ids than int64 holds");
   }
   return FeatureColumn(std::make_shared<const VocabularyColumn>(rules));
 }

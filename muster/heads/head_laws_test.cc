@@ -465,5 +465,16 @@ TEST_F(HeadSpecTest, TellsThePenaltiesOfVariables) {
   EXPECT_NEAR(both.loss.item<double>() - plain.loss.item<double>(), 0.25, 1e-6);
 }
 
+// Means of numbers of 16 bits would be coarse.
+TEST(HeadsTest, LogitsOf16BitsAreMeasuredIn32) {
+  const Head head = BinaryClassHead();
+  const Features features = features_with({}, 3);
+  const Labels labels = labels_of(numbers({1, 0, 1}, {3}));
+  const Tensor logits = numbers({0.3, -1.7, 2.1}, {3, 1}, at::kHalf);
+  EXPECT_EQ(results_of(head.metrics(features, labels, logits)),
+            results_of(head.metrics(features, labels, logits.to(at::kFloat))));
+  EXPECT_EQ(head.predictions(logits.to(at::kBFloat16)).at("logistic").scalar_type(), at::kFloat);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

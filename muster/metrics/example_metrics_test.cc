@@ -349,6 +349,11 @@ TEST(ExampleMetrics, HaveTheirCorners) {
       << "a size of 1 stands for any";
 }
 
+// Then the mean label is 0, and so the more frequent label is 0 in all of nothing.
+TEST(ExampleMetrics, WithoutWeightTheBaselineIsAlwaysRight) {
+  EXPECT_EQ(accuracy_baseline(torch::ones({3}), torch::zeros({3})).result(), 1);
+}
+
 TEST(ExampleMetrics, RefuseBadNumbersAndArguments) {
   const Tensor p = torch::full({3, 4}, 0.25);
   const Tensor wrong = tensor_of({0, 4, 1}, {3}, kInt64);

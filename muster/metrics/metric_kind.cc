@@ -17,7 +17,7 @@ double root_of_weighted_mean(std::span<const double> state) {
 
 // Of labels 0 and 1: how often the more frequent one is right.
 double larger_share(std::span<const double> state) {
-  return state[1] == 0 ? 0.0 : std::max(weighted_mean(state), 1 - weighted_mean(state));
+  return std::max(weighted_mean(state), 1 - weighted_mean(state));
 }
 
 double first_number(std::span<const double> state) { return state[0]; }

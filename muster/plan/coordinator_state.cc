@@ -182,9 +182,11 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
         !old.gone && old.connections > 0 && now - old.last_heard <= options_.heartbeat_timeout;
     if (alive) return wait_as_rival(caller, now);
     // A group whose members are all done is over: a newcomer begins the next one, it breaks
-    // nothing.
-    if (!all_done())
+    // nothing. Until then one that comes back when it was done waits for the others.
+    if (!all_done()) {
+      if (old.done) return {.missing = missing(now)};
       record(caller.task, ErrorKind::kPeerLost, "the task restarted while the group was running");
+    }
     mark_gone(member->second);
   }
 

@@ -443,6 +443,25 @@ TEST(End, WhoComesForTheNextGroupHoldsNobodyUp) {
   EXPECT_FALSE(state.first_failure());
 }
 
+// As a program that trains again does while its chief is still at the end of the first training.
+TEST(End, WhoWasDoneAndComesAgainWaitsForTheOthers) {
+  CoordinatorState state = group_of(2);
+  state.done(caller(1));
+  state.leave(caller(1));
+  Caller again = caller(1);
+  again.incarnation += 100;
+  EXPECT_EQ(state.join(again, 1, 2, 1).state, Verdict::State::kWaiting);
+  EXPECT_FALSE(state.first_failure());
+  state.done(caller(0));
+  state.leave(caller(0));
+  EXPECT_TRUE(state.drained());
+  EXPECT_EQ(state.join(again, 1, 2, 2).state, Verdict::State::kWaiting);
+  Caller chief = caller(0);
+  chief.incarnation += 100;
+  EXPECT_EQ(state.join(chief, 0, 2, 3).state, Verdict::State::kReady);
+  EXPECT_EQ(state.join(again, 1, 2, 4).state, Verdict::State::kReady);
+}
+
 TEST(End, DoneThenGoodbyeIsNoLoss) {
   CoordinatorState state = group_of(2);
   state.done(caller(1));

@@ -73,21 +73,32 @@ class StopIf : public Hook {
   void after_step(const StepInfo& info) override {
     if (decides_ && timer_.due(info.global_step) && read_news()) decide(info.global_step);
   }
+  void after_save(int64_t, const std::string&) override {
+    saving_ = true;
+    named_.clear();
+  }
   void after_evaluate(int64_t global_step, const std::string& name,
                       const std::map<std::string, double>& results) override {
     if (!decides_) return;
-    // Where all evaluations have names, nobody writes to the folder of the one without.
-    if (options_.eval_dir.empty() && !name.empty()) {
-      throw invalid_argument(
-          fmt::format(
-              "early stopping on \"{}\" looks at the evaluation without a name, and this run "
-              "evaluates \"{}\"",
-              metric_, name),
-          fmt::format("set .eval_dir = estimator.eval_dir(\"{}\")", name));
+    if (name.empty()) {
+      heard_unnamed_ = true;
+    } else if (saving_) {
+      named_ = name;
     }
     if (dir_of(name) != history_->eval_dir()) return;
     history_->add(global_step, results);
     decide(global_step);
+  }
+  // What was saved has been evaluated: where all evaluations have names, nobody writes to the
+  // folder of the one without.
+  void after_pause(double) override {
+    saving_ = false;
+    if (named_.empty() || heard_unnamed_ || !options_.eval_dir.empty()) return;
+    throw invalid_argument(
+        fmt::format("early stopping on \"{}\" looks at the evaluation without a name, and this run "
+                    "evaluates \"{}\"",
+                    metric_, named_),
+        fmt::format("set .eval_dir = estimator.eval_dir(\"{}\")", named_));
   }
 
  private:
@@ -120,6 +131,9 @@ class StopIf : public Hook {
   SecondOrStepTimer timer_;
   std::string model_dir_;
   std::optional<EvaluationHistory> history_;  // on the chief
+  bool saving_ = false;                       // or evaluating what was saved
+  bool heard_unnamed_ = false;                // of an evaluation without a name, at any time
+  std::string named_;                         // one with a name, of what was saved last
   bool decides_ = false;
   bool* stop_ = nullptr;
 };

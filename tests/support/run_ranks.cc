@@ -5,10 +5,24 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace muster::inline v0_1::testing {
+namespace {
+
+std::string what_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "no std::exception";
+  }
+}
+
+}  // namespace
 
 void run_ranks(int n, const std::function<void(int)>& fn, std::chrono::milliseconds deadline) {
   std::mutex mutex;
@@ -41,6 +55,9 @@ void run_ranks(int n, const std::function<void(int)>& fn, std::chrono::milliseco
                        static_cast<long long>(deadline.count()));
         }
       }
+      // Others may wait for one that failed.
+      if (first)
+        std::fprintf(stderr, "run_ranks: before, one failed: %s\n", what_of(first).c_str());
       std::fflush(nullptr);
       std::_Exit(124);
     }

@@ -58,6 +58,36 @@ std::shared_ptr<const ColumnInputs> ColumnInputs::of_dense(
   return std::make_shared<const ColumnInputs>(layer, columns, sequences);
 }
 
+namespace {
+
+// An entry that is in the batch already, which may be of somebody who calls it so by chance.
+const Tensor& resolved_entry(const Source& source, const Entry& entry,
+                             const FeatureReader& reader) {
+  const Value& value = reader.feature(source.name(), entry.key);
+  const auto is = [&](DType dtype, int64_t axes) {
+    return value.is_tensor() && value.tensor().scalar_type() == dtype &&
+           value.tensor().dim() == axes;
+  };
+  bool good = false;
+  if (entry.tensor == &ColumnValues::lengths) {
+    good = is(kInt64, 1);
+  } else if (source.is_categorical()) {
+    good = is(entry.tensor == &ColumnValues::weights ? kFloat32 : kInt64,
+              source.gives_sequences() ? 3 : 2);
+  } else if (value.is_tensor() && value.tensor().is_floating_point()) {
+    const Shape shape = source.variable_shape();
+    const auto sizes = value.tensor().sizes();
+    good = sizes.size() > shape.size() && sizes.slice(sizes.size() - shape.size()) == shape;
+  }
+  if (good) return value.tensor();
+  throw invalid_argument(
+      fmt::format("the column '{}': the entry '{}' is {}, which resolve() does not give",
+                  source.name(), entry.key, value.describe()),
+      "map the batch by resolve() of the columns that the layer has, and call no feature so");
+}
+
+}  // namespace
+
 LayerInputs ColumnInputs::inputs(const Features& features) const {
   const at::NoGradGuard no_grad;
   const FeatureReader reader(features.element());
@@ -68,7 +98,7 @@ LayerInputs ColumnInputs::inputs(const Features& features) const {
     const bool resolved = reader.find(entries.front().key) != nullptr;
     const ColumnValues values = resolved ? ColumnValues() : source.resolve(reader);
     for (const Entry& entry : entries) {
-      inputs.tensors.push_back(resolved ? reader.feature(column.name(), entry.key).tensor()
+      inputs.tensors.push_back(resolved ? resolved_entry(source, entry, reader)
                                         : values.*entry.tensor);
     }
   }

@@ -60,8 +60,8 @@ const Value& FeatureReader::feature(const std::string& column, const std::string
   return *value;
 }
 
-Tensor FeatureReader::row_lengths(const std::string& column, const std::string& key,
-                                  int64_t rows) const {
+Tensor FeatureReader::row_lengths(const std::string& column, const std::string& key, int64_t rows,
+                                  int64_t width) const {
   const Value* value = find(key + data::kRowLengths);
   if (value == nullptr) return {};
   if (!value->is_tensor() || value->tensor().scalar_type() != kInt64 ||
@@ -71,7 +71,16 @@ Tensor FeatureReader::row_lengths(const std::string& column, const std::string& 
                     key, data::kRowLengths, value->describe(), rows),
         "they are int64 [rows], as ExampleParser gives them for a VarLenFeature");
   }
-  return value->tensor().cpu().contiguous();
+  Tensor lengths = value->tensor().cpu().contiguous();
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t length = lengths.data_ptr<int64_t>()[row];
+    if (length >= 0 && length <= width) continue;
+    throw invalid_argument(
+        fmt::format("the column '{}': the lengths '{}{}' say {} in row {}, and a row has {} values",
+                    column, key, data::kRowLengths, length, row, width),
+        "a length goes from 0 to the width of the values");
+  }
+  return lengths;
 }
 
 CategoryValues FeatureReader::categories(const std::string& column, const std::string& key) const {
@@ -95,7 +104,7 @@ CategoryValues FeatureReader::categories(const std::string& column, const std::s
   }
   read.rows_ = shape[0];
   read.width_ = shape.size() == 2 ? shape[1] : 1;
-  read.lengths_ = row_lengths(column, key, read.rows_);
+  read.lengths_ = row_lengths(column, key, read.rows_, read.width_);
   return read;
 }
 

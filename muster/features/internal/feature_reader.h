@@ -58,8 +58,9 @@ class FeatureReader {
   // The same for a key whose dtype nobody said.
   CategoryValues categories(const std::string& column, const std::string& key) const;
   // The numbers of rows of VarLenFeatures, int64 [rows]; undefined where it is none. Throws
-  // InvalidArgument for lengths that do not fit.
-  Tensor row_lengths(const std::string& column, const std::string& key, int64_t rows) const;
+  // InvalidArgument for lengths that are not so many, or not from 0 to `width`.
+  Tensor row_lengths(const std::string& column, const std::string& key, int64_t rows,
+                     int64_t width) const;
 
  private:
   const Element& element_;

@@ -69,7 +69,8 @@ Tensor checked_logits(const std::string& head, const Logits& logits, int64_t dim
     refuse(head, "logits", logits.describe(), wanted,
            "the last layer has Head::logits_dimension() units and no activation");
   }
-  return tensor;
+  // 16 bits are too coarse for means, and not all operations of a CPU take them.
+  return tensor.element_size() < 4 ? tensor.to(kFloat32) : tensor;
 }
 
 const Value& label_value(const std::string& head, const Labels& labels, const Features& features) {
