@@ -224,13 +224,15 @@ TEST_P(DnnTest, EmbeddingsMoveWithTheWordsOfAVocabulary) {
 
 // Dropout and batch normalization have tf.estimator's names and places: normalization is last.
 TEST_P(DnnTest, BatchNormalizationFollowsActivationAndDropout) {
-  Estimator estimator = DNNRegressor({.hidden_units = {4, 3},
-                                      .feature_columns = age_,
-                                      .optimizer = idle(),
-                                      .activation_fn = activations::sigmoid,
-                                      .dropout = 0.5,
-                                      .batch_norm = true},
-                                     config());
+  DNNRegressorOptions options{.hidden_units = {4, 3},
+                              .feature_columns = age_,
+                              .optimizer = idle(),
+                              .activation_fn = activations::sigmoid,
+                              .dropout = 0.5,
+                              .batch_norm = true};
+  Estimator estimator = DNNRegressor(options, config());
+  options.dropout = 0;
+  Estimator whole = DNNRegressor(options, config());
   const Element features = Element::dict({{"age", torch::arange(64, kFloat32)}});
   estimator.train(one_batch(features, torch::zeros({64})), {.max_steps = 1});
   std::vector<std::string> names;
@@ -248,10 +250,10 @@ TEST_P(DnnTest, BatchNormalizationFollowsActivationAndDropout) {
   EXPECT_GT(mean.item<double>(), 0.0001);
   EXPECT_LT(mean.item<double>(), 0.001);
   // Nothing is dropped where it is evaluated.
-  const auto measured = [&] {
-    return estimator.evaluate(one_batch(features, torch::zeros({64})), {.steps = 1}).at("loss");
+  const auto loss_of = [&](Estimator& of) {
+    return of.evaluate(one_batch(features, torch::zeros({64})), {.steps = 1}).at("loss");
   };
-  EXPECT_EQ(measured(), measured());
+  EXPECT_EQ(loss_of(estimator), loss_of(whole));
   const auto shown = testing::summaries_in(directory_ / "m");
   const auto& hidden = std::get<formats::Histogram>(shown.at("dnn/hiddenlayer_0/activation"));
   EXPECT_NEAR(hidden.sum / hidden.count, 0, 1e-4);  // what is shown is normalized

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/cluster/resolve.h"
 #include "muster/estimator/estimator.h"
@@ -37,13 +40,15 @@ trees::TrainTreesOptions settings_of(const Options& options) {
   require(options.n_trees >= 1, "n_trees", options.n_trees, "at least 1");
   require(options.max_depth >= 1 && options.max_depth <= 16, "max_depth", options.max_depth,
           "from 1 to 16");
-  require(options.learning_rate > 0, "learning_rate", options.learning_rate, "more than 0");
+  require(options.learning_rate > 0 && std::isfinite(options.learning_rate), "learning_rate",
+          options.learning_rate, "more than 0 and finite");
   const std::pair<const char*, double> penalties[] = {
       {"l1_regularization", options.l1_regularization},
       {"l2_regularization", options.l2_regularization},
       {"tree_complexity", options.tree_complexity},
       {"min_node_weight", options.min_node_weight}};
-  for (const auto& [name, value] : penalties) require(value >= 0, name, value, "0 or more");
+  for (const auto& [name, value] : penalties)
+    require(value >= 0 && std::isfinite(value), name, value, "0 or more and finite");
   const trees::PruningMode mode = trees::pruning_mode_of(options.pruning_mode);
   if ((mode == trees::PruningMode::kNone) != (options.tree_complexity == 0)) {
     throw invalid_argument(
@@ -80,6 +85,12 @@ trees::TrainTreesOptions settings_of_classifier(const BoostedTreesClassifierOpti
     throw invalid_argument(
         fmt::format("label_vocabulary has {} entries for {} classes", words, options.n_classes),
         "give one for each class");
+  }
+  std::set<std::string> different(options.label_vocabulary.begin(), options.label_vocabulary.end());
+  if (different.size() != words) {
+    throw invalid_argument(
+        "label_vocabulary has an entry twice: " + join_quoted(options.label_vocabulary),
+        "give each class a name of its own");
   }
   settings.form.loss = options.n_classes == 2 ? Loss::kLogistic : Loss::kSoftmax;
   settings.form.n_classes = options.n_classes;
@@ -130,7 +141,7 @@ struct BoostedTrees::Impl {
     const CheckpointManager manager(place.model_dir(), {.fs = place.config().fs});
     if (path) {
       const Checkpoint checkpoint = manager.load(*path);
-      return {trees::Ensemble::from_checkpoint(checkpoint, *path), checkpoint.global_step};
+      return {checked(checkpoint, *path), checkpoint.global_step};
     }
     const auto loaded = manager.load_latest();
     if (!loaded) {
@@ -138,8 +149,13 @@ struct BoostedTrees::Impl {
                           " holds no checkpoint",
                       "check model_dir for a misspelling, or train() there first");
     }
-    return {trees::Ensemble::from_checkpoint(loaded->checkpoint, loaded->prefix),
-            loaded->checkpoint.global_step};
+    return {checked(loaded->checkpoint, loaded->prefix), loaded->checkpoint.global_step};
+  }
+
+  trees::Ensemble checked(const Checkpoint& checkpoint, const std::string& where) const {
+    trees::Ensemble ensemble = trees::Ensemble::from_checkpoint(checkpoint, where);
+    trees::check_trees(ensemble, settings.form, where);
+    return ensemble;
   }
 };
 

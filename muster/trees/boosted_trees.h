@@ -8,7 +8,7 @@
 // Features are a dict of numbers by name: [rows], or [rows, width], which are so many columns. NaN
 // is a missing value, and goes the way that suits the labels best. They are taken as float32. An
 // input gives the whole data once, in batches of any size, in any order: no repeat(). A worker
-// keeps its part in memory, 4 bytes a value while it reads and 2 later.
+// keeps its part in memory, about 7 bytes a value while it begins and 2 later.
 #pragma once
 
 #include <cstdint>
@@ -112,9 +112,9 @@ class BoostedTrees {
   // Makes trees until there are n_trees; continues from the latest checkpoint, with the trees an
   // uninterrupted run would have made where the data is the same. Under multi_worker_mirrored() all
   // tasks of the cluster make this call, each with its part of the data. Throws InvalidArgument for
-  // what the input holds: labels, weights, features, a data set that never ends; for a checkpoint
-  // of other features; Cancelled after saving, when this task is asked to stop; PeerLost, Timeout,
-  // Unavailable when another task failed.
+  // what the input holds: labels, weights, features, a data set that says it never ends; for a
+  // checkpoint of other features; Cancelled after saving, when this task is asked to stop;
+  // PeerLost, Timeout, Unavailable when another task failed.
   TrainResult train(const InputFn& input_fn, const BoostedTreesTrainOptions& options = {});
   // Metrics over the data, computed by this process: of two classes accuracy, accuracy_baseline,
   // auc, auc_precision_recall, average_loss, label/mean, loss, precision, prediction/mean, recall;

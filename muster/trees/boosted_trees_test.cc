@@ -295,7 +295,48 @@ TEST(BoostedTreesInputTest, APredictionNeedsTheFeaturesOfTheTrees) {
               AllOf(HasSubstr("'kind'"), HasSubstr("'x'")));
   BoostedTreesClassifier classes({.n_classes = 3}, trees_config(directory.path()));
   EXPECT_THAT(message_of([&] { classes.train([&] { return rows.dataset(); }); }),
-              HasSubstr("trees for 1 logits, the model has 3"));
+              HasSubstr("for 1 logits; those of this model are \"softmax\" and 3"));
+}
+
+TEST(BoostedTreesInputTest, TreesOfAnotherModelAreRefused) {
+  TempDirectory directory;
+  const Dataset data = points({1, 2, 3, 4}, {0, 0, 1, 1});
+  BoostedTreesClassifier two({.n_trees = 1}, trees_config(directory.path()));
+  two.train([&] { return data; });
+  BoostedTreesRegressor number({.n_trees = 2}, trees_config(directory.path()));
+  BoostedTreesClassifier three({.n_classes = 3}, trees_config(directory.path()));
+  const auto refused = HasSubstr("holds trees of the objective \"logistic\" for 1 logits");
+  EXPECT_THAT(error_of([&] { number.train([&] { return data; }); }).message(), refused);
+  EXPECT_THAT(error_of([&] { number.evaluate([&] { return data; }); }).message(), refused);
+  EXPECT_THAT(error_of([&] { three.evaluate([&] { return data; }); }).message(), refused);
+}
+
+TEST(BoostedTreesInputTest, ColumnsHaveNamesOfTheirOwn) {
+  TempDirectory directory;
+  const auto with = [](const char* other) {
+    return Dataset::from_tensor_slices(
+               Element::tuple({Element::dict({{"x", torch::zeros({4, 2})},
+                                              {other, torch::tensor({0.f, 0.f, 1.f, 1.f})}}),
+                               torch::tensor({1.f, 1.f, 5.f, 5.f})}))
+        .batch(4);
+  };
+  BoostedTreesRegressor model({.n_trees = 1, .categorical_features = {"job[C]"}},
+                              trees_config(directory.path()));
+  EXPECT_THAT(error_of([&] { model.train([&] { return with("x[0]"); }); }).message(),
+              HasSubstr("two columns of the input are called 'x[0]'"));
+  model.train([&] { return with("job[C]"); });
+  EXPECT_THAT(model.column_names(), ElementsAre("job[C]", "x[0]", "x[1]"));
+}
+
+TEST(BoostedTreesInputTest, ALossThatGrowsWithoutEndIsToldOf) {
+  TempDirectory directory;
+  BoostedTreesRegressor model({.n_trees = 500, .max_depth = 1, .learning_rate = 100},
+                              trees_config(directory.path()));
+  const Error error = error_of([&] {
+    model.train([] { return points({1, 2, 3, 4}, {1, 1, 5, 5}); });
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
+  EXPECT_THAT(error.hint(), HasSubstr("a smaller learning_rate"));
 }
 
 TEST(BoostedTreesInputTest, WhatTreesHaveNotIsRefused) {

@@ -145,7 +145,7 @@ Checkpoint Ensemble::to_checkpoint(int64_t global_step) const {
                         {prefix + "gain", tensor_of(gain, kFloat64)},
                         {prefix + "value", tensor_of(value, kFloat64)},
                         {prefix + "bias", tensor_of(bias, kFloat64)}};
-  checkpoint.notes[kNote] = nlohmann::json{{"features", features}}.dump();
+  checkpoint.notes[kNote] = nlohmann::json{{"features", features}, {"objective", objective}}.dump();
   return checkpoint;
 }
 
@@ -170,6 +170,10 @@ Ensemble Ensemble::from_checkpoint(const Checkpoint& checkpoint, const std::stri
   for (const nlohmann::json& entry : said["features"]) {
     if (!entry.is_string()) throw corrupt(name + " has a feature whose name is no text");
     ensemble.features.push_back(entry.get<std::string>());
+  }
+  if (const auto objective = said.find("objective"); objective != said.end()) {
+    if (!objective->is_string()) throw corrupt(name + " has an objective whose name is no text");
+    ensemble.objective = objective->get<std::string>();
   }
   size_t at = 0;
   for (const int32_t size : sizes) {

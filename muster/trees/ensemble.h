@@ -39,6 +39,7 @@ struct Tree {
 // The trees of a model.
 struct Ensemble {
   std::vector<std::string> features;  // sorted as the columns of an input are
+  std::string objective;              // "logistic", "softmax" or "squared": what logits are for
   int64_t outputs = 1;                // logits of an example
   std::vector<double> bias;           // added to each logit
   std::vector<Tree> trees;            // tree i adds to logit i % outputs

@@ -1,10 +1,14 @@
 #include "muster/trees/internal/boosting.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::trees {
@@ -16,10 +20,35 @@ Tensor doubles(const std::vector<double>& values) {
   return made;
 }
 
+// Infinite where one is not a number.
 double largest_size(const std::vector<float>& values) {
   float largest = 0;
-  for (const float value : values) largest = std::max(largest, std::abs(value));
+  for (const float value : values) {
+    const float size = std::abs(value);
+    if (!(size <= std::numeric_limits<float>::max()))
+      return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, size);
+  }
   return largest;
+}
+
+// The largest weight, and the smallest one with a minus; those of no rows are below all others.
+std::vector<double> ends_of_weights(const Rows& rows) {
+  constexpr double kNone = std::numeric_limits<double>::lowest();
+  if (rows.size() == 0) return {kNone, kNone};
+  if (rows.weights.empty()) return {1, -1};
+  const auto [least, largest] = std::ranges::minmax(rows.weights);
+  return {largest, -least};
+}
+
+// Derivatives are whole numbers in units of the largest one: a weight far below it is rounded.
+void warn_of_weights(double largest, double smallest) {
+  constexpr double kMostTimes = 256;
+  if (largest <= kMostTimes * smallest) return;
+  log::warning(fmt::format(
+      "weights go from {:g} to {:g}: boosted trees keep 16 bits of the largest, so the smallest "
+      "are rounded by up to {:.2g} %",
+      smallest, largest, std::min(100.0, 100 * largest / 131072 / smallest)));
 }
 
 }  // namespace
@@ -36,6 +65,8 @@ Boosting::Boosting(Rows rows, const BoostingOptions& options, Ensemble ensemble,
   if (count.item<int64_t>() == 0)
     throw invalid_argument("boosted trees got no rows whose weight is above 0",
                            "check the data and the weight column");
+  const std::vector<double> weights = largest_of_all(ends_of_weights(rows_));
+  if (options_.speaks) warn_of_weights(weights[0], -weights[1]);
   if (ensemble_.trees.empty()) center(rows_);
   const auto size = static_cast<size_t>(rows_.size());
   scores_.assign(static_cast<size_t>(ensemble_.outputs), std::vector<double>(size));
@@ -115,6 +146,13 @@ int64_t Boosting::round(Wishes* wishes) {
   }
   const std::vector<double> all = largest_of_all(mine);
   *wishes = {.stop = all[0] > 0, .save = all[1] > 0};
+  for (size_t i = 2; i < all.size(); ++i) {
+    if (std::isfinite(all[i])) continue;
+    throw Error(ErrorKind::kNonFinite,
+                fmt::format("after {} trees a derivative of the loss is no number, or too large",
+                            ensemble_.rounds()),
+                "take a smaller learning_rate, and look at the size of labels and weights");
+  }
   int64_t layers = 0;
   for (size_t k = 0; k < derivatives.size(); ++k) {
     const Scale scale = scale_for(all[2 + 2 * k], all[3 + 2 * k]);

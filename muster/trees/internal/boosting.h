@@ -20,6 +20,7 @@ struct BoostingOptions {
   Loss loss = Loss::kLogistic;
   bool center_bias = false;    // of one output: the logit of the mean label, before the first tree
   std::vector<bool> category;  // [features]
+  bool speaks = true;          // whether this replica's warnings are logged
   GrowOptions grow;
 };
 

@@ -24,6 +24,18 @@ double softmax(const Scores& scores, size_t row, std::vector<double>* out) {
 
 }  // namespace
 
+std::string_view loss_name(Loss loss) {
+  switch (loss) {
+    case Loss::kLogistic:
+      return "logistic";
+    case Loss::kSoftmax:
+      return "softmax";
+    case Loss::kSquared:
+      return "squared";
+  }
+  return "?";
+}
+
 std::vector<Derivatives> derivatives_of(Loss loss, const Rows& rows, const Scores& scores) {
   const auto count = static_cast<size_t>(rows.size());
   std::vector<Derivatives> made(scores.size());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "muster/trees/internal/gradients.h"
@@ -14,6 +15,9 @@ namespace muster::inline v0_1::trees {
 // class number, by a logit for each class. kSquared: half the squared difference, so that a hessian
 // is a weight.
 enum class Loss { kLogistic, kSoftmax, kSquared };
+
+// "logistic", "softmax" or "squared".
+std::string_view loss_name(Loss loss);
 
 // Logits of the rows: [outputs][rows].
 using Scores = std::vector<std::vector<double>>;

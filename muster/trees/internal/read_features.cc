@@ -78,6 +78,12 @@ void check_rows(const char* what, const std::string& shape, int64_t count, int64
 }
 
 float class_of(std::string_view label, const InputForm& form, int64_t row) {
+  if (form.label_vocabulary.empty()) {
+    throw invalid_argument(
+        fmt::format("the label of row {} is the text '{}'", row, printable_beginning(label)),
+        form.loss == Loss::kSquared ? "a regressor learns numbers"
+                                    : "name the classes in label_vocabulary");
+  }
   const auto found = std::ranges::find(form.label_vocabulary, label);
   if (found == form.label_vocabulary.end()) {
     throw invalid_argument(
@@ -91,15 +97,45 @@ float class_of(std::string_view label, const InputForm& form, int64_t row) {
 
 }  // namespace
 
+int64_t outputs_of(const InputForm& form) {
+  return form.loss == Loss::kSoftmax ? form.n_classes : int64_t{1};
+}
+
+void check_trees(const Ensemble& ensemble, const InputForm& form, const std::string& where) {
+  if (ensemble.objective == loss_name(form.loss) && ensemble.outputs == outputs_of(form)) return;
+  throw invalid_argument(
+      fmt::format("{} holds trees of the objective \"{}\" for {} logits; those of this model are "
+                  "\"{}\" and {}",
+                  where, printable_beginning(ensemble.objective), ensemble.outputs,
+                  loss_name(form.loss), outputs_of(form)),
+      "use the estimator and the n_classes that trained it, or another model_dir");
+}
+
 std::vector<std::string> columns_of(const Features& features, const InputForm& form) {
   std::vector<std::string> names;
-  for (const auto& [name, column] : all_columns(features, form)) names.push_back(name);
+  for (const auto& [name, column] : all_columns(features, form)) {
+    if (!is_utf8(name)) {
+      throw invalid_argument(
+          fmt::format("the feature '{}' has a name that is no UTF-8", printable_beginning(name)),
+          "give it another key");
+    }
+    if (std::ranges::find(names, name) != names.end()) {
+      throw invalid_argument(
+          fmt::format("two columns of the input are called '{}'", name),
+          "a feature of several values is \"x[0]\", \"x[1]\", ...: give the other "
+          "one another key");
+    }
+    names.push_back(name);
+  }
   return names;
 }
 
 std::string feature_of(const std::string& column) {
   const size_t bracket = column.ends_with(']') ? column.rfind('[') : std::string::npos;
-  return column.substr(0, bracket);
+  if (bracket == std::string::npos) return column;
+  // "temp[C]" is the name of a feature.
+  const std::string_view place(column.data() + bracket + 1, column.size() - bracket - 2);
+  return parse_int(place) ? column.substr(0, bracket) : column;
 }
 
 Tensor matrix_of(const Features& features, const std::vector<std::string>& columns,

@@ -8,6 +8,7 @@
 
 #include "muster/tensor/batch.h"
 #include "muster/tensor/tensor.h"
+#include "muster/trees/ensemble.h"
 #include "muster/trees/internal/objective.h"
 
 namespace muster::inline v0_1::trees {
@@ -21,9 +22,15 @@ struct InputForm {
   std::vector<std::string> feature_names;     // empty: all there are, but the weight column
 };
 
+// The logits of a model for such an input.
+int64_t outputs_of(const InputForm& form);
+// Throws InvalidArgument for trees of another objective or another number of classes. `where` names
+// the checkpoint they are from.
+void check_trees(const Ensemble& ensemble, const InputForm& form, const std::string& where);
+
 // The names of the columns of a batch, sorted as its dict is: a feature of width 1 is one column, a
 // wider one is "x[0]", "x[1]", ... Throws InvalidArgument for features that are no dict, without a
-// column, of strings, or of more axes than [rows, width].
+// column, of strings, or of more axes than [rows, width], and for two columns of one name.
 std::vector<std::string> columns_of(const Features& features, const InputForm& form);
 // The feature that a column is of: "x" for "x[1]".
 std::string feature_of(const std::string& column);

@@ -97,7 +97,9 @@ class TrainTrees {
       replica_.finish();
       return {.global_step = step_};
     }
-    Boosting boosting = begin(read(input_fn), std::move(ensemble));
+    Rows rows = read(input_fn);
+    distribute::check_same(replica_, {{"the columns", join_quoted(rows.features, 1000)}});
+    Boosting boosting = begin(std::move(rows), std::move(ensemble));
     TrainResult result = loop(boosting);
     result.global_step = step_;
     result.steps = step_ - start_step;
@@ -111,7 +113,10 @@ class TrainTrees {
   distribute::Settings settings() const {
     const GrowOptions& grow = options_.grow;
     const auto text = [](const auto& value) { return fmt::format("{}", value); };
-    return {{"n_classes", text(options_.form.n_classes)},
+    return {{"objective", std::string(loss_name(options_.form.loss))},
+            {"n_classes", text(options_.form.n_classes)},
+            {"label_vocabulary", join_quoted(options_.form.label_vocabulary)},
+            {"random_seed", text(config_.random_seed.value_or(0))},
             {"n_trees", text(options_.n_trees)},
             {"max_depth", text(grow.max_depth)},
             {"learning_rate", text(grow.learning_rate)},
@@ -127,6 +132,7 @@ class TrainTrees {
             {"steps", text(options_.steps.value_or(-1))},
             {"max_steps", text(options_.max_steps.value_or(-1))},
             {"save_checkpoints_steps", text(config_.save_checkpoints_steps.value_or(-1))},
+            {"save_checkpoints_secs", text(config_.save_checkpoints_secs.value_or(600))},
             {"log_step_count_steps", text(config_.log_step_count_steps)}};
   }
 
@@ -159,19 +165,18 @@ class TrainTrees {
     if (replica_.is_chief())
       found = CheckpointManager(options_.model_dir, checkpoint_options()).load_latest();
     const std::string where = share_text(replica_.exchange(), found ? found->prefix : "");
-    const int64_t outputs =
-        options_.form.loss == Loss::kSoftmax ? options_.form.n_classes : int64_t{1};
-    if (where.empty()) return {.outputs = outputs, .bias = std::vector<double>(size_t(outputs))};
+    const int64_t outputs = outputs_of(options_.form);
+    if (where.empty()) {
+      return {.objective = std::string(loss_name(options_.form.loss)),
+              .outputs = outputs,
+              .bias = std::vector<double>(size_t(outputs))};
+    }
     Tensor at = torch::full({1}, found ? found->checkpoint.global_step : 0, kInt64);
     replica_.exchange().broadcast({at});
     step_ = at.item<int64_t>();
     Ensemble ensemble =
         Ensemble::from_checkpoint(share(replica_, found ? found->checkpoint : Checkpoint()), where);
-    if (ensemble.outputs != outputs) {
-      throw invalid_argument(fmt::format("{} holds trees for {} logits, the model has {}", where,
-                                         ensemble.outputs, outputs),
-                             "use another model_dir for another n_classes");
-    }
+    check_trees(ensemble, options_.form, where);
     if (speaks_here()) {
       log::info(fmt::format("continuing from {}: {} of {} trees", where, ensemble.rounds(),
                             options_.n_trees));
@@ -249,6 +254,7 @@ class TrainTrees {
     BoostingOptions boosting{.loss = options_.form.loss,
                              .center_bias = options_.center_bias,
                              .category = std::vector<bool>(names.size()),
+                             .speaks = speaks_here(),
                              .grow = options_.grow};
     for (size_t f = 0; f < names.size(); ++f) {
       boosting.category[f] = std::ranges::find(options_.categorical_features, names[f]) !=
