@@ -199,7 +199,8 @@ void open_unfinished_calls(RunningGroup& group, int calls_of_one) {
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
   EXPECT_LT(status_of_this_process("VmRSS") - memory, 150 << 10);
 #endif
-  EXPECT_LT(threads_of_this_process(), threads + 100);
+  // gRPC's pool grows on a busy machine, but not with the connections.
+  EXPECT_LT(threads_of_this_process(), threads + kConnections / 2);
   eventually([&] { return open_files() <= files + kConnections + 2 * kMostOpen; });
   for (RawConnection& connection : connections) EXPECT_TRUE(connection.ends_within(10'000));
   connections.clear();
