@@ -9,6 +9,7 @@
 #include "muster/canned/dnn_linear_combined.h"
 #include "muster/canned/kmeans.h"
 #include "muster/canned/linear.h"
+#include "muster/canned/linear_sdca.h"
 #include "muster/canned/optimizer_choice.h"
 #include "muster/canned/rnn.h"
 #include "muster/cluster/resolve.h"
