@@ -70,6 +70,8 @@ struct KMeansOptions {
   std::vector<FeatureColumn> feature_columns{};  // dense ones; empty: all features
 };
 
+// An Estimator whose model is num_clusters centers. Where the Estimator is asked, it trains,
+// evaluates and predicts as all others do.
 class KMeansClustering : public Estimator {
  public:
   // The seed is RunConfig's random_seed. Throws InvalidArgument, which begins with the class's

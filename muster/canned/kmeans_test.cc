@@ -154,6 +154,25 @@ TEST_P(KMeansTest, EveryBeginningFindsTheCorners) {
   EXPECT_EQ(random.sizes(), kCorners.sizes());
 }
 
+TEST_P(KMeansTest, FindsTheGroupOfEachPoint) {
+  const Tensor points = points_around_corners(64);
+  const auto each_step = [=] {
+    return Dataset::from_tensor_slices(points).repeat().global_batch(64);
+  };
+  const auto once = [=] { return Dataset::from_tensor_slices(points).batch(16); };
+  KMeansClustering kmeans({.num_clusters = 4,
+                           .initial_clusters = "kmeans_plus_plus",
+                           .use_mini_batch = false,
+                           .relative_tolerance = 1e-4},
+                          config());
+  kmeans.train(each_step, {.max_steps = 50});
+  const Tensor centers = kmeans.cluster_centers();          // [4, 2]
+  const Tensor group = kmeans.predict_cluster_index(once);  // int64 [64]
+  const double score = kmeans.score(once);
+  expect_corners(centers);
+  EXPECT_NEAR(score, (points - centers.index_select(0, group)).square().sum().item<double>(), 1e-2);
+}
+
 TEST_P(KMeansTest, RandomCentersAreDifferentPointsOfSeveralBatches) {
   const Tensor points = torch::arange(20).to(kFloat32).unsqueeze(1);
   KMeansClustering kmeans({.num_clusters = 10, .use_mini_batch = false}, config());
