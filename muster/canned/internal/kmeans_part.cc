@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/unknown_name.h"
+#include "muster/canned/internal/center_sums.h"
 #include "muster/canned/internal/choose_centers.h"
 #include "muster/canned/internal/told_by.h"
 #include "muster/layers/initializers.h"
@@ -59,11 +61,6 @@ void check_options(const KMeansOptions& options) {
   if (tolerance && !(*tolerance > 0 && std::isfinite(*tolerance)))
     refuse_option("relative_tolerance", fmt::format("{}", *tolerance), "more than 0 and finite",
                   "leave it unset to train until max_steps");
-}
-
-// Rows of length 1, but for those of zeros.
-Tensor normalized(const Tensor& rows) {
-  return rows / rows.square().sum(1, /*keepdim=*/true).clamp_min(1e-12).sqrt();
 }
 
 // [rows] or [rows, numbers] as float32 [rows, numbers].
@@ -210,11 +207,6 @@ Tensor KMeansPart::distances(const Tensor& points, const Tensor& clusters,
                          std::numeric_limits<double>::infinity());
 }
 
-Tensor KMeansPart::distances_to(const Tensor& points, const Tensor& centers) const {
-  if (cosine_) return 1 - (points * centers).sum(1);
-  return (points - centers).square().sum(1);
-}
-
 Tensor KMeansPart::choose(const Tensor& points, int64_t missing, ModelContext& context) const {
   const Tensor all = gathered(points, context.calls()).cpu();
   const RandomKey key =
@@ -281,19 +273,15 @@ EstimatorSpec KMeansPart::train(const Tensor& points, State state, ModelContext&
     state.initialized = at::full_like(state.initialized, initialized);
     if (several_steps_) state.updated = state.clusters;
   }
-  const Tensor index = distances(points, state.clusters, state.initialized).argmin(1);
-  const Tensor loss =
-      distances_to(points, directions(state.clusters).index_select(0, index)).to(at::kDouble).sum();
-  const Tensor ones = at::ones({points.size(0), 1}, points.options().dtype(at::kDouble));
-  // One row more for the loss, so that replicas exchange one message.
-  const Tensor own = at::zeros({num_clusters_ + 1, points.size(1) + 1}, ones.options());
-  own.index_add_(0, index, at::cat({points.to(at::kDouble), ones}, 1));
-  own[num_clusters_][0].copy_(loss);
+  const Tensor centers = directions(state.clusters.slice(0, 0, std::max<int64_t>(initialized, 1)));
+  const Tensor own =
+      sums_of(points, centers, nearest_centers(points, centers, cosine_), cosine_, num_clusters_);
+  const Tensor loss = own[0][0].clone();
   const Tensor sums = context.calls().sum_over_replicas(own);
-  if (initialized == num_clusters_) state = next(state, sums.slice(0, 0, num_clusters_));
+  if (initialized == num_clusters_) state = next(state, sums.slice(0, 1));
   const auto stopper = stopper_of(context);
   if (options_.relative_tolerance && initialized == num_clusters_) {
-    const auto now = sums[num_clusters_][0].item<double>();
+    const auto now = sums[0][0].item<double>();
     const auto before = variables.previous_loss.item<double>();
     const bool converged =
         before > 0 && std::abs(now - before) / (1 + before) < *options_.relative_tolerance;
@@ -341,11 +329,12 @@ EstimatorSpec KMeansPart::operator()(const Features& features, ModelContext& con
                            {kServingDefault, PredictOutput(index)}};
     return spec;
   }
-  const Tensor nearest =
-      distances_to(points, directions(state.clusters).index_select(0, index)).to(at::kDouble);
-  spec.loss = nearest.sum();
+  const Tensor least =
+      distances_to(points, directions(state.clusters).index_select(0, index), cosine_)
+          .to(at::kDouble);
+  spec.loss = least.sum();
   spec.loss_reduction = LossReduction::kSum;
-  spec.eval_metrics["score"] = metrics::sum(nearest);
+  spec.eval_metrics["score"] = metrics::sum(least);
   return spec;
 }
 

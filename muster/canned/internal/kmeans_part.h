@@ -37,8 +37,6 @@ class KMeansPart {
   Tensor directions(const Tensor& clusters) const;
   // Distances [rows, clusters]; those of centers that were not chosen yet are infinite.
   Tensor distances(const Tensor& points, const Tensor& clusters, const Tensor& initialized) const;
-  // Distances of points [rows] to their centers, [rows, numbers].
-  Tensor distances_to(const Tensor& points, const Tensor& centers) const;
   // Further centers out of the points of all replicas; `missing` is more than 0.
   Tensor choose(const Tensor& points, int64_t missing, ModelContext& context) const;
   EstimatorSpec train(const Tensor& points, State state, ModelContext& context) const;
