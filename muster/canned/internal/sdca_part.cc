@@ -67,10 +67,10 @@ class Problem {
     const size_t first = weights_.size();
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t i = r * width; i < (r + 1) * width; ++i) {
-        if (!counts.data_ptr<bool>()[i]) continue;
+        const double value = values.defined() ? values.data_ptr<double>()[i] : 1;
+        if (!counts.data_ptr<bool>()[i] || value == 0) continue;
         of_example_[static_cast<size_t>(r)].emplace_back(
-            first + static_cast<size_t>(places.data_ptr<int64_t>()[i]),
-            values.defined() ? values.data_ptr<double>()[i] : 1);
+            first + static_cast<size_t>(places.data_ptr<int64_t>()[i]), value);
       }
     }
     const Tensor found = unshrunk.cpu().index_select(0, known);
