@@ -133,6 +133,24 @@ TEST_P(LinearSdcaTest, LogisticLossesEndWhereTheGradientIsZero) {
   }
 }
 
+// Examples that are all alike: replicas that did not know of each other would go twice as far as
+// they should, and back, without end.
+TEST_P(LinearSdcaTest, ReplicasDoNotGoTooFar) {
+  Estimator estimator = LinearRegressor({.feature_columns = {numeric_column("x")},
+                                         .optimizer = LinearSDCA{.example_id_column = "id"}},
+                                        config());
+  const Element rows =
+      Element::tuple({Element::dict({{"id", torch::arange(8)}, {"x", torch::full({8, 1}, 2.0)}}),
+                      torch::ones({8, 1})});
+  estimator.train([=] { return Dataset::from_tensor_slices(rows).repeat().global_batch(8); },
+                  {.max_steps = 300});
+  // The closed form of 8 equal rows (2, 1): 16 / (1 + 8 * 5), and a bias of half that.
+  EXPECT_NEAR(estimator.get_variable_value("linear/linear_model/x/weights").item<double>(),
+              16.0 / 41, 1e-5);
+  EXPECT_NEAR(estimator.get_variable_value("linear/linear_model/bias_weights").item<double>(),
+              8.0 / 41, 1e-5);
+}
+
 TEST_P(LinearSdcaTest, AResumedRunIsTheSame) {
   const auto make = [&](const std::string& name) {
     return LinearClassifier(

@@ -123,5 +123,43 @@ TEST(SdcaRuleTest, OneDualVariableIsTheBestOne) {
   }
 }
 
+// The gap behind 300 steps in which `parts` take examples that are all alike, and add up what each
+// makes of the same weights.
+double gap_of_parts(SdcaRule rule, size_t parts) {
+  constexpr size_t kOfEach = 4;
+  SdcaExamples all;
+  std::vector<double> duals(parts * kOfEach), weights(1);
+  const auto add = [&](SdcaExamples& examples, size_t i, size_t dual) {
+    examples.coordinates.push_back(0);
+    examples.numbers.push_back(2);
+    examples.offsets.push_back(examples.coordinates.size());
+    examples.labels.push_back(rule.loss == SdcaLoss::kSquared || i % 4 != 0 ? 1 : -1);
+    examples.weights.push_back(1);
+    examples.duals.push_back(dual);
+  };
+  for (size_t i = 0; i < duals.size(); ++i) add(all, i, i);
+  for (int step = 0; step < 300; ++step) {
+    std::vector<double> sum(1);
+    for (size_t part = 0; part < parts; ++part) {
+      SdcaExamples own;
+      for (size_t i = 0; i < kOfEach; ++i) add(own, i, part * kOfEach + i);
+      std::vector<double> change(1);
+      internal::sdca_pass(rule, own, weights, change, duals);
+      sum[0] += change[0];
+    }
+    weights[0] += sum[0];
+  }
+  return duality_gap(rule, all, duals, weights);
+}
+
+// Each part alone would go all the way; their sum goes too far unless each knows of the others.
+TEST(SdcaRuleTest, PartsThatKnowOfEachOtherDoNotGoTooFar) {
+  for (const SdcaLoss loss : {SdcaLoss::kSquared, SdcaLoss::kLogistic}) {
+    EXPECT_LT(gap_of_parts({.loss = loss, .partitions = 1}, 1), 1e-6);
+    EXPECT_LT(gap_of_parts({.loss = loss, .partitions = 4}, 4), 1e-6);
+  }
+  EXPECT_GT(gap_of_parts({.loss = SdcaLoss::kSquared, .partitions = 1}, 4), 1);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1
