@@ -222,6 +222,14 @@ TEST_P(KMeansTest, StopsWhereTheLossChangesLittle) {
   EXPECT_NEAR(record->losses.at(1), record->losses.at(2), 1e-4);
 }
 
+// There is nothing left to change.
+TEST_P(KMeansTest, StopsWhereTheLossIsZero) {
+  KMeansClustering kmeans(
+      {.initial_clusters = kCorners, .use_mini_batch = false, .relative_tolerance = 1e-6},
+      config());
+  EXPECT_EQ(kmeans.train(batches(kCorners, 4), {.max_steps = 9}).global_step, 2);
+}
+
 TEST_P(KMeansTest, AResumedRunIsTheSame) {
   const Tensor points = points_around_corners(40);
   const auto make = [&](const std::string& name) {

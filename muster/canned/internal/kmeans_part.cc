@@ -149,12 +149,8 @@ Tensor KMeansPart::points_of(const Features& features, ModelContext& context) co
 KMeansPart::State KMeansPart::state_of(ModelContext& context, int64_t numbers) const {
   const auto own = [&](const char* name, const Shape& shape, DType dtype,
                        const Initializer& begin) {
-    return context.variable({.name = name,
-                             .shape = shape,
-                             .dtype = dtype,
-                             .initializer = begin,
-                             .trainable = false,
-                             .aggregation = VariableAggregation::kOnlyFirstReplica});
+    return context.variable(
+        {.name = name, .shape = shape, .dtype = dtype, .initializer = begin, .trainable = false});
   };
   const auto* given = std::get_if<Tensor>(&options_.initial_clusters);
   if (given != nullptr && given->size(1) != numbers) {
@@ -284,7 +280,7 @@ EstimatorSpec KMeansPart::train(const Tensor& points, State state, ModelContext&
     const auto now = sums[0][0].item<double>();
     const auto before = variables.previous_loss.item<double>();
     const bool converged =
-        before > 0 && std::abs(now - before) / (1 + before) < *options_.relative_tolerance;
+        before >= 0 && std::abs(now - before) / (1 + before) < *options_.relative_tolerance;
     if (converged && stopper->stop != nullptr) *stopper->stop = true;
     state.previous_loss = at::full_like(state.previous_loss, now);
   }

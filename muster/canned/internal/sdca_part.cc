@@ -232,8 +232,7 @@ optim::TrainOp SdcaPart::train_op(const Features& features, const Labels& labels
                              .shape = shape,
                              .dtype = dtype,
                              .initializer = initializers::zeros(),
-                             .trainable = false,
-                             .aggregation = VariableAggregation::kOnlyFirstReplica});
+                             .trainable = false});
   };
   // A table that is two thirds full at most is quick.
   const Shape places{sdca_.num_examples + sdca_.num_examples / 2 + 1};
