@@ -17,7 +17,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-constexpr const char* kRnnModel = "rnn_model";
+const std::string kRnnModel = "rnn_model";  // a scope keeps a pointer to its name
 constexpr const char* kSimple = "simple_rnn";
 
 std::string text_of(const std::vector<int64_t>& units) {
@@ -109,7 +109,7 @@ RnnPart::Output RnnPart::operator()(const Features& features, ModelContext& cont
   }
   const Tensor mask = input.masks.front();
   if (context.summary().due()) {
-    const auto scope = context.summary().scope(std::string(kRnnModel) + "/sequence_input_layer");
+    const auto scope = context.summary().scope(kRnnModel + "/sequence_input_layer");
     context.summary().histogram("sequence_length", mask.sum(1).to(at::kFloat));
   }
   const Tensor logits =
