@@ -5,8 +5,11 @@
 #include "muster/base/temp_directory.h"
 #include "muster/canned/internal/test_people.h"
 #include "muster/canned/internal/test_run.h"
+#include "muster/canned/kmeans.h"
+#include "muster/canned/rnn.h"
 #include "muster/estimator/train_and_evaluate.h"
 #include "muster/features/resolve.h"
+#include "muster/features/sequence_column.h"
 #include "tests/support/test_device.h"
 
 namespace muster::inline v0_1 {
@@ -55,6 +58,47 @@ TEST_P(CannedDeviceTest, DevicesComputeWhatTheCpuComputes) {
     EXPECT_NEAR(results[1].at(name), value, 1e-4 * (1 + std::abs(value))) << name;
     EXPECT_NEAR(results[2].at(name), value, 1e-4 * (1 + std::abs(value))) << name;
   }
+}
+
+// Sums over replicas, chosen centers, and steps that count are where the batches are.
+TEST(CannedOnDevicesTest, ClustersAndSequencesAreThoseOfTheCpu) {
+  const TempDirectory directory;
+  const Tensor number = torch::arange(48).to(kFloat32);
+  const Tensor points = torch::stack({number % 3 * 9 + number.sin(), number.cos()}, 1);
+  const Element visits = Element::tuple(
+      {Element::dict(
+           {{"page", torch::stack({number % 5, torch::where(number % 2 == 0, number % 3, -1)}, 1)
+                         .to(kInt64)}}),
+       torch::stack({number % 2, number % 3 % 2}, 1).to(kInt64)});
+  const distribute::StrategyPtr devices =
+      distribute::mirrored({.devices = {test_device(0).str(), test_device(2).str()}});
+  const auto distance = [&](const std::string& name, const testing::MakeEstimator& make,
+                            const Element& rows) {
+    const auto trained = [&](const char* where, const distribute::StrategyPtr& strategy) {
+      RunConfig config = testing::run_config(directory / (name + where));
+      config.train_distribute = strategy;
+      Estimator estimator = make(config);
+      estimator.train([=] { return Dataset::from_tensor_slices(rows).repeat().global_batch(20); },
+                      {.max_steps = 6});
+      return estimator;
+    };
+    return testing::largest_distance(trained("devices", devices), trained("cpu", nullptr));
+  };
+  const auto kmeans = [](RunConfig config) {
+    return KMeansClustering(
+        {.num_clusters = 3, .initial_clusters = "kmeans_plus_plus", .relative_tolerance = 1e-12},
+        config);
+  };
+  EXPECT_LT(distance("kmeans", kmeans, points), 1e-4);
+  const auto rnn = [](RunConfig config) {
+    return RNNClassifier(
+        {.sequence_feature_columns = {feature_column::embedding_column(
+             feature_column::sequence_categorical_column_with_identity("page", 5), 3)},
+         .units = {4},
+         .return_sequences = true},
+        config);
+  };
+  EXPECT_LT(distance("rnn", rnn, visits), 1e-4);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/canned/linear_sdca.h"
 #include "muster/canned/optimizer_choice.h"
 #include "muster/estimator/estimator.h"
 #include "muster/features/combiner.h"
@@ -48,13 +49,16 @@ struct LinearClassifierOptions {
   std::string weight_column{};  // the feature with the weights of the examples; empty: 1
   // The names that labels are, in the order of the classes. Labels may also be their numbers.
   std::vector<std::string> label_vocabulary{};
-  std::optional<OptimizerChoice> optimizer = "Ftrl";  // as LinearEstimatorOptions has it
+  // As LinearEstimatorOptions has it, or LinearSDCA{...}.
+  std::optional<LinearOptimizerChoice> optimizer = "Ftrl";
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
   feature_column::Combiner sparse_combiner = feature_column::Combiner::kSum;
 };
 
 // With BinaryClassHead() for two classes and MultiClassHead() for more. Throws InvalidArgument as
-// LinearEstimator() does, and for options that are not as said there.
+// LinearEstimator() does, and for options that are not as said there; with LinearSDCA also for more
+// than two classes, another sparse_combiner than kSum, a RunConfig whose accumulate_steps is not 1,
+// and one with warm_start_from.
 Estimator LinearClassifier(const LinearClassifierOptions& options, RunConfig config = {});
 
 // Options of LinearRegressor().
@@ -62,13 +66,14 @@ struct LinearRegressorOptions {
   std::vector<FeatureColumn> feature_columns{};  // of any kind, at least one
   int64_t label_dimension = 1;                   // at least 1
   std::string weight_column{};  // the feature with the weights of the examples; empty: 1
-  std::optional<OptimizerChoice> optimizer = "Ftrl";  // as LinearEstimatorOptions has it
+  // As LinearEstimatorOptions has it, or LinearSDCA{...}.
+  std::optional<LinearOptimizerChoice> optimizer = "Ftrl";
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
   feature_column::Combiner sparse_combiner = feature_column::Combiner::kSum;
 };
 
-// With RegressionHead(). Throws InvalidArgument as LinearEstimator() does, and for options that are
-// not as said there.
+// With RegressionHead(). Throws InvalidArgument as LinearClassifier() does; with LinearSDCA for a
+// label_dimension of more than 1.
 Estimator LinearRegressor(const LinearRegressorOptions& options, RunConfig config = {});
 
 }  // namespace muster::inline v0_1

@@ -21,6 +21,7 @@ class OptimizerChoice {
   OptimizerChoice(optim::Optimizer optimizer)  // NOLINT(google-explicit-constructor)
       : choice_(std::move(optimizer)) {}
 
+  bool is_name() const { return std::holds_alternative<std::string>(choice_); }
   // Gives the optimizer. One that was chosen by name has this learning rate, or its own default
   // when it is unset, and else Keras's defaults. Throws InvalidArgument, which begins with `owner`,
   // for another name; the error lists those there are.

@@ -107,7 +107,8 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
                   train_op.entries[*owner].optimizer.rule().slots_of(variable.spec()));
     }
   }
-  if (claims.empty() && tables_.size() == 0) {
+  // Without entries there are updates alone, which know what they change.
+  if (claims.empty() && tables_.size() == 0 && !train_op.entries.empty()) {
     throw invalid_argument(
         "the train_op has no variable to train",
         "create trainable variables (layers do), and let neither a filter of minimize() nor "

@@ -111,4 +111,25 @@ Tensor LinearModel::operator()(const Features& features) const {
   return layer_(inputs(features)).tensors.front();
 }
 
+std::vector<LinearModel::Terms> LinearModel::terms(const Features& features) const {
+  const std::vector<ColumnValues> given =
+      inputs_->split(inputs(features), "linear_model", at::kCPU);
+  std::vector<Terms> terms;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Column& column = inputs_->column(i);
+    if (column.is_categorical()) {
+      terms.push_back(
+          {.column = column.name(), .ids = given[i].values, .values = given[i].weights});
+      continue;
+    }
+    const auto no_table = [&](const VariableSpec& table, const Tensor&) -> Tensor {
+      throw invalid_argument(
+          "the column '" + column.name() + "' has a table, " + table.name + ", which is trained",
+          "leave embeddings to an optimizer of gradients");
+    };
+    terms.push_back({.column = column.name(), .values = column.numbers(given[i], no_table)});
+  }
+  return terms;
+}
+
 }  // namespace muster::inline v0_1

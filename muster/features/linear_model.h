@@ -51,6 +51,19 @@ class LinearModel {
   Tensor operator()(const Features& features) const;
   operator Layer() const { return layer_; }  // NOLINT(google-explicit-constructor)
 
+  // What the examples of a batch ask of one variable: the logits are the bias and, over all
+  // columns, the sum of values times the weights with these ids.
+  struct Terms {
+    std::string column;
+    // int64 [batch, n], below 0 for none; undefined: 0, 1, ... of each example.
+    Tensor ids{};
+    Tensor values{};  // float32 [batch, n]; undefined: 1
+  };
+  // Gives these of each column, in the order of their names, on the CPU, with Combiner::kSum. For
+  // rules that need the examples, and not a gradient alone. Throws InvalidArgument for a column
+  // with a table of its own, which is not linear, and as inputs() does.
+  std::vector<Terms> terms(const Features& features) const;
+
  private:
   std::shared_ptr<const feature_column::internal::ColumnInputs> inputs_;
   Layer layer_;

@@ -99,12 +99,15 @@ EstimatorSpec Head::create_estimator_spec(ModelContext& context, const Features&
   if (context.mode() == Mode::kPredict) {
     spec.predictions = predictions(logits);
     spec.export_outputs = export_outputs(logits);
+    const std::string mask = rule_->sequence_mask_key();
+    if (!mask.empty()) spec.predictions[mask] = features[mask];
     return spec;
   }
   const bool evaluates = context.mode() == Mode::kEval;
   HeadScore score =
       this->score(features, labels, logits, training.regularization_losses, evaluates);
   spec.loss = score.loss;
+  spec.loss_weight = score.loss_weight;
   if (!evaluates) {
     spec.train_op = train_op_of(*rule_, context, spec.loss, training);
     if (!rule_->name().empty()) context.summary().scalar(key_of(*rule_, "loss"), spec.loss);

@@ -8,8 +8,9 @@
 //                                     {.optimizer = optim::adam()});
 //
 // The heads are BinaryClassHead(), MultiClassHead(), MultiLabelHead(), RegressionHead(),
-// PoissonRegressionHead(), LogisticRegressionHead() and MultiHead(); names, defaults and numbers
-// are those of tf.estimator's. docs/heads.md has the table of what each gives.
+// PoissonRegressionHead(), LogisticRegressionHead() and MultiHead(), and SequentialHeadWrapper()
+// makes one for each step of sequences; names, defaults and numbers are those of tf.estimator's.
+// docs/heads.md has the table of what each gives.
 // Thread safety: immutable values; may be called from any thread.
 #pragma once
 
@@ -61,6 +62,8 @@ using HeadLossFn =
 struct HeadScore {
   Tensor loss;                            // scalar, reduced over the batch, with its graph
   std::map<std::string, Metric> metrics;  // empty where none were asked for
+  // How much the loss weighs beside those of other batches; unset: the rows of the batch.
+  std::optional<double> loss_weight{};
 };
 
 // How one kind of head works; what a Head asks. Whoever needs a head of their own derives from it.
@@ -76,6 +79,8 @@ class HeadRule {
   virtual losses::Reduction loss_reduction() const = 0;
   // The names of the classes, in the order of their numbers; empty where there are no classes.
   virtual std::vector<std::string> classes() const { return {}; }
+  // The feature that tells which steps of sequences count; empty for a head of examples.
+  virtual std::string sequence_mask_key() const { return {}; }
   virtual HeadScore score(const Features& features, const Labels& labels, const Logits& logits,
                           bool with_metrics) const = 0;
   virtual std::map<std::string, Tensor> predictions(const Logits& logits) const = 0;

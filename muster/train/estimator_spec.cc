@@ -153,7 +153,7 @@ void EstimatorSpec::validate(Mode mode) {
         fmt::format("loss_weight is {}{}; it must be finite and 0 or more", *loss_weight, in_mode));
   }
   if (mode == Mode::kTrain) {
-    if (train_op.entries.empty()) {
+    if (!train_op.defined()) {
       throw invalid_argument(
           "Missing train_op: the model function gave none" + in_mode,
           "return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss))");

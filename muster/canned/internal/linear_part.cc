@@ -6,7 +6,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-const std::string kModel = std::string(LinearPart::kScope) + "linear_model/";
+const std::string kModel = LinearPart::kModelScope;
 const std::string kBias = kModel + "bias_weights";
 
 // Of all weights but the bias.

@@ -15,6 +15,7 @@ class LinearPart {
  public:
   // All its variables are below it: "linear/linear_model/age/weights".
   static constexpr const char* kScope = "linear/";
+  static constexpr const char* kModelScope = "linear/linear_model/";
 
   // Throws InvalidArgument, which begins with `estimator`, for columns that LinearModel refuses.
   LinearPart(std::string estimator, const std::vector<FeatureColumn>& columns, int64_t units,
@@ -24,6 +25,9 @@ class LinearPart {
   // InvalidArgument, which begins with the estimator, for features that are no dict, or that the
   // columns refuse.
   Tensor logits(const Features& features, ModelContext& context) const;
+
+  // Gives the layer, whose variables begin with kModelScope.
+  const LinearModel& model() const { return model_; }
 
  private:
   std::string estimator_;
