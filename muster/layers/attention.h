@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ struct MultiHeadAttentionOptions {
   std::vector<int64_t> attention_axes{};
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
+  // Of single variables, by their names as below, before the two above.
+  std::map<std::string, Initializer> variable_initializers{};
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
   // As in Keras, of what each of the four products with a kernel gives, and once more of what the
@@ -71,8 +74,8 @@ struct MultiHeadAttentionOptions {
 // floating one of the value's width is the key. Variables: "query/kernel" [dim, num_heads,
 // key_dim], "query/bias" [num_heads, key_dim], the same of "key" and "value", and
 // "attention_output/kernel" [num_heads, value_dim, output_shape...], "attention_output/bias"
-// [output_shape...]. Throws InvalidArgument for sizes below 1, and for attention_axes below 1 or
-// named twice.
+// [output_shape...]. Throws InvalidArgument for sizes below 1, for attention_axes below 1 or named
+// twice, and for initializers of variables it does not have.
 //
 // Inputs of more axes, [batch, axes..., features], differ in attention_axes at most; each place in
 // the others attends for itself. The result is [batch, axes..., output_shape...], scores are

@@ -14,6 +14,19 @@
 namespace muster::inline v0_1 {
 namespace {
 
+// An initializer that refuses a shape does not know whose it is.
+Initializer told_apart(Initializer initializer, const std::string& variable) {
+  if (!initializer) return initializer;
+  return [initializer = std::move(initializer), variable](const Shape& shape, DType dtype,
+                                                          RandomKey key) {
+    try {
+      return initializer(shape, dtype, key);
+    } catch (const Error& error) {
+      throw error.with_detail(fmt::format("it is for the variable {}", variable));
+    }
+  };
+}
+
 uint64_t next_layer_id() {
   static std::atomic<uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -121,6 +134,14 @@ CallContext::State& CallContext::state_of(const LayerIdentity& layer) {
 
 const std::string& CallContext::name_of(const LayerIdentity& layer) { return state_of(layer).name; }
 
+void CallContext::set_frozen(std::function<bool(const std::string& name)> frozen) {
+  frozen_ = std::move(frozen);
+}
+
+bool CallContext::trains(const LayerIdentity& layer) {
+  return training_ && !(frozen_ && frozen_(name_of(layer)));
+}
+
 void CallContext::set_replicas(int64_t count, std::function<Tensor(const Tensor&)> sum) {
   num_replicas_ = count;
   sum_over_replicas_ = std::move(sum);
@@ -163,12 +184,30 @@ Tensor CallContext::rows(const LayerIdentity& layer, int slot,
   }
   const size_t uses = found.row_uses().size();
   Tensor rows = found.rows(ids);
-  if (recorded_ != nullptr) {
-    recorded_->row_uses.push_back(found.row_uses().size() > uses
-                                      ? found.row_uses().back()
-                                      : Variable::RowUse{.ids = {}, .rows = found.value()});
-  }
+  note_rows(found, uses);
   return rows;
+}
+
+Variable::PlacedRows CallContext::placed_rows(const LayerIdentity& layer, int slot,
+                                              const std::function<VariableSpec()>& describe,
+                                              const Tensor& ids) {
+  Variable& found = find_or_create(layer, slot, describe);
+  if (replayed_ != nullptr) {
+    const Variable::RowUse& use = replayed_->next_row_use();
+    if (recorded_ != nullptr) recorded_->row_uses.push_back(use);
+    return use.ids.defined() ? internal::placed_rows_of(use, ids) : found.placed_rows(ids);
+  }
+  const size_t uses = found.row_uses().size();
+  Variable::PlacedRows rows = found.placed_rows(ids);
+  note_rows(found, uses);
+  return rows;
+}
+
+void CallContext::note_rows(const Variable& variable, size_t uses_before) {
+  if (recorded_ == nullptr) return;
+  recorded_->row_uses.push_back(variable.row_uses().size() > uses_before
+                                    ? variable.row_uses().back()
+                                    : Variable::RowUse{.ids = {}, .rows = variable.value()});
 }
 
 Variable& CallContext::find_or_create(const LayerIdentity& layer, int slot,
@@ -180,6 +219,7 @@ Variable& CallContext::find_or_create(const LayerIdentity& layer, int slot,
   }
   VariableSpec spec = describe();
   spec.name = state.name + "/" + spec.name;
+  spec.initializer = told_apart(std::move(spec.initializer), spec.name);
   Variable& created = variables_.get_or_create(spec);
   if (state.variables.size() <= place) state.variables.resize(place + 1, nullptr);
   state.variables[place] = &created;

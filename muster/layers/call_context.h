@@ -75,6 +75,11 @@ class CallContext {
   // name), and of `batch` (0 is the first) where a step has several batches.
   void begin_step(bool training, int64_t step, int64_t replica, int64_t batch = 0);
   bool training() const { return training_; }
+  // Layers of which `frozen(name)` is true, by their full names, do not train: batch normalization
+  // uses its moving statistics there and leaves them as they are, as in Keras. Empty: all train.
+  void set_frozen(std::function<bool(const std::string& name)> frozen);
+  // Whether this is training for the layer, too.
+  bool trains(const LayerIdentity& layer);
   // Where its variables are.
   Device device() const { return variables_.device(); }
   // Connects layers with the replicas that train in step: `sum(value)` gives each replica the sum
@@ -97,6 +102,10 @@ class CallContext {
   // Gives the rows `ids` of that variable, as Variable::rows() does.
   Tensor rows(const LayerIdentity& layer, int slot, const std::function<VariableSpec()>& describe,
               const Tensor& ids);
+  // Likewise, as Variable::placed_rows() does.
+  Variable::PlacedRows placed_rows(const LayerIdentity& layer, int slot,
+                                   const std::function<VariableSpec()>& describe,
+                                   const Tensor& ids);
   // Gives the number of replicas that train in step, and which of them this is.
   int64_t num_replicas() const { return num_replicas_; }
   int64_t replica() const { return replica_; }
@@ -189,6 +198,8 @@ class CallContext {
   RandomKey draw_key(const LayerIdentity& layer, uint64_t drawer);
   Variable& find_or_create(const LayerIdentity& layer, int slot,
                            const std::function<VariableSpec()>& describe);
+  // Notes that `variable` was read by rows, for who records; it had so many uses before.
+  void note_rows(const Variable& variable, size_t uses_before);
   std::string choose_name(const LayerIdentity& layer);
 
   VariableStore& variables_;
@@ -201,6 +212,7 @@ class CallContext {
   int64_t batch_ = 0;
   int64_t num_replicas_ = 1;
   std::function<Tensor(const Tensor&)> sum_over_replicas_;
+  std::function<bool(const std::string&)> frozen_;
   std::vector<Tensor> losses_;  // that layers added in this step
   uint64_t steps_begun_ = 0;
   const std::string* scope_ = nullptr;

@@ -55,7 +55,18 @@ Tensor ConvolutionImpl::call_without_activation(const Tensor& input, CallContext
 }
 
 Tensor ConvolutionImpl::call(const Tensor& input, CallContext& context) const {
-  Tensor output = activated(spec_.activation, call_without_activation(input, context));
+  return finished(call_without_activation(input, context), context);
+}
+
+Tensor ConvolutionImpl::call_with_margins(const Tensor& input, const Sizes& margins,
+                                          CallContext& context) const {
+  const auto [kernel, bias] = variables(input, context);
+  return finished(convolve(input, filters_first(kernel), bias, spec_.window, spec_.groups, margins),
+                  context);
+}
+
+Tensor ConvolutionImpl::finished(const Tensor& sums, CallContext& context) const {
+  Tensor output = activated(spec_.activation, sums);
   context.add_activity_loss(spec_.activity_regularizer, output);
   return output;
 }

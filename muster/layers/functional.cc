@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -21,6 +22,13 @@ FunctionalImpl::FunctionalImpl(std::vector<SymbolicTensor> inputs,
   parameters_ = count_parameters(probed.variables);
   for (const SymbolicTensor& input : graph_.inputs())
     input_names_.push_back(probed.names.at(input.node()->identity.id));
+  for (const SymbolicTensor& output : graph_.outputs()) {
+    const std::string& layer = probed.names.at(output.node()->identity.id);
+    std::string name = layer;
+    for (int copy = 1; std::ranges::find(output_names_, name) != output_names_.end(); ++copy)
+      name = fmt::format("{}:{}", layer, copy);
+    output_names_.push_back(std::move(name));
+  }
 }
 
 LayerOutputs FunctionalImpl::call(const LayerInputs& inputs, CallContext& context) const {
@@ -70,12 +78,25 @@ Functional::Functional(std::vector<SymbolicTensor> inputs, std::vector<SymbolicT
     : Layer(std::make_shared<internal::FunctionalImpl>(std::move(inputs), std::move(outputs),
                                                        std::move(name))) {}
 
+std::optional<Functional> Functional::of(const Layer& layer) {
+  if (dynamic_cast<const internal::FunctionalImpl*>(&layer.impl()) == nullptr) return std::nullopt;
+  return Functional(layer);
+}
+
 const std::vector<SymbolicTensor>& Functional::inputs() const {
   return functional(*this).graph().inputs();
 }
 
 const std::vector<SymbolicTensor>& Functional::outputs() const {
   return functional(*this).graph().outputs();
+}
+
+const std::vector<std::string>& Functional::input_names() const {
+  return functional(*this).input_names();
+}
+
+const std::vector<std::string>& Functional::output_names() const {
+  return functional(*this).output_names();
 }
 
 std::vector<Layer> Functional::layers() const {

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/layers/layer.h"
@@ -30,12 +32,22 @@ class Functional : public Layer {
   Functional(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
              std::string name = {});
 
+  // Gives what `layer` is, where it was made as a Functional.
+  static std::optional<Functional> of(const Layer& layer);
+
   const std::vector<SymbolicTensor>& inputs() const;
   const std::vector<SymbolicTensor>& outputs() const;
+  // Gives their names: those of the Inputs, and of the layers that give the outputs. Of an output
+  // that shares its layer with others the second is called "dense:1".
+  const std::vector<std::string>& input_names() const;
+  const std::vector<std::string>& output_names() const;
   // Gives its layers, each once, in the order of Keras: those furthest from the outputs first.
   std::vector<Layer> layers() const;
   // Counts the elements of all variables, those that do not train included.
   int64_t count_params() const;
+
+ private:
+  explicit Functional(Layer layer) : Layer(std::move(layer)) {}
 };
 
 }  // namespace muster::inline v0_1

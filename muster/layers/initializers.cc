@@ -130,6 +130,19 @@ Initializer constant(double value) {
   };
 }
 
+Initializer constant(const Tensor& value) {
+  if (!value.defined()) throw invalid_argument("constant: value is an undefined tensor");
+  return [value = value.detach()](const Shape& shape, DType dtype, RandomKey) {
+    if (value.sizes() != at::IntArrayRef(shape)) {
+      throw invalid_argument(
+          fmt::format("constant: value is {}, and the shape {}", describe(value), describe(shape)),
+          "give a value of the variable's shape");
+    }
+    // A copy in any case: it is going to be trained.
+    return value.to(at::kCPU, dtype).clone(at::MemoryFormat::Contiguous);
+  };
+}
+
 Initializer random_uniform(double minimum, double maximum) {
   if (!(minimum < maximum)) {
     throw invalid_argument(

@@ -14,6 +14,10 @@ namespace muster::inline v0_1::initializers {
 Initializer zeros();
 Initializer ones();
 Initializer constant(double value);
+// Gives a copy of the tensor, in the variable's dtype: weights from elsewhere. Throws
+// InvalidArgument for an undefined tensor, and when called, for another shape, which it names with
+// its own.
+Initializer constant(const Tensor& value);
 // Draws uniformly from [minimum, maximum). Throws InvalidArgument when the interval is empty.
 Initializer random_uniform(double minimum = -0.05, double maximum = 0.05);
 // Draws normal numbers. Throws InvalidArgument for a negative stddev.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "muster/layers/core.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/tensor/libtorch.h"
 
@@ -162,6 +163,26 @@ TEST(Initializers, DrawOnlyWhatCanTrain) {
 TEST(Initializers, AConstantIsFinite) {
   EXPECT_EQ(message_of([] { initializers::constant(std::nan("")); }), "constant: value is nan");
   EXPECT_EQ(message_of([] { initializers::constant(-INFINITY); }), "constant: value is -inf");
+}
+
+TEST(Constant, GivesACopyOfATensor) {
+  const Tensor value = torch::arange(6, kFloat32).view({2, 3});
+  const Initializer initializer = initializers::constant(value.t());
+  const Tensor given = initializer({3, 2}, kFloat64, {});
+  EXPECT_TRUE(torch::equal(given, value.t().to(kFloat64)));
+  EXPECT_TRUE(given.is_contiguous());
+  initializers::constant(value)({2, 3}, kFloat32, {}).zero_();
+  EXPECT_EQ(value.sum().item<float>(), 15) << "it is trained, and the value is not";
+  testing::TestStore store;
+  CallContext context(store, 1);
+  EXPECT_EQ(message_of([&] {
+              Dense(3, {.kernel_initializer = initializer, .name = "first"})(torch::zeros({1, 2}),
+                                                                             context);
+            }),
+            "constant: value is float32[3, 2], and the shape [2, 3]; it is for the variable "
+            "first/kernel");
+  EXPECT_EQ(message_of([] { initializers::constant(Tensor()); }),
+            "constant: value is an undefined tensor");
 }
 
 }  // namespace

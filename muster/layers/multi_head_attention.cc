@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/unknown_name.h"
 #include "muster/layers/attention.h"
 #include "muster/layers/internal/attention_axes.h"
 #include "muster/layers/internal/attention_inputs.h"
@@ -97,13 +98,18 @@ class MultiHeadAttentionImpl final : public LayerImpl {
                               same ? tensor : tensor.reshape({batch, tensor.numel() / batch}));
   }
 
+  const Initializer& initializer(const std::string& variable, const Initializer& otherwise) const {
+    const auto own = options_.variable_initializers.find(variable);
+    return own == options_.variable_initializers.end() ? otherwise : own->second;
+  }
+
   // Computes [batch, steps, in] x [in, heads, width] + [heads, width].
   Tensor project(const Tensor& input, int slot, const std::string& name, int64_t width,
                  CallContext& context) const {
-    const Tensor kernel =
-        internal::weight(context, identity(), slot, (name + "/kernel").c_str(),
-                         {input.size(2), num_heads_, width}, input, options_.kernel_initializer,
-                         options_.kernel_regularizer, options_.kernel_constraint);
+    const Tensor kernel = internal::weight(
+        context, identity(), slot, (name + "/kernel").c_str(), {input.size(2), num_heads_, width},
+        input, initializer(name + "/kernel", options_.kernel_initializer),
+        options_.kernel_regularizer, options_.kernel_constraint);
     if (kernel.size(0) != input.size(2)) {
       internal::refuse_input(context, identity(),
                              fmt::format("a {} [batch, steps, {}]", name, kernel.size(0)), input,
@@ -112,7 +118,8 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), slot + 1, (name + "/bias").c_str(),
-                              {num_heads_, width}, input, options_.bias_initializer,
+                              {num_heads_, width}, input,
+                              initializer(name + "/bias", options_.bias_initializer),
                               options_.bias_regularizer, options_.bias_constraint)
                  .flatten();
     }
@@ -125,15 +132,16 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     const Shape last = options_.output_shape.empty() ? Shape{query.size(2)} : options_.output_shape;
     Shape shape{num_heads_, heads.size(3)};
     shape.insert(shape.end(), last.begin(), last.end());
-    const Tensor kernel = internal::weight(context, identity(), 6, "attention_output/kernel", shape,
-                                           query, options_.kernel_initializer,
-                                           options_.kernel_regularizer, options_.kernel_constraint)
-                              .reshape({num_heads_ * heads.size(3), c10::multiply_integers(last)});
+    const Tensor kernel =
+        internal::weight(context, identity(), 6, "attention_output/kernel", shape, query,
+                         initializer("attention_output/kernel", options_.kernel_initializer),
+                         options_.kernel_regularizer, options_.kernel_constraint)
+            .reshape({num_heads_ * heads.size(3), c10::multiply_integers(last)});
     Tensor bias;
     if (options_.use_bias) {
       bias = internal::weight(context, identity(), 7, "attention_output/bias", last, query,
-                              options_.bias_initializer, options_.bias_regularizer,
-                              options_.bias_constraint)
+                              initializer("attention_output/bias", options_.bias_initializer),
+                              options_.bias_regularizer, options_.bias_constraint)
                  .flatten();
     }
     Shape result{query.size(0), query.size(1)};
@@ -171,6 +179,18 @@ class MultiHeadAttentionImpl final : public LayerImpl {
   MultiHeadAttentionOptions options_;
 };
 
+void check_variables(const std::string& layer, const MultiHeadAttentionOptions& options) {
+  std::vector<std::string> names;
+  for (const std::string part : {"query", "key", "value", "attention_output"}) {
+    names.push_back(part + "/kernel");
+    if (options.use_bias) names.push_back(part + "/bias");
+  }
+  for (const auto& [variable, initializer] : options.variable_initializers) {
+    if (std::find(names.begin(), names.end(), variable) == names.end())
+      throw unknown_name(layer, "variable", variable, names);
+  }
+}
+
 }  // namespace
 
 Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim, MultiHeadAttentionOptions options) {
@@ -182,6 +202,7 @@ Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim, MultiHeadAttentionO
     internal::check_positive(layer, "output_shape", size);
   }
   internal::check_rate(layer, options.dropout, "dropout");
+  check_variables(layer, options);
   std::vector<int64_t>& axes = options.attention_axes;
   const std::string given = describe(axes);
   std::sort(axes.begin(), axes.end());

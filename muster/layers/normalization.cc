@@ -83,10 +83,12 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
                              input, "a layer is called with as many channels as at its first call");
     }
     const bool joint = options_.synchronized && context.num_replicas() > 1;
-    if (context.training() && !joint && input.numel() > 0) {
+    const bool trains = context.trains(identity());
+    if (trains && !joint && input.numel() > 0) {
       return normalized(input, gamma, beta, moving_mean, moving_variance);
     }
-    const Moments used = moments(input, moving_mean, moving_variance, joint, context);
+    const Moments used = trains ? moments(input, moving_mean, moving_variance, joint, context)
+                                : Moments{.mean = moving_mean, .variance = moving_variance};
     Tensor factor = (used.variance + options_.epsilon).rsqrt();
     if (gamma.defined()) factor = factor * gamma;
     const Tensor output = (input - used.mean) * factor;
@@ -126,10 +128,9 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
     return output.permute({0, 2, 3, 1}).reshape(input.sizes());
   }
 
-  // Gives what to normalize by: in training the moments of the rows, which move the moving ones.
+  // Gives the moments of the rows, which move the moving ones.
   Moments moments(const Tensor& input, const Tensor& moving_mean, const Tensor& moving_variance,
                   bool joint, CallContext& context) const {
-    if (!context.training()) return {.mean = moving_mean, .variance = moving_variance};
     Moments used = moments_of(input.reshape({-1, input.size(-1)}));
     if (joint) used = moments_over_replicas(used, context);
     if (used.count > 0) {

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
-#include "muster/layers/internal/windows.h"
+#include "muster/layers/internal/image_layers.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 
@@ -15,28 +17,6 @@ namespace muster::inline v0_1 {
 namespace {
 
 using Margins = std::vector<Margin>;
-
-class ZeroPaddingImpl final : public UnaryLayerImpl {
- public:
-  ZeroPaddingImpl(const char* class_name, Margins margins, std::string name)
-      : UnaryLayerImpl(class_name, std::move(name)), rank_(margins.size()) {
-    pads_ = {0, 0};  // of the channels: LibTorch lists the last axis first
-    for (size_t i = rank_; i-- > 0;) {
-      pads_.insert(pads_.end(), {margins[i].before, margins[i].after});
-    }
-  }
-
-  Tensor call(const Tensor& input, CallContext& context) const override {
-    internal::check_rank(context, identity(), input, rank_);
-    return at::constant_pad_nd(input, pads_, 0);
-  }
-
-  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
-
- private:
-  size_t rank_;
-  std::vector<int64_t> pads_;
-};
 
 class CroppingImpl final : public UnaryLayerImpl {
  public:
@@ -66,6 +46,12 @@ class CroppingImpl final : public UnaryLayerImpl {
   Margins margins_;
 };
 
+std::vector<internal::Pads> pads_of(const Margins& margins) {
+  std::vector<internal::Pads> pads;
+  for (const Margin& margin : margins) pads.push_back({margin.before, margin.after});
+  return pads;
+}
+
 template <typename Impl>
 Layer with_margins(const char* layer, const char* class_name, const char* field, Margins margins,
                    std::string name) {
@@ -74,23 +60,56 @@ Layer with_margins(const char* layer, const char* class_name, const char* field,
     internal::check_at_least_zero(title, field, static_cast<double>(margin.before));
     internal::check_at_least_zero(title, field, static_cast<double>(margin.after));
   }
-  return Layer(std::make_shared<Impl>(class_name, std::move(margins), std::move(name)));
+  if constexpr (std::is_same_v<Impl, internal::ZeroPaddingImpl>) {
+    return Layer(std::make_shared<Impl>(class_name, pads_of(margins), std::move(name)));
+  } else {
+    return Layer(std::make_shared<Impl>(class_name, std::move(margins), std::move(name)));
+  }
 }
 
 }  // namespace
 
+namespace internal {
+
+Tensor ZeroPaddingImpl::call(const Tensor& input, CallContext& context) const {
+  check_rank(context, identity(), input, margins_.size());
+  Sizes pads{0, 0};  // of the channels: LibTorch lists the last axis first
+  for (size_t i = margins_.size(); i-- > 0;)
+    pads.insert(pads.end(), {margins_[i].before, margins_[i].after});
+  return at::constant_pad_nd(input, pads, 0);
+}
+
+Tensor pad_conv(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, const Tensor& input,
+                CallContext& context) {
+  const Window& window = conv.spec().window;
+  // The layer that pads has its turn with names and errors first.
+  check_rank(context, pad.identity(), input, window.rank());
+  Sizes margins;
+  bool fits = true;
+  for (size_t axis = 0; axis < window.rank(); ++axis) {
+    margins.push_back(pad.margins()[axis].before);
+    // The convolution checks what it is given for being as large as its window.
+    fits = fits && input.size(static_cast<int64_t>(axis) + 1) >= window.span(axis);
+  }
+  const Tensor images = context.mixed_precision() ? narrowed(input) : input;
+  return fits ? conv.call_with_margins(images, margins, context)
+              : conv.call(pad.call(images, context), context);
+}
+
+}  // namespace internal
+
 Layer ZeroPadding1D(Margin padding, std::string name) {
-  return with_margins<ZeroPaddingImpl>("ZeroPadding1D", "zero_padding1d", "padding", {padding},
-                                       std::move(name));
+  return with_margins<internal::ZeroPaddingImpl>("ZeroPadding1D", "zero_padding1d", "padding",
+                                                 {padding}, std::move(name));
 }
 Layer ZeroPadding2D(Margins2D padding, std::string name) {
-  return with_margins<ZeroPaddingImpl>("ZeroPadding2D", "zero_padding2d", "padding",
-                                       {padding.height, padding.width}, std::move(name));
+  return with_margins<internal::ZeroPaddingImpl>("ZeroPadding2D", "zero_padding2d", "padding",
+                                                 {padding.height, padding.width}, std::move(name));
 }
 Layer ZeroPadding3D(Margins3D padding, std::string name) {
-  return with_margins<ZeroPaddingImpl>("ZeroPadding3D", "zero_padding3d", "padding",
-                                       {padding.depth, padding.height, padding.width},
-                                       std::move(name));
+  return with_margins<internal::ZeroPaddingImpl>("ZeroPadding3D", "zero_padding3d", "padding",
+                                                 {padding.depth, padding.height, padding.width},
+                                                 std::move(name));
 }
 
 Layer Cropping1D(Margin cropping, std::string name) {

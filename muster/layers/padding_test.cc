@@ -5,6 +5,8 @@
 #include <array>
 #include <vector>
 
+#include "muster/layers/convolution.h"
+#include "muster/layers/core.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/upsampling.h"
 #include "muster/tensor/libtorch.h"
@@ -79,6 +81,31 @@ TEST(Margins, ThatDoNotFitAreRefused) {
             }),
             "layer zero_padding1d: expected sequences [batch, steps, channels], was given "
             "float64[1, 4, 4, 1]");
+}
+
+TEST(ZeroPadding2D, RunsAsOneWithTheConvolutionBehindIt) {
+  struct Case {
+    Margins2D margins;
+    int64_t size;
+  };
+  // The second is too small for the window alone, and the third has more below than above.
+  for (const Case& c : {Case{{1, 2}, 6}, Case{2, 2}, Case{{{0, 1}, 1}, 6}}) {
+    const Layer pad = ZeroPadding2D(c.margins);
+    const Layer conv = Conv2D(3, 3, {.strides = 2, .activation = activations::relu});
+    Fixture apart, together;
+    const Tensor x = numbers({2, c.size, c.size, 2}).requires_grad_();
+    const Tensor expected = conv(pad(x, apart.context), apart.context);
+    const Tensor y = Sequential({pad, conv})(x, together.context);
+    EXPECT_TRUE(torch::allclose(y, expected, 1e-13, 1e-13));
+    const Tensor weights = numbers(expected.sizes());
+    const auto gradients = [&](const Tensor& output, Fixture& fixture) {
+      return torch::autograd::grad({(output * weights).sum()},
+                                   {x, fixture.store.value("conv2d/kernel")});
+    };
+    const auto one = gradients(y, together), other = gradients(expected, apart);
+    for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(torch::allclose(one[i], other[i], 1e-12, 1e-12));
+    EXPECT_EQ(together.store.names(), apart.store.names());
+  }
 }
 
 TEST(UpSampling, RepeatsNeighbours) {

@@ -69,4 +69,9 @@ Tensor rows_of(const Variable::RowUse& use, const Tensor& ids) {
   return use.rows.index_select(0, at::searchsorted(use.ids, flat)).view(shape);
 }
 
+Variable::PlacedRows placed_rows_of(const Variable::RowUse& use, const Tensor& ids) {
+  const Tensor given = ids.to(kInt64);
+  return {use.rows, at::where(given.lt(0), -1, at::searchsorted(use.ids, given))};
+}
+
 }  // namespace muster::inline v0_1::internal

@@ -57,5 +57,7 @@ class CallTapeReader {
 
 // Gives the rows `ids` of a variable as `use` noted them.
 Tensor rows_of(const Variable::RowUse& use, const Tensor& ids);
+// Likewise, as Variable::placed_rows() does.
+Variable::PlacedRows placed_rows_of(const Variable::RowUse& use, const Tensor& ids);
 
 }  // namespace muster::inline v0_1::internal

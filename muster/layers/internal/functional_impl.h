@@ -15,6 +15,8 @@ class FunctionalImpl final : public LayerImpl {
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override;
 
   const Graph& graph() const { return graph_; }
+  const std::vector<std::string>& input_names() const { return input_names_; }
+  const std::vector<std::string>& output_names() const { return output_names_; }
   // Inputs are among them.
   const std::vector<GraphLayer>& layers() const { return layers_; }
   const ParameterCount& parameters() const { return parameters_; }
@@ -23,7 +25,7 @@ class FunctionalImpl final : public LayerImpl {
   void check(const LayerInputs& inputs, CallContext& context) const;
 
   Graph graph_;
-  std::vector<std::string> input_names_;
+  std::vector<std::string> input_names_, output_names_;
   std::vector<GraphLayer> layers_;
   ParameterCount parameters_;
 };

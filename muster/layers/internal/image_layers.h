@@ -1,4 +1,4 @@
-// Convolution and pooling have names here, so that Sequential may run two of them as one.
+// Convolution, pooling and padding have names here, so that Sequential may run two of them as one.
 #pragma once
 
 #include "muster/layers/activations.h"
@@ -40,11 +40,30 @@ class ConvolutionImpl final : public UnaryLayerImpl {
   };
   // Checks the input, and creates what is missing.
   Variables variables(const Tensor& input, CallContext& context) const;
+  // Computes what call() does of an input with so many zeros on both sides of each axis. The
+  // padding is valid.
+  Tensor call_with_margins(const Tensor& input, const Sizes& margins, CallContext& context) const;
   // Computes the convolution with its bias, before the activation.
   Tensor call_without_activation(const Tensor& input, CallContext& context) const;
 
  private:
+  Tensor finished(const Tensor& sums, CallContext& context) const;
+
   ConvolutionSpec spec_;
+};
+
+// Adds zeros.
+class ZeroPaddingImpl final : public UnaryLayerImpl {
+ public:
+  ZeroPaddingImpl(const char* class_name, std::vector<Pads> margins, std::string name)
+      : UnaryLayerImpl(class_name, std::move(name)), margins_(std::move(margins)) {}
+  Tensor call(const Tensor& input, CallContext& context) const override;
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+
+  const std::vector<Pads>& margins() const { return margins_; }  // of each axis
+
+ private:
+  std::vector<Pads> margins_;
 };
 
 // Gives the largest value of each window.
@@ -60,6 +79,10 @@ class MaxPoolingImpl final : public UnaryLayerImpl {
  private:
   Window window_;
 };
+
+// Computes conv(pad(input)) without the padded copy, where the margins are alike on both sides.
+Tensor pad_conv(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, const Tensor& input,
+                CallContext& context);
 
 // Computes pool(relu(conv(input))) as relu(pool(conv(input))). The largest value of a window is the
 // same before and after, and where it is not positive neither order lets a gradient through.

@@ -1,6 +1,6 @@
 // A LayerPair is two layers that run as one, where that takes less work and gives the same values
-// and gradients: Conv2D with relu, and the MaxPooling2D behind it.
-// Thread safety: immutable.
+// and gradients: Conv2D with relu, and the MaxPooling2D behind it; zero padding that is alike on
+// both sides, and the convolution behind it. Thread safety: immutable.
 #pragma once
 
 #include "muster/layers/internal/image_layers.h"
@@ -13,13 +13,14 @@ class LayerPair {
   LayerPair(const LayerImpl& first, const LayerImpl& second);
   LayerPair() = default;
 
-  explicit operator bool() const { return pool_ != nullptr; }
+  explicit operator bool() const { return conv_ != nullptr; }
   // Calls both, as Sequential({first, second}) does.
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const;
 
  private:
   const ConvolutionImpl* conv_ = nullptr;
-  const MaxPoolingImpl* pool_ = nullptr;
+  const MaxPoolingImpl* pool_ = nullptr;  // behind it
+  const ZeroPaddingImpl* pad_ = nullptr;  // or in front of it
 };
 
 }  // namespace muster::inline v0_1::internal

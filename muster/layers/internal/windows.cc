@@ -42,6 +42,20 @@ bool all_are_one(const Sizes& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 1; });
 }
 
+// Gives what a convolution of no images gives. LibTorch looks at all weights for it, which costs
+// seconds where a large model is only asked for its shapes.
+Tensor nothing_convolved(const Tensor& images, const Tensor& weight, const Window& window,
+                         const Sizes& padding) {
+  Shape shape{0, weight.size(0)};
+  for (size_t axis = 0; axis < window.rank(); ++axis) {
+    const int64_t size = images.size(static_cast<int64_t>(axis) + 2) + 2 * padding[axis];
+    shape.push_back((size - window.span(axis)) / window.strides[axis] + 1);
+  }
+  return at::empty(
+      shape, images.options(),
+      window.rank() == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+}
+
 // Shows the size as it was given: 0, or 0x3.
 void check_sizes(const std::string& layer, const char* field, const Sizes& sizes) {
   if (std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size >= 1; })) return;
@@ -145,9 +159,11 @@ Sizes pad(Tensor& input, const std::vector<Pads>& pads, double value) {
 }
 
 Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const Window& window,
-                int64_t groups) {
+                int64_t groups, const Sizes& margins) {
   Tensor images = to_channels_first(input);
-  const Sizes padding = pad(images, pads_of(window, input), 0);
+  const Sizes padding = margins.empty() ? pad(images, pads_of(window, input), 0) : margins;
+  if (images.size(0) == 0 && !at::GradMode::is_enabled())
+    return to_channels_last(nothing_convolved(images, weight, window, padding));
   const Sizes no_output_padding(window.rank(), 0);
   const auto product = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
     // LibTorch flattens the weights of an empty batch with a view.

@@ -67,8 +67,9 @@ Tensor to_channels_last(const Tensor& input);
 Sizes pad(Tensor& input, const std::vector<Pads>& pads, double value);
 
 // Convolves `input` [batch, axes, channels] with `weight` [filters, channels / groups, axes] and
-// adds `bias` [filters], which may be undefined.
+// adds `bias` [filters], which may be undefined. Where they are given, so many zeros lie on both
+// sides of each axis, and the window's own padding is valid.
 Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const Window& window,
-                int64_t groups);
+                int64_t groups, const Sizes& margins = {});
 
 }  // namespace muster::inline v0_1::internal

@@ -1,0 +1,68 @@
+// A small GPT reads a text byte by byte, and then writes on where `--prompt` ends.
+//
+// Expected: on a text of some hundred kilobytes the loss falls from 5.5 to about 2 within 500
+// steps, and what it writes has words and lines as the text has.
+#include <fmt/format.h>
+#include <muster/muster.h>
+#include <torch/types.h>
+
+#include <fstream>
+#include <iterator>
+
+using namespace muster;
+
+constexpr int64_t kContext = 64;
+
+EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
+                       ModelContext& context) {
+  auto model = context.model("gpt", [] {
+    return applications::GPT({.context = kContext, .layers = 2, .heads = 4, .width = 128});
+  });
+  Tensor logits = model(features["tokens"]);  // [batch, time, 256]
+  if (mode == Mode::kPredict) return EstimatorSpec::predict({{"logits", logits}});
+  Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+  if (mode == Mode::kEval) return EstimatorSpec::eval(loss);
+  auto adam = context.optimizer(optim::adam({.learning_rate = 1e-3}));
+  return EstimatorSpec::train(loss, adam.minimize(loss));
+}
+
+// Pieces of the text that overlap by half; the labels are the bytes behind each.
+Dataset pieces_of(const std::string& text) {
+  const Tensor tokens = torch::tensor(applications::ByteTokenizer().encode(text), torch::kLong);
+  const Tensor pieces = tokens.unfold(0, kContext + 1, kContext / 2);
+  return Dataset::from_tensor_slices(
+      Element::tuple({Element::dict({{"tokens", pieces.slice(1, 0, kContext).contiguous()}}),
+                      pieces.slice(1, 1).contiguous()}));
+}
+
+int main(int argc, char** argv) {
+  std::string file = "README.md", prompt = "The ";
+  return run_main(
+      argc, argv,
+      [&](const Flags& flags) {
+        std::ifstream stream(file, std::ios::binary);
+        const std::string text{std::istreambuf_iterator<char>(stream), {}};
+        if (text.size() <= kContext) {
+          throw Error(ErrorKind::kNotFound, "there is no text in " + file, "name a file: --text");
+        }
+        Estimator writer(model_fn, {.model_dir = flags.model_dir, .random_seed = flags.seed});
+        writer.train(
+            [&] { return pieces_of(text).shuffle(10'000).repeat().batch(flags.batch_size); },
+            {.max_steps = flags.max_steps.value_or(500)});
+
+        const Predictor predictor(writer);
+        const applications::ByteTokenizer tokenizer;
+        const std::vector<int64_t> written = applications::generate(
+            [&](const Tensor& tokens) {
+              return predictor.predict_batch({{"tokens", tokens}}).at("logits");
+            },
+            tokenizer.encode(prompt),
+            {.max_new_tokens = 200, .context = kContext, .temperature = 0.8, .top_k = 40});
+        fmt::print("{}\n", tokenizer.decode(written));
+      },
+      {.description = "Trains a small GPT on the bytes of a text, and lets it write.",
+       .defaults = {.model_dir = "gpt_model", .batch_size = 16},
+       .uses = {"model_dir", "max_steps", "batch_size", "seed"},
+       .flags = {{"text", &file, "the file to learn from"},
+                 {"prompt", &prompt, "what it goes on from"}}});
+}

@@ -1,0 +1,35 @@
+// MobileNetV2 (Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", 2018).
+// Thread safety: functions that give immutable values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "muster/layers/activations.h"
+#include "muster/layers/functional.h"
+
+namespace muster::inline v0_1::applications {
+
+// Options of MobileNetV2(). Those of ResNetOptions' names mean the same.
+struct MobileNetV2Options {
+  Shape input_shape{};
+  double alpha = 1;  // times so many channels, rounded to multiples of 8; above 0
+  bool include_top = true;
+  int64_t classes = 1000;
+  std::string pooling{};
+  Activation classifier_activation = Activation::kSoftmax;
+  // Of Keras's names or, with torchvision = true, of torchvision's.
+  std::string weights{};
+  // true: a stride pads both sides alike, normalizations have an epsilon of 1e-5 and a momentum of
+  // 0.9, and a dropout of 0.2 stands in front of the classes. false: what Keras pads, 1e-3 and
+  // 0.999.
+  bool torchvision = false;
+  std::string name{};
+};
+
+// Gives images [batch, height, width, channels] -> [batch, classes]. Layers are named as in Keras:
+// "Conv1", "bn_Conv1", "expanded_conv_depthwise", "block_1_expand", "Conv_1", "predictions". Throws
+// as ResNet50() does.
+Functional MobileNetV2(MobileNetV2Options options = {});
+
+}  // namespace muster::inline v0_1::applications

@@ -1,0 +1,36 @@
+// VGG-16 (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
+// Recognition", 2015).
+// Thread safety: functions that give immutable values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "muster/layers/activations.h"
+#include "muster/layers/functional.h"
+
+namespace muster::inline v0_1::applications {
+
+// Options of VGG16(). Those of ResNetOptions' names mean the same.
+struct VGGOptions {
+  // With a top it decides the size of "fc1", and files are of {224, 224, 3}, which it is where it
+  // is empty.
+  Shape input_shape{};
+  bool include_top = true;
+  int64_t classes = 1000;
+  std::string pooling{};
+  Activation classifier_activation = Activation::kSoftmax;
+  int64_t units = 4096;  // of "fc1" and "fc2"
+  // Of Keras's names or, with torchvision = true, of torchvision's.
+  std::string weights{};
+  // true: "fc1" and "fc2" have a dropout of 0.5 in training, and images are normalized by mean and
+  // deviation outside of it. The rest is the same.
+  bool torchvision = false;
+  std::string name{};
+};
+
+// Gives images [batch, height, width, channels] -> [batch, classes]. Layers are named as in Keras:
+// "block1_conv1", "block1_pool", "flatten", "fc1", "fc2", "predictions". Throws as ResNet50() does.
+Functional VGG16(VGGOptions options = {});
+
+}  // namespace muster::inline v0_1::applications
