@@ -21,6 +21,7 @@ Scope::~Scope() {
 }
 
 int Scope::num_replicas_in_sync() const { return loop_->first().num_replicas_in_sync(); }
+size_t Scope::num_local_replicas() const { return loop_->num_local_replicas(); }
 bool Scope::is_chief() const { return loop_->first().is_chief(); }
 int64_t Scope::step() const { return loop_->step(); }
 void Scope::apply_accumulated() const { loop_->apply_accumulated(); }
@@ -30,6 +31,10 @@ std::string Scope::save(const std::string& model_dir, const SaveOptions& options
   return loop_->save(model_dir, options);
 }
 bool Scope::restore(const std::string& model_dir) const { return loop_->restore(model_dir); }
+void Scope::end_saving(const std::string& model_dir) const { loop_->end_saving(model_dir); }
+const std::map<std::string, std::string>& Scope::restored_notes() const {
+  return loop_->restored_notes();
+}
 void Scope::warm_start(const WarmStartFrom& from) const { loop_->warm_start(from.settings()); }
 const StepResult& Scope::last_step() const { return loop_->last_step(); }
 
@@ -48,5 +53,15 @@ std::vector<std::string> Scope::variable_names() const {
     names.push_back(variable->name());
   return names;
 }
+
+std::vector<VariableSpec> Scope::variable_specs() const {
+  std::vector<VariableSpec> specs;
+  for (const auto& variable : loop_->first().variables().variables())
+    specs.push_back(variable->spec());
+  return specs;
+}
+
+void Scope::assign(const std::map<std::string, Tensor>& values) const { loop_->assign(values); }
+Checkpoint Scope::state() const { return loop_->state(); }
 
 }  // namespace muster::inline v0_1::distribute

@@ -18,16 +18,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/step.h"
 #include "muster/distribute/strategy.h"
 #include "muster/tensor/tensor.h"
+#include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -58,6 +61,8 @@ struct ScopeOptions {
 // Options of Scope::save().
 struct SaveOptions {
   int keep_checkpoint_max = 5;  // the newest ones; 0 keeps all
+  // What the program wants to find again: Scope::restored_notes(). The chief's are saved.
+  std::map<std::string, std::string> notes{};
 };
 
 // An entered strategy. The replicas live as long as the outermost scope of it; scopes of one
@@ -70,6 +75,8 @@ class Scope {
   Scope& operator=(Scope&&) = delete;
 
   int num_replicas_in_sync() const;
+  // Those of them that are in this process.
+  size_t num_local_replicas() const;
   // Whether this process should print for all of them; save() is called by all, and writes on this
   // one.
   bool is_chief() const;
@@ -99,6 +106,8 @@ class Scope {
   // ScopeOptions::cancelled ends the wait for it; and what CheckpointManager::save() throws. From
   // the first save until the scope ends, model_dir is locked against other programs.
   std::string save(const std::string& model_dir, const SaveOptions& options = {}) const;
+  // Lets other programs write model_dir again, before the scope ends.
+  void end_saving(const std::string& model_dir) const;
   // Continues from the newest good checkpoint of model_dir, one of save() or of an Estimator with
   // the same variables; false when there is none. step() is known at once; variables and slots get
   // their values in the first run(). A data set of distribute() goes on where the one of its place
@@ -110,6 +119,8 @@ class Scope {
   // it, before anything was trained; what does not fit the model, InvalidArgument, comes from
   // run().
   bool restore(const std::string& model_dir) const;
+  // Gives the SaveOptions::notes of the checkpoint that restore() found, on all processes.
+  const std::map<std::string, std::string>& restored_notes() const;
   // Begins with weights of another run: a checkpoint or model_dir, or settings that choose; see
   // WarmStartSettings. Nothing is taken where restore() found a checkpoint. Variables get their
   // values in the first run() that trains; what does not fit, InvalidArgument, comes from there.
@@ -123,8 +134,18 @@ class Scope {
   // the first replica here). Throws NotFound listing those there are.
   Tensor variable(const std::string& name) const;
   std::vector<std::string> variable_names() const;
+  // Gives what the variables are, in the order in which they were created.
+  std::vector<VariableSpec> variable_specs() const;
+  // Gives variables these values, on all replicas; the slots of optimizers stay. All processes call
+  // it together, with the same values. Throws NotFound with the nearest names for a variable that
+  // is not there, and InvalidArgument for a value of another shape.
+  void assign(const std::map<std::string, Tensor>& values) const;
+  // Gives copies, on the CPU, of what a checkpoint would hold: variables and, from the first step
+  // that trained on, slots. All processes call it together.
+  Checkpoint state() const;
 
  private:
+  friend class Session;
   friend class Strategy;
   explicit Scope(std::shared_ptr<Loop> loop);
 

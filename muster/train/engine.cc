@@ -10,6 +10,7 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/checkpoint/warm_start.h"
+#include "muster/distribute/replica_values.h"
 #include "muster/tensor/device.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
@@ -81,6 +82,7 @@ bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
       found_ = std::move(loaded);
       mine = {{"step", found_->checkpoint.global_step},
               {"inputs", json::parse(found_->checkpoint.inputs)},
+              {"notes", found_->checkpoint.notes},
               {"prefix", found_->prefix}};
     }
   }
@@ -90,7 +92,30 @@ bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
   step_ = chief.at("step").get<int64_t>();
   restored_from_ = chief.at("prefix").get<std::string>();
   *restored_inputs_ = chief.at("inputs");
+  restored_notes_ = chief.at("notes").get<std::map<std::string, std::string>>();
+  in_part_ = false;
   return true;
+}
+
+void Engine::continue_from(const Checkpoint& state, const std::string& name) {
+  if (replica_.is_chief()) found_ = CheckpointManager::Loaded{.prefix = name, .checkpoint = state};
+  step_ = state.global_step;
+  restored_from_ = name;
+  in_part_ = true;
+}
+
+void Engine::complete_found() {
+  std::map<std::string, Tensor> complete;
+  std::map<std::string, Tensor>& known = found_->checkpoint.tensors;
+  for (const auto& [name, begun] : replica_.state().tensors()) {
+    const auto found = known.find(name);
+    const bool fits = found != known.end() && found->second.sizes() == begun.sizes() &&
+                      found->second.scalar_type() == begun.scalar_type();
+    complete[name] = fits ? found->second : begun.clone();
+    const auto replicas = known.find(distribute::replicas_name(name));
+    if (fits && replicas != known.end()) complete[replicas->first] = replicas->second;
+  }
+  known = std::move(complete);
 }
 
 void Engine::warm_start(const WarmStartSettings& settings, FileSystem& fs) {
@@ -116,6 +141,7 @@ void Engine::build(const optim::TrainOp& train_op) {
     for (const auto& variable : replica_.variables().variables()) names.push_back(variable->name());
     for (const auto& line : internal::unmatched_patterns(train_op, names)) log::warning(line);
   }
+  if (found_ && in_part_) complete_found();
   if (found_) replica_.state().restore(found_->checkpoint, found_->prefix);
   found_.reset();
   replica_.share_state();
@@ -180,9 +206,10 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
 
 std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
                          const std::function<CheckpointWriter&()>& writer,
-                         const std::function<void(const std::string& prefix)>& saved) {
+                         const std::function<void(const std::string& prefix)>& saved,
+                         const std::map<std::string, std::string>& notes) {
   replica_.group().report(Phase::kSaving, step_);
-  Checkpoint checkpoint{.global_step = step_};
+  Checkpoint checkpoint{.global_step = step_, .notes = notes};
   checkpoint.inputs = inputs().dump();
   checkpoint.epoch = epoch;
   checkpoint.tensors = replica_.state().gather_for_checkpoint();

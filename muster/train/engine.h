@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -60,9 +61,17 @@ class Engine {
   // The chief reads the newest good checkpoint of `checkpoints`, and all replicas learn where it
   // stands. False when there is none. What it holds is in the variables after build().
   bool find_checkpoint(const CheckpointManager& checkpoints);
-  // Where it was found, "" without one; and the positions of the inputs it holds, by driver.
+  // In place of find_checkpoint(): build() gives the chief what `state` has of its variables and
+  // slots, and leaves the others as they begin. All replicas make this call with the same state;
+  // `name` is how messages call it.
+  void continue_from(const Checkpoint& state, const std::string& name);
+  // Whether the run continues from a state that may lack some of its variables.
+  bool continues_in_part() const { return in_part_; }
+  // Where it was found, "" without one; the positions of the inputs it holds, by driver; and its
+  // notes.
   const std::string& restored_from() const { return restored_from_; }
   const nlohmann::json& restored_inputs() const;
+  const std::map<std::string, std::string>& restored_notes() const { return restored_notes_; }
   // The checkpoint itself, on the chief until build(); else nullptr.
   const Checkpoint* found() const { return found_ ? &found_->checkpoint : nullptr; }
 
@@ -91,18 +100,22 @@ class Engine {
   // Throws NotFound when there is none.
   void roll_back(const CheckpointManager& checkpoints);
 
-  // Saves the state of this step with what `inputs()` gives, the positions of the inputs, and with
-  // `epoch`. The chief writes through `writer()` and calls `saved(prefix)`; the others wait for it
-  // at a barrier, and not in a collective, however long that takes. Returns the prefix, "" but on
-  // the chief. Throws NonFinite, and saves nothing, when a variable is not finite.
+  // Saves the state of this step with what `inputs()` gives, the positions of the inputs, with
+  // `epoch` and with `notes`. The chief writes through `writer()` and calls `saved(prefix)`; the
+  // others wait for it at a barrier, and not in a collective, however long that takes. Returns the
+  // prefix, "" but on the chief. Throws NonFinite, and saves nothing, when a variable is not
+  // finite.
   std::string save(const std::function<nlohmann::json()>& inputs, int64_t epoch,
                    const std::function<CheckpointWriter&()>& writer,
-                   const std::function<void(const std::string& prefix)>& saved = {});
+                   const std::function<void(const std::string& prefix)>& saved = {},
+                   const std::map<std::string, std::string>& notes = {});
 
   // The clean end: all replicas are through.
   void finish() { replica_.finish(); }
 
  private:
+  // Gives the state of continue_from() what it lacks, and takes away what nobody has.
+  void complete_found();
   distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,
                                          const Batch* batch, const Tensor& loss);
 
@@ -119,8 +132,10 @@ class Engine {
   bool reports_non_finite_ = false;
   std::string non_finite_cause_;                    // of the step under way, or of the last one
   std::optional<CheckpointManager::Loaded> found_;  // on the chief, until build()
+  bool in_part_ = false;                            // continue_from() was called
   std::string restored_from_;
   std::unique_ptr<nlohmann::json> restored_inputs_;
+  std::map<std::string, std::string> restored_notes_;
 };
 
 }  // namespace muster::inline v0_1

@@ -67,6 +67,7 @@ void join_losses(EstimatorSpec& spec, Mode mode, const Batch& batch, ModelContex
 
 EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
                          ModelContext& context, const CallPlace& place) {
+  refuse_weights(batch);
   try {
     EstimatorSpec spec = model_fn(batch.features, batch.labels, mode, context);
     spec.validate(mode);

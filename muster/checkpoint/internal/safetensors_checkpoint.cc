@@ -122,14 +122,13 @@ class SafetensorsCheckpoint final : public CheckpointReader {
         throw not_found(fmt::format("'{}' has no tensor '{}'", path_, name));
       }
       const formats::TensorEntry& entry = *found;
-      const auto known = std::find_if(kDtypes.begin(), kDtypes.end(),
-                                      [&](const auto& pair) { return pair.second == entry.dtype; });
-      if (known == kDtypes.end()) {
+      const auto known = dtype_of_safetensors(entry.dtype);
+      if (!known) {
         throw corrupt(
             fmt::format("'{}': the tensor '{}' has the dtype {}, which Muster does not store",
                         path_, name, entry.dtype));
       }
-      Tensor tensor = torch::empty(entry.shape, known->first);
+      Tensor tensor = torch::empty(entry.shape, *known);
       const MutableBytes bytes(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
       file_.read(entry, bytes).value();
       const auto expected = digests_.at(name).get<std::string>();
@@ -169,6 +168,13 @@ class SafetensorsCheckpoint final : public CheckpointReader {
 };
 
 }  // namespace
+
+std::optional<DType> dtype_of_safetensors(std::string_view name) {
+  for (const auto& [dtype, text] : kDtypes) {
+    if (text == name) return dtype;
+  }
+  return std::nullopt;
+}
 
 void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
                                   const Checkpoint& checkpoint) {

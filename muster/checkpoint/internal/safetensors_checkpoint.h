@@ -3,13 +3,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/internal/checkpoint_reader.h"
 
 namespace muster::inline v0_1::internal {
+
+// Gives the dtype that files call so; nothing for one that LibTorch has not.
+std::optional<DType> dtype_of_safetensors(std::string_view name);
 
 // Does what write_checkpoint() says.
 void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,

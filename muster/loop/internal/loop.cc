@@ -23,7 +23,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-thread_local Loop* innermost = nullptr;
+thread_local std::vector<Loop*> entered_loops;
 
 // 0: no summaries.
 int64_t summary_steps(const ScopeOptions& options) {
@@ -88,6 +88,7 @@ Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps,
 
 Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
     : strategy_(std::move(strategy)),
+      options_(options),
       cancelled_(options.cancelled ? options.cancelled : [] { return stop_signal() != 0; }) {
   if (!(options.merge_timeout > 0)) {
     throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {}; it must be more than 0",
@@ -99,37 +100,53 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   const cluster::ResolvedCluster resolved = cluster::resolve_cluster(
       environment, {.worker_zero_may_be_chief = strategy_->multi_worker()});
   check_worker(resolved, "train");
-  StartOptions start{.cluster = resolved,
-                     .seed = options.seed,
-                     .join_timeout = options.join_timeout,
-                     .cancelled = cancelled_};
-  for (auto& replica : strategy_->start_replicas(start)) {
-    replicas_.push_back(std::make_unique<Member>(std::move(replica), options.accumulate_steps,
-                                                 summary_steps(options)));
-  }
+  start_ = {.cluster = resolved,
+            .seed = options.seed,
+            .join_timeout = options.join_timeout,
+            .cancelled = cancelled_};
+  start_replicas();
   if (first().is_chief() && summary_steps(options) > 0) {
     summary_hook_ = std::make_unique<SummaryHook>(
         std::make_shared<summary::EventWriter>(options.summary_dir, local_file_system(),
                                                system_clock()),
         options.save_summary_steps, options.save_summary_steps, system_clock());
   }
-  merge_point_ =
-      std::make_unique<MergePoint>(replicas_.size(), options.merge_timeout, first().replica_id());
-  for (const auto& member : replicas_) member->context.set_merge_point(merge_point_.get());
   threads_ = std::make_unique<ReplicaThreads>(replicas_.size());
   each([&](Replica& replica, size_t) { check_same(replica, settings_of(options)); });
 }
 
-Loop* Loop::entered() { return innermost; }
+void Loop::start_replicas() {
+  for (auto& replica : strategy_->start_replicas(start_)) {
+    replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
+                                                 summary_steps(options_)));
+  }
+  merge_point_ =
+      std::make_unique<MergePoint>(replicas_.size(), options_.merge_timeout, first().replica_id());
+  for (const auto& member : replicas_) member->context.set_merge_point(merge_point_.get());
+}
+
+Loop* Loop::entered() { return entered_loops.empty() ? nullptr : entered_loops.back(); }
 
 void Loop::enter() {
   ++scopes_;
-  innermost = this;
+  entered_loops.push_back(this);
 }
 
 void Loop::leave(bool by_exception) noexcept {
-  if (--scopes_ > 0) return;
-  innermost = nullptr;
+  --scopes_;
+  // Scopes of one loop may end in any order.
+  const auto last = std::find(entered_loops.rbegin(), entered_loops.rend(), this);
+  if (last != entered_loops.rend()) entered_loops.erase(std::next(last).base());
+  end_if_left(by_exception);
+}
+
+void Loop::release(bool by_exception) noexcept {
+  --keepers_;
+  end_if_left(by_exception);
+}
+
+void Loop::end_if_left(bool by_exception) noexcept {
+  if (scopes_ > 0 || keepers_ > 0) return;
   try {
     if (broken_) {
       // The others know, or are gone.

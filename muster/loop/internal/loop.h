@@ -34,11 +34,16 @@ class Loop : public std::enable_shared_from_this<Loop> {
  public:
   Loop(StrategyPtr strategy, const ScopeOptions& options);
 
-  // The one entered on this thread; nullptr when there is none.
+  // The one entered last on this thread; nullptr when there is none.
   static Loop* entered();
-  // Counts the scopes. The last to leave ends the run: `by_exception` tells the others so.
+  // Makes it the one that is entered on this thread, until leave().
   void enter();
   void leave(bool by_exception) noexcept;
+  // Keeps the replicas together from one scope to the next, until release(). When nobody has
+  // entered or keeps it any more, the run ends: `by_exception` tells the others so.
+  void keep() { ++keepers_; }
+  bool kept() const { return keepers_ > 0; }
+  void release(bool by_exception) noexcept;
 
   const Strategy& strategy() const { return *strategy_; }
   size_t num_local_replicas() const { return replicas_.size(); }
@@ -59,13 +64,21 @@ class Loop : public std::enable_shared_from_this<Loop> {
   [[noreturn]] void stop();
   // The update of the batches that wait for one.
   void apply_accumulated();
+  // Do what Scope::assign(), Scope::state() and Session::begin_again() say.
+  void assign(const std::map<std::string, Tensor>& values);
+  Checkpoint state();
+  void begin_again(const Checkpoint& state, int64_t accumulate_steps);
   // Do what Scope::save(), Scope::restore() and Scope::warm_start() say.
   std::string save(const std::string& model_dir, const SaveOptions& options);
+  void end_saving(const std::string& model_dir);
   bool restore(const std::string& model_dir);
   void warm_start(const WarmStartSettings& settings);
   // Takes the position back that a data set got and that is another's: the next one that is
   // distributed in its place gets it.
   void give_back(const DistributedDataset::Progress& from, nlohmann::json state);
+  const std::map<std::string, std::string>& restored_notes() const {
+    return replicas_.front()->engine.restored_notes();
+  }
   // Calls `fn(replica, r)` on every replica at once. When it throws on one, the others end too, and
   // no later call works.
   void each(const std::function<void(Replica&, size_t)>& fn);
@@ -89,6 +102,10 @@ class Loop : public std::enable_shared_from_this<Loop> {
     Member(std::unique_ptr<Replica> started, int64_t accumulate_steps, int64_t summary_steps);
   };
   struct Call;
+  // Brings the replicas together.
+  void start_replicas();
+  // The run is over where nobody has entered or keeps it any more.
+  void end_if_left(bool by_exception) noexcept;
   // The call that makes the variables, before the first step that trains. False when it did not
   // train.
   bool build(Member& member, Call& call, const std::function<optim::TrainOp()>& invoke);
@@ -107,6 +124,8 @@ class Loop : public std::enable_shared_from_this<Loop> {
   void summarize(Member& member, const StepResult& made) const;
 
   const StrategyPtr strategy_;
+  ScopeOptions options_;
+  StartOptions start_;
   std::vector<std::unique_ptr<Member>> replicas_;
   std::unique_ptr<MergePoint> merge_point_;
   std::unique_ptr<ReplicaThreads> threads_;
@@ -124,7 +143,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   std::optional<std::string> warm_start_;  // what warm_start() was called with
   nlohmann::json restored_data_;           // its positions that no data set has taken yet
   std::vector<std::weak_ptr<DistributedDataset::Progress>> data_;  // in the order they were made
-  int scopes_ = 0;
+  int scopes_ = 0, keepers_ = 0;
   bool running_ = false;  // the replicas' threads are at work
   std::optional<Error> broken_;
 };

@@ -114,12 +114,18 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
         },
         [&](const std::string& saved) {
           if (summary_hook_ != nullptr) summary_hook_->after_save(step_, saved);
-        });
+        },
+        options.notes);
     if (local == 0) prefix = mine;
     replica.group().report(Phase::kEvaluating, step_);
   });
   saved_step_ = step_;
   return prefix;
+}
+
+void Loop::end_saving(const std::string& model_dir) {
+  writers_.erase(key_of(model_dir));
+  seen_.erase(key_of(model_dir));
 }
 
 bool Loop::restore(const std::string& model_dir) {
@@ -180,15 +186,16 @@ bool Loop::restore_variables(Member& member) {
       const std::string& name = variables[member.restored]->name();
       const Checkpoint& checkpoint = *member.engine.found();
       const auto found = checkpoint.tensors.find(name);
-      if (found == checkpoint.tensors.end() || found->second.sizes() != value.sizes() ||
-          found->second.scalar_type() != value.scalar_type()) {
+      if (found != checkpoint.tensors.end() && found->second.sizes() == value.sizes() &&
+          found->second.scalar_type() == value.scalar_type()) {
+        Tensor(value).copy_(found->second);
+      } else if (!member.engine.continues_in_part()) {
         throw invalid_argument(
             fmt::format("{} holds {} for the variable {}", member.engine.restored_from(),
                         found == checkpoint.tensors.end() ? "nothing" : describe(found->second),
                         variables[member.restored]->spec().describe()),
             "evaluate with the model that was trained, or without restore()");
       }
-      Tensor(value).copy_(found->second);
     }
     values.push_back(variables[member.restored]->value());
   }

@@ -1,0 +1,23 @@
+#include "muster/keras/backup_and_restore.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::keras {
+
+BackupAndRestore::BackupAndRestore(std::string backup_dir, BackupAndRestoreOptions options)
+    : backup_dir_(std::move(backup_dir)), options_(options) {
+  if (backup_dir_.empty()) {
+    throw invalid_argument("BackupAndRestore: backup_dir is empty", "name a folder of its own");
+  }
+  if (options_.save_freq && *options_.save_freq < 1) {
+    throw invalid_argument(fmt::format("BackupAndRestore: save_freq is {}; it must be at least 1",
+                                       *options_.save_freq),
+                           "leave it out to save behind each epoch");
+  }
+}
+
+}  // namespace muster::inline v0_1::keras

@@ -1,0 +1,40 @@
+// A fit() that was stopped, by Ctrl-C, a failure or a lost worker, goes on where it stood when the
+// same command is started again: at the next example, with the bits of a run that was not stopped.
+// Thread safety: as Callback.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "muster/keras/callback.h"
+
+namespace muster::inline v0_1::keras {
+
+// Options of BackupAndRestore.
+struct BackupAndRestoreOptions {
+  // Steps between two backups; unset: behind each epoch.
+  std::optional<int64_t> save_freq = {};
+  // Whether the backup is deleted when fit() ends as it should.
+  bool delete_checkpoint = true;
+};
+
+// Goes into FitOptions::callbacks, once. On a cluster fit() has one by itself, in
+// "muster_backup/<name of the model>" below the working directory. The chief writes: weights,
+// slots, the place in the data, and what callbacks remember. All workers need to call fit() with
+// one.
+class BackupAndRestore : public Callback {
+ public:
+  // Throws InvalidArgument for an empty directory and for save_freq < 1.
+  explicit BackupAndRestore(std::string backup_dir, BackupAndRestoreOptions options = {});
+
+  const std::string& backup_dir() const { return backup_dir_; }
+  const BackupAndRestoreOptions& options() const { return options_; }
+
+ private:
+  const std::string backup_dir_;
+  const BackupAndRestoreOptions options_;
+};
+
+}  // namespace muster::inline v0_1::keras

@@ -1,0 +1,94 @@
+// A Callback hears of the moments of fit(), evaluate() and predict(), under Keras's names, and may
+// change the run: its learning rate, its weights, whether it goes on.
+// Thread safety: called on the thread that calls the model.
+//
+// On a cluster every worker calls its callbacks at the same moments. What they are told (Logs of an
+// epoch, of validation) is the same on all, so that what follows from it is decided alike: do the
+// same on every worker, and write files on the chief alone (`model().is_chief()`).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::keras {
+
+class Model;
+
+// Losses and metrics by name; those of validation begin with "val_".
+using Logs = std::map<std::string, double>;
+
+// What is known of a fit() when it begins.
+struct FitInfo {
+  int64_t epochs = 1;
+  int64_t initial_epoch = 0;  // the first that is trained, counted from 0
+  int64_t steps = -1;         // of an epoch; -1: not known yet
+  // What Logs of an epoch will hold.
+  std::vector<std::string> metrics;
+};
+
+// What is known of a batch behind its step.
+struct BatchInfo {
+  int64_t batch = 0;  // in the epoch, from 0
+  int64_t rows = 0;   // examples over all replicas
+  double loss = 0;    // of this batch over all replicas
+  // Means since the epoch began. The loss is that of all replicas; metrics are those of the
+  // replicas of this process, since asking the others costs a message. Calling it costs little.
+  std::function<Logs()> logs;
+};
+
+// Override what you want to hear; the defaults do nothing.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+
+  // Called when fit() begins; restore() follows where a run goes on.
+  virtual void on_train_begin(const FitInfo& /*info*/) {}
+  // `logs` are those of the last epoch. As in Keras, it is not called where an error ends the run.
+  virtual void on_train_end(const Logs& /*logs*/) {}
+  // Called before the first batch of an epoch, from 0; also where a run goes on in its middle.
+  virtual void on_epoch_begin(int64_t /*epoch*/) {}
+  // Behind the validation. What a callback adds to `logs` those behind it see, and History too.
+  virtual void on_epoch_end(int64_t /*epoch*/, Logs& /*logs*/) {}
+  // Called before a batch, from 0 in each epoch.
+  virtual void on_train_batch_begin(int64_t /*batch*/) {}
+  // Called behind its step.
+  virtual void on_train_batch_end(const BatchInfo& /*info*/) {}
+  // Called when evaluate(), or the validation of fit(), begins.
+  virtual void on_test_begin() {}
+  // Called behind each of its batches.
+  virtual void on_test_batch_end(const BatchInfo& /*info*/) {}
+  // Called with what it measured.
+  virtual void on_test_end(const Logs& /*logs*/) {}
+  // Called when predict() begins.
+  virtual void on_predict_begin() {}
+  // Called behind each of its batches, from 0.
+  virtual void on_predict_batch_end(int64_t /*batch*/) {}
+  // Called when all is predicted.
+  virtual void on_predict_end() {}
+
+  // What a run that was stopped has to remember of this callback: the best value so far, how long
+  // nothing got better. It stands in the backup under name(), and the run that continues gives it
+  // to restore() behind on_train_begin(). Null: nothing.
+  virtual std::string name() const { return {}; }
+  virtual nlohmann::json state() const;
+  virtual void restore(const nlohmann::json& state);
+  // The same for tensors, which the chief alone is asked for and given.
+  virtual std::map<std::string, Tensor> tensors() const { return {}; }
+  // Takes what tensors() gave when the run was stopped.
+  virtual void restore_tensors(const std::map<std::string, Tensor>& /*tensors*/) {}
+
+  // The model that is trained. Throws InvalidArgument outside of fit(), evaluate() and predict().
+  Model& model() const;
+  // For who calls callbacks.
+  void set_model(Model* model) { model_ = model; }
+
+ private:
+  Model* model_ = nullptr;
+};
+
+}  // namespace muster::inline v0_1::keras

@@ -1,0 +1,230 @@
+#include "muster/keras/callbacks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
+#include "muster/formats/event.h"
+#include "muster/keras/backup_and_restore.h"
+#include "muster/keras/internal/test_models.h"
+
+namespace muster::inline v0_1::keras {
+namespace {
+
+using testing::compiled;
+using testing::difference;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::rows_of;
+using ::testing::StartsWith;
+using testing::weights_of;
+
+// Puts values into the Logs, as if they had been measured.
+class Told : public Callback {
+ public:
+  explicit Told(std::vector<double> values) : values_(std::move(values)) {}
+  void on_epoch_end(int64_t epoch, Logs& logs) override {
+    logs["val_told"] = values_[static_cast<size_t>(epoch)];
+  }
+
+ private:
+  const std::vector<double> values_;
+};
+
+struct Weights : Callback {
+  std::vector<std::map<std::string, Tensor>> of_epochs;
+  void on_epoch_end(int64_t, Logs&) override { of_epochs.push_back(weights_of(model())); }
+};
+
+TEST(EarlyStoppingTest, StopsBehindItsPatienceAndGivesTheBestWeightsBack) {
+  for (const bool restore : {false, true}) {
+    Model model = compiled();
+    const auto weights = std::make_shared<Weights>();
+    const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{
+        .monitor = "val_told", .patience = 2, .restore_best_weights = restore});
+    const History history =
+        model.fit(rows_of(20).batch(10),
+                  {.epochs = 9,
+                   .callbacks = {std::make_shared<Told>(std::vector<double>{5, 3, 4, 3.5, 1, 1}),
+                                 weights, stopping}});
+    EXPECT_THAT(history.epoch, ElementsAre(0, 1, 2, 3));
+    EXPECT_EQ(stopping->stopped_epoch(), 3);
+    EXPECT_EQ(stopping->best_epoch(), 1);
+    EXPECT_EQ(difference(weights_of(model), weights->of_epochs[restore ? 1 : 3]), 0);
+  }
+}
+
+// The best weights were those of an epoch before the run was stopped.
+TEST(EarlyStoppingTest, GoesOnWhereItStood) {
+  const TempDirectory directory;
+  struct Killed : Callback {
+    void on_epoch_begin(int64_t epoch) override {
+      if (epoch == 2) throw std::runtime_error("killed");
+    }
+  };
+  const auto run = [&](Model& model, bool killed, const std::string& folder) {
+    FitOptions options{.epochs = 9};
+    options.callbacks = {std::make_shared<Told>(std::vector<double>{5, 3, 4, 3.5, 1, 1}),
+                         std::make_shared<EarlyStopping>(EarlyStoppingOptions{
+                             .monitor = "val_told", .patience = 2, .restore_best_weights = true}),
+                         std::make_shared<BackupAndRestore>(directory / folder)};
+    if (killed) options.callbacks.push_back(std::make_shared<Killed>());
+    return model.fit(rows_of(20).batch(10), options);
+  };
+  Model whole = compiled();
+  run(whole, false, "whole");
+  {
+    Model first = compiled();
+    EXPECT_THROW(run(first, true, "stopped"), std::exception);
+  }
+  Model second = compiled();
+  const History history = run(second, false, "stopped");
+  EXPECT_THAT(history.epoch, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(difference(weights_of(whole), weights_of(second)), 0);
+}
+
+TEST(ReduceLROnPlateauTest, LowersTheRateAfterItsPatience) {
+  Model model = compiled(nullptr, "sgd");
+  const History history =
+      model.fit(rows_of(20).batch(10),
+                {.epochs = 8,
+                 .callbacks = {std::make_shared<Told>(std::vector<double>{3, 2, 2, 2, 2, 2, 2, 2}),
+                               std::make_shared<ReduceLROnPlateau>(
+                                   ReduceLROnPlateauOptions{.monitor = "val_told",
+                                                            .factor = 0.5,
+                                                            .patience = 2,
+                                                            .cooldown = 1,
+                                                            .min_lr = 0.03})}});
+  // Behind the fourth epoch, and of the two behind it the first cools down and counts, as in Keras.
+  EXPECT_THAT(
+      history["learning_rate"],
+      ::testing::Pointwise(::testing::DoubleEq(), {0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.03, 0.03}));
+}
+
+TEST(LearningRateSchedulerTest, SetsTheRateOfEachEpoch) {
+  Model model = compiled(nullptr, "sgd");
+  const History history =
+      model.fit(rows_of(20).batch(10),
+                {.epochs = 3,
+                 .callbacks = {std::make_shared<LearningRateScheduler>(
+                     [](int64_t epoch, double rate) { return epoch < 1 ? rate : rate / 2; })}});
+  EXPECT_THAT(history["learning_rate"],
+              ::testing::Pointwise(::testing::DoubleEq(), {0.1, 0.05, 0.025}));
+}
+
+TEST(ModelCheckpointTest, SavesWhatWasBestUnderItsName) {
+  const TempDirectory directory;
+  Model model = compiled();
+  const auto weights = std::make_shared<Weights>();
+  model.fit(rows_of(20).batch(10),
+            {.epochs = 4,
+             .callbacks = {std::make_shared<Told>(std::vector<double>{5, 3, 4, 3.5}), weights,
+                           std::make_shared<ModelCheckpoint>(
+                               directory / "w-{epoch:02d}-{val_told:.1f}.safetensors",
+                               ModelCheckpointOptions{.monitor = "val_told",
+                                                      .save_best_only = true,
+                                                      .save_weights_only = true})}});
+  EXPECT_THAT(local_file_system().list_directory(directory.path()).value(),
+              ElementsAre("w-01-5.0.safetensors", "w-02-3.0.safetensors"));
+  Model other = compiled();
+  other.build({4});
+  other.load_weights(directory / "w-02-3.0.safetensors");
+  EXPECT_EQ(difference(weights_of(other), weights->of_epochs[1]), 0);
+  EXPECT_THAT(message_of([&] {
+                model.fit(rows_of(8).batch(4),
+                          {.callbacks = {std::make_shared<ModelCheckpoint>(
+                               directory / "w-{los}.safetensors",
+                               ModelCheckpointOptions{.save_weights_only = true})}});
+              }),
+              HasSubstr("w-{los}"));
+}
+
+TEST(CSVLoggerTest, WritesALineForEachEpoch) {
+  const TempDirectory directory;
+  Model model = compiled();
+  const History history =
+      model.fit(rows_of(20).batch(10),
+                {.epochs = 2, .callbacks = {std::make_shared<CSVLogger>(directory / "log.csv")}});
+  EXPECT_EQ(local_file_system().read_file(directory / "log.csv").value(), history.to_csv());
+}
+
+TEST(TensorBoardTest, WritesLossesRatesAndWeights) {
+  const TempDirectory directory;
+  Model model = compiled();
+  const History history = model.fit(
+      rows_of(20).batch(10), {.epochs = 2,
+                              .validation_data = rows_of(10, 50).batch(10),
+                              .callbacks = {std::make_shared<TensorBoard>(
+                                  directory / "logs", TensorBoardOptions{.histogram_freq = 1})}});
+  const auto values_of = [&](const std::string& part) {
+    std::map<std::string, std::vector<double>> values;
+    for (const std::string& file :
+         local_file_system().list_directory(directory / "logs/" + part).value()) {
+      for (const formats::Event& event :
+           formats::read_events(local_file_system(), directory / "logs/" + part + "/" + file)
+               .value()
+               .events) {
+        for (const formats::SummaryValue& value : event.values) {
+          const auto* number = std::get_if<float>(&value.value);
+          values[value.tag].push_back(number != nullptr ? *number : 0);
+        }
+      }
+    }
+    return values;
+  };
+  const auto train = values_of("train");
+  ASSERT_EQ(train.at("epoch_loss").size(), 2u);
+  EXPECT_FLOAT_EQ(static_cast<float>(train.at("epoch_loss")[1]),
+                  static_cast<float>(history["loss"][1]));
+  EXPECT_EQ(train.at("dense/kernel").size(), 2u);
+  EXPECT_EQ(train.at("epoch_learning_rate").size(), 2u);
+  EXPECT_EQ(values_of("validation").at("epoch_accuracy").size(), 2u);
+}
+
+TEST(LambdaCallbackTest, IsCalledAtItsMoments) {
+  std::string moments;
+  Model model = compiled();
+  model.fit(rows_of(20).batch(10),
+            {.callbacks = {std::make_shared<LambdaCallback>(LambdaCallback::Functions{
+                 .on_train_begin = [&] { moments += "T"; },
+                 .on_train_end = [&] { moments += "t"; },
+                 .on_epoch_begin = [&](int64_t) { moments += "E"; },
+                 .on_epoch_end = [&](int64_t, Logs&) { moments += "e"; },
+                 .on_batch_begin = [&](int64_t) { moments += "B"; },
+                 .on_batch_end = [&](const BatchInfo&) { moments += "b"; }})}});
+  EXPECT_EQ(moments, "TEBbBbet");
+}
+
+TEST(HistoryTest, IsAPicture) {
+  History history;
+  history.add(0, {{"loss", 1.5}, {"accuracy", 0.5}});
+  history.add(1, {{"loss", 0.7}, {"val_loss", 0.9}, {"accuracy", 0.7}});
+  EXPECT_TRUE(std::isnan(history["val_loss"][0]));
+  EXPECT_THAT(message_of([&] { history["acuracy"]; }), HasSubstr("acuracy"));
+  EXPECT_EQ(history.to_csv(), "epoch,accuracy,loss,val_loss\n0,0.5,1.5,nan\n1,0.7,0.7,0.9\n");
+  const TempDirectory directory;
+  history.plot(directory / "history.svg");
+  const std::string svg = local_file_system().read_file(directory / "history.svg").value();
+  EXPECT_THAT(svg, StartsWith("<svg "));
+  EXPECT_THAT(svg, HasSubstr("epoch 2: 0.9000"));
+  EXPECT_THAT(message_of([&] { history.plot(directory / "history.png"); }), HasSubstr(".svg"));
+}
+
+TEST(CallbacksTest, SayWhatIsOutOfRange) {
+  EXPECT_THAT(message_of([] { EarlyStopping({.patience = -1}); }), HasSubstr("patience is -1"));
+  EXPECT_THAT(message_of([] { ReduceLROnPlateau({.factor = 1}); }), HasSubstr("factor is 1"));
+  EXPECT_THAT(message_of([] { BackupAndRestore(""); }), HasSubstr("backup_dir"));
+  EXPECT_THAT(message_of([] { ModelCheckpoint("a", {.save_weights_only = true}); }),
+              HasSubstr(".safetensors"));
+  EXPECT_THAT(message_of([] { LearningRateScheduler(nullptr); }), HasSubstr("no function"));
+  EXPECT_THAT(message_of([] { TensorBoard(""); }), HasSubstr("log_dir"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::keras

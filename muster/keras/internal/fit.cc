@@ -1,0 +1,363 @@
+#include "muster/keras/internal/fit.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/log.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/checkpoint/read_tensors.h"
+#include "muster/loop/replica_context.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::keras::internal {
+
+using distribute::ReduceOp;
+using distribute::ReplicaContext;
+using nlohmann::json;
+
+namespace {
+
+// Under which a backup holds what fit() has to remember.
+const char* const kFitNote = "keras_fit";
+
+void check_at_least(const char* field, int64_t value, int64_t least) {
+  if (value >= least) return;
+  throw invalid_argument(fmt::format("fit: {} is {}; it must be at least {}", field, value, least));
+}
+
+}  // namespace
+
+Fit::Fit(Model& model, const FitOptions& options, int64_t number)
+    : model_(model),
+      impl_(model.impl()),
+      options_(options),
+      number_(number),
+      scope_(impl_.scope()),
+      callbacks_(options.callbacks),
+      progress_(options.verbose, scope_.is_chief(), options.epochs, system_clock()),
+      tally_(impl_.compiled->objective.metric_names()),
+      first_epoch_(options.initial_epoch) {
+  check_at_least("epochs", options_.epochs, 1);
+  check_at_least("initial_epoch", options_.initial_epoch, 0);
+  check_at_least("validation_freq", options_.validation_freq, 1);
+  if (options_.validation_steps) check_at_least("validation_steps", *options_.validation_steps, 1);
+  if (options_.initial_epoch >= options_.epochs) {
+    throw invalid_argument(
+        fmt::format("fit: initial_epoch is {}, epochs is {}: there is nothing to train",
+                    options_.initial_epoch, options_.epochs),
+        "epochs is the number of the last epoch, and not how many are trained");
+  }
+  std::set<std::string> names;
+  for (const auto& callback : callbacks_) {
+    if (callback == nullptr) {
+      throw invalid_argument("fit: a callback is empty",
+                             "make it with std::make_shared<EarlyStopping>(...)");
+    }
+    if (!callback->name().empty() && !names.insert(callback->name()).second) {
+      throw invalid_argument(fmt::format("fit: two callbacks are called \"{}\"", callback->name()),
+                             "a backup tells them apart by their names: give one another");
+    }
+    if (auto backups = std::dynamic_pointer_cast<BackupAndRestore>(callback)) {
+      if (backups_ != nullptr) {
+        throw invalid_argument("fit: there are two BackupAndRestore", "one is enough");
+      }
+      backups_ = std::move(backups);
+    }
+  }
+  if (backups_ == nullptr &&
+      scope_.num_local_replicas() != static_cast<size_t>(scope_.num_replicas_in_sync())) {
+    backups_ = std::make_shared<BackupAndRestore>("muster_backup/" + impl_.options.name);
+    if (scope_.is_chief()) {
+      log::info(fmt::format(
+          "backups go to {}, so that the same command goes on where a run was stopped; give fit() "
+          "a BackupAndRestore for another folder",
+          backups_->backup_dir()));
+    }
+  }
+}
+
+History Fit::run(const Dataset& data) {
+  if (find_backup() && belongs_to_later_fit()) {
+    if (scope_.is_chief()) {
+      log::info(fmt::format("fit {} is left out: {} is of fit {}, which goes on", number_ + 1,
+                            backups_->backup_dir(), found_fit_ + 1));
+    }
+    return {};
+  }
+  impl_.prepare_to_train();
+  impl_.stop = false;
+  tell([&](Callback& callback) { callback.set_model(&model_); });
+  // However it ends, callbacks that live on do not know a model that may not.
+  const struct Forget {
+    Fit& fit;
+    ~Forget() {
+      fit.tell([](Callback& callback) { callback.set_model(nullptr); });
+    }
+  } forget{*this};
+  train_epochs(data);
+  tell([&](Callback& callback) { callback.on_train_end(logs_); });
+  end_backups();
+  return history_;
+}
+
+void Fit::train_epochs(const Dataset& data) {
+  Model::Impl::check_ends(data, options_.steps_per_epoch, "fit", "steps_per_epoch");
+  steps_ = options_.steps_per_epoch.value_or(data.cardinality());
+  FitInfo info{.epochs = options_.epochs, .initial_epoch = first_epoch_, .steps = steps_};
+  info.metrics = {"loss"};
+  for (const std::string& name : impl_.compiled->objective.metric_names())
+    info.metrics.push_back(name);
+  if (options_.validation_data) {
+    Model::Impl::check_ends(*options_.validation_data, options_.validation_steps,
+                            "fit: validation_data", "validation_steps");
+    const size_t trained = info.metrics.size();
+    for (size_t m = 0; m < trained; ++m) info.metrics.push_back("val_" + info.metrics[m]);
+  }
+  tell([&](Callback& callback) { callback.on_train_begin(info); });
+  if (found_fit_ == number_) resume();
+  // Data sets get a backup's places in the order in which they are made: it is the first.
+  auto distributed = impl_.strategy().distribute(data);
+  for (int64_t epoch = first_epoch_; epoch < options_.epochs; ++epoch) {
+    const bool whole = train_epoch(distributed, epoch);
+    if (step_ == 0) {
+      throw invalid_argument("fit: the data set gave no examples: " + data.describe(),
+                             "check the data directory and the transformations; take(0), skip() "
+                             "or a filter may have removed everything");
+    }
+    end_epoch(epoch);
+    if (!whole) {
+      if (scope_.is_chief()) {
+        log::warning(fmt::format(
+            "the data was used up at step {} of {} of epoch {}: fit() ends here; repeat() the data "
+            "set, or leave out steps_per_epoch",
+            step_, *options_.steps_per_epoch, epoch + 1));
+      }
+      return;
+    }
+    step_ = 0;
+    if (agree_on_end()) return;
+  }
+}
+
+bool Fit::train_epoch(distribute::DistributedDataset& distributed, int64_t epoch) {
+  progress_.begin_epoch(epoch, steps_, step_);
+  tell([&](Callback& callback) { callback.on_epoch_begin(epoch); });
+  // Steps of a part of the data go on where those of the last epoch ended.
+  if (!options_.steps_per_epoch || batch_ == distributed.end()) {
+    batch_ = distributed.begin();
+  } else if (!fresh_) {
+    ++batch_;
+  }
+  fresh_ = true;
+  bool whole = true;
+  for (;;) {
+    if (batch_ == distributed.end()) {
+      whole = !options_.steps_per_epoch;
+      break;
+    }
+    const bool updated = train_batch(epoch);
+    if (updated) stop_if_told(epoch);
+    if (step_ == options_.steps_per_epoch) break;
+    if (impl_.stop &&
+        scope_.num_local_replicas() == static_cast<size_t>(scope_.num_replicas_in_sync())) {
+      break;
+    }
+    ++batch_;
+    fresh_ = true;
+  }
+  if (!options_.steps_per_epoch || !whole) finish_update();
+  progress_.end_training();
+  return whole;
+}
+
+bool Fit::train_batch(int64_t epoch) {
+  tell([&](Callback& callback) { callback.on_train_batch_begin(step_); });
+  const BatchResult made = impl_.train(*batch_, options_.class_weight);
+  fresh_ = false;
+  ++step_;
+  waiting_ = made.updated ? 0 : waiting_ + 1;
+  tally_.add(made.loss, made.rows, made.metrics);
+  const auto logs = [&] { return tally_.here(); };
+  tell([&](Callback& callback) {
+    callback.on_train_batch_end(
+        {.batch = step_ - 1, .rows = made.rows, .loss = made.loss, .logs = logs});
+  });
+  progress_.step(made.rows, logs);
+  if (made.updated && backups_ != nullptr && backups_->options().save_freq &&
+      scope_.step() % *backups_->options().save_freq == 0) {
+    backup(epoch, step_);
+  }
+  return made.updated;
+}
+
+void Fit::finish_update() {
+  if (waiting_ == 0) return;
+  const int64_t before = scope_.step();
+  scope_.apply_accumulated();
+  waiting_ = 0;
+  if (scope_.step() > before) tally_.add(scope_.last_step().loss, scope_.last_step().rows, {});
+}
+
+void Fit::end_epoch(int64_t epoch) {
+  Logs logs = tally_.over_all(impl_.strategy());
+  tally_ = Tally(impl_.compiled->objective.metric_names());
+  if (options_.validation_data && (epoch + 1) % options_.validation_freq == 0)
+    validate(epoch, logs);
+  tell([&](Callback& callback) { callback.on_epoch_end(epoch, logs); });
+  progress_.end_epoch(logs);
+  history_.add(epoch, logs);
+  logs_ = std::move(logs);
+  if (backups_ != nullptr && !backups_->options().save_freq && waiting_ == 0) backup(epoch + 1, 0);
+}
+
+void Fit::validate(int64_t /*epoch*/, Logs& logs) {
+  EvaluateOptions evaluation{.steps = options_.validation_steps, .callbacks = callbacks_};
+  for (const auto& [name, value] : impl_.evaluate(*options_.validation_data, evaluation))
+    logs["val_" + name] = value;
+}
+
+int64_t Fit::from_chief(int64_t value) const {
+  int64_t told = 0;
+  const auto results = impl_.strategy().run({.training = false}, [&] {
+    const ReplicaContext& here = ReplicaContext::current();
+    const Tensor mine = torch::full({}, here.replica_id() == 0 ? value : 0, at::kLong);
+    return here.all_reduce(ReduceOp::kSum, mine);
+  });
+  told = results[0].item<int64_t>();
+  return told;
+}
+
+bool Fit::agree_on_end() {
+  const auto wishes = impl_.strategy().run({.training = false}, [&] {
+    return ReplicaContext::current().all_reduce(ReduceOp::kSum,
+                                                torch::full({}, impl_.stop ? 1 : 0, at::kLong));
+  });
+  return wishes[0].item<int64_t>() > 0;
+}
+
+void Fit::stop_if_told(int64_t epoch) {
+  if (!scope_.should_stop()) return;
+  if (backups_ != nullptr) backup(epoch, step_);
+  scope_.stop();
+}
+
+bool Fit::find_backup() {
+  if (backups_ == nullptr || impl_.has_trained()) return false;
+  int64_t found = -1;
+  if (scope_.is_chief()) {
+    const auto loaded = CheckpointManager(backups_->backup_dir()).load_latest();
+    if (loaded) {
+      const auto note = loaded->checkpoint.notes.find(kFitNote);
+      if (note == loaded->checkpoint.notes.end()) {
+        throw invalid_argument(
+            fmt::format("fit: {} in the backup_dir is no backup of fit()", loaded->prefix),
+            "give BackupAndRestore a folder of its own");
+      }
+      found = json::parse(note->second).at("fit").get<int64_t>();
+    }
+  }
+  found_fit_ = from_chief(found + 1) - 1;
+  if (found_fit_ == number_) scope_.restore(backups_->backup_dir());
+  return found_fit_ >= 0;
+}
+
+void Fit::resume() {
+  const json note = json::parse(scope_.restored_notes().at(kFitNote));
+  first_epoch_ = note.at("epoch").get<int64_t>();
+  step_ = note.at("step").get<int64_t>();
+  saved_ = scope_.step();
+  impl_.compiled->rate_factor->store(note.at("rate_factor").get<double>());
+  history_.epoch = note.at("history").at("epoch").get<std::vector<int64_t>>();
+  for (const auto& [name, values] : note.at("history").at("history").items()) {
+    for (const json& value : values)
+      history_.history[name].push_back(value.is_null() ? std::nan("") : value.get<double>());
+  }
+  if (step_ > 0) {
+    const bool first = impl_.strategy().run({.training = false}, [] {
+      return ReplicaContext::current().replica_id();
+    })[0] == 0;
+    tally_.restore(note.at("tally"), first);
+  }
+  tell([&](Callback& callback) {
+    if (callback.name().empty() || !note.at("callbacks").contains(callback.name())) return;
+    callback.restore(note.at("callbacks").at(callback.name()));
+  });
+  const std::string beside = tensors_of_callbacks(scope_.step());
+  if (scope_.is_chief() && local_file_system().exists(beside).value()) {
+    const std::map<std::string, Tensor> tensors = read_tensors(local_file_system(), beside);
+    tell([&](Callback& callback) {
+      std::map<std::string, Tensor> own;
+      const std::string prefix = callback.name() + "/";
+      for (const auto& [name, tensor] : tensors) {
+        if (prefix != "/" && name.starts_with(prefix)) own[name.substr(prefix.size())] = tensor;
+      }
+      if (!own.empty()) callback.restore_tensors(own);
+    });
+  }
+  if (scope_.is_chief()) {
+    log::info(fmt::format("fit goes on at {}epoch {} of {}",
+                          step_ > 0 ? fmt::format("step {} of ", step_ + 1) : "", first_epoch_ + 1,
+                          options_.epochs));
+  }
+}
+
+std::string Fit::tensors_of_callbacks(int64_t step) const {
+  return join_path(backups_->backup_dir(), fmt::format("callbacks-{}.safetensors", step));
+}
+
+void Fit::backup(int64_t epoch, int64_t step) {
+  if (saved_ == scope_.step() && step > 0) return;
+  json note{{"fit", number_},
+            {"epoch", epoch},
+            {"step", step},
+            {"rate_factor", impl_.compiled->rate_factor->load()},
+            {"history", {{"epoch", history_.epoch}, {"history", history_.history}}},
+            {"callbacks", json::object()}};
+  if (step > 0) note["tally"] = tally_.save(impl_.strategy());
+  tell([&](Callback& callback) {
+    if (json state = callback.state(); !callback.name().empty() && !state.is_null())
+      note["callbacks"][callback.name()] = std::move(state);
+  });
+  // First what callbacks keep, so that a backup that is there has all it needs.
+  std::map<std::string, Tensor> tensors;
+  if (scope_.is_chief()) {
+    for (const auto& callback : callbacks_) {
+      for (const auto& [name, tensor] : callback->tensors())
+        tensors[callback->name() + "/" + name] = tensor;
+    }
+  }
+  FileSystem& files = local_file_system();
+  const std::string beside = tensors_of_callbacks(scope_.step());
+  if (!tensors.empty()) {
+    files.make_directories(backups_->backup_dir()).value();
+    write_checkpoint(files, beside, {.tensors = std::move(tensors)});
+  }
+  scope_.save(backups_->backup_dir(),
+              {.keep_checkpoint_max = 1, .notes = {{kFitNote, note.dump()}}});
+  if (scope_.is_chief() && saved_ >= 0 && saved_ != scope_.step()) {
+    // That of the backup before; where there is none, nothing has to go.
+    (void)files.remove(tensors_of_callbacks(saved_));
+  }
+  saved_ = scope_.step();
+}
+
+void Fit::end_backups() {
+  if (backups_ == nullptr) return;
+  scope_.end_saving(backups_->backup_dir());
+  if (!backups_->options().delete_checkpoint || !scope_.is_chief()) return;
+  FileSystem& files = local_file_system();
+  const Result<bool> there = files.exists(backups_->backup_dir());
+  if (!there.ok() || !there.value()) return;
+  if (const Status removed = files.remove_tree(backups_->backup_dir()); !removed.ok()) {
+    log::warning(fmt::format("cannot remove the backup, of a fit() that is done: {}",
+                             removed.error().message()));
+  }
+}
+
+}  // namespace muster::inline v0_1::keras::internal

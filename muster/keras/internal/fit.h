@@ -1,0 +1,79 @@
+// One call of Model::fit(). Thread safety: belongs to the thread of the model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/keras/backup_and_restore.h"
+#include "muster/keras/internal/fit_progress.h"
+#include "muster/keras/internal/model_impl.h"
+#include "muster/keras/internal/tally.h"
+#include "muster/loop/distributed_dataset.h"
+
+namespace muster::inline v0_1::keras::internal {
+
+class Fit {
+ public:
+  // `number`: which fit() of the model it is, from 0. Throws InvalidArgument for options that are
+  // not as FitOptions says.
+  Fit(Model& model, const FitOptions& options, int64_t number);
+
+  History run(const Dataset& data);
+
+ private:
+  using Batches = distribute::DistributedDataset::Iterator;
+
+  // Where the run goes on that a backup is of; nothing where there is none of this fit().
+  bool find_backup();
+  // An earlier fit() than the one that was stopped is not trained again.
+  bool belongs_to_later_fit() const { return found_fit_ > number_; }
+  void resume();
+  void backup(int64_t epoch, int64_t step);
+  void end_backups();
+  // The file of what callbacks keep beside the backup of that step.
+  std::string tensors_of_callbacks(int64_t step) const;
+
+  void train_epochs(const Dataset& data);
+  // False when the data was used up before the epoch's steps were made.
+  bool train_epoch(distribute::DistributedDataset& distributed, int64_t epoch);
+  bool train_batch(int64_t epoch);
+  void finish_update();
+  void end_epoch(int64_t epoch);
+  void validate(int64_t epoch, Logs& logs);
+  // Ctrl-C or SIGTERM came, here or on another worker.
+  void stop_if_told(int64_t epoch);
+  // Whether a callback wants no more epochs, on any worker.
+  bool agree_on_end();
+  int64_t from_chief(int64_t value) const;
+
+  template <typename Fn>
+  void tell(const Fn& fn) {
+    for (const auto& callback : callbacks_) fn(*callback);
+  }
+
+  Model& model_;
+  Model::Impl& impl_;
+  const FitOptions& options_;
+  const int64_t number_;
+  const distribute::Scope scope_;
+  std::vector<std::shared_ptr<Callback>> callbacks_;
+  std::shared_ptr<BackupAndRestore> backups_;
+  int64_t found_fit_ = -1;  // of the backup that was found
+  FitProgress progress_;
+  Tally tally_;
+  History history_;
+  Logs logs_;  // of the last epoch
+  Batches batch_;
+  bool fresh_ = false;  // the batch was not trained yet
+  int64_t first_epoch_;
+  int64_t step_ = 0;     // batches of the epoch so far
+  int64_t steps_ = -1;   // of an epoch, where that is known
+  int64_t saved_ = -1;   // the step of the model at the last backup
+  int64_t waiting_ = 0;  // batches that wait for an update
+};
+
+}  // namespace muster::inline v0_1::keras::internal

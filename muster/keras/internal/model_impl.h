@@ -1,0 +1,110 @@
+// What a Model is made of. Thread safety: as Model.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/keras/internal/frozen_layers.h"
+#include "muster/keras/internal/objective.h"
+#include "muster/keras/model.h"
+#include "muster/loop/scope.h"
+#include "muster/loop/session.h"
+#include "muster/tensor/batch.h"
+
+namespace muster::inline v0_1::keras {
+
+// What a step or an evaluation of one batch gives, by replica of this process.
+struct BatchResult {
+  double loss = 0;  // over all replicas
+  int64_t rows = 0;
+  std::deque<std::vector<Metric>> metrics;
+  bool updated = true;  // false: the batch waits for others of one update
+};
+
+struct Model::Impl {
+  Impl(std::optional<Layer> of_layer, Model::Function of_function, ModelOptions of_options);
+
+  // What compile() made.
+  struct Compiled {
+    CompileOptions options;
+    internal::Objective objective;
+    optim::Optimizer base;       // as compile() was given it
+    optim::Optimizer optimizer;  // with the adjustable rate
+    std::shared_ptr<std::atomic<double>> rate_factor;
+  };
+
+  // The replicas, which come together when they are first wanted.
+  const distribute::Session& session();
+  distribute::Scope scope() { return session().scope(); }
+  const distribute::Strategy& strategy() const { return *strategy_; }
+  const distribute::StrategyPtr& strategy_pointer() const { return strategy_; }
+  // Updates so far; 0 before the replicas came together.
+  int64_t step() const { return session_ == nullptr ? 0 : session_->scope().step(); }
+
+  // Throws InvalidArgument that names `verb` where compile() was not called.
+  const Compiled& compiled_for(const char* verb) const;
+  // The outputs for a batch, in the context of the replica.
+  std::vector<Tensor> outputs_of(const Features& features) const;
+  // Makes the variables where they are not there, by features of zero rows.
+  void build(const std::optional<Element>& features);
+  // Throws InvalidArgument that names `verb` where there are no weights yet.
+  void require_built(const char* verb);
+  // Before a step: lets the replicas begin again where other variables train now, or the optimizer
+  // is another one.
+  void prepare_to_train();
+  // What trains now: the optimizer, without what is frozen.
+  optim::Optimizer training_optimizer() const;
+
+  // They are called by all processes together, inside of a scope.
+  BatchResult train(const distribute::PerReplica<Batch>& batch,
+                    const std::vector<double>& class_weight);
+  BatchResult test(const distribute::PerReplica<Batch>& batch);
+  std::deque<std::vector<Tensor>> predict(const distribute::PerReplica<Batch>& batch) const;
+  Logs evaluate(const Dataset& data, const EvaluateOptions& options);
+  // One batch of this process, its rows divided between the replicas here.
+  distribute::PerReplica<Batch> divided(const Batch& batch);
+
+  // Gives variables the values that the chief has for them.
+  void assign_from_chief(const std::map<std::string, Tensor>& values);
+
+  // Data without end cannot be read to its end. Throws InvalidArgument that names `field`.
+  static void check_ends(const Dataset& data, const std::optional<int64_t>& steps, const char* what,
+                         const char* field);
+
+  ModelOptions options;
+  std::optional<Layer> layer;     // as compile() wants it computed
+  std::optional<Layer> original;  // as it was given
+  Model::Function function;
+  std::vector<std::string> input_names, output_names;
+  std::optional<Compiled> compiled;
+  int64_t fits = 0;  // calls of fit()
+  bool has_trained() const { return trained_; }
+  // From the next step on something else trains, or otherwise; the slots of the optimizer are
+  // dropped or kept.
+  void change(bool drop_slots) {
+    changed_ = true;
+    drop_slots_ = drop_slots_ || drop_slots;
+  }
+  // The replicas begin again with this state; on a cluster the chief's counts.
+  void begin_again(const Checkpoint& state);
+
+  std::shared_ptr<const internal::FrozenLayers> frozen;  // nullptr: none
+  bool stop = false;                                     // stop_training() was called
+  bool built = false;                                    // the variables are there
+
+ private:
+  distribute::StrategyPtr strategy_;
+  std::unique_ptr<distribute::Session> session_;
+  int64_t accumulate_steps_ = 1;  // of the session
+  bool trained_ = false;          // in this session
+  bool changed_ = false;          // something else trains since, or otherwise
+  bool drop_slots_ = false;       // compile() was called since
+};
+
+}  // namespace muster::inline v0_1::keras

@@ -1,0 +1,62 @@
+// What compile() makes of its options: the loss and the metrics of a batch.
+// Thread safety: immutable; calls are safe from several threads.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/keras/compile_options.h"
+#include "muster/losses/reduction.h"
+#include "muster/metrics/metric.h"
+#include "muster/tensor/batch.h"
+
+namespace muster::inline v0_1::keras::internal {
+
+// What a batch measures.
+struct Measured {
+  Tensor loss;                  // scalar, with its graph in training
+  std::vector<Metric> metrics;  // in the order of Objective::metric_names()
+};
+
+class Objective {
+ public:
+  // Throws InvalidArgument for an output that is not there, a loss that is missing, losses of
+  // several reductions, and two metrics of one name.
+  Objective(const CompileOptions& options, std::vector<std::string> output_names);
+
+  // The loss of all outputs, and the metrics, whose states are computed. `class_weight` may be
+  // empty. Throws InvalidArgument for another number of outputs and for labels that do not fit, and
+  // what losses and metrics throw, with the name of the output.
+  Measured measure(const Batch& batch, const std::vector<Tensor>& outputs,
+                   const std::vector<double>& class_weight) const;
+
+  const std::vector<std::string>& metric_names() const { return metric_names_; }
+  losses::LossReduction reduction() const { return reduction_; }
+
+ private:
+  struct Choice {
+    MetricChoice metric;
+    bool weighted;
+  };
+  // Of one output.
+  struct Part {
+    std::string name;
+    Loss loss;
+    double weight = 1;
+    std::vector<Choice> metrics;
+  };
+  // Adds the metrics that are called so in Logs.
+  void add(Part& part, const std::vector<MetricChoice>& metrics, bool weighted);
+  void measure_part(size_t index, const Batch& batch, const Tensor& output,
+                    const std::vector<double>& class_weight, Measured& measured) const;
+
+  std::vector<std::string> output_names_;
+  std::vector<Part> parts_;
+  std::vector<std::string> metric_names_;
+  losses::LossReduction reduction_ = losses::LossReduction::kMean;
+};
+
+}  // namespace muster::inline v0_1::keras::internal

@@ -1,0 +1,82 @@
+#include "muster/keras/internal/tally.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/distribute/per_replica.h"
+
+namespace muster::inline v0_1::keras::internal {
+
+using nlohmann::json;
+
+void Tally::add(double loss, int64_t rows, const std::deque<std::vector<Metric>>& metrics) {
+  loss_ += loss * static_cast<double>(rows);
+  rows_ += rows;
+  if (metrics_.empty()) {
+    metrics_ = metrics;
+    // What was seen before joins what the first replica sees.
+    for (size_t m = 0; m < restored_.size() && m < metrics_.front().size(); ++m) {
+      Metric before = metrics_.front()[m].with_state(restored_[m]);
+      before.merge(metrics_.front()[m]);
+      metrics_.front()[m] = std::move(before);
+    }
+    restored_.clear();
+    return;
+  }
+  for (size_t replica = 0; replica < metrics.size(); ++replica) {
+    for (size_t m = 0; m < metrics[replica].size(); ++m)
+      metrics_[replica][m].merge(metrics[replica][m]);
+  }
+}
+
+Logs Tally::logs_of(const std::vector<Metric>& metrics) const {
+  Logs logs{{"loss", rows_ > 0 ? loss_ / static_cast<double>(rows_)
+                               : std::numeric_limits<double>::quiet_NaN()}};
+  for (size_t m = 0; m < metrics.size(); ++m) {
+    logs[names_[m]] = metrics[m].result();
+    const std::vector<double> parts = metrics[m].parts();
+    for (size_t p = 0; p < parts.size(); ++p)
+      logs[names_[m] + "/" + metrics[m].definition()->part_names[p]] = parts[p];
+  }
+  return logs;
+}
+
+Logs Tally::here() const {
+  if (metrics_.empty()) return logs_of({});
+  std::vector<Metric> all = metrics_.front();
+  for (size_t replica = 1; replica < metrics_.size(); ++replica) {
+    for (size_t m = 0; m < all.size(); ++m) all[m].merge(metrics_[replica][m]);
+  }
+  return logs_of(all);
+}
+
+std::vector<Metric> Tally::merged(const distribute::Strategy& strategy) const {
+  std::vector<Metric> all;
+  for (size_t m = 0; m < names_.size() && !metrics_.empty(); ++m) {
+    std::deque<Metric> each;
+    for (const std::vector<Metric>& of_replica : metrics_) each.push_back(of_replica[m]);
+    all.push_back(strategy.reduce(distribute::PerReplica<Metric>(std::move(each))));
+  }
+  return all;
+}
+
+Logs Tally::over_all(const distribute::Strategy& strategy) const {
+  if (metrics_.empty() && !restored_logs_.empty()) return restored_logs_;
+  return logs_of(merged(strategy));
+}
+
+json Tally::save(const distribute::Strategy& strategy) const {
+  json states = json::array();
+  for (const Metric& metric : merged(strategy)) states.push_back(metric.state());
+  return {{"loss", loss_}, {"rows", rows_}, {"metrics", states}, {"logs", over_all(strategy)}};
+}
+
+void Tally::restore(const json& state, bool first) {
+  loss_ = state.at("loss").get<double>();
+  rows_ = state.at("rows").get<int64_t>();
+  restored_logs_ = state.at("logs").get<Logs>();
+  if (first) restored_ = state.at("metrics").get<std::vector<std::vector<double>>>();
+}
+
+}  // namespace muster::inline v0_1::keras::internal

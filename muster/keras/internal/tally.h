@@ -1,0 +1,47 @@
+// Losses and metrics since an epoch, or an evaluation, began: each replica of this process adds up
+// its own, and at the end those of all are put together.
+// Thread safety: belongs to the thread of the model.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "muster/distribute/strategy.h"
+#include "muster/keras/callback.h"
+#include "muster/metrics/metric.h"
+
+namespace muster::inline v0_1::keras::internal {
+
+class Tally {
+ public:
+  explicit Tally(std::vector<std::string> names) : names_(std::move(names)) {}
+
+  // A batch: its loss over all replicas, the examples of all, and the metrics of each replica here.
+  void add(double loss, int64_t rows, const std::deque<std::vector<Metric>>& metrics);
+  int64_t rows() const { return rows_; }
+  // What the replicas of this process have seen, and the loss of all.
+  Logs here() const;
+  // What all replicas have seen. All processes call it together.
+  Logs over_all(const distribute::Strategy& strategy) const;
+  // The same as JSON that restore() takes, for a backup. All processes call it together.
+  nlohmann::json save(const distribute::Strategy& strategy) const;
+  // Goes on with what save() gave; `first`: whether this process has the first replica, which goes
+  // on with the sums.
+  void restore(const nlohmann::json& state, bool first);
+
+ private:
+  std::vector<Metric> merged(const distribute::Strategy& strategy) const;
+  Logs logs_of(const std::vector<Metric>& metrics) const;
+
+  std::vector<std::string> names_;
+  double loss_ = 0;  // times rows
+  int64_t rows_ = 0;
+  std::deque<std::vector<Metric>> metrics_;    // by replica of this process
+  std::vector<std::vector<double>> restored_;  // states that wait for the first batch
+  Logs restored_logs_;                         // what they say
+};
+
+}  // namespace muster::inline v0_1::keras::internal

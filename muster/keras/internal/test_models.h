@@ -1,0 +1,72 @@
+// Models and data for tests: two classes on a plane, told apart by two dense layers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/keras/model.h"
+#include "muster/layers/core.h"
+#include "muster/optim/optimizer.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::keras::testing {
+
+struct Points {
+  Tensor x;  // float32 [rows, 4]
+  Tensor y;  // int64 [rows]
+};
+
+// The same rows in every run.
+inline Points points(int64_t rows, int64_t offset = 0) {
+  const Tensor x = (torch::arange(4 * rows).to(kFloat32) + static_cast<double>(offset) * 4)
+                       .mul(0.7)
+                       .sin()
+                       .view({rows, 4});
+  return {x, (x.select(1, 0) - x.select(1, 1) + 0.3 * x.select(1, 2) > 0).to(at::kLong)};
+}
+
+inline Dataset rows_of(int64_t rows, int64_t offset = 0) {
+  const Points some = points(rows, offset);
+  return Dataset::from_tensor_slices(Element::tuple({some.x, some.y}));
+}
+
+inline Layer two_layers() {
+  return Sequential({Dense(8, {.activation = activations::tanh}), Dense(2)});
+}
+
+// Knows no cluster but that of a test.
+inline ModelOptions alone(distribute::StrategyPtr strategy = nullptr) {
+  return {.strategy = std::move(strategy), .seed = 3, .environment = Environment()};
+}
+
+inline CompileOptions settings(const std::string& optimizer = "adam") {
+  return {.optimizer = optimizer == "sgd" ? optim::sgd({.learning_rate = 0.1, .momentum = 0.9})
+                                          : optim::adam({.learning_rate = 0.01}),
+          .loss = SparseCategoricalCrossentropy({.from_logits = true}),
+          .metrics = {"accuracy"}};
+}
+
+inline Model compiled(distribute::StrategyPtr strategy = nullptr,
+                      const std::string& optimizer = "adam") {
+  Model model(two_layers(), alone(std::move(strategy)));
+  model.compile(settings(optimizer));
+  return model;
+}
+
+inline std::map<std::string, Tensor> weights_of(Model& model) {
+  std::map<std::string, Tensor> weights;
+  for (auto& [name, value] : model.get_weights()) weights[name] = value;
+  return weights;
+}
+
+// The largest difference of an element.
+inline double difference(const std::map<std::string, Tensor>& a,
+                         const std::map<std::string, Tensor>& b) {
+  if (a.size() != b.size()) throw std::runtime_error("other weights");
+  double largest = 0;
+  for (const auto& [name, value] : a)
+    largest = std::max(largest, (value - b.at(name)).abs().max().item<double>());
+  return largest;
+}
+
+}  // namespace muster::inline v0_1::keras::testing

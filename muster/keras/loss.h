@@ -1,0 +1,75 @@
+// The loss that Model::compile() is given: a name of Keras's, one of the functions below with
+// options, or a function of one's own. Thread safety: immutable values.
+//
+//   model.compile({.optimizer = "adam", .loss = "mse"});
+//   model.compile({.optimizer = "adam",
+//                  .loss = keras::SparseCategoricalCrossentropy({.from_logits = true})});
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "muster/losses/losses.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::keras {
+
+class Loss {
+ public:
+  // Gives the loss of a batch, a scalar: the mean over its examples, or their sum. `sample_weight`
+  // has a weight for each example, or is undefined.
+  using Function = std::function<Tensor(const Tensor& labels, const Tensor& outputs,
+                                        const Tensor& sample_weight)>;
+
+  // No loss: of an output that is only looked at.
+  Loss() = default;
+  // A loss of Keras's by its name, with the defaults it has there: "mse",
+  // "sparse_categorical_crossentropy" of probabilities. Throws InvalidArgument with the nearest
+  // name for another one.
+  Loss(const char* name);         // NOLINT(google-explicit-constructor)
+  Loss(const std::string& name);  // NOLINT(google-explicit-constructor)
+  // One of your own. Throws InvalidArgument when the function is empty.
+  Loss(std::string name, Function function, losses::Reduction reduction = losses::Reduction::kMean);
+  // For the functions below: `from_logits` tells metrics how to read the outputs.
+  Loss(std::string name, Function function, losses::Reduction reduction, bool from_logits);
+
+  bool defined() const { return static_cast<bool>(function_); }
+  const std::string& name() const { return name_; }
+  losses::Reduction reduction() const { return reduction_; }
+  // Whether outputs are logits, and not probabilities.
+  bool from_logits() const { return from_logits_; }
+  // Throws what the function throws, and InvalidArgument where it gives no scalar.
+  Tensor operator()(const Tensor& labels, const Tensor& outputs, const Tensor& sample_weight) const;
+
+  // The names that losses have, with Keras's short ones: "mae", "mean_absolute_error", ...
+  static std::vector<std::string> names();
+
+ private:
+  std::string name_;
+  Function function_;
+  losses::Reduction reduction_ = losses::Reduction::kMean;
+  bool from_logits_ = false;
+};
+
+// Keras's classes, with the options of muster/losses; `sample_weight` of the options is left out,
+// since fit() brings the weights. A reduction of kNone is an InvalidArgument.
+Loss BinaryCrossentropy(losses::BinaryCrossentropyOptions options = {});
+Loss BinaryFocalCrossentropy(losses::BinaryFocalCrossentropyOptions options = {});
+Loss CategoricalCrossentropy(losses::CategoricalCrossentropyOptions options = {});
+Loss CategoricalFocalCrossentropy(losses::CategoricalFocalCrossentropyOptions options = {});
+Loss SparseCategoricalCrossentropy(losses::SparseCategoricalCrossentropyOptions options = {});
+Loss CategoricalHinge(losses::CategoricalHingeOptions options = {});
+Loss CosineSimilarity(losses::CosineSimilarityOptions options = {});
+Loss Hinge(losses::HingeOptions options = {});
+Loss Huber(losses::HuberOptions options = {});
+Loss KLDivergence(losses::KlDivergenceOptions options = {});
+Loss LogCosh(losses::LogCoshOptions options = {});
+Loss MeanAbsoluteError(losses::MeanAbsoluteErrorOptions options = {});
+Loss MeanAbsolutePercentageError(losses::MeanAbsolutePercentageErrorOptions options = {});
+Loss MeanSquaredError(losses::MeanSquaredErrorOptions options = {});
+Loss MeanSquaredLogarithmicError(losses::MeanSquaredLogarithmicErrorOptions options = {});
+Loss Poisson(losses::PoissonOptions options = {});
+Loss SquaredHinge(losses::SquaredHingeOptions options = {});
+
+}  // namespace muster::inline v0_1::keras

@@ -1,0 +1,50 @@
+// A metric that Model::compile() is given: a name of Keras's, or a function.
+// Thread safety: immutable values.
+//
+//   model.compile({.optimizer = "adam", .loss = "mse", .metrics = {"mae"}});
+//   const MetricChoice top_3("top_3", [](const Tensor& labels, const Tensor& outputs,
+//                                        const Tensor& weights) {
+//     return metrics::sparse_top_k_categorical_accuracy(labels, outputs, weights, {.k = 3});
+//   });
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "muster/metrics/metric.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::keras {
+
+class MetricChoice {
+ public:
+  // Measures a batch. `weights` has a weight for each example, or is undefined.
+  using Function =
+      std::function<Metric(const Tensor& labels, const Tensor& outputs, const Tensor& weights)>;
+
+  // One of Keras's by name: "accuracy" (or "acc"), which is the binary, the categorical or the
+  // sparse one by the shapes of labels and outputs; "auc", "precision", "mae", "mse", "top_k..."
+  // and so on. What wants probabilities is given them where the loss of the output is said to be
+  // from logits: there, Keras compares logits with 0.5. Throws InvalidArgument with the nearest
+  // name for another one.
+  MetricChoice(const char* name);         // NOLINT(google-explicit-constructor)
+  MetricChoice(const std::string& name);  // NOLINT(google-explicit-constructor)
+  // One of your own, or one of metrics.h with options. It is given the outputs as they are. Throws
+  // InvalidArgument when the function is empty.
+  MetricChoice(std::string name, Function function);
+
+  const std::string& name() const { return name_; }
+  // `from_logits`: the loss of this output says that outputs are logits.
+  Metric operator()(const Tensor& labels, const Tensor& outputs, const Tensor& weights,
+                    bool from_logits) const;
+
+  // Gives the names there are.
+  static std::vector<std::string> names();
+
+ private:
+  std::string name_;
+  std::function<Metric(const Tensor&, const Tensor&, const Tensor&, bool)> function_;
+};
+
+}  // namespace muster::inline v0_1::keras

@@ -1,0 +1,90 @@
+#include <fmt/args.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/keras/callbacks.h"
+#include "muster/keras/model.h"
+#include "muster/train/progress_line.h"
+
+namespace muster::inline v0_1::keras {
+
+ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions options)
+    : path_(std::move(path)),
+      options_(std::move(options)),
+      monitor_("ModelCheckpoint", options_.monitor, options_.mode) {
+  if (path_.empty()) throw invalid_argument("ModelCheckpoint: the path is empty", "name one");
+  if (options_.save_weights_only && !path_.ends_with(".safetensors")) {
+    throw invalid_argument(
+        fmt::format("ModelCheckpoint: the path '{}' does not end in .safetensors", path_),
+        "save_weights_only writes such a file");
+  }
+  if (options_.save_freq && *options_.save_freq < 1) {
+    throw invalid_argument(fmt::format("ModelCheckpoint: save_freq is {}; it must be at least 1",
+                                       *options_.save_freq));
+  }
+  if (options_.save_freq && options_.save_best_only) {
+    throw invalid_argument("ModelCheckpoint: both save_freq and save_best_only are set",
+                           "the best is known behind an epoch: leave out save_freq");
+  }
+  if (options_.initial_value_threshold) monitor_.set_best(*options_.initial_value_threshold);
+}
+
+void ModelCheckpoint::on_train_batch_end(const BatchInfo& info) {
+  if (options_.save_freq && model().step() % *options_.save_freq == 0) save(info.logs());
+}
+
+void ModelCheckpoint::on_epoch_end(int64_t epoch, Logs& logs) {
+  epoch_ = epoch;
+  if (options_.save_freq) return;
+  if (!options_.save_best_only) return save(logs);
+  const std::optional<double> value = monitor_.value(logs);
+  if (!value || !monitor_.is_better(*value)) return;
+  if (model().is_chief()) {
+    log::info(fmt::format("{} went from {} to {}: the model is saved", options_.monitor,
+                          value_text(monitor_.best()), value_text(*value)));
+  }
+  monitor_.set_best(*value);
+  save(logs);
+}
+
+void ModelCheckpoint::save(const Logs& logs) {
+  fmt::dynamic_format_arg_store<fmt::format_context> arguments;
+  arguments.push_back(fmt::arg("epoch", epoch_ + 1));
+  std::vector<std::string> names{"epoch"};
+  for (const auto& [name, value] : logs) {
+    arguments.push_back(fmt::arg(name.c_str(), value));
+    names.push_back(name);
+  }
+  std::string path;
+  try {
+    path = fmt::vformat(path_, arguments);
+  } catch (const fmt::format_error& error) {
+    throw invalid_argument(
+        fmt::format("ModelCheckpoint: the path '{}' cannot be filled in: {}", path_, error.what()),
+        "there are " + join_quoted(names) + ", with formats such as {epoch:02d} and {loss:.3f}");
+  }
+  if (!options_.save_weights_only) return model().save(path);
+  if (const auto folder = std::filesystem::path(path).parent_path();
+      !folder.empty() && model().is_chief()) {
+    std::filesystem::create_directories(folder);
+  }
+  model().save_weights(path);
+}
+
+nlohmann::json ModelCheckpoint::state() const {
+  // JSON has no infinity: nothing was saved yet.
+  return std::isfinite(monitor_.best()) ? nlohmann::json{{"best", monitor_.best()}}
+                                        : nlohmann::json(nullptr);
+}
+
+void ModelCheckpoint::restore(const nlohmann::json& state) {
+  monitor_.set_best(state.at("best").get<double>());
+}
+
+}  // namespace muster::inline v0_1::keras

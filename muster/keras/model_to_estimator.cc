@@ -1,0 +1,190 @@
+#include "muster/keras/model_to_estimator.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/base/unknown_name.h"
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/keras/internal/model_impl.h"
+#include "muster/keras/internal/structure.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/train/model_context.h"
+
+namespace muster::inline v0_1::keras {
+namespace {
+
+// What the model function computes with: values that outlive the Model.
+struct Parts {
+  std::optional<Layer> layer;
+  Model::Function function;
+  std::vector<std::string> input_names, output_names;
+  internal::Objective objective;
+  optim::Optimizer optimizer;
+  std::vector<std::string> metric_names;  // as the Estimator calls them
+  std::shared_ptr<const internal::FrozenLayers> frozen;
+
+  EstimatorSpec operator()(const Features& features, const Labels& labels, Mode mode,
+                           ModelContext& context) const;
+};
+
+// {"features": …, "sample_weights": …} are features and weights.
+Batch batch_of(const Features& features, const Labels& labels) {
+  const Element& element = features.element();
+  const std::vector<std::string> both{"features", "sample_weights"};
+  if (element.structure().kind != Structure::Kind::kDict || element.structure().keys != both)
+    return {features, labels};
+  return {Features(element.at("features")), labels, ElementView(element.at("sample_weights"))};
+}
+
+EstimatorSpec Parts::operator()(const Features& features, const Labels& labels, Mode mode,
+                                ModelContext& context) const {
+  const Batch batch = batch_of(features, labels);
+  if (frozen)
+    context.calls().set_frozen([this](const std::string& layer) { return (*frozen)(layer); });
+  const std::vector<Tensor> outputs =
+      function
+          ? function(batch.features, context.calls()).tensors
+          : (*layer)(internal::inputs_of(batch.features, input_names), context.calls()).tensors;
+  if (mode == Mode::kPredict) {
+    std::map<std::string, Tensor> predictions;
+    for (size_t o = 0; o < outputs.size() && o < output_names.size(); ++o)
+      predictions[output_names[o]] = outputs[o];
+    return EstimatorSpec::predict(std::move(predictions));
+  }
+  internal::Measured measured = objective.measure(batch, outputs, {});
+  std::map<std::string, Metric> metrics;
+  for (size_t m = 0; m < measured.metrics.size(); ++m)
+    metrics[metric_names[m]] = std::move(measured.metrics[m]);
+  EstimatorSpec spec =
+      mode == Mode::kEval ? EstimatorSpec::eval(measured.loss, std::move(metrics))
+                          : EstimatorSpec::train(
+                                measured.loss, context.optimizer(optimizer).minimize(measured.loss),
+                                std::move(metrics));
+  spec.loss_reduction = objective.reduction();
+  return spec;
+}
+
+std::vector<std::string> renamed(const std::vector<std::string>& names,
+                                 const std::map<std::string, std::string>& by_name) {
+  if (by_name.empty()) return names;
+  std::vector<std::string> given;
+  for (const auto& [name, other] : by_name) {
+    if (std::ranges::find(names, name) == names.end())
+      throw unknown_name("metric_names_map: the model", "metric", name, names);
+  }
+  for (const std::string& name : names) {
+    const auto found = by_name.find(name);
+    if (found == by_name.end()) {
+      throw invalid_argument(
+          fmt::format("metric_names_map has no name for the metric \"{}\"", name),
+          "name all of them: " + join_quoted(names));
+    }
+    given.push_back(found->second);
+  }
+  return given;
+}
+
+// A folder that is there as long as it is needed.
+class PassingFolder {
+ public:
+  explicit PassingFolder(std::string path) : path_(std::move(path)) {
+    local_file_system().make_directories(path_).value();
+  }
+  ~PassingFolder() {
+    if (const Status removed = local_file_system().remove_tree(path_); !removed.ok())
+      log::warning(fmt::format("cannot remove {}: {}", path_, removed.error().message()));
+  }
+  PassingFolder(const PassingFolder&) = delete;
+  PassingFolder& operator=(const PassingFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+}  // namespace
+
+Estimator model_to_estimator(Model& model, RunConfig config,
+                             const ModelToEstimatorOptions& options) {
+  Model::Impl& impl = model.impl();
+  const Model::Impl::Compiled& compiled = impl.compiled_for("model_to_estimator");
+  Parts parts{.layer = impl.layer,
+              .function = impl.function,
+              .input_names = impl.input_names,
+              .output_names = impl.output_names,
+              .objective = compiled.objective,
+              .optimizer = impl.training_optimizer(),
+              .metric_names = renamed(compiled.objective.metric_names(), options.metric_names_map),
+              .frozen = impl.frozen};
+  if (!config.random_seed) config.random_seed = impl.options.seed;
+  if (config.accumulate_steps == 1) config.accumulate_steps = compiled.options.accumulate_steps;
+  const bool has_weights = impl.built;
+  if (!has_weights) return Estimator(std::move(parts), std::move(config));
+  Estimator named(parts, config);  // knows model_dir and who this process is
+  config.model_dir = named.model_dir();
+  const std::string prefix = join_path(named.model_dir(), "keras/keras_model.ckpt-0");
+  Checkpoint weights;
+  for (auto& [name, value] : model.get_weights()) weights.tensors[name] = std::move(value);
+  FileSystem& files = local_file_system();
+  if (named.is_chief() && !named.latest_checkpoint()) {
+    files.make_directories(join_path(named.model_dir(), "keras")).value();
+    write_checkpoint(files, checkpoint_file(prefix), weights);
+  }
+  if (!config.warm_start_from) {
+    config.warm_start_from =
+        WarmStartSettings{.ckpt_to_initialize_from = prefix, .vars_to_warm_start = {".*"}};
+  }
+  return Estimator(std::move(parts), std::move(config));
+}
+
+std::string Model::export_model(const std::string& directory) {
+  impl_->require_built("export_model");
+  std::map<std::string, ServingFeature> features;
+  for (size_t i = 0; i < impl_->options.inputs.size(); ++i) {
+    const SymbolicTensor& input = impl_->options.inputs[i];
+    const Shape shape(input.shape().begin() + 1, input.shape().end());
+    if (std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
+      throw invalid_argument(
+          fmt::format(
+              "not supported: export_model: the input {} is {}, of a size that is not known",
+              impl_->input_names[i], describe(input)),
+          "make an Estimator of it, model_to_estimator(), and export with an example");
+    }
+    features[impl_->input_names[i]] = {input.dtype(), shape};
+  }
+  if (features.empty()) {
+    throw invalid_argument("export_model: the inputs of the model are not known",
+                           "give it ModelOptions::inputs: {.inputs = {Input({784})}}");
+  }
+  const std::vector<std::pair<std::string, Tensor>> weights = get_weights();
+  const distribute::Scope here = impl_->scope();
+  if (!here.is_chief()) return "";
+  CompileOptions plain = compiled() ? impl_->compiled->options : CompileOptions{.loss = "mse"};
+  Parts parts{.layer = impl_->original,
+              .function = impl_->function,
+              .input_names = impl_->input_names,
+              .output_names = impl_->output_names,
+              .objective = internal::Objective(plain, impl_->output_names),
+              .optimizer = plain.optimizer.make(),
+              .metric_names = {},
+              .frozen = nullptr};
+  const PassingFolder folder(join_path(directory, fmt::format(".weights-{}", ::getpid())));
+  Checkpoint checkpoint{.global_step = step()};
+  for (const auto& [name, value] : weights) checkpoint.tensors[name] = value;
+  CheckpointManager(folder.path()).save(checkpoint);
+  // One process writes: the cluster has no part in it.
+  Estimator estimator(std::move(parts), {.model_dir = folder.path(), .environment = Environment()});
+  return estimator.export_model(directory, raw_serving_input_receiver(features)).value_or("");
+}
+
+}  // namespace muster::inline v0_1::keras

@@ -1,0 +1,201 @@
+// The weights of a Model in files, and what it is as a whole.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/nearest.h"
+#include "muster/base/strings.h"
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/checkpoint/read_tensors.h"
+#include "muster/keras/internal/model_impl.h"
+#include "muster/loop/replica_context.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::keras {
+namespace {
+
+using nlohmann::json;
+
+// Under which a checkpoint says which model it is of.
+const char* const kModelNote = "keras_model";
+
+// The file that `path` means: itself, or the newest checkpoint of the folder.
+std::string file_of(FileSystem& files, const std::string& path) {
+  const Result<FileInfo> info = files.info(path);
+  if (info.ok() && info.value().is_directory) {
+    if (const auto latest = CheckpointManager(path).latest()) return checkpoint_file(*latest);
+    throw not_found(fmt::format("there is no checkpoint in {}", path),
+                    "name a .safetensors file, a checkpoint or a folder with checkpoints");
+  }
+  return checkpoint_file(path);
+}
+
+// A problem of one weight, with the name that may have been meant.
+std::string with_nearest(const std::string& line, const std::string& name,
+                         const std::vector<std::string>& others) {
+  const auto near = nearest(name, others);
+  return near ? fmt::format("{} (the nearest is {})", line, *near) : line;
+}
+
+// Where all processes are: on a cluster, what the chief did is done for all of them.
+void meet(const distribute::Strategy& strategy) {
+  (void)strategy.run({.training = false}, [] {
+    return distribute::ReplicaContext::current().all_reduce(distribute::ReduceOp::kSum,
+                                                            torch::zeros({}, at::kLong));
+  });
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Tensor>> Model::get_weights() {
+  impl_->require_built("get_weights");
+  const distribute::Scope here = impl_->scope();
+  const Checkpoint state = here.state();
+  std::vector<std::pair<std::string, Tensor>> weights;
+  for (const std::string& name : here.variable_names())
+    weights.emplace_back(name, state.tensors.at(name));
+  return weights;
+}
+
+void Model::set_weights(const std::map<std::string, Tensor>& weights) {
+  impl_->require_built("set_weights");
+  impl_->assign_from_chief(weights);
+}
+
+void Model::save_weights(const std::string& path) {
+  if (!path.ends_with(".safetensors")) {
+    throw invalid_argument(fmt::format("save_weights: the path is '{}'", path),
+                           "let it end in .safetensors");
+  }
+  Checkpoint weights{.global_step = step()};
+  for (auto& [name, value] : get_weights()) weights.tensors[name] = std::move(value);
+  weights.notes[kModelNote] = name();
+  const distribute::Scope here = impl_->scope();
+  if (here.is_chief()) write_checkpoint(local_file_system(), path, weights);
+  meet(impl_->strategy());
+}
+
+LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOptions& options) {
+  impl_->require_built("load_weights");
+  if (options.skip_mismatch && !options.by_name) {
+    throw invalid_argument("load_weights: skip_mismatch is set without by_name",
+                           "set both: {.by_name = true, .skip_mismatch = true}");
+  }
+  const distribute::Scope here = impl_->scope();
+  FileSystem& files = local_file_system();
+  const std::string file = file_of(files, path);
+  const std::map<std::string, Tensor> stored = read_tensors(files, file);
+  std::vector<std::string> in_file, in_model;
+  for (const auto& [name, value] : stored) in_file.push_back(name);
+  const std::vector<VariableSpec> specs = here.variable_specs();
+  for (const VariableSpec& spec : specs) in_model.push_back(spec.name);
+
+  LoadedWeights result;
+  std::map<std::string, Tensor> values;
+  std::vector<std::string> problems;
+  for (const VariableSpec& spec : specs) {
+    const auto found = stored.find(spec.name);
+    if (found == stored.end()) {
+      result.missing.push_back(spec.name);
+      problems.push_back(
+          with_nearest(fmt::format("{}: the file has none", spec.describe()), spec.name, in_file));
+    } else if (found->second.sizes() != at::IntArrayRef(spec.shape)) {
+      result.mismatched.push_back(
+          fmt::format("{}: the file has {}", spec.describe(), describe(found->second)));
+      problems.push_back(result.mismatched.back());
+    } else {
+      values[spec.name] = found->second;
+      result.loaded.push_back(spec.name);
+    }
+  }
+  for (const std::string& name : in_file) {
+    if (!std::ranges::count(in_model, name)) result.unused.push_back(name);
+  }
+  if (options.by_name) {
+    if (!result.mismatched.empty() && !options.skip_mismatch) {
+      throw invalid_argument(fmt::format("load_weights: {} does not fit the model \"{}\":\n    {}",
+                                         file, name(), join(result.mismatched, "\n    ")),
+                             "{.skip_mismatch = true} leaves those as they are");
+    }
+    if (result.loaded.empty() && result.mismatched.empty()) {
+      throw invalid_argument(
+          fmt::format("load_weights: {} and the model \"{}\" have no weight in common; the file "
+                      "has {}, the model {}",
+                      file, name(), join_quoted(in_file, 5), join_quoted(in_model, 5)),
+          "rename layers, or the file's tensors; applications:: read files with other names");
+    }
+  } else if (!problems.empty()) {
+    throw invalid_argument(
+        fmt::format("load_weights: {} does not fit the model \"{}\":\n    {}", file, name(),
+                    join(problems, "\n    ")),
+        "{.by_name = true} takes those that both have; make the model as the one that saved");
+  }
+  impl_->assign_from_chief(values);
+  return result;
+}
+
+void Model::save(const std::string& path) {
+  impl_->require_built("save");
+  const distribute::Scope here = impl_->scope();
+  Checkpoint state = here.state();
+  state.notes[kModelNote] = json{
+      {"name", name()},
+      {"optimizer", compiled() ? impl_->compiled->base.describe() : ""},
+      {"rate_factor",
+       compiled() ? impl_->compiled->rate_factor->load()
+                  : 1.0}}.dump();
+  if (here.is_chief()) {
+    CheckpointManager manager(path, {.keep_checkpoint_max = 1});
+    manager.ensure_writable();
+    manager.save(state);
+  }
+  meet(impl_->strategy());
+}
+
+void Model::load(const std::string& path) {
+  impl_->require_built("load");
+  const auto loaded = CheckpointManager(path).load_latest();
+  if (!loaded) {
+    throw not_found(fmt::format("load: there is no saved model in {}", path),
+                    "save(path) writes one; load_weights() reads a file");
+  }
+  const auto note = loaded->checkpoint.notes.find(kModelNote);
+  if (note == loaded->checkpoint.notes.end()) {
+    throw invalid_argument(fmt::format("load: {} was not written by Model::save()", loaded->prefix),
+                           "load_weights() takes the weights of any checkpoint");
+  }
+  std::vector<std::string> problems;
+  for (const VariableSpec& spec : impl_->scope().variable_specs()) {
+    const auto found = loaded->checkpoint.tensors.find(spec.name);
+    if (found == loaded->checkpoint.tensors.end()) {
+      problems.push_back(fmt::format("{}: the file has none", spec.describe()));
+    } else if (found->second.sizes() != at::IntArrayRef(spec.shape)) {
+      problems.push_back(
+          fmt::format("{}: the file has {}", spec.describe(), describe(found->second)));
+    }
+  }
+  if (!problems.empty()) {
+    throw invalid_argument(fmt::format("load: {} is of another model than \"{}\":\n    {}",
+                                       loaded->prefix, name(), join(problems, "\n    ")),
+                           "make the model with the code that saved it");
+  }
+  const json said = json::parse(note->second);
+  Checkpoint state = loaded->checkpoint;
+  if (compiled() && said.at("optimizer") == impl_->compiled->base.describe()) {
+    impl_->compiled->rate_factor->store(said.at("rate_factor").get<double>());
+  } else {
+    // Slots of another optimizer mean something else.
+    std::map<std::string, Tensor> weights;
+    for (const std::string& variable : impl_->scope().variable_names())
+      weights[variable] = state.tensors.at(variable);
+    state.tensors = std::move(weights);
+  }
+  impl_->begin_again(state);
+}
+
+}  // namespace muster::inline v0_1::keras

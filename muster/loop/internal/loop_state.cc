@@ -1,0 +1,79 @@
+// The state of a loop as values that its program reads, writes, and begins again with.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/unknown_name.h"
+#include "muster/distribute/agree.h"
+#include "muster/loop/internal/data_progress.h"
+#include "muster/loop/internal/loop.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::distribute {
+
+void Loop::assign(const std::map<std::string, Tensor>& values) {
+  each([&](Replica& replica, size_t local) {
+    const torch::NoGradGuard no_grad;
+    for (const auto& [name, value] : values) {
+      const Variable* variable = replica.variables().find(name);
+      if (variable == nullptr) {
+        std::vector<std::string> names;
+        for (const auto& known : replica.variables().variables()) names.push_back(known->name());
+        throw unknown_name("the model", "variable", name, names);
+      }
+      const Tensor here = variable->value().detach();
+      if (!value.defined() || value.sizes() != here.sizes()) {
+        throw invalid_argument(
+            fmt::format("assign: the variable {} was given {}", variable->spec().describe(),
+                        value.defined() ? describe(value) : "no tensor"),
+            "a value has the shape of its variable");
+      }
+      Tensor(here).copy_(value);
+    }
+    // They were written on purpose, on all replicas alike.
+    if (replicas_[local]->engine.built()) replica.state().note_versions();
+  });
+}
+
+Checkpoint Loop::state() {
+  Checkpoint state{.global_step = step_};
+  each([&](Replica& replica, size_t local) {
+    std::map<std::string, Tensor> tensors;
+    if (replicas_[local]->engine.built()) {
+      tensors = replica.state().gather_for_checkpoint();
+    } else {
+      for (const auto& variable : replica.variables().variables())
+        tensors[variable->name()] = variable->value().detach();
+    }
+    if (local != 0) return;
+    for (const auto& [name, tensor] : tensors) state.tensors[name] = tensor.to(at::kCPU).clone();
+  });
+  return state;
+}
+
+void Loop::begin_again(const Checkpoint& state, int64_t accumulate_steps) {
+  for (const auto& known : data_) {
+    if (const auto progress = known.lock(); progress && progress->current) {
+      throw invalid_argument(
+          "the replicas cannot begin again while a data set of distribute() is being read",
+          "read it to its end, or let it go, before the model is compiled again");
+    }
+  }
+  each([&](Replica& replica, size_t local) {
+    check_same(replica, {{"the step to begin again at", std::to_string(state.global_step)}});
+    replicas_[local]->engine.finish();
+  });
+  replicas_.clear();
+  options_.accumulate_steps = accumulate_steps;
+  start_replicas();
+  restored_ = true;
+  step_ = state.global_step;
+  stop_ = false;
+  each([&](Replica& replica, size_t local) {
+    check_same(replica, {{"accumulate_steps", std::to_string(accumulate_steps)}});
+    replicas_[local]->engine.continue_from(state, "the weights in memory");
+  });
+}
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,43 @@
+#include "muster/loop/session.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/loop/internal/loop.h"
+
+namespace muster::inline v0_1::distribute {
+
+StrategyPtr entered_strategy() {
+  const Loop* const entered = Loop::entered();
+  return entered == nullptr ? nullptr : entered->strategy().shared_from_this();
+}
+
+Session::Session(StrategyPtr strategy, const ScopeOptions& options)
+    : strategy_(std::move(strategy)), exceptions_(std::uncaught_exceptions()) {
+  Loop* const entered = Loop::entered();
+  shares_scope_ = entered != nullptr && &entered->strategy() == strategy_.get();
+  if (shares_scope_ && entered->kept()) {
+    if (strategy_->multi_worker()) {
+      throw invalid_argument(
+          fmt::format("not supported: two models in one scope of {}", strategy_->name()),
+          "train them in a loop by hand (docs/strategies.md), or one after the other, each in a "
+          "scope of its own");
+    }
+    shares_scope_ = false;
+  }
+  loop_ = shares_scope_ ? entered->shared_from_this() : std::make_shared<Loop>(strategy_, options);
+  loop_->keep();
+}
+
+Session::~Session() { loop_->release(std::uncaught_exceptions() > exceptions_); }
+
+Scope Session::scope() const { return Scope(loop_); }
+
+void Session::begin_again(const Checkpoint& state, int64_t accumulate_steps) const {
+  loop_->begin_again(state, accumulate_steps);
+}
+
+}  // namespace muster::inline v0_1::distribute

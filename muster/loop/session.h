@@ -1,0 +1,59 @@
+// The replicas of a strategy, kept together from one scope to the next: for what trains now and
+// then, and has its weights in memory meanwhile.
+//
+//   const Session session(strategy, {});
+//   {
+//     const Scope scope = session.scope();
+//     strategy->run(step, batch);
+//   }
+//
+// Thread safety: belongs to the thread that made it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/distribute/strategy.h"
+#include "muster/loop/scope.h"
+
+namespace muster::inline v0_1::distribute {
+
+class Loop;
+
+// The strategy whose scope this thread is in; nullptr outside of all.
+StrategyPtr entered_strategy();
+
+class Session {
+ public:
+  // Keeps the replicas of the scope of `strategy` that this thread is in, with the options of that
+  // scope; where it is in none, or another Session keeps these, brings others together. All
+  // processes make one together. Throws what Strategy::scope() throws; and InvalidArgument where
+  // another Session keeps the replicas of several workers, which cannot meet twice at a time.
+  Session(StrategyPtr strategy, const ScopeOptions& options);
+  // Where nobody else keeps the replicas, it is a meeting of all processes, as the end of a scope.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Gives the strategy whose replicas they are, and a scope of them, whatever scope the thread is
+  // in. It ends before that one does.
+  const StrategyPtr& strategy() const { return strategy_; }
+  Scope scope() const;
+  // Whether the replicas are those of a scope that the program entered.
+  bool shares_scope() const { return shares_scope_; }
+
+  // Lets the replicas begin anew, with what `state` holds of the variables and slots they will
+  // have, and with `accumulate_steps`. So variables may be added that were not there in the first
+  // step that trained, and others may train. All processes call it together. Throws InvalidArgument
+  // while a data set of Strategy::distribute() is being read.
+  void begin_again(const Checkpoint& state, int64_t accumulate_steps) const;
+
+ private:
+  const StrategyPtr strategy_;
+  std::shared_ptr<Loop> loop_;
+  bool shares_scope_ = false;
+  const int exceptions_;
+};
+
+}  // namespace muster::inline v0_1::distribute
