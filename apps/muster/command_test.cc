@@ -21,7 +21,7 @@ TEST(Command, HelpAndVersion) {
   for (const char* command :
        {"", "run ", "data ", "data digits ", "inspect ", "inspect checkpoint ", "inspect events ",
         "inspect records ", "export ", "export torch ", "new ", "completion ", "completion bash ",
-        "doctor ", "serve "}) {
+        "doctor ", "serve ", "train "}) {
     const ShellOutput ran = muster(std::string(command) + "--help");
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("Example")) << command;
@@ -76,6 +76,20 @@ TEST(Command, ServeSaysWhatIsWrongBeforeLibTorchIsLoaded) {
   }
   EXPECT_THAT(muster("serve model --name=a/b").text, HasSubstr("the model's name is 'a/b'"));
   EXPECT_THAT(muster("serve --prot=1 model").text, HasSubstr("did you mean --port?"));
+}
+
+TEST(Command, TrainSaysWhatIsWrongBeforeLibTorchIsLoaded) {
+  for (const char* arguments :
+       {"train", "train people.csv", "train people.csv --label=x --eval-fraction=1",
+        "train people.csv --label=x --model=forest", "train people.csv --label=x --trees=0",
+        "train people.csv --label=x --delimiter=::", "train people.csv --label=x --out=p.csv",
+        "train --predict=new.csv"}) {
+    const ShellOutput ran = muster(arguments);
+    EXPECT_EQ(ran.code, 2) << arguments << ": " << ran.text;
+    EXPECT_TRUE(ran.text.starts_with("error: ")) << arguments << ": " << ran.text;
+  }
+  EXPECT_THAT(muster("train people.csv").text, HasSubstr("hint: name a column: --label=COLUMN"));
+  EXPECT_THAT(muster("train people.csv --lable=x").text, HasSubstr("did you mean --label?"));
 }
 
 TEST(Command, VariablesThatAreWrongAreNamedBeforeAnythingStarts) {

@@ -28,6 +28,9 @@ void add_export(CLI::App& app, Action& action);
 // `words` is the command line, without the program's name; it must outlive the action.
 void add_serve(CLI::App& app, const std::vector<std::string>& words, const std::string& own_folder,
                Action& action);
+// `words` as for add_serve().
+void add_train(CLI::App& app, const std::vector<std::string>& words, const std::string& own_folder,
+               Action& action);
 void add_doctor(CLI::App& app, const std::string& own_folder, Action& action);
 
 }  // namespace muster::app

@@ -9,7 +9,7 @@
 
 #include "apps/muster/commands.h"
 #include "apps/muster/inspect.h"
-#include "apps/muster/table.h"
+#include "muster/base/text_table.h"
 #include "muster/command/command_line.h"
 #include "muster/formats/torch_export.h"
 
@@ -30,7 +30,7 @@ int export_for_torch(const ExportFlags& flags) {
                            "join its shards into one .safetensors file");
   }
   const auto exported = formats::export_torch(files, found.front(), flags.out).value();
-  Table table({"name", "in PyTorch", "shape", ""});
+  TextTable table({"name", "in PyTorch", "shape", ""});
   for (const formats::TorchExported& tensor : exported) {
     table.add({tensor.name, tensor.torch_name,
                tensor.shape.empty() ? "scalar" : fmt::format("{}", fmt::join(tensor.shape, "x")),

@@ -1,8 +1,16 @@
 #include "apps/muster/helper_program.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
 
 namespace muster::app {
 
@@ -17,6 +25,27 @@ HelperProgram find_helper_program(const std::string& own_folder, const std::stri
     found.looked_in.push_back(std::filesystem::path(folder).lexically_normal().string());
   }
   return found;
+}
+
+int become_helper(const HelperCommand& helper, const std::vector<std::string>& words,
+                  const std::string& own_folder) {
+  const HelperProgram found = find_helper_program(own_folder, helper.name);
+  if (found.path.empty()) {
+    throw not_found(fmt::format("{}, {}, is not in {}", helper.name, helper.what,
+                                join(found.looked_in, " or ")),
+                    fmt::format("build it: ./dev build {}; an installation of all of Muster has it",
+                                helper.name));
+  }
+  std::vector<std::string> line = {found.path};
+  line.insert(line.end(), std::ranges::find(words, helper.command) + 1, words.end());
+  std::vector<char*> arguments;
+  for (std::string& word : line) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  // GNU OpenMP reads it before main(): its threads must not spin where others want the cores.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "2000", 0);
+  std::fflush(stdout);
+  execv(found.path.c_str(), arguments.data());
+  throw from_errno(errno, "cannot start " + found.path);
 }
 
 }  // namespace muster::app

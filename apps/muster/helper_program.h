@@ -17,4 +17,17 @@ struct HelperProgram {
 // installed, in ../libexec/muster.
 HelperProgram find_helper_program(const std::string& own_folder, const std::string& name);
 
+// A helper that a sub-command becomes.
+struct HelperCommand {
+  std::string name;     // "muster-serve"
+  std::string what;     // "which loads LibTorch and the model", for the error that it is missing
+  std::string command;  // "serve": the words behind it are the helper's
+};
+
+// Becomes the program that links LibTorch: signals and the exit code are then its own. `words` are
+// those of the command line, without the program's name. Throws NotFound where it is not there, and
+// what starting a program throws; it does not return.
+[[noreturn]] int become_helper(const HelperCommand& helper, const std::vector<std::string>& words,
+                               const std::string& own_folder);
+
 }  // namespace muster::app

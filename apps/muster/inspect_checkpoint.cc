@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/muster/inspect.h"
-#include "apps/muster/table.h"
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
 #include "muster/base/json.h"
 #include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
+#include "muster/base/text_table.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tensorflow_checkpoint.h"
 
@@ -172,7 +172,7 @@ struct Contents {
   nlohmann::json tensors = nlohmann::json::array();
   nlohmann::json about = nlohmann::json::object();    // what Muster says of the whole
   nlohmann::json foreign = nlohmann::json::object();  // what others wrote in the metadata
-  Table table{{"name", "dtype", "shape", ">bytes", "digest"}};
+  TextTable table{{"name", "dtype", "shape", ">bytes", "digest"}};
   uint64_t total = 0;                // bytes
   std::vector<std::string> damaged;  // names of tensors
 };

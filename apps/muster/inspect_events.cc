@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "apps/muster/inspect.h"
-#include "apps/muster/table.h"
+#include "muster/base/text_table.h"
 #include "muster/formats/event.h"
 
 namespace muster::app {
@@ -156,7 +156,7 @@ nlohmann::json tag_json(const std::string& tag, const std::vector<Point>& points
 }
 
 std::string tags_text(const Folder& folder) {
-  Table table({"tag", "kind", ">points", ">first step", ">last step", ">last", ">min", ">max"});
+  TextTable table({"tag", "kind", ">points", ">first step", ">last step", ">last", ">min", ">max"});
   for (const auto& [tag, points] : folder.tags) {
     const auto range = range_of(points);
     table.add({tag, std::string(kind_of(points.back().value)), std::to_string(points.size()),
@@ -168,7 +168,7 @@ std::string tags_text(const Folder& folder) {
 }
 
 std::string points_text(const std::vector<Point>& points) {
-  Table table({">step", "time", ">value"});
+  TextTable table({">step", "time", ">value"});
   for (const Point& point : points) {
     table.add({std::to_string(point.step), time_text(point.wall_time), value_text(point.value)});
   }
@@ -233,7 +233,7 @@ std::string shape_text(const formats::NodeDef& node) {
 // The nodes of the graph of the model, as TensorBoard names them.
 std::string graph_text(const Folder& folder) {
   if (!folder.graph) return "";
-  Table table({"node of the graph", "op", "output", ">weights", "inputs"});
+  TextTable table({"node of the graph", "op", "output", ">weights", "inputs"});
   for (const formats::NodeDef& node : folder.graph->nodes) {
     table.add({node.name, node.op, shape_text(node), std::to_string(node.parameters),
                fmt::format("{}", fmt::join(node.inputs, ", "))});

@@ -8,9 +8,9 @@
 #include <unordered_map>
 
 #include "apps/muster/inspect.h"
-#include "apps/muster/table.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
+#include "muster/base/text_table.h"
 #include "muster/formats/example.h"
 #include "muster/formats/tfrecord.h"
 
@@ -225,7 +225,7 @@ std::string content_range_text(const Column& column) {
 }
 
 std::string feature_table(const Columns& columns) {
-  Table table({"feature", "kind", ">records", ">values", "range"});
+  TextTable table({"feature", "kind", ">records", ">values", "range"});
   for (const auto& [name, column] : columns.all()) {
     table.add({shown(name, ""), kinds_text(column), with_commas(column.records),
                range_text(column.values), content_range_text(column)});
@@ -234,7 +234,7 @@ std::string feature_table(const Columns& columns) {
 }
 
 std::string feature_list_table(const Columns& columns) {
-  Table table({"feature list", "kind", ">records", ">steps", ">values a step", "range"});
+  TextTable table({"feature list", "kind", ">records", ">steps", ">values a step", "range"});
   for (const auto& [name, column] : columns.all()) {
     table.add({shown(name, ""), kinds_text(column), with_commas(column.records),
                range_text(column.steps), range_text(column.values), content_range_text(column)});

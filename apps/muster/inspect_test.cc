@@ -7,7 +7,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "apps/muster/table.h"
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
 #include "muster/base/error_of.h"
@@ -23,16 +22,6 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-TEST(Table, SetsNumbersToTheRight) {
-  Table table({"name", ">bytes", "digest"});
-  table.add({"kernel", "1,152", "ok"});
-  table.add({"b", "32", ""});
-  EXPECT_EQ(table.text("  "), "  name    bytes  digest\n  kernel  1,152  ok\n  b          32\n");
-  EXPECT_EQ(with_commas(0), "0");
-  EXPECT_EQ(with_commas(999), "999");
-  EXPECT_EQ(with_commas(1234567), "1,234,567");
-}
 
 class InspectTest : public ::testing::Test {
  protected:

@@ -72,6 +72,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "muster " MUSTER_VERSION);
   app.footer(
       "Examples:\n"
+      "  muster train people.csv --label=income\n"
       "  muster new shapes\n"
       "  muster data digits --out digits\n"
       "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
@@ -86,6 +87,7 @@ int run(int argc, char** argv) {
   muster::app::add_inspect(app, action);
   muster::app::add_export(app, action);
   muster::app::add_serve(app, words, self.parent_path().string(), action);
+  muster::app::add_train(app, words, self.parent_path().string(), action);
   muster::app::add_new(app, self, action);
   muster::app::add_certificates(app, action);
   muster::app::add_completion(app, action);

@@ -45,6 +45,16 @@ std::map<std::string, serve::ArrayInfo> infos_of(const std::map<std::string, Ten
   return infos;
 }
 
+// Inputs that have words are asked in texts.
+std::map<std::string, serve::ArrayInfo> inputs_of(const Signature& signature) {
+  auto infos = infos_of(signature.inputs);
+  for (auto& [name, info] : infos) {
+    if (signature.texts.contains(name)) info.type = ElementType::kBytes;
+    info.may_be_missing = signature.may_be_missing.contains(name);
+  }
+  return infos;
+}
+
 serve::Verb verb_of(SignatureMethod method) {
   switch (method) {
     case SignatureMethod::kPredict:
@@ -64,6 +74,16 @@ Tensor view_of(const serve::Array& array) {
   return torch::from_blob(data, array.shape, dtype_of(array.type));
 }
 
+Strings strings_of(const serve::Array& array) {
+  std::vector<int64_t> offsets{0};
+  std::string bytes;
+  for (const std::string& text : array.texts) {
+    bytes += text;
+    offsets.push_back(static_cast<int64_t>(bytes.size()));
+  }
+  return Strings(array.shape, std::move(offsets), std::move(bytes));
+}
+
 serve::Array array_of(const Tensor& tensor) {
   const ElementType type = element_type(tensor.scalar_type());
   const Tensor plain = tensor.to(at::kCPU, dtype_of(type)).contiguous();
@@ -77,7 +97,7 @@ serve::Array array_of(const Tensor& tensor) {
 
 ServableModel::ServableModel(const std::string& folder) : servable_(folder) {
   for (const auto& [name, signature] : servable_.signatures()) {
-    signatures_[name] = {verb_of(signature.method), infos_of(signature.inputs),
+    signatures_[name] = {verb_of(signature.method), inputs_of(signature),
                          infos_of(signature.outputs), signature.classes, signature.takes_examples};
   }
   warm_up();
@@ -89,14 +109,18 @@ serve::Arrays ServableModel::run(const std::string& signature, const serve::Arra
   (void)entered;
   const torch::NoGradGuard no_grad;
   Servable::Tensors outputs;
+  const auto& infos = servable_.signature(signature).inputs;
   const auto examples = inputs.find(serve::kExamplesInput);
-  if (examples != inputs.end() && examples->second.type == ElementType::kBytes) {
+  // An input of texts may have that name too.
+  if (examples != inputs.end() && examples->second.type == ElementType::kBytes &&
+      !infos.contains(serve::kExamplesInput)) {
     outputs = servable_.run_examples(signature, examples->second.texts);
   } else {
-    const auto& infos = servable_.signature(signature).inputs;
     Servable::Tensors tensors;
     for (const auto& [name, array] : inputs) {
-      tensors[name] = view_of(array).to(infos.at(name).dtype);
+      tensors[name] = array.type == ElementType::kBytes
+                          ? servable_.text_ids(name, strings_of(array))
+                          : view_of(array).to(infos.at(name).dtype);
     }
     outputs = servable_.run(signature, tensors);
   }

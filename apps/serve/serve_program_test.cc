@@ -176,6 +176,36 @@ TEST_F(ServeProgramTest, WhatCannotBeServedIsSaid) {
               HasSubstr("hint: it is a version itself: name the folder above"));
 }
 
+TEST_F(ServeProgramTest, TextsAndNothingAreTaken) {
+  ServableSource source;
+  source.receiver = raw_serving_input_receiver(
+      {{"town", {.dtype = kInt64, .texts = TextInput{{"Rome", "Oslo"}, 2}}},
+       {"age", {.dtype = kFloat32, .may_be_missing = true}}});
+  source.function = [](const ServableSource::Tensors& features) {
+    return std::map<std::string, ExportOutput>{
+        {"serving_default",
+         RegressionOutput(features.at("town") * 10 + features.at("age").nan_to_num(5.0))}};
+  };
+  local_file_system().make_directories(folder_ / "1").value();
+  write_servable(local_file_system(), folder_ / "1", source);
+  Server server({"--name=m", folder_.path()});
+  httplib::Client client("127.0.0.1", server.port());
+  EXPECT_EQ(answer(client, "regress",
+                   R"({"examples": [{"town": "Oslo", "age": 2}, {"town": "?", "age": null}]})"),
+            "{\"results\": [12.0, 25.0]}\n");
+  EXPECT_THAT(answer(client, "predict", R"({"instances": [{"town": 1, "age": 2}]})"),
+              HasSubstr("a text or"));
+  EXPECT_EQ(nlohmann::json::parse(client.Get("/v1/models/m/metadata")->body)
+                .at("metadata")
+                .at("signature_def")
+                .at("signature_def")
+                .at("serving_default")
+                .at("inputs")
+                .at("town")
+                .at("dtype"),
+            "DT_STRING");
+}
+
 TEST_F(ServeProgramTest, RowsAreThoseOfTheModel) {
   write_version(folder_.path(), 2);
   ServableModel model(folder_ / "2");

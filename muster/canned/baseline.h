@@ -15,6 +15,7 @@
 
 #include "muster/canned/optimizer_choice.h"
 #include "muster/estimator/estimator.h"
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
 namespace muster::inline v0_1 {
@@ -31,8 +32,8 @@ Estimator BaselineEstimator(const Head& head, const BaselineEstimatorOptions& op
 
 // Options of BaselineClassifier().
 struct BaselineClassifierOptions {
-  int64_t n_classes = 2;        // at least 2
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  int64_t n_classes = 2;         // at least 2
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   // The names that labels are, in the order of the classes. Labels may also be their numbers.
   std::vector<std::string> label_vocabulary{};
   OptimizerChoice optimizer = "Ftrl";
@@ -45,8 +46,8 @@ Estimator BaselineClassifier(const BaselineClassifierOptions& options = {}, RunC
 
 // Options of BaselineRegressor().
 struct BaselineRegressorOptions {
-  int64_t label_dimension = 1;  // at least 1
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  int64_t label_dimension = 1;   // at least 1
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   OptimizerChoice optimizer = "Ftrl";
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
 };

@@ -135,5 +135,106 @@ TEST(CannedInputTest, SaysWhatABatchLacks) {
                     HasSubstr("features by their names, and these have none: float32[1, 1]")));
 }
 
+// What is wrong with a batch is told in each mode: what, where, which value.
+TEST(CannedInputTest, SaysWhatIsWrongWithABatchInEachMode) {
+  const TempDirectory directory;
+  const auto city = feature_column::categorical_column_with_identity("city", 3);
+  const auto shares = feature_column::weighted_categorical_column(city, "share");
+  struct Case {
+    std::vector<FeatureColumn> columns;
+    std::vector<std::pair<std::string, Element>> features;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {kAge,
+       {{"age", Strings(std::vector<std::string>{"old"})}},
+       "the column 'age': its feature is string[1]"},
+      {kAge,
+       {{"age", rows_of({{1, 2}})}},
+       "the column 'age': its feature is float32[1, 2], and its shape [1]"},
+      {{city},
+       {{"city", torch::tensor({{0, 3}})}},
+       "the column 'city': the value 3, number 1 of the batch, is outside of its 3 buckets"},
+      {{city},
+       {{"city", rows_of({{1}})}},
+       "the column 'city' takes integers, and its feature 'city' is float32[1, 1]"},
+      {{shares},
+       {{"city", torch::tensor({{1}})}},
+       "the input of the column 'city_weighted_by_share' has no feature 'share'; it has 'city'"},
+      {{shares},
+       {{"city", torch::tensor({{1}})}, {"share", rows_of({{1, 2}})}},
+       "its weights 'share' are float32[1, 2], and its ids int64[1, 1]"},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& each = cases[i];
+    const Element features = Element::dict(each.features);
+    const InputFn labelled = one_batch(features, torch::tensor({{1}}));
+    Estimator estimator = LinearClassifier({.feature_columns = each.columns},
+                                           run_config(directory / std::to_string(i)));
+    const std::map<std::string, std::function<void()>> modes{
+        {"train", [&] { estimator.train(labelled, {.max_steps = 1}); }},
+        {"evaluate", [&] { estimator.evaluate(labelled, {.steps = 1, .allow_untrained = true}); }},
+        {"predict", [&] {
+           Prediction one;
+           estimator.predict(testing::features_alone(features), {.allow_untrained = true})
+               .next(&one);
+         }}};
+    for (const auto& [mode, call] : modes) {
+      const Error error = error_of(call);
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << mode << ": " << error.what();
+      EXPECT_THAT(error.message(), AllOf(HasSubstr("LinearClassifier: "), HasSubstr(each.message)))
+          << mode;
+      EXPECT_FALSE(error.hint().empty()) << mode << ": " << error.what();
+    }
+  }
+}
+
+// Labels and weights are looked at where there are some.
+TEST(CannedInputTest, SaysWhichLabelsAndWeightsAreWrong) {
+  const TempDirectory directory;
+  struct Case {
+    LinearClassifierOptions options;
+    Element label;
+    double weight;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {{.feature_columns = kAge, .n_classes = 3},
+       torch::tensor({3}),
+       1,
+       "MultiClassHead: labels[0, 0] is 3; labels must be in [0, 3)"},
+      {{.feature_columns = kAge, .label_vocabulary = {"no", "yes"}},
+       Strings(std::vector<std::string>{"maybe"}),
+       1,
+       "its label_vocabulary has no label 'maybe'; it has 'no', 'yes'"},
+      {{.feature_columns = kAge, .weight_column = "w"},
+       torch::tensor({1}),
+       -2,
+       "the weights \"w\"[0, 0] is -2; the weights \"w\" must be finite and 0 or more"},
+      {{.feature_columns = kAge, .weight_column = "v"},
+       torch::tensor({1}),
+       1,
+       "weight_column is \"v\"; it must be one of the features, {age: float32[1, 1], w: "},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const InputFn input =
+        one_batch(Element::dict({{"age", rows_of({{1}})}, {"w", rows_of({{cases[i].weight}})}}),
+                  cases[i].label);
+    Estimator estimator =
+        LinearClassifier(cases[i].options, run_config(directory / std::to_string(i)));
+    for (const bool train : {true, false}) {
+      const Error error = error_of([&] {
+        if (train) {
+          estimator.train(input, {.max_steps = 1});
+        } else {
+          estimator.evaluate(input, {.steps = 1, .allow_untrained = true});
+        }
+      });
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+      EXPECT_THAT(error.message(), HasSubstr(cases[i].message));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "muster/base/temp_directory.h"
+#include "muster/canned/baseline.h"
 #include "muster/canned/internal/test_people.h"
 #include "muster/canned/internal/test_run.h"
 #include "muster/canned/kmeans.h"
@@ -120,6 +121,15 @@ Dataset visits(int64_t rows) {
                       page.gt(3).to(kInt64)}));
 }
 
+// Of each visit whether it is long, and the first page.
+Dataset whole_visits(int64_t rows) {
+  return visits(rows).map([](const Element& visit) {
+    const Tensor page = visit.part(0).at("page").value().tensor();
+    return Element::tuple(
+        {Element::dict({{"page", page}, {"long", page[3].ge(0).to(kFloat32)}}), page[0]});
+  });
+}
+
 Tensor clouds(int64_t rows) {
   const Tensor number = torch::arange(rows).to(kFloat64);
   return torch::stack({(number % 3) * 9 + number.sin(), (number % 2) * 7 + (2 * number).cos()}, 1)
@@ -151,6 +161,22 @@ const std::map<std::string, OwnInput>& own_inputs() {
                                config);
         },
         [] { return visits(47).repeat(2).global_batch(11); }, [] { return visits(47).batch(10); },
+        9}},
+      {"RNNRegressor",
+       {[](RunConfig config) {
+          return RNNRegressor({.sequence_feature_columns = pages,
+                               .context_feature_columns = {feature_column::numeric_column("long")},
+                               .units = {5},
+                               .cell_type = "gru"},
+                              config);
+        },
+        [] { return whole_visits(47).repeat(2).global_batch(11); },
+        [] { return whole_visits(47).batch(10); }, 9}},
+      {"BaselineClassifier",
+       {[](RunConfig config) {
+          return BaselineClassifier({.n_classes = 3, .weight_column = "weight"}, config);
+        },
+        [] { return people(47).repeat(2).global_batch(11); }, [] { return people(47).batch(10); },
         9}},
       {"KMeansMiniBatch",
        {[](RunConfig config) {
@@ -208,7 +234,9 @@ TEST_P(OwnInputLawTest, ReplicasComputeWhatOneComputes) {
   const auto distance = [&](const std::string& a, const std::string& b) {
     return largest_distance(own.make(config(a, 1)), own.make(config(b, 1)));
   };
-  const EvalResult alone = train(config("one", 1)), shared = train(config("two", 2));
+  RunConfig on_one = config("one", 1);
+  on_one.train_distribute = on_one.eval_distribute = distribute::one_device();
+  const EvalResult alone = train(on_one), shared = train(config("two", 2));
   if (own.steps > 0) EXPECT_EQ(alone.at("global_step"), own.steps);
   if (own.as_one) EXPECT_LT(distance("one", "two"), 1e-4);
   const LocalCluster cluster(2);

@@ -25,6 +25,7 @@
 #include "muster/canned/optimizer_choice.h"
 #include "muster/estimator/estimator.h"
 #include "muster/features/feature_column.h"
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 #include "muster/layers/activations.h"
 
@@ -49,8 +50,8 @@ Estimator DNNEstimator(const Head& head, const DNNEstimatorOptions& options, Run
 struct DNNClassifierOptions {
   std::vector<int64_t> hidden_units{};
   std::vector<FeatureColumn> feature_columns{};
-  int64_t n_classes = 2;        // at least 2
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  int64_t n_classes = 2;         // at least 2
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   // The names that labels are, in the order of the classes. Labels may also be their numbers.
   std::vector<std::string> label_vocabulary{};
   OptimizerChoice optimizer = "Adagrad";
@@ -68,8 +69,8 @@ Estimator DNNClassifier(const DNNClassifierOptions& options, RunConfig config = 
 struct DNNRegressorOptions {
   std::vector<int64_t> hidden_units{};
   std::vector<FeatureColumn> feature_columns{};
-  int64_t label_dimension = 1;  // at least 1
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  int64_t label_dimension = 1;   // at least 1
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   OptimizerChoice optimizer = "Adagrad";
   Activation activation_fn = activations::relu;
   double dropout = 0;

@@ -21,6 +21,7 @@
 #include "muster/estimator/estimator.h"
 #include "muster/features/combiner.h"
 #include "muster/features/feature_column.h"
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 #include "muster/layers/activations.h"
 
@@ -59,8 +60,8 @@ struct DNNLinearCombinedClassifierOptions {
   std::vector<int64_t> dnn_hidden_units{};
   Activation dnn_activation_fn = activations::relu;
   double dnn_dropout = 0;
-  int64_t n_classes = 2;        // at least 2
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  int64_t n_classes = 2;         // at least 2
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   // The names that labels are, in the order of the classes. Labels may also be their numbers.
   std::vector<std::string> label_vocabulary{};
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
@@ -83,8 +84,8 @@ struct DNNLinearCombinedRegressorOptions {
   std::vector<int64_t> dnn_hidden_units{};
   Activation dnn_activation_fn = activations::relu;
   double dnn_dropout = 0;
-  int64_t label_dimension = 1;  // at least 1
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  int64_t label_dimension = 1;   // at least 1
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
   bool batch_norm = false;
   feature_column::Combiner linear_sparse_combiner = feature_column::Combiner::kSum;

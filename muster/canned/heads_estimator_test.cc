@@ -125,19 +125,28 @@ TEST(HeadInEstimatorTest, LearnsPredictsAndIsExported) {
   EXPECT_EQ(served.signature(kServingDefault).classes, head.classes());
 }
 
-TEST(HeadInEstimatorTest, ANamedHeadShowsItsLoss) {
+// In TensorBoard stand the loss of each named head, and the penalties.
+TEST(HeadInEstimatorTest, NamedHeadsShowTheirLosses) {
   const TempDirectory directory;
-  {
-    Estimator estimator(with_head(BinaryClassHead({.name = "sign"})), run_config(directory / "m"));
-    estimator.train([] { return examples(8).batch(8); });
-  }
-  std::set<std::string> tags;
-  const auto files = formats::list_event_files(local_file_system(), directory / "m").value();
-  ASSERT_EQ(files.size(), 1u);
-  for (const auto& event : formats::read_events(local_file_system(), files[0]).value().events)
-    for (const auto& value : event.values) tags.insert(value.tag);
-  EXPECT_TRUE(tags.contains("loss/sign"));
-  EXPECT_TRUE(tags.contains("loss"));
+  const auto shown = [&](const char* name, const Head& head, const Dataset& data) {
+    {
+      Estimator estimator(with_head(head), run_config(directory / name));
+      estimator.train([&] { return data; });
+    }
+    return testing::summaries_in(directory / name);
+  };
+  const auto number = [](const testing::Shown& all, const char* tag) {
+    return testing::number_of(all, tag);
+  };
+  const auto one = shown("one", BinaryClassHead({.name = "sign"}), examples(8).batch(8));
+  EXPECT_GT(number(one, "regularization_loss/sign"), 0);
+  EXPECT_NEAR(number(one, "loss"),
+              number(one, "loss/sign") + number(one, "regularization_loss/sign"), 1e-5);
+  const auto two = shown("two", two_heads(), for_two_heads(8).batch(8));
+  EXPECT_NEAR(
+      number(two, "loss"),
+      number(two, "loss/sign") + number(two, "loss/third") / 2 + number(two, "regularization_loss"),
+      1e-5);
 }
 
 TEST(HeadInEstimatorTest, SeveralHeadsAreExportedByName) {

@@ -23,6 +23,7 @@
 #include "muster/estimator/estimator.h"
 #include "muster/features/combiner.h"
 #include "muster/features/feature_column.h"
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
 namespace muster::inline v0_1 {
@@ -46,7 +47,7 @@ Estimator LinearEstimator(const Head& head, const LinearEstimatorOptions& option
 struct LinearClassifierOptions {
   std::vector<FeatureColumn> feature_columns{};  // of any kind, at least one
   int64_t n_classes = 2;                         // at least 2
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   // The names that labels are, in the order of the classes. Labels may also be their numbers.
   std::vector<std::string> label_vocabulary{};
   // As LinearEstimatorOptions has it, or LinearSDCA{...}.
@@ -65,7 +66,7 @@ Estimator LinearClassifier(const LinearClassifierOptions& options, RunConfig con
 struct LinearRegressorOptions {
   std::vector<FeatureColumn> feature_columns{};  // of any kind, at least one
   int64_t label_dimension = 1;                   // at least 1
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   // As LinearEstimatorOptions has it, or LinearSDCA{...}.
   std::optional<LinearOptimizerChoice> optimizer = "Ftrl";
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's

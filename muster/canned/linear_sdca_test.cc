@@ -6,12 +6,16 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/canned/internal/linear_part.h"
+#include "muster/canned/internal/sdca_part.h"
 #include "muster/canned/internal/test_run.h"
 #include "muster/canned/linear.h"
 #include "muster/data/libsvm.h"
+#include "muster/distribute/variable_table.h"
 #include "muster/features/categorical_column.h"
 #include "muster/features/dense_column.h"
 
@@ -219,6 +223,36 @@ TEST(LinearSdcaRealDataTest, ReachesWhatLogisticRegressionReaches) {
   EXPECT_NEAR(result.at("accuracy"), 0.8498, 0.003);
   EXPECT_LT(result.at("average_loss"), 0.3255);
   EXPECT_NEAR(result.at("label/mean"), 3846.0 / 16281, 1e-5);
+}
+
+// What replicas tell each other follows the batch, and not the sizes of the columns.
+TEST(LinearSdcaTrafficTest, ReplicasSendTheRowsThatChanged) {
+  const auto sent = [](int64_t rooms) {
+    const nlohmann::json params = nlohmann::json::object();
+    distribute::VariableTable variables(1);
+    ModelContext context(Mode::kTrain, variables, 1, params);
+    size_t bytes = 0;
+    context.calls().set_replicas(2, [&](const Tensor& value) {
+      bytes += value.nbytes();
+      return value;  // the other one has no rows
+    });
+    const internal::LinearPart linear("E", {categorical_column_with_identity("room", rooms)}, 1,
+                                      feature_column::Combiner::kSum);
+    const internal::SdcaPart sdca("E", {.example_id_column = "id", .num_examples = 8}, {});
+    const Features features(
+        Element::dict({{"id", torch::arange(3)}, {"room", torch::tensor({1, 5, 1})}}));
+    (void)linear.logits(features, context);
+    const optim::TrainOp step =
+        sdca.train_op(features, Labels(Element(torch::ones({3}))), linear.model(),
+                      internal::LinearPart::kModelScope, context);
+    for (const auto& update : step.updates) update();
+    const Tensor weights = variables.find("linear/linear_model/room/weights")->value();
+    EXPECT_EQ(weights.ne(0).sum().item<int64_t>(), 2);
+    return bytes;
+  };
+  const size_t few = sent(10);
+  EXPECT_EQ(sent(1000000), few);
+  EXPECT_LT(few, 500u);
 }
 
 TEST(LinearSdcaInputTest, SaysWhichOptionsAreWrong) {

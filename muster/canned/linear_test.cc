@@ -10,6 +10,7 @@
 
 #include "muster/base/temp_directory.h"
 #include "muster/canned/internal/test_run.h"
+#include "muster/data/libsvm.h"
 #include "muster/features/categorical_column.h"
 #include "muster/features/dense_column.h"
 #include "muster/features/resolve.h"
@@ -258,6 +259,27 @@ TEST_P(LinearTest, AStepHasTheRateOfItsOptimizer) {
   EXPECT_NEAR(stepped(std::nullopt, 35).second, ftrl(1.0 / 6), 1e-6);
 }
 
+// Four steps by the formulas, in double precision. Whatever its name, an optimizer has the rate
+// 0.2.
+TEST_P(LinearTest, StepsFollowTheRulesOfOptimizersByName) {
+  const std::map<std::string, std::pair<double, double>> expected{
+      {"SGD", {2.27034074, 0.602074074}},
+      {"Adagrad", {0.525462678, 0.503433176}},
+      {"Ftrl", {0.525462681, 0.503433185}},
+      {"Adam", {0.791313715, 0.781579247}},
+      {"RMSProp", {1.43974787, 1.08452275}}};
+  for (const auto& [name, values] : expected) {
+    RunConfig own = config();
+    own.model_dir = directory_ / name;
+    Estimator estimator = LinearRegressor({.feature_columns = age_, .optimizer = name}, own);
+    estimator.train(
+        one_batch(Element::dict({{"age", rows_of({{1}, {2}, {-1}})}}), rows_of({{3}, {5}, {-2}})),
+        {.max_steps = 4});
+    EXPECT_NEAR(variable(estimator, "age/weights").item<double>(), values.first, 1e-5) << name;
+    EXPECT_NEAR(variable(estimator, "bias_weights").item<double>(), values.second, 1e-5) << name;
+  }
+}
+
 // lin_warm_vocab.
 TEST_P(LinearTest, WeightsMoveWithTheWordsOfAVocabulary) {
   const std::string before = directory_ / "before";
@@ -290,6 +312,27 @@ TEST_P(LinearTest, WeightsMoveWithTheWordsOfAVocabulary) {
   expect_values(variable(estimator, "occupation/weights"),
                 torch::stack({old[0], old[2], torch::full({4}, 0.39)}));
   expect_values(variable(estimator, "bias_weights"), torch::zeros({4}));
+}
+
+// Pairs of a LIBSVM file stay pairs up to the rows they name: a padded one weighs 0, and is none.
+TEST_P(LinearTest, PairsOfAFileAreIdsWithWeights) {
+  std::ofstream(directory_ / "rows.libsvm") << "1 2:0.5 90:2\n-1 7:1\n";
+  const FeatureColumn pairs = feature_column::weighted_categorical_column(
+      feature_column::categorical_column_with_identity("indices", 100), "values");
+  const InputFn input = [&] {
+    return Dataset::from_files({directory_ / "rows.libsvm"},
+                               data::libsvm_format({.num_features = 100, .dense = false}))
+        .padded_batch(2)
+        .map(feature_column::resolve({pairs}));
+  };
+  Estimator estimator = LinearRegressor(
+      {.feature_columns = {pairs}, .optimizer = optim::sgd({.learning_rate = 1.0})}, config());
+  estimator.train(input, {.max_steps = 1});
+  // The gradient of a weight is -2 * label * value / 2.
+  const Tensor weights = variable(estimator, "indices_weighted_by_values/weights").flatten();
+  const Tensor moved = weights.ne(0).nonzero().flatten();
+  ASSERT_TRUE(moved.equal(torch::tensor({1, 6, 89}))) << moved;
+  expect_values(weights.index_select(0, moved), floats({0.5, -1, 2}));
 }
 
 // Only rows that a batch names have moved, and have slots.

@@ -71,7 +71,7 @@ template <typename Options>
 Head head_of_steps(const std::string& estimator, const Head& head, const Options& options) {
   if (!options.return_sequences) return head;
   std::vector<std::string> weights;
-  if (!options.weight_column.empty()) weights.push_back(options.weight_column);
+  if (!options.weight_column.empty()) weights.push_back(options.weight_column.key());
   return internal::told_by(estimator, [&] {
     return SequentialHeadWrapper(
         head, {.sequence_length_mask = options.sequence_mask, .feature_columns = weights});

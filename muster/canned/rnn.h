@@ -27,6 +27,7 @@
 #include "muster/canned/optimizer_choice.h"
 #include "muster/estimator/estimator.h"
 #include "muster/features/feature_column.h"
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 #include "muster/layers/layer.h"
 
@@ -60,8 +61,8 @@ struct RNNClassifierOptions {
   // A class for each step: labels, and weights where there are some, are [batch, steps], padded as
   // the sequences are. The loss is the mean over all steps that count, and metrics count these.
   bool return_sequences = false;
-  int64_t n_classes = 2;        // at least 2
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  int64_t n_classes = 2;         // at least 2
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   // The names that labels are, in the order of the classes. Labels may also be their numbers.
   std::vector<std::string> label_vocabulary{};
   OptimizerChoice optimizer = "Adagrad";
@@ -84,7 +85,7 @@ struct RNNRegressorOptions {
   std::function<Layer()> rnn_cell_fn{};
   bool return_sequences = false;
   int64_t label_dimension = 1;  // at least 1
-  std::string weight_column{};
+  WeightColumn weight_column{};
   OptimizerChoice optimizer = "Adagrad";
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;
   std::string sequence_mask = "sequence_mask";

@@ -213,8 +213,7 @@ TEST(FeatureColumnsTest, ACsvFileBecomesAModelOfColumns) {
   const auto ages = bucketized_column(numeric_column("age"), {6, 14, 25, 40, 60});
   const std::vector<FeatureColumn> columns{sex, cabin, ages, crossed_column({"sex", "class"}, 50)};
   const LinearModel linear(columns);
-  data::CsvOptions csv{.columns = csv_columns(columns), .label = "survived"};
-  csv.columns.push_back({.name = "survived", .kind = data::CsvKind::kInt64});
+  const data::CsvOptions csv = csv_options(columns, {"survived", data::CsvKind::kInt64});
   const auto rows = [&](const char* file) {
     return Dataset::from_files({folder + file}, data::csv_format(csv));
   };

@@ -12,6 +12,7 @@
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
 #include "muster/export/internal/description.h"
+#include "muster/export/internal/text_ids.h"
 #include "muster/export/internal/trace.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
@@ -61,6 +62,7 @@ struct Servable::Impl {
   std::optional<torch::jit::Method> forward;
   std::map<std::string, Call> calls;
   std::optional<data::ExampleParser> parser;
+  std::map<std::string, internal::TextIds> texts;
 
   Impl(const std::string& folder, FileSystem& files) : directory(folder) {
     const std::string path = join_path(directory, internal::kSignaturesFile);
@@ -73,6 +75,7 @@ struct Servable::Impl {
     description = internal::description_from_json(text.value(), path);
     load_module(files);
     if (description.parsing) parser.emplace(*description.parsing);
+    for (const auto& [name, input] : description.texts) texts.emplace(name, input);
     for (const auto& [name, signature] : description.signatures) {
       Call& call = calls[name];
       call.name = &name;
@@ -204,6 +207,13 @@ const Signature& Servable::signature(const std::string& name) const {
 
 Servable::Tensors Servable::run(const std::string& signature, const Tensors& inputs) const {
   return impl_->compute(impl_->call_of(signature), inputs);
+}
+
+Tensor Servable::text_ids(const std::string& input, const Strings& texts) const {
+  const auto found = impl_->texts.find(input);
+  if (found == impl_->texts.end())
+    throw unknown_name(directory(), "input of texts", input, keys_of(impl_->texts));
+  return found->second(texts);
 }
 
 Servable::Tensors Servable::run_examples(const std::string& signature,

@@ -14,6 +14,7 @@
 
 #include "muster/base/file_system.h"
 #include "muster/export/signature.h"
+#include "muster/tensor/value.h"
 
 namespace muster::inline v0_1 {
 
@@ -43,6 +44,10 @@ class Servable {
   // InvalidArgument for an unknown signature, an input that is missing, unknown, or of another
   // dtype or shape than the signature says, and inputs whose numbers of rows differ.
   Tensors run(const std::string& signature, const Tensors& inputs) const;
+  // Gives the ids, int64 in the shape of the texts, that run() takes for an input of texts: those
+  // of its words, and that of the unknown for others. Throws InvalidArgument for an input that
+  // takes no texts, listing those that do.
+  Tensor text_ids(const std::string& input, const Strings& texts) const;
   // As run(), for serialized tf.Examples, one for each row. Throws what run() throws;
   // InvalidArgument for a signature that takes none, and naming the example for one that lacks a
   // feature without default or has one of another kind or size; Corrupt for one that is damaged.

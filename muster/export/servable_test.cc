@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -162,6 +163,41 @@ TEST_F(ServableTest, ParsesExamples) {
                 model.run_examples("serving_default", {formats::encode_example({})});
               }).message(),
               HasSubstr("\"a\""));
+}
+
+TEST_F(ServableTest, TextsBecomeIds) {
+  source_.receiver = raw_serving_input_receiver(
+      {{"town", {.dtype = kInt64, .texts = TextInput{{"Rome", "", "K\xc3\xb6ln"}, 3}}},
+       {"age", {.dtype = kFloat32, .may_be_missing = true}}});
+  source_.weights = {};
+  source_.function = [](const Tensors& features) {
+    return std::map<std::string, ExportOutput>{
+        {"serving_default",
+         PredictOutput({{"y", features.at("town") * 10 + features.at("age").nan_to_num(5.0)}})}};
+  };
+  const Servable model(write());
+  const Signature& signature = model.signature("serving_default");
+  EXPECT_EQ(signature.texts.at("town"), (TextInput{{"Rome", "", "K\xc3\xb6ln"}, 3}));
+  EXPECT_EQ(signature.may_be_missing, (std::set<std::string>{"age"}));
+  const Tensor ids =
+      model.text_ids("town", Strings(std::vector<std::string>{"K\xc3\xb6ln", "Rome", "", "Oslo"}));
+  EXPECT_TRUE(torch::equal(ids, torch::tensor({2, 0, 1, 3}, kInt64)));
+  const Tensor age = torch::tensor({1.0F, std::nanf(""), 2.0F, 3.0F});
+  EXPECT_TRUE(torch::equal(model.run("serving_default", {{"town", ids}, {"age", age}}).at("y"),
+                           torch::tensor({21, 5, 12, 33}, kFloat32)));
+  EXPECT_THAT(error_of([&] { (void)model.text_ids("age", Strings()); }).what(),
+              HasSubstr("has no input of texts 'age'"));
+}
+
+TEST_F(ServableTest, ReceiversOfTextsSayWhatIsWrong) {
+  const auto fails = [](const ServingFeature& feature) {
+    return message_of([&] { (void)raw_serving_input_receiver({{"x", feature}}); });
+  };
+  EXPECT_THAT(fails({.dtype = kFloat32, .texts = TextInput{{"a"}, 1}}), HasSubstr("dtype float32"));
+  EXPECT_THAT(fails({.dtype = kInt64, .texts = TextInput{}}), HasSubstr("has no words"));
+  EXPECT_THAT(fails({.dtype = kInt64, .texts = TextInput{{"a", "a"}, 1}}),
+              HasSubstr("a word twice"));
+  EXPECT_THAT(fails({.dtype = kInt64, .may_be_missing = true}), HasSubstr("may be missing"));
 }
 
 TEST_F(ServableTest, AModelThatIsAnotherAtAnotherBatchSizeIsRefused) {

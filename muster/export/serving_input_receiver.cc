@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -29,6 +31,21 @@ void check_feature(const std::string& name, const ServingFeature& feature) {
       refuse("has the shape " + describe(feature.shape),
              "only the number of examples may change, and it is not in the shape");
     }
+  }
+  if (feature.texts) {
+    const std::vector<std::string>& words = feature.texts->words;
+    if (feature.dtype != at::kLong || words.empty()) {
+      refuse(words.empty() ? "takes texts, and has no words"
+                           : "takes texts, and is of dtype " + dtype_name(feature.dtype),
+             "words become ids, which are kInt64");
+    }
+    std::set<std::string_view> different(words.begin(), words.end());
+    if (different.size() != words.size())
+      refuse("has a word twice", "each word has an id of its own");
+  }
+  if (feature.may_be_missing && feature.dtype != at::kFloat && feature.dtype != at::kDouble) {
+    refuse("may be missing, and is of dtype " + dtype_name(feature.dtype),
+           "what is missing is NaN, of kFloat32 or kFloat64");
   }
   if (!feature.example) return;
   const Tensor& example = *feature.example;

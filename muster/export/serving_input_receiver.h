@@ -18,6 +18,11 @@ struct ServingFeature {
   // Rows that the model function takes, [n, shape...]; the model is traced and tried on them. When
   // unset, numbers from [0, 1) are taken for floats, 0 and 1 for integers.
   std::optional<Tensor> example = std::nullopt;
+  // Ids that are given as texts: of dtype kInt64. TorchScript has no strings, so the file beside
+  // it, signatures.json, holds the words, and Servable::text_ids() looks them up.
+  std::optional<TextInput> texts = std::nullopt;
+  // Whether NaN, which JSON calls null, may be among the values, which are floats.
+  bool may_be_missing = false;
 };
 
 // The features that a model function finds in Mode::kPredict once it is exported.
@@ -28,7 +33,9 @@ struct ServingInputReceiver {
 };
 
 // Takes tensors: {"x": {kFloat32, {28, 28, 1}}}. Throws InvalidArgument where there is no feature,
-// for a dtype that is not a number's, a negative size, and an example of another dtype or shape.
+// for a dtype that is not a number's, a negative size, an example of another dtype or shape,
+// texts of another dtype than kInt64, without words or with one twice, and missing values of
+// another dtype than kFloat32 and kFloat64.
 ServingInputReceiver raw_serving_input_receiver(std::map<std::string, ServingFeature> features);
 // Takes serialized tf.Examples, and the tensors that come of them as well. Throws InvalidArgument
 // where there is no feature, and for one that is not a FixedLenFeature of numbers: the number of

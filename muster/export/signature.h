@@ -2,7 +2,9 @@
 // Thread safety: values.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,13 @@ struct TensorInfo {
   bool operator==(const TensorInfo&) const = default;
 };
 
+// An input of ids that may be given as texts.
+struct TextInput {
+  std::vector<std::string> words;  // by id
+  int64_t unknown = -1;            // the id of a text that is no word
+  bool operator==(const TextInput&) const = default;
+};
+
 struct Signature {
   SignatureMethod method = SignatureMethod::kPredict;
   std::map<std::string, TensorInfo> inputs;
@@ -33,6 +42,10 @@ struct Signature {
   std::map<std::string, TensorInfo> outputs;
   // kClassify: the names of the classes, in the order of the scores.
   std::vector<std::string> classes;
+  // Which inputs, all of them int64, are asked in texts by a server: see Servable::text_ids().
+  std::map<std::string, TextInput> texts;
+  // Inputs of floats that may lack values: NaN, and null in JSON.
+  std::set<std::string> may_be_missing;
   // Whether serialized tf.Examples are taken too: see Servable::run_examples().
   bool takes_examples = false;
 };

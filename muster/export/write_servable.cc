@@ -122,12 +122,16 @@ ServableDescription describe_model(const ServableSource& source, const Outputs& 
     Shape shape{-1};
     shape.insert(shape.end(), feature.shape.begin(), feature.shape.end());
     inputs[name] = {feature.dtype, std::move(shape)};
+    if (feature.texts) description.texts[name] = *feature.texts;
+    if (feature.may_be_missing) description.may_be_missing.insert(name);
   }
   const NamedTensors other = by_key(second, description.keys);
   for (const auto& [name, output] : first) {
     Signature signature{.method = output.method,
                         .inputs = inputs,
                         .classes = output.classes,
+                        .texts = description.texts,
+                        .may_be_missing = description.may_be_missing,
                         .takes_examples = source.receiver.parsing.has_value()};
     for (const auto& [key, tensor] : output.outputs)
       signature.outputs[key] = info_of(tensor, other.at(description.keys.at(name).at(key)));

@@ -54,6 +54,7 @@ void add_flags(CLI::App& app, Flags& flags, const ProgramOptions& options) {
   std::set<std::string> uses(options.uses.begin(), options.uses.end());
   std::vector<std::string> known;
   for (const Flag& flag : command::shared_flags(flags)) {
+    if (!options.shared_flags) break;
     known.push_back(flag.name);
     if (options.uses.empty() || uses.erase(flag.name) > 0) command::add_flag(app, flag);
   }
@@ -63,6 +64,7 @@ void add_flags(CLI::App& app, Flags& flags, const ProgramOptions& options) {
         "the shared flags are " + join(known, ", ") + "; flags of the program's own go into flags");
   }
   for (const Flag& flag : options.flags) command::add_flag(app, flag);
+  for (const Flag& argument : options.arguments) command::add_argument(app, argument);
 }
 
 // GNU OpenMP reads its environment before main(), and by default a thread that waits for the others
@@ -130,7 +132,8 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
   try {
     Flags flags = options.defaults;
     const std::string path = argc > 0 ? argv[0] : "";
-    CLI::App app(options.description, path.substr(path.rfind('/') + 1));
+    CLI::App app(options.description,
+                 options.name.empty() ? path.substr(path.rfind('/') + 1) : options.name);
     if (!options.examples.empty()) app.footer(options.examples);
     add_flags(app, flags, options);
     std::string log_format;

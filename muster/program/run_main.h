@@ -24,6 +24,12 @@ struct ProgramOptions {
   // Names of the shared flags the program reads ("epochs"); the others are no flags of it. Empty:
   // all.
   std::vector<std::string> uses;
+  // Whether there are shared flags at all; false: none.
+  bool shared_flags = true;
+  // What --help calls the program; empty: the last word of its path.
+  std::string name;
+  // Words without flags, in their order. Each may be left out; the program checks them.
+  std::vector<Flag> arguments;
   // Flags of the program's own, for example {{"hidden_units", &hidden_units, "Width of a layer"}}.
   // Their variables are set before the program is called.
   std::vector<Flag> flags;

@@ -18,6 +18,7 @@ namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Outcome {
   int code = -1;
@@ -69,6 +70,29 @@ TEST(RunMainTest, EveryKindOfErrorHasItsExitCode) {
     EXPECT_EQ(outcome.out, "");
   }
   EXPECT_EQ(run({}).code, 0);
+}
+
+TEST(RunMainTest, WordsWithoutFlagsAndANameOfItsOwn) {
+  std::string table;
+  int64_t trees = 1;
+  const ProgramOptions options{.shared_flags = false,
+                               .name = "muster train",
+                               .arguments = {{"CSV", &table, "The table"}},
+                               .flags = {{"trees", &trees, "How many"}}};
+  EXPECT_EQ(run(
+                {"a.csv", "--trees=3"}, [](const Flags&) {}, options)
+                .code,
+            0);
+  EXPECT_EQ(table, "a.csv");
+  EXPECT_EQ(trees, 3);
+  const Outcome help = run(
+      {"--help"}, [](const Flags&) {}, options);
+  EXPECT_THAT(help.out, HasSubstr("muster train"));
+  EXPECT_THAT(help.out, Not(HasSubstr("--model_dir")));
+  EXPECT_EQ(run(
+                {"a.csv", "b.csv"}, [](const Flags&) {}, options)
+                .code,
+            2);
 }
 
 TEST(RunMainTest, AStopHasTheCodeOfItsSignal) {

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "muster/base/error_of.h"
 #include "muster/serve/internal/test_model.h"
 
@@ -53,6 +56,17 @@ TEST(DecodeRequest, RowsAndColumnsAreTheSameArrays) {
       decoded(R"({"instances": [{"x": [1, 2], "id": 9007199254740993}], "signature_name": "two"})");
   EXPECT_EQ(two.inputs.at("id"),
             make_array(ElementType::kInt64, {1}, std::vector<int64_t>{9007199254740993}));
+}
+
+TEST(DecodeRequest, NullIsAMissingNumberWhereTheModelSaysSo) {
+  auto signatures = some_signatures();
+  for (auto& [name, info] : signatures.at("serving_default").inputs) info.may_be_missing = true;
+  const DecodedRequest request =
+      decode_request(Verb::kPredict, R"({"instances": [[1, null]]})", signatures);
+  float values[2];
+  std::memcpy(values, request.inputs.at("x").data.data(), sizeof values);
+  EXPECT_EQ(values[0], 1);
+  EXPECT_TRUE(std::isnan(values[1]));
 }
 
 TEST(DecodeRequest, KindsOfValues) {

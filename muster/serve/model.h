@@ -16,6 +16,7 @@ namespace muster::inline v0_1::serve {
 struct ArrayInfo {
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> shape;
+  bool may_be_missing = false;  // floats alone: null is NaN
 
   // Gives "float32[-1, 3]".
   std::string describe() const;

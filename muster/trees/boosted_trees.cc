@@ -14,12 +14,14 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/cluster/resolve.h"
 #include "muster/estimator/estimator.h"
+#include "muster/export/write_version.h"
 #include "muster/summary/event_writer.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/stop_signal.h"
 #include "muster/trees/internal/outputs.h"
 #include "muster/trees/internal/read_features.h"
+#include "muster/trees/internal/servable_trees.h"
 #include "muster/trees/internal/train_trees.h"
 #include "muster/trees/pruning_mode.h"
 
@@ -212,6 +214,7 @@ EvalResult BoostedTrees::evaluate(const InputFn& input_fn,
   Element element;
   while ((!options.steps || measures.batches() < *options.steps) && iterator->next(&element)) {
     const Batch batch = to_batch(element);
+    refuse_weights(batch);
     if (batch.rows() == 0) continue;
     const Tensor matrix = trees::matrix_of(batch.features, ensemble.features, form);
     measures.add(trees::logits_of(ensemble, matrix), trees::labels_of(batch, form, seen),
@@ -295,21 +298,51 @@ BoostedTreesPredictions BoostedTrees::predict(const InputFn& input_fn,
 
 std::vector<std::pair<std::string, double>> BoostedTrees::feature_importances(
     bool normalize) const {
-  const trees::Ensemble made = ensemble();
-  const std::vector<double> gains = made.gains();
-  std::map<std::string, double> sums;
+  auto importances = trees::gains_by_feature(ensemble());
   double total = 0;
-  for (size_t f = 0; f < gains.size(); ++f) {
-    sums[trees::feature_of(made.features[f])] += gains[f];
-    total += gains[f];
-  }
-  std::vector<std::pair<std::string, double>> importances(sums.begin(), sums.end());
+  for (const auto& [name, gain] : importances) total += gain;
   if (normalize && total > 0) {
     for (auto& [name, gain] : importances) gain /= total;
   }
-  std::ranges::stable_sort(importances, std::ranges::greater(),
-                           &std::pair<std::string, double>::second);
   return importances;
+}
+
+Explanation BoostedTrees::explain() const {
+  const trees::Ensemble made = ensemble();
+  std::map<std::string, int64_t> splits;
+  for (const trees::Tree& tree : made.trees) {
+    for (const trees::Node& node : tree.nodes) {
+      if (node.feature >= 0)
+        ++splits[trees::feature_of(made.features[static_cast<size_t>(node.feature)])];
+    }
+  }
+  const auto gains = trees::gains_by_feature(made);
+  double total = 0;
+  for (const auto& [name, gain] : gains) total += gain;
+  Explanation result{.measures = {"gain", "share", "splits"}};
+  for (const auto& [name, gain] : gains) {
+    result.rows.push_back(
+        {.column = name,
+         .value = {},
+         .output = {},
+         .numbers = {gain, total > 0 ? gain / total : 0.0, static_cast<double>(splits[name])}});
+  }
+  return result;
+}
+
+std::optional<std::string> BoostedTrees::export_model(const std::string& export_dir,
+                                                      const ServingInputReceiver& receiver,
+                                                      const BoostedTreesExportOptions& options) {
+  if (!is_chief()) return std::nullopt;
+  set_threads(0);
+  const trees::InputForm& form = impl_->settings.form;
+  const auto [ensemble, step] = impl_->load(options.checkpoint_path);
+  const RunConfig& config = impl_->place.config();
+  Clock& clock = config.clock != nullptr ? *config.clock : system_clock();
+  return write_version(
+      impl_->fs(), export_dir, static_cast<int64_t>(clock.wall_seconds()),
+      trees::servable_of(ensemble, form, receiver, step,
+                         options.checkpoint_path.value_or(latest_checkpoint().value_or(""))));
 }
 
 std::vector<std::string> BoostedTrees::column_names() const { return ensemble().features; }

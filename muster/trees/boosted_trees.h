@@ -18,7 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "muster/estimator/explanation.h"
 #include "muster/estimator/run_config.h"
+#include "muster/export/serving_input_receiver.h"
 #include "muster/train/input_fn.h"
 #include "muster/train/prediction.h"
 #include "muster/train/results.h"
@@ -88,6 +90,11 @@ struct BoostedTreesPredictOptions {
   bool with_explanations = false;
 };
 
+// Options of BoostedTrees::export_model().
+struct BoostedTreesExportOptions {
+  std::optional<std::string> checkpoint_path;  // the latest when unset
+};
+
 // Predictions, one example (or batch) at a time.
 class BoostedTreesPredictions {
  public:
@@ -130,10 +137,23 @@ class BoostedTrees {
   // How much the splits of each feature gained, the largest first; normalized, they add up to 1.
   // Throws NotFound without a checkpoint.
   std::vector<std::pair<std::string, double>> feature_importances(bool normalize = false) const;
+  // What the splits of each feature gained, a row each: "gain", its "share" of all gains, and the
+  // number of "splits"; the largest gain first. Throws NotFound without a checkpoint.
+  Explanation explain() const;
   // The columns the trees ask: features, and "x[0]", "x[1]", ... of wider ones.
   std::vector<std::string> column_names() const;
   // The trees of the latest checkpoint. Throws NotFound without one.
   trees::Ensemble ensemble() const;
+  // Exports the trees of a checkpoint as Estimator::export_model() does a model: a folder
+  // `<export_dir>/<unix seconds>` that Servable, `muster serve` and PyTorch load; its path is
+  // returned, on the chief. The signatures are those of a canned classifier or regressor:
+  // serving_default with classification (the probabilities) or regression, and "predict" with what
+  // predict() gives. `receiver` describes the features, [rows] or [rows, width] each, NaN for what
+  // is missing. Throws NotFound without a checkpoint; InvalidArgument for a receiver that lacks a
+  // feature the trees ask, or has one they were not told of, and what export_model() throws.
+  std::optional<std::string> export_model(const std::string& export_dir,
+                                          const ServingInputReceiver& receiver,
+                                          const BoostedTreesExportOptions& options = {});
   // Whether this task speaks for its cluster; true without one.
   bool is_chief() const;
   // The directory in force; the temporary one when none was given.

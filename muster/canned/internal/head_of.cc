@@ -11,7 +11,7 @@
 namespace muster::inline v0_1::internal {
 
 Head classifier_head(const std::string& estimator, int64_t n_classes,
-                     const std::string& weight_column,
+                     const WeightColumn& weight_column,
                      const std::vector<std::string>& label_vocabulary,
                      losses::Reduction loss_reduction) {
   if (n_classes < 2) {
@@ -32,7 +32,7 @@ Head classifier_head(const std::string& estimator, int64_t n_classes,
 }
 
 Head regressor_head(const std::string& estimator, int64_t label_dimension,
-                    const std::string& weight_column, losses::Reduction loss_reduction) {
+                    const WeightColumn& weight_column, losses::Reduction loss_reduction) {
   return told_by(estimator, [&] {
     return RegressionHead({.label_dimension = label_dimension,
                            .weight_column = weight_column,

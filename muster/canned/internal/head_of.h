@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
 namespace muster::inline v0_1::internal {
@@ -13,12 +14,12 @@ namespace muster::inline v0_1::internal {
 // Gives a BinaryClassHead() for two classes, a MultiClassHead() for more. Throws InvalidArgument
 // for less, and for options that the head refuses.
 Head classifier_head(const std::string& estimator, int64_t n_classes,
-                     const std::string& weight_column,
+                     const WeightColumn& weight_column,
                      const std::vector<std::string>& label_vocabulary,
                      losses::Reduction loss_reduction);
 
 // Gives a RegressionHead(). Throws InvalidArgument for options that the head refuses.
 Head regressor_head(const std::string& estimator, int64_t label_dimension,
-                    const std::string& weight_column, losses::Reduction loss_reduction);
+                    const WeightColumn& weight_column, losses::Reduction loss_reduction);
 
 }  // namespace muster::inline v0_1::internal

@@ -140,6 +140,19 @@ class DualTable {
   uint64_t size_;
 };
 
+// Gives the rows of all replicas in their order. Each has some, float64 [n, k].
+Tensor rows_of_all(const Tensor& own, const CallContext& calls) {
+  if (calls.num_replicas() == 1) return own;
+  const int64_t rows = own.size(0);
+  const Tensor total = calls.sum_over_replicas(at::full({1}, rows, at::kDouble));
+  const int64_t first = calls.first_row(rows);
+  const Tensor all =
+      at::zeros({static_cast<int64_t>(total.item<double>()), own.size(1)}, at::kDouble);
+  if (all.size(0) == 0) return all;
+  all.slice(0, first, first + rows).copy_(own);
+  return calls.sum_over_replicas(all);
+}
+
 // What happened to the duals of all replicas, in the order of their rows: [rows, 3] of float64, the
 // halves of the key and the change. Halves are exact.
 Tensor gathered_changes(const std::vector<uint64_t>& keys, const std::vector<double>& changes,
@@ -152,13 +165,28 @@ Tensor gathered_changes(const std::vector<uint64_t>& keys, const std::vector<dou
     *out++ = static_cast<double>(keys[i] & 0xffffffffu);
     *out++ = changes[i];
   }
-  if (calls.num_replicas() == 1) return own;
-  const Tensor total = calls.sum_over_replicas(at::full({1}, rows, at::kDouble));
-  const int64_t first = calls.first_row(rows);
-  const Tensor all = at::zeros({static_cast<int64_t>(total.item<double>()), 3}, at::kDouble);
-  if (all.size(0) == 0) return all;
-  all.slice(0, first, first + rows).copy_(own);
-  return calls.sum_over_replicas(all);
+  return rows_of_all(own, calls);
+}
+
+// Gives each column the rows that changed on any replica, and how; a row may be there several
+// times. Only these travel: columns may have many more.
+std::vector<Tensor> share_changes(std::vector<Rows>& columns, std::vector<Tensor> changes,
+                                  const CallContext& calls) {
+  if (calls.num_replicas() == 1) return changes;
+  std::vector<Tensor> own;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    own.push_back(torch::stack({at::full_like(changes[c], static_cast<double>(c)),
+                                columns[c].ids.to(at::kDouble), changes[c]},
+                               1));
+  }
+  const Tensor all = rows_of_all(torch::cat(own), calls);
+  for (size_t c = 0; c < columns.size(); ++c) {
+    const Tensor mine =
+        all.index_select(0, all.select(1, 0).eq(static_cast<double>(c)).nonzero().squeeze(1));
+    columns[c].ids = mine.select(1, 1).to(kInt64);
+    changes[c] = mine.select(1, 2);
+  }
+  return changes;
 }
 
 }  // namespace
@@ -252,8 +280,9 @@ optim::TrainOp SdcaPart::train_op(const Features& features, const Labels& labels
 
   SdcaExamples examples{.labels = labels_of(labels)};
   problem.write_examples(examples);
-  examples.weights = options_.weight_column.empty() ? std::vector<double>(ids.size(), 1)
-                                                    : doubles(features[options_.weight_column]);
+  examples.weights = options_.weight_column.empty()
+                         ? std::vector<double>(ids.size(), 1)
+                         : doubles(options_.weight_column.of(features).tensor());
   const DualTable table(keys, duals);
   std::unordered_map<uint64_t, size_t> number_of_key;
   std::vector<uint64_t> different;
@@ -278,25 +307,16 @@ optim::TrainOp SdcaPart::train_op(const Features& features, const Labels& labels
   std::vector<double> changes(after.size());
   for (size_t i = 0; i < after.size(); ++i) changes[i] = after[i] - before[i];
   const Tensor all = gathered_changes(different, changes, calls);
-  // Of each column the rows that changed, and how.
-  struct Update {
-    Rows column;
-    Tensor change;
-  };
-  std::vector<Update> updates;
-  for (const Rows& column : problem.columns()) {
-    const auto n = column.ids.numel();
-    Tensor mine = torch::from_blob(change.data() + column.first, {n}, at::kDouble).clone();
-    updates.push_back({column, mine});
-    if (calls.num_replicas() == 1) continue;
-    const Tensor whole = at::zeros({column.unshrunk.numel()}, at::kDouble);
-    whole.index_copy_(0, column.ids, mine);
-    updates.back().change = calls.sum_over_replicas(whole);
-    updates.back().column.ids = at::arange(whole.numel(), at::kLong);
+  std::vector<Rows> columns = problem.columns();
+  std::vector<Tensor> of_columns;
+  for (const Rows& column : columns) {
+    of_columns.push_back(
+        torch::from_blob(change.data() + column.first, {column.ids.numel()}, at::kDouble).clone());
   }
+  of_columns = share_changes(columns, std::move(of_columns), calls);
   optim::TrainOp train_op;
   train_op.updates.push_back([estimator = estimator_, room = sdca_.num_examples, keys, duals, all,
-                              updates, rule] {
+                              columns, of_columns, rule] {
     const at::NoGradGuard no_grad;
     DualTable table(keys, duals);
     const auto* entry = all.data_ptr<double>();
@@ -309,8 +329,9 @@ optim::TrainOp SdcaPart::train_op(const Features& features, const Labels& labels
                       estimator, room),
           "set num_examples to how many there are; an id must be the same in every epoch");
     }
-    for (const auto& [column, change] : updates) {
-      Tensor(column.unshrunk).index_add_(0, column.ids, change);
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const Rows& column = columns[c];
+      Tensor(column.unshrunk).index_add_(0, column.ids, of_columns[c]);
       const Tensor whole = column.unshrunk.index_select(0, column.ids);
       const Tensor small = whole.sign() * (whole.abs() - rule.l1 / rule.l2).clamp_min(0);
       column.weights.view({-1}).index_copy_(0, column.ids, small.to(column.weights.scalar_type()));

@@ -9,6 +9,7 @@
 #include "muster/canned/internal/sdca_rule.h"
 #include "muster/canned/linear_sdca.h"
 #include "muster/features/linear_model.h"
+#include "muster/features/weight_column.h"
 #include "muster/optim/train_op.h"
 #include "muster/train/model_context.h"
 
@@ -16,7 +17,7 @@ namespace muster::inline v0_1::internal {
 
 struct SdcaPartOptions {
   SdcaLoss loss = SdcaLoss::kSquared;
-  std::string weight_column{};
+  WeightColumn weight_column{};
   std::vector<std::string> label_vocabulary{};
 };
 

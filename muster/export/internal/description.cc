@@ -93,6 +93,8 @@ void read_signature(const json& fields, const std::string& name, ServableDescrip
   signature.outputs = tensors_of(fields.at("outputs"));
   signature.classes = fields.at("classes").get<std::vector<std::string>>();
   signature.takes_examples = into.parsing.has_value();
+  signature.texts = into.texts;
+  signature.may_be_missing = into.may_be_missing;
   for (const auto& [output, info] : fields.at("outputs").items())
     into.keys[name][output] = info.at("key").get<std::string>();
 }
@@ -107,6 +109,14 @@ ServableDescription read(const json& all) {
     for (const auto& [key, fields] : all.at("parsing").items())
       (*result.parsing)[key] = feature_of(fields);
   }
+  if (all.contains("texts")) {
+    for (const auto& [name, fields] : all.at("texts").items()) {
+      result.texts[name] = {fields.at("words").get<std::vector<std::string>>(),
+                            fields.at("unknown").get<int64_t>()};
+    }
+  }
+  if (all.contains("may_be_missing"))
+    result.may_be_missing = all.at("may_be_missing").get<std::set<std::string>>();
   for (const auto& [name, fields] : all.at("signatures").items())
     read_signature(fields, name, result);
   return result;
@@ -126,6 +136,9 @@ std::string to_json(const ServableDescription& description) {
                                {"outputs", json_of(signature.outputs, &description.keys.at(name))},
                                {"classes", signature.classes}};
   }
+  for (const auto& [name, texts] : description.texts)
+    all["texts"][name] = {{"words", texts.words}, {"unknown", texts.unknown}};
+  if (!description.may_be_missing.empty()) all["may_be_missing"] = description.may_be_missing;
   if (description.parsing) {
     all["parsing"] = json::object();
     for (const auto& [key, feature] : *description.parsing)

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct ServableDescription {
   std::vector<std::string> arguments;  // the features, in the order forward() takes them
   std::map<std::string, Signature> signatures;
   std::map<std::string, OutputKeys> keys;    // by signature
+  std::map<std::string, TextInput> texts;    // by input
+  std::set<std::string> may_be_missing;      // inputs
   std::optional<data::FeatureSpec> parsing;  // FixedLenFeatures of numbers
 };
 

@@ -154,6 +154,8 @@ void InputReader::append_float(size_t index) {
     number = static_cast<double>(token.integer);
   } else if (token.kind == TokenKind::kNumber) {
     number = token.number;
+  } else if (token.kind == TokenKind::kNull && info_.may_be_missing) {
+    return append(array_.data, std::numeric_limits<T>::quiet_NaN());
   } else {
     refuse(fmt::format("is {}, a number was expected", tape_.kind_name(index)));
   }

@@ -46,11 +46,7 @@ Tensor logits_of(const Ensemble& ensemble, const Tensor& matrix) {
 
 Prediction::Outputs predictions_of(Loss loss, const Tensor& logits) {
   if (loss == Loss::kSquared) return {{"predictions", logits}};
-  const int64_t classes = loss == Loss::kLogistic ? 2 : logits.size(1);
-  Prediction::Outputs outputs{
-      {"logits", logits},
-      {"class_ids", class_ids(loss, logits)},
-      {"all_class_ids", torch::arange(classes, kInt64).expand({logits.size(0), classes})}};
+  Prediction::Outputs outputs{{"logits", logits}, {"class_ids", class_ids(loss, logits)}};
   if (loss == Loss::kLogistic) {
     const Tensor logistic = logits.sigmoid();
     outputs["logistic"] = logistic;
@@ -58,6 +54,11 @@ Prediction::Outputs predictions_of(Loss loss, const Tensor& logits) {
   } else {
     outputs["probabilities"] = logits.softmax(1);
   }
+  // Of the probabilities, so that a trace sees where the rows come from.
+  const Tensor& probabilities = outputs["probabilities"];
+  outputs["all_class_ids"] =
+      torch::zeros_like(probabilities, probabilities.options().dtype(kInt64)) +
+      torch::arange(probabilities.size(1), kInt64);
   return outputs;
 }
 

@@ -57,7 +57,7 @@ std::vector<std::pair<std::string, Column>> all_columns(const Features& features
     const int64_t width = given.dim() == 1 ? 1 : given.size(1);
     const Tensor values = given.to(kFloat32).reshape({given.size(0), width}).contiguous();
     for (int64_t i = 0; i < width; ++i)
-      columns.emplace_back(width == 1 ? name : fmt::format("{}[{}]", name, i), Column{values, i});
+      columns.emplace_back(column_name(name, width, i), Column{values, i});
   }
   if (columns.empty())
     throw invalid_argument("boosted trees got no features to ask",
@@ -130,12 +130,25 @@ std::vector<std::string> columns_of(const Features& features, const InputForm& f
   return names;
 }
 
+std::string column_name(const std::string& feature, int64_t width, int64_t i) {
+  return width == 1 ? feature : fmt::format("{}[{}]", feature, i);
+}
+
 std::string feature_of(const std::string& column) {
   const size_t bracket = column.ends_with(']') ? column.rfind('[') : std::string::npos;
   if (bracket == std::string::npos) return column;
   // "temp[C]" is the name of a feature.
   const std::string_view place(column.data() + bracket + 1, column.size() - bracket - 2);
   return parse_int(place) ? column.substr(0, bracket) : column;
+}
+
+std::vector<std::pair<std::string, double>> gains_by_feature(const Ensemble& ensemble) {
+  const std::vector<double> gains = ensemble.gains();
+  std::map<std::string, double> sums;
+  for (size_t f = 0; f < gains.size(); ++f) sums[feature_of(ensemble.features[f])] += gains[f];
+  std::vector<std::pair<std::string, double>> sorted(sums.begin(), sums.end());
+  std::ranges::stable_sort(sorted, std::ranges::greater(), &std::pair<std::string, double>::second);
+  return sorted;
 }
 
 Tensor matrix_of(const Features& features, const std::vector<std::string>& columns,

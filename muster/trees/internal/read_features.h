@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/tensor/batch.h"
@@ -32,8 +33,13 @@ void check_trees(const Ensemble& ensemble, const InputForm& form, const std::str
 // wider one is "x[0]", "x[1]", ... Throws InvalidArgument for features that are no dict, without a
 // column, of strings, or of more axes than [rows, width], and for two columns of one name.
 std::vector<std::string> columns_of(const Features& features, const InputForm& form);
+// The name of column `i` of a feature of that width.
+std::string column_name(const std::string& feature, int64_t width, int64_t i);
 // The feature that a column is of: "x" for "x[1]".
 std::string feature_of(const std::string& column);
+
+// The sum of the gains of each feature's splits, the largest first.
+std::vector<std::pair<std::string, double>> gains_by_feature(const Ensemble& ensemble);
 
 // float32 [rows, columns]. Throws InvalidArgument naming a column that is not there, with those
 // that are.

@@ -207,6 +207,7 @@ class TrainTrees {
     int64_t seen = 0;
     for (Element element; input.batches().next(&element);) {
       const Batch batch = to_batch(element);
+      refuse_weights(batch);
       if (batch.rows() == 0) continue;
       add(batch, matrix_of(batch.features, rows.features, form), seen, &rows);
       seen += batch.rows();

@@ -1,16 +1,19 @@
-// Sets text in columns. Thread safety: a value.
+// Sets text in columns, whose widths are counted in letters of UTF-8. Thread safety: values and
+// pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace muster::app {
+namespace muster::inline v0_1 {
 
-class Table {
+class TextTable {
  public:
   // A title that begins with '>' names a column that is set to the right.
-  explicit Table(std::vector<std::string> titles);
+  explicit TextTable(std::vector<std::string> titles);
   // Adds a row. It must have as many cells as there are titles.
   void add(std::vector<std::string> cells);
   // Returns the lines. Each begins with `indent` and ends without blanks.
@@ -21,7 +24,10 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// Returns how many letters a text of UTF-8 has.
+size_t letters_in(std::string_view text);
+
 // Returns text such as "1,234,567".
 std::string with_commas(uint64_t number);
 
-}  // namespace muster::app
+}  // namespace muster::inline v0_1

@@ -1,0 +1,54 @@
+// A CSV file of anybody's: finds out what separates its fields, and reads them as trimmed texts.
+// Thread safety: one thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/formats/csv.h"
+
+namespace muster::app {
+
+struct TableFormat {
+  char delimiter = 0;  // 0: the one of , ; tab | that divides the first rows best
+  bool header = true;  // false: the columns are called "0", "1", ...
+};
+
+class TableFile {
+ public:
+  // Throws NotFound for a file that is not there, Corrupt for one that is empty, and
+  // InvalidArgument for two columns of one name. A column without a name is "(column 3)".
+  TableFile(const std::string& path, const TableFormat& format);
+
+  const std::string& path() const { return path_; }
+  // The delimiter in force.
+  char delimiter() const { return delimiter_; }
+  const std::vector<std::string>& names() const { return names_; }
+  // The place of a column; nothing when there is none.
+  std::optional<size_t> find(const std::string& name) const;
+
+  // Reads the next row; false at the end. Throws Corrupt, naming the line, for a row with another
+  // number of fields.
+  bool next();
+  // The number of the last row, from 0.
+  int64_t row() const { return row_; }
+  // A field of the last row without the blanks around it; "" where it is missing: empty, or one of
+  // ?, NA, N/A, NaN, null, None and what else tables write.
+  std::string_view field(size_t column) const;
+
+ private:
+  std::string path_;
+  char delimiter_;
+  formats::CsvReader reader_;
+  std::vector<std::string> names_;
+  bool first_is_row_ = false;
+  int64_t row_ = -1;
+};
+
+// Reads a number: finite, and with `decimal_comma` also "3,5".
+std::optional<double> number_of(std::string_view text, bool decimal_comma);
+
+}  // namespace muster::app

@@ -1,0 +1,359 @@
+#include "apps/train/table_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "apps/train/column_profile.h"
+#include "muster/base/error.h"
+#include "muster/base/json.h"
+#include "muster/base/printable.h"
+#include "muster/base/random.h"
+#include "muster/base/strings.h"
+#include "muster/base/unknown_name.h"
+
+namespace muster::app {
+namespace {
+
+// A split of a tree asks for one of 255 categories; one is for all other texts.
+constexpr size_t kMostWords = 254;
+constexpr int64_t kMostClasses = 100;
+// Whole numbers: fewer are classes (of a label), or categories too (of a column).
+constexpr int64_t kFewClasses = 20, kFewNumbers = 12;
+constexpr int64_t kLeastRows = 10;
+// With less rows nothing is said of what is in each of them once.
+constexpr int64_t kRowsToJudge = 20;
+
+// The columns of a list with commas; a column that is called so is one.
+std::vector<std::string> columns_of(const TableFile& file, const std::string& list) {
+  if (file.find(list)) return {list};
+  std::vector<std::string> words;
+  for (const std::string& word : split(list, ',')) {
+    if (const auto name = trim(word); !name.empty()) words.emplace_back(name);
+  }
+  return words;
+}
+
+bool names_identifier(const std::string& name) {
+  const std::string small = to_lower(name);
+  for (const char* word : {"id", "uuid", "guid", "index", "key", "rowid", "row"}) {
+    if (small == word) return true;
+  }
+  return small.ends_with("_id") || small.ends_with(" id") || small.ends_with("-id") ||
+         name.ends_with("Id") || small.starts_with("unnamed") || name.starts_with("(column ");
+}
+
+// Why a column is left out; "" for one that is not.
+std::string reason_to_leave_out(const std::string& name, const ColumnProfile& profile) {
+  if (profile.values() == 0) return "has no values";
+  if (profile.different() == 1 && profile.missing() == 0) return "has one value in all rows";
+  const bool judged = profile.values() >= kRowsToJudge;
+  if (profile.is_numeric()) {
+    if (!judged || !profile.unique() || !profile.all_whole()) return "";
+    const double span = profile.most() - profile.least() + 1;
+    const bool numbered = static_cast<double>(profile.values()) >= 0.5 * span;
+    return numbered || names_identifier(name) ? "identifies a row: each has another one" : "";
+  }
+  if (profile.are_dates()) return "holds dates; make numbers of them to learn from them";
+  if (!judged) return "";
+  if (profile.unique()) return "identifies a row: each has another one";
+  if (profile.are_many() || profile.different() * 2 > profile.values())
+    return fmt::format("has {} different texts in {} rows", profile.different(), profile.values());
+  return "";
+}
+
+PlannedColumn planned(const std::string& name, const ColumnProfile& profile) {
+  PlannedColumn column{.name = name, .missing = profile.missing()};
+  if (profile.is_numeric()) {
+    column.missing += profile.not_numbers();
+    column.least = profile.least();
+    column.most = profile.most();
+    if (profile.all_whole() && profile.different() <= kFewNumbers + profile.not_numbers()) {
+      for (const auto& [number, text] : profile.numbers()) column.steps.push_back(number);
+    }
+    if (!column.steps.empty() && static_cast<int64_t>(column.steps.size()) <= kFewNumbers) {
+      column.kind = ColumnKind::kFew;
+      column.different = static_cast<int64_t>(column.steps.size());
+    } else {
+      column.steps.clear();
+    }
+    return column;
+  }
+  column.kind = ColumnKind::kCategory;
+  column.different = profile.different();
+  // A missing value is a category like others.
+  std::vector<std::pair<std::string, int64_t>> texts = profile.texts();
+  if (profile.missing() > 0) {
+    texts.emplace_back("", profile.missing());
+    std::ranges::stable_sort(texts, std::ranges::greater(),
+                             &std::pair<std::string, int64_t>::second);
+  }
+  // Of what is there once nothing is learned.
+  const bool rare = static_cast<int64_t>(texts.size()) > profile.rows() / 20;
+  for (const auto& [text, count] : texts) {
+    if (column.words.size() == kMostWords || (rare && count == 1)) break;
+    column.words.push_back(text);
+  }
+  if (column.words.empty()) column.words.push_back(texts.front().first);
+  return column;
+}
+
+// What is kept beside the model, and told to its clients, is UTF-8.
+void check_utf8(const std::string& column, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
+    if (is_utf8(text)) continue;
+    throw invalid_argument(fmt::format("the column '{}' holds a text that is no UTF-8: '{}'",
+                                       column, printable_beginning(text)),
+                           "save the file as UTF-8, or leave the column out: --exclude");
+  }
+}
+
+// Reads the classes, in their order: numbers ascend, texts are sorted.
+std::vector<std::string> classes_of(const ColumnProfile& label) {
+  std::vector<std::string> classes;
+  if (label.is_numeric()) {
+    for (const auto& [number, text] : label.numbers()) classes.push_back(text);
+  } else {
+    for (const auto& [text, count] : label.texts()) classes.push_back(text);
+    std::ranges::sort(classes);
+  }
+  return classes;
+}
+
+bool is_class(const ColumnProfile& label, const TrainFlags& flags) {
+  if (flags.task == "classification") return true;
+  if (!label.is_numeric()) {
+    if (flags.task != "regression") return true;
+    throw invalid_argument(
+        fmt::format("the label '{}' holds texts, such as '{}'; --task=regression needs numbers",
+                    printable(flags.label), printable_beginning(label.texts().front().first)),
+        "leave --task out, or name another label");
+  }
+  if (flags.task == "regression") return false;
+  return label.all_whole() && label.different() <= kFewClasses &&
+         label.different() * 5 <= label.values();
+}
+
+void check_classes(const ColumnProfile& label, const TrainFlags& flags) {
+  if (label.different() <= kMostClasses && !label.are_many()) return;
+  throw invalid_argument(
+      fmt::format("the label '{}' has {}{} different values; at most {} classes are told apart",
+                  printable(flags.label), label.are_many() ? "more than " : "", label.different(),
+                  kMostClasses),
+      label.is_numeric() ? "predict the number itself: --task=regression"
+                         : "name another column with --label, or join rare classes");
+}
+
+void put_positive_last(const std::string& positive, std::vector<std::string>& classes) {
+  if (positive.empty()) return;
+  if (classes.size() != 2) {
+    throw invalid_argument(
+        classes.empty()
+            ? "--positive is given, and the label is a number"
+            : fmt::format("--positive is given, and there are {} classes", classes.size()),
+        "it chooses one of two classes; leave it out");
+  }
+  const auto found = std::ranges::find(classes, positive);
+  if (found == classes.end())
+    throw unknown_name("the label", "class", positive, classes, "write it as the table does");
+  std::iter_swap(found, classes.begin() + 1);
+}
+
+void require_column(const TableFile& file, const char* flag, const std::string& name) {
+  if (file.find(name)) return;
+  const Error unknown = unknown_name(file.path(), "column", name, file.names(),
+                                     "write the name as the first row of the file does");
+  throw Error(unknown.kind(), fmt::format("--{}: {}", flag, unknown.message()), unknown.hint());
+}
+
+// Looks at the rows.
+struct Scan {
+  std::vector<ColumnProfile> profiles;
+  int64_t rows = 0, without_label = 0, without_weight = 0;
+
+  Scan(TableFile& file, size_t label, std::optional<size_t> weight, const HeldOut& held_out) {
+    profiles.assign(file.names().size(), ColumnProfile(file.delimiter() == ';'));
+    while (file.next()) {
+      if (file.field(label).empty()) {
+        ++without_label;
+        continue;
+      }
+      if (weight && file.field(*weight).empty()) {
+        ++without_weight;
+        continue;
+      }
+      if (held_out(file.row())) continue;
+      ++rows;
+      for (size_t i = 0; i < profiles.size(); ++i) profiles[i].add(file.field(i));
+    }
+  }
+};
+
+void check_rows(const TableFile& file, const Scan& scan, const std::string& label) {
+  if (scan.rows + scan.without_label + scan.without_weight == 0) {
+    throw invalid_argument(file.path() + " has no rows", "a table has rows behind its first line");
+  }
+  if (scan.rows < kLeastRows) {
+    throw invalid_argument(
+        fmt::format("{} has {} rows with the label '{}' to learn from; at least {} are needed",
+                    file.path(), scan.rows, printable(label), kLeastRows),
+        scan.without_label > 0 ? fmt::format("{} rows lack the label", scan.without_label)
+                               : "give a larger table, or a smaller --eval-fraction");
+  }
+}
+
+}  // namespace
+
+HeldOut held_out(double fraction, uint64_t seed) {
+  if (fraction <= 0) return [](int64_t) { return false; };
+  return [key = derive_key(seed, {id_of("held_out")}), fraction](int64_t row) {
+    return Random(key.derive(static_cast<uint64_t>(row))).uniform() < fraction;
+  };
+}
+
+TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const HeldOut& held_out) {
+  TableFile file(flags.csv, format);
+  require_column(file, "label", flags.label);
+  const std::vector<std::string> excluded = columns_of(file, flags.exclude);
+  for (const std::string& name : excluded) require_column(file, "exclude", name);
+  if (!flags.weight.empty()) require_column(file, "weight", flags.weight);
+  if (flags.weight == flags.label) {
+    throw invalid_argument("--weight and --label name the same column",
+                           "a weight says how much a row counts");
+  }
+  const size_t label = *file.find(flags.label);
+  const auto weight = flags.weight.empty() ? std::nullopt : file.find(flags.weight);
+  const Scan scan(file, label, weight, held_out);
+  check_rows(file, scan, flags.label);
+  const ColumnProfile& labels = scan.profiles[label];
+  TablePlan plan{.label = flags.label,
+                 .label_is_number = labels.is_numeric(),
+                 .weight = flags.weight,
+                 .model = flags.model == "auto" ? "boosted_trees" : flags.model,
+                 .decimal_comma = file.delimiter() == ';',
+                 .rows = scan.rows,
+                 .without_label = scan.without_label};
+  if (labels.different() == 1) {
+    throw invalid_argument(
+        fmt::format("the label '{}' is '{}' in all {} rows", printable(flags.label),
+                    printable_beginning(labels.texts().front().first), scan.rows),
+        "there is nothing to predict; name another column with --label");
+  }
+  if (is_class(labels, flags)) {
+    check_classes(labels, flags);
+    plan.classes = classes_of(labels);
+    check_utf8(plan.label, plan.classes);
+  }
+  put_positive_last(flags.positive, plan.classes);
+  if (scan.without_label > 0)
+    plan.notes.push_back(
+        fmt::format("{} rows have no '{}' and are left out", scan.without_label, plan.label));
+  if (scan.without_weight > 0)
+    plan.notes.push_back(
+        fmt::format("{} rows have no '{}' and are left out", scan.without_weight, plan.weight));
+  for (size_t i = 0; i < file.names().size(); ++i) {
+    const std::string& name = file.names()[i];
+    const ColumnProfile& profile = scan.profiles[i];
+    if (i == label || (weight && i == *weight)) continue;
+    const std::string why = std::ranges::find(excluded, name) != excluded.end()
+                                ? "is excluded by --exclude"
+                                : reason_to_leave_out(name, profile);
+    if (!why.empty()) {
+      plan.left_out.push_back({name, why});
+      continue;
+    }
+    if (profile.is_numeric() && profile.not_numbers() > 0) {
+      plan.notes.push_back(fmt::format("{} values of '{}' are no numbers, and count as missing",
+                                       profile.not_numbers(), name));
+    }
+    plan.columns.push_back(planned(name, profile));
+    check_utf8(name, plan.columns.back().words);
+  }
+  if (plan.columns.empty()) {
+    std::vector<std::string> reasons;
+    for (const LeftOut& column : plan.left_out) reasons.push_back(column.name + " " + column.why);
+    throw invalid_argument(
+        fmt::format("{} has no column to learn '{}' from", file.path(), printable(plan.label)),
+        join(reasons, "; "));
+  }
+  return plan;
+}
+
+nlohmann::json to_json(const TablePlan& plan) {
+  nlohmann::json columns = nlohmann::json::array(), left_out = nlohmann::json::array();
+  for (const PlannedColumn& column : plan.columns) {
+    columns.push_back({{"name", column.name},
+                       {"kind", static_cast<int>(column.kind)},
+                       {"missing", column.missing},
+                       {"different", column.different},
+                       {"least", column.least},
+                       {"most", column.most},
+                       {"words", column.words},
+                       {"mean", column.mean},
+                       {"deviation", column.deviation},
+                       {"boundaries", column.boundaries},
+                       {"steps", column.steps}});
+  }
+  for (const LeftOut& column : plan.left_out)
+    left_out.push_back({{"name", column.name}, {"why", column.why}});
+  return {{"format_version", 1},
+          {"label", plan.label},
+          {"classes", plan.classes},
+          {"label_is_number", plan.label_is_number},
+          {"weight", plan.weight},
+          {"model", plan.model},
+          {"decimal_comma", plan.decimal_comma},
+          {"label_mean", plan.label_mean},
+          {"label_deviation", plan.label_deviation},
+          {"columns", columns},
+          {"left_out", left_out},
+          {"rows", plan.rows},
+          {"without_label", plan.without_label},
+          {"notes", plan.notes}};
+}
+
+TablePlan plan_from_json(const std::string& text, const std::string& where) {
+  const nlohmann::json all = parse_json(text, where, ErrorKind::kCorrupt).value();
+  try {
+    TablePlan plan{.label = all.at("label").get<std::string>(),
+                   .classes = all.at("classes").get<std::vector<std::string>>(),
+                   .label_is_number = all.at("label_is_number").get<bool>(),
+                   .weight = all.at("weight").get<std::string>(),
+                   .model = all.at("model").get<std::string>(),
+                   .decimal_comma = all.at("decimal_comma").get<bool>(),
+                   .label_mean = all.at("label_mean").get<double>(),
+                   .label_deviation = all.at("label_deviation").get<double>(),
+                   .rows = all.at("rows").get<int64_t>(),
+                   .without_label = all.at("without_label").get<int64_t>(),
+                   .notes = all.at("notes").get<std::vector<std::string>>()};
+    for (const auto& fields : all.at("columns")) {
+      const int kind = fields.at("kind").get<int>();
+      if (kind < 0 || kind > static_cast<int>(ColumnKind::kCategory))
+        throw corrupt(fmt::format("{} has a column of the kind {}", where, kind));
+      plan.columns.push_back({.name = fields.at("name").get<std::string>(),
+                              .kind = static_cast<ColumnKind>(kind),
+                              .missing = fields.at("missing").get<int64_t>(),
+                              .different = fields.at("different").get<int64_t>(),
+                              .least = fields.at("least").get<double>(),
+                              .most = fields.at("most").get<double>(),
+                              .words = fields.at("words").get<std::vector<std::string>>(),
+                              .steps = fields.at("steps").get<std::vector<double>>(),
+                              .mean = fields.at("mean").get<double>(),
+                              .deviation = fields.at("deviation").get<double>(),
+                              .boundaries = fields.at("boundaries").get<std::vector<double>>()});
+    }
+    for (const auto& fields : all.at("left_out")) {
+      plan.left_out.push_back(
+          {fields.at("name").get<std::string>(), fields.at("why").get<std::string>()});
+    }
+    return plan;
+  } catch (const nlohmann::json::exception& error) {
+    throw corrupt(fmt::format("{} does not say how a table is read: {}", where, error.what()),
+                  "train again in another --model-dir");
+  }
+}
+
+}  // namespace muster::app

@@ -1,0 +1,181 @@
+#include "apps/train/table_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "apps/train/test_file.h"
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+
+namespace muster::app {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A table of 60 rows, a column for each kind there is.
+std::string table(const std::function<std::string(int)>& label) {
+  std::string text = "id,name,town,age,rooms,flag,same,none,born,note,stray,label\n";
+  for (int i = 0; i < 60; ++i) {
+    text += std::to_string(i + 1000) + ",person " + std::to_string(i) + ",";
+    text += (i % 7 == 0 ? "" : "town " + std::to_string(i % 3)) + ",";
+    text += std::to_string(20 + i * 37 % 51) + "." + std::to_string(i % 10) + ",";
+    text += std::to_string(i % 5 + 1) + "," + (i % 2 == 0 ? "yes" : "no") + ",1,NA,";
+    text += "2024-01-" + std::to_string(10 + i % 20) + ",text " + std::to_string(i % 41) + ",";
+    text += (i == 3 ? "unknown" : std::to_string(i * 11 % 53) + ".5") + "," + label(i) + "\n";
+  }
+  return text;
+}
+std::string yes_no(int i) { return i % 3 == 0 ? "yes" : "no"; }
+
+class TablePlanTest : public ::testing::Test {
+ protected:
+  TablePlan plan(const std::string& text, TrainFlags flags = {}) const {
+    flags.csv = written(folder_ / "t.csv", text);
+    if (flags.label.empty()) flags.label = "label";
+    return plan_table(flags, {}, held_out(0, 0));
+  }
+  std::string fails(const std::string& text, const TrainFlags& flags = {}) const {
+    return error_of([&] { (void)plan(text, flags); }).what();
+  }
+  const TempDirectory folder_;
+};
+
+TEST_F(TablePlanTest, FindsOutWhatColumnsAre) {
+  const TablePlan made = plan(table(yes_no));
+  std::map<std::string, PlannedColumn> columns;
+  for (const PlannedColumn& column : made.columns) columns[column.name] = column;
+  ASSERT_EQ(columns.size(), 5u);
+  EXPECT_EQ(columns.at("town").kind, ColumnKind::kCategory);
+  EXPECT_EQ(columns.at("town").missing, 9);
+  EXPECT_EQ(columns.at("town").different, 3);
+  EXPECT_EQ(columns.at("town").words.size(), 4u);
+  EXPECT_THAT(columns.at("town").words, Contains(""));
+  EXPECT_EQ(columns.at("age").kind, ColumnKind::kNumber);
+  EXPECT_EQ(columns.at("rooms").kind, ColumnKind::kFew);
+  EXPECT_THAT(columns.at("rooms").steps, ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(columns.at("flag").words, ElementsAre("no", "yes"));
+  EXPECT_EQ(columns.at("stray").kind, ColumnKind::kNumber);
+  EXPECT_EQ(columns.at("stray").missing, 1);
+  EXPECT_THAT(made.notes, ElementsAre("1 values of 'stray' are no numbers, and count as missing"));
+  std::map<std::string, std::string> left_out;
+  for (const LeftOut& column : made.left_out) left_out[column.name] = column.why;
+  ASSERT_EQ(left_out.size(), 6u);
+  EXPECT_THAT(left_out.at("id"), HasSubstr("identifies a row"));
+  EXPECT_THAT(left_out.at("name"), HasSubstr("identifies a row"));
+  EXPECT_THAT(left_out.at("same"), HasSubstr("one value"));
+  EXPECT_THAT(left_out.at("none"), HasSubstr("no values"));
+  EXPECT_THAT(left_out.at("born"), HasSubstr("dates"));
+  EXPECT_THAT(left_out.at("note"), HasSubstr("different texts"));
+  EXPECT_THAT(made.classes, ElementsAre("no", "yes"));
+  EXPECT_EQ(made.model, "boosted_trees");
+  EXPECT_EQ(made.rows, 60);
+}
+
+TEST_F(TablePlanTest, TheLabelSaysTheTask) {
+  EXPECT_THAT(plan(table([](int i) { return std::to_string(9 + i % 3); })).classes,
+              ElementsAre("9", "10", "11"));
+  EXPECT_THAT(
+      plan(table([](int i) { return std::to_string(i % 3); }), {.task = "regression"}).classes,
+      IsEmpty());
+  EXPECT_THAT(plan(table([](int i) { return std::to_string(i % 7) + ".5"; })).classes, IsEmpty());
+  EXPECT_THAT(plan(table([](int i) { return std::to_string(i * 7); })).classes, IsEmpty());
+  EXPECT_THAT(
+      plan(table([](int i) { return std::to_string(i % 2) + ".5"; }), {.task = "classification"})
+          .classes,
+      ElementsAre("0.5", "1.5"));
+  EXPECT_THAT(plan(table(yes_no), {.positive = "no"}).classes, ElementsAre("yes", "no"));
+}
+
+TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsItIsTold) {
+  const TablePlan made = plan(table([](int i) { return i < 5 ? "?" : yes_no(i); }),
+                              {.exclude = "town, age", .weight = "rooms"});
+  EXPECT_EQ(made.rows, 55);
+  EXPECT_EQ(made.without_label, 5);
+  EXPECT_THAT(made.notes, Contains("5 rows have no 'label' and are left out"));
+  for (const PlannedColumn& column : made.columns) {
+    EXPECT_NE(column.name, "town");
+    EXPECT_NE(column.name, "age");
+    EXPECT_NE(column.name, "rooms");
+  }
+}
+
+TEST_F(TablePlanTest, AColumnWithACommaInItsNameIsExcluded) {
+  std::string text = "\"a, b\",c,label\n";
+  for (int i = 0; i < 30; ++i)
+    text += std::to_string(i % 9) + "," + std::to_string(i % 7) + "," + yes_no(i) + "\n";
+  const TablePlan made = plan(text, {.exclude = "a, b"});
+  ASSERT_EQ(made.columns.size(), 1u);
+  EXPECT_EQ(made.columns[0].name, "c");
+}
+
+TEST_F(TablePlanTest, TheRowsThatAreHeldOutAreNotLookedAt) {
+  TrainFlags flags{.label = "label"};
+  flags.csv = written(folder_ / "t.csv", table(yes_no));
+  const auto odd = [](int64_t row) { return row % 2 == 1; };
+  const TablePlan made = plan_table(flags, {}, odd);
+  EXPECT_EQ(made.rows, 30);
+  for (const LeftOut& column : made.left_out) {
+    if (column.name == "flag") EXPECT_THAT(column.why, HasSubstr("one value"));
+  }
+  EXPECT_EQ(made.left_out.size(), 7u);
+}
+
+TEST_F(TablePlanTest, SaysWhatIsWrong) {
+  EXPECT_THAT(fails(table(yes_no), {.label = "lable"}),
+              AllOf(HasSubstr("--label: "), HasSubstr("has no column 'lable'"),
+                    HasSubstr("did you mean 'label'")));
+  EXPECT_THAT(fails(table(yes_no), {.exclude = "towns"}), HasSubstr("did you mean 'town'"));
+  EXPECT_THAT(fails(table(yes_no), {.weight = "agee"}), HasSubstr("did you mean 'age'"));
+  EXPECT_THAT(fails(table(yes_no), {.weight = "label"}), HasSubstr("same column"));
+  EXPECT_THAT(fails(table([](int) { return "yes"; })), HasSubstr("is 'yes' in all 60 rows"));
+  EXPECT_THAT(fails("a,label\n"), HasSubstr("has no rows"));
+  EXPECT_THAT(fails(""), HasSubstr("is empty"));
+  EXPECT_THAT(fails("a,label\n1,x\n2,y\n"), HasSubstr("2 rows with the label"));
+  EXPECT_THAT(fails(table([](int) { return ""; })), HasSubstr("60 rows lack the label"));
+  EXPECT_THAT(fails(table(yes_no), {.positive = "yess"}), HasSubstr("did you mean 'yes'"));
+  EXPECT_THAT(fails(table([](int i) { return std::to_string(i % 3); }), {.positive = "1"}),
+              HasSubstr("there are 3 classes"));
+  EXPECT_THAT(fails(table(yes_no), {.task = "regression"}), HasSubstr("needs numbers"));
+  std::string many = "a,label\n";
+  for (int i = 0; i < 300; ++i)
+    many += std::to_string(i * 7 % 100) + "," + "c" + std::to_string(i % 150) + "\n";
+  EXPECT_THAT(fails(many), HasSubstr("at most 100 classes"));
+  std::string nothing = "id,label\n";
+  for (int i = 0; i < 30; ++i) nothing += std::to_string(i) + "," + yes_no(i) + "\n";
+  EXPECT_THAT(fails(nothing), AllOf(HasSubstr("no column to learn 'label' from"),
+                                    HasSubstr("id identifies a row")));
+  EXPECT_THAT(fails(table([](int i) { return i % 2 == 0 ? "K\xf6ln" : "Bonn"; })),
+              HasSubstr("no UTF-8"));
+}
+
+TEST_F(TablePlanTest, JsonKeepsAllOfIt) {
+  TablePlan made = plan(table([](int i) { return i == 5 ? "" : yes_no(i); }), {.weight = "rooms"});
+  made.columns.front().boundaries = {0.1, 1e-300};
+  made.label_mean = 1.0 / 3;
+  EXPECT_EQ(plan_from_json(to_json(made).dump(), "t.json"), made);
+  for (const char* bad : {"", "[]", "{\"label\": 3}", "{}"})
+    EXPECT_EQ(error_of([&] { (void)plan_from_json(bad, "t.json"); }).kind(), ErrorKind::kCorrupt);
+}
+
+TEST(HeldOut, IsAPartThatStaysWhereItIs) {
+  const HeldOut first = held_out(0.2, 1), again = held_out(0.2, 1), other = held_out(0.2, 2);
+  int count = 0, differ = 0;
+  for (int64_t row = 0; row < 10000; ++row) {
+    EXPECT_EQ(first(row), again(row));
+    count += first(row) ? 1 : 0;
+    differ += first(row) != other(row) ? 1 : 0;
+    EXPECT_FALSE(held_out(0, 1)(row));
+  }
+  EXPECT_NEAR(count, 2000, 150);
+  EXPECT_GT(differ, 2500);
+}
+
+}  // namespace
+}  // namespace muster::app

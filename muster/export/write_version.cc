@@ -1,0 +1,102 @@
+#include "muster/export/write_version.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/export/servable.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+// Aside of the versions, and of what another process writes.
+std::string temporary_name(int64_t seconds) {
+  return fmt::format(".temp-{}-{}", seconds, ::getpid());
+}
+
+// Removes what processes that are gone left behind.
+void remove_leftovers(FileSystem& files, const std::string& directory) {
+  const Result<std::vector<std::string>> names = files.list_directory(directory);
+  if (!names.ok()) return;
+  for (const std::string& name : names.value()) {
+    if (!name.starts_with(".temp-")) continue;
+    const auto process = parse_int(std::string_view(name).substr(name.rfind('-') + 1));
+    if (!process || access(fmt::format("/proc/{}", *process).c_str(), F_OK) == 0) continue;
+    if (const Status removed = files.remove_tree(join_path(directory, name)); !removed.ok())
+      log::warning(fmt::format("cannot remove a leftover: {}", removed.error().message()));
+  }
+}
+
+// Removes a folder that was not finished.
+class Unfinished {
+ public:
+  Unfinished(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {}
+  ~Unfinished() {
+    if (path_.empty()) return;
+    if (const Status removed = files_.remove_tree(path_); !removed.ok())
+      log::warning(fmt::format("cannot remove {}: {}", path_, removed.error().message()));
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+  // Gives the folder the name `seconds`, or the next one that makes it the newest, and returns its
+  // path.
+  std::string finish(const std::string& directory, int64_t seconds) {
+    constexpr int kTries = 10;
+    for (int i = 0;; ++i) {
+      const auto newest = newest_version(directory, &files_);
+      const std::string path =
+          join_path(directory, std::to_string(newest ? std::max(seconds, *newest + 1) : seconds));
+      const Status renamed = files_.rename(path_, path);
+      if (renamed.ok()) {
+        path_.clear();
+        return path;
+      }
+      // Another process may have taken the name in between.
+      if (i == kTries || !files_.exists(path).value()) throw renamed.error();
+    }
+  }
+
+ private:
+  FileSystem& files_;
+  std::string path_;
+};
+
+}  // namespace
+
+void check_export(const std::string& export_dir, const ServingInputReceiver& receiver) {
+  if (export_dir.empty()) {
+    throw invalid_argument("export_model: export_dir is empty",
+                           "name a folder for the versions, such as model_dir + \"/export\"");
+  }
+  if (receiver.features.empty()) {
+    throw invalid_argument(
+        "export_model: the receiver has no features",
+        "make it with raw_serving_input_receiver() or parsing_serving_input_receiver()");
+  }
+}
+
+std::string write_version(FileSystem& files, const std::string& export_dir, int64_t seconds,
+                          const ServableSource& source) {
+  check_export(export_dir, source.receiver);
+  files.make_directories(export_dir).value();
+  remove_leftovers(files, export_dir);
+  const std::string aside = join_path(export_dir, temporary_name(seconds));
+  files.remove_tree(aside).value();
+  files.make_directories(aside).value();
+  Unfinished folder(files, aside);
+  write_servable(files, aside, source);
+  const std::string path = folder.finish(export_dir, seconds);
+  log::info(fmt::format("exported step {} to {}", source.global_step, path));
+  return path;
+}
+
+}  // namespace muster::inline v0_1
