@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax summaries evaluation mnist tabular trees workers layers optimizers predictor serve input records csv images loopback all_reduce network)
+all=(tax summaries evaluation mnist resnet linear tabular trees workers layers optimizers predictor serve input records csv columns images loopback all_reduce network)
 names=() quick=() images=() beside=() targets=
 for word in "$@"; do
   case $word in
@@ -85,12 +85,12 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = loopback ]; then
       printf '\n### What TCP itself costs two workers\n\n'
       "$bin/loopback_benchmark" | sed 's/^/    /'
-    elif [ "$name" = all_reduce ] || [ "$name" = tabular ] || [ "$name" = trees ]; then
+    elif [ "$name" = all_reduce ] || [ "$name" = linear ] || [ "$name" = resnet ] || [ "$name" = tabular ] || [ "$name" = trees ]; then
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
     elif [ "$name" = network ]; then
       printf '\n### all_reduce between two hosts, over a link of 1 Gbit/s\n'
       benchmarks/network.sh "$bin" "$out/digits" "$figures" "${quick[@]}"
-    elif [ "$name" = input ] || [ "$name" = csv ]; then
+    elif [ "$name" = input ] || [ "$name" = csv ] || [ "$name" = columns ]; then
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
     elif [ "$name" = mnist ]; then
       "$bin/mnist_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"

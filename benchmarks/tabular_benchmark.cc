@@ -1,6 +1,7 @@
 // Training examples a second with a small network on a table: 13 features, two hidden layers of 64,
-// one number; batches of 64, mean squared error, on one core. By an Estimator, beside PyTorch and a
-// loop over LibTorch alone, with three optimizers.
+// one number; batches of 64, on one core. By a model function, mean squared error, beside PyTorch
+// and a loop over LibTorch alone, with three optimizers; and by a DNNClassifier, beside PyTorch.
+// Then two workers with a DNNClassifier, beside two that only meet at a barrier.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/torch.h>
@@ -27,6 +28,7 @@ constexpr uint64_t kSeed = 1;
 struct Options {
   std::string json, way, optimizer = "sgd";
   bool quick = false;
+  bool barrier = false;  // of a DNNClassifier: it meets others, and exchanges nothing with them
 };
 
 struct Table {
@@ -70,6 +72,33 @@ void train_with_estimator(const Options& options) {
   regressor.train(input, {.hooks = {std::make_shared<TurnsHook>()}});
 }
 
+// ---- by a canned estimator ----
+
+void train_classifier(const Options& options) {
+  const Table table;
+  const Element features = Element::dict({{"x/values", table.features}});
+  const Element rows = Element::tuple({features, table.targets.gt(0).to(kFloat32)});
+  RunConfig config{.model_dir = std::getenv("BENCH_MODEL_DIR"),
+                   .random_seed = kSeed,
+                   .save_checkpoints_steps = 0};
+  std::vector<std::shared_ptr<Hook>> hooks{std::make_shared<TurnsHook>()};
+  if (options.barrier) {
+    config.environment = Environment();  // each is alone
+    hooks.insert(hooks.begin(), std::make_shared<BarrierHook>());
+  } else {
+    config.train_distribute = distribute::multi_worker_mirrored();
+  }
+  Estimator classifier = DNNClassifier(
+      {.hidden_units = {kUnits, kUnits},
+       .feature_columns = {feature_column::numeric_column("x", {.shape = {kFeatures}})},
+       .optimizer = optimizer_of(options.optimizer)},
+      config);
+  const auto input = [&] {
+    return Dataset::from_tensor_slices(rows).shuffle(kRows).repeat().batch(kBatch);
+  };
+  classifier.train(input, {.hooks = hooks});
+}
+
 // ---- by hand ----
 
 // As one writes it with LibTorch: its modules, and its optimizers.
@@ -111,30 +140,92 @@ void train_with_libtorch(const Options& options) {
 
 // ---- the comparison ----
 
-void run(const Options& options) {
-  const Plan plan = options.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2, .steps = 200}
-                                  : Plan{.steps = 200};
-  const bool pytorch = has_python("torch", "python3-torch");
-  for (const std::string name : {"sgd", "adagrad", "adam"}) {
-    const std::string optimizer = "--optimizer=" + name;
-    std::vector<Contestant> contestants{{.name = "Muster, Estimator::train",
-                                         .argv = {"/proc/self/exe", "--way=estimator", optimizer}}};
-    if (pytorch) contestants.push_back(python_peer("PyTorch", {"tabular_torch.py", optimizer}));
-    contestants.push_back(
-        {.name = "LibTorch alone", .argv = {"/proc/self/exe", "--way=libtorch", optimizer}});
-    for (Contestant& contestant : contestants) contestant.rows = kBatch;
-    const std::vector<Result> results = compare(contestants, plan);
-    print_table("tabular_" + name,
-                fmt::format("One core: a table of 13 features, 64-64-1, batch 64, {}", name),
-                results, 1, options.json);
-    for (size_t other = 1; other < results.size(); ++other) {
-      const Estimate ratio = estimate_ratio(results[other].seconds, results[0].seconds);
-      fmt::print("Muster against {}: {:.2f} times as fast (95 % interval {:.2f} to {:.2f}){}.\n",
-                 results[other].contestant.name, ratio.median, ratio.low, ratio.high,
-                 pytorch && other == 1 ? "; aim: 1.6" : "");
-    }
+constexpr const char* kOptimizers[] = {"sgd", "adagrad", "adam"};
+
+Contestant self(const std::string& name, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "/proc/self/exe");
+  return {.name = name, .argv = std::move(arguments), .rows = kBatch};
+}
+
+Plan plan_of(const Options& options) {
+  return options.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2, .steps = 200}
+                       : Plan{.steps = 200};
+}
+
+// Muster's is the first of the contestants.
+void compare_with_others(const Options& options, const std::string& benchmark,
+                         const std::string& title, const std::vector<Contestant>& contestants) {
+  const std::vector<Result> results = compare(contestants, plan_of(options));
+  print_table(benchmark, title, results, results.size() > 1 ? 1 : 0, options.json);
+  for (size_t other = 1; other < results.size(); ++other) {
+    const Result& beside = results[other];
+    const Estimate ratio = estimate_ratio(beside.seconds, results[0].seconds);
+    fmt::print("Muster against {}: {:.2f} times as fast (95 % interval {:.2f} to {:.2f}){}.\n",
+               beside.contestant.name, ratio.median, ratio.low, ratio.high,
+               beside.contestant.name == "PyTorch" ? "; aim: 1.6" : "");
   }
-  fmt::print("{} samples of {} steps.\n", plan.samples(), plan.steps_per_sample());
+}
+
+Contestant pytorch(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "tabular_torch.py");
+  Contestant contestant = python_peer("PyTorch", arguments);
+  contestant.rows = kBatch;
+  return contestant;
+}
+
+void run_on_one_core(const Options& options) {
+  const bool has_pytorch = has_python("torch", "python3-torch");
+  for (const std::string name : kOptimizers) {
+    const std::string optimizer = "--optimizer=" + name;
+    std::vector<Contestant> contestants{
+        self("Muster, Estimator::train", {"--way=estimator", optimizer})};
+    if (has_pytorch) contestants.push_back(pytorch({optimizer}));
+    contestants.push_back(self("LibTorch alone", {"--way=libtorch", optimizer}));
+    compare_with_others(
+        options, "tabular_" + name,
+        fmt::format("One core: a table of 13 features, 64-64-1, batch 64, {}", name), contestants);
+  }
+  for (const std::string name : kOptimizers) {
+    const std::string optimizer = "--optimizer=" + name;
+    std::vector<Contestant> contestants{
+        self("Muster, DNNClassifier", {"--way=classifier", optimizer})};
+    if (has_pytorch) contestants.push_back(pytorch({optimizer, "--classifier"}));
+    compare_with_others(
+        options, "dnn_classifier_" + name,
+        fmt::format("One core: DNNClassifier, 13 features, 64-64, batch 64, {}", name),
+        contestants);
+  }
+}
+
+void run_on_two_cores(const Options& options) {
+  constexpr int kWorkers = 2;
+  std::vector<Contestant> contestants{
+      self("DNNClassifier, a barrier only", {"--way=classifier", "--barrier"}),
+      self("DNNClassifier, over TCP", {"--way=classifier"}),
+      self("DNNClassifier, its own choice", {"--way=classifier"})};
+  contestants[1].environment = {{"MUSTER_TRANSPORT", "tcp"}};
+  for (Contestant& contestant : contestants) {
+    contestant.argv.push_back("--optimizer=adagrad");
+    contestant.workers = kWorkers;
+    contestant.rows = kWorkers * kBatch;
+  }
+  Plan plan = plan_of(options);
+  if (!options.quick) plan = {.launches = 7, .pairs = 3, .steps = 200};
+  const std::vector<Result> results = compare(contestants, plan);
+  print_table("dnn_classifier_workers",
+              "Two workers of one thread: DNNClassifier, 64-64, batch 64 each, adagrad", results, 0,
+              options.json);
+  for (size_t who = 1; who < results.size(); ++who) {
+    print_speed_against(results[who], results[0]);
+    if (who == 2) fmt::print("Aim: 95 %.\n");
+  }
+}
+
+void run(const Options& options) {
+  run_on_one_core(options);
+  run_on_two_cores(options);
+  fmt::print("{} samples of {} steps on one core.\n", plan_of(options).samples(),
+             plan_of(options).steps_per_sample());
 }
 
 Options parse(int argc, char** argv) {
@@ -144,6 +235,7 @@ Options parse(int argc, char** argv) {
   app.add_flag("--quick", options.quick, "Few samples, to see that it works");
   app.add_option("--way", options.way)->group("");
   app.add_option("--optimizer", options.optimizer)->group("");
+  app.add_flag("--barrier", options.barrier)->group("");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -155,7 +247,9 @@ Options parse(int argc, char** argv) {
 void take_part_or_run(const Options& options) {
   if (options.way.empty()) return run(options);
   set_threads(1);
-  options.way == "estimator" ? train_with_estimator(options) : train_with_libtorch(options);
+  if (options.way == "estimator") return train_with_estimator(options);
+  if (options.way == "classifier") return train_classifier(options);
+  train_with_libtorch(options);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Boosted trees on a table of 50 numbers, one core, beside xgboost's `hist`: seconds from the table
-// in memory to the trained model, and the area under the ROC curve on rows held out.
+// Boosted trees on one core, beside xgboost's `hist`, on a table of 50 numbers and on the census:
+// seconds from the table in memory to a model with the area under the ROC curve, on rows held out,
+// that all of them reach.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,10 +9,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -20,6 +24,7 @@
 #include "benchmarks/support/scratch.h"
 #include "muster/base/error.h"
 #include "muster/base/random.h"
+#include "muster/data/csv.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/trees/boosted_trees.h"
@@ -29,9 +34,13 @@ namespace {
 
 constexpr int64_t kColumns = 50;
 constexpr int64_t kTrees = 100, kDepth = 6;
+constexpr int64_t kOften = 5;  // trees after which a contestant looks where it is
 
 struct Settings {
-  std::string data;  // of a contestant; empty: the program
+  // Of a contestant; empty: the program.
+  std::string data;
+  int64_t columns = 0;
+  int64_t trees = 0;
   std::string json;
   int64_t rows = 1'000'000;
   int rounds = 3;
@@ -59,30 +68,85 @@ void write_rows(const std::string& path, int64_t rows, uint64_t seed) {
   }
 }
 
-Tensor read_floats(const std::string& path, Shape shape) {
-  Tensor values = torch::empty(shape);
-  std::ifstream in(path, std::ios::binary);
-  in.read(static_cast<char*>(values.data_ptr()), values.numel() * 4);
-  if (!in) throw not_found("cannot read " + path);
-  return values;
+// The census, its texts as the places they have in sorted order. An unknown text is missing.
+constexpr std::array kCensusNumbers{"age",           "capital_gain",   "capital_loss",
+                                    "education_num", "hours_per_week", "fnlwgt"};
+constexpr std::array kCensusTexts{"workclass",  "education",     "marital_status",
+                                  "occupation", "relationship",  "race",
+                                  "sex",        "native_country"};
+
+Element read_census(const std::string& path) {
+  constexpr int64_t kAll = 1 << 16;
+  Element all;
+  Dataset::from_files({path}, data::csv_format(data::infer_csv(path)))
+      .batch(kAll)
+      .iterator()
+      ->next(&all);
+  return all;
 }
 
-Dataset read_rows(const std::string& path) {
-  const auto rows = static_cast<int64_t>(std::filesystem::file_size(path + ".labels") / 4);
-  const Element features =
-      Element::dict({{"x", read_floats(path + ".features", {rows, kColumns})}});
-  return Dataset::from_tensor_slices(
-             Element::tuple({features, read_floats(path + ".labels", {rows})}))
-      .batch(16384);
+void write_census(const std::string& data, const std::string& directory) {
+  std::map<std::string, std::map<std::string, float>> codes;
+  for (const std::string part : {"train", "test"}) {
+    const Element rows = read_census(fmt::format("{}/adult_{}.csv", data, part));
+    const int64_t count = rows.rows();
+    std::vector<Tensor> columns;
+    for (const char* name : kCensusNumbers)
+      columns.push_back(rows.at(name).value().tensor().to(kFloat32));
+    for (const char* name : kCensusTexts) {
+      const Strings& texts = rows.at(name).value().strings();
+      std::map<std::string, float>& code = codes[name];
+      if (part == "train") {
+        for (int64_t i = 0; i < count; ++i) code.emplace(texts[i], 0);
+        float next = 0;
+        for (auto& [text, number] : code) number = next++;
+      }
+      Tensor numbers = torch::full({count}, std::numeric_limits<float>::quiet_NaN());
+      for (int64_t i = 0; i < count; ++i) {
+        const auto known = code.find(std::string(texts[i]));
+        if (known != code.end()) numbers.data_ptr<float>()[i] = known->second;
+      }
+      columns.push_back(numbers);
+    }
+    const Strings& income = rows.at("income").value().strings();
+    Tensor labels = torch::empty({count});
+    for (int64_t i = 0; i < count; ++i)
+      labels.data_ptr<float>()[i] = income[i] == ">50K" ? 1.0F : 0.0F;
+    const auto write = [&](const char* kind, const Tensor& values) {
+      std::ofstream(fmt::format("{}/{}.{}", directory, part, kind), std::ios::binary)
+          .write(static_cast<const char*>(values.data_ptr()), values.numel() * 4);
+    };
+    write("features", torch::stack(columns, 1).contiguous());
+    write("labels", labels);
+  }
 }
+
+// A table that was written: features [rows, columns] and labels [rows].
+struct Table {
+  Tensor features, labels;
+
+  Table(const std::string& path, int64_t columns) {
+    const auto rows = static_cast<int64_t>(std::filesystem::file_size(path + ".labels") / 4);
+    features = read_floats(path + ".features", {rows, columns});
+    labels = read_floats(path + ".labels", {rows});
+  }
+
+ private:
+  static Tensor read_floats(const std::string& path, Shape shape) {
+    Tensor values = torch::empty(shape);
+    std::ifstream in(path, std::ios::binary);
+    in.read(static_cast<char*>(values.data_ptr()), values.numel() * 4);
+    if (!in) throw not_found("cannot read " + path);
+    return values;
+  }
+};
 
 // The exact area under the ROC curve, by ranks.
-double area(const std::vector<float>& scores, const std::string& path) {
-  const Tensor labels = read_floats(path + ".labels", {static_cast<int64_t>(scores.size())});
-  std::vector<std::pair<float, float>> pairs;
+double area(const std::vector<double>& scores, const Tensor& labels) {
+  std::vector<std::pair<double, float>> pairs;
   for (size_t i = 0; i < scores.size(); ++i)
     pairs.emplace_back(scores[i], labels.data_ptr<float>()[i]);
-  std::ranges::stable_sort(pairs, {}, &std::pair<float, float>::first);
+  std::ranges::stable_sort(pairs, {}, &std::pair<double, float>::first);
   double ranks = 0, positive = 0;
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (pairs[i].second == 0) continue;
@@ -93,12 +157,32 @@ double area(const std::vector<float>& scores, const std::string& path) {
   return (ranks - positive * (positive + 1) / 2) / (positive * negative);
 }
 
-// A contestant: trains once, and prints its seconds, those of the CPU, and its area.
-void take_part(const std::string& path) {
+// The areas after every few trees.
+std::vector<double> areas_of(const trees::Ensemble& ensemble, const Table& test) {
+  const int64_t columns = test.features.size(1);
+  std::vector<double> logits(static_cast<size_t>(test.labels.numel()), ensemble.bias.at(0)), areas;
+  for (size_t tree = 0; tree < ensemble.trees.size(); ++tree) {
+    const auto* row = test.features.data_ptr<float>();
+    for (double& logit : logits) {
+      const trees::Tree& one = ensemble.trees[tree];
+      logit += one.nodes[static_cast<size_t>(one.leaf(row))].value;
+      row += columns;
+    }
+    if ((tree + 1) % kOften == 0) areas.push_back(area(logits, test.labels));
+  }
+  return areas;
+}
+
+// A contestant: trains once, and prints its seconds, those of the CPU, and its areas.
+void take_part(const Settings& settings) {
   set_threads(1);
-  const Dataset train = read_rows(path + "/train"), test = read_rows(path + "/test");
+  const Table train(settings.data + "/train", settings.columns),
+      test(settings.data + "/test", settings.columns);
+  const Dataset rows = Dataset::from_tensor_slices(
+                           Element::tuple({Element::dict({{"x", train.features}}), train.labels}))
+                           .batch(16384);
   const Scratch model_dir;
-  BoostedTreesClassifier classifier({.n_trees = kTrees,
+  BoostedTreesClassifier classifier({.n_trees = settings.trees,
                                      .max_depth = kDepth,
                                      .learning_rate = 0.1,
                                      .l2_regularization = 1,
@@ -106,79 +190,136 @@ void take_part(const std::string& path) {
                                     {.model_dir = model_dir.path});
   const auto begin = std::chrono::steady_clock::now();
   const std::clock_t cpu = std::clock();
-  classifier.train([&] { return train; });
+  classifier.train([&] { return rows; });
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const double cpu_seconds = static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
-  BoostedTreesPredictions predictions = classifier.predict(
-      [&] { return test; }, {.predict_keys = {"logits"}, .yield_single_examples = false});
-  std::vector<float> scores;
-  for (Prediction batch; predictions.next(&batch);) {
-    const auto* logits = batch["logits"].data_ptr<float>();
-    scores.insert(scores.end(), logits, logits + batch["logits"].numel());
-  }
-  fmt::print("{} {} {}\n", took.count(), cpu_seconds, area(scores, path + "/test"));
+  fmt::print("{} {} {}\n", took.count(), cpu_seconds,
+             fmt::join(areas_of(classifier.ensemble(), test), " "));
 }
 
 struct Figures {
   double seconds = 0;
   double cpu = 0;
-  double area = 0;
+  std::vector<double> areas;  // after every few trees
 };
 
-// Starts a contestant, alone, on one thread.
-Figures ask(const std::string& command) {
-  FILE* pipe = popen(("OMP_NUM_THREADS=1 MUSTER_THREADS=1 " + command).c_str(), "r");
-  if (pipe == nullptr) throw from_errno(errno, "cannot start " + command);
-  Figures figures;
-  const int read = std::fscanf(pipe, "%lf %lf %lf", &figures.seconds, &figures.cpu, &figures.area);
-  if (pclose(pipe) != 0 || read != 3) throw internal_error("no answer of " + command);
-  return figures;
+class Contestant {
+ public:
+  // `command` ends where the directory, the columns and the number of trees follow.
+  Contestant(std::string name, std::string command)
+      : name(std::move(name)), command_(std::move(command)) {}
+
+  // Starts it, alone, on one thread.
+  Figures ask(const std::string& directory, int64_t columns, int64_t trees) const {
+    const std::string whole =
+        fmt::format("OMP_NUM_THREADS=1 MUSTER_THREADS=1 {} --data={} --columns={} --trees={}",
+                    command_, directory, columns, trees);
+    FILE* pipe = popen(whole.c_str(), "r");
+    if (pipe == nullptr) throw from_errno(errno, "cannot start " + whole);
+    std::string text;
+    for (std::array<char, 4096> buffer{};
+         std::fgets(buffer.data(), buffer.size(), pipe) != nullptr;)
+      text += buffer.data();
+    std::istringstream words(text);
+    Figures figures;
+    words >> figures.seconds >> figures.cpu;
+    for (double one = 0; words >> one;) figures.areas.push_back(one);
+    if (pclose(pipe) != 0 || figures.areas.empty()) throw internal_error("no answer of " + whole);
+    return figures;
+  }
+
+  std::string name;
+  int64_t trees = kTrees;  // the fewest that reach the area that all of them reach
+  std::vector<double> seconds, cpu;
+  double area = 0;
+
+ private:
+  std::string command_;
+};
+
+std::vector<Contestant> all_contestants() {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  std::vector<Contestant> contestants{{"Muster", "2>/dev/null " + self}};
+  for (const auto& [module, package] :
+       {std::pair{"xgboost", "python3-xgboost"}, std::pair{"lightgbm", "python3-lightgbm"}}) {
+    if (!has_python(module, package)) continue;
+    contestants.emplace_back(module,
+                             fmt::format("PYTHONDONTWRITEBYTECODE=1 {} {}/trees_peer.py {} "
+                                         "--depth={} --often={}",
+                                         BENCH_PYTHON, BENCH_PEERS, module, kDepth, kOften));
+  }
+  return contestants;
+}
+
+// The area that the one with the least has after all trees; and how many trees each needs for it.
+double agree_on_area(std::vector<Contestant>& contestants, const std::string& directory,
+                     int64_t columns) {
+  std::vector<std::vector<double>> areas;
+  double target = 1;
+  for (const Contestant& contestant : contestants) {
+    areas.push_back(contestant.ask(directory, columns, kTrees).areas);
+    target = std::min(target, areas.back().back());
+  }
+  for (size_t c = 0; c < contestants.size(); ++c) {
+    const auto reached = std::ranges::find_if(areas[c], [&](double one) { return one >= target; });
+    contestants[c].trees = kOften * (reached - areas[c].begin() + 1);
+  }
+  return target;
+}
+
+void run_on(const std::string& benchmark, const std::string& title, const std::string& directory,
+            int64_t columns, int rounds, const std::string& json_path) {
+  std::vector<Contestant> contestants = all_contestants();
+  const double target = agree_on_area(contestants, directory, columns);
+  for (int round = 0; round < rounds; ++round) {
+    for (Contestant& contestant : contestants) {
+      const Figures figures = contestant.ask(directory, columns, contestant.trees);
+      contestant.seconds.push_back(figures.seconds);
+      contestant.cpu.push_back(figures.cpu);
+      contestant.area = figures.areas.back();
+    }
+  }
+  fmt::print("\n### Boosted trees: {}, trees of depth {}, to an AUC of {:.4f}, one core\n\n", title,
+             kDepth, target);
+  fmt::print(
+      "| | trees | seconds | speed | CPU seconds | speed by CPU | AUC |\n"
+      "|---|---:|---:|---:|---:|---:|---:|\n");
+  std::ofstream json(json_path.empty() ? "/dev/null" : json_path, std::ios::app);
+  const Contestant& first = contestants.front();
+  for (const Contestant& one : contestants) {
+    const double median = estimate(one.seconds).median;
+    const double cpu_median = estimate(one.cpu).median;
+    fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.4f} |\n", one.name, one.trees,
+               median, 1 / estimate_ratio(one.seconds, first.seconds).median, cpu_median,
+               1 / estimate_ratio(one.cpu, first.cpu).median, one.area);
+    json << fmt::format(
+        "{{\"benchmark\": \"{}\", \"name\": \"{}\", \"trees\": {}, \"seconds\": {}, \"cpu\": "
+        "{}, \"auc\": {}}}\n",
+        benchmark, one.name, one.trees, median, cpu_median, one.area);
+  }
+  fmt::print(
+      "\n{} rounds, in turns; reading the table into bins is in the time. Aim: no slower than the "
+      "faster one of the others.\n",
+      rounds);
+  std::fflush(stdout);
 }
 
 void run(const Settings& settings) {
+  if (const char* data = std::getenv("MUSTER_TEST_DATA"); data != nullptr) {
+    const Scratch scratch;
+    write_census(std::string(data) + "/tabular/census", scratch.path);
+    run_on("trees_census", "the census", scratch.path,
+           static_cast<int64_t>(kCensusNumbers.size() + kCensusTexts.size()),
+           settings.quick ? 1 : 7 * settings.rounds, settings.json);
+  } else {
+    fmt::print("MUSTER_TEST_DATA is not set: the census is left out.\n");
+  }
   const Scratch scratch;
   const int64_t rows = settings.quick ? 50'000 : settings.rows;
   write_rows(scratch.path + "/train", rows, 1);
   write_rows(scratch.path + "/test", std::max<int64_t>(rows / 10, 50'000), 2);
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  const int rounds = settings.quick ? 1 : settings.rounds;
-  std::vector<std::pair<std::string, std::string>> contestants{
-      {"Muster", fmt::format("{} --data={} 2>/dev/null", self, scratch.path)}};
-  for (const auto& [module, package] :
-       {std::pair{"xgboost", "python3-xgboost"}, std::pair{"lightgbm", "python3-lightgbm"}}) {
-    if (!has_python(module, package)) continue;
-    contestants.emplace_back(
-        module,
-        fmt::format("PYTHONDONTWRITEBYTECODE=1 {} {}/trees_peer.py {} {} {} {} {}", BENCH_PYTHON,
-                    BENCH_PEERS, module, scratch.path, kColumns, kTrees, kDepth));
-  }
-  std::vector<std::vector<double>> seconds(contestants.size()), cpu(contestants.size());
-  std::vector<double> areas(contestants.size());
-  for (int round = 0; round < rounds; ++round) {
-    for (size_t c = 0; c < contestants.size(); ++c) {
-      const Figures figures = ask(contestants[c].second);
-      seconds[c].push_back(figures.seconds);
-      cpu[c].push_back(figures.cpu);
-      areas[c] = figures.area;
-    }
-  }
-  fmt::print("\n## Boosted trees: {} rows of {} numbers, {} trees of depth {}, one core\n\n", rows,
-             kColumns, kTrees, kDepth);
-  fmt::print(
-      "|  | seconds | speed | CPU seconds | speed by CPU | AUC |\n|---|---|---|---|---|---|\n");
-  std::ofstream json(settings.json.empty() ? "/dev/null" : settings.json, std::ios::app);
-  for (size_t c = 0; c < contestants.size(); ++c) {
-    const double median = estimate(seconds[c]).median;
-    const double cpu_median = estimate(cpu[c]).median;
-    fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.4f} |\n", contestants[c].first,
-               median, 1 / estimate_ratio(seconds[c], seconds[0]).median, cpu_median,
-               1 / estimate_ratio(cpu[c], cpu[0]).median, areas[c]);
-    json << fmt::format(
-        "{{\"benchmark\": \"trees\", \"name\": \"{}\", \"seconds\": {}, \"cpu\": {}, \"auc\": "
-        "{}}}\n",
-        contestants[c].first, median, cpu_median, areas[c]);
-  }
-  fmt::print("\n{} rounds, in turns; reading the table into bins is in the time.\n", rounds);
+  run_on("trees", fmt::format("{} rows of {} numbers", rows, kColumns), scratch.path, kColumns,
+         settings.quick ? 1 : settings.rounds, settings.json);
 }
 
 }  // namespace
@@ -186,10 +327,12 @@ void run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   muster::bench::Settings settings;
-  CLI::App app{"Trains boosted trees on a table of 50 numbers, beside xgboost."};
+  CLI::App app{"Trains boosted trees on tables, beside xgboost."};
   app.add_option("--data", settings.data, "be a contestant that reads this directory");
+  app.add_option("--columns", settings.columns)->group("");
+  app.add_option("--trees", settings.trees)->group("");
   app.add_option("--json", settings.json, "append the figures to this file");
-  app.add_option("--rows", settings.rows, "rows to train on");
+  app.add_option("--rows", settings.rows, "rows of the table of 50 numbers");
   app.add_option("--rounds", settings.rounds, "how often each contestant trains");
   app.add_flag("--quick", settings.quick, "few rows: to see that it works");
   CLI11_PARSE(app, argc, argv);
@@ -197,7 +340,7 @@ int main(int argc, char** argv) {
     if (settings.data.empty()) {
       muster::bench::run(settings);
     } else {
-      muster::bench::take_part(settings.data);
+      muster::bench::take_part(settings);
     }
     return 0;
   } catch (const std::exception& error) {

@@ -23,11 +23,16 @@ def optimizer_of(name, parameters):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--optimizer", required=True)
+    parser.add_argument("--classifier", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
     features = torch.randn(ROWS, FEATURES)
     targets = features.sin().sum(1, keepdim=True)
+    loss_of = torch.nn.functional.mse_loss
+    if options.classifier:
+        targets = (targets > 0).float()
+        loss_of = torch.nn.functional.binary_cross_entropy_with_logits
     model = torch.nn.Sequential(torch.nn.Linear(FEATURES, UNITS), torch.nn.ReLU(),
                                 torch.nn.Linear(UNITS, UNITS), torch.nn.ReLU(),
                                 torch.nn.Linear(UNITS, 1))
@@ -41,7 +46,7 @@ def main():
         rows = order[at:at + BATCH]
         at += BATCH
         update.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.mse_loss(model(features[rows]), targets[rows])
+        loss = loss_of(model(features[rows]), targets[rows])
         loss.backward()
         update.step()
         return loss.detach()

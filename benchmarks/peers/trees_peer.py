@@ -1,7 +1,7 @@
 """xgboost's `hist`, or LightGBM, on one thread, as a contestant of benchmarks/trees_benchmark.cc:
-prints the seconds from the table in memory to the model, those of the CPU, and the area under the
-ROC curve."""
-import sys
+prints the seconds from the table in memory to the model, those of the CPU, and the areas under the
+ROC curve after every few trees."""
+import argparse
 import time
 
 import numpy
@@ -37,7 +37,9 @@ def with_xgboost(features, labels, test, trees, depth):
     settings = {"objective": "binary:logistic", "tree_method": "hist", "max_depth": depth,
                 "eta": 0.1, "lambda": 1, "min_child_weight": 1, "max_bin": 256, "nthread": 1}
     model = xgboost.train(settings, table, trees)
-    return since(start), model.predict(xgboost.DMatrix(test, nthread=1))
+    seconds = since(start)
+    rows = xgboost.DMatrix(test, nthread=1)
+    return seconds, lambda first: model.predict(rows, iteration_range=(0, first))
 
 
 def with_lightgbm(features, labels, test, trees, depth):
@@ -48,17 +50,22 @@ def with_lightgbm(features, labels, test, trees, depth):
                 "learning_rate": 0.1, "lambda_l2": 1, "min_sum_hessian_in_leaf": 1,
                 "min_data_in_leaf": 1, "max_bin": 255, "num_threads": 1, "verbose": -1}
     model = lightgbm.train(settings, lightgbm.Dataset(features, labels), trees)
-    return since(start), model.predict(test)
+    return since(start), lambda first: model.predict(test, num_iteration=first)
 
 
 def main():
-    module, path = sys.argv[1:3]
-    columns, trees, depth = map(int, sys.argv[3:6])
-    features, labels = read(path + "/train", columns)
-    test, expected = read(path + "/test", columns)
-    train = with_xgboost if module == "xgboost" else with_lightgbm
-    seconds, scores = train(features, labels, test, trees, depth)
-    print(*seconds, area(expected, scores))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("module")
+    parser.add_argument("--data")
+    for number in ("--columns", "--trees", "--depth", "--often"):
+        parser.add_argument(number, type=int)
+    given = parser.parse_args()
+    features, labels = read(given.data + "/train", given.columns)
+    test, expected = read(given.data + "/test", given.columns)
+    train = with_xgboost if given.module == "xgboost" else with_lightgbm
+    seconds, scores_of_first = train(features, labels, test, given.trees, given.depth)
+    print(*seconds, *(area(expected, scores_of_first(first))
+                      for first in range(given.often, given.trees + 1, given.often)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-// An Estimator's training as a contestant: a step is made when it is its turn.
-// Thread safety: as Hook.
+// An Estimator's training as a contestant: a step is made when it is its turn. And several of them
+// that meet behind every step, and exchange nothing. Thread safety: as Hook.
 #pragma once
+
+#include <cstdlib>
 
 #include "benchmarks/support/turns.h"
 #include "muster/train/hook.h"
@@ -16,6 +18,18 @@ class TurnsHook : public Hook {
 
  private:
   Turns turns_;
+};
+
+// Stands before a TurnsHook.
+class BarrierHook : public Hook {
+ public:
+  void after_step(const StepInfo&) override { barrier_.wait(); }
+
+ private:
+  static int number(const char* name) { return std::atoi(std::getenv(name)); }
+
+  // As compare() tells every contestant.
+  SharedBarrier barrier_{number("BENCH_BARRIER"), number("RANK"), number("WORLD_SIZE")};
 };
 
 }  // namespace muster::bench

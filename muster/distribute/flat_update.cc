@@ -188,16 +188,14 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
 
 void FlatParameters::update_rows(const optim::TrainOp& train_op,
                                  const std::vector<RowGradient>& rows) {
-  for (size_t t = 0; t < rows.size(); ++t) {
-    const auto o = static_cast<size_t>(tables_.optimizer(t));
-    if (!updates_[o]) continue;
-    tables_.update(t, rule_of(train_op, tables_.optimizer(t)).rule(), rows[t], scales_[o],
-                   optimizers_[o].rate_multiplier, *optimizers_[o].iterations.data_ptr<int64_t>());
-  }
   for (size_t o = 0; o < optimizers_.size(); ++o) {
     loss_scales_.update(o, updates_[o]);
     if (!updates_[o]) continue;
-    ++*optimizers_[o].iterations.data_ptr<int64_t>();
+    int64_t& iterations = *optimizers_[o].iterations.data_ptr<int64_t>();
+    const auto optimizer = static_cast<int>(o);
+    tables_.update(optimizer, rule_of(train_op, optimizer).rule(), rows, scales_[o],
+                   optimizers_[o].rate_multiplier, iterations);
+    ++iterations;
   }
 }
 

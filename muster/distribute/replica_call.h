@@ -32,6 +32,7 @@ std::tuple<const T&> unpacked(const T& value) {
 }
 // A batch as the two arguments it holds.
 inline std::tuple<const Features&, const Labels&> unpacked(const Batch& batch) {
+  refuse_weights(batch);
   return {batch.features, batch.labels};
 }
 

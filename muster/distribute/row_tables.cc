@@ -6,6 +6,7 @@
 #include "muster/base/error.h"
 #include "muster/distribute/internal/constrained.h"
 #include "muster/distribute/internal/new_slot.h"
+#include "muster/distribute/internal/table_rows.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 
@@ -125,28 +126,65 @@ bool RowTables::finite(size_t table) const {
                              [](const RowGradient& part) { return all_finite(part.values); });
 }
 
-void RowTables::update(size_t index, const optim::UpdateRule& rule, const RowGradient& gradient,
-                       double scale, double rate_multiplier, int64_t iterations) {
-  if (gradient.ids.numel() == 0) return;
+void RowTables::update(int optimizer, const optim::UpdateRule& rule,
+                       const std::vector<RowGradient>& gradients, double scale,
+                       double rate_multiplier, int64_t iterations) {
   torch::NoGradGuard no_grad;
-  const Table& table = tables_[index];
-  const auto rows_of = [&](const Tensor& whole) { return whole.index_select(0, gradient.ids); };
-  const Tensor weights = table.variable->value().detach();
-  const Tensor rows = rows_of(weights);
-  optim::Segment segment{.weights = rows.view({-1}),
-                         .gradient = gradient.values.contiguous().view({-1}),
-                         .gradient_scale = scale,
-                         .learning_rate_multiplier = rate_multiplier,
-                         .variable = &table.variable->spec()};
-  std::vector<Tensor> slots;
-  for (const Tensor& slot : table.slots) {
-    slots.push_back(rows_of(slot));
-    segment.slots.push_back(slots.back().view({-1}));
+  const bool together = !rule.per_variable();
+  size_t t = 0;
+  while (t < tables_.size()) {
+    const size_t begin = t++;
+    if (tables_[begin].optimizer != optimizer || gradients[begin].ids.numel() == 0) continue;
+    const VariableSpec& spec = tables_[begin].variable->spec();
+    while (together && t < tables_.size() && tables_[t].optimizer == optimizer &&
+           tables_[t].variable->spec().dtype == spec.dtype) {
+      ++t;
+    }
+    update_together(begin, t, rule, gradients,
+                    {.gradient_scale = scale,
+                     .learning_rate_multiplier = rate_multiplier,
+                     .variable = together ? nullptr : &spec},
+                    iterations);
   }
+}
+
+void RowTables::update_together(size_t begin, size_t end, const optim::UpdateRule& rule,
+                                const std::vector<RowGradient>& gradients, optim::Segment segment,
+                                int64_t iterations) {
+  std::vector<Tensor> flat;
+  std::vector<int64_t> at{0};  // where the rows of each table stand
+  for (size_t t = begin; t < end; ++t) {
+    flat.push_back(gradients[t].values.reshape({-1}));
+    at.push_back(at.back() + flat.back().numel());
+  }
+  segment.gradient = flat.size() == 1 ? flat.front() : at::cat(flat);
+  // Of the weights and of every slot.
+  const auto read = [&](const auto& tensor_of) {
+    Tensor joined = at::empty({at.back()}, segment.gradient.options());
+    for (size_t t = begin; t < end; ++t)
+      internal::read_rows(tensor_of(tables_[t]), gradients[t].ids, joined, at[t - begin]);
+    return joined;
+  };
+  const auto weights_of = [](const Table& table) { return table.variable->value(); };
+  const auto slot_of = [](size_t s) { return [s](const Table& table) { return table.slots[s]; }; };
+  segment.weights = read(weights_of);
+  for (size_t s = 0; s < tables_[begin].slots.size(); ++s)
+    segment.slots.push_back(read(slot_of(s)));
   rule.update(segment, iterations);
-  Tensor(weights).index_copy_(0, gradient.ids, internal::constrained(table.variable->spec(), rows));
-  for (size_t s = 0; s < slots.size(); ++s)
-    Tensor(table.slots[s]).index_copy_(0, gradient.ids, slots[s]);
+  for (size_t t = begin; t < end; ++t) {
+    const Table& table = tables_[t];
+    const Tensor& ids = gradients[t].ids;
+    const VariableSpec& spec = table.variable->spec();
+    if (spec.constraint && ids.numel() > 0) {
+      const Tensor rows =
+          segment.weights.narrow(0, at[t - begin], at[t - begin + 1] - at[t - begin])
+              .view(gradients[t].values.sizes());
+      rows.copy_(internal::constrained(spec, rows));
+    }
+    internal::write_rows(segment.weights, at[t - begin], ids, table.variable->value());
+    for (size_t s = 0; s < table.slots.size(); ++s)
+      internal::write_rows(segment.slots[s], at[t - begin], ids, table.slots[s]);
+  }
 }
 
 std::map<std::string, Tensor> RowTables::slots(int optimizer) const {

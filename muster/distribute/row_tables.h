@@ -50,11 +50,13 @@ class RowTables {
   // Whether all numbers are finite that take() would give of a table.
   bool finite(size_t table) const;
 
-  // Updates the rows of a gradient once: w -= ... gradient * scale, and applies the constraint to
-  // them; the rule's learning rate counts `rate_multiplier` times. The other rows stay as they are,
-  // slots included.
-  void update(size_t table, const optim::UpdateRule& rule, const RowGradient& gradient,
-              double scale, double rate_multiplier, int64_t iterations);
+  // Updates the rows of the gradients of one optimizer's tables once: w -= ... gradient * scale,
+  // and applies the constraints to them; the rule's learning rate counts `rate_multiplier` times.
+  // There is a gradient for each table, of every optimizer. The other rows stay as they are, slots
+  // included.
+  void update(int optimizer, const optim::UpdateRule& rule,
+              const std::vector<RowGradient>& gradients, double scale, double rate_multiplier,
+              int64_t iterations);
 
   // Gives the slots of the optimizer with that index by "<slot>/<variable>", as views.
   std::map<std::string, Tensor> slots(int optimizer) const;
@@ -69,6 +71,11 @@ class RowTables {
     std::vector<Tensor> slots;
     std::vector<RowGradient> collected;
   };
+  // Tables from `begin` to `end`, whose rows are updated as one segment.
+  void update_together(size_t begin, size_t end, const optim::UpdateRule& rule,
+                       const std::vector<RowGradient>& gradients, optim::Segment segment,
+                       int64_t iterations);
+
   std::vector<Table> tables_;
 };
 

@@ -23,6 +23,8 @@ class HashBucketColumn final : public CategoricalColumn {
 
   int64_t num_buckets() const override { return buckets_; }
   bool can_be_crossed() const override { return false; }
+  bool has_hash_buckets() const override { return true; }
+  std::string value_name(int64_t place) const override { return fmt::format("bucket {}", place); }
   std::string definition() const override {
     return fmt::format("{} hash buckets of {}", buckets_, internal::dtype_name(dtype_));
   }
@@ -42,6 +44,15 @@ class HashBucketColumn final : public CategoricalColumn {
     return cells;
   }
 
+  void seen(const FeatureReader& features, const internal::TellSeen& tell) const override {
+    const CategoryValues values = features.categories(name(), name(), dtype_);
+    const Cells cells = ids(features);
+    for (int64_t i = 0; i < values.size(); ++i) {
+      if (values.present(i))
+        tell(cells.values[static_cast<size_t>(i)], internal::text_of(values, i));
+    }
+  }
+
  private:
   const int64_t buckets_;
   const data::FeatureDType dtype_;
@@ -53,6 +64,7 @@ class IdentityColumn final : public CategoricalColumn {
       : CategoricalColumn(key), buckets_(buckets), default_value_(default_value) {}
 
   int64_t num_buckets() const override { return buckets_; }
+  std::string value_name(int64_t place) const override { return std::to_string(place); }
   std::string definition() const override {
     return fmt::format("{} ids, others {}", buckets_, default_value_.value_or(-1));
   }
@@ -98,6 +110,11 @@ class WeightedColumn final : public CategoricalColumn {
   int64_t num_buckets() const override { return categorical_->num_buckets(); }
   bool is_weighted() const override { return true; }
   bool can_be_crossed() const override { return false; }
+  bool has_hash_buckets() const override { return categorical_->has_hash_buckets(); }
+  std::string value_name(int64_t place) const override { return categorical_->value_name(place); }
+  void seen(const FeatureReader& features, const internal::TellSeen& tell) const override {
+    categorical_->seen(features, tell);
+  }
   std::string definition() const override { return categorical_->definition(); }
   void add_features(data::FeatureSpec& spec) const override {
     categorical_->add_features(spec);

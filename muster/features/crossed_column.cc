@@ -40,6 +40,23 @@ struct Leaf {
 
   const std::string& name() const { return column ? column->name() : key; }
 
+  // The cells of values(), as a user calls them.
+  std::vector<std::string> names(const std::string& crossed, const FeatureReader& features,
+                                 const Cells& cells) const {
+    std::vector<std::string> all(cells.values.size());
+    const bool read = column == nullptr;
+    const CategoryValues values = read ? features.categories(crossed, key) : CategoryValues();
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (cells.present[i] == 0) continue;
+      if (read) {
+        all[i] = internal::text_of(values, static_cast<int64_t>(i));
+      } else {
+        all[i] = cells.values[i] < 0 ? "unknown" : column->value_name(cells.values[i]);
+      }
+    }
+    return all;
+  }
+
   // What the hash is made of: ids and integers as they are, texts as their fingerprints.
   Cells values(const std::string& crossed, const FeatureReader& features) const {
     if (column) return column->ids(features);
@@ -70,6 +87,8 @@ class CrossedColumn final : public CategoricalColumn {
         hash_key_(hash_key) {}
 
   int64_t num_buckets() const override { return buckets_; }
+  bool has_hash_buckets() const override { return true; }
+  std::string value_name(int64_t place) const override { return fmt::format("bucket {}", place); }
   const std::vector<Leaf>& leaves() const { return leaves_; }
 
   std::string definition() const override {
@@ -93,15 +112,7 @@ class CrossedColumn final : public CategoricalColumn {
   }
 
   Cells ids(const FeatureReader& features) const override {
-    std::vector<Cells> given;
-    for (const Leaf& leaf : leaves_) {
-      given.push_back(leaf.values(name(), features));
-      if (given.back().rows == given.front().rows) continue;
-      throw invalid_argument(
-          fmt::format("the column '{}': '{}' has {} rows, and '{}' has {}", name(),
-                      leaves_.front().name(), given.front().rows, leaf.name(), given.back().rows),
-          "features of a batch have a row for each example");
-    }
+    const std::vector<Cells> given = given_by(features);
     const int64_t rows = given.front().rows;
     std::vector<uint64_t> hashes;
     std::vector<size_t> ends;
@@ -122,7 +133,48 @@ class CrossedColumn final : public CategoricalColumn {
     return cells;
   }
 
+  void seen(const FeatureReader& features, const internal::TellSeen& tell) const override {
+    const std::vector<Cells> given = given_by(features);
+    std::vector<std::vector<std::string>> names;
+    for (size_t i = 0; i < leaves_.size(); ++i)
+      names.push_back(leaves_[i].names(name(), features, given[i]));
+    std::vector<uint64_t> hashes;
+    for (int64_t row = 0; row < given.front().rows; ++row) {
+      hashes.clear();
+      cross_row(given, row, hashes);
+      // The combinations in the order of their hashes.
+      std::vector<std::string> before{""}, crossed;
+      for (size_t leaf = 0; leaf < given.size(); ++leaf) {
+        crossed.clear();
+        for (const std::string& text : before) {
+          for (int64_t i = row * given[leaf].width; i < (row + 1) * given[leaf].width; ++i) {
+            const auto at = static_cast<size_t>(i);
+            if (given[leaf].present[at] == 0) continue;
+            crossed.push_back(leaf == 0 ? names[leaf][at] : text + " x " + names[leaf][at]);
+          }
+        }
+        std::swap(before, crossed);
+      }
+      for (size_t i = 0; i < hashes.size(); ++i)
+        tell(static_cast<int64_t>(hashes[i] % static_cast<uint64_t>(buckets_)), before[i]);
+    }
+  }
+
  private:
+  // The cells of all leaves.
+  std::vector<Cells> given_by(const FeatureReader& features) const {
+    std::vector<Cells> given;
+    for (const Leaf& leaf : leaves_) {
+      given.push_back(leaf.values(name(), features));
+      if (given.back().rows == given.front().rows) continue;
+      throw invalid_argument(
+          fmt::format("the column '{}': '{}' has {} rows, and '{}' has {}", name(),
+                      leaves_.front().name(), given.front().rows, leaf.name(), given.back().rows),
+          "features of a batch have a row for each example");
+    }
+    return given;
+  }
+
   // Adds the hashes of all combinations of a row; the last leaf's values change fastest.
   void cross_row(const std::vector<Cells>& given, int64_t row,
                  std::vector<uint64_t>& hashes) const {

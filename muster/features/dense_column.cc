@@ -133,6 +133,19 @@ class BucketizedColumn final : public CategoricalColumn {
     return {.values = buckets + first};
   }
 
+  std::string value_name(int64_t place) const override {
+    const auto bucket = static_cast<size_t>(place % buckets_);
+    std::string range;
+    if (bucket == 0) {
+      range = fmt::format("below {}", boundaries_.front());
+    } else if (bucket == boundaries_.size()) {
+      range = fmt::format("{} or more", boundaries_.back());
+    } else {
+      range = fmt::format("{} to {}", boundaries_[bucket - 1], boundaries_[bucket]);
+    }
+    return num_buckets() == buckets_ ? range : fmt::format("[{}] {}", place / buckets_, range);
+  }
+
   Cells ids(const FeatureReader& features) const override {
     const Tensor ids = resolve(features).values.cpu().contiguous();
     Cells cells(ids.size(0), ids.size(1));
@@ -159,6 +172,7 @@ class IndicatorColumn final : public Column {
   bool is_dense() const override { return true; }
   const Source& source() const override { return *categorical_; }
   Shape variable_shape() const override { return {1, categorical_->num_buckets()}; }
+  std::string value_name(int64_t place) const override { return categorical_->value_name(place); }
   Tensor numbers(const ColumnValues& given, const TableRows&) const override {
     return internal::counted_ids(given, categorical_->num_buckets());
   }

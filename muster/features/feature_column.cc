@@ -1,5 +1,7 @@
 #include "muster/features/feature_column.h"
 
+#include <c10/util/accumulate.h>
+
 #include "muster/base/error.h"
 #include "muster/features/internal/column.h"
 
@@ -19,5 +21,17 @@ int64_t FeatureColumn::num_buckets() const {
 }
 
 Shape FeatureColumn::variable_shape() const { return impl_->variable_shape(); }
+
+int64_t FeatureColumn::num_weights() const {
+  return is_categorical() ? num_buckets() : c10::multiply_integers(variable_shape());
+}
+
+std::vector<std::string> FeatureColumn::value_names() const {
+  std::vector<std::string> names;
+  const int64_t count = num_weights();
+  names.reserve(static_cast<size_t>(count));
+  for (int64_t place = 0; place < count; ++place) names.push_back(impl_->value_name(place));
+  return names;
+}
 
 }  // namespace muster::inline v0_1

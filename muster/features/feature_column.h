@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "muster/tensor/tensor.h"
 
@@ -34,6 +35,12 @@ class FeatureColumn {
   int64_t num_buckets() const;
   // The shape of the numbers of one example. Throws InvalidArgument for a column that is not dense.
   Shape variable_shape() const;
+  // How many weights a LinearModel has for the column: num_buckets(), or the numbers of an example.
+  int64_t num_weights() const;
+  // What each of these is for, in their order: words of a vocabulary, "25 to 35" for a number from
+  // 25 to below 35, integers, "bucket 7" of hashes and crosses, "unknown 0" of buckets for what no
+  // vocabulary has, "[1]" for one of several numbers, and "" for a single one.
+  std::vector<std::string> value_names() const;
 
   const feature_column::internal::Column& impl() const { return *impl_; }
   const std::shared_ptr<const feature_column::internal::Column>& shared_impl() const {

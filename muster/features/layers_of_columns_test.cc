@@ -152,6 +152,76 @@ TEST(LayersOfColumnsTest, AStepUsesTheRowsOfItsIdsAlone) {
                floats({1, 4, 1}, {3, 1}));
 }
 
+// The gradients of one operation for all columns, beside those of products with whole tables; for
+// one unit and for several, and where gradients have gradients themselves.
+TEST(LayersOfColumnsTest, ALinearModelHasTheGradientsOfProducts) {
+  const auto narrow = numeric_column("n", {.shape = {2}});
+  const auto wide = numeric_column("x", {.shape = {20}});
+  for (const int64_t units : {1, 3}) {
+    for (const bool again : {false, true}) {
+      Calls calls;
+      for (const auto& [name, rows] :
+           std::vector<std::pair<std::string, int64_t>>{{"w/weights", 6},
+                                                        {"w_weighted_by_f/weights", 6},
+                                                        {"n/weights", 2},
+                                                        {"x/weights", 20}}) {
+        calls.store.set["linear_model/" + name] =
+            torch::arange(rows * units, kFloat32).reshape({rows, units}).sin();
+      }
+      const Tensor two = torch::arange(8, kFloat32).reshape({4, 2}).sin();
+      const Tensor twenty = torch::arange(80, kFloat32).reshape({4, 20}).cos();
+      const Element words = sentences().element();
+      std::vector<std::pair<std::string, Element>> all{{"n", two}, {"x", twenty}};
+      for (const std::string key : {"w", "w/row_lengths", "f", "f/row_lengths"})
+        all.emplace_back(key, words.at(key));
+      const Features features(Element::dict(all));
+      const Tensor logits =
+          LinearModel({kWords, kWeighted, narrow, wide}, {.units = units})(features, calls.context);
+      const auto rows_of = [&](const std::string& column) {
+        return calls.store.find("linear_model/" + column + "/weights")->row_uses().at(0).rows;
+      };
+      const auto of = [&](const std::string& name) {
+        return calls.store.find("linear_model/" + name)->value();
+      };
+      const std::vector<Tensor> leaves{rows_of("w"), rows_of("w_weighted_by_f"), of("n/weights"),
+                                       of("x/weights"), of("bias_weights")};
+      const Tensor scale = torch::ones({4, 1}).requires_grad_();
+      const Tensor loss = (logits.sigmoid() * scale).square().sum();
+      const auto gradients = torch::autograd::grad({loss}, leaves, {}, again, again);
+
+      // Every column is a matrix; of a table the rows that were used are its columns.
+      const Tensor used = torch::tensor({1, 3, 4}, kInt64);
+      const auto counts = [&](const FeatureColumn& column) {
+        return DenseFeatures({indicator_column(column)})(features, calls.context)
+            .index_select(1, used);
+      };
+      const std::vector<Tensor> matrices{counts(kWords), counts(kWeighted), two, twenty,
+                                         torch::ones({4, 1})};
+      std::vector<Tensor> copies;
+      Tensor expected = torch::zeros({4, units});
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        copies.push_back(leaves[i].detach().clone().requires_grad_());
+        expected = expected + matrices[i].matmul(copies[i].reshape({-1, units}));
+      }
+      expect_close(logits.detach(), expected.detach());
+      const Tensor same = torch::ones({4, 1}).requires_grad_();
+      const auto expected_gradients = torch::autograd::grad(
+          {(expected.sigmoid() * same).square().sum()}, copies, {}, again, again);
+      for (size_t i = 0; i < leaves.size(); ++i)
+        expect_close(gradients[i].detach(), expected_gradients[i].detach());
+      if (!again) continue;
+      const auto squares = [](const std::vector<Tensor>& all_of_them) {
+        Tensor sum;
+        for (const Tensor& one : all_of_them)
+          sum = sum.defined() ? sum + one.square().sum() : one.square().sum();
+        return sum;
+      };
+      expect_close(torch::autograd::grad({squares(gradients)}, {scale})[0],
+                   torch::autograd::grad({squares(expected_gradients)}, {same})[0]);
+    }
+  }
+}
+
 TEST(LayersOfColumnsTest, SharedColumnsLearnOneTable) {
   const auto x = categorical_column_with_identity("x", 4);
   const auto y = categorical_column_with_identity("y", 4);

@@ -5,8 +5,10 @@
 #include "muster/base/error.h"
 #include "muster/features/internal/column_inputs.h"
 #include "muster/features/internal/embedding_lookup.h"
+#include "muster/features/internal/linear_sum.h"
 #include "muster/layers/initializers.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/tracing.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -15,6 +17,9 @@ using feature_column::internal::CategoricalColumn;
 using feature_column::internal::Column;
 using feature_column::internal::ColumnInputs;
 using feature_column::internal::ColumnValues;
+using feature_column::internal::is_linear_term;
+using feature_column::internal::linear_sum;
+using feature_column::internal::LinearTerm;
 
 class LinearModelImpl final : public LayerImpl {
  public:
@@ -26,16 +31,30 @@ class LinearModelImpl final : public LayerImpl {
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override {
     const std::vector<ColumnValues> given =
         columns_->split(inputs, context.name_of(identity()), context.device());
-    Tensor sum;
+    std::vector<LinearTerm> terms;
+    std::vector<Tensor> parts;  // what has a graph of its own
     for (size_t i = 0; i < given.size(); ++i) {
-      const Tensor part = columns_->column(i).is_categorical() ? of_ids(i, given[i], context)
-                                                               : of_numbers(i, given[i], context);
-      sum = sum.defined() ? sum + part : part;
+      if (!columns_->column(i).is_categorical()) {
+        LinearTerm term = of_numbers(i, given[i], context);
+        if (is_tracing() || !is_linear_term(term)) {
+          parts.push_back(term.amounts.matmul(term.weights));
+        } else {
+          terms.push_back(std::move(term));
+        }
+      } else if (is_tracing() || !context.device().is_cpu() ||
+                 options_.sparse_combiner != feature_column::Combiner::kSum) {
+        parts.push_back(combined(i, given[i], context));
+      } else {
+        terms.push_back(of_ids(i, given[i], context));
+      }
     }
     const int slot = 2 * static_cast<int>(columns_->size());
     const Tensor& bias = context.variable(
         identity(), slot, [this] { return weights("bias_weights", {options_.units}); });
-    return {.tensors = {sum + bias}};
+    if (!terms.empty()) parts.push_back(linear_sum(terms));
+    Tensor sum = bias;
+    for (const Tensor& part : parts) sum = part + sum;
+    return {.tensors = {sum}};
   }
 
  private:
@@ -49,35 +68,46 @@ class LinearModelImpl final : public LayerImpl {
   // The weights of column i are in the slots behind all tables.
   int slot_of(size_t i) const { return static_cast<int>(columns_->size() + i); }
 
-  Tensor of_ids(size_t i, const ColumnValues& given, CallContext& context) const {
+  VariableSpec table_of(const CategoricalColumn& column) const {
+    VariableSpec spec = weights(column.name() + "/weights", {column.num_buckets(), options_.units});
+    spec.row_sparse = options_.trainable;
+    return spec;
+  }
+
+  LinearTerm of_ids(size_t i, const ColumnValues& given, CallContext& context) const {
+    const auto& column = static_cast<const CategoricalColumn&>(columns_->column(i));
+    Variable::PlacedRows rows = context.placed_rows(
+        identity(), slot_of(i), [&] { return table_of(column); }, given.values);
+    return {.weights = std::move(rows.rows),
+            .places = std::move(rows.places),
+            .amounts = given.weights};
+  }
+
+  // By LibTorch's operations, which leave a trace and know all devices.
+  Tensor combined(size_t i, const ColumnValues& given, CallContext& context) const {
     const auto& column = static_cast<const CategoricalColumn&>(columns_->column(i));
     const auto rows = [&](const Tensor& ids) {
       return context.rows(
-          identity(), slot_of(i),
-          [&] {
-            VariableSpec spec =
-                weights(column.name() + "/weights", {column.num_buckets(), options_.units});
-            spec.row_sparse = options_.trainable;
-            return spec;
-          },
-          ids);
+          identity(), slot_of(i), [&] { return table_of(column); }, ids);
     };
     return feature_column::internal::combined_rows(given, options_.sparse_combiner, rows);
   }
 
-  Tensor of_numbers(size_t i, const ColumnValues& given, CallContext& context) const {
+  LinearTerm of_numbers(size_t i, const ColumnValues& given, CallContext& context) const {
     const Column& column = columns_->column(i);
     const auto rows = [&](const VariableSpec& table, const Tensor& ids) {
       return context.rows(
           identity(), columns_->table_of(i),
           [&] { return feature_column::internal::with_trainable(table, options_.trainable); }, ids);
     };
-    const Tensor numbers = column.numbers(given, rows);
-    const Tensor& kernel = context.variable(identity(), slot_of(i), [&] {
-      return weights(column.name() + "/weights",
-                     {c10::multiply_integers(column.variable_shape()), options_.units});
-    });
-    return numbers.matmul(kernel);
+    Tensor numbers = column.numbers(given, rows);
+    return {.weights = context.variable(
+                identity(), slot_of(i),
+                [&] {
+                  return weights(column.name() + "/weights",
+                                 {c10::multiply_integers(column.variable_shape()), options_.units});
+                }),
+            .amounts = std::move(numbers)};
   }
 
   const std::shared_ptr<const ColumnInputs> columns_;

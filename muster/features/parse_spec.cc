@@ -12,20 +12,30 @@
 namespace muster::inline v0_1::feature_column {
 namespace {
 
+[[noreturn]] void refuse_label(const std::string& function, const std::string& label_key) {
+  throw invalid_argument(
+      fmt::format("{}: the label '{}' is a feature too", function, label_key),
+      "a model that is given the label learns nothing else; give them keys of their own");
+}
+
+void check_label(const data::FeatureSpec& spec, const std::string& function,
+                 const std::string& label_key) {
+  internal::check_key(function, label_key);
+  if (spec.contains(label_key)) refuse_label(function, label_key);
+}
+
 // Adds the label and the weights of the examples.
 data::FeatureSpec with_label(const std::vector<FeatureColumn>& columns, const std::string& function,
                              const std::string& label_key, data::FixedLenFeature label,
-                             const std::string& weight_column) {
+                             const WeightColumn& weight_column) {
   data::FeatureSpec spec = make_parse_example_spec(columns);
-  internal::check_key(function, label_key);
-  if (spec.contains(label_key) || label_key == weight_column) {
-    throw invalid_argument(
-        fmt::format("{}: the label '{}' is a feature too", function, label_key),
-        "a model that is given the label learns nothing else; give them keys of their own");
-  }
+  check_label(spec, function, label_key);
+  if (label_key == weight_column.key()) refuse_label(function, label_key);
   spec.emplace(label_key, std::move(label));
-  if (!weight_column.empty()) {
-    internal::add_feature(spec, function, weight_column,
+  if (weight_column.column()) {
+    weight_column.column()->impl().source().add_features(spec);
+  } else if (!weight_column.empty()) {
+    internal::add_feature(spec, function, weight_column.key(),
                           data::FixedLenFeature{.shape = {1}, .dtype = kFloat32});
   }
   return spec;
@@ -115,6 +125,13 @@ std::vector<data::CsvColumn> csv_columns(const std::vector<FeatureColumn>& colum
         std::visit([&key = key](const auto& each) { return csv_column(key, each); }, feature));
   }
   return all;
+}
+
+data::CsvOptions csv_options(const std::vector<FeatureColumn>& columns, data::CsvColumn label) {
+  check_label(make_parse_example_spec(columns), "csv_options", label.name);
+  data::CsvOptions options{.columns = csv_columns(columns), .label = label.name};
+  options.columns.push_back(std::move(label));
+  return options;
 }
 
 }  // namespace muster::inline v0_1::feature_column

@@ -10,6 +10,7 @@
 #include "muster/data/csv.h"
 #include "muster/data/example.h"
 #include "muster/features/feature_column.h"
+#include "muster/features/weight_column.h"
 
 namespace muster::inline v0_1::feature_column {
 
@@ -22,7 +23,8 @@ data::FeatureSpec make_parse_example_spec(const std::vector<FeatureColumn>& colu
 struct ClassifierSpecOptions {
   data::FeatureDType label_dtype = kInt64;
   std::optional<Value> label_default{};  // unset: an example without a label is an error
-  std::string weight_column{};  // the key of the examples' weights, float32 [1]; empty: none
+  // Of the examples: a key is read as float32 [1], a numeric_column() as it reads.
+  WeightColumn weight_column{};
 };
 // The same with the label, [1], and weights. Throws InvalidArgument where `label_key` or the
 // weight_column is a key that a column reads differently, or a label that a column reads at all.
@@ -35,7 +37,7 @@ struct RegressorSpecOptions {
   data::FeatureDType label_dtype = kFloat32;
   std::optional<Value> label_default{};
   int64_t label_dimension = 1;  // the label is [label_dimension]
-  std::string weight_column{};
+  WeightColumn weight_column{};
 };
 // As classifier_parse_example_spec(). Throws InvalidArgument also for label_dimension < 1.
 data::FeatureSpec regressor_parse_example_spec(const std::vector<FeatureColumn>& columns,
@@ -47,5 +49,10 @@ data::FeatureSpec regressor_parse_example_spec(const std::vector<FeatureColumn>&
 // numeric_column(), or an error. Throws as make_parse_example_spec() does, and InvalidArgument for
 // a numeric_column() of more than one number.
 std::vector<data::CsvColumn> csv_columns(const std::vector<FeatureColumn>& columns);
+// Gives options of data::csv_format() for files with these columns and the label, which becomes
+// CsvOptions::label: csv_options(columns, {"price"}) for numbers, {"kind", CsvKind::kString} for
+// texts. Throws as csv_columns() does, and InvalidArgument for a label without a name, or one that
+// a column reads.
+data::CsvOptions csv_options(const std::vector<FeatureColumn>& columns, data::CsvColumn label);
 
 }  // namespace muster::inline v0_1::feature_column

@@ -71,6 +71,11 @@ TEST(ParseSpecTest, LabelsAndWeights) {
   EXPECT_EQ(std::get<data::FixedLenFeature>(regressor.at("income")).shape, Shape{3});
   EXPECT_EQ(std::get<data::FixedLenFeature>(regressor.at("income")).dtype,
             data::FeatureDType(kFloat32));
+  const auto weights = numeric_column("fnlwgt", {.default_value = {1}, .dtype = kInt64});
+  const auto by_column =
+      classifier_parse_example_spec(kColumns, "income", {.weight_column = weights});
+  EXPECT_EQ(std::get<data::FixedLenFeature>(by_column.at("fnlwgt")).dtype,
+            data::FeatureDType(kInt64));
   // A column may read the weights too.
   EXPECT_NO_THROW(classifier_parse_example_spec(kColumns, "income", {.weight_column = "age"}));
 }
@@ -104,15 +109,21 @@ TEST(ParseSpecTest, ColumnsOfACsvFile) {
       numeric_column("age", {.default_value = {-1}}), indicator_column(kCity),
       categorical_column_with_vocabulary_list("job", {"cook", "smith"}),
       categorical_column_with_identity("rooms", 5)};
-  data::CsvOptions options{.columns = csv_columns(columns), .label = "income"};
-  options.columns.push_back({.name = "income", .kind = data::CsvKind::kInt64});
-  const auto iterator = data::csv({path}, options).batch(2).map(resolve(columns)).iterator();
+  const auto iterator = data::csv({path}, csv_options(columns, {"income", data::CsvKind::kInt64}))
+                            .batch(2)
+                            .map(resolve(columns))
+                            .iterator();
   Element batch;
   ASSERT_TRUE(iterator->next(&batch));
   const Element features = batch.part(0);
   expect_equal(features.at("age/values").value().tensor(), floats({20, -1}, {2, 1}));
   expect_equal(features.at("job/ids").value().tensor(), ints({0, -1}, {2, 1}));
   expect_equal(features.at("rooms/ids").value().tensor(), ints({3, -1}, {2, 1}));
+  expect_equal(batch.part(1).value().tensor(), ints({1, 0}, {2}));
+  EXPECT_EQ(csv_options(columns, {"income"}).columns.back().kind, data::CsvKind::kFloat32);
+  EXPECT_THAT(message_of([&] { csv_options(columns, {"city"}); }),
+              HasSubstr("csv_options: the label 'city' is a feature too"));
+  EXPECT_THAT(message_of([&] { csv_options(columns, {}); }), HasSubstr("csv_options"));
   EXPECT_THAT(message_of([] { csv_columns({numeric_column("x", {.shape = {2}})}); }),
               HasSubstr("csv_columns: the feature 'x' has the shape [2]"));
 }

@@ -142,6 +142,19 @@ TEST(ResolveTest, CrossesAreEveryCombinationOfARow) {
   expect_equal(ids_of(crossed, dense), ints({id("", -1), id("c", 7)}, {2, 1}));
 }
 
+// Numbers of tf.feature_column's own test: the ids and, with the weights 1 to 5, their sums.
+TEST(ResolveTest, ACrossOfBucketsAndTextsHasTheIdsItHasThere) {
+  const auto a = bucketized_column(numeric_column("a", {.shape = {2}, .dtype = kInt64}), {0, 1});
+  const auto crossed = crossed_column({a, "c"}, 5, {.hash_key = 5});
+  const Element batch = dict({{{"a", floats({-1, 0.5, 0.5, 1}, {2, 2})}},
+                              ragged<std::string>("c", {{"cA"}, {"cB", "cC"}})});
+  const Tensor ids = ids_of(crossed, batch);
+  expect_equal(ids, ints({1, 0, -1, -1, 1, 3, 4, 2}, {2, 4}));
+  const Tensor weights = floats({0, 1, 2, 3, 4, 5}, {6});
+  expect_equal(weights.index_select(0, ids.flatten() + 1).reshape({2, 4}).sum(1),
+               floats({3, 14}, {2}));
+}
+
 TEST(ResolveTest, ANestedCrossIsThatOfItsKeys) {
   const Element batch = Element::dict(
       {{"a", Strings({"p", "q"})}, {"b", Strings({"r", "s"})}, {"c", ints({1, 2}, {2})}});

@@ -39,6 +39,7 @@ class SequenceCategoricalColumn final : public CategoricalColumn {
       : CategoricalColumn(of_step->name()), of_step_(std::move(of_step)) {}
 
   int64_t num_buckets() const override { return of_step_->num_buckets(); }
+  std::string value_name(int64_t place) const override { return of_step_->value_name(place); }
   bool gives_sequences() const override { return true; }
   bool can_be_crossed() const override { return false; }
   std::string definition() const override { return "sequences of " + of_step_->definition(); }

@@ -48,6 +48,7 @@ class VocabularyColumn final : public CategoricalColumn {
   explicit VocabularyColumn(const VocabularyRules& rules)
       : CategoricalColumn(rules.key),
         size_(static_cast<int64_t>(rules.values.size())),
+        values_(rules.values),
         dtype_(rules.dtype),
         default_value_(rules.default_value),
         num_oov_buckets_(rules.num_oov_buckets) {
@@ -67,6 +68,10 @@ class VocabularyColumn final : public CategoricalColumn {
   }
 
   int64_t num_buckets() const override { return size_ + num_oov_buckets_; }
+  std::string value_name(int64_t place) const override {
+    return place < size_ ? values_[static_cast<size_t>(place)]
+                         : fmt::format("unknown {}", place - size_);
+  }
   std::string definition() const override { return definition_; }
   void add_features(data::FeatureSpec& spec) const override {
     internal::add_feature(spec, fmt::format("the column '{}'", name()), name(),
@@ -98,6 +103,7 @@ class VocabularyColumn final : public CategoricalColumn {
   }
 
   const int64_t size_;
+  const std::vector<std::string> values_;  // by id
   const data::FeatureDType dtype_;
   const int64_t default_value_;
   const int64_t num_oov_buckets_;

@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
 namespace muster::inline v0_1 {
 
 // Options of BinaryClassHead().
 struct BinaryClassHeadOptions {
-  std::string weight_column{};       // the feature with the weights of the examples; empty: 1
+  WeightColumn weight_column{};      // the feature with the weights of the examples; empty: 1
   std::vector<double> thresholds{};  // in (0, 1); accuracy, precision and recall at each
   // The two names that labels are, of class 0 and class 1. Labels may also be their numbers.
   std::vector<std::string> label_vocabulary{};

@@ -52,6 +52,28 @@ std::string key_of(const HeadRule& rule, const char* key) {
 
 constexpr const char* kRegularization = "regularization_loss";
 
+// Gives the penalties of variables and those that were given, and an undefined tensor without any.
+Tensor all_penalties(const HeadRule& rule, const ModelContext& context,
+                     const HeadTraining& training) {
+  const at::NoGradGuard no_grad;
+  const Tensor of_variables = regularization_loss(context.variables());
+  const Tensor given = sum_of(rule, training.regularization_losses);
+  if (!of_variables.defined() || !given.defined())
+    return of_variables.defined() ? of_variables : given;
+  return of_variables + given.to(of_variables);
+}
+
+// Shows what a step loses, beside the "loss" that each run shows.
+void show_losses(const HeadRule& rule, ModelContext& context, const HeadScore& score,
+                 const HeadTraining& training) {
+  if (!context.summary().due()) return;
+  const Tensor penalties = all_penalties(rule, context, training);
+  if (penalties.defined()) context.summary().scalar(key_of(rule, kRegularization), penalties);
+  if (!rule.name().empty()) context.summary().scalar(key_of(rule, "loss"), score.loss);
+  for (const auto& [head, loss] : score.losses_of_heads)
+    context.summary().scalar("loss/" + head, loss);
+}
+
 }  // namespace
 
 std::string Logits::describe() const {
@@ -110,17 +132,14 @@ EstimatorSpec Head::create_estimator_spec(ModelContext& context, const Features&
   spec.loss_weight = score.loss_weight;
   if (!evaluates) {
     spec.train_op = train_op_of(*rule_, context, spec.loss, training);
-    if (!rule_->name().empty()) context.summary().scalar(key_of(*rule_, "loss"), spec.loss);
+    show_losses(*rule_, context, score, training);
     return spec;
   }
   spec.predictions = predictions(logits);
   spec.eval_metrics = std::move(score.metrics);
-  const Tensor of_variables = regularization_loss(context.variables());
-  if (of_variables.defined()) {
-    const Tensor given = sum_of(*rule_, training.regularization_losses);
-    spec.eval_metrics[key_of(*rule_, kRegularization)] =
-        metrics::mean(given.defined() ? of_variables + given.to(of_variables) : of_variables);
-  }
+  const Tensor penalties = all_penalties(*rule_, context, training);
+  if (penalties.defined())
+    spec.eval_metrics[key_of(*rule_, kRegularization)] = metrics::mean(penalties);
   return spec;
 }
 

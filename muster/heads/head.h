@@ -62,6 +62,8 @@ using HeadLossFn =
 struct HeadScore {
   Tensor loss;                            // scalar, reduced over the batch, with its graph
   std::map<std::string, Metric> metrics;  // empty where none were asked for
+  // Of several heads: the loss of each by its name, before head_weights.
+  std::map<std::string, Tensor> losses_of_heads{};
   // How much the loss weighs beside those of other batches; unset: the rows of the batch.
   std::optional<double> loss_weight{};
 };
@@ -112,8 +114,9 @@ class Head {
   losses::Reduction loss_reduction() const { return rule_->loss_reduction(); }
 
   // Gives what a model function returns in the mode of `context`. Labels are not looked at in
-  // Mode::kPredict. Where the head has a name, training shows the loss as "loss/<name>" too.
-  // Throws InvalidArgument, which names the head, for
+  // Mode::kPredict. Training shows the loss as "loss/<name>" too where the head has a name, those
+  // of a MultiHead's heads as "loss/<head>", and the sum of all penalties, where there are some, as
+  // "regularization_loss". Throws InvalidArgument, which names the head, for
   //   - logits of another shape or dtype, labels that are missing, of another shape or outside of
   //     what the head allows, with the first one that is;
   //   - weights that are missing, below 0 or of another shape;

@@ -7,6 +7,8 @@
 
 #include "muster/base/random.h"
 #include "muster/distribute/variable_table.h"
+#include "muster/features/dense_column.h"
+#include "muster/features/resolve.h"
 #include "muster/heads/binary_class_head.h"
 #include "muster/heads/internal/test_batch.h"
 #include "muster/heads/multi_class_head.h"
@@ -271,6 +273,23 @@ TEST(HeadLawTest, ListsOfNamesAreMultiHot) {
   // Lists of numbers, with -1 for none, are made so in the pipeline.
   const Tensor ids = torch::tensor({{2, 0}, {1, -1}, {-1, -1}});
   EXPECT_TRUE(CategoryEncoding(4)(ids + 1).narrow(-1, 1, 3).equal(hot.tensor()));
+  // What a VarLenFeature gives is taken as it is: what lies behind a length is no label.
+  const Element lengths = torch::tensor({2, 1, 0});
+  const auto measured = [&](const Element& labels) {
+    return results_of(head.metrics(
+        features, Labels(Element::dict({{"l", labels}, {"l/row_lengths", lengths}})), logits));
+  };
+  EXPECT_EQ(measured(ids.clamp_min(0)), expected);
+  EXPECT_EQ(measured(lists.element()), expected);
+  const Labels by_head(Element::dict({{"trees", ids.clamp_min(0)},
+                                      {"trees/row_lengths", lengths},
+                                      {"age", torch::zeros({3, 1})}}));
+  const Head both = MultiHead({.heads = {MultiLabelHead({.n_classes = 3, .name = "trees"}),
+                                         RegressionHead({.name = "age"})}});
+  EXPECT_EQ(both.metrics(features, by_head, torch::cat({logits, torch::zeros({3, 1})}, -1))
+                .at("auc/trees")
+                .result(),
+            expected.at("auc"));
   EXPECT_TRUE(expected.contains("auc/oak"));
   EXPECT_TRUE(expected.contains("probability_mean/oak"));
 }
@@ -317,6 +336,27 @@ TEST(HeadLawTest, ARegressionWeighsLabelsToo) {
   const Tensor logits = numbers({1, 5, 2, 1}, {2, 2});
   EXPECT_NEAR(head.loss(features, labels, logits).item<double>(), (1 + 8 + 4) / 4.0, 1e-6);
   EXPECT_NEAR(head.metrics(features, labels, logits).at("average_loss").result(), 13 / 7.0, 1e-6);
+}
+
+TEST(HeadLawTest, WeightsMayBeThoseOfANumericColumn) {
+  const auto doubled = feature_column::numeric_column(
+      "w", {.normalizer_fn = [](const Tensor& weights) { return 2 * weights; }});
+  const Tensor weights = whole(13, {6}, 4), logits = drawn(14, {6, 1}, -2, 4);
+  const Labels labels = labels_of(whole(15, {6}, 2));
+  const double expected = BinaryClassHead({.weight_column = "w"})
+                              .loss(features_with(2 * weights), labels, logits)
+                              .item<double>();
+  const Head head = BinaryClassHead({.weight_column = doubled});
+  const Features raw = features_with(weights);
+  EXPECT_EQ(head.loss(raw, labels, logits).item<double>(), expected);
+  const Features resolved(feature_column::resolve({doubled})(raw.element()));
+  EXPECT_TRUE(resolved.contains("w/values"));
+  EXPECT_EQ(head.loss(resolved, labels, logits).item<double>(), expected);
+  const Head three = RegressionHead(
+      {.label_dimension = 3, .weight_column = feature_column::numeric_column("w", {.shape = {3}})});
+  const Tensor loss = three.loss(features_with(numbers({1, 0, 2}, {1, 3})),
+                                 labels_of(torch::zeros({1, 3})), numbers({3, 5, 1}, {1, 3}));
+  EXPECT_NEAR(loss.item<double>(), (9 + 2) / 3.0, 1e-6);
 }
 
 // The margin between classes -1 and 1, in place of their probability.

@@ -7,6 +7,8 @@
 
 #include "muster/base/error_of.h"
 #include "muster/distribute/variable_table.h"
+#include "muster/features/categorical_column.h"
+#include "muster/features/dense_column.h"
 #include "muster/heads/binary_class_head.h"
 #include "muster/heads/internal/test_batch.h"
 #include "muster/heads/multi_class_head.h"
@@ -97,6 +99,12 @@ const std::vector<Refused>& refused_options() {
                          .classes_for_class_based_metrics = {"elk"}});
        },
        "its label_vocabulary has no label 'elk'; it has 'ash', 'elm'"},
+      {"weights_of_categories",
+       [] {
+         const auto city = feature_column::categorical_column_with_hash_bucket("city", 2);
+         BinaryClassHead({.weight_column = city});
+       },
+       "weight_column: the column 'city' is not a numeric_column"},
       {"no_heads", [] { MultiHead({}); }, "MultiHead: heads is empty"},
       {"heads_without_name", [] { MultiHead({.heads = {weighted(), RegressionHead()}}); },
        "MultiHead: the name of heads[1], a RegressionHead, is empty"},
@@ -158,6 +166,24 @@ const std::vector<Refused>& refused_batches() {
        "MultiLabelHead: labels[1, 0] is 2; labels must be in [0, 1]"},
       {"label_list_of_numbers", [] { lose(two_labels(), labels_of(two_rows(3))); },
        "MultiLabelHead: labels float32[2, 3] do not fit logits float32[2, 2]; they must be [2, 2]"},
+      {"label_of_a_list",
+       [] {
+         lose(two_labels(), Labels(Element::dict({{"l", torch::tensor({{0, 1}, {1, 2}})},
+                                                  {"l/row_lengths", torch::tensor({1, 2})}})));
+       },
+       "MultiLabelHead: labels[1, 1] is 2; labels must be in [0, 2)"},
+      {"list_of_floats",
+       [] {
+         lose(two_labels(), Labels(Element::dict({{"l", two_rows(3)},
+                                                  {"l/row_lengths", torch::tensor({1, 2})}})));
+       },
+       "MultiLabelHead: labels is float32[2, 3] with the lengths int64[2]; it must be numbers"},
+      {"lists_of_one_class",
+       [] {
+         lose(three_classes(), Labels(Element::dict({{"l", torch::tensor({{0}, {1}})},
+                                                     {"l/row_lengths", torch::tensor({1, 1})}})));
+       },
+       "MultiClassHead: labels is {l: int64[2, 1], l/row_lengths: int64[2]}; it must be one value"},
       {"label_logistic", [] { lose(LogisticRegressionHead(), numbered({0.5, 2})); },
        "LogisticRegressionHead: labels[1, 0] is 2; labels must be in [0, 1]"},
       {"texts_without_names", [] { lose(three_classes(), texts({"a", "b"})); },
@@ -203,6 +229,12 @@ const std::vector<Refused>& refused_batches() {
          (void)weighted().loss(all, zeros(), two_rows());
        },
        "the weights \"w\" is string[2]; it must be numbers"},
+      {"weights_of_a_column_missing",
+       [] {
+         const auto w = feature_column::numeric_column("w");
+         lose(RegressionHead({.weight_column = w}), zeros());
+       },
+       "RegressionHead: weight_column is \"w\"; it must be one of the features, {x: "},
       // Functions of one's own.
       {"loss_fn_reduced",
        [] {

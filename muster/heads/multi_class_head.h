@@ -5,14 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
 namespace muster::inline v0_1 {
 
 // Options of MultiClassHead().
 struct MultiClassHeadOptions {
-  int64_t n_classes = 0;        // more than 2; for 2 there is BinaryClassHead()
-  std::string weight_column{};  // the feature with the weights of the examples; empty: 1
+  int64_t n_classes = 0;         // more than 2; for 2 there is BinaryClassHead()
+  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
   // The names that labels are, in the order of the classes. Labels may also be their numbers.
   std::vector<std::string> label_vocabulary{};
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
+#include "muster/data/example.h"
 #include "muster/heads/internal/arguments.h"
 #include "muster/metrics/mean.h"
 #include "muster/tensor/libtorch.h"
@@ -73,10 +74,11 @@ class MultiHeadRule : public HeadRule {
     HeadScore all;
     for (size_t i = 0; i < heads_.size(); ++i) {
       const std::string name = heads_[i].name();
-      HeadScore one = heads_[i].rule().score(features, Labels(labels.element().at(name)), parts[i],
-                                             with_metrics);
+      HeadScore one =
+          heads_[i].rule().score(features, labels_of(labels, name), parts[i], with_metrics);
       if (with_metrics) all.metrics["loss/" + name] = metrics::mean(one.loss);
       all.metrics.merge(std::move(one.metrics));
+      all.losses_of_heads.emplace(name, one.loss);
       const Tensor weighted = weights_.empty() ? one.loss : one.loss * weights_[i];
       all.loss = all.loss.defined() ? all.loss + weighted : weighted;
     }
@@ -111,6 +113,14 @@ class MultiHeadRule : public HeadRule {
   }
 
  private:
+  // Lists of labels have their lengths beside them.
+  static Labels labels_of(const Labels& labels, const std::string& head) {
+    const std::string lengths = head + data::kRowLengths;
+    if (!labels.contains(lengths)) return Labels(labels.element().at(head));
+    return Labels(Element::dict(
+        {{head, labels.element().at(head)}, {lengths, labels.element().at(lengths)}}));
+  }
+
   void check_labels(const Labels& labels) const {
     const std::string there = labels.defined() ? labels.element().describe() : "missing";
     check_all_there("labels", there,

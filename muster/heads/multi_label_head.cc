@@ -5,6 +5,7 @@
 #include <set>
 
 #include "muster/base/unknown_name.h"
+#include "muster/data/example.h"
 #include "muster/heads/internal/arguments.h"
 #include "muster/heads/internal/classes.h"
 #include "muster/heads/internal/single_head.h"
@@ -46,6 +47,15 @@ class MultiLabelRule : public internal::SingleHead {
   std::vector<std::string> classes() const override { return classes_.names(); }
 
  protected:
+  // A VarLenFeature is lists, whose lengths stand beside them.
+  Value label_of(const Labels& labels, const Features& features) const override {
+    const std::vector<std::string> keys = labels.keys();
+    if (keys.size() != 2 || keys[1] != keys[0] + data::kRowLengths)
+      return SingleHead::label_of(labels, features);
+    const Value& lists = labels.value(keys[0]);
+    return lists.is_strings() ? lists : hot_of_lists(lists.tensor(), labels[keys[1]]);
+  }
+
   Tensor labels_of(const Value& labels, const Tensor& logits) const override {
     if (labels.is_strings()) return multi_hot(labels.strings(), logits);
     const Tensor fitted =
@@ -113,6 +123,32 @@ class MultiLabelRule : public internal::SingleHead {
                        name, classes_.names());
   }
 
+  // Numbers of classes [batch, most], of which each row has so many, as [batch, classes].
+  Tensor hot_of_lists(const Tensor& lists, const Tensor& lengths) const {
+    if (!at::isIntegralType(lists.scalar_type(), /*includeBool=*/false) || lists.dim() != 2 ||
+        lengths.scalar_type() != kInt64 || lengths.sizes() != lists.sizes().slice(0, 1)) {
+      internal::refuse(title(), "labels",
+                       fmt::format("{} with the lengths {}", describe(lists), describe(lengths)),
+                       "numbers of classes, integers [batch, most], and int64 [batch]",
+                       "parse them with a VarLenFeature of kInt64, or give multi-hot ones");
+    }
+    const Tensor ids = lists.to(kInt64);
+    const Tensor there = at::arange(ids.size(1), lengths.options()).lt(lengths.unsqueeze(1));
+    internal::check_range(title(), "labels", ids.masked_fill(there.logical_not(), 0), 0,
+                          static_cast<double>(classes_.count() - 1),
+                          fmt::format("in [0, {})", classes_.count()));
+    return hot_of((ids + 1).masked_fill(there.logical_not(), 0));
+  }
+
+  // Places [batch..., most] as [batch..., classes]: 0 is that of none, n that of class n - 1.
+  Tensor hot_of(const Tensor& places) const {
+    Shape shape = places.sizes().vec();
+    shape.back() = classes_.count() + 1;
+    return at::zeros(shape, at::device(places.device()).dtype(at::kFloat))
+        .scatter(-1, places, 1.0)
+        .narrow(-1, 1, classes_.count());
+  }
+
   // Names [batch..., most], or [batch...] for one at most, as [batch..., classes].
   Tensor multi_hot(const Strings& labels, const Tensor& logits) const {
     Tensor ids = classes_.numbers_of(labels, /*empty_is_none=*/true);
@@ -122,9 +158,7 @@ class MultiLabelRule : public internal::SingleHead {
       internal::refuse(title(), "labels", Value(labels).describe(),
                        fmt::format("names [batch..., most] for logits {}", describe(logits)));
     }
-    // Place 0 is that of no name.
-    const Tensor hot = at::zeros(internal::shape_with(logits, classes_.count() + 1), at::kFloat);
-    return hot.scatter(-1, ids + 1, 1.0).narrow(-1, 1, classes_.count()).to(logits.device());
+    return hot_of(ids + 1).to(logits.device());
   }
 
   std::vector<double> thresholds_;

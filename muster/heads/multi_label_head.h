@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
 namespace muster::inline v0_1 {
@@ -13,7 +14,7 @@ namespace muster::inline v0_1 {
 // Options of MultiLabelHead().
 struct MultiLabelHeadOptions {
   int64_t n_classes = 0;             // at least 2
-  std::string weight_column{};       // the feature with the weights of the examples; empty: 1
+  WeightColumn weight_column{};      // the feature with the weights of the examples; empty: 1
   std::vector<double> thresholds{};  // in (0, 1); accuracy, precision and recall at each
   std::vector<std::string> label_vocabulary{};  // the names of the classes, in their order
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
@@ -25,9 +26,9 @@ struct MultiLabelHeadOptions {
 
 // Logits are [batch..., n_classes]. Labels are of that shape, in [0, 1]: 1 where the example is of
 // the class. With a label_vocabulary they may be the names instead, texts [batch..., most] or
-// [batch], where "" stands for none. Lists of class numbers, -1 for none, become such labels in
-// the pipeline: CategoryEncoding(n_classes + 1)(ids + 1).narrow(-1, 1, n_classes). The loss of an
-// example is the mean over classes of the sigmoid cross-entropy.
+// [batch], where "" stands for none. What a VarLenFeature gives are labels too, a dict of lists and
+// their lengths: {"l": [batch, most], "l/row_lengths": int64 [batch]}, of names or of class
+// numbers. The loss of an example is the mean over classes of the sigmoid cross-entropy.
 //   metrics: average_loss, auc, auc_precision_recall; for each threshold t
 //     accuracy/positive_threshold_t, precision/positive_threshold_t, recall/positive_threshold_t;
 //     for each class c of classes_for_class_based_metrics probability_mean/class<c>, auc/class<c>,

@@ -23,7 +23,7 @@ using LossOfLabels = std::function<Tensor(const Tensor& labels, const Tensor& lo
 struct Regression {
   std::string kind;
   std::string name;
-  std::string weight_column;
+  WeightColumn weight_column;
   losses::Reduction loss_reduction;
   HeadLossFn loss_fn{};
   int64_t label_dimension = 1;

@@ -12,14 +12,15 @@
 #include <functional>
 #include <string>
 
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
 namespace muster::inline v0_1 {
 
 // Options of RegressionHead().
 struct RegressionHeadOptions {
-  int64_t label_dimension = 1;  // at least 1: how many numbers an example has
-  std::string weight_column{};  // the feature with the weights; empty: 1
+  int64_t label_dimension = 1;   // at least 1: how many numbers an example has
+  WeightColumn weight_column{};  // the feature with the weights; empty: 1
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
   HeadLossFn loss_fn{};
   // Makes predictions of logits, in their shape. The loss is between labels and logits all the
@@ -34,7 +35,7 @@ Head RegressionHead(RegressionHeadOptions options = {});
 // Options of PoissonRegressionHead().
 struct PoissonRegressionHeadOptions {
   int64_t label_dimension = 1;  // at least 1
-  std::string weight_column{};
+  WeightColumn weight_column{};
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;
   // Adds y log y - y + log(2 pi y) / 2 where a label y is more than 1; see log_poisson_loss().
   bool compute_full_loss = true;
@@ -47,7 +48,7 @@ Head PoissonRegressionHead(PoissonRegressionHeadOptions options = {});
 
 // Options of LogisticRegressionHead().
 struct LogisticRegressionHeadOptions {
-  std::string weight_column{};
+  WeightColumn weight_column{};
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;
   std::string name{};
 };

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/tensor/internal/unique_numbers.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -22,33 +22,24 @@ std::string place_of(int64_t index, at::IntArrayRef sizes) {
   return describe(place);
 }
 
-// Gives the numbers sorted, each once; and for every number its place among these. On the CPU
-// sorting is quicker than LibTorch's hash tables.
-std::pair<Tensor, Tensor> unique_of(const Tensor& numbers) {
-  if (!numbers.is_cpu()) {
-    auto [unique, inverse, counts] =
-        at::_unique2(numbers, /*sorted=*/true, /*return_inverse=*/true);
-    return {std::move(unique), std::move(inverse)};
+// Gives the numbers as int64, flat, on the CPU. Throws unless they are rows of the table, or, where
+// `none` is allowed, below 0.
+Tensor checked_ids(const VariableSpec& spec, int64_t size, const Tensor& ids, bool none) {
+  if (ids.scalar_type() != kInt64 && ids.scalar_type() != kInt32) {
+    throw invalid_argument(
+        fmt::format("rows of {} were asked for by {}", spec.describe(), muster::describe(ids)),
+        "numbers of rows are int64 or int32");
   }
-  struct Numbered {
-    int64_t number;
-    int64_t place;
-  };
-  const auto count = static_cast<size_t>(numbers.numel());
-  std::vector<Numbered> sorted(count);
-  const int64_t* number = numbers.data_ptr<int64_t>();
-  for (size_t i = 0; i < count; ++i) sorted[i] = {number[i], static_cast<int64_t>(i)};
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Numbered& a, const Numbered& b) { return a.number < b.number; });
-  Tensor unique = torch::empty_like(numbers), inverse = torch::empty_like(numbers);
-  int64_t last = -1;
-  for (size_t i = 0; i < count; ++i) {
-    if (i == 0 || sorted[i].number != sorted[i - 1].number) {
-      unique.data_ptr<int64_t>()[++last] = sorted[i].number;
-    }
-    inverse.data_ptr<int64_t>()[sorted[i].place] = last;
+  Tensor here = ids.reshape({-1}).to(kInt64).cpu().contiguous();
+  const int64_t* numbers = here.data_ptr<int64_t>();
+  for (int64_t i = 0; i < here.numel(); ++i) {
+    if ((numbers[i] >= 0 || none) && numbers[i] < size) continue;
+    throw invalid_argument(
+        fmt::format("the id {} at {} of {} is outside of the table {}: it has {} rows", numbers[i],
+                    place_of(i, ids.sizes()), muster::describe(ids), spec.describe(), size),
+        fmt::format("ids go from 0 to {}; make the table larger, or mend the data", size - 1));
   }
-  return {unique.narrow(0, 0, last + 1), inverse};
+  return here;
 }
 
 }  // namespace
@@ -58,22 +49,19 @@ std::string VariableSpec::describe() const {
          (row_sparse ? " row-sparse" : "");
 }
 
+bool Variable::notes_uses() const {
+  return spec_.row_sparse && value_.requires_grad() && torch::GradMode::is_enabled();
+}
+
+Variable::PlacedRows Variable::use(const Tensor& flat) {
+  auto [numbers, places] = internal::unique_numbers(flat, value_.size(0));
+  Tensor leaf = value_.detach().index_select(0, numbers).set_requires_grad(true);
+  row_uses_.push_back({std::move(numbers), leaf});
+  return {std::move(leaf), std::move(places)};
+}
+
 Tensor Variable::rows(const Tensor& ids) {
-  if (ids.scalar_type() != kInt64 && ids.scalar_type() != kInt32) {
-    throw invalid_argument(
-        fmt::format("rows of {} were asked for by {}", spec_.describe(), muster::describe(ids)),
-        "numbers of rows are int64 or int32");
-  }
-  const Tensor here = ids.reshape({-1}).to(kInt64).cpu().contiguous();
-  const int64_t* numbers = here.data_ptr<int64_t>();
-  const int64_t size = value_.size(0);
-  for (int64_t i = 0; i < here.numel(); ++i) {
-    if (numbers[i] >= 0 && numbers[i] < size) continue;
-    throw invalid_argument(
-        fmt::format("the id {} at {} of {} is outside of the table {}: it has {} rows", numbers[i],
-                    place_of(i, ids.sizes()), muster::describe(ids), spec_.describe(), size),
-        fmt::format("ids go from 0 to {}; make the table larger, or mend the data", size - 1));
-  }
+  const Tensor here = checked_ids(spec_, value_.size(0), ids, /*none=*/false);
   const Tensor flat = value_.is_cpu() ? here : ids.reshape({-1}).to(value_.device(), kInt64);
   // Flat ids need no other shape. A trace would keep their number, which may follow the data.
   const auto shaped = [&](const Tensor& rows) {
@@ -82,12 +70,18 @@ Tensor Variable::rows(const Tensor& ids) {
     shape.insert(shape.end(), spec_.shape.begin() + 1, spec_.shape.end());
     return rows.view(shape);
   };
-  if (!spec_.row_sparse || !value_.requires_grad() || !torch::GradMode::is_enabled())
-    return shaped(value_.index_select(0, flat));
-  const auto [unique, inverse] = unique_of(flat);
-  Tensor leaf = value_.detach().index_select(0, unique).set_requires_grad(true);
-  row_uses_.push_back({unique, leaf});
-  return shaped(leaf.index_select(0, inverse));
+  if (!notes_uses()) return shaped(value_.index_select(0, flat));
+  const PlacedRows used = use(flat);
+  return shaped(used.rows.index_select(0, used.places));
+}
+
+Variable::PlacedRows Variable::placed_rows(const Tensor& ids) {
+  Tensor flat = checked_ids(spec_, value_.size(0), ids, /*none=*/true);
+  if (!value_.is_cpu()) throw internal_error("rows of " + spec_.describe() + " are not on the CPU");
+  if (!notes_uses()) return {value_, flat.view(ids.sizes())};
+  PlacedRows used = use(flat);
+  used.places = used.places.view(ids.sizes());
+  return used;
 }
 
 Tensor regularization_loss(const VariableStore& variables) {

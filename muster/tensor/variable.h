@@ -74,6 +74,15 @@ class Variable {
   // row-sparse variable is noted as a use. Throws InvalidArgument for another dtype, and for a
   // number outside of the table; the error says where it stands.
   Tensor rows(const Tensor& ids);
+  // Rows, and where each number that was asked for has its own.
+  struct PlacedRows {
+    Tensor rows;    // [n, the row's shape]
+    Tensor places;  // int64 of the shape of the ids, in [0, n); below 0 where the id is
+  };
+  // Gives what rows() does, for operations that read rows where they stand: rows(ids) is
+  // rows.index_select(0, places). An id below 0 stands for no row. Throws as rows() does.
+  // REQUIRES: the variable is on the CPU.
+  PlacedRows placed_rows(const Tensor& ids);
   // A RowUse holds the numbers of the rows that were used, int64 [n], sorted, each once; and the
   // leaf [n, ...] that gets their gradient.
   struct RowUse {
@@ -85,6 +94,11 @@ class Variable {
   std::vector<RowUse> take_row_uses() { return std::exchange(row_uses_, {}); }  // and forgets them
 
  private:
+  // Whether gradients are those of the rows that are read.
+  bool notes_uses() const;
+  // Notes a use of the rows with these numbers, int64 [k] on the variable's device.
+  PlacedRows use(const Tensor& flat);
+
   VariableSpec spec_;
   Tensor value_;
   std::vector<RowUse> row_uses_;

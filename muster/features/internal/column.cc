@@ -19,6 +19,12 @@ Tensor Column::numbers(const ColumnValues&, const TableRows&) const {
   throw internal_error("numbers were asked of the column " + name());
 }
 
+std::string Column::value_name(int64_t place) const {
+  return c10::multiply_integers(variable_shape()) == 1 ? std::string() : fmt::format("[{}]", place);
+}
+
+void CategoricalColumn::seen(const FeatureReader&, const TellSeen&) const {}
+
 bool Column::is_sequence() const { return source().gives_sequences(); }
 
 std::vector<Entry> CategoricalColumn::entries() const {

@@ -34,6 +34,9 @@ struct Entry {
 // Gives the rows of the column's table for flat ids, and creates the table at the first call.
 using TableRows = std::function<Tensor(const VariableSpec& table, const Tensor& ids)>;
 
+// Is told an id and a value that has it.
+using TellSeen = std::function<void(int64_t id, const std::string& value)>;
+
 class Column {
  public:
   explicit Column(std::string name) : name_(std::move(name)) {}
@@ -45,6 +48,9 @@ class Column {
   virtual bool is_categorical() const { return false; }
   virtual bool is_dense() const { return false; }
   bool is_sequence() const;
+  // What the weight at `place` of a linear model's table for the column is for: a word of a
+  // vocabulary, "25 to 35", "bucket 7"; "" where the column has one. REQUIRES: a place of it.
+  virtual std::string value_name(int64_t place) const;
   // The part that runs in the input pipeline: the column itself, or the one inside of it.
   virtual const Source& source() const = 0;
 
@@ -86,9 +92,14 @@ class CategoricalColumn : public Source {
   virtual bool is_weighted() const { return false; }
   // Whether crossed_column() takes it.
   virtual bool can_be_crossed() const { return true; }
+  std::string value_name(int64_t place) const override = 0;
+  // Whether names of its values do not tell the texts, which seen() does.
+  virtual bool has_hash_buckets() const { return false; }
 
   // The ids of all rows; those of unknown values are -1.
   virtual Cells ids(const FeatureReader& features) const = 0;
+  // Calls `tell` with each id of these rows that is a hash, and the value that was hashed.
+  virtual void seen(const FeatureReader& features, const TellSeen& tell) const;
 
   std::vector<Entry> entries() const override;
   ColumnValues resolve(const FeatureReader& features) const override;

@@ -22,6 +22,10 @@ uint64_t fingerprint_of(const CategoryValues& values, int64_t i) {
   return fingerprint64({digits.data(), digits.size()});
 }
 
+std::string text_of(const CategoryValues& values, int64_t i) {
+  return values.is_strings() ? std::string(values.text(i)) : std::to_string(values.number(i));
+}
+
 FeatureReader::FeatureReader(const Element& features) : element_(features) {
   const Structure& structure = features.structure();
   if (structure.kind != Structure::Kind::kDict) {

@@ -41,6 +41,9 @@ class CategoryValues {
 // Gives FarmHash's Fingerprint64 of cell i; an integer is hashed as its decimal digits.
 uint64_t fingerprint_of(const CategoryValues& values, int64_t i);
 
+// Gives cell i as a text: an integer as its decimal digits.
+std::string text_of(const CategoryValues& values, int64_t i);
+
 class FeatureReader {
  public:
   // Throws InvalidArgument for an element that is no dict.

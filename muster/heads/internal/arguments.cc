@@ -127,14 +127,14 @@ void check_range(const std::string& head, std::string_view what, const Tensor& n
 }
 
 Tensor weights_of(const std::string& head, const Features& features,
-                  const std::string& weight_column, const Tensor& logits, bool per_logit) {
+                  const WeightColumn& weight_column, const Tensor& logits, bool per_logit) {
   if (weight_column.empty()) return {};
-  if (!features.contains(weight_column)) {
-    refuse(head, "weight_column", fmt::format("\"{}\"", weight_column),
+  if (!weight_column.is_in(features)) {
+    refuse(head, "weight_column", fmt::format("\"{}\"", weight_column.key()),
            fmt::format("one of the features, {}", described(features)));
   }
-  const Value& value = features.value(weight_column);
-  const std::string name = fmt::format("the weights \"{}\"", weight_column);
+  const Value value = weight_column.of(features);
+  const std::string name = fmt::format("the weights \"{}\"", weight_column.key());
   if (!value.is_tensor()) refuse(head, name, value.describe(), "numbers");
   const Tensor& given = value.tensor();
   const Tensor weights = given.dim() + 1 == logits.dim() ? given.unsqueeze(-1) : given;

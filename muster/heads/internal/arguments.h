@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/features.h"
@@ -44,11 +45,11 @@ Tensor fitted_labels(const std::string& head, const Tensor& labels, const Tensor
 void check_range(const std::string& head, std::string_view what, const Tensor& numbers, double low,
                  double high, const std::string& allowed);
 
-// Gives the weights in the feature of that name as floats [batch..., 1], or in the shape of the
-// logits where `per_logit` allows it; undefined without a name. Throws InvalidArgument where they
+// Gives the weights in that feature as floats [batch..., 1], or in the shape of the
+// logits where `per_logit` allows it; undefined for none. Throws InvalidArgument where they
 // are missing, of another shape, below 0 or not finite.
 Tensor weights_of(const std::string& head, const Features& features,
-                  const std::string& weight_column, const Tensor& logits, bool per_logit);
+                  const WeightColumn& weight_column, const Tensor& logits, bool per_logit);
 
 // Gives the loss of each example that `loss_fn` computes. Throws InvalidArgument where it is not of
 // that shape.

@@ -20,7 +20,7 @@ HeadScore SingleHead::score(const Features& features, const Labels& labels, cons
                             bool with_metrics) const {
   Checked batch;
   batch.logits = checked_logits(title_, logits, options_.logits_dimension);
-  batch.labels = labels_of(label_value(title_, labels, features), batch.logits);
+  batch.labels = labels_of(label_of(labels, features), batch.logits);
   const bool per_logit = options_.losses_of_example == options_.logits_dimension;
   batch.weights = weights_of(title_, features, options_.weight_column, batch.logits, per_logit);
   HeadScore score;
@@ -41,6 +41,10 @@ HeadScore SingleHead::score(const Features& features, const Labels& labels, cons
   for (auto& [key, metric] : metrics)
     score.metrics.emplace(key + "/" + options_.name, std::move(metric));
   return score;
+}
+
+Value SingleHead::label_of(const Labels& labels, const Features& features) const {
+  return label_value(title_, labels, features);
 }
 
 Tensor SingleHead::losses_of(const Checked& batch, const Features& features) const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 #include "muster/tensor/tensor.h"
 
@@ -14,7 +15,7 @@ namespace muster::inline v0_1::internal {
 struct SingleHeadOptions {
   std::string kind;  // "BinaryClassHead"
   std::string name;
-  std::string weight_column;
+  WeightColumn weight_column;
   losses::Reduction loss_reduction;
   HeadLossFn loss_fn;
   int64_t logits_dimension;
@@ -46,6 +47,8 @@ class SingleHead : public HeadRule {
   using Metrics = std::map<std::string, Metric>;
   using Tensors = std::map<std::string, Tensor>;
 
+  // Gives the one value of labels. Throws InvalidArgument where there are none, or several.
+  virtual Value label_of(const Labels& labels, const Features& features) const;
   // Gives labels that were checked, on the device of the logits.
   virtual Tensor labels_of(const Value& labels, const Tensor& logits) const = 0;
   // Gives the weighted loss, reduced; of kNone the loss of each example without its weight,

@@ -1,0 +1,18 @@
+// Copies rows out of tables and into them, on the CPU without the cost of LibTorch's operations,
+// which many small tables would ask for many of. Thread safety: pure functions but for what they
+// write.
+#pragma once
+
+#include <cstdint>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::distribute::internal {
+
+// Writes the rows `ids`, int64 [n], of `table` one behind another into `joined`, a flat tensor of
+// its dtype and device, from element `at` on. Both are contiguous.
+void read_rows(const Tensor& table, const Tensor& ids, const Tensor& joined, int64_t at);
+// The other way.
+void write_rows(const Tensor& joined, int64_t at, const Tensor& ids, const Tensor& table);
+
+}  // namespace muster::inline v0_1::distribute::internal
