@@ -20,14 +20,14 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   target_link_options(muster_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/muster.map -Wl,--no-undefined)
 
   # All that is installed, without the examples and the tests.
-  add_custom_target(library DEPENDS muster_shared muster muster-probe muster-serve)
+  add_custom_target(library DEPENDS muster_shared muster muster-probe muster-serve muster-train)
 
   install(TARGETS muster_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
   install(TARGETS muster RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
   install(FILES ${CMAKE_BINARY_DIR}/muster.bash RENAME muster
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT library)
-  # No commands of their own: `muster doctor` and `muster serve` start them.
-  install(TARGETS muster-probe muster-serve RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT library)
+  # No commands of their own: `muster doctor`, `muster serve` and `muster train` start them.
+  install(TARGETS muster-probe muster-serve muster-train RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT library)
   foreach(row IN LISTS muster_floors)
     string(REGEX REPLACE "^[0-9]+ +([a-z]+).*$" "\\1" folder "${row}")
     # A part of the command alone.

@@ -52,10 +52,9 @@ void program(const Flags& flags) {
 
   std::vector<FeatureColumn> all = wide;
   all.insert(all.end(), deep.begin(), deep.end());
-  data::CsvOptions csv{.columns = csv_columns(all), .label = "income"};
-  csv.columns.push_back({.name = "income", .kind = data::CsvKind::kString});
+  const auto csv = data::csv_format(csv_options(all, {"income", data::CsvKind::kString}));
   const auto rows = [&](const char* file) {
-    return Dataset::from_files({flags.data_dir + "/" + file}, data::csv_format(csv));
+    return Dataset::from_files({flags.data_dir + "/" + file}, csv);
   };
   const auto training = [&] {
     return rows("adult_train.csv")
@@ -79,18 +78,11 @@ void program(const Flags& flags) {
                                                   .random_seed = flags.seed,
                                                   .train_distribute = strategy,
                                                   .eval_distribute = strategy});
-  std::map<std::string, ServingFeature> asked;  // what resolve() gives, one value for each column
-  for (const FeatureColumn& column : all) {
-    if (column.is_categorical()) asked[column.name() + "/ids"] = {kInt64, {1}};
-  }
-  for (const char* key : {"age", "education_num", "hours_per_week", "capital_gain", "capital_loss"})
-    asked[key] = {kFloat32, {1}};
-  asked["sex/ids"] = {kInt64, {1}};
-  const auto result = train_and_evaluate(
-      income, {.input_fn = training},
-      {.input_fn = testing,
-       .steps = std::nullopt,
-       .exporters = {final_exporter("census", raw_serving_input_receiver(asked))}});
+  const auto result =
+      train_and_evaluate(income, {.input_fn = training},
+                         {.input_fn = testing,
+                          .steps = std::nullopt,
+                          .exporters = {final_exporter("census", serving_input_receiver(all))}});
   if (result) print_result(*result);  // the chief speaks for all
 }
 

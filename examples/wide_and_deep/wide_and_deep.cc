@@ -69,10 +69,10 @@ ModelFn model_of(const Columns& columns) {
 
 void program(const Flags& flags) {
   const Columns columns;
-  data::CsvOptions csv{.columns = csv_columns(columns.all()), .label = "survived"};
-  csv.columns.push_back({.name = "survived", .kind = data::CsvKind::kInt64});
+  const auto csv =
+      data::csv_format(csv_options(columns.all(), {"survived", data::CsvKind::kInt64}));
   const auto rows = [&](const std::string& file) {
-    return Dataset::from_files({flags.data_dir + "/" + file}, data::csv_format(csv));
+    return Dataset::from_files({flags.data_dir + "/" + file}, csv);
   };
   const auto to_numbers = resolve(columns.all());
   const auto training = [&] {

@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "tests/end_to_end/photo.h"
@@ -28,17 +26,6 @@ using ::testing::StartsWith;
 int64_t lines_of(const std::string& path) {
   const std::string text = read_file(path);
   return std::count(text.begin(), text.end(), '\n');
-}
-
-// Cats are small and dogs are tall.
-std::string pets(int count, bool labelled) {
-  std::string rows = labelled ? "height,colour,kind\n" : "height,colour\n";
-  for (int i = 0; i < count; ++i) {
-    const bool dog = i % 2 == 1;
-    rows += std::to_string((dog ? 50 : 25) + i % 7) + (i % 3 == 0 ? ",grey" : ",brown");
-    rows += labelled ? (dog ? ",dog\n" : ",cat\n") : "\n";
-  }
-  return rows;
 }
 
 TEST(Tabular, TrainsOnTwoWorkersAndPredictsForNewRows) {
@@ -79,82 +66,6 @@ TEST(Tabular, TrainsOnTwoWorkersAndPredictsForNewRows) {
     EXPECT_EQ(other.code, 0) << other.output;
     EXPECT_THAT(other.output, HasSubstr("nothing to train"));
   }
-}
-
-// What a program printed behind "result: ".
-std::string result_of(const Ran& ran) {
-  const size_t at = ran.output.find("result: ");
-  EXPECT_NE(at, std::string::npos) << ran.output;
-  return at == std::string::npos ? "" : ran.output.substr(at, ran.output.find('\n', at) - at);
-}
-
-TEST(BoostedTrees, TwoWorkersSayWhatOneSays) {
-  const TempDirectory directory;
-  std::filesystem::create_directory(directory / "pets");
-  write_file(directory / "pets/train.csv", pets(200, true));
-  write_file(directory / "pets/eval.csv", pets(40, true));
-  const auto trees = [&](const std::string& model_dir) {
-    return Words{binary("boosted_trees"), "--data_dir=" + directory / "pets", "--label=kind",
-                 "--n_trees=5", "--model_dir=" + directory / model_dir};
-  };
-  const Ran one = run(trees("one"));
-  EXPECT_EQ(one.code, 0) << one.output;
-  EXPECT_THAT(result_of(one), HasSubstr("\"accuracy\":1.0"));
-  EXPECT_THAT(one.output, ContainsRegex("height +100.0 %"));
-  const Ran two = run(muster_run({"--workers=2"}, trees("two")));
-  EXPECT_EQ(two.code, 0) << two.output;
-  EXPECT_EQ(result_of(two), result_of(one));
-}
-
-TEST(BoostedTrees, LearnTheCensus) {
-  const char* data = std::getenv("MUSTER_TEST_DATA");
-  if (data == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
-  const std::string census = std::string(data) + "/tabular/census";
-  if (!std::filesystem::exists(census)) GTEST_SKIP() << census << " is not there";
-  const TempDirectory directory;
-  const Ran ran =
-      run({binary("boosted_trees"), "--data_dir=" + census, "--train=adult_train.csv",
-           "--eval=adult_test.csv", "--label=income", "--model_dir=" + directory / "model"});
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  const nlohmann::json result =
-      nlohmann::json::parse(result_of(ran).substr(std::string("result: ").size()));
-  EXPECT_GT(result.at("accuracy").get<double>(), 0.87);
-  EXPECT_GT(result.at("auc").get<double>(), 0.928);
-}
-
-// The number behind `line` in what a program printed.
-double number_behind(const std::string& output, const std::string& line) {
-  const size_t at = output.find(line);
-  if (at == std::string::npos) throw std::runtime_error("no \"" + line + "\" in " + output);
-  return std::stod(output.substr(at + line.size()));
-}
-
-// Gives the accuracy that a program reaches on data of others, or nothing where there is none.
-std::optional<double> accuracy_of(const std::string& program, const std::string& table, int epochs,
-                                  int workers = 1) {
-  const char* data = std::getenv("MUSTER_TEST_DATA");
-  if (data == nullptr) return std::nullopt;
-  const TempDirectory directory;
-  const Words words = {binary(program), "--data_dir=" + std::string(data) + "/tabular/" + table,
-                       "--model_dir=" + directory / "model", "--epochs=" + std::to_string(epochs)};
-  const Ran ran =
-      run(workers == 1 ? words : muster_run({"--workers=" + std::to_string(workers)}, words));
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("exported step "));
-  return number_behind(ran.output, "\"accuracy\":");
-}
-
-TEST(Titanic, ReachesWhatItPromises) {
-  const std::optional<double> accuracy = accuracy_of("titanic", "titanic", 50);
-  if (!accuracy) GTEST_SKIP() << "set MUSTER_TEST_DATA to the folder of data sets";
-  EXPECT_GT(*accuracy, 0.77);
-}
-
-TEST(Census, ReachesWhatItPromisesOnOneWorkerAndOnTwo) {
-  const std::optional<double> one = accuracy_of("census", "census", 3);
-  if (!one) GTEST_SKIP() << "set MUSTER_TEST_DATA to the folder of data sets";
-  EXPECT_GT(*one, 0.845);  // 0.852 after all epochs
-  EXPECT_NEAR(*accuracy_of("census", "census", 3, 2), *one, 0.001);
 }
 
 TEST(WarmStart, KnowsTheWordsItShares) {

@@ -151,6 +151,21 @@ Ran run(const Words& command, const Variables& environment) {
   return {code, program.output()};
 }
 
+std::string result_of(const Ran& ran) {
+  const std::string line = "result: ";
+  const size_t at = ran.output.find(line);
+  EXPECT_NE(at, std::string::npos) << ran.output;
+  if (at == std::string::npos) return "{}";
+  const size_t begin = at + line.size();
+  return ran.output.substr(begin, ran.output.find('\n', begin) - begin);
+}
+
+double number_behind(const std::string& output, const std::string& text) {
+  const size_t at = output.find(text);
+  if (at == std::string::npos) throw internal_error("no \"" + text + "\" in " + output);
+  return std::stod(output.substr(at + text.size()));
+}
+
 bool alive(pid_t pid) {
   const std::string status = process_file(pid, "stat");
   // "123 (name) S ...": the name may hold anything but what follows the last parenthesis.
@@ -175,6 +190,16 @@ const std::string& digits() {
     return directory / "digits";
   }();
   return path;
+}
+
+std::string pets(int count, bool labelled) {
+  std::string rows = labelled ? "height,colour,kind\n" : "height,colour\n";
+  for (int i = 0; i < count; ++i) {
+    const bool dog = i % 2 == 1;
+    rows += std::to_string((dog ? 50 : 25) + i % 7) + (i % 3 == 0 ? ",grey" : ",brown");
+    rows += labelled ? (dog ? ",dog\n" : ",cat\n") : "\n";
+  }
+  return rows;
 }
 
 Words mnist(const std::string& model_dir, const Words& flags) {

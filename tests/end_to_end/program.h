@@ -60,6 +60,11 @@ struct Ran {
   std::string output;
 };
 Ran run(const Words& command, const Variables& environment = {});
+// What a program printed behind "result: ", to the end of the line. Fails the test when there is
+// nothing, and returns "{}".
+std::string result_of(const Ran& ran);
+// The number behind `text` in what a program printed. Throws Internal when there is no such text.
+double number_behind(const std::string& output, const std::string& text);
 
 // Whether the process is there and no zombie.
 bool alive(pid_t pid);
@@ -70,6 +75,9 @@ void wait_until_gone(const std::vector<pid_t>& processes);
 
 // 2000 training and 500 test images, made once by `muster data digits`.
 const std::string& digits();
+// A table of cats and dogs, "height,colour" and, of labelled ones, "kind": cats are small and dogs
+// are tall.
+std::string pets(int count, bool labelled);
 // mnist on digits(), with `flags` behind.
 Words mnist(const std::string& model_dir, const Words& flags = {});
 // muster run OPTIONS -- PROGRAM
