@@ -243,8 +243,12 @@ TEST_F(TrainProgramTest, CtrlCSavesAndTheSameCommandGoesOn) {
                "--model-dir=" + folder_ / "m"};
   spec.dies_with_parent = true;
   launch::ChildProcess child(spec);
-  while (!child.status() && !std::filesystem::exists(folder_ / "m/table.json"))
+  // Nothing tells when it has begun to train but this file; looking for it is bounded.
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (!child.status() && !std::filesystem::exists(folder_ / "m/table.json")) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "muster train did not begin";
     std::this_thread::sleep_for(5ms);
+  }
   child.signal(SIGINT);
   EXPECT_EQ(child.wait_for(60s)->code, 130);
   const ShellOutput again = run("t.csv --label=label --trees=3 --model-dir=m");

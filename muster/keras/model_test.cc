@@ -159,6 +159,7 @@ TEST(ModelTest, AModelThatWasSavedGoesOnAsIfItHadNotStopped) {
   second.build({4});
   second.load(directory / "saved");
   EXPECT_EQ(second.step(), 4);
+  EXPECT_EQ(second.get_weights().size(), 4u);
   second.fit(rows_of(40).batch(10));
   EXPECT_EQ(difference(weights_of(whole), weights_of(second)), 0);
 }

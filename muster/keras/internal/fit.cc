@@ -207,8 +207,7 @@ void Fit::finish_update() {
 void Fit::end_epoch(int64_t epoch) {
   Logs logs = tally_.over_all(impl_.strategy());
   tally_ = Tally(impl_.compiled->objective.metric_names());
-  if (options_.validation_data && (epoch + 1) % options_.validation_freq == 0)
-    validate(epoch, logs);
+  if (options_.validation_data && (epoch + 1) % options_.validation_freq == 0) validate(logs);
   tell([&](Callback& callback) { callback.on_epoch_end(epoch, logs); });
   progress_.end_epoch(logs);
   history_.add(epoch, logs);
@@ -216,21 +215,19 @@ void Fit::end_epoch(int64_t epoch) {
   if (backups_ != nullptr && !backups_->options().save_freq && waiting_ == 0) backup(epoch + 1, 0);
 }
 
-void Fit::validate(int64_t /*epoch*/, Logs& logs) {
+void Fit::validate(Logs& logs) {
   EvaluateOptions evaluation{.steps = options_.validation_steps, .callbacks = callbacks_};
   for (const auto& [name, value] : impl_.evaluate(*options_.validation_data, evaluation))
     logs["val_" + name] = value;
 }
 
 int64_t Fit::from_chief(int64_t value) const {
-  int64_t told = 0;
   const auto results = impl_.strategy().run({.training = false}, [&] {
     const ReplicaContext& here = ReplicaContext::current();
     const Tensor mine = torch::full({}, here.replica_id() == 0 ? value : 0, at::kLong);
     return here.all_reduce(ReduceOp::kSum, mine);
   });
-  told = results[0].item<int64_t>();
-  return told;
+  return results[0].item<int64_t>();
 }
 
 bool Fit::agree_on_end() {

@@ -43,7 +43,7 @@ class Fit {
   bool train_batch(int64_t epoch);
   void finish_update();
   void end_epoch(int64_t epoch);
-  void validate(int64_t epoch, Logs& logs);
+  void validate(Logs& logs);
   // Ctrl-C or SIGTERM came, here or on another worker.
   void stop_if_told(int64_t epoch);
   // Whether a callback wants no more epochs, on any worker.

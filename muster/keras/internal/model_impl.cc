@@ -98,6 +98,8 @@ void Model::Impl::build(const std::optional<Element>& features) {
   Element rows;
   if (features) {
     rows = features->slice(0, 0);
+  } else if (no_rows_) {
+    rows = *no_rows_;
   } else if (!options.inputs.empty()) {
     std::vector<std::pair<std::string, Element>> entries;
     for (size_t i = 0; i < options.inputs.size(); ++i)
@@ -107,9 +109,14 @@ void Model::Impl::build(const std::optional<Element>& features) {
     return;
   }
   const distribute::Scope here = scope();
-  const Features none(std::move(rows));
+  const Features none(rows);
+  no_rows_ = std::move(rows);
   strategy_->run({.training = false}, [&] { (void)outputs_of(none); });
   built = true;
+}
+
+void Model::Impl::note_rows(const Features& features) {
+  if (!no_rows_) no_rows_ = features.element().slice(0, 0);
 }
 
 void Model::Impl::require_built(const char* verb) {
@@ -151,6 +158,7 @@ void Model::Impl::begin_again(const Checkpoint& state) {
 BatchResult Model::Impl::train(const PerReplica<Batch>& batch,
                                const std::vector<double>& class_weight) {
   const distribute::Scope here = scope();
+  note_rows(batch[0].features);
   const optim::Optimizer optimizer = training_optimizer();
   const int64_t before = here.step();
   const auto metrics = strategy_->run(
@@ -173,6 +181,7 @@ BatchResult Model::Impl::train(const PerReplica<Batch>& batch,
 }
 
 BatchResult Model::Impl::test(const PerReplica<Batch>& batch) {
+  note_rows(batch[0].features);
   const bool mean = compiled->objective.reduction() == losses::LossReduction::kMean;
   struct Tested {
     Tensor sums;  // float64 [2]: the loss, times the rows where it is a mean; and the rows

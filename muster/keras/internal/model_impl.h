@@ -101,6 +101,10 @@ struct Model::Impl {
  private:
   distribute::StrategyPtr strategy_;
   std::unique_ptr<distribute::Session> session_;
+  // The rows it was first called on, without examples: who begins again makes the weights by them.
+  void note_rows(const Features& features);
+
+  std::optional<Element> no_rows_;
   int64_t accumulate_steps_ = 1;  // of the session
   bool trained_ = false;          // in this session
   bool changed_ = false;          // something else trains since, or otherwise
