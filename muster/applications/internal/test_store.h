@@ -14,10 +14,31 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/safetensors.h"
 #include "muster/layers/functional.h"
-#include "muster/layers/internal/test_store.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::testing {
+
+// Keeps variables in a list; the key of a value is (seed, name).
+class PlainStore final : public VariableStore {
+ public:
+  Variable& get_or_create(const VariableSpec& spec) override {
+    if (Variable* known = find(spec.name)) return *known;
+    Tensor value = spec.initializer(spec.shape, spec.dtype, derive_key(7, {id_of(spec.name)}));
+    value.requires_grad_(spec.trainable);
+    variables_.push_back(std::make_unique<Variable>(spec, value));
+    return *variables_.back();
+  }
+  const std::vector<std::unique_ptr<Variable>>& variables() const override { return variables_; }
+  Variable* find(const std::string& name) const override {
+    for (const auto& variable : variables_) {
+      if (variable->name() == name) return variable.get();
+    }
+    return nullptr;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Variable>> variables_;
+};
 
 // A model with its variables.
 struct ModelRun {
@@ -31,7 +52,7 @@ struct ModelRun {
   }
 
   Layer model;
-  TestStore store;
+  PlainStore store;
   CallContext context{store, 11};
 };
 
