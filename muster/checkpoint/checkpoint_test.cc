@@ -10,6 +10,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/checkpoint_reader.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
+#include "muster/checkpoint/read_tensors.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -50,6 +51,22 @@ std::string header_digest(const nlohmann::json& header) {
                         fmt::join(entry["shape"].get<std::vector<int64_t>>(), ", "));
   }
   return crc_text(text);
+}
+
+TEST(ReadTensors, GivesWhatTheFileHoldsAndVerifiesIt) {
+  TempDirectory directory;
+  const Checkpoint saved = make_checkpoint(120);
+  const std::string path = directory / "a.safetensors";
+  write_checkpoint(files(), path, saved);
+  const std::map<std::string, Tensor> read = read_tensors(files(), path);
+  ASSERT_EQ(read.size(), saved.tensors.size());
+  for (const auto& [name, tensor] : saved.tensors) EXPECT_TRUE(read.at(name).equal(tensor)) << name;
+  EXPECT_EQ(error_of([&] { read_tensors(files(), directory / "b.safetensors"); }).kind(),
+            ErrorKind::kNotFound);
+  std::string content = files().read_file(path).value();
+  content.back() = static_cast<char>(content.back() ^ 1);
+  overwrite(path, content);
+  EXPECT_EQ(error_of([&] { read_tensors(files(), path); }).kind(), ErrorKind::kCorrupt);
 }
 
 TEST(Checkpoint, RoundTripsEveryDtypeAndShape) {

@@ -35,8 +35,7 @@ AutoSharded share_of(const Dataset& dataset, const ReplicaPlace& place) {
 std::unique_ptr<Iterator> iterator_of(const Dataset& dataset, uint64_t seed, Sharding sharding,
                                       const DistributeOptions& options) {
   sharding.global_batches = options.global_batches;
-  if (options.pass != 0) seed = derive_key(seed, {id_of("pass"), options.pass}).key;
-  return dataset.iterator({.seed = seed, .sharding = sharding});
+  return dataset.iterator({.seed = seed, .sharding = sharding, .pass = options.pass});
 }
 
 std::unique_ptr<Iterator> over_all_replicas(const Dataset& dataset, const ReplicaPlace& place,
@@ -60,9 +59,7 @@ std::unique_ptr<Iterator> of_own_share(const Dataset& dataset, const Dataset& sh
   const bool global = options.global_batches || ends_with_global_batch(dataset);
   options.global_batches = false;
   // Each process draws an order of its own, of what all read or of its files.
-  options.pass =
-      derive_key(options.pass, {id_of("worker"), static_cast<uint64_t>(place.input_pipeline_id)})
-          .key;
+  seed = derive_key(seed, {id_of("worker"), static_cast<uint64_t>(place.input_pipeline_id)}).key;
   if (!global) return over_local_replicas(share, place, seed, options);
   // The batches are meant for all processes.
   std::vector<int64_t> sizes =

@@ -26,7 +26,7 @@ struct ReplicaPlace {
 // Options of distribute().
 struct DistributeOptions {
   bool global_batches = false;  // batch(n) means n over all replicas
-  uint64_t pass = 0;            // another one shuffles in another order
+  int64_t pass = 0;             // IteratorOptions::pass
 };
 
 // The part of a data set that one replica reads.

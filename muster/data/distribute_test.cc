@@ -222,17 +222,34 @@ TEST(Distribute, APassHasAnOrderOfItsOwnThatOnlyTheSeedDecides) {
   EXPECT_EQ(order({}), rest_of(*dataset.iterator({.seed = kSeed})));
   EXPECT_NE(order({.pass = 1}), order({}));
   EXPECT_EQ(order({.pass = 1}), order({.pass = 1}));
-  const uint64_t first = derive_key(kSeed, {id_of("pass"), 1}).key;
-  EXPECT_EQ(order({.pass = 1}), rest_of(*dataset.iterator({.seed = first})));
+  EXPECT_EQ(order({.pass = 1}), rest_of(*dataset.iterator({.seed = kSeed, .pass = 1})));
+  EXPECT_EQ(order({.pass = 1})[0], rest_of(*dataset.repeat(2).iterator({.seed = kSeed}))[1]);
   EXPECT_EQ(rest_of(*distribute_locally(dataset, {}, kSeed, {.pass = 1}).iterator),
             order({.pass = 1}));
   // Each process that reads files of its own has a key of its own.
   const Dataset files = seven_files().shuffle(41).batch(41);
-  const uint64_t worker = derive_key(0, {id_of("worker"), 1}).key;
-  const uint64_t second = derive_key(kSeed, {id_of("pass"), worker}).key;
+  const uint64_t second = derive_key(kSeed, {id_of("worker"), 1}).key;
   const Lists mine = rest_of(*distribute(files, places_of({2, 1})[1], kSeed).iterator);
   const Dataset own = number_files({"5-11", "18-20", "29-33"}).shuffle(41).batch(41);
   EXPECT_EQ(mine, rest_of(*own.iterator({.seed = second})));
+}
+
+TEST(Distribute, APositionKnowsItsPass) {
+  const Dataset dataset = Dataset::range(40).shuffle(40).batch(10);
+  const Lists whole = rest_of(*dataset.iterator({.seed = kSeed, .pass = 2}));
+  const auto first = dataset.iterator({.seed = kSeed, .pass = 2});
+  Element element;
+  first->next(&element);
+  const auto second = dataset.iterator({.seed = kSeed});
+  second->restore(nlohmann::json::parse(first->save().dump()));
+  EXPECT_EQ(rest_of(*second), Lists(whole.begin() + 1, whole.end()));
+  // One that says none is of the first pass.
+  const auto third = dataset.iterator({.seed = kSeed, .pass = 1});
+  third->restore(dataset.iterator({.seed = kSeed})->save());
+  EXPECT_EQ(rest_of(*third), rest_of(*dataset.iterator({.seed = kSeed})));
+  nlohmann::json wrong = first->save();
+  wrong["pass"] = "two";
+  EXPECT_EQ(error_of([&] { second->restore(wrong); }).kind(), ErrorKind::kInvalidArgument);
 }
 
 TEST(Distribute, SaysWhatWasChosenAndWhy) {

@@ -27,6 +27,9 @@ struct Sharding {
 struct IteratorOptions {
   uint64_t seed = 0;  // of shuffles without a seed of their own and of keyed maps
   Sharding sharding;
+  // The number of this pass over the data, from 0: it reads what the pass of that number of a
+  // repeat() reads, in an order of its own.
+  int64_t pass = 0;
 };
 
 // Where an iterator stands, for logs such as "continuing at epoch 2, sample 1280". It counts

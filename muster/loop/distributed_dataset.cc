@@ -21,7 +21,7 @@ using nlohmann::json;
 class DistributedDataset::Pass {
  public:
   // `resumed`: what save() gave.
-  Pass(std::shared_ptr<Loop> loop, const Dataset& dataset, bool for_this_process, uint64_t number,
+  Pass(std::shared_ptr<Loop> loop, const Dataset& dataset, bool for_this_process, int64_t number,
        std::weak_ptr<Progress> progress, const std::optional<json>& resumed)
       : loop_(std::move(loop)),
         progress_(std::move(progress)),
@@ -117,7 +117,7 @@ class DistributedDataset::Pass {
 
   std::shared_ptr<Loop> loop_;
   std::weak_ptr<Progress> progress_;
-  uint64_t number_;
+  int64_t number_;
   json pipeline_;
   mutable std::vector<Part> parts_;  // by replica of this process
 };
@@ -143,7 +143,7 @@ int64_t DistributedDataset::completed_passes() const { return progress_->complet
 DistributedDataset::Iterator DistributedDataset::begin() {
   const std::optional<json> resumed = std::exchange(progress_->resumed, std::nullopt);
   const auto open = [&] {
-    const uint64_t number = resumed ? resumed->at("number").get<uint64_t>() : progress_->begun++;
+    const int64_t number = resumed ? resumed->at("number").get<int64_t>() : progress_->begun++;
     return std::make_shared<Pass>(loop_, dataset_, for_this_process_, number, progress_, resumed);
   };
   auto pass = open();
@@ -177,7 +177,7 @@ json DistributedDataset::Progress::save() const {
 }
 
 void DistributedDataset::Progress::restore(const json& state) {
-  begun = state.at("begun").get<uint64_t>();
+  begun = state.at("begun").get<int64_t>();
   completed = state.at("completed").get<int64_t>();
   current.reset();
   resumed.reset();

@@ -44,8 +44,8 @@ class DistributedDataset {
     PerReplica<Batch> batch_;
   };
 
-  // A pass over the data from its beginning; each one shuffles in another order, but for a
-  // shuffle() with a seed of its own. All processes begin it together. Throws InvalidArgument for
+  // A pass over the data from its beginning; each one shuffles in another order, as the
+  // passes of a repeat() do. All processes begin it together. Throws InvalidArgument for
   // elements that are no batches, and, with several replicas, for a data set without batch().
   Iterator begin();
   Iterator end() const { return {}; }

@@ -1,10 +1,13 @@
 // What stands around a ready-made optimizer: clipping, decay, multipliers, freezing.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "muster/base/error_of.h"
+#include "muster/optim/adjustable_learning_rate.h"
 #include "muster/optim/internal/test_errors.h"
 #include "muster/optim/optimizer.h"
 #include "muster/optim/train_op.h"
@@ -31,6 +34,18 @@ double weight_after_update(const Optimizer& optimizer, const std::string& name) 
     segment.slots.push_back(torch::full({1}, slot.initial_value, at::kDouble));
   optimizer.rule().update(segment, 0);
   return segment.weights.item<double>();
+}
+
+TEST(AdjustableLearningRate, CountsTheFactorOfTheMoment) {
+  const auto factor = std::make_shared<std::atomic<double>>(1.0);
+  const Optimizer optimizer = adjustable_learning_rate(sgd({.learning_rate = 0.5}), factor);
+  EXPECT_EQ(weight_after_update(optimizer, "w"), 0.5);
+  factor->store(0.5);
+  EXPECT_EQ(weight_after_update(optimizer, "w"), 0.75);
+  factor->store(0);
+  EXPECT_EQ(weight_after_update(optimizer, "w"), 1);
+  EXPECT_EQ(error_of([] { adjustable_learning_rate(sgd(), nullptr); }).kind(),
+            ErrorKind::kInvalidArgument);
 }
 
 TEST(ClipByValue, BoundsEachNumberOfTheScaledGradient) {

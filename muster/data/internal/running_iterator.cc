@@ -15,8 +15,9 @@ class RunningIterator final : public Iterator {
   RunningIterator(NodePtr node, const IteratorOptions& options, const Node* sharded_node)
       : node_(std::move(node)),
         run_(options.seed, options.sharding, sharded_node, num_threads()),
-        stream_(open_elements(node_, run_)) {
-    stream_->start(0);
+        stream_(open_elements(node_, run_)),
+        pass_(options.pass) {
+    stream_->start(pass_);
   }
   ~RunningIterator() override { run_.stop(); }
 
@@ -29,10 +30,12 @@ class RunningIterator final : public Iterator {
   }
 
   json save() const override {
-    return {{"format", kFormat},
-            {"seed", run_.seed()},
-            {"pipeline", stream_->identity()},
-            {"position", marks()}};
+    json state{{"format", kFormat},
+               {"seed", run_.seed()},
+               {"pipeline", stream_->identity()},
+               {"position", marks()}};
+    if (pass_ != 0) state["pass"] = pass_;
+    return state;
   }
 
   void restore(const json& state) override {
@@ -41,7 +44,9 @@ class RunningIterator final : public Iterator {
     };
     if (!state.is_object() || state.value("format", json()) != kFormat ||
         !has("seed", &json::is_number_unsigned) || !has("pipeline", &json::is_object) ||
-        !has("position", &json::is_array)) {
+        !has("position", &json::is_array) ||
+        // Positions of the first pass leave it away.
+        (state.contains("pass") && !has("pass", &json::is_number_integer))) {
       throw invalid_argument(
           fmt::format("this is no saved input position: {}", state.dump().substr(0, 200)),
           fmt::format("a position has \"format\": \"{}\"", kFormat));
@@ -56,11 +61,12 @@ class RunningIterator final : public Iterator {
       numbers.push_back(number.get<int64_t>());
     }
     const uint64_t seed = run_.seed();
+    const int64_t pass = pass_;
     const Marks before = marks();
     try {
-      go_to(numbers, state["seed"].get<uint64_t>());
+      go_to(numbers, state["seed"].get<uint64_t>(), state.value("pass", int64_t{0}));
     } catch (...) {
-      go_to(before, seed);
+      go_to(before, seed, pass);
       throw;
     }
   }
@@ -96,11 +102,12 @@ class RunningIterator final : public Iterator {
  private:
   static constexpr const char* kFormat = "muster.input.2";
 
-  void go_to(const Marks& numbers, uint64_t seed) {
-    stream_->start(0);  // ends threads, which read the seed
+  void go_to(const Marks& numbers, uint64_t seed, int64_t pass) {
+    stream_->start(pass);  // ends threads, which read the seed
     run_.set_seed(seed);
+    pass_ = pass;
     MarkReader reader(numbers);
-    stream_->restore(reader, 0);
+    stream_->restore(reader, pass_);
     if (reader.at_end()) return;
     throw invalid_argument(
         fmt::format("the saved position has {} numbers, more than the pipeline {} has places for",
@@ -116,6 +123,7 @@ class RunningIterator final : public Iterator {
   const NodePtr node_;
   Run run_;
   std::unique_ptr<Stream<StreamElement>> stream_;
+  int64_t pass_;
   StreamElement item_;
 };
 

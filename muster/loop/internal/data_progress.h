@@ -12,7 +12,7 @@
 namespace muster::inline v0_1::distribute {
 
 struct DistributedDataset::Progress {
-  uint64_t begun = 0;  // passes
+  int64_t begun = 0;  // passes
   int64_t completed = 0;
   std::shared_ptr<Pass> current;          // the last one begun, until it comes to its end
   std::optional<nlohmann::json> resumed;  // where the next pass begins, instead of at the front
