@@ -6,9 +6,9 @@
 #include "muster/base/error.h"
 #include "muster/distribute/internal/constrained.h"
 #include "muster/distribute/internal/new_slot.h"
-#include "muster/distribute/internal/table_rows.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/table_rows.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -162,7 +162,7 @@ void RowTables::update_together(size_t begin, size_t end, const optim::UpdateRul
   const auto read = [&](const auto& tensor_of) {
     Tensor joined = at::empty({at.back()}, segment.gradient.options());
     for (size_t t = begin; t < end; ++t)
-      internal::read_rows(tensor_of(tables_[t]), gradients[t].ids, joined, at[t - begin]);
+      read_rows(tensor_of(tables_[t]), gradients[t].ids, joined, at[t - begin]);
     return joined;
   };
   const auto weights_of = [](const Table& table) { return table.variable->value(); };
@@ -181,9 +181,9 @@ void RowTables::update_together(size_t begin, size_t end, const optim::UpdateRul
               .view(gradients[t].values.sizes());
       rows.copy_(internal::constrained(spec, rows));
     }
-    internal::write_rows(segment.weights, at[t - begin], ids, table.variable->value());
+    write_rows(segment.weights, at[t - begin], ids, table.variable->value());
     for (size_t s = 0; s < table.slots.size(); ++s)
-      internal::write_rows(segment.slots[s], at[t - begin], ids, table.slots[s]);
+      write_rows(segment.slots[s], at[t - begin], ids, table.slots[s]);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
+#include "muster/base/hash.h"
 #include "muster/features/internal/column.h"
 #include "muster/features/internal/feature_specs.h"
 #include "muster/tensor/libtorch.h"
@@ -37,6 +38,13 @@ class HashBucketColumn final : public CategoricalColumn {
     const CategoryValues values = features.categories(name(), name(), dtype_);
     Cells cells(values.rows(), values.width());
     const auto buckets = static_cast<uint64_t>(buckets_);
+    if (values.is_strings() && !values.has_lengths()) {
+      for (int64_t i = 0; i < values.size(); ++i) {
+        const std::string_view text = values.text(i);
+        if (!text.empty()) cells.set(i, static_cast<int64_t>(fingerprint64(text) % buckets));
+      }
+      return cells;
+    }
     for (int64_t i = 0; i < values.size(); ++i) {
       if (!values.present(i)) continue;
       cells.set(i, static_cast<int64_t>(internal::fingerprint_of(values, i) % buckets));

@@ -51,10 +51,9 @@ class LinearModelImpl final : public LayerImpl {
     const int slot = 2 * static_cast<int>(columns_->size());
     const Tensor& bias = context.variable(
         identity(), slot, [this] { return weights("bias_weights", {options_.units}); });
-    if (!terms.empty()) parts.push_back(linear_sum(terms));
-    Tensor sum = bias;
+    Tensor sum = terms.empty() ? bias : linear_sum(terms, bias);
     for (const Tensor& part : parts) sum = part + sum;
-    return {.tensors = {sum}};
+    return {.tensors = {std::move(sum)}};
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 
 #include "muster/base/error_of.h"
@@ -210,6 +211,32 @@ TEST(ResolveTest, RowsDoNotKnowOfEachOther) {
   EXPECT_EQ(part.rows(), 0);
   EXPECT_EQ(part.at("age_bucketized/ids").value().describe(), "int64[0, 1]");
   EXPECT_EQ(part.at("city_X_job/ids").value().rows(), 0);
+}
+
+// Ids are looked up once, however many epochs there are.
+TEST(ResolveTest, WhatWasResolvedCanBeCached) {
+  std::atomic<int> calls = 0;
+  const std::vector<FeatureColumn> columns{
+      numeric_column("x", {.normalizer_fn =
+                               [&](const Tensor& x) {
+                                 ++calls;
+                                 return x + 1;
+                               }}),
+      categorical_column_with_vocabulary_list("city", {"Bern", "Oslo"})};
+  const Dataset rows = Dataset::from_tensor_slices(
+      Element::dict({{"x", floats({1, 2, 3, 4, 5}, {5})},
+                     {"city", Strings({"Oslo", "Rome", "Bern", "Oslo", "Bern"})}}));
+  const auto iterator = rows.batch(2).map(resolve(columns)).cache().repeat(3).iterator();
+  Element batch;
+  std::vector<Element> batches;
+  while (iterator->next(&batch)) batches.push_back(batch);
+  ASSERT_EQ(batches.size(), 9u);
+  EXPECT_EQ(calls, 3);
+  for (size_t i = 3; i < batches.size(); ++i) {
+    for (const char* key : {"x/values", "city/ids"}) {
+      expect_equal(batches[i].at(key).value().tensor(), batches[i - 3].at(key).value().tensor());
+    }
+  }
 }
 
 // As in TensorFlow, any number below 0 is none.

@@ -29,6 +29,21 @@ std::optional<Found> first_non_finite(const Tensor& tensor) {
 
 bool all_finite(const Tensor& tensor) { return !first_non_finite(tensor); }
 
+bool all_between(const Tensor& tensor, double low, double high) {
+  if (tensor.numel() == 0) return true;
+  const Tensor given = tensor.detach();
+  // A batch has few labels: an operation of LibTorch would take longer than to look at them.
+  if (given.is_cpu() && given.scalar_type() == kFloat32 && given.is_contiguous()) {
+    const auto* numbers = given.data_ptr<float>();
+    bool between = true;
+    for (int64_t i = 0; i < given.numel(); ++i) between &= numbers[i] >= low && numbers[i] <= high;
+    return between;
+  }
+  const auto [least, most] = at::aminmax(given);
+  // What is no number compares with nothing.
+  return least.item<double>() >= low && most.item<double>() <= high;
+}
+
 std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor) {
   const auto found = first_non_finite(tensor);
   if (!found) return std::nullopt;

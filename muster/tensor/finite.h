@@ -1,4 +1,4 @@
-// Finds numbers that are not finite, for the error that ends a run.
+// Finds numbers that are not finite, for the error that ends a run, or out of a range.
 // Thread safety: pure functions.
 #pragma once
 
@@ -14,6 +14,9 @@ namespace muster::inline v0_1 {
 // Whether no number of the tensor is infinite or NaN; true for an undefined one and for one that
 // holds no floating-point numbers.
 bool all_finite(const Tensor& tensor);
+// Whether all numbers of the tensor, which has a real dtype, are from `low` to `high`, both of
+// which may be reached; false where one is NaN, and true for no numbers.
+bool all_between(const Tensor& tensor, double low, double high);
 // Gives "variable cnn/dense/kernel holds nan (element 17 of float32[10, 2])", and nothing when all
 // numbers are finite.
 std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor);

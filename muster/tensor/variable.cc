@@ -8,6 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/tensor/internal/unique_numbers.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/tensor/table_rows.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -22,15 +23,16 @@ std::string place_of(int64_t index, at::IntArrayRef sizes) {
   return describe(place);
 }
 
-// Gives the numbers as int64, flat, on the CPU. Throws unless they are rows of the table, or, where
-// `none` is allowed, below 0.
+// Gives the numbers as int64, contiguous, on the CPU. Throws unless they are rows of the table, or,
+// where `none` is allowed, below 0.
 Tensor checked_ids(const VariableSpec& spec, int64_t size, const Tensor& ids, bool none) {
   if (ids.scalar_type() != kInt64 && ids.scalar_type() != kInt32) {
     throw invalid_argument(
         fmt::format("rows of {} were asked for by {}", spec.describe(), muster::describe(ids)),
         "numbers of rows are int64 or int32");
   }
-  Tensor here = ids.reshape({-1}).to(kInt64).cpu().contiguous();
+  const bool as_it_is = ids.is_cpu() && ids.scalar_type() == kInt64 && ids.is_contiguous();
+  Tensor here = as_it_is ? ids : ids.to(kInt64).cpu().contiguous();
   const int64_t* numbers = here.data_ptr<int64_t>();
   for (int64_t i = 0; i < here.numel(); ++i) {
     if ((numbers[i] >= 0 || none) && numbers[i] < size) continue;
@@ -53,16 +55,26 @@ bool Variable::notes_uses() const {
   return spec_.row_sparse && value_.requires_grad() && torch::GradMode::is_enabled();
 }
 
-Variable::PlacedRows Variable::use(const Tensor& flat) {
-  auto [numbers, places] = internal::unique_numbers(flat, value_.size(0));
-  Tensor leaf = value_.detach().index_select(0, numbers).set_requires_grad(true);
+Variable::PlacedRows Variable::use(const Tensor& ids) {
+  auto [numbers, places] = internal::unique_numbers(ids, value_.size(0));
+  Tensor leaf;
+  if (value_.is_cpu()) {
+    Shape shape = spec_.shape;
+    shape[0] = numbers.numel();
+    leaf = at::empty(shape, value_.options());
+    read_rows(value_, numbers, leaf, 0);
+  } else {
+    leaf = value_.detach().index_select(0, numbers);
+  }
+  leaf.set_requires_grad(true);
   row_uses_.push_back({std::move(numbers), leaf});
   return {std::move(leaf), std::move(places)};
 }
 
 Tensor Variable::rows(const Tensor& ids) {
   const Tensor here = checked_ids(spec_, value_.size(0), ids, /*none=*/false);
-  const Tensor flat = value_.is_cpu() ? here : ids.reshape({-1}).to(value_.device(), kInt64);
+  const Tensor flat =
+      value_.is_cpu() ? here.view({-1}) : ids.reshape({-1}).to(value_.device(), kInt64);
   // Flat ids need no other shape. A trace would keep their number, which may follow the data.
   const auto shaped = [&](const Tensor& rows) {
     if (ids.dim() == 1) return rows;
@@ -76,12 +88,10 @@ Tensor Variable::rows(const Tensor& ids) {
 }
 
 Variable::PlacedRows Variable::placed_rows(const Tensor& ids) {
-  Tensor flat = checked_ids(spec_, value_.size(0), ids, /*none=*/true);
   if (!value_.is_cpu()) throw internal_error("rows of " + spec_.describe() + " are not on the CPU");
-  if (!notes_uses()) return {value_, flat.view(ids.sizes())};
-  PlacedRows used = use(flat);
-  used.places = used.places.view(ids.sizes());
-  return used;
+  Tensor here = checked_ids(spec_, value_.size(0), ids, /*none=*/true);
+  if (!notes_uses()) return {value_, std::move(here)};
+  return use(here);
 }
 
 Tensor regularization_loss(const VariableStore& variables) {

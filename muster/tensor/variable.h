@@ -96,8 +96,8 @@ class Variable {
  private:
   // Whether gradients are those of the rows that are read.
   bool notes_uses() const;
-  // Notes a use of the rows with these numbers, int64 [k] on the variable's device.
-  PlacedRows use(const Tensor& flat);
+  // Notes a use of the rows with these numbers, int64 and contiguous, on the variable's device.
+  PlacedRows use(const Tensor& ids);
 
   VariableSpec spec_;
   Tensor value_;

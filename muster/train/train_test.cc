@@ -204,9 +204,9 @@ TEST(BatchTest, AnElementIsFeaturesOrFeaturesAndLabels) {
   EXPECT_TRUE(both.labels.tensor().equal(y));
   EXPECT_EQ(both.rows(), 4);
   EXPECT_THAT(error_of([&] {
-                to_batch(Element::tuple({x, x, y}));
+                to_batch(Element::tuple({x, y, y, y}));
               }).what(),
-              HasSubstr("features, or (features, labels)"));
+              HasSubstr("(features, labels, weights)"));
   EXPECT_THAT(error_of([&] {
                 to_batch(Element::tuple({x, torch::ones({})}));
               }).what(),

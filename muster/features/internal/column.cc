@@ -39,7 +39,8 @@ ColumnValues CategoricalColumn::resolve(const FeatureReader& features) const {
   Tensor resolved = torch::empty({cells.rows, cells.width}, at::TensorOptions(kInt64));
   int64_t* id = resolved.data_ptr<int64_t>();
   for (size_t i = 0; i < cells.values.size(); ++i) {
-    id[i] = cells.present[i] != 0 && cells.values[i] >= 0 ? cells.values[i] : -1;
+    const bool there = (cells.present[i] != 0) & (cells.values[i] >= 0);
+    id[i] = there ? cells.values[i] : -1;
   }
   return {.values = std::move(resolved)};
 }

@@ -1,5 +1,6 @@
 #include "muster/features/internal/linear_sum.h"
 
+#include <array>
 #include <utility>
 
 #include "muster/tensor/libtorch.h"
@@ -44,8 +45,7 @@ void add(const LinearTerm& term, float* sum) {
 }
 
 // Adds to `gradient`, of the weights, what follows from that of the sum.
-void add_gradient(const LinearTerm& term, const float* of_sum, float* gradient) {
-  const int64_t units = term.weights.size(1);
+void add_gradient(const LinearTerm& term, int64_t units, const float* of_sum, float* gradient) {
   if (units == 1) {
     return for_each_amount(
         term, [&](int64_t b, int64_t row, float amount) { gradient[row] += amount * of_sum[b]; });
@@ -69,33 +69,38 @@ void add_product(const LinearTerm& term, Tensor& sum) {
   }
 }
 
-Tensor gradient_of(const LinearTerm& term, const Tensor& of_sum) {
+using WeightsShape = std::array<int64_t, 2>;
+
+Tensor gradient_of(const LinearTerm& term, const WeightsShape& weights, const Tensor& of_sum) {
   if (is_product(term)) {
     const Tensor transposed = term.amounts.t();
     return of_sum.size(1) > 1 ? transposed.mm(of_sum)
                               : transposed.mv(of_sum.view({-1})).unsqueeze(1);
   }
-  Tensor gradient = at::zeros_like(term.weights);
-  add_gradient(term, of_sum.data_ptr<float>(), gradient.data_ptr<float>());
+  Tensor gradient = at::zeros(weights, of_sum.options());
+  add_gradient(term, weights[1], of_sum.data_ptr<float>(), gradient.data_ptr<float>());
   return gradient;
 }
 
 // The same by operations that have gradients themselves.
-Tensor differentiable_gradient_of(const LinearTerm& term, const Tensor& of_sum) {
+Tensor differentiable_gradient_of(const LinearTerm& term, const WeightsShape& weights,
+                                  const Tensor& of_sum) {
   if (!term.places.defined()) return term.amounts.t().matmul(of_sum);
   const Tensor counts = term.places.ge(0);
   Tensor of_rows = of_sum.index_select(0, counts.nonzero().select(1, 0));
   if (term.amounts.defined()) of_rows = of_rows * term.amounts.masked_select(counts).unsqueeze(1);
-  return at::zeros_like(term.weights).index_add(0, term.places.masked_select(counts), of_rows);
+  return at::zeros(weights, of_sum.options())
+      .index_add(0, term.places.masked_select(counts), of_rows);
 }
 
 struct LinearSum : public torch::autograd::Function<LinearSum> {
-  // `weights` are those of the terms, for autograd to see.
-  static Tensor forward(AutogradContext* context, at::TensorList weights,
+  // `leaves` are the weights of the terms and the bias, for autograd to see.
+  static Tensor forward(AutogradContext* context, at::TensorList leaves,
                         std::vector<LinearTerm>& terms) {
     const at::AutoDispatchBelowADInplaceOrView plain;
+    const Tensor& bias = leaves.back();
     const Tensor& shape = terms[0].places.defined() ? terms[0].places : terms[0].amounts;
-    Tensor sum = at::zeros({shape.size(0), weights[0].size(1)}, weights[0].options());
+    Tensor sum = bias.expand({shape.size(0), bias.size(0)}).clone(at::MemoryFormat::Contiguous);
     for (const LinearTerm& term : terms) {
       if (is_product(term)) {
         add_product(term, sum);
@@ -105,13 +110,13 @@ struct LinearSum : public torch::autograd::Function<LinearSum> {
     }
     // Gradients need the shapes of the weights, and none of their values.
     variable_list saved;
+    std::vector<int64_t> rows;
     for (LinearTerm& term : terms) {
+      rows.push_back(term.weights.size(0));
       saved.push_back(std::move(term.places));
       saved.push_back(std::move(term.amounts));
     }
     context->save_for_backward(std::move(saved));
-    std::vector<int64_t> rows;
-    for (const Tensor& each : weights) rows.push_back(each.size(0));
     context->saved_data["rows"] = std::move(rows);
     return sum;
   }
@@ -120,14 +125,15 @@ struct LinearSum : public torch::autograd::Function<LinearSum> {
     const Tensor of_sum = gradients[0].contiguous();
     const variable_list saved = context->get_saved_variables();
     const std::vector<int64_t> rows = context->saved_data["rows"].toIntVector();
-    variable_list result(rows.size() + 1);
+    const bool again = at::GradMode::is_enabled();
+    variable_list result(rows.size() + 2);  // of the terms, the bias, and the argument `terms`
     for (size_t t = 0; t < rows.size(); ++t) {
-      const LinearTerm term{.weights = at::empty({rows[t], of_sum.size(1)}, of_sum.options()),
-                            .places = saved[2 * t],
-                            .amounts = saved[2 * t + 1]};
-      result[t] = at::GradMode::is_enabled() ? differentiable_gradient_of(term, of_sum)
-                                             : gradient_of(term, of_sum);
+      const WeightsShape weights{rows[t], of_sum.size(1)};
+      const LinearTerm term{.places = saved[2 * t], .amounts = saved[2 * t + 1]};
+      result[t] = again ? differentiable_gradient_of(term, weights, of_sum)
+                        : gradient_of(term, weights, of_sum);
     }
+    result[rows.size()] = of_sum.sum(0);
     return result;
   }
 };
@@ -141,16 +147,17 @@ bool is_linear_term(const LinearTerm& term) {
   return plain(term.weights) && plain(term.amounts) && !term.amounts.requires_grad();
 }
 
-Tensor linear_sum(const std::vector<LinearTerm>& terms) {
+Tensor linear_sum(const std::vector<LinearTerm>& terms, const Tensor& bias) {
   std::vector<LinearTerm> dense = terms;
-  std::vector<Tensor> weights;
+  std::vector<Tensor> leaves;
   for (LinearTerm& term : dense) {
     term.weights = term.weights.contiguous();
     if (term.places.defined()) term.places = term.places.contiguous();
     if (term.amounts.defined()) term.amounts = term.amounts.contiguous();
-    weights.push_back(term.weights);
+    leaves.push_back(term.weights);
   }
-  return LinearSum::apply(at::TensorList(weights), dense);
+  leaves.push_back(bias);
+  return LinearSum::apply(at::TensorList(leaves), dense);
 }
 
 }  // namespace muster::inline v0_1::feature_column::internal

@@ -22,7 +22,7 @@ struct LinearTerm {
 // Whether a term is as it must be; others are left to LibTorch.
 bool is_linear_term(const LinearTerm& term);
 
-// Gives [batch, units]: the sum of the terms, of which there is at least one, in their order.
-Tensor linear_sum(const std::vector<LinearTerm>& terms);
+// Gives [batch, units]: the sum of `bias`, [units], and the terms, of which there is at least one.
+Tensor linear_sum(const std::vector<LinearTerm>& terms, const Tensor& bias);
 
 }  // namespace muster::inline v0_1::feature_column::internal

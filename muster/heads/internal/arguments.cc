@@ -6,6 +6,7 @@
 #include <set>
 
 #include "muster/base/error.h"
+#include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -112,12 +113,8 @@ Tensor fitted_labels(const std::string& head, const Tensor& labels, const Tensor
 
 void check_range(const std::string& head, std::string_view what, const Tensor& numbers, double low,
                  double high, const std::string& allowed) {
-  if (numbers.numel() == 0) return;
-  const Tensor given = numbers.detach();
-  const auto [least, most] = at::aminmax(given);
-  // What is no number compares with nothing, so it fails too.
-  if (least.item<double>() >= low && most.item<double>() <= high) return;
-  const Tensor local = given.to(at::kCPU, at::kDouble).contiguous();
+  if (all_between(numbers, low, high)) return;
+  const Tensor local = numbers.detach().to(at::kCPU, at::kDouble).contiguous();
   const double* values = local.data_ptr<double>();
   for (int64_t i = 0; i < local.numel(); ++i) {
     if (values[i] >= low && values[i] <= high) continue;

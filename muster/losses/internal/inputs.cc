@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "muster/losses/sample_weight.h"
+#include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses::internal {
@@ -87,12 +88,8 @@ std::string place_of(int64_t index, int64_t count, int64_t rows) {
 }
 
 void check_probabilities(const char* loss, const Tensor& labels) {
-  if (labels.numel() == 0) return;
-  const Tensor values = labels.detach();
-  const auto [low, high] = at::aminmax(values);
-  // A label that is no number compares with nothing, so it fails too.
-  if (low.item<double>() >= 0 && high.item<double>() <= 1) return;
-  const Tensor local = values.to(at::kCPU, at::kDouble).contiguous();
+  if (all_between(labels, 0, 1)) return;
+  const Tensor local = labels.detach().to(at::kCPU, at::kDouble).contiguous();
   const double* numbers = local.data_ptr<double>();
   for (int64_t i = 0; i < local.numel(); ++i) {
     if (numbers[i] >= 0 && numbers[i] <= 1) continue;

@@ -10,7 +10,9 @@ namespace muster::inline v0_1::internal {
 namespace {
 
 // A set of numbers as bits, in words of 64.
-UniqueNumbers by_bits(const int64_t* given, int64_t count, int64_t size) {
+UniqueNumbers by_bits(const Tensor& all, int64_t size) {
+  const auto* given = all.data_ptr<int64_t>();
+  const int64_t count = all.numel();
   const auto words = static_cast<size_t>((size + 63) / 64);
   std::vector<uint64_t> bits(words);
   for (int64_t i = 0; i < count; ++i) {
@@ -22,7 +24,7 @@ UniqueNumbers by_bits(const int64_t* given, int64_t count, int64_t size) {
     before[w] = found;
     found += std::popcount(bits[w]);
   }
-  UniqueNumbers unique{at::empty({found}, at::kLong), at::empty({count}, at::kLong)};
+  UniqueNumbers unique{at::empty({found}, at::kLong), at::empty(all.sizes(), at::kLong)};
   auto* number = unique.numbers.data_ptr<int64_t>();
   for (size_t w = 0; w < words; ++w) {
     for (uint64_t rest = bits[w]; rest != 0; rest &= rest - 1)
@@ -42,14 +44,16 @@ UniqueNumbers by_bits(const int64_t* given, int64_t count, int64_t size) {
 }
 
 // Quicker than LibTorch's hash tables.
-UniqueNumbers by_sorting(const int64_t* given, int64_t count) {
+UniqueNumbers by_sorting(const Tensor& all) {
+  const auto* given = all.data_ptr<int64_t>();
+  const int64_t count = all.numel();
   struct Numbered {
     int64_t number;
     int64_t index;
   };
   std::vector<Numbered> sorted;
   sorted.reserve(static_cast<size_t>(count));
-  UniqueNumbers unique{at::empty({count}, at::kLong), at::empty({count}, at::kLong)};
+  UniqueNumbers unique{at::empty({count}, at::kLong), at::empty(all.sizes(), at::kLong)};
   auto* place = unique.places.data_ptr<int64_t>();
   for (int64_t i = 0; i < count; ++i) {
     place[i] = -1;
@@ -74,10 +78,8 @@ UniqueNumbers unique_numbers(const Tensor& given, int64_t size) {
     auto [numbers, places, counts] = at::_unique2(given, /*sorted=*/true, /*return_inverse=*/true);
     return {std::move(numbers), std::move(places)};
   }
-  const int64_t count = given.numel();
   constexpr int64_t kWordsOfANumber = 32;  // sorting costs as much as looking at so many
-  if (size / 64 <= kWordsOfANumber * count) return by_bits(given.data_ptr<int64_t>(), count, size);
-  return by_sorting(given.data_ptr<int64_t>(), count);
+  return size / 64 <= kWordsOfANumber * given.numel() ? by_bits(given, size) : by_sorting(given);
 }
 
 }  // namespace muster::inline v0_1::internal

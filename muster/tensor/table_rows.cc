@@ -1,10 +1,12 @@
-#include "muster/distribute/internal/table_rows.h"
+#include "muster/tensor/table_rows.h"
 
 #include <cstring>
+#include <type_traits>
+#include <vector>
 
 #include "muster/tensor/libtorch.h"
 
-namespace muster::inline v0_1::distribute::internal {
+namespace muster::inline v0_1 {
 namespace {
 
 int64_t elements_of_row(const Tensor& table) { return table.numel() / table.size(0); }
@@ -13,7 +15,7 @@ int64_t elements_of_row(const Tensor& table) { return table.numel() / table.size
 Tensor part_of(const Tensor& joined, int64_t at, int64_t n, const Tensor& table) {
   std::vector<int64_t> shape = table.sizes().vec();
   shape[0] = n;
-  return joined.narrow(0, at, n * elements_of_row(table)).view(shape);
+  return joined.view({-1}).narrow(0, at, n * elements_of_row(table)).view(shape);
 }
 
 // Calls copy(row in the table, row in `joined`, bytes) for each. A size that the compiler knows
@@ -61,4 +63,4 @@ void write_rows(const Tensor& joined, int64_t at, const Tensor& ids, const Tenso
   table.unsafeGetTensorImpl()->bump_version();
 }
 
-}  // namespace muster::inline v0_1::distribute::internal
+}  // namespace muster::inline v0_1
