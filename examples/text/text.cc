@@ -1,4 +1,8 @@
-// A small GPT reads a text byte by byte, and then writes on where `--prompt` ends.
+// A small GPT reads a text byte by byte, and then writes on where `--prompt` ends. On one process,
+// or unchanged on the workers of a cluster:
+//
+//   text --text=README.md
+//   muster run --workers=2 -- text --text=README.md
 //
 // Expected: on a text of some hundred kilobytes the loss falls from 5.5 to about 2 within 500
 // steps, and what it writes has words and lines as the text has.
@@ -45,11 +49,14 @@ int main(int argc, char** argv) {
         if (text.size() <= kContext) {
           throw Error(ErrorKind::kNotFound, "there is no text in " + file, "name a file: --text");
         }
-        Estimator writer(model_fn, {.model_dir = flags.model_dir, .random_seed = flags.seed});
+        Estimator writer(model_fn, {.model_dir = flags.model_dir,
+                                    .random_seed = flags.seed,
+                                    .train_distribute = distribute::multi_worker_mirrored()});
         writer.train(
-            [&] { return pieces_of(text).shuffle(10'000).repeat().batch(flags.batch_size); },
+            [&] { return pieces_of(text).shuffle(10'000).repeat().global_batch(flags.batch_size); },
             {.max_steps = flags.max_steps.value_or(500)});
 
+        if (!writer.is_chief()) return;
         const Predictor predictor(writer);
         const applications::ByteTokenizer tokenizer;
         const std::vector<int64_t> written = applications::generate(
@@ -61,7 +68,7 @@ int main(int argc, char** argv) {
         fmt::print("{}\n", tokenizer.decode(written));
       },
       {.description = "Trains a small GPT on the bytes of a text, and lets it write.",
-       .defaults = {.model_dir = "gpt_model", .batch_size = 16},
+       .defaults = {.model_dir = "text_model", .batch_size = 16},
        .uses = {"model_dir", "max_steps", "batch_size", "seed"},
        .flags = {{"text", &file, "the file to learn from"},
                  {"prompt", &prompt, "what it goes on from"}}});
