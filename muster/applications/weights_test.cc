@@ -34,16 +34,18 @@ except ImportError:
 
 def save(name, tensors):
     names = {torch.float32: 'F32', torch.int64: 'I64', torch.uint8: 'U8'}
-    header, data = {}, b''
+    header, data, size = {}, [], 0
     for key, tensor in tensors.items():
-        raw = tensor.detach().contiguous().numpy().tobytes()
+        data.append(tensor.detach().contiguous().numpy())
         header[key] = {'dtype': names[tensor.dtype], 'shape': list(tensor.shape),
-                       'data_offsets': [len(data), len(data) + len(raw)]}
-        data += raw
+                       'data_offsets': [size, size + data[-1].nbytes]}
+        size += data[-1].nbytes
     text = json.dumps(header).encode()
     text += b' ' * (-len(text) % 8)
     with open(sys.argv[1] + '/' + name + '.safetensors', 'wb') as file:
-        file.write(struct.pack('<Q', len(text)) + text + data)
+        file.write(struct.pack('<Q', len(text)) + text)
+        for array in data:
+            file.write(array.tobytes())
 
 torch.manual_seed(1)
 torch.set_num_threads(1)
@@ -403,7 +405,7 @@ TEST(Weights, TellAllThatDoesNotFit) {
                         "missing: norm/gamma, for norm/gamma float32[8]; the nearest name is "
                         "norm/gama\n"
                         "unused: norm/gama [8]; the nearest name is norm/gamma\n"
-                        "of another shape: position_embedding/embeddings is [9, 8], here [9, 8]; "
+                        "of another shape: position_embedding/embeddings is [9, 8]; "
                         "position_embedding/embeddings is [8, 8]",
                         path));
 }

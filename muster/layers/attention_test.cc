@@ -236,6 +236,29 @@ TEST(MultiHeadAttention, HasKerasVariables) {
   EXPECT_EQ(bare.store.variables().size(), 4u);
 }
 
+TEST(MultiHeadAttention, TakesInitializersOfSingleVariables) {
+  const Tensors x;
+  Fixture fixture;
+  MultiHeadAttention(
+      2, 3,
+      {.variable_initializers = {{"key/kernel", initializers::constant(2)},
+                                 {"attention_output/bias", initializers::constant(3)}}})(
+      {.tensors = {x.query, x.value}}, fixture.context);
+  for (const auto& variable : fixture.store.variables()) {
+    const std::string name = variable->name().substr(variable->name().find('/') + 1);
+    const double largest = variable->value().abs().max().item<double>();
+    EXPECT_EQ(largest == 2, name == "key/kernel") << name;
+    EXPECT_EQ(largest == 3, name == "attention_output/bias") << name;
+  }
+  EXPECT_EQ(message_of([] {
+              MultiHeadAttention(2, 3,
+                                 {.use_bias = false,
+                                  .variable_initializers = {{"key/bias", initializers::zeros()}}});
+            }),
+            "MultiHeadAttention has no variable 'key/bias'; it has 'query/kernel', 'key/kernel', "
+            "'value/kernel', 'attention_output/kernel'");
+}
+
 TEST(MultiHeadAttention, DropsWeightsInTraining) {
   const Tensors x;
   Fixture fixture;

@@ -74,6 +74,13 @@ TEST(Conv2D, AgreesWithPlainLoops) {
       ASSERT_EQ(y.sizes(), expected.sizes());
       EXPECT_LT((y - expected).abs().max().item<double>(), 1e-12);
       EXPECT_TRUE(y.is_contiguous()) << "images stay channels last in memory";
+      // No rows give no rows, whether gradients are recorded or not.
+      const Tensor none = x.narrow(0, 0, 0);
+      Shape sizes = y.sizes().vec();
+      sizes[0] = 0;
+      EXPECT_EQ(layer(none, fixture.context).sizes(), sizes);
+      const torch::NoGradGuard no_grad;
+      EXPECT_EQ(layer(none, fixture.context).sizes(), sizes);
     }
   }
 }

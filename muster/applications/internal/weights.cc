@@ -94,7 +94,7 @@ Tensor transposed(const Tensor& tensor) { return tensor.transpose(0, 1); }
 // An open file, and which of its tensors is the value of which variable.
 class Weights::File {
  public:
-  File(std::string path) : path_(std::move(path)) {}
+  explicit File(std::string path) : path_(std::move(path)) {}
 
   void open() {
     Result<formats::SafetensorsReader> opened =
@@ -213,7 +213,8 @@ class Weights::Matching {
       }
     }
     const std::string name = prefix_ + sources.front().tensor;
-    missing_.push_back(fmt::format("missing: {}, for {}{}", name, spec.describe(), near(name)));
+    missing_.push_back(fmt::format("missing: {}, for {}{}", name, spec.describe(),
+                                   near(name, file_names(), missing_.size())));
   }
 
   void match(const VariableSpec& spec, const formats::TensorEntry& entry, const Layout& layout) {
@@ -230,9 +231,10 @@ class Weights::Matching {
       return;
     }
     check_head(spec, entry, shape);
-    reshaped_.push_back(fmt::format(
-        "of another shape: {} is {}{}; {} is {}", name, describe(entry.shape),
-        shape ? ", here " + describe(*shape) : std::string(), spec.name, describe(spec.shape)));
+    reshaped_.push_back(
+        fmt::format("of another shape: {} is {}{}; {} is {}", name, describe(entry.shape),
+                    shape && shape != entry.shape ? ", here " + describe(*shape) : std::string(),
+                    spec.name, describe(spec.shape)));
   }
 
   // The shape that a layout gives, found without numbers; nothing where it does not go.
@@ -261,11 +263,19 @@ class Weights::Matching {
                     shape->back()));
   }
 
-  std::string near(const std::string& name) const {
+  // Gives what is told behind line `line` of a list: to compare names takes a while, and of
+  // hundreds few are shown.
+  static std::string near(const std::string& name, const std::vector<std::string>& known,
+                          size_t line) {
+    if (line >= kShown) return "";
+    const auto found = nearest(name, known);
+    return found ? "; the nearest name is " + *found : "";
+  }
+
+  std::vector<std::string> file_names() const {
     std::vector<std::string> names;
     for (const formats::TensorEntry& entry : file_.tensors()) names.push_back(entry.name);
-    const auto found = nearest(name, names);
-    return found ? fmt::format("; the nearest name is {}", *found) : "";
+    return names;
   }
 
   bool is_ignored(const std::string& name) const {
@@ -298,8 +308,7 @@ class Weights::Matching {
   }
 
   [[noreturn]] void refuse_names() const {
-    std::vector<std::string> names, expected;
-    for (const formats::TensorEntry& entry : file_.tensors()) names.push_back(entry.name);
+    std::vector<std::string> expected;
     for (const auto& [program, naming] : weights_.namings_) {
       if (naming.sources.empty()) continue;
       const auto first = naming.sources.find(specs_.front().name);
@@ -307,21 +316,20 @@ class Weights::Matching {
           first == naming.sources.end() ? naming.sources.begin()->second : first->second;
       expected.push_back(fmt::format("'{}' ({})", sources.front().tensor, program));
     }
-    throw not_found(fmt::format("{}: '{}' has no tensor of a name that it knows; it has {}",
-                                weights_.application_, file_.path(), join_quoted(names, kShown)),
-                    "it knows names such as " + join(expected, ", "));
+    throw not_found(
+        fmt::format("{}: '{}' has no tensor of a name that it knows; it has {}",
+                    weights_.application_, file_.path(), join_quoted(file_names(), kShown)),
+        "it knows names such as " + join(expected, ", "));
   }
 
   [[noreturn]] void refuse() const {
-    std::vector<std::string> unused;
+    std::vector<std::string> unused, expected;
+    for (const auto& [variable, sources] : names().sources) {
+      for (const Source& source : sources) expected.push_back(prefix_ + source.tensor);
+    }
     for (const formats::TensorEntry* entry : unused_) {
-      std::vector<std::string> expected;
-      for (const auto& [variable, sources] : names().sources) {
-        for (const Source& source : sources) expected.push_back(prefix_ + source.tensor);
-      }
-      const auto found = nearest(entry->name, expected);
       unused.push_back(fmt::format("unused: {} {}{}", entry->name, describe(entry->shape),
-                                   found ? "; the nearest name is " + *found : ""));
+                                   near(entry->name, expected, unused.size())));
     }
     throw invalid_argument(
         fmt::format("{}: the weights '{}' ({}'s names) do not fit: {} missing, {} unused, {} of "
