@@ -73,6 +73,11 @@ if(NOT MUSTER_SANITIZE)
     message(STATUS "mimalloc ${mimalloc_VERSION} is not used: it is a trial release that breaks the heap")
   elseif(mimalloc_FOUND)
     target_link_libraries(muster_allocator INTERFACE -Wl,--no-as-needed mimalloc -Wl,--as-needed)
+    # How it calls the time after which freed memory goes back to the system.
+    set(MUSTER_MIMALLOC_DELAY mi_option_purge_delay)
+    if(mimalloc_VERSION VERSION_LESS 2.1)
+      set(MUSTER_MIMALLOC_DELAY mi_option_decommit_delay)
+    endif()
   endif()
 endif()
 

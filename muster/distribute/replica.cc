@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "muster/base/allocator.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/random.h"
@@ -17,7 +18,9 @@ namespace muster::inline v0_1::distribute {
 Replica::Replica(ReplicaParts parts)
     : table_(parts.seed, parts.place.device),
       parts_(std::move(parts)),
-      state_(parts_.place, table_, *parts_.updater, *parts_.exchange) {}
+      state_(parts_.place, table_, *parts_.updater, *parts_.exchange) {
+  keep_freed_memory();
+}
 
 InputContext Replica::input_context() const {
   return {
@@ -36,12 +39,11 @@ data::DistributedInput Replica::distribute(const Dataset& dataset, bool for_this
                                 .local_replica = place().local};
   if (for_this_process) return data::distribute_locally(dataset, here, seed(), options);
   data::DistributedInput input = data::distribute(dataset, here, seed(), options);
-  // What all workers do alike is said by one of them; and nothing again for each pass.
+  // What all workers do alike is said by one of them; and nothing twice.
   const bool differs = input.applied == AutoShardPolicy::kFile;
-  if (place().processes > 1 && input.why != told_of_input_ &&
-      (differs ? place().local == 0 : is_chief())) {
+  if (place().processes > 1 && (differs ? place().local == 0 : is_chief()) &&
+      told_of_input_.insert(input.why).second) {
     log::info(fmt::format("input: {}", input.why));
-    told_of_input_ = input.why;
   }
   return input;
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "muster/collectives/communicator.h"
@@ -119,7 +120,7 @@ class Replica {
   VariableTable table_;  // outlives what updates it
   ReplicaParts parts_;
   ModelState state_;
-  std::string told_of_input_;
+  std::set<std::string> told_of_input_;
   int64_t accumulate_steps_ = 1;
   bool report_non_finite_ = false;
   Accumulated accumulated_;

@@ -9,17 +9,12 @@
 #include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/image_layers.h"
+#include "muster/layers/internal/kernel_layout.h"
 #include "muster/layers/internal/weights.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace internal {
-namespace {
-
-// Shows a kernel [axes, in, filters] as LibTorch's [filters, in, axes], without a copy.
-Tensor filters_first(const Tensor& kernel) { return kernel.movedim({-1, -2}, {0, 1}); }
-
-}  // namespace
 
 ConvolutionImpl::Variables ConvolutionImpl::variables(const Tensor& input,
                                                       CallContext& context) const {
@@ -51,7 +46,7 @@ ConvolutionImpl::Variables ConvolutionImpl::variables(const Tensor& input,
 
 Tensor ConvolutionImpl::call_without_activation(const Tensor& input, CallContext& context) const {
   const auto [kernel, bias] = variables(input, context);
-  return convolve(input, filters_first(kernel), bias, spec_.window, spec_.groups);
+  return convolve(input, filters_first(kernel, input.size(0)), bias, spec_.window, spec_.groups);
 }
 
 Tensor ConvolutionImpl::call(const Tensor& input, CallContext& context) const {
@@ -61,7 +56,8 @@ Tensor ConvolutionImpl::call(const Tensor& input, CallContext& context) const {
 Tensor ConvolutionImpl::call_with_margins(const Tensor& input, const Sizes& margins,
                                           CallContext& context) const {
   const auto [kernel, bias] = variables(input, context);
-  return finished(convolve(input, filters_first(kernel), bias, spec_.window, spec_.groups, margins),
+  return finished(convolve(input, filters_first(kernel, input.size(0)), bias, spec_.window,
+                           spec_.groups, margins),
                   context);
 }
 

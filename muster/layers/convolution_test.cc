@@ -7,6 +7,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/layers/internal/test_layers.h"
+#include "muster/tensor/gradient_destination.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -83,6 +84,36 @@ TEST(Conv2D, AgreesWithPlainLoops) {
       EXPECT_EQ(layer(none, fixture.context).sizes(), sizes);
     }
   }
+}
+
+TEST(Conv2D, WritesTheGradientWhereItIsWanted) {
+  struct Memory : GradientDestinations {
+    Tensor take(const Tensor& parameter) override {
+      Tensor memory = torch::full(parameter.sizes(), 7, parameter.options().requires_grad(false));
+      taken.push_back(static_cast<double*>(memory.data_ptr()));
+      return memory;
+    }
+    std::vector<double*> taken;
+  } memory;
+  Fixture fixture, other;
+  const Layer conv = Conv2D(5, {2, 3}, {.use_bias = false});
+  const Tensor x = numbers({2, 6, 7, 3});
+  const Tensor weights = numbers({2, 5, 5, 5});
+  const auto gradient = [&](Fixture& place) {
+    (conv(x, place.context) * weights).sum().backward();
+    return place.store.value("conv2d/kernel").grad();
+  };
+  const Tensor expected = gradient(other);
+  Tensor found;
+  {
+    // Backward of one thread runs where it is called.
+    const GradientDestinations::Scope scope(memory);
+    found = gradient(fixture);
+  }
+  ASSERT_EQ(memory.taken.size(), 1u);
+  EXPECT_EQ(found.data_ptr(), memory.taken[0]);
+  EXPECT_TRUE(torch::equal(found, expected));
+  EXPECT_TRUE(expected.is_contiguous());
 }
 
 // A convolution of volumes [batch, depth, height, width, channels] in plain loops; what has fewer
