@@ -4,10 +4,12 @@
 
 namespace muster::inline v0_1 {
 
-// Where the program is linked with mimalloc, lets it keep freed memory for ten seconds instead of a
-// tenth of one: a step of training that takes longer would get every page of its tensors anew from
-// the system. What the environment says, as MIMALLOC_DECOMMIT_DELAY, counts more. Elsewhere it does
-// nothing.
+// Where the program is linked with mimalloc, lets it keep freed memory, from the first call on: it
+// allocates out of half of the machine's memory, of which the system sees what is really used, and
+// what lies outside stays for ten seconds. Otherwise a step of training gets every page of its
+// large tensors anew from the system, which may take longer than to compute them. What the
+// environment says, as MIMALLOC_RESERVE_OS_MEMORY and MIMALLOC_DECOMMIT_DELAY, counts more.
+// Elsewhere it does nothing.
 void keep_freed_memory();
 
 }  // namespace muster::inline v0_1

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
+#include "muster/layers/internal/rectified.h"
 #include "muster/layers/internal/weights.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
@@ -14,7 +15,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-class ActivationImpl final : public UnaryLayerImpl {
+class ActivationImpl final : public UnaryLayerImpl, public internal::MayBeRelu {
  public:
   ActivationImpl(const char* class_name, const Activation& activation, std::string name)
       : UnaryLayerImpl(class_name, std::move(name)), activation_(activation) {}
@@ -31,6 +32,7 @@ class ActivationImpl final : public UnaryLayerImpl {
   LayerPrecision precision() const override {
     return activation_.is_softmax() ? LayerPrecision::kFloat32 : LayerPrecision::kAsGiven;
   }
+  bool is_relu() const override { return activation_ == Activation::kRelu; }
 
  private:
   Activation activation_;

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
+#include "muster/layers/internal/rectified.h"
 #include "muster/layers/internal/weights.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
@@ -51,12 +52,26 @@ Moments moments_over_replicas(const Moments& mine, const CallContext& context) {
   return joint;
 }
 
-class BatchNormalizationImpl final : public UnaryLayerImpl {
+class BatchNormalizationImpl final : public UnaryLayerImpl, public internal::CallsRectified {
  public:
   explicit BatchNormalizationImpl(BatchNormalizationOptions options)
       : UnaryLayerImpl("batch_normalization", options.name), options_(std::move(options)) {}
 
   Tensor call(const Tensor& input, CallContext& context) const override {
+    return normalized(input, context, /*relu=*/false);
+  }
+
+  LayerOutputs call_rectified(const LayerInputs& inputs, CallContext& context) const override {
+    const Tensor& input = internal::single_tensor(context, identity(), inputs, keeps_steps());
+    return {.tensors = {normalized(input, context, /*relu=*/true)}, .masks = inputs.masks};
+  }
+
+  // As in Keras, steps that do not count are in the statistics.
+  bool keeps_steps() const override { return true; }
+  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
+
+ private:
+  Tensor normalized(const Tensor& input, CallContext& context, bool relu) const {
     internal::check_dtype(context, identity(), input);
     if (input.dim() < 2) {
       internal::refuse_input(context, identity(), "[batch, ..., channels]", input);
@@ -85,21 +100,17 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
     const bool joint = options_.synchronized && context.num_replicas() > 1;
     const bool trains = context.trains(identity());
     if (trains && !joint && input.numel() > 0) {
-      return normalized(input, gamma, beta, moving_mean, moving_variance);
+      return normalized_here(input, gamma, beta, moving_mean, moving_variance, relu);
     }
     const Moments used = trains ? moments(input, moving_mean, moving_variance, joint, context)
                                 : Moments{.mean = moving_mean, .variance = moving_variance};
     Tensor factor = (used.variance + options_.epsilon).rsqrt();
     if (gamma.defined()) factor = factor * gamma;
-    const Tensor output = (input - used.mean) * factor;
-    return beta.defined() ? output + beta : output;
+    Tensor output = (input - used.mean) * factor;
+    if (beta.defined()) output = output + beta;
+    return relu ? internal::rectified(std::move(output)) : output;
   }
 
-  // As in Keras, steps that do not count are in the statistics.
-  bool keeps_steps() const override { return true; }
-  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
-
- private:
   const Tensor& moving(int slot, const char* name, const Initializer& initializer,
                        const Tensor& input, CallContext& context) const {
     return context.variable(identity(), slot, [&] {
@@ -116,15 +127,18 @@ class BatchNormalizationImpl final : public UnaryLayerImpl {
   }
 
   // Normalizes by the rows of this replica alone, for which LibTorch has one pass over memory.
-  Tensor normalized(const Tensor& input, const Tensor& gamma, const Tensor& beta,
-                    const Tensor& moving_mean, const Tensor& moving_variance) const {
+  Tensor normalized_here(const Tensor& input, const Tensor& gamma, const Tensor& beta,
+                         const Tensor& moving_mean, const Tensor& moving_variance,
+                         bool relu) const {
     // Its kernels for images whose channels are last; one image, as high as there are rows.
     const Tensor image = input.reshape({1, -1, 1, input.size(-1)}).permute({0, 3, 1, 2});
-    const auto [output, mean, inverse_deviation] =
+    auto [output, mean, inverse_deviation] =
         at::native_batch_norm(image, gamma, beta, /*running_mean=*/{}, /*running_var=*/{},
                               /*training=*/true, /*momentum=*/0, options_.epsilon);
     move(moving_mean, mean);
     move(moving_variance, (inverse_deviation.detach().pow(-2) - options_.epsilon).clamp_min(0));
+    // In front of the views, through which autograd would have to copy.
+    if (relu) output = internal::rectified(std::move(output));
     return output.permute({0, 2, 3, 1}).reshape(input.sizes());
   }
 

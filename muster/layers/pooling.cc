@@ -1,6 +1,7 @@
 #include "muster/layers/pooling.h"
 
 #include <ATen/TracerMode.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
 #include <limits>
@@ -171,6 +172,23 @@ Tensor MaxPoolingImpl::call(const Tensor& input, CallContext& context) const {
   const Sizes padding =
       pad(images, pads_of(window_, input), -std::numeric_limits<double>::infinity());
   return to_channels_last(max_pool(images, window_, padding));
+}
+
+Tensor MaxPoolingImpl::call_with_zeros(const Tensor& input, const ZeroPaddingImpl& zeros,
+                                       CallContext& context) const {
+  context.name_of(zeros.identity());
+  context.name_of(identity());
+  const bool fits = input.dim() == static_cast<int64_t>(window_.rank()) + 2 && input.numel() > 0 &&
+                    input.is_floating_point() && input.is_cpu() && !torch::jit::tracer::isTracing();
+  if (fits) {
+    // LibTorch leaves out of a window what lies outside of the image. Where nothing is below 0,
+    // zeros would not win either; a copy of the images is saved.
+    Sizes margins;
+    for (const Pads& margin : zeros.margins()) margins.push_back(margin.before);
+    const Tensor pooled = max_pool(to_channels_first(input), window_, margins);
+    if (pooled.detach().min().item<double>() >= 0) return to_channels_last(pooled);
+  }
+  return call(zeros.call(input, context), context);
 }
 
 }  // namespace internal

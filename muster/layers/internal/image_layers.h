@@ -76,6 +76,10 @@ class MaxPoolingImpl final : public UnaryLayerImpl {
 
   const Window& window() const { return window_; }
 
+  // Computes what call() does of an input that `zeros` was called with.
+  Tensor call_with_zeros(const Tensor& input, const ZeroPaddingImpl& zeros,
+                         CallContext& context) const;
+
  private:
   Window window_;
 };

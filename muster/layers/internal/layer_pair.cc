@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "muster/layers/internal/call_layer.h"
 #include "muster/layers/internal/checks.h"
 
 namespace muster::inline v0_1::internal {
@@ -21,6 +22,18 @@ bool run_as_one(const ZeroPaddingImpl* pad, const ConvolutionImpl* conv) {
                      [](const Pads& margin) { return margin.before == margin.after; });
 }
 
+bool run_as_one(const ZeroPaddingImpl* pad, const MaxPoolingImpl* pool) {
+  if (pad == nullptr || pool == nullptr) return false;
+  const Window& window = pool->window();
+  if (window.rank() != pad->margins().size() || window.padding != Padding::kValid) return false;
+  for (size_t i = 0; i < window.rank(); ++i) {
+    const Pads& margin = pad->margins()[i];
+    // Every window holds some of the image.
+    if (margin.before != margin.after || 2 * margin.before > window.sizes[i]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 LayerPair::LayerPair(const LayerImpl& first, const LayerImpl& second) {
@@ -34,13 +47,35 @@ LayerPair::LayerPair(const LayerImpl& first, const LayerImpl& second) {
   } else if (run_as_one(pad, behind)) {
     conv_ = behind;
     pad_ = pad;
+  } else if (run_as_one(pad, pool)) {
+    pool_ = pool;
+    pad_ = pad;
+  }
+  const auto* relu = dynamic_cast<const MayBeRelu*>(&second);
+  const auto* rectifies = dynamic_cast<const CallsRectified*>(&first);
+  if (relu != nullptr && relu->is_relu() && rectifies != nullptr) {
+    first_ = &first;
+    rectifies_ = rectifies;
+    relu_ = &second;
   }
 }
 
 LayerOutputs LayerPair::call(const LayerInputs& inputs, CallContext& context) const {
+  if (relu_ != nullptr) {
+    context.name_of(first_->identity());
+    context.name_of(relu_->identity());
+    // A relu of whole numbers is refused by itself.
+    const bool plain = !context.mixed_precision() && !inputs.tensors.empty() &&
+                       inputs.tensors[0].is_floating_point();
+    if (plain) return rectifies_->call_rectified(inputs, context);
+    LayerOutputs outputs = call_layer(*first_, inputs, context);
+    return call_layer(*relu_, {.tensors = outputs.tensors, .masks = outputs.masks}, context);
+  }
   const UnaryLayerImpl& first =
       pad_ != nullptr ? static_cast<const UnaryLayerImpl&>(*pad_) : *conv_;
   const Tensor& images = single_tensor(context, first.identity(), inputs, first.keeps_steps());
+  if (pad_ != nullptr && pool_ != nullptr)
+    return {.tensors = {pool_->call_with_zeros(images, *pad_, context)}};
   return {.tensors = {pad_ != nullptr ? pad_conv(*pad_, *conv_, images, context)
                                       : conv_relu_pool(*conv_, *pool_, images, context)}};
 }

@@ -1,9 +1,11 @@
 // A LayerPair is two layers that run as one, where that takes less work and gives the same values
 // and gradients: Conv2D with relu, and the MaxPooling2D behind it; zero padding that is alike on
-// both sides, and the convolution behind it. Thread safety: immutable.
+// both sides, and the convolution or the MaxPooling2D behind it; a sum or a normalization, and the
+// relu behind it. Thread safety: immutable.
 #pragma once
 
 #include "muster/layers/internal/image_layers.h"
+#include "muster/layers/internal/rectified.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -13,14 +15,19 @@ class LayerPair {
   LayerPair(const LayerImpl& first, const LayerImpl& second);
   LayerPair() = default;
 
-  explicit operator bool() const { return conv_ != nullptr; }
+  explicit operator bool() const {
+    return conv_ != nullptr || pool_ != nullptr || relu_ != nullptr;
+  }
   // Calls both, as Sequential({first, second}) does.
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const;
 
  private:
   const ConvolutionImpl* conv_ = nullptr;
-  const MaxPoolingImpl* pool_ = nullptr;  // behind it
+  const MaxPoolingImpl* pool_ = nullptr;  // behind it, or behind the padding
   const ZeroPaddingImpl* pad_ = nullptr;  // or in front of it
+  const LayerImpl* first_ = nullptr;      // these three are set for a relu alone
+  const CallsRectified* rectifies_ = nullptr;
+  const LayerImpl* relu_ = nullptr;
 };
 
 }  // namespace muster::inline v0_1::internal
