@@ -4,8 +4,8 @@
 //   text --text=README.md
 //   muster run --workers=2 -- text --text=README.md
 //
-// Expected: on a text of some hundred kilobytes the loss falls from 5.5 to about 2 within 500
-// steps, and what it writes has words and lines as the text has.
+// Expected: on some hundred kilobytes of text the loss falls from 5.5 to about 2.5 within 500 steps
+// and to about 1.6 within 1500, and what it writes has words and lines as the text has.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/types.h>
@@ -30,13 +30,16 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   return EstimatorSpec::train(loss, adam.minimize(loss));
 }
 
-// Pieces of the text that overlap by half; the labels are the bytes behind each.
+// Pieces of the text, in another order each time, and the byte behind each of theirs. They begin
+// anywhere, so that a byte is seen in all positions.
 Dataset pieces_of(const std::string& text) {
   const Tensor tokens = torch::tensor(applications::ByteTokenizer().encode(text), torch::kLong);
-  const Tensor pieces = tokens.unfold(0, kContext + 1, kContext / 2);
-  return Dataset::from_tensor_slices(
-      Element::tuple({Element::dict({{"tokens", pieces.slice(1, 0, kContext).contiguous()}}),
-                      pieces.slice(1, 1).contiguous()}));
+  const int64_t pieces = tokens.size(0) - kContext;
+  return Dataset::range(pieces).shuffle(pieces).map([tokens](const Element& at) {
+    const auto begin = at.value().tensor().item<int64_t>(), end = begin + kContext;
+    return Element::tuple({Element::dict({{"tokens", tokens.slice(0, begin, end)}}),
+                           tokens.slice(0, begin + 1, end + 1)});
+  });
 }
 
 int main(int argc, char** argv) {
@@ -52,9 +55,8 @@ int main(int argc, char** argv) {
         Estimator writer(model_fn, {.model_dir = flags.model_dir,
                                     .random_seed = flags.seed,
                                     .train_distribute = distribute::multi_worker_mirrored()});
-        writer.train(
-            [&] { return pieces_of(text).shuffle(10'000).repeat().global_batch(flags.batch_size); },
-            {.max_steps = flags.max_steps.value_or(500)});
+        writer.train([&] { return pieces_of(text).repeat().global_batch(flags.batch_size); },
+                     {.max_steps = flags.max_steps.value_or(1500)});
 
         if (!writer.is_chief()) return;
         const Predictor predictor(writer);

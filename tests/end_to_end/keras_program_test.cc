@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "tests/end_to_end/photo.h"
 #include "tests/end_to_end/program.h"
 
 namespace muster::testing {
@@ -15,6 +16,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -58,6 +60,65 @@ TEST(KerasProgram, WhatCtrlCStoppedGoesOnWithTheSameBits) {
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_THAT(again.output, HasSubstr("fit goes on at"));
   EXPECT_EQ(result(again), result(whole)) << again.output << whole.output;
+}
+
+// Folders of photos of two classes, which differ in nothing but noise: they have to be learned by
+// heart.
+std::string write_photos(const std::string& folder) {
+  uint64_t seed = 0;
+  for (const char* name : {"train/ants/", "train/bees/", "val/ants/", "val/bees/"}) {
+    for (const char* photo : {"a.jpg", "b.jpg", "c.jpg"})
+      end_to_end::write_photo(folder + "/" + name + photo, ++seed);
+  }
+  return folder;
+}
+
+TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
+  const TempDirectory directory;
+  const std::string photos = write_photos(directory / "photos");
+  const auto program = [&](const std::string& job, int epochs) {
+    return Words{binary("resnet50"),
+                 "--data_dir=" + photos,
+                 "--job-dir=" + directory / job,
+                 "--depth=18",
+                 "--image_size=32",
+                 "--batch_size=32",
+                 "--epochs=" + std::to_string(epochs)};
+  };
+  const Ran whole = run(muster_run({"--workers=2"}, program("whole", 3)));
+  EXPECT_EQ(whole.code, 0) << whole.output;
+  EXPECT_EQ(names_in(directory / "whole"),
+            (std::set<std::string>{"classes.txt", "export", "history.svg", "logs",
+                                   "weights.safetensors"}));
+  // What is said of the input is said once, however many epochs there are.
+  const size_t told = whole.output.find("rows are divided, as asked");
+  EXPECT_NE(told, std::string::npos) << whole.output;
+  EXPECT_EQ(whole.output.find("rows are divided, as asked", told + 1), std::string::npos);
+  {
+    Program stopped(muster_run({"--workers=2"}, program("stopped", 3)));
+    stopped.wait_for("epoch 1/3");
+    stopped.signal(SIGINT);
+    EXPECT_EQ(stopped.wait(), 130) << stopped.output();
+  }
+  const Ran again = run(muster_run({"--workers=2"}, program("stopped", 3)));
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("fit goes on at"));
+  EXPECT_EQ(result(again), result(whole)) << again.output << whole.output;
+
+  Words classify = program("whole", 1);
+  classify.push_back("--classify=" + photos + "/val");
+  const Ran classified = run(classify);
+  EXPECT_EQ(classified.code, 0) << classified.output;
+  EXPECT_THAT(classified.output, ContainsRegex("c.jpg: (ants|bees) \\([0-9]+ %\\)"));
+  // Saved weights begin another run; of the network, the classes alone are made anew.
+  Words tuned = program("tuned", 1);
+  tuned.push_back("--weights=" + directory / "whole/weights.safetensors");
+  tuned.push_back("--freeze=conv.*");
+  const Ran ran = run(tuned);
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  Words other = program("other", 1);
+  other.push_back("--depth=19");
+  EXPECT_EQ(run(other).code, 2);
 }
 
 }  // namespace
