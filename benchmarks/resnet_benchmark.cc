@@ -1,6 +1,7 @@
 // Training examples a second with applications, on one core: ResNet-50 and ResNet-18 on images of
 // 128x128 in batches of 16, and a small GPT on 8 texts of 128 bytes, by SGD with momentum. By an
-// Estimator, beside PyTorch with torchvision's models in channels-last memory.
+// Estimator and by keras::Model::fit(), beside PyTorch with torchvision's models in channels-last
+// memory. Then two workers with ResNet-18, beside two that only meet at a barrier.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/torch.h>
@@ -27,6 +28,8 @@ constexpr uint64_t kSeed = 1;
 struct Options {
   std::string json, model;
   bool quick = false;
+  bool fit = false;      // of a contestant: by a Keras model
+  bool barrier = false;  // likewise: it meets others, and exchanges nothing with them
 };
 
 bool is_gpt(const Options& options) { return options.model == "gpt"; }
@@ -55,25 +58,73 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
   return EstimatorSpec::train(loss, optimizer.minimize(loss));
 }
 
-void train(const Options& options) {
+// The batches of a model, without end.
+Dataset batches(bool gpt) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
-  const bool gpt = is_gpt(options);
   const Tensor x = gpt ? torch::randint(kVocabulary, {kExamples, kTime}, generator, at::kLong)
                        : torch::randn({kExamples, kSide, kSide, 3}, generator);
   const Tensor labels =
       gpt ? x.roll(-1, 1) : torch::randint(kClasses, {kExamples}, generator, at::kLong);
-  Estimator estimator(model_fn,
-                      {.model_dir = std::getenv("BENCH_MODEL_DIR"),
-                       .random_seed = kSeed,
-                       .save_checkpoints_steps = 0},
-                      {{"model", options.model}});
-  const auto input = [&] {
-    return Dataset::from_tensor_slices(Element::tuple({Element::dict({{"x", x}}), labels}))
-        .shuffle(kExamples)
-        .repeat()
-        .batch(gpt ? kTexts : kBatch);
+  return Dataset::from_tensor_slices(Element::tuple({Element::dict({{"x", x}}), labels}))
+      .shuffle(kExamples)
+      .repeat()
+      .batch(gpt ? kTexts : kBatch);
+}
+
+void train(const Options& options) {
+  RunConfig config{.model_dir = std::getenv("BENCH_MODEL_DIR"),
+                   .random_seed = kSeed,
+                   .save_checkpoints_steps = 0};
+  std::vector<std::shared_ptr<Hook>> hooks{std::make_shared<TurnsHook>()};
+  if (options.barrier) {
+    config.environment = Environment();  // each is alone
+    hooks.insert(hooks.begin(), std::make_shared<BarrierHook>());
+  } else {
+    config.train_distribute = distribute::multi_worker_mirrored();
+  }
+  Estimator estimator(model_fn, config, {{"model", options.model}});
+  estimator.train([&] { return batches(is_gpt(options)); }, {.hooks = hooks});
+}
+
+struct TurnsCallback : keras::Callback {
+  void on_train_batch_begin(int64_t batch) override {
+    if (batch == 0) turns.next();
+  }
+  void on_train_batch_end(const keras::BatchInfo& info) override {
+    if (!turns.next(info.loss)) model().stop_training();
+  }
+  Turns turns;
+};
+
+void fit(const Options& options) {
+  keras::Model model(make_model(options.model), {.seed = kSeed});
+  model.compile({.optimizer = optim::sgd({.learning_rate = kLearningRate, .momentum = kMomentum}),
+                 .loss = keras::SparseCategoricalCrossentropy({.from_logits = true})});
+  constexpr int64_t kNoEnd = 1'000'000;
+  const Dataset data = batches(is_gpt(options)).map([](const Element& batch) {
+    return Element::tuple({batch.part(0).at("x"), batch.part(1)});
+  });
+  model.fit(data, {.steps_per_epoch = kNoEnd,
+                   .callbacks = {std::make_shared<TurnsCallback>()},
+                   .verbose = keras::Verbose::kSilent});
+}
+
+void run_workers(const Plan& plan, const std::string& json) {
+  const auto self = [](const char* name, std::vector<std::string> flags) {
+    Contestant contestant{.name = name, .argv = {"/proc/self/exe", "--take_part"}, .workers = 2};
+    contestant.argv.insert(contestant.argv.end(), flags.begin(), flags.end());
+    contestant.rows = 2 * kBatch;
+    return contestant;
   };
-  estimator.train(input, {.hooks = {std::make_shared<TurnsHook>()}});
+  const std::vector<Result> results =
+      compare({self("ResNet-18, a barrier only", {"--barrier", "--model=resnet18"}),
+               self("ResNet-18, two workers", {"--model=resnet18"})},
+              plan);
+  print_table("resnet_workers",
+              fmt::format("Two workers of one thread: ResNet-18, images of {0}x{0}, batch {1} each",
+                          kSide, kBatch),
+              results, 0, json);
+  print_speed_against(results[1], results[0]);
 }
 
 void run(const Options& options) {
@@ -90,7 +141,9 @@ void run(const Options& options) {
     if (!options.model.empty() && options.model != name) continue;
     const std::string model = fmt::format("--model={}", name);
     std::vector<Contestant> contestants{
-        {.name = "Muster, Estimator::train", .argv = {"/proc/self/exe", "--take_part", model}}};
+        {.name = "Muster, Estimator::train", .argv = {"/proc/self/exe", "--take_part", model}},
+        {.name = "Muster, keras::Model::fit",
+         .argv = {"/proc/self/exe", "--take_part", "--fit", model}}};
     if (pytorch)
       contestants.push_back(python_peer("PyTorch, channels last", {"resnet_torch.py", model}));
     for (Contestant& contestant : contestants)
@@ -101,6 +154,7 @@ void run(const Options& options) {
     for (size_t other = 1; other < results.size(); ++other)
       print_speed_against(results[0], results[other]);
   }
+  if (options.model.empty() || options.model == "workers") run_workers(plan, options.json);
   fmt::print("{} samples of {} steps.\n", plan.samples(), plan.steps_per_sample());
 }
 
@@ -113,13 +167,15 @@ int main(int argc, char** argv) {
   CLI::App app("A benchmark; ./dev bench runs all of them.");
   app.add_option("--json", options.json, "Where to append the figures as lines of JSON");
   app.add_flag("--quick", options.quick, "Few samples, to see that it works");
-  app.add_option("--model", options.model, "Only this one: resnet50, resnet18 or gpt");
+  app.add_option("--model", options.model, "Only this one: resnet50, resnet18, gpt or workers");
   app.add_flag("--take_part", take_part)->group("");
+  app.add_flag("--fit", options.fit)->group("");
+  app.add_flag("--barrier", options.barrier)->group("");
   CLI11_PARSE(app, argc, argv);
   try {
     if (take_part) {
       muster::set_threads(1);
-      muster::bench::train(options);
+      options.fit ? muster::bench::fit(options) : muster::bench::train(options);
     } else {
       muster::bench::run(options);
     }

@@ -9,7 +9,9 @@
 #include <unordered_map>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/printable.h"
+#include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
 #include "muster/tensor/libtorch.h"
 
@@ -251,7 +253,14 @@ EncodedSplit encode_split(const std::string& path, const TableFormat& format, co
       part.skip();
     }
   }
-  return {train.table(), with_known_classes(eval.table(), plan)};
+  const EncodedTable all = train.table();
+  EncodedSplit split{with_known_classes(all, plan), with_known_classes(eval.table(), plan)};
+  if (split.train.rows < all.rows) {
+    log::warning(fmt::format("{} rows have a '{}' that is none of {}, and are left out",
+                             all.rows - split.train.rows, printable(plan.label),
+                             join_quoted(plan.classes, 5)));
+  }
+  return split;
 }
 
 EncodedTable encode_file(const std::string& path, const TableFormat& format, const TablePlan& plan,

@@ -22,7 +22,7 @@ const char* const kTrainExamples =
     "  muster train people.csv --label=income\n"
     "  muster train people.csv --label=income --eval=test.csv --model=wide_and_deep\n"
     "  muster train cars.csv --label=mpg --exclude=name,origin --trees=500\n"
-    "  muster train --model_dir=people_model --predict=new.csv --out=predictions.csv\n"
+    "  muster train --model-dir=people_model --predict=new.csv --out=predictions.csv\n"
     "  muster run --workers=2 -- muster train people.csv --label=income";
 
 Flag csv_argument(TrainFlags& flags) {
@@ -39,13 +39,14 @@ std::vector<Flag> train_flags(TrainFlags& flags) {
        {.more_than = 0, .at_most = 0.9}},
       {"model",
        &flags.model,
-       "What learns; auto: boosted_trees",
+       "What learns: boosted_trees, wide_and_deep, linear; auto: boosted_trees",
        {},
        {},
        {"auto", "boosted_trees", "wide_and_deep", "linear"}},
       {"task",
        &flags.task,
-       "What the label is; auto: classes for texts and few whole numbers, else a number",
+       "What the label needs: classification, regression; auto: classes for texts and few whole "
+       "numbers",
        {},
        {},
        {"auto", "classification", "regression"}},

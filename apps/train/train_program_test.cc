@@ -232,6 +232,33 @@ TEST_F(TrainProgramTest, SaysWhatIsWrong) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "t_model/table.json"));
 }
 
+TEST_F(TrainProgramTest, ALabelThatIsNoClassIsLeftOutAndTold) {
+  std::string table = "size,label\n";
+  for (int i = 0; i < 80; ++i) table += fmt::format("{},{}\n", i, i < 40 ? 0 : 1);
+  written(folder_ / "t.csv", table + "81,oops\n");
+  for (const char* model : {"boosted_trees", "linear"}) {
+    const ShellOutput ran =
+        run(fmt::format("t.csv --label=label --model={0} --model-dir={0}", model));
+    EXPECT_EQ(ran.code, 0) << ran.text;
+    EXPECT_THAT(ran.text, HasSubstr("1 rows have a 'label' that is none of '0', '1'"));
+  }
+}
+
+TEST_F(TrainProgramTest, AModelOfAnotherProgramIsLeftAlone) {
+  written(folder_ / "t.csv", people(100, yes_no));
+  EXPECT_EQ(run("t.csv --label=label --trees=1").code, 0);
+  std::filesystem::remove(folder_ / "t_model/table.json");
+  const ShellOutput ran = run("t.csv --label=label --trees=1");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("t_model holds a model that muster train did not make"));
+  // What is left of a run that learned nothing is in nobody's way.
+  std::filesystem::remove_all(folder_ / "t_model");
+  std::filesystem::create_directories(folder_ / "t_model");
+  written(folder_ / "t_model/table.json", "{}");
+  const ShellOutput anew = run("t.csv --label=label --trees=1");
+  EXPECT_EQ(anew.code, 0) << anew.text;
+}
+
 TEST_F(TrainProgramTest, CtrlCSavesAndTheSameCommandGoesOn) {
   written(folder_ / "t.csv", people(3000, yes_no));
   launch::ChildSpec spec;

@@ -15,6 +15,7 @@
 #include "muster/base/json.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/checkpoint/manager.h"
 #include "muster/distribute/strategy.h"
 #include "muster/export/servable.h"
 
@@ -116,7 +117,13 @@ void train_table(const TrainFlags& flags) {
   }
   add_statistics(split.train, plan);
 
-  const std::optional<TablePlan> before = plan_in(model_dir);
+  // What a run left that ended before it learned anything binds nobody.
+  const bool learned = CheckpointManager(model_dir).latest().has_value();
+  const std::optional<TablePlan> before = learned ? plan_in(model_dir) : std::nullopt;
+  if (learned && !before) {
+    throw invalid_argument(model_dir + " holds a model that muster train did not make",
+                           "give another --model-dir");
+  }
   if (before) check_same(*before, plan, model_dir);
   const auto model = make_table_model(plan, {.trees = flags.trees, .epochs = flags.epochs},
                                       config_of(flags, model_dir));

@@ -12,9 +12,11 @@
 #include <muster/muster.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 using namespace muster;
 
@@ -29,7 +31,7 @@ constexpr int64_t kPhotosOfAnEpoch = 400;
 const std::vector<double> kMeans{0.485, 0.456, 0.406}, kDeviations{0.229, 0.224, 0.225};
 
 struct Settings {
-  int64_t image_size = 224, depth = 50;
+  int64_t image_size = 224, depth = 50, batch_size = 64;
   std::string job_dir, weights, freeze, classify;
 };
 
@@ -65,30 +67,38 @@ Functional network(const Settings& settings, int64_t classes) {
   }
 }
 
-// The names of the classes stand beside the weights, by label.
-void write_classes(const std::string& path, const std::vector<std::string>& classes) {
-  std::ofstream file(path);
-  for (const std::string& name : classes) file << name << "\n";
+// What a job trains stands beside its weights: classes by label, and the network.
+std::string job_file(const Settings& settings) { return settings.job_dir + "/job.json"; }
+
+nlohmann::json job_in(const Settings& settings) {
+  std::ifstream file(job_file(settings));
+  return file ? nlohmann::json::parse(file) : nlohmann::json();
 }
 
-std::vector<std::string> read_classes(const std::string& path) {
-  std::ifstream file(path);
-  std::vector<std::string> classes;
-  for (std::string line; std::getline(file, line);) classes.push_back(line);
-  if (classes.empty()) {
-    throw Error(ErrorKind::kNotFound, "there is no " + path,
-                "train first, with the same --job-dir");
-  }
-  return classes;
+nlohmann::json job_of(const Settings& settings, const std::vector<std::string>& classes) {
+  return {{"depth", settings.depth}, {"image_size", settings.image_size}, {"classes", classes}};
 }
 
 // Tells the class of each photo in the folder and below it.
-void classify(const Settings& settings) {
-  const std::vector<std::string> classes = read_classes(settings.job_dir + "/classes.txt");
+void classify(Settings settings) {
+  const nlohmann::json job = job_in(settings);
+  if (job.is_null()) {
+    throw Error(ErrorKind::kNotFound, "there is no " + job_file(settings),
+                "train first, with the same --job-dir");
+  }
+  settings.depth = job.at("depth");
+  settings.image_size = job.at("image_size");
+  const auto classes = job.at("classes").get<std::vector<std::string>>();
+  if (!fs::is_directory(settings.classify)) {
+    throw Error(ErrorKind::kNotFound, "there is no folder " + settings.classify,
+                "--classify names a folder that holds photos");
+  }
   std::vector<std::string> paths;
   for (const auto& entry : fs::recursive_directory_iterator(settings.classify)) {
-    const std::string ending = entry.path().extension();
-    if (ending == ".jpg" || ending == ".jpeg" || ending == ".png") paths.push_back(entry.path());
+    std::string ending = entry.path().extension();
+    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (entry.is_regular_file() && (ending == ".jpg" || ending == ".jpeg" || ending == ".png"))
+      paths.push_back(entry.path());
   }
   if (paths.empty()) {
     throw Error(ErrorKind::kNotFound, "there is no photo in " + settings.classify,
@@ -127,9 +137,22 @@ void train(const Flags& flags, const Settings& settings) {
     return data::image_folder(from, photo_options(settings, fit), {.classes = classes});
   };
 
+  const nlohmann::json job = job_of(settings, classes), before = job_in(settings);
+  if (!before.is_null() && before != job) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} holds a job of another network: {}, and not {}", settings.job_dir,
+                            before.dump(), job.dump()),
+                "give another --job-dir; --weights begins with the weights of this one");
+  }
+  if (fs::exists(settings.job_dir + "/weights.safetensors")) {
+    throw Error(ErrorKind::kInvalidArgument, settings.job_dir + " holds a job that is done",
+                "give another --job-dir, and --weights=" + settings.job_dir +
+                    "/weights.safetensors to go on from it");
+  }
+
   const auto strategy = distribute::multi_worker_mirrored();
   const distribute::Scope scope = strategy->scope();
-  const int64_t batch_size = flags.batch_size * strategy->num_replicas_in_sync();
+  const int64_t batch_size = settings.batch_size * strategy->num_replicas_in_sync();
 
   const Dataset once = photos(folder, data::ImageFit::kRandomCrop);
   const int64_t count = once.cardinality();
@@ -143,6 +166,10 @@ void train(const Flags& flags, const Settings& settings) {
 
   keras::Model model(network(settings, static_cast<int64_t>(classes.size())),
                      {.name = "resnet", .seed = flags.seed});
+  if (model.is_chief()) {
+    fs::create_directories(settings.job_dir);
+    std::ofstream(job_file(settings)) << job.dump(1) << "\n";
+  }
   model.compile({.optimizer = optim::adam({.learning_rate = flags.learning_rate}),
                  .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"accuracy"}});
@@ -166,7 +193,6 @@ void train(const Flags& flags, const Settings& settings) {
   model.save_weights(settings.job_dir + "/weights.safetensors");
   model.export_model(settings.job_dir + "/export");
   if (!model.is_chief()) return;
-  write_classes(settings.job_dir + "/classes.txt", classes);
   history.plot(settings.job_dir + "/history.svg");
   print_result(result);
 }
@@ -191,13 +217,17 @@ int main(int argc, char** argv) {
                    "  resnet50 --data_dir=other --weights=job/weights.safetensors "
                    "--freeze='conv.*'\n"
                    "  resnet50 --job-dir=job --classify=new_leaves\n",
-       .defaults = {.data_dir = "photos", .epochs = 5, .batch_size = 64, .learning_rate = 1e-3},
-       .uses = {"data_dir", "epochs", "batch_size", "learning_rate", "seed"},
+       .defaults = {.data_dir = "photos", .epochs = 5, .learning_rate = 1e-3},
+       .uses = {"data_dir", "epochs", "learning_rate", "seed"},
        .flags = {{"job-dir", &settings.job_dir, "Where weights, logs and backups go"},
                  {"image_size",
                   &settings.image_size,
                   "Height and width, in pixels",
                   {.at_least = 32, .at_most = 1024}},
+                 {"batch_size",
+                  &settings.batch_size,
+                  "Photos a step, of each replica",
+                  {.at_least = 1, .at_most = 65536}},
                  {"depth", &settings.depth, "Layers: 18, 34, 50, 101 or 152"},
                  {"weights", &settings.weights, "A safetensors file to begin with"},
                  {"freeze", &settings.freeze,

@@ -10,6 +10,7 @@
 #include <muster/muster.h>
 #include <torch/types.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -47,10 +48,16 @@ int main(int argc, char** argv) {
   return run_main(
       argc, argv,
       [&](const Flags& flags) {
+        if (!std::filesystem::is_regular_file(file)) {
+          throw Error(ErrorKind::kNotFound, "there is no file " + file, "name a text: --text");
+        }
         std::ifstream stream(file, std::ios::binary);
         const std::string text{std::istreambuf_iterator<char>(stream), {}};
         if (text.size() <= kContext) {
-          throw Error(ErrorKind::kNotFound, "there is no text in " + file, "name a file: --text");
+          throw Error(
+              ErrorKind::kInvalidArgument,
+              fmt::format("{} has {} bytes; more than {} are needed", file, text.size(), kContext),
+              "name a longer text: --text");
         }
         Estimator writer(model_fn, {.model_dir = flags.model_dir,
                                     .random_seed = flags.seed,

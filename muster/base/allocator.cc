@@ -2,8 +2,10 @@
 
 #ifdef MUSTER_MIMALLOC_DELAY
 #include <mimalloc.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "muster/base/memory_size.h"
 
@@ -15,14 +17,29 @@ extern "C" __attribute__((weak)) int mi_reserve_os_memory(size_t size, bool comm
 
 namespace muster::inline v0_1 {
 
+#ifdef MUSTER_MIMALLOC_DELAY
+namespace {
+
+// Whether what is only reserved takes nothing from anybody.
+bool addresses_are_free() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return false;
+  constexpr char kNeverMoreThanThereIs = '2';
+  std::ifstream policy("/proc/sys/vm/overcommit_memory");
+  return policy.get() != kNeverMoreThanThereIs;
+}
+
+}  // namespace
+#endif
+
 void keep_freed_memory() {
 #ifdef MUSTER_MIMALLOC_DELAY
   static const bool once = [] {
     constexpr long kMilliseconds = 10'000;
     if (mi_option_set_default != nullptr)
       mi_option_set_default(MUSTER_MIMALLOC_DELAY, kMilliseconds);
-    // Without room for it, an address limit say, memory comes from the system as it did before.
-    if (mi_reserve_os_memory != nullptr && std::getenv("MIMALLOC_RESERVE_OS_MEMORY") == nullptr)
+    if (mi_reserve_os_memory != nullptr && std::getenv("MIMALLOC_RESERVE_OS_MEMORY") == nullptr &&
+        addresses_are_free())
       mi_reserve_os_memory(memory_size() / 2, /*commit=*/true, /*allow_large=*/false);
     return true;
   }();

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
+#include "muster/base/log.h"
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/checkpoint.h"
@@ -136,6 +137,15 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
         "{.by_name = true} takes those that both have; make the model as the one that saved");
   }
   impl_->assign_from_chief(values);
+  if (here.is_chief() && result.loaded.size() < specs.size()) {
+    std::vector<std::string> left = result.missing;
+    for (const std::string& each : result.mismatched)
+      left.push_back(each.substr(0, each.find(':')));
+    log::warning(
+        fmt::format("load_weights: {} of the {} weights of the model \"{}\" are in {}; "
+                    "left as they are: {}",
+                    result.loaded.size(), specs.size(), name(), file, join_quoted(left, 5)));
+  }
   return result;
 }
 

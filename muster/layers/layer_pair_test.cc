@@ -86,6 +86,15 @@ TEST(LayerPair, ZerosAroundImagesAndTheLargestOfAWindow) {
   const Tensor images = numbers({2, 6, 7, 3});
   for (const Tensor& each : {images, images.abs(), -images.abs()})
     expect_one_after_the_other(ZeroPadding2D(1), pool, {each});
+  // What does not fit is told as it is without the padding.
+  Fixture fixture;
+  const Layer large = MaxPooling2D({.pool_size = 5}), one = ZeroPadding2D(1);
+  EXPECT_NE(std::string(error_of([&] {
+                          LayerPair(one.impl(), large.impl())
+                              .call({.tensors = {numbers({1, 2, 2, 3})}}, fixture.context);
+                        }).what())
+                .find("layer max_pooling2d: expected images"),
+            std::string::npos);
   // A window that would hold zeros alone is none for LibTorch.
   const Layer zeros = ZeroPadding2D(2);
   EXPECT_FALSE(LayerPair(zeros.impl(), pool.impl()));

@@ -178,8 +178,12 @@ Tensor MaxPoolingImpl::call_with_zeros(const Tensor& input, const ZeroPaddingImp
                                        CallContext& context) const {
   context.name_of(zeros.identity());
   context.name_of(identity());
-  const bool fits = input.dim() == static_cast<int64_t>(window_.rank()) + 2 && input.numel() > 0 &&
-                    input.is_floating_point() && input.is_cpu() && !torch::jit::tracer::isTracing();
+  bool fits = input.dim() == static_cast<int64_t>(window_.rank()) + 2 && input.numel() > 0 &&
+              input.is_floating_point() && input.is_cpu() && !torch::jit::tracer::isTracing();
+  for (size_t i = 0; fits && i < window_.rank(); ++i) {
+    const int64_t padded = input.size(static_cast<int64_t>(i) + 1) + 2 * zeros.margins()[i].before;
+    fits = padded >= window_.sizes[i];
+  }
   if (fits) {
     // LibTorch leaves out of a window what lies outside of the image. Where nothing is below 0,
     // zeros would not win either; a copy of the images is saved.

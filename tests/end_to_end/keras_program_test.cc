@@ -87,9 +87,9 @@ TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
   };
   const Ran whole = run(muster_run({"--workers=2"}, program("whole", 3)));
   EXPECT_EQ(whole.code, 0) << whole.output;
-  EXPECT_EQ(names_in(directory / "whole"),
-            (std::set<std::string>{"classes.txt", "export", "history.svg", "logs",
-                                   "weights.safetensors"}));
+  EXPECT_EQ(
+      names_in(directory / "whole"),
+      (std::set<std::string>{"export", "history.svg", "job.json", "logs", "weights.safetensors"}));
   // What is said of the input is said once, however many epochs there are.
   const size_t told = whole.output.find("rows are divided, as asked");
   EXPECT_NE(told, std::string::npos) << whole.output;
@@ -105,8 +105,8 @@ TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
   EXPECT_THAT(again.output, HasSubstr("fit goes on at"));
   EXPECT_EQ(result(again), result(whole)) << again.output << whole.output;
 
-  Words classify = program("whole", 1);
-  classify.push_back("--classify=" + photos + "/val");
+  const Words classify{binary("resnet50"), "--job-dir=" + directory / "whole",
+                       "--classify=" + photos + "/val"};
   const Ran classified = run(classify);
   EXPECT_EQ(classified.code, 0) << classified.output;
   EXPECT_THAT(classified.output, ContainsRegex("c.jpg: (ants|bees) \\([0-9]+ %\\)"));
@@ -119,6 +119,9 @@ TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
   Words other = program("other", 1);
   other.push_back("--depth=19");
   EXPECT_EQ(run(other).code, 2);
+  const Ran done = run(program("whole", 4));
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.output, HasSubstr("holds a job that is done"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ class RepeatStream final : public Transformation<T> {
 
   void start(int64_t run) override {
     // Passes are numbered so that no two of them share a number, also below another repeat.
-    here_ = {.input_run = run * passes_of(count_)};
+    here_ = {.input_run = number_in_pass(0, run, passes_of(count_))};
     this->input().start(here_.input_run);
   }
   int64_t read(T* out, int64_t count) override {

@@ -46,7 +46,8 @@ class RunningIterator final : public Iterator {
         !has("seed", &json::is_number_unsigned) || !has("pipeline", &json::is_object) ||
         !has("position", &json::is_array) ||
         // Positions of the first pass leave it away.
-        (state.contains("pass") && !has("pass", &json::is_number_integer))) {
+        (state.contains("pass") &&
+         (!has("pass", &json::is_number_integer) || state["pass"].get<int64_t>() < 0))) {
       throw invalid_argument(
           fmt::format("this is no saved input position: {}", state.dump().substr(0, 200)),
           fmt::format("a position has \"format\": \"{}\"", kFormat));

@@ -268,6 +268,12 @@ void Fit::resume() {
   const json note = json::parse(scope_.restored_notes().at(kFitNote));
   first_epoch_ = note.at("epoch").get<int64_t>();
   step_ = note.at("step").get<int64_t>();
+  if (first_epoch_ >= options_.epochs && step_ > 0) {
+    throw invalid_argument(
+        fmt::format("fit: the backup in {} stands in epoch {}, and epochs is {}",
+                    backups_->backup_dir(), first_epoch_ + 1, options_.epochs),
+        "go on with as many epochs as the run that was stopped, or more; or remove the backup");
+  }
   saved_ = scope_.step();
   impl_.compiled->rate_factor->store(note.at("rate_factor").get<double>());
   history_.epoch = note.at("history").at("epoch").get<std::vector<int64_t>>();
