@@ -14,7 +14,9 @@ class RepeatStream final : public Transformation<T> {
 
   void start(int64_t run) override {
     // Passes are numbered so that no two of them share a number, also below another repeat.
-    here_ = {.input_run = number_in_pass(0, run, passes_of(count_))};
+    // Without a sign: those of nested repeats without end wrap around.
+    here_ = {.input_run = static_cast<int64_t>(static_cast<uint64_t>(run) *
+                                               static_cast<uint64_t>(passes_of(count_)))};
     this->input().start(here_.input_run);
   }
   int64_t read(T* out, int64_t count) override {
