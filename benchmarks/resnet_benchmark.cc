@@ -75,13 +75,7 @@ void train(const Options& options) {
   RunConfig config{.model_dir = std::getenv("BENCH_MODEL_DIR"),
                    .random_seed = kSeed,
                    .save_checkpoints_steps = 0};
-  std::vector<std::shared_ptr<Hook>> hooks{std::make_shared<TurnsHook>()};
-  if (options.barrier) {
-    config.environment = Environment();  // each is alone
-    hooks.insert(hooks.begin(), std::make_shared<BarrierHook>());
-  } else {
-    config.train_distribute = distribute::multi_worker_mirrored();
-  }
+  const auto hooks = turns_hooks(options.barrier, config);
   Estimator estimator(model_fn, config, {{"model", options.model}});
   estimator.train([&] { return batches(is_gpt(options)); }, {.hooks = hooks});
 }

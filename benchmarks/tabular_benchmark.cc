@@ -81,13 +81,7 @@ void train_classifier(const Options& options) {
   RunConfig config{.model_dir = std::getenv("BENCH_MODEL_DIR"),
                    .random_seed = kSeed,
                    .save_checkpoints_steps = 0};
-  std::vector<std::shared_ptr<Hook>> hooks{std::make_shared<TurnsHook>()};
-  if (options.barrier) {
-    config.environment = Environment();  // each is alone
-    hooks.insert(hooks.begin(), std::make_shared<BarrierHook>());
-  } else {
-    config.train_distribute = distribute::multi_worker_mirrored();
-  }
+  const auto hooks = turns_hooks(options.barrier, config);
   Estimator classifier = DNNClassifier(
       {.hidden_units = {kUnits, kUnits},
        .feature_columns = {feature_column::numeric_column("x", {.shape = {kFeatures}})},

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <cstdlib>
+#include <memory>
+#include <vector>
 
 #include "benchmarks/support/turns.h"
+#include "muster/distribute/strategy.h"
+#include "muster/estimator/run_config.h"
 #include "muster/train/hook.h"
 
 namespace muster::bench {
@@ -31,5 +35,18 @@ class BarrierHook : public Hook {
   // As compare() tells every contestant.
   SharedBarrier barrier_{number("BENCH_BARRIER"), number("RANK"), number("WORLD_SIZE")};
 };
+
+// The hooks of a contestant's training: alone behind a barrier, or with all workers. `config`
+// learns which.
+inline std::vector<std::shared_ptr<Hook>> turns_hooks(bool barrier, RunConfig& config) {
+  std::vector<std::shared_ptr<Hook>> hooks{std::make_shared<TurnsHook>()};
+  if (barrier) {
+    config.environment = Environment();  // each is alone
+    hooks.insert(hooks.begin(), std::make_shared<BarrierHook>());
+  } else {
+    config.train_distribute = distribute::multi_worker_mirrored();
+  }
+  return hooks;
+}
 
 }  // namespace muster::bench
