@@ -309,8 +309,10 @@ TEST_F(SuperviseTest, WhoCannotSaveWhenItIsStoppedIsTheRootCause) {
 
 TEST_F(SuperviseTest, WhoEndsTooEarlyIsNamedBesideThoseWhoLostIt) {
   const Outcome outcome = supervise_scripts(
-      {"wait_for gone; echo 'E 12:00:00 PeerLost: worker 1 was lost' >&2; exit 138",
-       "touch gone; exit 0"});
+      // A process that has ended answers signals until its parent has seen its end.
+      {"wait_for gone; while kill -0 $(<gone) 2>/dev/null; do sleep 0.01; done; "
+       "echo 'E 12:00:00 PeerLost: worker 1 was lost' >&2; exit 138",
+       "echo $$ >pid; mv pid gone; exit 0"});
   EXPECT_EQ(outcome.exit_code, 138);
   EXPECT_THAT(read("err"), HasSubstr("worker 1 had ended before, with exit code 0"));
 }
