@@ -1,0 +1,150 @@
+// The course of a run in which workers train at their own pace: who may begin a step, which steps
+// count, who holds whom up, and when all is over. One parameter server keeps it. A state machine
+// that does nothing by itself and waits for nobody: `now` is in seconds, of one clock.
+// Thread safety: one thread at a time.
+//
+// A worker claims a step before it reads the weights, and commits it when every server has its
+// gradients. A step counts when it is committed, for all servers or for none. So the run makes
+// exactly as many steps as it was asked for, and where a worker is in its data is known to the
+// example.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster::inline v0_1::plan {
+
+// How the staleness of a worker's steps was distributed: updates of others between the reading of
+// the weights and the step's own update.
+struct StalenessSummary {
+  int64_t steps = 0;
+  double mean = 0;
+  int64_t p99 = 0;
+  int64_t max = 0;
+};
+
+class StepLedger {
+ public:
+  // What a run is made of.
+  struct Options {
+    int workers = 1;  // the chief and the workers, by rank
+    // A worker may be so many steps ahead of the slowest one that takes part; unset: any number.
+    std::optional<int64_t> max_staleness;
+    // Seconds a worker that is not there is waited for at the end, when all others have used up
+    // their data.
+    double rejoin_seconds = 60;
+  };
+  // How a run begins, or begins again.
+  struct Start {
+    int64_t generation = 1;  // higher than that of the run before
+    int64_t step = 0;        // updates made so far
+    std::optional<int64_t> last_step;
+    std::vector<std::string> positions;  // of each worker in its data; "" at the beginning
+  };
+  explicit StepLedger(Options options);
+
+  // From now on claims are answered. What was before is forgotten, but for who is there.
+  void begin(Start start, double now);
+  bool begun() const { return generation_ > 0; }
+  int64_t generation() const { return generation_; }
+  int64_t step() const { return step_; }
+  const std::string& position(int worker) const { return at(worker).position; }
+
+  // --- who is there ---
+  // The worker has come, or has come again: what its earlier process held is free.
+  void join(int worker, double now);
+  // It is gone, and holds nobody up.
+  void leave(int worker, double now);
+  bool present(int worker) const { return at(worker).present; }
+  std::vector<int> missing() const;
+
+  // --- steps ---
+  struct Claim {
+    // kOver: there is nothing more to do for this worker.
+    enum class State { kGranted, kWait, kOver };
+    State state = State::kWait;
+    int64_t ticket = 0;
+    // kWait: of whom; -1: of nobody in particular.
+    int waits_for = -1;
+  };
+  // Asks for a step. A worker holds one claim at most: a second one replaces the first.
+  Claim claim(int worker, double now);
+
+  struct Commit {
+    // kWait: a checkpoint is being cut, ask again. kLost: the claim is no longer this worker's,
+    // since it was taken for lost; it has to join again.
+    enum class State { kAccepted, kWait, kLost };
+    State state = State::kLost;
+    int64_t step = 0;  // this one's number
+    int64_t staleness = 0;
+  };
+  // Makes the claimed step count; `position` is where the worker's data stands behind it.
+  Commit commit(int worker, int64_t ticket, const std::string& position, double now);
+  // Whether this step of the worker counts: what a server asks whose worker is gone.
+  bool committed(int worker, int64_t ticket) const { return at(worker).committed >= ticket; }
+  // The worker gives its claim back.
+  void abandon(int worker);
+  // Its data is used up.
+  void end_input(int worker);
+  // Nobody gets a claim any more.
+  void stop(std::string why);
+
+  // --- the end ---
+  // Whether no step will follow. It may become so with time alone.
+  bool over(double now) const;
+  // And no claim is under way.
+  bool settled(double now) const;
+  // Why: "max_steps", "end of input", or what stop() was told; "" before.
+  std::string why(double now) const;
+  // Workers that are not there and whose data is not used up.
+  std::vector<int> unfinished() const;
+
+  // --- checkpoints ---
+  // No step is committed until resume().
+  void pause() { paused_ = true; }
+  void resume() { paused_ = false; }
+  bool paused() const { return paused_; }
+  // Steps that were committed since begin(): servers that have applied as many are alike.
+  int64_t commits() const { return commits_; }
+  std::vector<std::string> positions() const;
+
+  StalenessSummary staleness(int worker) const;
+  int64_t steps_of(int worker) const { return at(worker).steps; }
+
+ private:
+  struct Worker {
+    bool present = false;
+    bool ended = false;         // its data is used up
+    double absent_since = 0;
+    int64_t ticket = 0;         // claimed; 0: none
+    int64_t committed = 0;      // the last ticket that counted
+    int64_t commits_at_claim = 0;
+    int64_t steps = 0;          // committed since begin()
+    int64_t clock = 0;          // steps, as bounded staleness counts them
+    std::string position;
+    std::vector<int64_t> staleness;  // [updates in between] -> steps; the last one: or more
+    int64_t staleness_sum = 0;
+    int64_t staleness_max = 0;
+  };
+  Worker& at(int worker);
+  const Worker& at(int worker) const;
+  int64_t claims() const;
+  // Whether it takes part: others may have to wait for it.
+  static bool active(const Worker& worker) { return worker.present && !worker.ended; }
+  // The slowest active worker; -1 without any.
+  int slowest() const;
+
+  const Options options_;
+  std::vector<Worker> workers_;
+  int64_t generation_ = 0;
+  int64_t step_ = 0;
+  int64_t commits_ = 0;
+  int64_t next_ticket_ = 1;
+  std::optional<int64_t> last_step_;
+  std::string stopped_;
+  bool paused_ = false;
+};
+
+}  // namespace muster::inline v0_1::plan
