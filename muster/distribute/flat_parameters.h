@@ -77,6 +77,14 @@ class FlatParameters {
   // Makes one update with the gradients that autograd left in the variables (undefined: unused) and
   // those that the tables have collected; it takes them away.
   void update_in_place(const optim::TrainOp& train_op, double scale);
+  // What an update that is made elsewhere needs.
+  struct Prepared {
+    std::vector<Tensor> gradients;  // [parameter], in its shape, contiguous; undefined: unused
+    std::vector<RowGradient> rows;  // [table]
+  };
+  // Does what update_in_place() does with gradients, transformations included, takes them away, and
+  // gives them, scaled, in place of an update.
+  Prepared take_prepared(const optim::TrainOp& train_op, double scale);
   // Whether all gradients are finite that update_flat() or update_in_place() would use now; those
   // of optimizers with a dynamic loss scale do not matter.
   bool finite(const std::vector<Tensor>& gradients, const std::vector<bool>& used,

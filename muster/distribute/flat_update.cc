@@ -230,6 +230,30 @@ void FlatParameters::update_in_place(const optim::TrainOp& train_op, double scal
   update_rows(train_op, rows);
 }
 
+FlatParameters::Prepared FlatParameters::take_prepared(const optim::TrainOp& train_op,
+                                                       double scale) {
+  torch::NoGradGuard no_grad;
+  Prepared prepared{.rows = tables_.take()};
+  add_penalties_in_place(scale);
+  transform_gradients(
+      train_op, [&](size_t p) { return parameters_[p].variable->value().grad(); }, prepared.rows,
+      scale);
+  const auto scaled = [&](Tensor gradient, int optimizer) {
+    const double factor = scales_[static_cast<size_t>(optimizer)];
+    return factor == 1.0 ? gradient : gradient.mul_(factor);
+  };
+  for (const Parameter& parameter : parameters_) {
+    Tensor gradient = std::exchange(parameter.variable->value().mutable_grad(), {});
+    prepared.gradients.push_back(
+        gradient.defined() ? scaled(gradient.contiguous(), parameter.optimizer) : Tensor());
+  }
+  for (size_t t = 0; t < prepared.rows.size(); ++t) {
+    RowGradient& rows = prepared.rows[t];
+    rows = {rows.ids.contiguous(), scaled(rows.values.contiguous(), tables_.optimizer(t))};
+  }
+  return prepared;
+}
+
 void FlatParameters::add_in_place() {
   torch::NoGradGuard no_grad;
   added_.resize(parameters_.size());

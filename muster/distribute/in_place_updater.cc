@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include "muster/distribute/internal/backward.h"
 #include "muster/distribute/internal/finite_penalty.h"
@@ -14,6 +15,9 @@ using SteadyClock = std::chrono::steady_clock;
 
 class InPlaceUpdater final : public Updater {
  public:
+  InPlaceUpdater(ApplyGradients apply, std::function<void(FlatParameters&)> built)
+      : apply_(std::move(apply)), built_(std::move(built)) {}
+
   void build(VariableTable& table, const optim::TrainOp& train_op) override {
     table_ = &table;
     backward_ = std::make_unique<internal::Backward>(table, /*tells=*/true);
@@ -21,6 +25,7 @@ class InPlaceUpdater final : public Updater {
         std::make_unique<FlatParameters>(table, train_op, [device = table.device()](int64_t bytes) {
           return torch::zeros({bytes}, at::device(device).dtype(at::kByte));
         });
+    if (built_) built_(*parameters_);
   }
 
   void add(const optim::TrainOp& train_op, double seed, Turn turn) override {
@@ -59,7 +64,11 @@ class InPlaceUpdater final : public Updater {
           !(std::isfinite(updated.result.loss) && parameters_->finite_in_place())) {
         return left_out(updated.result.loss);
       }
-      parameters_->update_in_place(train_op, scale);
+      if (apply_) {
+        apply_(*parameters_, train_op, scale);
+      } else {
+        parameters_->update_in_place(train_op, scale);
+      }
       parameters_->note_loss(updated.result.loss);
     }
     for (const auto& update : train_op.updates) update();
@@ -81,6 +90,8 @@ class InPlaceUpdater final : public Updater {
     return any_number ? penalty : internal::finite_penalty(penalty);
   }
 
+  const ApplyGradients apply_;
+  const std::function<void(FlatParameters&)> built_;
   const VariableTable* table_ = nullptr;
   std::unique_ptr<internal::Backward> backward_;
   std::unique_ptr<FlatParameters> parameters_;
@@ -89,6 +100,9 @@ class InPlaceUpdater final : public Updater {
 
 }  // namespace
 
-std::unique_ptr<Updater> make_in_place_updater() { return std::make_unique<InPlaceUpdater>(); }
+std::unique_ptr<Updater> make_in_place_updater(ApplyGradients apply,
+                                               std::function<void(FlatParameters&)> built) {
+  return std::make_unique<InPlaceUpdater>(std::move(apply), std::move(built));
+}
 
 }  // namespace muster::inline v0_1::distribute

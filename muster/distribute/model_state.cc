@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/distribute/replica_values.h"
@@ -9,7 +11,40 @@
 
 namespace muster::inline v0_1::distribute {
 
-std::map<std::string, Tensor> ModelState::tensors() const {
+std::map<std::string, Tensor> ModelState::own_tensors() const {
+  const std::map<std::string, TensorSpec> elsewhere = updater_.shared()->specs();
+  std::map<std::string, Tensor> named;
+  for (const auto& variable : table_.variables()) {
+    if (!elsewhere.contains(variable->name()))
+      named[variable->name()] = variable->value().detach();
+  }
+  return named;
+}
+
+std::map<std::string, Tensor> ModelState::read_servers() {
+  cut_ = updater_.shared()->read();
+  std::map<std::string, Tensor> named = std::exchange(cut_->tensors, {});
+  named.merge(own_tensors());
+  return named;
+}
+
+std::map<std::string, TensorSpec> ModelState::specs() const {
+  const auto spec_of = [](const Tensor& tensor) {
+    return TensorSpec{tensor.sizes().vec(), tensor.scalar_type()};
+  };
+  std::map<std::string, TensorSpec> all;
+  if (SharedRun* shared = updater_.shared()) {
+    all = shared->specs();
+    for (const auto& [name, tensor] : own_tensors()) all[name] = spec_of(tensor);
+    return all;
+  }
+  for (const auto& [name, tensor] : updater_.slots()) all[name] = spec_of(tensor);
+  for (const auto& variable : table_.variables()) all[variable->name()] = spec_of(variable->value());
+  return all;
+}
+
+std::map<std::string, Tensor> ModelState::tensors() {
+  if (updater_.shared() != nullptr) return read_servers();
   std::map<std::string, Tensor> named = updater_.slots();
   for (const auto& variable : table_.variables())
     named[variable->name()] = variable->value().detach();
@@ -65,13 +100,15 @@ void ModelState::take_rows(const Variable& variable, std::map<std::string, Tenso
 
 void ModelState::restore(Checkpoint& checkpoint, const std::string& prefix) {
   take_replica_values(checkpoint.tensors);
-  const std::map<std::string, Tensor> state = tensors();
-  std::map<std::string, TensorSpec> needed;
-  for (const auto& [name, tensor] : state)
-    needed[name] = {tensor.sizes().vec(), tensor.scalar_type()};
-  compare(needed, checkpoint, prefix).throw_if_incompatible();
+  compare(specs(), checkpoint, prefix).throw_if_incompatible();
   torch::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : state) Tensor(tensor).copy_(checkpoint.tensors.at(name));
+  SharedRun* shared = updater_.shared();
+  for (const auto& [name, tensor] : shared != nullptr ? own_tensors() : tensors())
+    Tensor(tensor).copy_(checkpoint.tensors.at(name));
+  if (shared == nullptr) return;
+  std::map<std::string, Tensor> theirs;
+  for (const auto& [name, spec] : shared->specs()) theirs[name] = checkpoint.tensors.at(name);
+  shared->write(theirs);
 }
 
 void ModelState::share() {

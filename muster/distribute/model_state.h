@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/exchange.h"
 #include "muster/distribute/replica_place.h"
+#include "muster/distribute/shared_run.h"
 #include "muster/distribute/updater.h"
 #include "muster/distribute/variable_table.h"
 
@@ -23,12 +25,15 @@ class ModelState {
   ModelState(const ReplicaPlace& place, VariableTable& table, Updater& updater, Exchange& exchange)
       : place_(place), table_(table), updater_(updater), exchange_(exchange) {}
 
-  // Views: writing them, on the chief before share(), sets the state.
-  std::map<std::string, Tensor> tensors() const;
+  // Views: writing them, on the chief before share(), sets the state. Where it lives on servers, a
+  // copy.
+  std::map<std::string, Tensor> tensors();
   // What a checkpoint holds on the chief: tensors(), in which variables of kOnRead are aggregated
   // over the replicas, and with several replicas their own values as "<name>/replicas" [replicas,
   // ...]; those of kConcat have the rows of all. All replicas call it together.
   std::map<std::string, Tensor> gather_for_checkpoint();
+  // Where the servers stood whose state was gathered last.
+  const std::optional<SharedRun::Cut>& cut() const { return cut_; }
   // On the chief, before share(): the state becomes that of `checkpoint`, which was found at
   // `prefix`. Throws InvalidArgument listing every difference between the model and the checkpoint.
   void restore(Checkpoint& checkpoint, const std::string& prefix);
@@ -45,6 +50,11 @@ class ModelState {
   void check_versions() const;
 
  private:
+  // What the state consists of.
+  std::map<std::string, TensorSpec> specs() const;
+  // The variables that live here alone, where others live on servers.
+  std::map<std::string, Tensor> own_tensors() const;
+  std::map<std::string, Tensor> read_servers();
   void take_replica_values(std::map<std::string, Tensor>& tensors);
   // Divides the rows a checkpoint has of a variable of kConcat.
   void take_rows(const Variable& variable, std::map<std::string, Tensor>& tensors);
@@ -56,6 +66,7 @@ class ModelState {
   Exchange& exchange_;
   std::map<std::string, Tensor> replica_values_;  // [replicas, ...], by name, until share()
   std::vector<std::pair<const Variable*, int64_t>> versions_;
+  std::optional<SharedRun::Cut> cut_;  // without its tensors
 };
 
 }  // namespace muster::inline v0_1::distribute

@@ -16,7 +16,7 @@
 namespace muster::inline v0_1::distribute {
 
 Replica::Replica(ReplicaParts parts)
-    : table_(parts.seed, parts.place.device),
+    : table_(parts.seed, parts.place.device, parts.rows_elsewhere),
       parts_(std::move(parts)),
       state_(parts_.place, table_, *parts_.updater, *parts_.exchange) {
   keep_freed_memory();

@@ -21,6 +21,7 @@
 #include "muster/distribute/group.h"
 #include "muster/distribute/model_state.h"
 #include "muster/distribute/replica_place.h"
+#include "muster/distribute/shared_run.h"
 #include "muster/distribute/span_recorder.h"
 #include "muster/distribute/step.h"
 #include "muster/distribute/updater.h"
@@ -35,6 +36,7 @@ struct ReplicaParts {
   ReplicaPlace place;
   std::string title;  // "MultiWorkerMirrored: worker 0 (chief) of 2 over TCP"
   uint64_t seed = 0;  // of initial values and shuffles
+  bool rows_elsewhere = false;  // as VariableTable has it
   std::unique_ptr<Communicator> communicator;  // nullptr when it is alone
   std::unique_ptr<Group> group;
   std::unique_ptr<Exchange> exchange;
@@ -58,6 +60,8 @@ class Replica {
   const VariableTable& variables() const { return table_; }
   // What training changes. REQUIRES: finish_build() was called.
   ModelState& state() { return state_; }
+  // What it shares with workers that train at their own pace; nullptr in step with them.
+  SharedRun* shared() const { return parts_.updater->shared(); }
 
   int num_replicas_in_sync() const { return place().replicas(); }
   int replica_id() const { return place().replica(); }

@@ -17,9 +17,11 @@ struct ReplicaPlace {
   bool in_chief_process = true;
   std::string task = {};     // of a cluster: "worker 1"; else ""
   Device device = at::kCPU;  // its variables are there, and its batches are brought there
+  bool in_sync = true;       // false: each process makes updates at its own pace
 
   int replica() const { return process * locals + local; }
-  int replicas() const { return processes * locals; }
+  // How many make an update together.
+  int replicas() const { return in_sync ? processes * locals : 1; }
   // As messages name it: "worker 1", "worker 1, replica 3", "replica 0".
   std::string name() const {
     if (task.empty()) return "replica " + std::to_string(replica());

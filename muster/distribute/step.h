@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
@@ -39,6 +40,8 @@ struct StepResult {
   bool stop = false;
   bool save = false;
   int64_t profile_steps = 0;
+  // Updates made so far, where others make updates as well; unset: one more than before.
+  std::optional<int64_t> global_step = {};
 };
 
 // How many seconds each part of the last step took.

@@ -24,11 +24,20 @@ std::unique_ptr<Replica> Strategy::start(const StartOptions& options) const {
   return std::move(replicas.front());
 }
 
+void Strategy::serve(const StartOptions& options, const BuildModel& /*build*/) const {
+  throw invalid_argument(
+      fmt::format("this is {}, and {} has no parameter servers", options.cluster.task.name(), name()),
+      "take a strategy that has, .train_distribute = distribute::parameter_server(), in every "
+      "task; or remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
+}
+
 void check_worker(const cluster::ResolvedCluster& task, const std::string& verb) {
   if (!task.is_evaluator && task.task.type != "ps") return;
   throw invalid_argument(
       fmt::format("a task of type \"{}\" does not {}", task.task.type, verb),
-      "not supported: evaluator and parameter-server tasks; start only chief and workers");
+      task.is_evaluator ? "not supported: evaluator tasks; start only chief and workers"
+                        : "a parameter server only serves the others: call train() or "
+                          "train_and_evaluate() in it, with distribute::parameter_server()");
 }
 
 std::vector<Device> replica_devices(const std::vector<std::string>& devices, int replicas) {

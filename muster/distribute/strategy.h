@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "muster/collectives/transport.h"
+#include "muster/distribute/parameter_server.h"
 #include "muster/distribute/per_replica.h"
 #include "muster/distribute/reduce_op.h"
 #include "muster/distribute/replica_call.h"
@@ -53,7 +54,7 @@ struct RunOptions {
 class Strategy : public std::enable_shared_from_this<Strategy> {
  public:
   virtual ~Strategy() = default;
-  // "OneDevice", "Mirrored", "MultiWorkerMirrored".
+  // "OneDevice", "Mirrored", "MultiWorkerMirrored", "ParameterServer".
   virtual std::string_view name() const = 0;
   // Whether workers are peers that train in step: then a cluster of workers alone is valid, worker
   // 0 being the chief.
@@ -69,6 +70,13 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   // The same for a strategy of one replica in this process. Throws InvalidArgument for one of
   // several.
   std::unique_ptr<Replica> start(const StartOptions& options) const;
+
+  // What a task of type "ps" does: serves weights until the run is over. Throws InvalidArgument where
+  // the strategy has no servers, and what ends the run.
+  virtual void serve(const StartOptions& options, const BuildModel& build) const;
+  // Whether a task that lost the others may join them again, for so many seconds without a step;
+  // 0: it ends, and is started again together with them.
+  virtual double rejoin_seconds() const { return 0; }
 
   // --- loops written by hand: muster/loop has them, and loop/scope.h shows one ---
   // Brings the replicas together and enters the strategy on this thread; what follows works until
@@ -187,9 +195,13 @@ struct CommunicationOptions {
 // mirrored().
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 
+// The chief and the workers of the cluster train at their own pace, each with its part of the data;
+// weights and optimizers live on the tasks of type "ps". Without a cluster it is one_device().
+StrategyPtr parameter_server(const ParameterServerOptions& options = {});
+
 // For flags: "one_device", "mirrored" or "mirrored:4" (replicas), "multi_worker" or
 // "multi_worker:4" (replicas in each worker); on devices "one_device:cuda:1", "mirrored:cuda"
-// (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda". Throws InvalidArgument listing them.
+// (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda"; "parameter_server". Throws InvalidArgument listing them.
 StrategyPtr strategy_by_name(const std::string& name);
 
 template <typename Fn, typename... Args>

@@ -5,6 +5,7 @@
 // at the end. Every replica makes the same calls in the same order.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "muster/collectives/communicator.h"
 #include "muster/distribute/exchange.h"
+#include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/group.h"
 #include "muster/distribute/replica_place.h"
 #include "muster/distribute/span_recorder.h"
@@ -35,9 +37,14 @@ struct Updated {
   double update = 0;     // seconds
 };
 
+class SharedRun;
+
 class Updater {
  public:
   virtual ~Updater() = default;
+
+  // What this worker shares with others that train at their own pace; nullptr in step with them.
+  virtual SharedRun* shared() { return nullptr; }
 
   // Options that must be equal on all replicas, a line each.
   virtual std::vector<std::string> agreements() const { return {}; }
@@ -66,8 +73,15 @@ struct WireOptions {
   DType wire_dtype = kFloat32;
 };
 
+// Makes an update with the gradients that autograd left in the parameters, times `scale`.
+using ApplyGradients = std::function<void(FlatParameters& parameters,
+                                          const optim::TrainOp& train_op, double scale)>;
+
 // Makes the updater of a replica that is alone: optimizers read gradients where autograd left them.
-std::unique_ptr<Updater> make_in_place_updater();
+// With `apply`, that is done in place of FlatParameters::update_in_place(), and `built` is called
+// when the parameters lie where they stay.
+std::unique_ptr<Updater> make_in_place_updater(
+    ApplyGradients apply = {}, std::function<void(FlatParameters& parameters)> built = {});
 // Makes the updater of the replica at `place`: gradients are summed over `communicator` while
 // backward runs. The arguments must outlive the updater.
 std::unique_ptr<Updater> make_reducing_updater(const ReplicaPlace& place,

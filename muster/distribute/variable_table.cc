@@ -57,6 +57,18 @@ Variable* VariableTable::find(const std::string& name) const {
   return found == by_name_.end() ? nullptr : found->second;
 }
 
+Tensor VariableTable::initial_value(const VariableSpec& spec) const {
+  if (is_elsewhere(spec))
+    return torch::zeros({}, at::device(device_).dtype(spec.dtype)).expand(spec.shape);
+  Tensor value = spec.initializer(spec.shape, spec.dtype, derive_key(seed_, {id_of(spec.name)}));
+  if (value.sizes() != at::IntArrayRef(spec.shape) || value.scalar_type() != spec.dtype) {
+    throw invalid_argument(
+        fmt::format("the initializer of {} gave {}", spec.describe(), describe(value)),
+        "an initializer must return the shape and dtype it is asked for");
+  }
+  return value.detach().to(device_).contiguous();
+}
+
 Variable& VariableTable::get_or_create(const VariableSpec& spec) {
   if (Variable* variable = find(spec.name)) {
     if (variable->spec().shape != spec.shape || variable->spec().dtype != spec.dtype) {
@@ -80,16 +92,18 @@ Variable& VariableTable::get_or_create(const VariableSpec& spec) {
   if (!spec.initializer)
     throw invalid_argument("the variable " + spec.describe() + " has no initializer");
   torch::NoGradGuard no_grad;
-  Tensor value = spec.initializer(spec.shape, spec.dtype, derive_key(seed_, {id_of(spec.name)}));
-  if (value.sizes() != at::IntArrayRef(spec.shape) || value.scalar_type() != spec.dtype) {
-    throw invalid_argument(
-        fmt::format("the initializer of {} gave {}", spec.describe(), describe(value)),
-        "an initializer must return the shape and dtype it is asked for");
-  }
-  value = value.detach().to(device_).contiguous();
+  Tensor value = initial_value(spec);
   value.set_requires_grad(spec.trainable && at::isFloatingType(spec.dtype));
   variables_.push_back(std::make_unique<Variable>(spec, std::move(value)));
   Variable& created = *variables_.back();
+  if (is_elsewhere(spec)) {
+    created.read_rows_by([options = created.value().options().requires_grad(false),
+                          shape = spec.shape](const Tensor& ids) {
+      Shape rows = shape;
+      rows[0] = ids.numel();
+      return torch::zeros(rows, options);
+    });
+  }
   by_name_[spec.name] = &created;
   if (spec.synchronization == VariableSynchronization::kOnRead) {
     on_read_.push_back(&created);

@@ -14,7 +14,10 @@ namespace muster::inline v0_1::distribute {
 class VariableTable : public VariableStore {
  public:
   // Initial values depend on (seed, variable name) only, wherever the variables live.
-  explicit VariableTable(uint64_t seed, Device device = at::kCPU) : seed_(seed), device_(device) {}
+  // With `rows_elsewhere`, a row-sparse variable that trains has a shape and no memory of its own:
+  // it reads zeros until it is told who reads its rows.
+  explicit VariableTable(uint64_t seed, Device device = at::kCPU, bool rows_elsewhere = false)
+      : seed_(seed), device_(device), rows_elsewhere_(rows_elsewhere) {}
 
   Variable& get_or_create(const VariableSpec& spec) override;
   const std::vector<std::unique_ptr<Variable>>& variables() const override { return variables_; }
@@ -34,8 +37,15 @@ class VariableTable : public VariableStore {
   std::vector<std::string> signature() const;
 
  private:
+  bool is_elsewhere(const VariableSpec& spec) const {
+    return rows_elsewhere_ && spec.row_sparse && spec.trainable;
+  }
+  // The value that a new variable begins with.
+  Tensor initial_value(const VariableSpec& spec) const;
+
   uint64_t seed_;
   Device device_;
+  bool rows_elsewhere_;
   bool sealed_ = false;
   std::vector<std::unique_ptr<Variable>> variables_;
   std::vector<Variable*> on_read_;

@@ -13,6 +13,7 @@
 #include "muster/train/optimizer_tensors.h"
 #include "muster/train/progress_line.h"
 #include "muster/train/report_hooks.h"
+#include "muster/train/serve_parameters.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
@@ -302,13 +303,18 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
                                    const TrainCallbacks& callbacks) {
   check_train(input_fn, options);
   check_hooks(options.hooks, "TrainOptions.hooks");
-  const cluster::ResolvedCluster& task = resolve_worker("train");
+  const bool serves = resolve().task.type == "ps";
+  const cluster::ResolvedCluster& task = serves ? resolve() : resolve_worker("train");
   set_threads(0);
   TrainerOptions trainer;
   trainer.model_dir = directory();
   trainer.strategy = strategy();
   trainer.start = start_options(task);
   trainer.params = &params;
+  if (serves) {
+    serve_parameters(model_fn, trainer);
+    return {};
+  }
   trainer.steps = options.steps;
   trainer.max_steps = options.max_steps;
   trainer.restart_input = config.restart_input;

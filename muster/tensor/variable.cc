@@ -55,10 +55,12 @@ bool Variable::notes_uses() const {
   return spec_.row_sparse && value_.requires_grad() && torch::GradMode::is_enabled();
 }
 
-Variable::PlacedRows Variable::use(const Tensor& ids) {
+Variable::PlacedRows Variable::use(const Tensor& ids, bool noted) {
   auto [numbers, places] = internal::unique_numbers(ids, value_.size(0));
   Tensor leaf;
-  if (value_.is_cpu()) {
+  if (reader_) {
+    leaf = reader_(numbers);
+  } else if (value_.is_cpu()) {
     Shape shape = spec_.shape;
     shape[0] = numbers.numel();
     leaf = at::empty(shape, value_.options());
@@ -66,8 +68,10 @@ Variable::PlacedRows Variable::use(const Tensor& ids) {
   } else {
     leaf = value_.detach().index_select(0, numbers);
   }
-  leaf.set_requires_grad(true);
-  row_uses_.push_back({std::move(numbers), leaf});
+  if (noted) {
+    leaf.set_requires_grad(true);
+    row_uses_.push_back({std::move(numbers), leaf});
+  }
   return {std::move(leaf), std::move(places)};
 }
 
@@ -82,16 +86,18 @@ Tensor Variable::rows(const Tensor& ids) {
     shape.insert(shape.end(), spec_.shape.begin() + 1, spec_.shape.end());
     return rows.view(shape);
   };
-  if (!notes_uses()) return shaped(value_.index_select(0, flat));
-  const PlacedRows used = use(flat);
+  const bool noted = notes_uses();
+  if (!noted && !reader_) return shaped(value_.index_select(0, flat));
+  const PlacedRows used = use(flat, noted);
   return shaped(used.rows.index_select(0, used.places));
 }
 
 Variable::PlacedRows Variable::placed_rows(const Tensor& ids) {
   if (!value_.is_cpu()) throw internal_error("rows of " + spec_.describe() + " are not on the CPU");
   Tensor here = checked_ids(spec_, value_.size(0), ids, /*none=*/true);
-  if (!notes_uses()) return {value_, std::move(here)};
-  return use(here);
+  const bool noted = notes_uses();
+  if (!noted && !reader_) return {value_, std::move(here)};
+  return use(here, noted);
 }
 
 Tensor regularization_loss(const VariableStore& variables) {

@@ -89,6 +89,11 @@ class Variable {
     Tensor ids;
     Tensor rows;
   };
+  // Reads the rows with these numbers, int64 [n], sorted, each once, into [n, the row's shape].
+  using RowReader = std::function<Tensor(const Tensor& ids)>;
+  // From now on rows come from `reader`, as of a table that lives elsewhere: value() says no more
+  // than its shape.
+  void read_rows_by(RowReader reader) { reader_ = std::move(reader); }
   // Gives the uses since they were last taken, in the order of the calls.
   const std::vector<RowUse>& row_uses() const { return row_uses_; }
   std::vector<RowUse> take_row_uses() { return std::exchange(row_uses_, {}); }  // and forgets them
@@ -96,11 +101,13 @@ class Variable {
  private:
   // Whether gradients are those of the rows that are read.
   bool notes_uses() const;
-  // Notes a use of the rows with these numbers, int64 and contiguous, on the variable's device.
-  PlacedRows use(const Tensor& ids);
+  // Reads the rows with these numbers, int64 and contiguous, on the variable's device; with
+  // `noted`, as a use.
+  PlacedRows use(const Tensor& ids, bool noted);
 
   VariableSpec spec_;
   Tensor value_;
+  RowReader reader_;
   std::vector<RowUse> row_uses_;
 };
 

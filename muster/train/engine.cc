@@ -16,12 +16,14 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 #include "muster/train/internal/unmatched_patterns.h"
+#include "muster/train/internal/worker_positions.h"
 #include "muster/train/user_call.h"
 
 namespace muster::inline v0_1 {
 
 using distribute::Phase;
 using distribute::Replica;
+using distribute::SharedRun;
 using distribute::StepResult;
 using nlohmann::json;
 
@@ -141,6 +143,12 @@ void Engine::build(const optim::TrainOp& train_op) {
     for (const auto& variable : replica_.variables().variables()) names.push_back(variable->name());
     for (const auto& line : internal::unmatched_patterns(train_op, names)) log::warning(line);
   }
+  SharedRun* shared = replica_.shared();
+  if (shared != nullptr && replica_.is_chief() && shared->live()) {
+    // They are further than any checkpoint.
+    found_.reset();
+    restored_from_.clear();
+  }
   if (found_ && in_part_) complete_found();
   if (found_) replica_.state().restore(found_->checkpoint, found_->prefix);
   found_.reset();
@@ -182,7 +190,8 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
                                    const Tensor& loss) {
   try {
     const StepResult result = step();
-    if (result.updated && result.any_data && result.finite) ++step_;
+    if (result.updated && result.any_data && result.finite)
+      step_ = result.global_step.value_or(step_ + 1);
     return result;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNonFinite) throw;
@@ -204,15 +213,33 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
   }
 }
 
+std::string Engine::begin_shared(std::function<std::optional<int64_t>(int64_t)> last_step,
+                                 bool restart_input) {
+  SharedRun::Start start{.step = step_, .last_step = std::move(last_step)};
+  if (restored_inputs_->contains("train") && !restart_input) {
+    start.positions = internal::positions_of_workers(restored_inputs_->at("train"),
+                                                     replica_.place().processes, restored_from_);
+  }
+  const SharedRun::Place place = replica_.shared()->begin(start);
+  step_ = place.step;
+  return place.position;
+}
+
 std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
                          const std::function<CheckpointWriter&()>& writer,
                          const std::function<void(const std::string& prefix)>& saved,
                          const std::map<std::string, std::string>& notes) {
   replica_.group().report(Phase::kSaving, step_);
-  Checkpoint checkpoint{.global_step = step_, .notes = notes};
-  checkpoint.inputs = inputs().dump();
+  Checkpoint checkpoint{.notes = notes};
   checkpoint.epoch = epoch;
   checkpoint.tensors = replica_.state().gather_for_checkpoint();
+  json positions = inputs();
+  if (const auto& cut = replica_.state().cut()) {
+    step_ = cut->step;
+    positions["train"] = {{"dealt_by", "workers"}, {"positions", cut->positions}};
+  }
+  checkpoint.global_step = step_;
+  checkpoint.inputs = positions.dump();
   std::string prefix;
   if (replica_.is_chief()) {
     if (auto bad = find_non_finite(replica_.variables(), checkpoint.tensors)) {

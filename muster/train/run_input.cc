@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -34,21 +35,25 @@ void tell_of_batch_size(const Engine& engine, int64_t examples) {
                   engine.restored_from(), before, examples));
 }
 
-void restore_input(const Engine& engine, ReplicaInput& input, const json& position,
-                   int64_t examples) {
-  const Replica& replica = engine.replica();
-  const uint64_t own = shuffle_seed_of(input);
+// `what` is continued by `restore`.
+void restore_or_explain(const std::string& what, const std::function<void()>& restore) {
   try {
-    input.restore(position);
+    restore();
   } catch (const Error& error) {
     throw Error(error.kind(),
-                fmt::format("{} cannot be continued with this input: {}", engine.restored_from(),
-                            error.message()),
+                fmt::format("{} cannot be continued with this input: {}", what, error.message()),
                 "train with the data and the input function the run began with, or in another "
                 "model_dir; or set RunConfig.restart_input, which keeps the weights and reads the "
                 "input from its beginning; " +
                     error.hint());
   }
+}
+
+void restore_input(const Engine& engine, ReplicaInput& input, const json& position,
+                   int64_t examples) {
+  const Replica& replica = engine.replica();
+  const uint64_t own = shuffle_seed_of(input);
+  restore_or_explain(engine.restored_from(), [&] { input.restore(position); });
   tell_of_batch_size(engine, examples);
   const uint64_t seed = shuffle_seed_of(input);
   if (seed == own || !replica.is_chief()) return;
@@ -85,6 +90,13 @@ void continue_input(const Engine& engine, ReplicaInput& input, bool restart,
               {"sample", position.element_in_epoch}},
              fmt::format("restored {}: continuing after step {}, at epoch {}, sample {}", prefix,
                          engine.step(), position.epoch, position.element_in_epoch));
+}
+
+void continue_at(const Engine& engine, ReplicaInput& input, const std::string& position) {
+  restore_or_explain("the run", [&] { input.batches().restore(json::parse(position)); });
+  const Position at = input.batches().position();
+  log::info(fmt::format("continuing after step {}, at epoch {}, sample {} of this worker's data",
+                        engine.step(), at.epoch, at.element_in_epoch));
 }
 
 json positions_of(ReplicaInput& input, int64_t examples_of_step) {

@@ -11,6 +11,7 @@
 #include "muster/distribute/replica_input.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/tensor/device_copier.h"
+#include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/engine.h"
@@ -36,6 +37,7 @@ namespace {
 using distribute::Phase;
 using distribute::Replica;
 using distribute::ReplicaInput;
+using distribute::SharedRun;
 using distribute::StepResult;
 using nlohmann::json;
 
@@ -77,15 +79,16 @@ class Run {
           "removed everything");
     }
     examples_of_step_ = internal::examples_of_step(dataset, replica_, options_.accumulate_steps);
+    if (shared_ != nullptr) shared_->set_batch_form(encode_batch_spec(input.batches().peek()));
     build(input.batches().peek());
-    if (restored_)
+    if (shared_ != nullptr) {
+      begin_shared(input);
+    } else if (restored_) {
       internal::continue_input(engine_, input, options_.restart_input, examples_of_step_);
+    }
     TrainResult result{.global_step = engine_.step()};
     const int64_t start_step = engine_.step();
-    last_step_ = options_.max_steps.value_or(-1);
-    if (options_.steps && (last_step_ < 0 || start_step + *options_.steps < last_step_)) {
-      last_step_ = start_step + *options_.steps;
-    }
+    last_step_ = last_step_from(start_step).value_or(-1);
     loop(input, &result);
     result.global_step = engine_.step();
     result.steps = engine_.step() - start_step;
@@ -108,6 +111,8 @@ class Run {
   void on_error(const Error& error) noexcept { hooks_.on_error(error); }
 
   int64_t step() const { return engine_.step(); }
+  // By this replica, since the run began.
+  int64_t steps_made() const { return steps_made_; }
   // Whether it does not train: it evaluates, or waits for model_dir.
   bool idle() const { return idle_; }
 
@@ -200,9 +205,25 @@ class Run {
     spec_ = {};
   }
 
+  // The step at which a run ends that begins at this one; nothing where its input ends it.
+  std::optional<int64_t> last_step_from(int64_t step) const {
+    std::optional<int64_t> last = options_.max_steps;
+    if (options_.steps && (!last || step + *options_.steps < *last)) last = step + *options_.steps;
+    return last;
+  }
+
+  // Goes on where the workers are that train at their own pace.
+  void begin_shared(ReplicaInput& input) {
+    const std::string position = engine_.begin_shared(
+        [this](int64_t step) { return last_step_from(step); }, options_.restart_input);
+    if (!position.empty()) internal::continue_at(engine_, input, position);
+    shared_->set_position([&input] { return input.batches().save().dump(); });
+  }
+
   // Batches until the data ends, where that can be told; else below 0. Of processes with data of
   // their own, the last one to end decides, which this one does not know.
   int64_t batches_left(const ReplicaInput& input) const {
+    if (shared_ != nullptr) return kUnknown;
     if (input.by_process() && replica_.place().processes > 1) return kUnknown;
     return input.batches().remaining();
   }
@@ -244,10 +265,10 @@ class Run {
     replica_.group().report(Phase::kTraining, step());
     SaveTimer timer(options_.save_checkpoints_steps, options_.save_checkpoints_secs, clock_,
                     step());
-    if (timer.enabled() && !restored_) save(input, timer, /*notify=*/false);
+    if (saves(timer) && !restored_) save(input, timer, /*notify=*/false);
     result->stopped = agree_on_no_step();
     StepTimer metrics_due(options_.metrics_every_steps);
-    while (!result->stopped && (last_step_ < 0 || step() < last_step_)) {
+    while (!result->stopped && has_step()) {
       measured_ |= metrics_due.due(step() + 1);
       profile_.begin_step();
       trace_.start();
@@ -262,11 +283,12 @@ class Run {
         non_finite_.note(made, [&] { return roll_back(timer); });
         hooks_.step_left_out();
       } else {
+        ++steps_made_;
         tell_hooks(made);
       }
       // Who wants to stop behind a step means one that was made: all replicas go on to it.
       bool stops = (made.stop && made.finite) || stops_alone();
-      if (timer.due(step(), made.save)) save(input, timer, /*notify=*/!stops);
+      if (saves(timer) && timer.due(step(), made.save)) save(input, timer, /*notify=*/!stops);
       profile_.end_step(step());
       tell_profile();
       profile_.follow(made.profile_steps);
@@ -276,9 +298,33 @@ class Run {
         result->stopped = true;
       }
     }
-    if (timer.enabled() && timer.saved_step() != step()) save(input, timer, /*notify=*/true);
+    if (shared_ != nullptr && !ended_) {
+      // It waited for others, and was told to stop meanwhile.
+      if (stop_signal() != 0) end_on_request(input, timer);
+      end_steps(result->end_of_input ? SharedRun::End::kNoMoreData
+                                     : result->stopped ? SharedRun::End::kAsked
+                                                       : SharedRun::End::kOver);
+    }
+    if (saves(timer) && timer.saved_step() != step()) save(input, timer, /*notify=*/true);
     profile_.end_run();
     tell_profile();
+  }
+
+  // Whether there is a step to make. Where workers train at their own pace, the ledger knows.
+  bool has_step() {
+    if (shared_ != nullptr) return shared_->begin_step();
+    return last_step_ < 0 || step() < last_step_;
+  }
+
+  void end_steps(SharedRun::End end) {
+    replica_.group().report(Phase::kWaiting, step());
+    engine_.follow(shared_->end_steps(end));
+    ended_ = true;
+  }
+
+  // Replicas in step save together; of workers at their own pace, the chief alone does.
+  bool saves(const SaveTimer& timer) const {
+    return timer.enabled() && (shared_ == nullptr || replica_.is_chief());
   }
 
   // Where the steps are over that a hook asked for.
@@ -382,8 +428,9 @@ class Run {
   void end_on_request(ReplicaInput& input, SaveTimer& timer) {
     const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
     if (!reason) return;  // a hook's wish, here or elsewhere
-    if (timer.enabled() && timer.saved_step() != step()) save(input, timer, /*notify=*/false);
-    const std::string saved = timer.enabled()
+    if (shared_ != nullptr && !ended_) end_steps(SharedRun::End::kTold);
+    if (saves(timer) && timer.saved_step() != step()) save(input, timer, /*notify=*/false);
+    const std::string saved = saves(timer)
                                   ? fmt::format("after saving step {}", step())
                                   : fmt::format("at step {}, without checkpoints", step());
     engine_.finish();
@@ -429,6 +476,9 @@ class Run {
   const int threads_ = num_threads();       // this replica's
   std::optional<CheckpointWriter> writer_;  // on the chief, if it saves
   bool restored_ = false;
+  SharedRun* const shared_ = replica_.shared();  // of workers at their own pace
+  bool ended_ = false;                           // its steps are over
+  int64_t steps_made_ = 0;
   bool idle_ = false;
   bool measured_ = false;  // metrics of the step under way are wanted
   int64_t last_step_ = -1;
@@ -449,10 +499,11 @@ Error as_stop(const Error& error, bool idle) {
                "run the same command again to continue from the last checkpoint");
 }
 
-// `failing` is called before the other replicas learn that this one cannot go on.
+// `failing` is called before the other replicas learn that this one cannot go on; where it throws,
+// *made is how many steps it has made.
 TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
                           const TrainerOptions& options, Replica& replica,
-                          const std::function<void()>& failing) {
+                          const std::function<void()>& failing, int64_t* made = nullptr) {
   Run run(model_fn, options, replica);
   TrainResult result;
   try {
@@ -460,6 +511,7 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
         replica, [&] { result = run(input_fn); }, failing,
         [&] { return fmt::format("after step {}", run.step()); });
   } catch (const Error& error) {
+    if (made != nullptr) *made = run.steps_made();
     Error end = as_stop(error, run.idle());
     if (end.kind() == ErrorKind::kPeerLost)
       end = end.with_detail(fmt::format("this task is at step {}", run.step()));
@@ -472,6 +524,30 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
   return result;
 }
 
+// Trains on a replica that may lose the others, and joins them again when it does: a server, or this
+// task itself, was away for a while. It gives up where it makes no step for too long.
+TrainResult train_and_rejoin(const ModelFn& model_fn, const InputFn& input_fn,
+                             const TrainerOptions& options) {
+  Clock& clock = options.clock != nullptr ? *options.clock : system_clock();
+  const double patience = options.strategy->rejoin_seconds();
+  TimePoint last_progress = clock.now();
+  distribute::StartOptions start = options.start;
+  while (true) {
+    int64_t made = 0;
+    try {
+      const auto replica = options.strategy->start(start);
+      return train_replica(model_fn, input_fn, options, *replica, [] {}, &made);
+    } catch (const Error& error) {
+      if (made > 0) last_progress = clock.now();
+      const double waited = to_seconds(clock.now() - last_progress);
+      if (error.kind() != ErrorKind::kPeerLost || stop_signal() != 0 || waited >= patience) throw;
+      log::warning(fmt::format("{}; joining the run again", error.message()));
+      start.join_timeout = std::max(1.0, patience - waited);
+    }
+    clock.sleep_for(from_seconds(0.5));
+  }
+}
+
 }  // namespace
 
 TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const TrainerOptions& options) {
@@ -479,6 +555,7 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
     throw invalid_argument("TrainerOptions has no strategy or no params",
                            "set both; an Estimator does");
   }
+  if (options.strategy->rejoin_seconds() > 0) return train_and_rejoin(model_fn, input_fn, options);
   const std::vector<std::unique_ptr<Replica>> replicas =
       options.strategy->start_replicas(options.start);
   if (replicas.size() == 1) {

@@ -12,25 +12,34 @@ namespace muster::inline v0_1::testing {
 
 class LocalCluster {
  public:
-  // `chief`: rank 0 is a task of type chief, the others are workers.
-  explicit LocalCluster(int workers, bool chief = false) : has_chief_(chief) {
+  // `chief`: rank 0 is a task of type chief, the others are workers. `servers`: parameter servers.
+  explicit LocalCluster(int workers, bool chief = false, int servers = 0) : has_chief_(chief) {
     std::vector<std::string> addresses;
-    for (int port : free_ports(workers)) addresses.push_back("127.0.0.1:" + std::to_string(port));
+    for (int port : free_ports(workers + servers))
+      addresses.push_back("127.0.0.1:" + std::to_string(port));
+    if (servers > 0) {
+      spec_["ps"] = std::vector<std::string>(addresses.begin() + workers, addresses.end());
+      addresses.resize(static_cast<size_t>(workers));
+    }
     if (chief) {
       spec_["chief"] = {addresses.front()};
       addresses.erase(addresses.begin());
     }
-    spec_["worker"] = addresses;
+    if (!addresses.empty()) spec_["worker"] = addresses;
   }
 
   Environment environment(int rank) const {
     const bool is_chief = has_chief_ && rank == 0;
-    const nlohmann::json task{{"type", is_chief ? "chief" : "worker"},
-                              {"index", has_chief_ && !is_chief ? rank - 1 : rank}};
-    return Environment({{"TF_CONFIG", nlohmann::json{{"cluster", spec_}, {"task", task}}.dump()}});
+    return of_task(is_chief ? "chief" : "worker", has_chief_ && !is_chief ? rank - 1 : rank);
   }
+  Environment server_environment(int index) const { return of_task("ps", index); }
 
  private:
+  Environment of_task(const std::string& type, int index) const {
+    const nlohmann::json config{{"cluster", spec_}, {"task", {{"type", type}, {"index", index}}}};
+    return Environment({{"TF_CONFIG", config.dump()}});
+  }
+
   nlohmann::json spec_ = nlohmann::json::object();
   bool has_chief_;
 };

@@ -28,6 +28,7 @@ StrategyPtr strategy_by_name(const std::string& name) {
   if (name == "one_device") return one_device();
   if (name == "multi_worker") return multi_worker_mirrored();
   if (name == "mirrored") return mirrored();
+  if (name == "parameter_server") return parameter_server();
   const size_t colon = name.find(':');
   if (colon != std::string::npos) {
     const std::string of = name.substr(colon + 1);
@@ -46,7 +47,8 @@ StrategyPtr strategy_by_name(const std::string& name) {
   throw invalid_argument(
       fmt::format("there is no strategy '{}'", name),
       "use one_device, mirrored (2 replicas in this process), mirrored:4 (or another number from 1 "
-      "to 1024), multi_worker, or multi_worker:4 (replicas in each worker); on GPUs "
+      "to 1024), multi_worker, multi_worker:4 (replicas in each worker), or parameter_server; on "
+      "GPUs "
       "one_device:cuda, mirrored:cuda (all of them), multi_worker:cuda");
 }
 

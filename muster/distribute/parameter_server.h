@@ -1,0 +1,40 @@
+// Workers that train at their own pace, on weights that live on servers: what may be chosen.
+// Thread safety: values.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "muster/optim/train_op.h"
+#include "muster/plan/placement.h"
+#include "muster/tensor/variable.h"
+
+namespace muster::inline v0_1::distribute {
+
+// Options of parameter_server(). The same on all tasks.
+struct ParameterServerOptions {
+  // How variables, or their parts, are dealt to the servers.
+  plan::Placement placement = plan::Placement::kRoundRobin;
+  // Into how many parts a variable is cut: by default one for each server, of at least 256 KiB. What
+  // an optimizer or a constraint needs as a whole is not cut.
+  plan::Partitioner partitioner = plan::Partitioner::min_size();
+  // A worker that is so many steps ahead of the slowest one waits for it. Unset: none waits.
+  std::optional<int64_t> max_staleness = {};
+  double heartbeat_seconds = 1;          // how often a task says that it is alive
+  double heartbeat_timeout_seconds = 6;  // silence after which a worker holds nobody up any more
+  // For so long servers and workers wait for a chief, and workers for a server, that is gone and
+  // may be started again.
+  double restart_timeout_seconds = 300;
+  // At the end, for so long a worker is waited for that is gone, and whose data is not used up.
+  double rejoin_seconds = 60;
+  double idle_timeout_seconds = 60;  // a transfer that stands still for so long has failed
+};
+
+// Calls the model function once, on zero rows of the form of batch that the chief told, so that its
+// variables come into being in `variables`, and returns what it trains.
+using BuildModel =
+    std::function<optim::TrainOp(VariableStore& variables, const std::string& batch_form)>;
+
+}  // namespace muster::inline v0_1::distribute

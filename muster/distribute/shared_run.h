@@ -1,0 +1,76 @@
+// What workers share that train at their own pace: weights and optimizers that live on servers, and
+// the ledger that says which steps count. A replica in step with others has none.
+// Thread safety: belongs to the replica's thread.
+//
+// The order of calls: set_batch_form(); the build, in which variables are placed; on the chief,
+// unless live(), write(); begin(); then begin_step() before each step, whose update the Updater
+// makes; end_steps(). Any call may throw PeerLost naming the server or the task that failed,
+// Timeout, or what ended the run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::distribute {
+
+class SharedRun {
+ public:
+  virtual ~SharedRun() = default;
+
+  // How batches look, as encode_batch_spec() says it: servers build the model on zero rows of it.
+  virtual void set_batch_form(const std::string& form) = 0;
+
+  // --- on the chief, after the build ---
+  // Whether the servers hold the state of this run already, so that it goes on from there.
+  virtual bool live() const = 0;
+  // What the servers hold, by checkpoint name.
+  virtual std::map<std::string, TensorSpec> specs() = 0;
+  // Gives them these values. Names are those of specs(), all or some.
+  virtual void write(const std::map<std::string, Tensor>& tensors) = 0;
+  // All they hold behind one and the same step, in memory of its own. The workers' positions in
+  // their data are those behind that step, by rank; "" is the beginning.
+  struct Cut {
+    int64_t step = 0;
+    std::vector<std::string> positions;
+    std::map<std::string, Tensor> tensors;
+  };
+  virtual Cut read() = 0;
+
+  // How the run begins, on the chief. Where it is live() already, nothing of it counts.
+  struct Start {
+    int64_t step = 0;
+    std::vector<std::string> positions;        // as those of a Cut; empty: all at the beginning
+    std::function<std::optional<int64_t>(int64_t step)> last_step;  // of a run at that step
+  };
+  // Where this worker begins.
+  struct Place {
+    int64_t step = 0;
+    std::string position;
+  };
+  // Begins the run, or waits until the chief has begun it.
+  virtual Place begin(const Start& start) = 0;
+
+  // Says where this worker's data stands, behind the batches it has read.
+  virtual void set_position(std::function<std::string()> position) = 0;
+  // Asks for a step, and brings the weights here. False when there is none to make: all is over, or
+  // this task was told to stop.
+  virtual bool begin_step() = 0;
+  // The worker's last step is made. kTold: this task alone was told to stop, and leaves; where it is
+  // the chief, nobody goes on.
+  enum class End { kOver, kNoMoreData, kAsked, kTold };
+  // Waits until no worker makes a step any more, but for a worker that was told to stop, which does
+  // not wait. Returns the number of updates.
+  virtual int64_t end_steps(End end) = 0;
+
+  // Numbers of the run so far, by the names of their summaries.
+  virtual std::map<std::string, double> measures() = 0;
+};
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,256 @@
+// Laws of training on parameter servers; each task is a thread with its own TF_CONFIG.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/estimator/internal/test_model.h"
+#include "muster/layers/embedding.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using distribute::ParameterServerOptions;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::examples;
+using testing::largest_difference;
+using testing::latest;
+using testing::LocalCluster;
+using testing::quiet_config;
+using testing::same_bits;
+using testing::two_layers;
+
+// A chief, `workers` - 1 workers and `servers` parameter servers that share a model_dir.
+struct Tasks {
+  int workers = 1;
+  int servers = 1;
+  ParameterServerOptions options = {};
+};
+
+void train_on(const Tasks& tasks, const std::string& model_dir, const ModelFn& model_fn,
+              const json& params, const InputFn& input, const TrainOptions& options,
+              const std::function<void(int rank, const TrainResult&)>& seen = {}) {
+  const LocalCluster cluster(tasks.workers, /*chief=*/true, tasks.servers);
+  testing::run_ranks(tasks.workers + tasks.servers, [&](int task) {
+    const bool serves = task >= tasks.workers;
+    Estimator estimator(model_fn,
+                        quiet_config(model_dir, distribute::parameter_server(tasks.options),
+                                     serves ? cluster.server_environment(task - tasks.workers)
+                                            : cluster.environment(task)),
+                        params);
+    const TrainResult result = estimator.train(input, options);
+    if (seen && !serves) seen(task, result);
+  });
+}
+
+Checkpoint train_alone(const std::string& model_dir, const ModelFn& model_fn, const json& params,
+                       const InputFn& input, const TrainOptions& options) {
+  Estimator(model_fn, quiet_config(model_dir), params).train(input, options);
+  return latest(model_dir);
+}
+
+// --- one worker on servers computes what it computes alone ---
+
+struct AloneCase {
+  std::string optimizer;
+  int servers;
+};
+
+class AloneLawTest : public ::testing::TestWithParam<AloneCase> {};
+
+TEST_P(AloneLawTest, OneWorkerHasTheBitsOfARunWithoutServers) {
+  const auto [optimizer, servers] = GetParam();
+  TempDirectory directory;
+  const json params{{"optimizer", optimizer}};
+  const InputFn input = [] { return examples(53).shuffle(53).repeat(2).batch(12); };
+  const Checkpoint alone =
+      train_alone(directory / "alone", two_layers, params, input, {.max_steps = 8});
+  train_on({.servers = servers, .options = {.partitioner = plan::Partitioner::fixed(servers)}},
+           directory / "servers", two_layers, params, input, {.max_steps = 8});
+  const Checkpoint served = latest(directory / "servers");
+  EXPECT_EQ(served.global_step, 8);
+  EXPECT_TRUE(same_bits(served, alone)) << largest_difference(served, alone);
+}
+INSTANTIATE_TEST_SUITE_P(Cases, AloneLawTest,
+                         ::testing::Values(AloneCase{"sgd", 1}, AloneCase{"momentum", 2},
+                                           AloneCase{"adam", 3}, AloneCase{"clipped", 2}));
+
+// Ids of a table of which a step uses few rows.
+Dataset sentences(int64_t rows) {
+  Tensor ids = torch::arange(rows * 3).reshape({rows, 3}).remainder(23);
+  return Dataset::from_tensor_slices(Element::tuple({ids, ids.sum(1).remainder(2)}));
+}
+
+EstimatorSpec words(const Features& features, const Labels& labels, Mode mode,
+                    ModelContext& context) {
+  const auto table =
+      context.model("net", [] { return Sequential({Embedding(40, 4, {.row_sparse = true})}); });
+  const auto top = context.model("top", [] { return Dense(2); });
+  const Tensor logits = top(table(features).mean(1));
+  const Tensor loss = testing::loss_of(logits, labels);
+  if (mode == Mode::kEval) return EstimatorSpec::eval(loss);
+  return EstimatorSpec::train(
+      loss, context
+                .optimizer(testing::make_optimizer(context.params().value("optimizer", "sgd")))
+                .minimize(loss));
+}
+
+TEST(ParameterServerTest, RowsOfTablesTrainWhereTheyAre) {
+  TempDirectory directory;
+  const InputFn input = [] { return sentences(60).repeat(2).batch(8); };
+  for (const std::string optimizer : {"sgd", "adam", "adagrad"}) {
+    const json params{{"optimizer", optimizer}};
+    const Checkpoint alone =
+        train_alone(directory / (optimizer + "_alone"), words, params, input, {.max_steps = 12});
+    train_on({.servers = 2, .options = {.partitioner = plan::Partitioner::fixed(3)}},
+             directory / optimizer, words, params, input, {.max_steps = 12});
+    EXPECT_TRUE(same_bits(latest(directory / optimizer), alone)) << optimizer;
+  }
+}
+
+// --- several workers ---
+
+TEST(ParameterServerTest, WorkersMakeExactlyTheStepsAskedFor) {
+  TempDirectory directory;
+  train_on({.workers = 3, .servers = 2}, directory / "model", two_layers, {{"optimizer", "adam"}},
+           [] { return examples(100).shuffle(100).repeat().batch(10); }, {.max_steps = 50},
+           [&](int, const TrainResult& result) { EXPECT_EQ(result.global_step, 50); });
+  const Checkpoint last = latest(directory / "model");
+  EXPECT_EQ(last.global_step, 50);
+  EXPECT_EQ(last.tensors.at("Adam/iterations").item<int64_t>(), 50);
+}
+
+TEST(ParameterServerTest, EachExampleIsTrainedOnOnce) {
+  TempDirectory directory;
+  std::mutex mutex;
+  std::map<int64_t, int> seen;
+  const ModelFn recording = [&](const Features& features, const Labels& labels, Mode mode,
+                                ModelContext& context) {
+    if (torch::GradMode::is_enabled()) {
+      const std::lock_guard lock(mutex);
+      for (int64_t i = 0; i < features["id"].size(0); ++i) ++seen[features["id"][i].item<int64_t>()];
+    }
+    return two_layers(features, labels, mode, context);
+  };
+  train_on({.workers = 3, .servers = 1}, directory / "model", recording, json::object(),
+           [] { return examples(91).shuffle(91).batch(7); }, {},
+           [](int, const TrainResult& result) { EXPECT_TRUE(result.end_of_input); });
+  EXPECT_EQ(seen.size(), 91u);
+  for (const auto& [id, times] : seen) EXPECT_EQ(times, 1) << id;
+}
+
+TEST(ParameterServerTest, ContinuesOnAnotherNumberOfServers) {
+  TempDirectory directory;
+  const json params{{"optimizer", "adam"}};
+  const InputFn input = [] { return examples(60).shuffle(60).repeat().batch(10); };
+  const Checkpoint alone =
+      train_alone(directory / "alone", two_layers, params, input, {.max_steps = 20});
+  const ParameterServerOptions cut{.partitioner = plan::Partitioner::fixed(3)};
+  train_on({.servers = 1, .options = cut}, directory / "model", two_layers, params, input,
+           {.max_steps = 7});
+  train_on({.servers = 3, .options = cut}, directory / "model", two_layers, params, input,
+           {.max_steps = 13});
+  train_on({.servers = 2, .options = {.placement = plan::Placement::kByBytes}}, directory / "model",
+           two_layers, params, input, {.max_steps = 20});
+  EXPECT_TRUE(same_bits(latest(directory / "model"), alone));
+}
+
+TEST(ParameterServerTest, NothingIsTrainedWhereMaxStepsIsReached) {
+  TempDirectory directory;
+  for (int run = 0; run < 2; ++run) {
+    train_on({.workers = 2, .servers = 2}, directory / "model", two_layers, json::object(),
+             [] { return examples(60).repeat().batch(10); }, {.max_steps = 5},
+             [&](int, const TrainResult& result) {
+               if (run > 0) EXPECT_EQ(result.steps, 0);
+             });
+  }
+  EXPECT_EQ(latest(directory / "model").global_step, 5);
+}
+
+TEST(ParameterServerTest, StalenessMayBeBounded) {
+  TempDirectory directory;
+  train_on({.workers = 3, .servers = 2, .options = {.max_staleness = 0}}, directory / "model",
+           two_layers, {{"optimizer", "momentum"}},
+           [] { return examples(100).repeat().batch(10); }, {.max_steps = 30});
+  EXPECT_EQ(latest(directory / "model").global_step, 30);
+}
+
+// --- mistakes ---
+
+TEST(ParameterServerTest, AStrategyWithoutServersIsRefusedByAll) {
+  TempDirectory directory;
+  const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);
+  const auto train = [&](const Environment& environment) {
+    Estimator(two_layers, quiet_config(directory / "model", distribute::multi_worker_mirrored(),
+                                       environment))
+        .train([] { return examples(10).batch(5); });
+  };
+  EXPECT_THAT(message_of([&] { train(cluster.server_environment(0)); }),
+              HasSubstr("MultiWorkerMirrored has no parameter servers"));
+  EXPECT_THAT(message_of([&] { train(cluster.environment(0)); }),
+              HasSubstr("lists parameter servers"));
+}
+
+TEST(ParameterServerTest, AClusterWithoutServersIsRefused) {
+  TempDirectory directory;
+  const LocalCluster cluster(2, /*chief=*/true);
+  EXPECT_THAT(message_of([&] {
+                Estimator(two_layers,
+                          quiet_config(directory / "model", distribute::parameter_server(),
+                                       cluster.environment(0)))
+                    .train([] { return examples(10).batch(5); });
+              }),
+              HasSubstr("lists no parameter servers"));
+}
+
+TEST(ParameterServerTest, WithoutAClusterOneProcessTrains) {
+  TempDirectory directory;
+  Estimator(two_layers, quiet_config(directory / "model", distribute::parameter_server()))
+      .train([] { return examples(10).batch(5); });
+  EXPECT_EQ(latest(directory / "model").global_step, 2);
+}
+
+TEST(ParameterServerTest, WhatServersCannotFollowIsRefused) {
+  TempDirectory directory;
+  const ModelFn plateau = [](const Features& features, const Labels& labels, Mode mode,
+                             ModelContext& context) {
+    EstimatorSpec spec = two_layers(features, labels, mode, context);
+    const Tensor loss = spec.loss;
+    spec.train_op =
+        context.optimizer(optim::reduce_on_plateau(optim::sgd({}), {})).minimize(loss);
+    return spec;
+  };
+  EXPECT_THAT(message_of([&] {
+                train_on({}, directory / "model", plateau, json::object(),
+                         [] { return examples(10).batch(5); }, {});
+              }),
+              HasSubstr("reduce_on_plateau"));
+}
+
+TEST(ParameterServerTest, AServerOfAnotherModelIsNamed) {
+  TempDirectory directory;
+  const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);
+  std::atomic<int> refused{0};
+  testing::run_ranks(2, [&](int task) {
+    Estimator estimator(two_layers,
+                        quiet_config(directory / "model", distribute::parameter_server(),
+                                     task == 1 ? cluster.server_environment(0)
+                                               : cluster.environment(0)),
+                        {{"optimizer", task == 1 ? "adam" : "sgd"}});
+    const std::string message = message_of(
+        [&] { estimator.train([] { return examples(10).batch(5); }, {.max_steps = 2}); });
+    EXPECT_THAT(message, HasSubstr("Adam"));
+    ++refused;
+  });
+  EXPECT_EQ(refused, 2);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

@@ -1,0 +1,61 @@
+// Which part of which weight lives on which server, as a worker knows it.
+// Thread safety: immutable after it is made.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/parameter_server.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/optim/train_op.h"
+#include "muster/plan/placement.h"
+
+namespace muster::inline v0_1::ps {
+
+class Layout {
+ public:
+  // A part of a weight: of parameter `parameter` of the FlatParameters, or of table `table`.
+  struct Part {
+    plan::Shard shard;
+    int parameter = -1;
+    int table = -1;
+    size_t place = 0;  // among the shards of its server
+  };
+  // Places what `parameters` has of the variables of `table`, in the order of their creation.
+  Layout(const distribute::VariableTable& table, distribute::FlatParameters& parameters,
+         const optim::TrainOp& train_op, const distribute::ParameterServerOptions& options,
+         int servers);
+
+  const std::vector<Part>& parts() const { return parts_; }
+  // The parts on a server, by index, in the order of their places there.
+  const std::vector<size_t>& parts_on(size_t server) const { return by_server_[server]; }
+  // The parts of a table, by index, in the order of their rows.
+  const std::vector<size_t>& parts_of_table(int table) const {
+    return by_table_[static_cast<size_t>(table)];
+  }
+  // What a server is told to hold.
+  nlohmann::json shards_on(size_t server) const;
+
+  // The name in a checkpoint of what a server calls `name`, and which part of it that is: 0 of 1
+  // where it is all of it.
+  struct Named {
+    std::string name;
+    int part = 0;
+    int parts = 1;
+  };
+  Named logical(const std::string& name) const;
+
+ private:
+  std::vector<std::string> names_;  // of the variables that were placed
+  std::vector<Part> parts_;
+  std::vector<std::vector<size_t>> by_server_;
+  std::vector<std::vector<size_t>> by_table_;
+  std::map<std::string, Named> cut_;  // shard's name -> variable, of those that are cut
+};
+
+}  // namespace muster::inline v0_1::ps

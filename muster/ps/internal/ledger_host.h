@@ -1,0 +1,89 @@
+// The ledger of a run as its first parameter server keeps it: answers the tasks, lets them wait
+// within limits, and notices who is silent. Thread safety: any thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/error.h"
+#include "muster/plan/phase.h"
+#include "muster/plan/step_ledger.h"
+
+namespace muster::inline v0_1::ps {
+
+class LedgerHost {
+ public:
+  struct Options {
+    plan::StepLedger::Options ledger;
+    std::vector<std::string> tasks;  // "chief", "worker 0": by rank, as messages name them
+    double heartbeat_timeout = 6;
+    Clock* clock = &system_clock();
+  };
+  explicit LedgerHost(Options options);
+
+  // Answers one request about the ledger; it may wait for as long as the request says, a few
+  // seconds. Throws what the asker is to be told.
+  nlohmann::json answer(const nlohmann::json& request);
+  // Whether this step of a worker counts.
+  bool committed(int rank, int64_t ticket);
+  // The process `incarnation` of the worker is gone.
+  void leave(int rank, uint64_t incarnation);
+  // The run has failed, as everybody who asks is told.
+  void fail(const Error& error);
+  std::optional<Error> failure() const;
+
+  // The chief has ended the run.
+  bool finished() const;
+  // Waits until every worker that came has said goodbye or is gone, within so many seconds.
+  void wait_for_goodbyes(double seconds);
+  // Seconds since the chief was last heard of; nothing while it is here.
+  std::optional<double> without_chief();
+  // Looks who is silent. Call it now and then.
+  void look();
+  // Ends all waits.
+  void close();
+
+ private:
+  struct Task {
+    uint64_t incarnation = 0;  // 0: has not come
+    bool here = false;
+    bool said_goodbye = false;
+    double heard = 0;
+    plan::Phase phase = plan::Phase::kJoining;
+    int64_t step = -1;
+  };
+  double now() const { return to_seconds(options_.clock->now().time_since_epoch()); }
+  Task& task(int rank);
+  void check_failure() const;
+  void check_generation(const nlohmann::json& request) const;
+  void lose(int rank);
+  // Waits for a change until `ready` holds, at most as long as the request says.
+  void wait(std::unique_lock<std::mutex>& lock, const nlohmann::json& request,
+            const std::function<bool()>& ready);
+  nlohmann::json join(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
+  nlohmann::json claim(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
+  nlohmann::json commit(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
+  nlohmann::json settled(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
+  nlohmann::json measures() const;
+  std::vector<std::string> names(const std::vector<int>& ranks) const;
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  plan::StepLedger ledger_;
+  std::vector<Task> tasks_;
+  std::optional<Error> failure_;
+  std::optional<double> chief_gone_since_;
+  bool finished_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace muster::inline v0_1::ps

@@ -1,0 +1,99 @@
+// A worker's connections to the parameter servers: requests and their answers, and a thread that
+// says that the worker is alive. Thread safety: belongs to the worker's thread, but for report().
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "muster/distribute/parameter_server.h"
+#include "muster/distribute/start_options.h"
+#include "muster/net/message_socket.h"
+#include "muster/plan/phase.h"
+#include "muster/ps/internal/crew.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::ps {
+
+class Session {
+ public:
+  // Connects to all servers. Throws Timeout naming one that is not there in the time, Cancelled when
+  // this task is told to stop, InvalidArgument when they belong to another job or cluster.
+  Session(distribute::StartOptions start, distribute::ParameterServerOptions options,
+          double timeout_seconds);
+  // Without a word, as a task that is lost.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const distribute::StartOptions& start() const { return start_; }
+  const distribute::ParameterServerOptions& options() const { return options_; }
+  bool is_chief() const { return start_.cluster.is_chief; }
+  size_t servers() const { return data_.size(); }
+  uint64_t incarnation() const { return incarnation_; }
+  int rank() const { return start_.cluster.rank; }
+  const std::string& task() const { return task_; }
+  std::string server_name(size_t server) const;
+  bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
+
+  // Sends a request to a server, and returns the head of its answer; `receive` reads the payload.
+  // Throws what the server answers in place of it, and PeerLost naming the server when it is gone.
+  nlohmann::json ask(size_t server, const nlohmann::json& request,
+                     std::span<const Tensor> tensors = {},
+                     const std::function<void(net::MessageSocket&, const nlohmann::json& head)>&
+                         receive = {});
+  // Receives another answer to the request that was made last.
+  nlohmann::json receive_more(size_t server,
+                              const std::function<void(net::MessageSocket&)>& receive);
+  // Makes a request to the ledger.
+  nlohmann::json ask_ledger(nlohmann::json request);
+  // Calls `work` for all servers at the same time.
+  void at_all_servers(const std::function<void(size_t server)>& work) { crew_.run(work); }
+
+  // What this worker is doing, for whoever asks.
+  void report(plan::Phase phase, int64_t step);
+  // Why the run is over, as the ledger says it; nothing while it is not known to be.
+  std::optional<Error> failure() const;
+  void check_failure() const;
+
+  // The run is over, since `error` happened here.
+  void fail(const Error& error) noexcept;
+  // This worker leaves; on the chief, the run is over.
+  void finish();
+
+ private:
+  std::unique_ptr<net::MessageSocket> connect(size_t server, const char* purpose,
+                                              double timeout_seconds) const;
+  nlohmann::json exchange(net::MessageSocket& socket, const std::string& server,
+                          const nlohmann::json& request, std::span<const Tensor> tensors,
+                          const std::function<void(net::MessageSocket&, const nlohmann::json&)>&
+                              receive) const;
+  nlohmann::json wait_for_answer(net::MessageSocket& socket, const std::string& server) const;
+  void beat_until_closed();
+
+  const distribute::StartOptions start_;
+  const distribute::ParameterServerOptions options_;
+  const std::string task_;
+  const uint64_t incarnation_;
+  std::vector<std::unique_ptr<net::MessageSocket>> data_;  // by server
+  std::unique_ptr<net::MessageSocket> ledger_, beats_;
+  Crew crew_;
+  std::atomic<int> phase_{0};
+  std::atomic<int64_t> step_{-1};
+  mutable std::mutex mutex_;
+  std::condition_variable closed_;
+  bool closing_ = false;
+  std::optional<Error> failure_;
+  std::thread beater_;
+};
+
+}  // namespace muster::inline v0_1::ps

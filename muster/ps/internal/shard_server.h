@@ -1,0 +1,83 @@
+// One parameter server's answers to requests about its shards.
+// Thread safety: any thread; each connection makes one request at a time.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "muster/distribute/parameter_server.h"
+#include "muster/net/message_socket.h"
+#include "muster/ps/internal/shard_store.h"
+#include "muster/ps/internal/staged_gradients.h"
+
+namespace muster::inline v0_1::ps {
+
+class ShardServer {
+ public:
+  // `name` is how messages call it: "ps 0". `resolve` asks the ledger whether the step of a worker
+  // counts; `gone`: the worker is, so that the step cannot count any more unless it does already.
+  using Resolve = std::function<bool(int rank, int64_t generation, int64_t ticket, bool gone)>;
+  ShardServer(std::string name, uint64_t seed, distribute::BuildModel build, Resolve resolve);
+
+  // A worker that has connected.
+  struct Client {
+    net::MessageSocket& socket;
+    int rank = 0;
+    std::vector<Tensor> memory = {};  // of what it reads
+  };
+  // Answers a request, the payload of which is still to be read. Throws what the asker is to be told,
+  // and what the socket throws.
+  void answer(Client& client, const nlohmann::json& request);
+  // The step counts: its gradients go into the weights. Nothing where that is done.
+  void apply(int rank, int64_t ticket);
+  // A connection of this worker has ended.
+  void worker_left(int rank);
+  // Ends all waits.
+  void close();
+
+  // "3 variables, 1.2 MB"; "" before they are known.
+  std::string describe();
+
+ private:
+  // What the chief has defined, and all that belongs to it.
+  struct Defined {
+    int64_t generation = 0;
+    std::vector<std::string> model;  // a line for each variable and optimizer
+    std::unique_ptr<ShardStore> store;
+  };
+  // The gradients of a worker that wait for its step to count.
+  struct Waiting {
+    int64_t ticket = 0;  // 0: none
+    std::unique_ptr<StagedGradients> staged;
+  };
+
+  std::shared_ptr<Defined> defined(const nlohmann::json& request);
+  void define(net::MessageSocket& socket, const nlohmann::json& request);
+  void rows(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
+  void push(const Client& client, const nlohmann::json& request, Defined& defined);
+  void snapshot(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
+  void write(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
+  // Applies what counts, or drops it, of a worker that will not say itself.
+  void settle(int rank, bool gone);
+
+  const std::string name_;
+  const uint64_t seed_;
+  const distribute::BuildModel build_;
+  const Resolve resolve_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  std::shared_ptr<Defined> defined_;
+  int64_t applied_ = 0;  // steps, in this generation
+  std::map<int, Waiting> waiting_;  // by rank
+  std::mutex building_;  // the model function is called by one thread
+};
+
+}  // namespace muster::inline v0_1::ps

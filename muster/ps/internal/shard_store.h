@@ -1,0 +1,88 @@
+// What one parameter server holds: parts of variables, their optimizers' slots, and the updates.
+// Thread safety: any thread. A reader sees a shard before an update or after it, never in between;
+// updates of several workers go on at the same time where they are at different shards.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/checkpoint/checkpoint.h"
+#include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/optim/train_op.h"
+#include "muster/plan/placement.h"
+
+namespace muster::inline v0_1::ps {
+
+// A shard, and the variable it is a part of.
+struct ShardOf {
+  VariableSpec variable;  // the whole one
+  plan::Shard shard;
+  Tensor initial = {};  // of the whole variable; where it is undefined, the initializer makes it
+};
+
+// The gradients of one worker's step, on their way into the weights. What it holds is kept from one
+// step to the next.
+class StagedGradients;
+
+class ShardStore {
+ public:
+  // `train_op` names the optimizer of each variable; its losses do not matter. What transforms
+  // gradients, and regularizers, are the worker's business: they need all of the model. Shards are
+  // kept in at most `groups` groups, each with a lock of its own.
+  ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp& train_op, uint64_t seed,
+             int groups);
+  ~ShardStore();
+
+  // --- by the shard's place among those it was made of ---
+  size_t size() const { return places_.size(); }
+  bool row_sparse(size_t shard) const;
+  // A copy of the weights of all shards that are not row-sparse, in order; each is contiguous.
+  // `*memory` keeps what it needs from one call to the next.
+  std::vector<Tensor> read_dense(std::vector<Tensor>* memory);
+  // The rows `ids`, int64 [n], of a row-sparse shard; numbers are of the shard's own rows.
+  Tensor read_rows(size_t shard, const Tensor& ids);
+
+  // Where the gradients of a step are written to: flat, of the shard's elements.
+  std::unique_ptr<StagedGradients> stage();
+  Tensor destination(StagedGradients& staged, size_t shard);
+  // Gradients of rows: ids are sorted, each once.
+  void set_rows(StagedGradients& staged, size_t shard, distribute::RowGradient gradient);
+  // Throws InvalidArgument unless `ids` are rows of this shard, which is row-sparse.
+  void check_rows(size_t shard, const Tensor& ids) const;
+  // Memory for that many rows of a row-sparse shard.
+  Tensor rows_like(size_t shard, int64_t rows) const;
+  // Makes the update; shards that got no gradient stay as they are. `turn` chooses where to begin,
+  // so that workers do not wait for each other.
+  void apply(StagedGradients& staged, size_t turn);
+
+  // --- all of it ---
+  // Weights, slots and counters by checkpoint name, of parts with "/part_<k>" behind it.
+  std::map<std::string, TensorSpec> specs();
+  std::map<std::string, Tensor> copy();
+  // Throws InvalidArgument for a name or form that is not here.
+  void write(const std::map<std::string, Tensor>& tensors);
+  std::map<std::string, double> learning_rates();
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Group;
+  struct Place {
+    size_t group = 0;
+    int parameter = -1;  // of a dense shard, in its group
+    int table = -1;      // of a row-sparse one
+  };
+  std::map<std::string, Tensor> tensors(Group& group) const;
+  // Throws InvalidArgument unless the shard is row-sparse.
+  const Variable& table(size_t shard) const;
+
+  optim::TrainOp train_op_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<Place> places_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace muster::inline v0_1::ps

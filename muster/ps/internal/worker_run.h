@@ -1,0 +1,87 @@
+// A worker's part in a run on parameter servers: places the weights, brings them here, takes the
+// gradients there. Thread safety: belongs to the worker's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/shared_run.h"
+#include "muster/distribute/variable_table.h"
+#include "muster/ps/internal/layout.h"
+#include "muster/ps/internal/session.h"
+
+namespace muster::inline v0_1::ps {
+
+class WorkerRun final : public distribute::SharedRun {
+ public:
+  explicit WorkerRun(std::shared_ptr<Session> session)
+      : kept_(std::move(session)), session_(*kept_) {}
+
+  // --- the build ---
+  // What tasks compare: a line for each variable and optimizer.
+  void set_model(std::vector<std::string> lines) { model_ = std::move(lines); }
+  // The parameters lie where they stay. On the chief, the servers build the model, unless they have
+  // the state of this run.
+  void place(distribute::VariableTable& table, distribute::FlatParameters& parameters,
+             const optim::TrainOp& train_op);
+
+  // --- a step ---
+  // Brings the gradients to the servers, where they wait until the step counts.
+  void push(const distribute::FlatParameters::Prepared& gradients);
+  // Makes the step that was begun count, and its gradients the weights'. Returns the step's number.
+  int64_t commit();
+  // Gives it back.
+  void abandon();
+  std::map<std::string, double> learning_rates() const { return learning_rates_; }
+
+  void set_batch_form(const std::string& form) override { form_ = form; }
+  bool live() const override { return live_; }
+  std::map<std::string, TensorSpec> specs() override;
+  void write(const std::map<std::string, Tensor>& tensors) override;
+  Cut read() override;
+  Place begin(const Start& start) override;
+  void set_position(std::function<std::string()> position) override {
+    position_ = std::move(position);
+  }
+  bool begin_step() override;
+  int64_t end_steps(End end) override;
+  std::map<std::string, double> measures() override;
+
+ private:
+  nlohmann::json ask(size_t server, nlohmann::json request, std::span<const Tensor> tensors = {},
+                     const std::function<void(net::MessageSocket&, const nlohmann::json&)>&
+                         receive = {});
+  nlohmann::json ask_ledger(nlohmann::json request);
+  void define();
+  void pull();
+  Tensor read_rows(int table, const Tensor& ids);
+  // The memory of a part that is not row-sparse.
+  Tensor memory_of(const Layout::Part& part) const;
+  // A line of the log now and then, while it waits.
+  void tell_waiting(const std::string& for_whom);
+
+  const std::shared_ptr<Session> kept_;
+  Session& session_;
+  std::vector<std::string> model_;
+  std::string form_;
+  std::unique_ptr<Layout> layout_;
+  distribute::FlatParameters* parameters_ = nullptr;
+  bool live_ = false;
+  int64_t generation_ = 0;
+  int64_t ticket_ = 0;
+  int64_t step_ = 0;
+  std::function<std::string()> position_;
+  std::map<std::string, double> learning_rates_;
+  std::optional<TimePoint> told_waiting_;
+  // [server]: what it calls what it holds; on the chief.
+  std::vector<std::map<std::string, TensorSpec>> held_;
+};
+
+}  // namespace muster::inline v0_1::ps

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/distribute/group.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
+#include "muster/distribute/strategy.h"
+#include "muster/plan/failure.h"
+#include "muster/ps/internal/server_updater.h"
+#include "muster/ps/internal/session.h"
+#include "muster/ps/internal/worker_run.h"
+#include "muster/ps/server.h"
+
+namespace muster::inline v0_1 {
+namespace ps {
+namespace {
+
+// The group of a worker that trains at its own pace: it meets nobody but the servers.
+class ServersGroup final : public distribute::Group {
+ public:
+  ServersGroup(std::shared_ptr<Session> session, WorkerRun& run)
+      : session_(std::move(session)), run_(run) {}
+
+  std::vector<std::string> gather_text(const std::string&, const std::string& text) override {
+    session_->check_failure();
+    return {text};
+  }
+  void declare_model(const std::vector<std::string>& lines) override { run_.set_model(lines); }
+  void barrier(const std::string&) override { session_->check_failure(); }
+  void finish() override {
+    finished_ = true;
+    session_->finish();
+  }
+  void report(distribute::Phase phase, int64_t step) override { session_->report(phase, step); }
+  void fail(const Error& error) noexcept override {
+    const ErrorKind kind = error.kind();
+    // Whoever lost the others may come back, and who was told to stop may be started again.
+    const bool may_return = kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
+                            kind == ErrorKind::kUnavailable || kind == ErrorKind::kCancelled;
+    if (!finished_ && !may_return) session_->fail(error);
+  }
+  void check_failure() override { session_->check_failure(); }
+  void await_failure() override { session_->check_failure(); }
+  Error explain(const Error& error) override {
+    return error.kind() == ErrorKind::kPeerLost ? session_->failure().value_or(error) : error;
+  }
+
+ private:
+  const std::shared_ptr<Session> session_;
+  WorkerRun& run_;
+  bool finished_ = false;
+};
+
+void check_options(const distribute::ParameterServerOptions& options) {
+  if (options.max_staleness && *options.max_staleness < 0) {
+    throw invalid_argument(
+        fmt::format("ParameterServerOptions.max_staleness is {}", *options.max_staleness),
+        "0 keeps all workers within a step of the slowest; leave it unset for no limit");
+  }
+  for (const auto& [field, seconds] :
+       {std::pair{"heartbeat_seconds", options.heartbeat_seconds},
+        std::pair{"heartbeat_timeout_seconds", options.heartbeat_timeout_seconds},
+        std::pair{"restart_timeout_seconds", options.restart_timeout_seconds},
+        std::pair{"idle_timeout_seconds", options.idle_timeout_seconds}}) {
+    if (seconds > 0) continue;
+    throw invalid_argument(fmt::format("ParameterServerOptions.{} is {}", field, seconds),
+                           "it must be more than 0");
+  }
+  if (options.heartbeat_timeout_seconds <= options.heartbeat_seconds) {
+    throw invalid_argument(
+        fmt::format("ParameterServerOptions.heartbeat_timeout_seconds is {}, and a heartbeat comes "
+                    "every {} s",
+                    options.heartbeat_timeout_seconds, options.heartbeat_seconds),
+        "make it several times heartbeat_seconds");
+  }
+}
+
+class ParameterServer final : public distribute::Strategy {
+ public:
+  explicit ParameterServer(distribute::ParameterServerOptions options)
+      : options_(std::move(options)) {
+    check_options(options_);
+  }
+
+  std::string_view name() const override { return "ParameterServer"; }
+  bool multi_worker() const override { return false; }
+  Device device() const override { return at::kCPU; }
+  double rejoin_seconds() const override { return options_.restart_timeout_seconds; }
+
+  std::vector<std::unique_ptr<distribute::Replica>> start_replicas(
+      const distribute::StartOptions& start) const override {
+    const cluster::ResolvedCluster& cluster = start.cluster;
+    if (cluster.addresses.empty()) return distribute::one_device()->start_replicas(start);
+    if (cluster.num_ps == 0) {
+      throw invalid_argument(
+          "TF_CONFIG lists no parameter servers, which ParameterServer needs",
+          "add \"ps\" to \"cluster\" in TF_CONFIG of every task, and start them; or take "
+          ".train_distribute = distribute::multi_worker_mirrored()");
+    }
+    const std::string task = plan::readable_task(cluster.task.name());
+    auto session = std::make_shared<Session>(start, options_, start.join_timeout);
+    auto run = std::make_unique<WorkerRun>(session);
+    distribute::ReplicaParts parts{
+        .place = {.process = cluster.rank,
+                  .processes = cluster.num_workers,
+                  .in_chief_process = cluster.is_chief,
+                  .task = task,
+                  .in_sync = false},
+        .title = fmt::format("ParameterServer: {} ({} of {}{}) with {} parameter server(s)", task,
+                             cluster.rank + 1, cluster.num_workers,
+                             cluster.is_chief ? ", chief" : "", cluster.num_ps),
+        .seed = start.seed,
+        .rows_elsewhere = true};
+    parts.group = std::make_unique<ServersGroup>(session, *run);
+    parts.exchange = distribute::make_lone_exchange();
+    parts.updater = make_server_updater(std::move(run));
+    std::vector<std::unique_ptr<distribute::Replica>> replicas;
+    replicas.push_back(std::make_unique<distribute::Replica>(std::move(parts)));
+    return replicas;
+  }
+
+  void serve(const distribute::StartOptions& start,
+             const distribute::BuildModel& build) const override {
+    ps::serve(start, options_, build);
+  }
+
+ private:
+  const distribute::ParameterServerOptions options_;
+};
+
+}  // namespace
+}  // namespace ps
+
+distribute::StrategyPtr distribute::parameter_server(const ParameterServerOptions& options) {
+  return std::make_shared<ps::ParameterServer>(options);
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,309 @@
+#include "muster/ps/server.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
+#include "muster/net/message_server.h"
+#include "muster/plan/failure.h"
+#include "muster/ps/internal/ledger_host.h"
+#include "muster/ps/internal/shard_server.h"
+#include "muster/ps/internal/wire.h"
+
+namespace muster::inline v0_1::ps {
+namespace {
+
+using distribute::ParameterServerOptions;
+using distribute::StartOptions;
+using nlohmann::json;
+
+constexpr double kGoodbyeSeconds = 10;
+constexpr double kSilence = 3600;  // a worker may be silent on a connection for as long as it lives
+constexpr double kResolveSeconds = 5;
+
+class Server {
+ public:
+  Server(const StartOptions& start, const ParameterServerOptions& options,
+         const distribute::BuildModel& build)
+      : start_(start),
+        options_(options),
+        name_(plan::readable_task(start.cluster.task.name())),
+        shards_(name_, start.seed, build,
+                [this](int rank, int64_t generation, int64_t ticket, bool gone) {
+                  return resolve(rank, generation, ticket, gone);
+                }) {
+    if (start.cluster.task.index == 0) {
+      LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
+                                            .max_staleness = options.max_staleness,
+                                            .rejoin_seconds = options.rejoin_seconds},
+                                 .heartbeat_timeout = options.heartbeat_timeout_seconds};
+      for (const auto& task : start.cluster.workers)
+        ledger.tasks.push_back(plan::readable_task(task.name()));
+      ledger_ = std::make_unique<LedgerHost>(std::move(ledger));
+    }
+    heard_of_chief_ = now();
+  }
+
+  void run() {
+    net::MessageServer server(
+        {.address = start_.cluster.ps_addresses[static_cast<size_t>(start_.cluster.task.index)],
+         .job = start_.cluster.job,
+         .task = start_.cluster.task.name(),
+         .idle_timeout_seconds = options_.idle_timeout_seconds},
+        [this](net::MessageSocket& socket) { serve(socket); });
+    log::info(fmt::format("{} serves at {}", name_, server.address()));
+    const std::optional<Error> end = wait_for_end();
+    if (!end) {
+      if (ledger_) {
+        ledger_->wait_for_goodbyes(kGoodbyeSeconds);
+      } else {
+        wait_for_clients(kGoodbyeSeconds);
+      }
+      log::info(fmt::format("{}: the run is over", name_));
+    } else if (ledger_) {
+      // Whoever asks within this time learns why.
+      ledger_->fail(*end);
+      wait_for_clients(2);
+    }
+    shards_.close();
+    if (ledger_) ledger_->close();
+    server.stop();
+    if (end) throw *end;
+  }
+
+ private:
+  // Who is at the other end of a connection.
+  struct Peer {
+    int rank = -1;  // -1: a parameter server
+    std::string task;
+    uint64_t incarnation = 0;
+    std::string purpose;
+  };
+
+  static double now() {
+    return to_seconds(system_clock().now().time_since_epoch());
+  }
+
+  // Nothing at a clean end.
+  std::optional<Error> wait_for_end() {
+    while (true) {
+      if (start_.cancelled && start_.cancelled()) {
+        return Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", name_),
+                     "run the same command again to continue from the last checkpoint");
+      }
+      {
+        const std::lock_guard lock(mutex_);
+        if (failure_) return failure_;
+        if (finished_) return std::nullopt;
+      }
+      if (ledger_) {
+        ledger_->look();
+        if (const auto failure = ledger_->failure()) return failure;
+        if (ledger_->finished()) return std::nullopt;
+      }
+      if (const auto late = chief_is_gone()) return late;
+      system_clock().sleep_for(from_seconds(0.02));
+    }
+  }
+
+  std::optional<Error> chief_is_gone() {
+    const std::lock_guard lock(mutex_);
+    if (chief_connections_ > 0) return std::nullopt;
+    const double gone = now() - heard_of_chief_;
+    const double limit = chief_came_ ? options_.restart_timeout_seconds : start_.join_timeout;
+    if (gone < limit) return std::nullopt;
+    const std::string chief = plan::readable_task(start_.cluster.workers.front().name());
+    return chief_came_
+               ? Error(ErrorKind::kPeerLost,
+                       fmt::format("{} was lost, and did not come back in {:.0f} s", chief, gone),
+                       "start it again in time, or raise "
+                       "ParameterServerOptions::restart_timeout_seconds")
+               : Error(ErrorKind::kTimeout,
+                       fmt::format("{} did not come to {} in {:.0f} s", chief, name_, gone),
+                       "start all tasks of TF_CONFIG, or raise "
+                       "RunConfig.session_creation_timeout_secs");
+  }
+
+  void wait_for_clients(double seconds) {
+    const double deadline = now() + seconds;
+    while (now() < deadline) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (connections_ == 0) return;
+      }
+      system_clock().sleep_for(from_seconds(0.02));
+    }
+  }
+
+  void serve(net::MessageSocket& socket) {
+    std::optional<Peer> peer;
+    try {
+      peer = welcome(socket);
+    } catch (const Error& error) {
+      refuse(socket, error);
+      return;
+    }
+    if (!peer) return;
+    note_connection(*peer, +1);
+    ShardServer::Client client{.socket = socket, .rank = peer->rank};
+    try {
+      while (true) {
+        const auto request = receive_head(socket, kSilence);
+        if (!request || !answer(*peer, client, *request)) break;
+      }
+    } catch (const Error& error) {
+      log::debug(fmt::format("{}: the connection of {} has ended: {}", name_, peer->task,
+                             error.message()));
+    }
+    if (peer->rank >= 0) {
+      if (ledger_ && peer->purpose == "beat") ledger_->leave(peer->rank, peer->incarnation);
+      if (peer->purpose == "data" && is_newest(*peer)) shards_.worker_left(peer->rank);
+    }
+    note_connection(*peer, -1);
+  }
+
+  // Who connects must be of the same cluster, with the same options. Throws InvalidArgument.
+  std::optional<Peer> welcome(net::MessageSocket& socket) const {
+    const auto hello = receive_head(socket, options_.idle_timeout_seconds);
+    if (!hello) return std::nullopt;
+    for (const char* what : {"workers", "servers"}) {
+      const auto theirs = hello->at(what).get<std::vector<std::string>>();
+      const auto& own =
+          what == std::string("workers") ? start_.cluster.addresses : start_.cluster.ps_addresses;
+      if (theirs == own) continue;
+      throw invalid_argument(fmt::format("TF_CONFIG of {} lists the {} {}, that of {} {}",
+                                         hello->at("task").get<std::string>(), what,
+                                         join_quoted(theirs), name_, join_quoted(own)),
+                             "give every task the same cluster in TF_CONFIG");
+    }
+    send_message(socket, json::object());
+    return Peer{.rank = hello->at("rank").get<int>(),
+                .task = hello->at("task").get<std::string>(),
+                .incarnation = hello->at("incarnation").get<uint64_t>(),
+                .purpose = hello->at("purpose").get<std::string>()};
+  }
+
+  static void refuse(net::MessageSocket& socket, const Error& error) {
+    try {
+      send_message(socket, {{"error", to_json(error)}});
+    } catch (const Error&) {
+      // It is gone, and will not miss the answer.
+    }
+  }
+
+  // False where the connection is at its end.
+  bool answer(const Peer& peer, ShardServer::Client& client, const json& request) {
+    try {
+      if (peer.purpose == "data") {
+        if (request.at("op") != "finish") {
+          shards_.answer(client, request);
+          return true;
+        }
+        finish(request);
+        send_message(client.socket, json::object());
+        return true;
+      }
+      if (!ledger_) {
+        throw invalid_argument(fmt::format("{} keeps no ledger", name_),
+                               "the first parameter server does");
+      }
+      const json told = ledger_->answer(request);
+      // Here the step counts and is made at once; the others hear of it from the worker.
+      if (request.at("op") == "commit" && told.value("state", "") == "accepted")
+        shards_.apply(peer.rank, request.at("ticket").get<int64_t>());
+      send_message(client.socket, told);
+    } catch (const Error& error) {
+      if (client.socket.payload_left() > 0) client.socket.skip_payload();
+      send_message(client.socket, {{"error", to_json(error)}});
+    } catch (const std::exception&) {
+      const Error error = current_error();
+      if (client.socket.payload_left() > 0) client.socket.skip_payload();
+      send_message(client.socket, {{"error", to_json(error)}});
+    }
+    return true;
+  }
+
+  void finish(const json& request) {
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+    if (request.contains("error")) failure_ = error_of(request.at("error"));
+  }
+
+  // Whether the worker has not come again meanwhile.
+  bool is_newest(const Peer& peer) {
+    const std::lock_guard lock(mutex_);
+    return newest_[peer.rank] == peer.incarnation;
+  }
+
+  void note_connection(const Peer& peer, int change) {
+    const std::lock_guard lock(mutex_);
+    connections_ += change;
+    if (change > 0) newest_[peer.rank] = peer.incarnation;
+    if (peer.rank != 0) return;
+    chief_connections_ += change;
+    chief_came_ = true;
+    heard_of_chief_ = now();
+  }
+
+  // Asks the ledger, here or at the first server.
+  bool resolve(int rank, int64_t generation, int64_t ticket, bool gone) {
+    const json request{{"op", "resolve"},
+                       {"rank", rank},
+                       {"generation", generation},
+                       {"ticket", ticket},
+                       {"gone", gone}};
+    try {
+      if (ledger_) return ledger_->answer(request).at("committed").get<bool>();
+      const auto socket = net::connect_messages({.address = start_.cluster.ps_addresses.front(),
+                                                 .job = start_.cluster.job,
+                                                 .task = start_.cluster.task.name(),
+                                                 .timeout_seconds = kResolveSeconds,
+                                                 .cancelled = start_.cancelled});
+      send_message(*socket, {{"task", name_},
+                             {"rank", -1},
+                             {"incarnation", 0},
+                             {"purpose", "ledger"},
+                             {"workers", start_.cluster.addresses},
+                             {"servers", start_.cluster.ps_addresses}});
+      if (!receive_head(*socket, kResolveSeconds)) return false;
+      send_message(*socket, request);
+      const auto told = receive_head(*socket, kResolveSeconds);
+      return told && told->value("committed", false);
+    } catch (const Error& error) {
+      // Without the ledger the run begins again from a checkpoint.
+      log::debug(fmt::format("{}: the ledger was not reached: {}", name_, error.message()));
+      return false;
+    }
+  }
+
+  const StartOptions& start_;
+  const ParameterServerOptions& options_;
+  const std::string name_;
+  std::mutex mutex_;
+  std::optional<Error> failure_;
+  bool finished_ = false;
+  int connections_ = 0;
+  std::map<int, uint64_t> newest_;  // incarnation, by rank
+  int chief_connections_ = 0;
+  bool chief_came_ = false;
+  double heard_of_chief_ = 0;
+  std::unique_ptr<LedgerHost> ledger_;  // on the first server
+  ShardServer shards_;
+};
+
+}  // namespace
+
+void serve(const StartOptions& start, const ParameterServerOptions& options,
+           const distribute::BuildModel& build) {
+  Server(start, options, build).run();
+}
+
+}  // namespace muster::inline v0_1::ps

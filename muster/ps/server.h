@@ -1,0 +1,23 @@
+// A parameter server: holds its part of the weights and slots, makes the updates, and serves until
+// the run is over. The first server also keeps the ledger of the run.
+// Thread safety: serve() belongs to its thread; what it calls for `build` comes on another one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "muster/distribute/parameter_server.h"
+#include "muster/distribute/start_options.h"
+
+namespace muster::inline v0_1::ps {
+
+// Serves at this task's address of TF_CONFIG until the chief says that the run is over. Throws
+// Unavailable when the address is in use, InvalidArgument when this program's model is not that of
+// the chief, Timeout when no chief comes in StartOptions::join_timeout, PeerLost when it is gone for
+// ParameterServerOptions::restart_timeout_seconds or the run has failed, Cancelled when this task was
+// told to stop.
+void serve(const distribute::StartOptions& start, const distribute::ParameterServerOptions& options,
+           const distribute::BuildModel& build);
+
+}  // namespace muster::inline v0_1::ps

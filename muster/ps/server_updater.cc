@@ -1,0 +1,120 @@
+#include "muster/ps/internal/server_updater.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "muster/base/clock.h"
+#include "muster/base/error.h"
+#include "muster/optim/optimizer.h"
+
+namespace muster::inline v0_1::ps {
+namespace {
+
+using distribute::FlatParameters;
+
+// Stands for the rule of an optimizer whose updates are made elsewhere: it keeps nothing here.
+class RuleElsewhere final : public optim::UpdateRule {
+ public:
+  explicit RuleElsewhere(std::string name) : name_(std::move(name)) {}
+  std::string name() const override { return name_; }
+  std::vector<optim::SlotSpec> slots() const override { return {}; }
+  double learning_rate() const override { return 0; }
+  void update(const optim::Segment&, int64_t) const override {
+    throw internal_error("an update of " + name_ + " was to be made on a worker");
+  }
+
+ private:
+  const std::string name_;
+};
+
+void refuse(const optim::Optimizer& optimizer, const std::string& what) {
+  throw invalid_argument(
+      fmt::format("not supported: the optimizer {} with {} on parameter servers, where each server "
+                  "would follow it by itself",
+                  optimizer.name(), what),
+      "leave it out, or train with distribute::multi_worker_mirrored()");
+}
+
+void check(const optim::TrainOp& train_op) {
+  for (const auto& entry : train_op.entries) {
+    if (entry.optimizer.reduction()) refuse(entry.optimizer, "reduce_on_plateau()");
+    if (entry.optimizer.loss_scaling()) refuse(entry.optimizer, "loss_scaling()");
+  }
+}
+
+optim::TrainOp with_rules_elsewhere(const optim::TrainOp& train_op) {
+  optim::TrainOp changed = train_op;
+  std::map<const optim::UpdateRule*, std::shared_ptr<const optim::UpdateRule>> made;
+  for (auto& entry : changed.entries) {
+    auto& rule = made[&entry.optimizer.rule()];
+    if (!rule) rule = std::make_shared<RuleElsewhere>(entry.optimizer.rule().name());
+    entry.optimizer =
+        entry.optimizer.around([&](const std::shared_ptr<const optim::UpdateRule>&) { return rule; });
+  }
+  return changed;
+}
+
+class ServerUpdater final : public distribute::Updater {
+ public:
+  explicit ServerUpdater(std::unique_ptr<WorkerRun> run)
+      : run_(std::move(run)),
+        here_(distribute::make_in_place_updater(
+            [this](FlatParameters& parameters, const optim::TrainOp& train_op, double scale) {
+              gradients_ = parameters.take_prepared(train_op, scale);
+            },
+            [this](FlatParameters& parameters) {
+              run_->place(*table_, parameters, *building_);
+            })) {}
+
+  distribute::SharedRun* shared() override { return run_.get(); }
+
+  void build(distribute::VariableTable& table, const optim::TrainOp& train_op) override {
+    check(train_op);
+    table_ = &table;
+    building_ = &train_op;
+    here_->build(table, with_rules_elsewhere(train_op));
+    building_ = nullptr;
+  }
+
+  void add(const optim::TrainOp& train_op, double seed, distribute::Turn turn) override {
+    here_->add(train_op, seed, turn);
+  }
+
+  distribute::Updated update(const optim::TrainOp& train_op,
+                             const distribute::Accumulated& accumulated) override {
+    gradients_.reset();
+    distribute::Updated updated = here_->update(train_op, accumulated);
+    if (!gradients_) {
+      // A step without examples, or one whose numbers are not finite.
+      run_->abandon();
+      return updated;
+    }
+    const TimePoint start = system_clock().now();
+    run_->push(*gradients_);
+    gradients_.reset();
+    updated.result.global_step = run_->commit();
+    updated.reduction = to_seconds(system_clock().now() - start);
+    return updated;
+  }
+
+  std::map<std::string, double> learning_rates() const override { return run_->learning_rates(); }
+  std::map<std::string, Tensor> slots() const override { return {}; }
+  std::vector<Tensor> pieces() const override { return {}; }
+
+ private:
+  const std::unique_ptr<WorkerRun> run_;
+  const std::unique_ptr<distribute::Updater> here_;
+  distribute::VariableTable* table_ = nullptr;
+  const optim::TrainOp* building_ = nullptr;
+  std::optional<FlatParameters::Prepared> gradients_;
+};
+
+}  // namespace
+
+std::unique_ptr<distribute::Updater> make_server_updater(std::unique_ptr<WorkerRun> run) {
+  return std::make_unique<ServerUpdater>(std::move(run));
+}
+
+}  // namespace muster::inline v0_1::ps

@@ -1,0 +1,206 @@
+#include "muster/ps/internal/session.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/plan/failure.h"
+#include "muster/ps/internal/wire.h"
+
+namespace muster::inline v0_1::ps {
+
+using nlohmann::json;
+
+namespace {
+
+uint64_t new_incarnation() {
+  std::random_device random;
+  return (static_cast<uint64_t>(random()) << 32 | random()) | 1;
+}
+
+// A server may build a model, or wait for a cut, before it answers.
+constexpr double kLongestAnswer = 600;
+constexpr double kLook = 1;
+
+}  // namespace
+
+Session::Session(distribute::StartOptions start, distribute::ParameterServerOptions options,
+                 double timeout_seconds)
+    : start_(std::move(start)),
+      options_(std::move(options)),
+      task_(plan::readable_task(start_.cluster.task.name())),
+      incarnation_(new_incarnation()),
+      crew_(start_.cluster.ps_addresses.size()) {
+  for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
+    data_.push_back(connect(server, "data", timeout_seconds));
+  ledger_ = connect(0, "ledger", timeout_seconds);
+  beats_ = connect(0, "beat", timeout_seconds);
+  beater_ = std::thread([this] { beat_until_closed(); });
+}
+
+Session::~Session() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  closed_.notify_all();
+  beats_->close();
+  beater_.join();
+}
+
+std::string Session::server_name(size_t server) const {
+  return fmt::format("ps {} ({})", server, start_.cluster.ps_addresses[server]);
+}
+
+std::unique_ptr<net::MessageSocket> Session::connect(size_t server, const char* purpose,
+                                                     double timeout_seconds) const {
+  const std::string name = server_name(server);
+  auto socket = net::connect_messages({.address = start_.cluster.ps_addresses[server],
+                                       .job = start_.cluster.job,
+                                       .task = start_.cluster.task.name(),
+                                       .timeout_seconds = timeout_seconds,
+                                       .idle_timeout_seconds = options_.idle_timeout_seconds,
+                                       .cancelled = start_.cancelled});
+  exchange(*socket, name,
+           {{"task", task_},
+            {"rank", start_.cluster.rank},
+            {"incarnation", incarnation_},
+            {"purpose", purpose},
+            {"workers", start_.cluster.addresses},
+            {"servers", start_.cluster.ps_addresses}},
+           {}, {});
+  return socket;
+}
+
+json Session::wait_for_answer(net::MessageSocket& socket, const std::string& server) const {
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(kLongestAnswer);
+  try {
+    while (std::chrono::steady_clock::now() < deadline) {
+      auto answer = receive_head(socket, kLook);
+      if (!answer) {
+        check_failure();
+        continue;
+      }
+      if (answer->contains("error")) throw ps::error_of(answer->at("error"));
+      return *std::move(answer);
+    }
+  } catch (const Error&) {
+    check_failure();
+    throw;
+  }
+  throw Error(ErrorKind::kPeerLost,
+              fmt::format("{} has not answered for {:.0f} s", server, kLongestAnswer));
+}
+
+json Session::exchange(net::MessageSocket& socket, const std::string& server, const json& request,
+                       std::span<const Tensor> tensors,
+                       const std::function<void(net::MessageSocket&, const json&)>& receive) const {
+  try {
+    send_message(socket, request, tensors);
+    json answer = wait_for_answer(socket, server);
+    if (receive) receive(socket, answer);
+    if (socket.payload_left() > 0) socket.skip_payload();
+    return answer;
+  } catch (const Error& error) {
+    check_failure();
+    if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
+    throw Error(ErrorKind::kPeerLost, fmt::format("{} was lost: {}", server, error.message()),
+                error.hint());
+  }
+}
+
+json Session::ask(size_t server, const json& request, std::span<const Tensor> tensors,
+                  const std::function<void(net::MessageSocket&, const json&)>& receive) {
+  return exchange(*data_[server], server_name(server), request, tensors, receive);
+}
+
+json Session::receive_more(size_t server,
+                           const std::function<void(net::MessageSocket&)>& receive) {
+  net::MessageSocket& socket = *data_[server];
+  json answer = wait_for_answer(socket, server_name(server));
+  receive(socket);
+  if (socket.payload_left() > 0) socket.skip_payload();
+  return answer;
+}
+
+json Session::ask_ledger(json request) {
+  request["rank"] = rank();
+  return exchange(*ledger_, server_name(0), request, {}, {});
+}
+
+void Session::report(plan::Phase phase, int64_t step) {
+  phase_ = static_cast<int>(phase);
+  step_ = step;
+}
+
+void Session::beat_until_closed() {
+  std::unique_lock lock(mutex_);
+  while (!closing_ && !failure_) {
+    lock.unlock();
+    std::optional<Error> failure;
+    try {
+      send_message(*beats_, {{"op", "beat"},
+                             {"rank", rank()},
+                             {"phase", phase_.load()},
+                             {"step", step_.load()}});
+      const auto answer = receive_head(*beats_, options_.heartbeat_timeout_seconds);
+      if (answer && answer->contains("error")) failure = ps::error_of(answer->at("error"));
+    } catch (const Error& error) {
+      // Whoever asks the server next finds out, and may find it again.
+      log::debug(fmt::format("no heartbeat reaches {}: {}", server_name(0), error.message()));
+      return;
+    }
+    lock.lock();
+    failure_ = failure;
+    closed_.wait_for(lock, std::chrono::duration<double>(options_.heartbeat_seconds),
+                     [&] { return closing_; });
+  }
+}
+
+std::optional<Error> Session::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Session::check_failure() const {
+  if (const auto known = failure()) throw *known;
+}
+
+void Session::fail(const Error& error) noexcept {
+  const auto told = [&](net::MessageSocket& socket, json request) {
+    try {
+      request["error"] = to_json(error);
+      send_message(socket, request);
+      (void)receive_head(socket, 2);
+    } catch (const std::exception&) {
+      // It is gone as well.
+    }
+  };
+  try {
+    told(*ledger_, {{"op", "fail"},
+                    {"task", task_},
+                    {"rank", rank()},
+                    {"phase", phase_.load()},
+                    {"step", step_.load()}});
+    if (rank() != 0) return;
+    for (size_t server = 1; server < servers(); ++server)
+      told(*data_[server], {{"op", "finish"}});
+  } catch (const std::exception&) {
+    // Those that were not told find out by themselves.
+  }
+}
+
+void Session::finish() {
+  if (is_chief()) {
+    ask_ledger({{"op", "finish"}});
+    for (size_t server = 1; server < servers(); ++server) ask(server, {{"op", "finish"}});
+  }
+  ask_ledger({{"op", "bye"}});
+}
+
+}  // namespace muster::inline v0_1::ps

@@ -1,0 +1,300 @@
+#include "muster/ps/internal/shard_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/ps/internal/wire.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
+
+namespace muster::inline v0_1::ps {
+
+using distribute::VariableTable;
+using nlohmann::json;
+
+namespace {
+
+constexpr int kGroups = 4;
+// What was committed is on its way to all servers.
+constexpr auto kLongestCut = std::chrono::seconds(30);
+constexpr auto kCutLook = std::chrono::milliseconds(500);
+
+// The lines a model and its optimizers are compared by.
+std::vector<std::string> lines_of(const VariableTable& table, const optim::TrainOp& train_op) {
+  std::vector<std::string> lines = table.signature();
+  for (const auto& entry : train_op.entries)
+    lines.push_back("optimizer " + entry.optimizer.describe());
+  return lines;
+}
+
+void check_same_model(const std::string& name, const std::vector<std::string>& chiefs,
+                      const std::vector<std::string>& own) {
+  if (chiefs == own) return;
+  std::vector<std::string> differences;
+  constexpr size_t kShown = 4;
+  for (size_t i = 0; i < std::max(chiefs.size(), own.size()) && differences.size() < kShown; ++i) {
+    const std::string theirs = i < chiefs.size() ? chiefs[i] : "nothing";
+    const std::string mine = i < own.size() ? own[i] : "nothing";
+    if (theirs != mine) differences.push_back(fmt::format("{} there, {} here", theirs, mine));
+  }
+  throw invalid_argument(
+      fmt::format("the chief and {} have built different models: {}", name, join(differences, "; ")),
+      "start the same program with the same flags in every task");
+}
+
+json to_json(const std::map<std::string, TensorSpec>& specs) {
+  json list = json::array();
+  for (const auto& [name, spec] : specs)
+    list.push_back({{"name", name},
+                    {"shape", spec.shape},
+                    {"dtype", static_cast<int>(spec.dtype)}});
+  return list;
+}
+
+std::map<std::string, TensorSpec> specs_of(const std::map<std::string, Tensor>& tensors) {
+  std::map<std::string, TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors)
+    specs[name] = {tensor.sizes().vec(), tensor.scalar_type()};
+  return specs;
+}
+
+}  // namespace
+
+ShardServer::ShardServer(std::string name, uint64_t seed, distribute::BuildModel build,
+                         Resolve resolve)
+    : name_(std::move(name)),
+      seed_(seed),
+      build_(std::move(build)),
+      resolve_(std::move(resolve)) {}
+
+std::shared_ptr<ShardServer::Defined> ShardServer::defined(const json& request) {
+  const auto generation = request.at("generation").get<int64_t>();
+  const std::lock_guard lock(mutex_);
+  if (defined_ && defined_->generation == generation) return defined_;
+  throw Error(ErrorKind::kPeerLost,
+              defined_ ? fmt::format("{} has the weights of generation {} of the run, not of {}",
+                                     name_, defined_->generation, generation)
+                       : fmt::format("{} was started again, and has no weights yet", name_));
+}
+
+void ShardServer::answer(Client& client, const json& request) {
+  net::MessageSocket& socket = client.socket;
+  const std::string op = request.at("op").get<std::string>();
+  if (op == "define") return define(socket, request);
+  if (op == "state") {
+    const std::lock_guard lock(mutex_);
+    return send_message(socket, {{"generation", defined_ ? defined_->generation : 0}});
+  }
+  const std::shared_ptr<Defined> here = defined(request);
+  if (op == "pull")
+    return send_message(socket, json::object(), here->store->read_dense(&client.memory));
+  if (op == "rows") return rows(socket, request, *here);
+  if (op == "push") return push(client, request, *here);
+  if (op == "snapshot") return snapshot(socket, request, *here);
+  if (op == "write") return write(socket, request, *here);
+  if (op == "compare") {
+    check_same_model("this task", here->model, request.at("model").get<std::vector<std::string>>());
+    return send_message(socket, json::object());
+  }
+  if (op == "specs") return send_message(socket, {{"tensors", to_json(here->store->specs())}});
+  if (op == "apply") {
+    apply(client.rank, request.at("ticket").get<int64_t>());
+  } else if (op == "rates") {
+    return send_message(socket, {{"rates", here->store->learning_rates()}});
+  } else {
+    throw invalid_argument(fmt::format("a parameter server knows no \"{}\"", op),
+                           "run the same version of the program in every task");
+  }
+  send_message(socket, json::object());
+}
+
+void ShardServer::define(net::MessageSocket& socket, const json& request) {
+  const std::lock_guard building(building_);
+  enter_thread();
+  const auto generation = request.at("generation").get<int64_t>();
+  {
+    const std::lock_guard lock(mutex_);
+    if (defined_ && defined_->generation >= generation) {
+      throw Error(ErrorKind::kPeerLost,
+                  fmt::format("{} is in generation {} of the run already", name_,
+                              defined_->generation));
+    }
+  }
+  VariableTable table(seed_, at::kCPU, /*rows_elsewhere=*/true);
+  const optim::TrainOp train_op = [&] {
+    torch::NoGradGuard no_grad;
+    return build_(table, request.at("form").get<std::string>());
+  }();
+  table.seal();
+  const auto model = request.at("model").get<std::vector<std::string>>();
+  check_same_model(name_, model, lines_of(table, train_op));
+  std::vector<ShardOf> shards;
+  for (const json& told : request.at("shards")) {
+    const Variable* variable = table.find(told.at("variable").get<std::string>());
+    if (variable == nullptr)
+      throw invalid_argument(fmt::format("{} has no variable {}", name_, told.at("variable").dump()));
+    shards.push_back({.variable = variable->spec(),
+                      .shard = {.part = told.at("part").get<int>(),
+                                .parts = told.at("parts").get<int>(),
+                                .begin = told.at("begin").get<int64_t>(),
+                                .end = told.at("end").get<int64_t>()},
+                      .initial = variable->spec().row_sparse ? Tensor() : variable->value()});
+  }
+  auto made = std::make_shared<Defined>();
+  made->generation = generation;
+  made->model = model;
+  made->store = std::make_unique<ShardStore>(shards, train_op, seed_, kGroups);
+  {
+    const std::lock_guard lock(mutex_);
+    defined_ = made;
+    applied_ = 0;
+    waiting_.clear();
+  }
+  log::info(fmt::format("{} holds {}", name_, describe()));
+  send_message(socket, json::object());
+}
+
+void ShardServer::rows(net::MessageSocket& socket, const json& request, Defined& here) {
+  std::vector<Tensor> answer;
+  for (const json& asked : request.at("shards")) {
+    const Tensor ids = torch::empty({asked.at("rows").get<int64_t>()}, at::kLong);
+    receive_tensor(socket, ids);
+    answer.push_back(here.store->read_rows(asked.at("shard").get<size_t>(), ids));
+  }
+  send_message(socket, json::object(), answer);
+}
+
+void ShardServer::push(const Client& client, const json& request, Defined& here) {
+  net::MessageSocket& socket = client.socket;
+  std::unique_ptr<StagedGradients> staged;
+  {
+    const std::lock_guard lock(mutex_);
+    Waiting& mine = waiting_[client.rank];
+    mine.ticket = 0;  // one before that never counted
+    staged = std::exchange(mine.staged, nullptr);
+  }
+  if (!staged) staged = here.store->stage();
+  for (const json& shard : request.at("dense"))
+    receive_tensor(socket, here.store->destination(*staged, shard.get<size_t>()));
+  for (const json& told : request.at("rows")) {
+    const auto shard = told.at("shard").get<size_t>();
+    const auto rows = told.at("rows").get<int64_t>();
+    distribute::RowGradient gradient{torch::empty({rows}, at::kLong), here.store->rows_like(shard, rows)};
+    receive_tensor(socket, gradient.ids);
+    receive_tensor(socket, gradient.values);
+    here.store->check_rows(shard, gradient.ids);
+    here.store->set_rows(*staged, shard, std::move(gradient));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (defined_.get() == &here)
+      waiting_[client.rank] = {request.at("ticket").get<int64_t>(), std::move(staged)};
+  }
+  send_message(socket, json::object());
+}
+
+void ShardServer::apply(int rank, int64_t ticket) {
+  std::unique_ptr<StagedGradients> staged;
+  std::shared_ptr<Defined> here;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = waiting_.find(rank);
+    if (found == waiting_.end() || found->second.ticket != ticket || ticket == 0) return;
+    found->second.ticket = 0;
+    staged = std::exchange(found->second.staged, nullptr);
+    here = defined_;
+  }
+  here->store->apply(*staged, static_cast<size_t>(rank));
+  {
+    const std::lock_guard lock(mutex_);
+    // Another generation has no use for it.
+    if (here == defined_) {
+      waiting_[rank].staged = std::move(staged);
+      ++applied_;
+    }
+  }
+  changed_.notify_all();
+}
+
+void ShardServer::settle(int rank, bool gone) {
+  int64_t ticket = 0, generation = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = waiting_.find(rank);
+    if (found == waiting_.end() || found->second.ticket == 0 || !defined_) return;
+    ticket = found->second.ticket;
+    generation = defined_->generation;
+  }
+  if (resolve_(rank, generation, ticket, gone)) return apply(rank, ticket);
+  if (!gone) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(rank);
+  if (found != waiting_.end() && found->second.ticket == ticket) found->second.ticket = 0;
+}
+
+void ShardServer::worker_left(int rank) { settle(rank, /*gone=*/true); }
+
+void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defined& here) {
+  const auto commits = request.at("commits").get<int64_t>();
+  const auto deadline = std::chrono::steady_clock::now() + kLongestCut;
+  std::unique_lock lock(mutex_);
+  while (applied_ < commits && !closed_) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw Error(ErrorKind::kTimeout,
+                  fmt::format("{} has {} of the {} steps that a checkpoint is to hold", name_,
+                              applied_, commits));
+    }
+    changed_.wait_for(lock, kCutLook);
+    if (applied_ >= commits || closed_) break;
+    // A worker that stopped between its commit and its word to this server.
+    std::vector<int> ranks;
+    for (const auto& [rank, waiting] : waiting_) {
+      if (waiting.ticket != 0) ranks.push_back(rank);
+    }
+    lock.unlock();
+    for (const int rank : ranks) settle(rank, /*gone=*/false);
+    lock.lock();
+  }
+  lock.unlock();
+  const std::map<std::string, Tensor> copy = here.store->copy();
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : copy) tensors.push_back(tensor);
+  // The chief lets the others go on as soon as this is here; what follows takes its time.
+  send_message(socket, {{"tensors", to_json(specs_of(copy))}});
+  send_message(socket, json::object(), tensors);
+}
+
+void ShardServer::write(net::MessageSocket& socket, const json& request, Defined& here) {
+  std::map<std::string, Tensor> tensors;
+  for (const json& told : request.at("tensors")) {
+    const Tensor tensor =
+        torch::empty(told.at("shape").get<Shape>(),
+                     at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
+    receive_tensor(socket, tensor);
+    tensors[told.at("name").get<std::string>()] = tensor;
+  }
+  here.store->write(tensors);
+  send_message(socket, json::object());
+}
+
+void ShardServer::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+std::string ShardServer::describe() {
+  const std::lock_guard lock(mutex_);
+  if (!defined_) return "";
+  return fmt::format("{} parts of variables, {:.1f} MB", defined_->store->size(),
+                     static_cast<double>(defined_->store->bytes()) / 1e6);
+}
+
+}  // namespace muster::inline v0_1::ps

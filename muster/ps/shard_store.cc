@@ -1,0 +1,288 @@
+#include "muster/ps/internal/shard_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/random.h"
+#include "muster/ps/internal/staged_gradients.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/table_rows.h"
+
+namespace muster::inline v0_1::ps {
+
+using distribute::FlatParameters;
+using distribute::RowGradient;
+using distribute::VariableTable;
+
+namespace {
+
+// The optimizers of `train_op` as a server runs them: the rule alone, for the shards of the
+// variables that the entry trains, whose names stand in `logical`.
+optim::TrainOp rules_of(const optim::TrainOp& train_op,
+                        const std::map<std::string, VariableSpec>& logical) {
+  optim::TrainOp rules;
+  for (const auto& entry : train_op.entries) {
+    std::shared_ptr<const optim::UpdateRule> rule;
+    (void)entry.optimizer.around([&](std::shared_ptr<const optim::UpdateRule> own) {
+      rule = own;
+      return own;
+    });
+    rules.entries.push_back({.optimizer = optim::Optimizer(rule, entry.optimizer.name()),
+                             .filter = [filter = entry.filter, logical](const VariableSpec& shard) {
+                               const auto found = logical.find(shard.name);
+                               return found != logical.end() && (!filter || filter(found->second));
+                             }});
+  }
+  return rules;
+}
+
+// The shard as a variable of its own.
+VariableSpec spec_of(const ShardOf& of, uint64_t seed) {
+  VariableSpec spec = of.variable;
+  spec.name = plan::shard_name(of.variable.name, of.shard);
+  spec.regularizer = {};
+  const int64_t begin = of.shard.begin, rows = of.shard.end - of.shard.begin;
+  if (!spec.shape.empty()) spec.shape[0] = rows;
+  // Values depend on the whole variable's name, so they do not depend on how it is cut.
+  spec.initializer = [of, seed, begin, rows](const Shape&, DType, RandomKey) {
+    const Tensor whole =
+        of.initial.defined()
+            ? of.initial.detach()
+            : of.variable.initializer(of.variable.shape, of.variable.dtype,
+                                      derive_key(seed, {id_of(of.variable.name)}));
+    return of.shard.parts == 1 ? whole.clone() : whole.narrow(0, begin, rows).clone();
+  };
+  return spec;
+}
+
+}  // namespace
+
+struct ShardStore::Group {
+  explicit Group(uint64_t seed) : table(seed) {}
+  VariableTable table;
+  std::unique_ptr<FlatParameters> parameters;
+  std::shared_mutex mutex;
+};
+
+ShardStore::ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp& train_op,
+                       uint64_t seed, int groups) {
+  torch::NoGradGuard no_grad;
+  std::map<std::string, VariableSpec> logical;
+  const auto bytes_of = [](const ShardOf& of) {
+    int64_t elements = of.shard.end - of.shard.begin;
+    for (size_t axis = 1; axis < of.variable.shape.size(); ++axis)
+      elements *= of.variable.shape[axis];
+    return elements * static_cast<int64_t>(c10::elementSize(of.variable.dtype));
+  };
+  for (const ShardOf& of : shards) {
+    logical[plan::shard_name(of.variable.name, of.shard)] = of.variable;
+    bytes_ += bytes_of(of);
+  }
+  train_op_ = rules_of(train_op, logical);
+  // Neighbours stand together, each group with about as many bytes as the others.
+  int64_t before = 0;
+  std::vector<std::string> names;
+  for (const ShardOf& of : shards) {
+    const int64_t share = bytes_ > 0 ? before * groups / bytes_ : 0;
+    if (groups_.empty() || static_cast<int64_t>(groups_.size()) <= share)
+      groups_.push_back(std::make_unique<Group>(seed));
+    before += bytes_of(of);
+    const VariableSpec spec = spec_of(of, seed);
+    groups_.back()->table.get_or_create(spec);
+    places_.push_back({.group = groups_.size() - 1});
+    names.push_back(spec.name);
+  }
+  for (auto& group : groups_) {
+    group->table.seal();
+    group->parameters = std::make_unique<FlatParameters>(
+        group->table, train_op_, [](int64_t bytes) { return torch::zeros({bytes}, at::kByte); });
+  }
+  for (size_t s = 0; s < places_.size(); ++s) {
+    Place& place = places_[s];
+    const FlatParameters& parameters = *groups_[place.group]->parameters;
+    for (size_t p = 0; p < parameters.parameters().size(); ++p) {
+      if (parameters.parameters()[p].variable->name() == names[s])
+        place.parameter = static_cast<int>(p);
+    }
+    for (size_t t = 0; t < parameters.tables().size(); ++t) {
+      if (parameters.tables().variable(static_cast<int>(t)).name() == names[s])
+        place.table = static_cast<int>(t);
+    }
+    if (place.parameter < 0 && place.table < 0)
+      throw internal_error("no optimizer trains the shard " + names[s]);
+  }
+}
+
+ShardStore::~ShardStore() = default;
+
+bool ShardStore::row_sparse(size_t shard) const { return places_[shard].table >= 0; }
+
+std::vector<Tensor> ShardStore::read_dense(std::vector<Tensor>* memory) {
+  torch::NoGradGuard no_grad;
+  std::vector<Tensor> shards;
+  size_t next = 0;  // in *memory
+  size_t s = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const FlatParameters& parameters = *groups_[g]->parameters;
+    const size_t first = next;
+    {
+      const std::shared_lock lock(groups_[g]->mutex);
+      for (const auto& buffer : parameters.buffers()) {
+        if (memory->size() == next) memory->push_back(at::empty_like(buffer.weights));
+        (*memory)[next++].copy_(buffer.weights);
+      }
+    }
+    for (; s < places_.size() && places_[s].group == g; ++s) {
+      if (places_[s].parameter < 0) continue;
+      const auto& parameter = parameters.parameters()[static_cast<size_t>(places_[s].parameter)];
+      shards.push_back((*memory)[first + static_cast<size_t>(parameter.buffer)].narrow(
+          0, parameter.offset, parameter.elements));
+    }
+  }
+  return shards;
+}
+
+Tensor ShardStore::read_rows(size_t shard, const Tensor& ids) {
+  torch::NoGradGuard no_grad;
+  check_rows(shard, ids);
+  Group& group = *groups_[places_[shard].group];
+  const Variable& variable = table(shard);
+  Tensor rows = rows_like(shard, ids.numel());
+  const std::shared_lock lock(group.mutex);
+  muster::read_rows(variable.value(), ids, rows, 0);
+  return rows;
+}
+
+const Variable& ShardStore::table(size_t shard) const {
+  const Place& place = places_.at(shard);
+  if (place.table < 0)
+    throw invalid_argument(fmt::format("the part {} on this server is no table", shard));
+  return groups_[place.group]->parameters->tables().variable(place.table);
+}
+
+void ShardStore::check_rows(size_t shard, const Tensor& ids) const {
+  const VariableSpec& spec = table(shard).spec();
+  const int64_t* numbers = ids.data_ptr<int64_t>();
+  for (int64_t i = 0; i < ids.numel(); ++i) {
+    if (numbers[i] >= 0 && numbers[i] < spec.shape[0]) continue;
+    throw invalid_argument(fmt::format("row {} was asked of {}", numbers[i], spec.describe()));
+  }
+}
+
+Tensor ShardStore::rows_like(size_t shard, int64_t rows) const {
+  const VariableSpec& spec = table(shard).spec();
+  Shape shape = spec.shape;
+  shape[0] = rows;
+  return at::empty(shape, at::dtype(spec.dtype));
+}
+
+std::unique_ptr<StagedGradients> ShardStore::stage() {
+  torch::NoGradGuard no_grad;
+  auto staged = std::make_unique<StagedGradients>();
+  for (const auto& group : groups_) {
+    StagedGradients::Part& part = staged->parts.emplace_back();
+    for (const auto& buffer : group->parameters->buffers())
+      part.buffers.push_back(torch::zeros({buffer.elements}, at::dtype(buffer.dtype)));
+    part.used.assign(group->parameters->parameters().size(), false);
+    for (size_t t = 0; t < group->parameters->tables().size(); ++t) {
+      const VariableSpec& spec = group->parameters->tables().variable(static_cast<int>(t)).spec();
+      Shape none = spec.shape;
+      none[0] = 0;
+      part.rows.push_back(
+          {torch::empty({0}, at::kLong), torch::empty(none, at::dtype(spec.dtype))});
+    }
+  }
+  return staged;
+}
+
+Tensor ShardStore::destination(StagedGradients& staged, size_t shard) {
+  const Place& place = places_.at(shard);
+  if (place.parameter < 0)
+    throw invalid_argument(fmt::format("the part {} on this server is a table", shard));
+  const auto p = static_cast<size_t>(place.parameter);
+  const auto& parameter = groups_[place.group]->parameters->parameters()[p];
+  StagedGradients::Part& part = staged.parts[place.group];
+  part.used[p] = true;
+  return part.buffers[static_cast<size_t>(parameter.buffer)].narrow(0, parameter.offset,
+                                                                   parameter.elements);
+}
+
+void ShardStore::set_rows(StagedGradients& staged, size_t shard, RowGradient gradient) {
+  const Place& place = places_[shard];
+  staged.parts[place.group].rows[static_cast<size_t>(place.table)] = std::move(gradient);
+}
+
+void ShardStore::apply(StagedGradients& staged, size_t turn) {
+  torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const size_t g = (i + turn) % groups_.size();
+    StagedGradients::Part& part = staged.parts[g];
+    const std::unique_lock lock(groups_[g]->mutex);
+    groups_[g]->parameters->update_flat(train_op_, part.buffers, part.used, part.rows, 1.0);
+  }
+  for (StagedGradients::Part& part : staged.parts) {
+    part.used.assign(part.used.size(), false);
+    for (RowGradient& rows : part.rows) rows = {rows.ids.narrow(0, 0, 0), rows.values.narrow(0, 0, 0)};
+  }
+}
+
+std::map<std::string, Tensor> ShardStore::tensors(Group& group) const {
+  std::map<std::string, Tensor> named = group.parameters->slots();
+  for (const auto& variable : group.table.variables())
+    named[variable->name()] = variable->value().detach();
+  return named;
+}
+
+std::map<std::string, TensorSpec> ShardStore::specs() {
+  std::map<std::string, TensorSpec> all;
+  for (const auto& group : groups_) {
+    for (const auto& [name, tensor] : tensors(*group))
+      all[name] = {tensor.sizes().vec(), tensor.scalar_type()};
+  }
+  return all;
+}
+
+std::map<std::string, Tensor> ShardStore::copy() {
+  torch::NoGradGuard no_grad;
+  std::map<std::string, Tensor> all;
+  for (const auto& group : groups_) {
+    const std::shared_lock lock(group->mutex);
+    for (const auto& [name, tensor] : tensors(*group))
+      all[name] = tensor.clone(at::MemoryFormat::Contiguous);
+  }
+  return all;
+}
+
+void ShardStore::write(const std::map<std::string, Tensor>& given) {
+  torch::NoGradGuard no_grad;
+  const std::map<std::string, TensorSpec> known = specs();
+  for (const auto& [name, tensor] : given) {
+    const auto found = known.find(name);
+    const TensorSpec spec{tensor.sizes().vec(), tensor.scalar_type()};
+    if (found != known.end() && found->second == spec) continue;
+    throw invalid_argument(fmt::format("{} {} is not on this server{}", name, spec.describe(),
+                                       found == known.end()
+                                           ? ""
+                                           : ", which has it as " + found->second.describe()));
+  }
+  for (const auto& group : groups_) {
+    const std::unique_lock lock(group->mutex);
+    for (const auto& [name, tensor] : tensors(*group)) {
+      const auto found = given.find(name);
+      if (found != given.end()) Tensor(tensor).copy_(found->second);
+    }
+  }
+}
+
+std::map<std::string, double> ShardStore::learning_rates() {
+  if (groups_.empty()) return {};
+  const std::shared_lock lock(groups_.front()->mutex);
+  return groups_.front()->parameters->learning_rates();
+}
+
+}  // namespace muster::inline v0_1::ps

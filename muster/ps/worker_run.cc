@@ -1,0 +1,422 @@
+#include "muster/ps/internal/worker_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/plan/failure.h"
+#include "muster/ps/internal/wire.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::ps {
+
+using distribute::FlatParameters;
+using nlohmann::json;
+
+namespace {
+
+constexpr double kPoll = 1;          // seconds that the ledger lets a request wait
+constexpr double kTellEvery = 10;    // seconds
+
+Error told_to_stop(const std::string& what) {
+  return Error(ErrorKind::kCancelled, "told to stop while " + what);
+}
+
+// Views of consecutive rows.
+Tensor rows_of(const Tensor& tensor, const plan::Shard& shard) {
+  return shard.parts == 1 ? tensor : tensor.narrow(0, shard.begin, shard.end - shard.begin);
+}
+
+std::map<std::string, TensorSpec> specs_in(const json& list) {
+  std::map<std::string, TensorSpec> specs;
+  for (const json& told : list)
+    specs[told.at("name").get<std::string>()] = {told.at("shape").get<Shape>(),
+                                                 static_cast<DType>(told.at("dtype").get<int>())};
+  return specs;
+}
+
+}  // namespace
+
+json WorkerRun::ask(size_t server, json request, std::span<const Tensor> tensors,
+                    const std::function<void(net::MessageSocket&, const json&)>& receive) {
+  request["generation"] = generation_;
+  return session_.ask(server, request, tensors, receive);
+}
+
+json WorkerRun::ask_ledger(json request) {
+  request["generation"] = generation_;
+  return session_.ask_ledger(std::move(request));
+}
+
+void WorkerRun::place(distribute::VariableTable& table, FlatParameters& parameters,
+                      const optim::TrainOp& train_op) {
+  layout_ = std::make_unique<Layout>(table, parameters, train_op, session_.options(),
+                                     static_cast<int>(session_.servers()));
+  parameters_ = &parameters;
+  for (size_t t = 0; t < parameters.tables().size(); ++t) {
+    Variable* variable = table.find(parameters.tables().variable(static_cast<int>(t)).name());
+    variable->read_rows_by(
+        [this, t](const Tensor& ids) { return read_rows(static_cast<int>(t), ids); });
+  }
+  if (!session_.is_chief()) return;
+  // Where all servers and the ledger are in one generation, the state is whole.
+  int64_t most = 0;
+  const int64_t ledgers = session_.ask_ledger({{"op", "status"}}).at("generation").get<int64_t>();
+  bool alike = ledgers > 0;
+  for (size_t server = 0; server < session_.servers(); ++server) {
+    const int64_t its = session_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
+    most = std::max(most, its);
+    alike = alike && its == ledgers;
+  }
+  live_ = alike;
+  generation_ = live_ ? ledgers : std::max(most, ledgers) + 1;
+  if (live_) {
+    ask(0, {{"op", "compare"}, {"model", model_}});
+    log::info("the parameter servers hold the state of this run: going on from there");
+  } else {
+    define();
+  }
+  for (size_t server = 0; server < session_.servers(); ++server)
+    held_.push_back(specs_in(ask(server, {{"op", "specs"}}).at("tensors")));
+}
+
+void WorkerRun::define() {
+  session_.at_all_servers([&](size_t server) {
+    ask(server, {{"op", "define"},
+                 {"form", form_},
+                 {"model", model_},
+                 {"shards", layout_->shards_on(server)}});
+  });
+}
+
+std::map<std::string, TensorSpec> WorkerRun::specs() {
+  std::map<std::string, TensorSpec> all;
+  for (const auto& held : held_) {
+    for (const auto& [name, spec] : held) {
+      const Layout::Named logical = layout_->logical(name);
+      const auto [found, fresh] = all.emplace(logical.name, spec);
+      if (!fresh && logical.parts > 1 && !spec.shape.empty()) found->second.shape[0] += spec.shape[0];
+    }
+  }
+  return all;
+}
+
+void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
+  // Where the parts of each tensor begin: in the order of the parts, whatever the servers.
+  std::map<std::string, std::map<int, int64_t>> rows;
+  for (const auto& held : held_) {
+    for (const auto& [name, spec] : held) {
+      const Layout::Named logical = layout_->logical(name);
+      if (logical.parts > 1) rows[logical.name][logical.part] = spec.shape.empty() ? 0 : spec.shape[0];
+    }
+  }
+  session_.at_all_servers([&](size_t server) {
+    json list = json::array();
+    std::vector<Tensor> values;
+    for (const auto& [name, spec] : held_[server]) {
+      const Layout::Named logical = layout_->logical(name);
+      const auto found = tensors.find(logical.name);
+      if (found == tensors.end()) continue;
+      Tensor value = found->second;
+      if (logical.parts > 1) {
+        int64_t begin = 0;
+        for (const auto& [part, count] : rows.at(logical.name)) {
+          if (part < logical.part) begin += count;
+        }
+        value = value.narrow(0, begin, spec.shape[0]);
+      }
+      list.push_back({{"name", name},
+                      {"shape", spec.shape},
+                      {"dtype", static_cast<int>(spec.dtype)}});
+      values.push_back(value.contiguous());
+    }
+    ask(server, {{"op", "write"}, {"tensors", list}}, values);
+  });
+}
+
+distribute::SharedRun::Cut WorkerRun::read() {
+  const json paused = ask_ledger({{"op", "pause"}});
+  const json request{{"op", "snapshot"}, {"commits", paused.at("commits")}};
+  try {
+    session_.at_all_servers([&](size_t server) { ask(server, request); });
+  } catch (...) {
+    try {
+      ask_ledger({{"op", "resume"}});
+    } catch (const Error&) {
+      // What went wrong first is what counts; the ledger goes on when this task is gone.
+    }
+    throw;
+  }
+  // Every server has a copy: the workers go on while it travels.
+  ask_ledger({{"op", "resume"}});
+  Cut cut{.step = paused.at("step").get<int64_t>(),
+          .positions = paused.at("positions").get<std::vector<std::string>>()};
+  std::vector<std::map<std::string, Tensor>> theirs(session_.servers());
+  session_.at_all_servers([&](size_t server) {
+    session_.receive_more(server, [&](net::MessageSocket& socket) {
+      for (const auto& [name, spec] : held_[server]) {
+        const Tensor tensor = torch::empty(spec.shape, at::dtype(spec.dtype));
+        receive_tensor(socket, tensor);
+        theirs[server][name] = tensor;
+      }
+    });
+  });
+  std::map<std::string, std::map<int, Tensor>> parts;
+  for (const auto& tensors : theirs) {
+    for (const auto& [name, tensor] : tensors) {
+      const Layout::Named logical = layout_->logical(name);
+      if (logical.parts == 1) {
+        cut.tensors.emplace(logical.name, tensor);
+      } else {
+        parts[logical.name][logical.part] = tensor;
+      }
+    }
+  }
+  for (const auto& [name, by_part] : parts) {
+    std::vector<Tensor> pieces;
+    for (const auto& [part, tensor] : by_part) pieces.push_back(tensor);
+    cut.tensors[name] = torch::cat(pieces, 0);
+  }
+  return cut;
+}
+
+distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
+  if (session_.is_chief() && !live_) {
+    json begin{{"op", "begin"}, {"step", start.step}, {"positions", start.positions}};
+    if (const auto last = start.last_step(start.step)) begin["last_step"] = *last;
+    ask_ledger(begin);
+  }
+  const TimePoint deadline = system_clock().now() + from_seconds(session_.start().join_timeout);
+  while (true) {
+    const json joined = session_.ask_ledger(
+        {{"op", "join"}, {"incarnation", session_.incarnation()}, {"wait", kPoll}});
+    const std::string state = joined.at("state").get<std::string>();
+    if (state == "begun") {
+      generation_ = joined.at("generation").get<int64_t>();
+      step_ = joined.at("step").get<int64_t>();
+      told_waiting_.reset();
+      // A server that was started again has another generation, and the chief begins anew.
+      bool alike = true;
+      for (size_t server = 0; alike && server < session_.servers(); ++server)
+        alike = session_.ask(server, {{"op", "state"}}).at("generation") == generation_;
+      if (alike) {
+        if (!session_.is_chief()) ask(0, {{"op", "compare"}, {"model", model_}});
+        return {.step = step_, .position = joined.at("position").get<std::string>()};
+      }
+      system_clock().sleep_for(from_seconds(0.2));
+    } else if (state == "finished") {
+      return {.step = joined.at("step").get<int64_t>()};
+    }
+    if (session_.told_to_stop()) throw told_to_stop("it waited for the chief");
+    const std::string chief = plan::readable_task(session_.start().cluster.workers.front().name());
+    tell_waiting(chief);
+    if (system_clock().now() > deadline) {
+      throw Error(ErrorKind::kTimeout,
+                  fmt::format("{} has not begun the run in {:.0f} s", chief, session_.start().join_timeout),
+                  "look at the chief's log; RunConfig.session_creation_timeout_secs is how long "
+                  "workers wait for it");
+    }
+  }
+}
+
+void WorkerRun::tell_waiting(const std::string& for_whom) {
+  const TimePoint now = system_clock().now();
+  if (!told_waiting_) told_waiting_ = now - from_seconds(kTellEvery / 2);
+  if (to_seconds(now - *told_waiting_) < kTellEvery) return;
+  told_waiting_ = now;
+  log::info("waiting for " + for_whom);
+}
+
+Tensor WorkerRun::memory_of(const Layout::Part& part) const {
+  const auto& parameter = parameters_->parameters()[static_cast<size_t>(part.parameter)];
+  return rows_of(parameter.variable->value().detach(), part.shard);
+}
+
+bool WorkerRun::begin_step() {
+  ticket_ = 0;
+  while (true) {
+    if (session_.told_to_stop()) return false;
+    const json claim = ask_ledger({{"op", "claim"}, {"wait", kPoll}});
+    const std::string state = claim.at("state").get<std::string>();
+    if (state == "over") {
+      step_ = claim.at("step").get<int64_t>();
+      return false;
+    }
+    if (state == "granted") {
+      ticket_ = claim.at("ticket").get<int64_t>();
+      told_waiting_.reset();
+      break;
+    }
+    tell_waiting(claim.value("for", "the steps that others are making"));
+  }
+  pull();
+  return true;
+}
+
+void WorkerRun::pull() {
+  session_.at_all_servers([&](size_t server) {
+    const auto& parts = layout_->parts_on(server);
+    if (std::ranges::none_of(
+            parts, [&](size_t p) { return layout_->parts()[p].parameter >= 0; }))
+      return;
+    ask(server, {{"op", "pull"}}, {}, [&](net::MessageSocket& socket, const json&) {
+      for (const size_t p : parts) {
+        const Layout::Part& part = layout_->parts()[p];
+        if (part.parameter >= 0) receive_tensor(socket, memory_of(part));
+      }
+    });
+  });
+}
+
+Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
+  torch::NoGradGuard no_grad;
+  const Variable& variable = parameters_->tables().variable(table);
+  Shape shape = variable.spec().shape;
+  shape[0] = ids.numel();
+  Tensor rows = torch::empty(shape, at::dtype(variable.spec().dtype));
+  if (ids.numel() == 0) return rows;
+  const int64_t* numbers = ids.data_ptr<int64_t>();
+  // Ids are sorted, and a part has consecutive rows: so what one server has is one piece.
+  struct Piece {
+    size_t part;
+    int64_t begin;
+    int64_t end;
+  };
+  std::vector<std::vector<Piece>> pieces(session_.servers());
+  int64_t at = 0;
+  for (const size_t p : layout_->parts_of_table(table)) {
+    const plan::Shard& shard = layout_->parts()[p].shard;
+    const int64_t end = std::lower_bound(numbers + at, numbers + ids.numel(), shard.end) - numbers;
+    if (end > at) pieces[static_cast<size_t>(shard.server)].push_back({p, at, end});
+    at = end;
+  }
+  session_.at_all_servers([&](size_t server) {
+    if (pieces[server].empty()) return;
+    json shards = json::array();
+    std::vector<Tensor> asked;
+    for (const Piece& piece : pieces[server]) {
+      const Layout::Part& part = layout_->parts()[piece.part];
+      shards.push_back({{"shard", part.place}, {"rows", piece.end - piece.begin}});
+      asked.push_back(ids.slice(0, piece.begin, piece.end) - part.shard.begin);
+    }
+    ask(server, {{"op", "rows"}, {"shards", shards}}, asked,
+        [&](net::MessageSocket& socket, const json&) {
+          for (const Piece& piece : pieces[server])
+            receive_tensor(socket, rows.slice(0, piece.begin, piece.end));
+        });
+  });
+  return rows;
+}
+
+void WorkerRun::push(const FlatParameters::Prepared& gradients) {
+  torch::NoGradGuard no_grad;
+  session_.at_all_servers([&](size_t server) {
+    json dense = json::array(), rows = json::array();
+    std::vector<Tensor> tensors, row_tensors;
+    for (const size_t p : layout_->parts_on(server)) {
+      const Layout::Part& part = layout_->parts()[p];
+      if (part.parameter >= 0) {
+        const Tensor& gradient = gradients.gradients[static_cast<size_t>(part.parameter)];
+        if (!gradient.defined()) continue;
+        dense.push_back(part.place);
+        tensors.push_back(rows_of(gradient, part.shard));
+        continue;
+      }
+      const auto& gradient = gradients.rows[static_cast<size_t>(part.table)];
+      const int64_t* ids = gradient.ids.data_ptr<int64_t>();
+      const int64_t* end = ids + gradient.ids.numel();
+      const int64_t from = std::lower_bound(ids, end, part.shard.begin) - ids;
+      const int64_t to = std::lower_bound(ids, end, part.shard.end) - ids;
+      if (from == to) continue;
+      rows.push_back({{"shard", part.place}, {"rows", to - from}});
+      row_tensors.push_back(gradient.ids.slice(0, from, to) - part.shard.begin);
+      row_tensors.push_back(gradient.values.slice(0, from, to));
+    }
+    tensors.insert(tensors.end(), row_tensors.begin(), row_tensors.end());
+    ask(server, {{"op", "push"}, {"ticket", ticket_}, {"dense", dense}, {"rows", rows}}, tensors);
+  });
+}
+
+int64_t WorkerRun::commit() {
+  const std::string position = position_ ? position_() : "";
+  while (true) {
+    const json told = ask_ledger(
+        {{"op", "commit"}, {"ticket", ticket_}, {"position", position}, {"wait", kPoll}});
+    if (told.at("state") == "waiting") continue;  // for a cut, which is short
+    step_ = told.at("step").get<int64_t>();
+    break;
+  }
+  // The first server has made the step with its commit.
+  const json apply{{"op", "apply"}, {"ticket", ticket_}};
+  if (session_.servers() > 1) {
+    session_.at_all_servers([&](size_t server) {
+      if (server > 0) ask(server, apply);
+    });
+  }
+  ticket_ = 0;
+  return step_;
+}
+
+void WorkerRun::abandon() {
+  if (ticket_ == 0) return;
+  ask_ledger({{"op", "abandon"}});
+  ticket_ = 0;
+}
+
+int64_t WorkerRun::end_steps(End end) {
+  if (generation_ == 0) return step_;  // it never began
+  abandon();
+  switch (end) {
+    case End::kOver:
+      break;
+    case End::kNoMoreData:
+      ask_ledger({{"op", "end_input"}});
+      break;
+    case End::kAsked:
+      ask_ledger({{"op", "stop"}, {"why", "a hook of " + session_.task()}});
+      break;
+    case End::kTold:
+      if (!session_.is_chief()) return step_;
+      ask_ledger({{"op", "stop"}, {"why", session_.task() + " was told to stop"}});
+      break;
+  }
+  bool stopping = end == End::kTold;
+  while (true) {
+    const json told = ask_ledger({{"op", "settled"}, {"wait", kPoll}});
+    step_ = told.at("step").get<int64_t>();
+    if (told.at("settled").get<bool>()) {
+      const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
+      if (session_.is_chief() && told.at("why") == "end of input" && !unfinished.empty()) {
+        log::warning(fmt::format("{} did not come back: the rest of its data was not trained on",
+                                 join(unfinished, ", ")));
+      }
+      return step_;
+    }
+    if (session_.told_to_stop() && !stopping) {
+      if (!session_.is_chief()) return step_;
+      stopping = true;
+      ask_ledger({{"op", "stop"}, {"why", session_.task() + " was told to stop"}});
+    }
+    const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
+    tell_waiting(unfinished.empty() ? "the other workers" : join(unfinished, ", "));
+  }
+}
+
+std::map<std::string, double> WorkerRun::measures() {
+  std::map<std::string, double> all;
+  const json told = ask_ledger({{"op", "measures"}});
+  for (const auto& [task, staleness] : told.items()) {
+    std::string name = task;
+    std::ranges::replace(name, ' ', '_');
+    all["staleness/" + name + "/mean"] = staleness.at("mean").get<double>();
+    all["staleness/" + name + "/p99"] = staleness.at("p99").get<double>();
+  }
+  return all;
+}
+
+}  // namespace muster::inline v0_1::ps

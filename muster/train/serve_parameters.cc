@@ -1,0 +1,21 @@
+#include "muster/train/serve_parameters.h"
+
+#include "muster/distribute/strategy.h"
+#include "muster/tensor/element_spec.h"
+#include "muster/train/model_call.h"
+#include "muster/train/model_context.h"
+
+namespace muster::inline v0_1 {
+
+void serve_parameters(const ModelFn& model_fn, const TrainerOptions& options) {
+  options.strategy->serve(
+      options.start, [&](VariableStore& variables, const std::string& batch_form) {
+        ModelContext context(Mode::kTrain, variables, options.start.seed, *options.params);
+        context.begin_step(0, 0);
+        return call_model(model_fn, to_batch(zero_rows(batch_form)), Mode::kTrain, context,
+                          {.where = "while the model was built"})
+            .train_op;
+      });
+}
+
+}  // namespace muster::inline v0_1
