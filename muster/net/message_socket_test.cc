@@ -1,0 +1,3 @@
+#include "muster/net/message_socket.h"
+
+#include <gtest/gtest.h>
