@@ -95,6 +95,7 @@ int StepLedger::slowest() const {
 StepLedger::Claim StepLedger::claim(int worker, double now) {
   Worker& w = at(worker);
   w.ticket = 0;
+  if (!begun()) return {};
   if (over(now) || w.ended || !w.present) return {.state = Claim::State::kOver};
   // What is claimed by others may yet come to nothing, and then a step is left to make.
   if (last_step_ && step_ + claims() >= *last_step_) return {};

@@ -26,6 +26,7 @@ using distribute::StartOptions;
 using nlohmann::json;
 
 constexpr double kGoodbyeSeconds = 10;
+constexpr double kLastAnswerSeconds = 2;
 constexpr double kSilence = 3600;  // a worker may be silent on a connection for as long as it lives
 constexpr double kResolveSeconds = 5;
 
@@ -62,16 +63,13 @@ class Server {
     log::info(fmt::format("{} serves at {}", name_, server.address()));
     const std::optional<Error> end = wait_for_end();
     if (!end) {
-      if (ledger_) {
-        ledger_->wait_for_goodbyes(kGoodbyeSeconds);
-      } else {
-        wait_for_clients(kGoodbyeSeconds);
-      }
+      if (ledger_) ledger_->wait_for_goodbyes(kGoodbyeSeconds);
+      wait_for_clients(ledger_ ? kLastAnswerSeconds : kGoodbyeSeconds);
       log::info(fmt::format("{}: the run is over", name_));
     } else if (ledger_) {
       // Whoever asks within this time learns why.
       ledger_->fail(*end);
-      wait_for_clients(2);
+      wait_for_clients(kLastAnswerSeconds);
     }
     shards_.close();
     if (ledger_) ledger_->close();

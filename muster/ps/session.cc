@@ -200,7 +200,12 @@ void Session::finish() {
     ask_ledger({{"op", "finish"}});
     for (size_t server = 1; server < servers(); ++server) ask(server, {{"op", "finish"}});
   }
-  ask_ledger({{"op", "bye"}});
+  try {
+    ask_ledger({{"op", "bye"}});
+  } catch (const Error& error) {
+    // The run is over: a server that is gone already will not be missed.
+    log::debug(fmt::format("no answer to the goodbye: {}", error.message()));
+  }
 }
 
 }  // namespace muster::inline v0_1::ps

@@ -210,7 +210,9 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
       }
       system_clock().sleep_for(from_seconds(0.2));
     } else if (state == "finished") {
-      return {.step = joined.at("step").get<int64_t>()};
+      // There was nothing to train.
+      over_ = true;
+      return {.step = step_ = joined.at("step").get<int64_t>()};
     }
     if (session_.told_to_stop()) throw told_to_stop("it waited for the chief");
     const std::string chief = plan::readable_task(session_.start().cluster.workers.front().name());
@@ -239,23 +241,22 @@ Tensor WorkerRun::memory_of(const Layout::Part& part) const {
 
 bool WorkerRun::begin_step() {
   ticket_ = 0;
-  while (true) {
+  while (!over_) {
     if (session_.told_to_stop()) return false;
     const json claim = ask_ledger({{"op", "claim"}, {"wait", kPoll}});
     const std::string state = claim.at("state").get<std::string>();
     if (state == "over") {
       step_ = claim.at("step").get<int64_t>();
-      return false;
-    }
-    if (state == "granted") {
+      over_ = true;
+    } else if (state == "granted") {
       ticket_ = claim.at("ticket").get<int64_t>();
       told_waiting_.reset();
-      break;
+      pull();
+      return true;
     }
-    tell_waiting(claim.value("for", "the steps that others are making"));
+    if (!over_) tell_waiting(claim.value("for", "the steps that others are making"));
   }
-  pull();
-  return true;
+  return false;
 }
 
 void WorkerRun::pull() {

@@ -77,6 +77,7 @@ class WorkerRun final : public distribute::SharedRun {
   int64_t generation_ = 0;
   int64_t ticket_ = 0;
   int64_t step_ = 0;
+  bool over_ = false;
   std::function<std::string()> position_;
   std::map<std::string, double> learning_rates_;
   std::optional<TimePoint> told_waiting_;
