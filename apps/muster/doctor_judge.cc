@@ -197,7 +197,8 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
 // What programs refuse to start with, by their own rules.
 void judge_protection(const cluster::ResolvedCluster& cluster, std::vector<Finding>* findings) {
   if (!cluster.distributed()) return;
-  const auto judge_one = [&](const char* name, const auto& check) {
+  using Check = void (*)(const cluster::ResolvedCluster&);
+  const auto judge_one = [&](const char* name, Check check) {
     try {
       check(cluster);
     } catch (const Error& error) {

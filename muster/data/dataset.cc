@@ -318,7 +318,7 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
               "shard() in front of it, and one replica"
             : "call batch(b) with the batch size of one replica, or global_batch(n * b)");
   }
-  if (options.sharding.global_batches && num_replicas > 1 && sharded->is<in::Rebatch>()) {
+  if (options.sharding.divides(false) && num_replicas > 1 && sharded->is<in::Rebatch>()) {
     throw invalid_argument(
         fmt::format("the batches of {} cannot be divided between {} replicas: {} says how large "
                     "they are",

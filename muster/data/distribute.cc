@@ -41,7 +41,9 @@ std::unique_ptr<Iterator> iterator_of(const Dataset& dataset, uint64_t seed, Sha
 std::unique_ptr<Iterator> over_all_replicas(const Dataset& dataset, const ReplicaPlace& place,
                                             uint64_t seed, const DistributeOptions& options) {
   return iterator_of(dataset, seed,
-                     {.num_replicas = place.num_replicas_in_sync(), .replica = place.replica_id()},
+                     {.num_replicas = place.num_replicas_in_sync(),
+                      .replica = place.replica_id(),
+                      .in_sync = place.in_sync},
                      options);
 }
 
@@ -56,7 +58,8 @@ std::unique_ptr<Iterator> over_local_replicas(const Dataset& dataset, const Repl
 std::unique_ptr<Iterator> of_own_share(const Dataset& dataset, const Dataset& share,
                                        const ReplicaPlace& place, uint64_t seed,
                                        DistributeOptions options) {
-  const bool global = options.global_batches || ends_with_global_batch(dataset);
+  const bool global =
+      place.in_sync && (options.global_batches || ends_with_global_batch(dataset));
   options.global_batches = false;
   // Each process draws an order of its own, of what all read or of its files.
   seed = derive_key(seed, {id_of("worker"), static_cast<uint64_t>(place.input_pipeline_id)}).key;

@@ -18,6 +18,7 @@ struct ReplicaPlace {
   int64_t input_pipeline_id = 0;
   int64_t num_local_replicas = 1;
   int64_t local_replica = 0;
+  bool in_sync = true;  // false: each makes updates at its own pace
 
   int64_t num_replicas_in_sync() const { return num_input_pipelines * num_local_replicas; }
   int64_t replica_id() const { return input_pipeline_id * num_local_replicas + local_replica; }

@@ -21,6 +21,10 @@ struct Sharding {
   int64_t num_replicas = 1;
   int64_t replica = 0;
   bool global_batches = false;  // batch(n) means n over all replicas, as global_batch(n) does
+  bool in_sync = true;  // false: the batch of one replica makes an update, so both mean n for each
+
+  // Whether a batch, a global one or not, is divided between the replicas.
+  bool divides(bool global) const { return in_sync && (global || global_batches); }
 };
 
 // What the order of elements depends on besides the data set.

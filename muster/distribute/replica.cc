@@ -36,7 +36,8 @@ data::DistributedInput Replica::distribute(const Dataset& dataset, bool for_this
   const data::ReplicaPlace here{.num_input_pipelines = place().processes,
                                 .input_pipeline_id = place().process,
                                 .num_local_replicas = place().locals,
-                                .local_replica = place().local};
+                                .local_replica = place().local,
+                                .in_sync = place().in_sync};
   if (for_this_process) return data::distribute_locally(dataset, here, seed(), options);
   data::DistributedInput input = data::distribute(dataset, here, seed(), options);
   // What all workers do alike is said by one of them; and nothing twice.

@@ -146,6 +146,14 @@ TEST(ParameterServerTest, EachExampleIsTrainedOnOnce) {
   for (const auto& [id, times] : seen) EXPECT_EQ(times, 1) << id;
 }
 
+// An update takes the batch of one worker: so many examples it has, whichever way they are said.
+TEST(ParameterServerTest, AGlobalBatchIsThatOfAnUpdate) {
+  TempDirectory directory;
+  train_on({.workers = 2}, directory / "model", two_layers, json::object(),
+           [] { return examples(60).shuffle(60).global_batch(10); }, {});
+  EXPECT_EQ(latest(directory / "model").global_step, 6);
+}
+
 TEST(ParameterServerTest, ContinuesOnAnotherNumberOfServers) {
   TempDirectory directory;
   const json params{{"optimizer", "adam"}};

@@ -68,12 +68,12 @@ void ProgressHook::after_pause(double seconds) { last_due_ += from_seconds(secon
 
 void ProgressHook::end(int64_t global_step) {
   log::status("");
-  const bool trained = global_step > run_.start_step;
+  const bool trained = global_step > run_.start_step && last_loss_;
   nlohmann::json fields{{"global_step", global_step}};
-  if (trained) fields["loss"] = last_loss_;
+  if (trained) fields["loss"] = *last_loss_;
   log::event("training_is_over", fields,
              fmt::format("training is over at step {}{}", global_step,
-                         trained ? ": loss of the last step " + value_text(last_loss_) : ""));
+                         trained ? ": loss of the last step " + value_text(*last_loss_) : ""));
 }
 
 WorkerStatusHook::WorkerStatusHook(Clock& clock, bool live, double refresh_seconds)

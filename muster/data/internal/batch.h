@@ -32,7 +32,7 @@ class BatchStream final : public Stream<StreamElement> {
         sharded_(sharding.num_replicas > 1) {
     const Batch& batch = std::get<Batch>(node.spec);
     const int64_t n = sharding.num_replicas, r = sharding.replica;
-    if (batch.global || sharding.global_batches) {
+    if (sharding.divides(batch.global)) {
       const int64_t share = batch.size / n, larger = batch.size % n;
       round_ = batch.size;
       begin_ = r * share + std::min(r, larger);

@@ -133,7 +133,7 @@ ElementStream open_cache(const Node& node, const Cache& cache, ElementStream inp
   FileCacheStream::Keeping keeping{.spec = cache, .input = node.input(), .part = ""};
   if (is_sharded(node, run)) {
     keeping.part = fmt::format(".{}-of-{}", run.sharding.replica, run.sharding.num_replicas);
-    keeping.global_batches = run.sharding.global_batches;
+    keeping.global_batches = run.sharding.divides(false);
   }
   return std::make_unique<FileCacheStream>(std::move(input), std::move(keeping), numbers);
 }

@@ -94,7 +94,7 @@ class RunningIterator final : public Iterator {
     if (batch == nullptr) return left;
     const int64_t round =
         batch->size *
-        (batch->global || run_.sharding.global_batches ? 1 : run_.sharding.num_replicas);
+        (run_.sharding.divides(batch->global) ? 1 : run_.sharding.num_replicas);
     return left / round + (!batch->drop_remainder && left % round != 0 ? 1 : 0);
   }
 
