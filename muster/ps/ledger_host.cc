@@ -216,6 +216,8 @@ json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request)
     case StepLedger::Commit::State::kWait:
       return {{"state", "waiting"}};
     case StepLedger::Commit::State::kAccepted:
+      task(rank).phase = plan::Phase::kTraining;
+      task(rank).step = commit.step;
       return {{"state", "accepted"}, {"step", commit.step}, {"staleness", commit.staleness}};
     case StepLedger::Commit::State::kLost:
       break;

@@ -27,6 +27,7 @@ using nlohmann::json;
 
 constexpr double kGoodbyeSeconds = 10;
 constexpr double kLastAnswerSeconds = 2;
+constexpr double kStopGraceSeconds = 30;
 constexpr double kSilence = 3600;  // a worker may be silent on a connection for as long as it lives
 constexpr double kResolveSeconds = 5;
 
@@ -75,6 +76,7 @@ class Server {
     if (ledger_) ledger_->close();
     server.stop();
     if (end) throw *end;
+    if (told_to_stop()) throw stopped();
   }
 
  private:
@@ -93,10 +95,7 @@ class Server {
   // Nothing at a clean end.
   std::optional<Error> wait_for_end() {
     while (true) {
-      if (start_.cancelled && start_.cancelled()) {
-        return Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", name_),
-                     "run the same command again to continue from the last checkpoint");
-      }
+      if (told_to_stop() && may_stop()) return stopped();
       {
         const std::lock_guard lock(mutex_);
         if (failure_) return failure_;
@@ -110,6 +109,20 @@ class Server {
       if (const auto late = chief_is_gone()) return late;
       system_clock().sleep_for(from_seconds(0.02));
     }
+  }
+
+  bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
+
+  Error stopped() const {
+    return Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", name_),
+                 "run the same command again to continue from the last checkpoint");
+  }
+
+  // The chief, if it was told to stop as well, saves what is here.
+  bool may_stop() {
+    if (told_at_ == 0) told_at_ = now();
+    const std::lock_guard lock(mutex_);
+    return chief_connections_ == 0 || now() - told_at_ > kStopGraceSeconds;
   }
 
   std::optional<Error> chief_is_gone() {
@@ -293,6 +306,7 @@ class Server {
   int chief_connections_ = 0;
   bool chief_came_ = false;
   double heard_of_chief_ = 0;
+  double told_at_ = 0;  // to stop
   std::unique_ptr<LedgerHost> ledger_;  // on the first server
   ShardServer shards_;
 };

@@ -86,7 +86,6 @@ json Session::wait_for_answer(net::MessageSocket& socket, const std::string& ser
         check_failure();
         continue;
       }
-      if (answer->contains("error")) throw ps::error_of(answer->at("error"));
       return *std::move(answer);
     }
   } catch (const Error&) {
@@ -97,21 +96,30 @@ json Session::wait_for_answer(net::MessageSocket& socket, const std::string& ser
               fmt::format("{} has not answered for {:.0f} s", server, kLongestAnswer));
 }
 
-json Session::exchange(net::MessageSocket& socket, const std::string& server, const json& request,
-                       std::span<const Tensor> tensors,
-                       const std::function<void(net::MessageSocket&, const json&)>& receive) const {
+json Session::exchange(
+    net::MessageSocket& socket, const std::string& server, const json& request,
+    std::span<const Tensor> tensors,
+    const std::function<void(net::MessageSocket&, const json&)>& receive) const {
+  return answer_to(socket, server, [&] { send_message(socket, request, tensors); }, receive);
+}
+
+json Session::answer_to(
+    net::MessageSocket& socket, const std::string& server, const std::function<void()>& send,
+    const std::function<void(net::MessageSocket&, const json&)>& receive) const {
+  json answer;
   try {
-    send_message(socket, request, tensors);
-    json answer = wait_for_answer(socket, server);
-    if (receive) receive(socket, answer);
+    send();
+    answer = wait_for_answer(socket, server);
+    if (receive && !answer.contains("error")) receive(socket, answer);
     if (socket.payload_left() > 0) socket.skip_payload();
-    return answer;
   } catch (const Error& error) {
     check_failure();
     if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
     throw Error(ErrorKind::kPeerLost, fmt::format("{} was lost: {}", server, error.message()),
                 error.hint());
   }
+  if (answer.contains("error")) throw ps::error_of(answer.at("error"));
+  return answer;
 }
 
 json Session::ask(size_t server, const json& request, std::span<const Tensor> tensors,
@@ -121,11 +129,8 @@ json Session::ask(size_t server, const json& request, std::span<const Tensor> te
 
 json Session::receive_more(size_t server,
                            const std::function<void(net::MessageSocket&)>& receive) {
-  net::MessageSocket& socket = *data_[server];
-  json answer = wait_for_answer(socket, server_name(server));
-  receive(socket);
-  if (socket.payload_left() > 0) socket.skip_payload();
-  return answer;
+  return answer_to(*data_[server], server_name(server), [] {},
+                   [&](net::MessageSocket& socket, const json&) { receive(socket); });
 }
 
 json Session::ask_ledger(json request) {

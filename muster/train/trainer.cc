@@ -155,7 +155,7 @@ class Run {
           fmt::format("no step was made: at step {} the input is used up; for more, give "
                       "it more epochs, or train in another model_dir",
                       engine_.step()));
-    } else if (result.end_of_input && last_step_ >= 0) {
+    } else if (result.end_of_input && step() < last_step_) {
       log::warning(
           fmt::format("the input was used up at step {}, before step {}: repeat() it to go on",
                       step(), last_step_));

@@ -77,6 +77,11 @@ class Session {
                           const nlohmann::json& request, std::span<const Tensor> tensors,
                           const std::function<void(net::MessageSocket&, const nlohmann::json&)>&
                               receive) const;
+  // Sends by `send`, and receives the answer.
+  nlohmann::json answer_to(net::MessageSocket& socket, const std::string& server,
+                           const std::function<void()>& send,
+                           const std::function<void(net::MessageSocket&, const nlohmann::json&)>&
+                               receive) const;
   nlohmann::json wait_for_answer(net::MessageSocket& socket, const std::string& server) const;
   void beat_until_closed();
 
