@@ -20,6 +20,8 @@
 
 namespace muster::inline v0_1::distribute {
 
+class Replica;
+
 class SharedRun {
  public:
   virtual ~SharedRun() = default;
@@ -72,5 +74,9 @@ class SharedRun {
   // Numbers of the run so far, by the names of their summaries.
   virtual std::map<std::string, double> measures() = 0;
 };
+
+// Throws InvalidArgument where the replica's workers train at their own pace, for `what` cannot be
+// done there: "boosted trees".
+void check_in_step(const Replica& replica, const std::string& what);
 
 }  // namespace muster::inline v0_1::distribute

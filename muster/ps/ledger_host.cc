@@ -218,7 +218,8 @@ json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request)
     case StepLedger::Commit::State::kAccepted:
       task(rank).phase = plan::Phase::kTraining;
       task(rank).step = commit.step;
-      return {{"state", "accepted"}, {"step", commit.step}, {"staleness", commit.staleness}};
+      rows_ += request.value("rows", int64_t{0});
+      return {{"state", "accepted"}, {"step", commit.step}, {"rows", rows_}};
     case StepLedger::Commit::State::kLost:
       break;
   }

@@ -94,6 +94,11 @@ class ParameterServer final : public distribute::Strategy {
       const distribute::StartOptions& start) const override {
     const cluster::ResolvedCluster& cluster = start.cluster;
     if (cluster.addresses.empty()) return distribute::one_device()->start_replicas(start);
+    if (cluster.task.type == "ps") {
+      throw invalid_argument(
+          fmt::format("{} only serves the others", plan::readable_task(cluster.task.name())),
+          "call Estimator::train() or train_and_evaluate() in it, as in the other tasks");
+    }
     if (cluster.num_ps == 0) {
       throw invalid_argument(
           "TF_CONFIG lists no parameter servers, which ParameterServer needs",

@@ -94,7 +94,9 @@ class ServerUpdater final : public distribute::Updater {
     const TimePoint start = system_clock().now();
     run_->push(*gradients_);
     gradients_.reset();
-    updated.result.global_step = run_->commit();
+    const WorkerRun::Committed committed = run_->commit(accumulated.rows);
+    updated.result.global_step = committed.step;
+    updated.result.rows = committed.rows;
     updated.reduction = to_seconds(system_clock().now() - start);
     return updated;
   }

@@ -343,13 +343,20 @@ void WorkerRun::push(const FlatParameters::Prepared& gradients) {
   });
 }
 
-int64_t WorkerRun::commit() {
+WorkerRun::Committed WorkerRun::commit(int64_t rows) {
+  Committed committed;
   const std::string position = position_ ? position_() : "";
   while (true) {
-    const json told = ask_ledger(
-        {{"op", "commit"}, {"ticket", ticket_}, {"position", position}, {"wait", kPoll}});
+    const json told = ask_ledger({{"op", "commit"},
+                                  {"ticket", ticket_},
+                                  {"position", position},
+                                  {"rows", rows},
+                                  {"wait", kPoll}});
     if (told.at("state") == "waiting") continue;  // for a cut, which is short
-    step_ = told.at("step").get<int64_t>();
+    committed.step = step_ = told.at("step").get<int64_t>();
+    const auto so_far = told.at("rows").get<int64_t>();
+    committed.rows = rows_ == 0 ? rows : so_far - rows_;
+    rows_ = so_far;
     break;
   }
   // The first server has made the step with its commit.
@@ -360,7 +367,7 @@ int64_t WorkerRun::commit() {
     });
   }
   ticket_ = 0;
-  return step_;
+  return committed;
 }
 
 void WorkerRun::abandon() {
@@ -396,6 +403,7 @@ int64_t WorkerRun::end_steps(End end) {
         log::warning(fmt::format("{} did not come back: the rest of its data was not trained on",
                                  join(unfinished, ", ")));
       }
+      if (session_.is_chief()) tell_staleness();
       return step_;
     }
     if (session_.told_to_stop() && !stopping) {
@@ -406,6 +414,21 @@ int64_t WorkerRun::end_steps(End end) {
     const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
     tell_waiting(unfinished.empty() ? "the other workers" : join(unfinished, ", "));
   }
+}
+
+void WorkerRun::tell_staleness() {
+  std::vector<std::string> all;
+  const json told = ask_ledger({{"op", "measures"}});
+  for (const auto& [task, staleness] : told.items()) {
+    all.push_back(fmt::format("{} {:.1f} ({}) in {} steps", task,
+                              staleness.at("mean").get<double>(),
+                              staleness.at("p99").get<int64_t>(),
+                              staleness.at("steps").get<int64_t>()));
+  }
+  if (all.size() < 2) return;
+  log::info("updates of others between a worker's look at the weights and its own update, mean (99 "
+            "% at most): " +
+            join(all, "; "));
 }
 
 std::map<std::string, double> WorkerRun::measures() {

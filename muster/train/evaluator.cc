@@ -331,6 +331,7 @@ EvalResult evaluate(ModelRunners& runners, const distribute::Strategy& strategy,
     guarded(
         replica,
         [&] {
+          distribute::check_in_step(replica, "an evaluation by all workers (eval_distribute)");
           EvalResult mine = evaluate(runners.get(local, replica.device()), replica, shared);
           replica.finish();
           if (local == 0) result = std::move(mine);

@@ -363,7 +363,7 @@ class Run {
                        .rows = made.rows,
                        .reduction_seconds = replica_.last_times().reduction,
                        .metrics = measured_ ? &metrics_.results() : nullptr,
-                       .summaries = summaries_.merge(replica_.exchange()),
+                       .summaries = summaries(),
                        .skipped_steps = non_finite_.skipped(),
                        .roll_backs = non_finite_.roll_backs()});
     measured_ = false;
@@ -371,6 +371,17 @@ class Run {
     trace_.lap(StepTrace::kHooks);
     trace_.count_step();
     let_go();
+  }
+
+  // Those of this step, where they are due; those of workers at their own pace tell how far they are
+  // apart.
+  const std::vector<formats::SummaryValue>* summaries() {
+    const auto* values = summaries_.merge(replica_.exchange());
+    if (values == nullptr || shared_ == nullptr || !replica_.is_chief()) return values;
+    shared_summaries_ = *values;
+    for (const auto& [name, value] : shared_->measures())
+      shared_summaries_.push_back({name, static_cast<float>(value)});
+    return &shared_summaries_;
   }
 
   // Of those that were made since the last call.
@@ -478,6 +489,7 @@ class Run {
   bool restored_ = false;
   SharedRun* const shared_ = replica_.shared();  // of workers at their own pace
   bool ended_ = false;                           // its steps are over
+  std::vector<formats::SummaryValue> shared_summaries_;
   int64_t steps_made_ = 0;
   bool idle_ = false;
   bool measured_ = false;  // metrics of the step under way are wanted

@@ -117,6 +117,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
 
 void Loop::start_replicas() {
   for (auto& replica : strategy_->start_replicas(start_)) {
+    check_in_step(*replica, "a loop written by hand, or fit(),");
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
                                                  summary_steps(options_)));
   }

@@ -82,6 +82,7 @@ class LedgerHost {
   std::vector<Task> tasks_;
   std::optional<Error> failure_;
   std::optional<double> chief_gone_since_;
+  int64_t rows_ = 0;  // examples of all steps that counted
   bool finished_ = false;
   bool closed_ = false;
 };

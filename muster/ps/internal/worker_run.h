@@ -35,8 +35,12 @@ class WorkerRun final : public distribute::SharedRun {
   // --- a step ---
   // Brings the gradients to the servers, where they wait until the step counts.
   void push(const distribute::FlatParameters::Prepared& gradients);
-  // Makes the step that was begun count, and its gradients the weights'. Returns the step's number.
-  int64_t commit();
+  // Makes the step that was begun count, and its gradients the weights'.
+  struct Committed {
+    int64_t step = 0;  // its number
+    int64_t rows = 0;  // examples of all workers since this one's last step
+  };
+  Committed commit(int64_t rows);
   // Gives it back.
   void abandon();
   std::map<std::string, double> learning_rates() const { return learning_rates_; }
@@ -64,6 +68,7 @@ class WorkerRun final : public distribute::SharedRun {
   Tensor read_rows(int table, const Tensor& ids);
   // The memory of a part that is not row-sparse.
   Tensor memory_of(const Layout::Part& part) const;
+  void tell_staleness();
   // A line of the log now and then, while it waits.
   void tell_waiting(const std::string& for_whom);
 
@@ -77,6 +82,7 @@ class WorkerRun final : public distribute::SharedRun {
   int64_t generation_ = 0;
   int64_t ticket_ = 0;
   int64_t step_ = 0;
+  int64_t rows_ = 0;  // examples of all workers so far
   bool over_ = false;
   std::function<std::string()> position_;
   std::map<std::string, double> learning_rates_;

@@ -81,6 +81,7 @@ class TrainTrees {
           "not supported: boosted trees on " + replica_.device().str(),
           "train them on the CPU: mirrored() or multi_worker_mirrored() without devices");
     }
+    distribute::check_in_step(replica_, "boosted trees");
     replica_.group().report(Phase::kBuilding, 0);
     distribute::check_same(replica_.group(), replica_.place(), settings());
     open_model_dir();

@@ -1,0 +1,340 @@
+// Parameter servers: how steps grow with workers whose computing is replaced by waiting, how fast
+// weights and gradients travel beside what a plain copy over TCP and in memory takes, and what rows
+// of a large table cost beside a hash map in the same process. Servers and workers are threads of
+// this process that talk over the transport that processes of one host take.
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include "muster/base/error.h"
+#include "muster/base/free_ports.h"
+#include "muster/base/random.h"
+#include "muster/distribute/replica.h"
+#include "muster/distribute/start_options.h"
+#include "muster/distribute/strategy.h"
+#include "muster/optim/optimizer.h"
+#include "muster/optim/train_op.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
+
+namespace muster::bench {
+namespace {
+
+using distribute::ParameterServerOptions;
+using distribute::StartOptions;
+using SteadyClock = std::chrono::steady_clock;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = SteadyClock::now();
+  work();
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<long>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+// A variable of the models below.
+VariableSpec weights(const std::string& name, Shape shape, bool row_sparse = false) {
+  return {.name = name,
+          .shape = std::move(shape),
+          .initializer = [](const Shape& of, DType dtype,
+                            RandomKey) { return torch::zeros(of, at::dtype(dtype)); },
+          .row_sparse = row_sparse};
+}
+
+// A step of a model: its loss, from the variables of `store`.
+using LossOf = std::function<Tensor(VariableStore& store)>;
+
+optim::TrainOp train_op_of(const LossOf& loss_of, VariableStore& store) {
+  return optim::sgd({.learning_rate = 1e-3}).minimize(loss_of(store));
+}
+
+// A cluster on this machine, as threads.
+class Cluster {
+ public:
+  Cluster(int workers, int servers) : workers_(workers) {
+    const std::vector<int> ports = free_ports(workers + servers);
+    const auto address = [&](int i) {
+      return fmt::format("127.0.0.1:{}", ports[static_cast<size_t>(i)]);
+    };
+    common_.workers.clear();
+    for (int w = 0; w < workers; ++w) {
+      common_.workers.push_back(w == 0 ? cluster::Task{"chief", 0} : cluster::Task{"worker", w - 1});
+      common_.addresses.push_back(address(w));
+    }
+    for (int s = 0; s < servers; ++s) common_.ps_addresses.push_back(address(workers + s));
+    common_.num_workers = workers;
+    common_.num_ps = servers;
+    common_.coordinator_address = address(0);
+  }
+  StartOptions worker(int rank) const {
+    StartOptions start{.cluster = common_, .join_timeout = 60};
+    start.cluster.task = common_.workers[static_cast<size_t>(rank)];
+    start.cluster.is_chief = rank == 0;
+    start.cluster.rank = rank;
+    return start;
+  }
+  StartOptions server(int index) const {
+    StartOptions start{.cluster = common_, .join_timeout = 60};
+    start.cluster.task = {"ps", index};
+    start.cluster.is_chief = false;
+    start.cluster.rank = -1;
+    return start;
+  }
+  int workers() const { return workers_; }
+  int servers() const { return common_.num_ps; }
+
+ private:
+  cluster::ResolvedCluster common_;
+  int workers_;
+};
+
+// Runs `steps` steps of each worker, after `warm_up` that do not count; `before` is called in front
+// of each. Returns the seconds of each counted step of the chief, and of all steps together.
+struct Times {
+  std::vector<double> steps;
+  double all = 0;
+};
+Times run(const Cluster& cluster, const LossOf& loss_of, int64_t warm_up, int64_t steps,
+          const std::function<void()>& compute = [] {}) {
+  const auto strategy = distribute::parameter_server({});
+  Times times;
+  std::vector<std::thread> threads;
+  for (int s = 0; s < cluster.servers(); ++s) {
+    threads.emplace_back([&, s] {
+      strategy->serve(cluster.server(s), [&](VariableStore& store, const std::string&) {
+        return train_op_of(loss_of, store);
+      });
+    });
+  }
+  for (int w = 0; w < cluster.workers(); ++w) {
+    threads.emplace_back([&, w] {
+      enter_thread();
+      const auto replica = strategy->start(cluster.worker(w));
+      {
+        torch::NoGradGuard no_grad;
+        replica->finish_build(train_op_of(loss_of, replica->variables()));
+      }
+      distribute::SharedRun& shared = *replica->shared();
+      (void)shared.begin({.last_step = [&](int64_t) {
+        return std::optional((warm_up + steps) * cluster.workers());
+      }});
+      SteadyClock::time_point begin;
+      int64_t made = 0;
+      while (true) {
+        const auto start = SteadyClock::now();
+        if (made == warm_up) begin = start;
+        if (!shared.begin_step()) break;
+        compute();
+        const optim::TrainOp op = train_op_of(loss_of, replica->variables());
+        (void)replica->train_step({.train_op = &op,
+                                   .loss = op.entries[0].loss,
+                                   .reduction = losses::LossReduction::kSum,
+                                   .rows = 1});
+        if (w == 0 && made >= warm_up)
+          times.steps.push_back(
+              std::chrono::duration<double>(SteadyClock::now() - start).count());
+        ++made;
+      }
+      if (w == 0)
+        times.all = std::chrono::duration<double>(SteadyClock::now() - begin).count();
+      (void)shared.end_steps(distribute::SharedRun::End::kOver);
+      replica->finish();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return times;
+}
+
+// A loss that depends on all of them, and costs next to nothing.
+Tensor touch(VariableStore& store, const std::vector<VariableSpec>& specs) {
+  Tensor loss = torch::zeros({});
+  for (const VariableSpec& spec : specs) loss = loss + store.get_or_create(spec).value().sum();
+  return loss;
+}
+
+void scaling(bool quick) {
+  // The weights of the MNIST network.
+  const std::vector<VariableSpec> specs = {
+      weights("conv/kernel", {3, 3, 1, 32}), weights("conv/bias", {32}),
+      weights("dense/kernel", {5408, 64}), weights("dense/bias", {64}),
+      weights("logits/kernel", {64, 10}), weights("logits/bias", {10})};
+  const LossOf loss_of = [&](VariableStore& store) { return touch(store, specs); };
+  constexpr auto kCompute = std::chrono::milliseconds(50);
+  const int64_t steps = quick ? 20 : 100;
+  fmt::print(
+      "### Steps of workers whose computing is a wait of {} ms\n\n"
+      "| servers | workers | global_step/sec | of linear |\n|---|---|---|---|\n",
+      kCompute.count());
+  for (const int servers : {1, 2}) {
+    double alone = 0;
+    for (const int workers : {1, 2, 4}) {
+      const Times times = run(Cluster(workers, servers), loss_of, 5, steps,
+                              [&] { std::this_thread::sleep_for(kCompute); });
+      const double rate = static_cast<double>(steps * workers) / times.all;
+      if (workers == 1) alone = rate;
+      fmt::print("| {} | {} | {:.1f} | {:.1f} % |\n", servers, workers, rate,
+                 100 * rate / (alone * workers));
+      std::fflush(stdout);
+    }
+  }
+  fmt::print("\n");
+}
+
+// Seconds to move `bytes` over a connection of loopback, from one thread to another.
+double tcp_copy(std::vector<std::byte>& from, std::vector<std::byte>& to) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (bind(listener, generic, size) != 0 || listen(listener, 1) != 0 ||
+      getsockname(listener, generic, &size) != 0)
+    throw Error(ErrorKind::kUnavailable, "no port of loopback is free");
+  const int out = socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(out, generic, size) != 0)
+    throw Error(ErrorKind::kUnavailable, "loopback does not answer");
+  const int in = accept(listener, nullptr, nullptr);
+  const double seconds = seconds_of([&] {
+    std::thread sender([&] {
+      for (size_t at = 0; at < from.size();) {
+        const ssize_t n = send(out, from.data() + at, from.size() - at, MSG_NOSIGNAL);
+        if (n <= 0) return;
+        at += static_cast<size_t>(n);
+      }
+    });
+    for (size_t at = 0; at < to.size();) {
+      const ssize_t n = recv(in, to.data() + at, to.size() - at, 0);
+      if (n <= 0) break;
+      at += static_cast<size_t>(n);
+    }
+    sender.join();
+  });
+  for (const int fd : {listener, out, in}) close(fd);
+  return seconds;
+}
+
+void dense(bool quick) {
+  constexpr int64_t kElements = 25'000'000;  // 100 MB
+  const std::vector<VariableSpec> specs = {weights("dense/kernel", {5000, 5000})};
+  const LossOf loss_of = [&](VariableStore& store) { return touch(store, specs); };
+  const int64_t steps = quick ? 10 : 40;
+  constexpr double kMegabytes = 4e-6 * kElements;
+  std::vector<std::byte> from(4 * kElements), to(4 * kElements);
+  std::vector<double> copies, tcp;
+  for (int64_t i = 0; i < steps; ++i) {
+    copies.push_back(2 * seconds_of([&] { std::memcpy(to.data(), from.data(), from.size()); }));
+    tcp.push_back(2 * tcp_copy(from, to));
+  }
+  const double copy = median(copies), over_tcp = median(tcp);
+  fmt::print(
+      "### 100 MB of weights to a worker, and 100 MB of gradients back\n\n"
+      "| | ms | GB/s |\n|---|---|---|\n");
+  const auto row = [&](const std::string& name, double seconds) {
+    fmt::print("| {} | {:.1f} | {:.2f} |\n", name, 1e3 * seconds,
+               2e-3 * kMegabytes / seconds);
+    std::fflush(stdout);
+  };
+  row("copied in memory, twice", copy);
+  row("copied over TCP, twice", over_tcp);
+  for (const int servers : {1, 2}) {
+    const Times times = run(Cluster(1, servers), loss_of, 3, steps);
+    const double step = median(times.steps);
+    row(fmt::format("a step with {} server(s), its update and backward included", servers), step);
+    fmt::print("<!-- {:.0f} % of TCP, {:.0f} % of memory -->\n", 100 * over_tcp / step,
+               100 * copy / step);
+  }
+  fmt::print("\n");
+}
+
+void rows(bool quick) {
+  const int64_t table = quick ? 1'000'000 : 10'000'000;
+  constexpr int64_t kWidth = 64, kBatch = 1024;
+  // Zipf: the id of rank r has a share of 1 / r.
+  std::vector<Tensor> batches;
+  Random random(derive_key(3, {id_of("zipf")}));
+  for (int b = 0; b < 64; ++b) {
+    Tensor ids = torch::empty({kBatch}, at::kLong);
+    for (int64_t i = 0; i < kBatch; ++i) {
+      const double u = random.uniform();
+      ids[i] = static_cast<int64_t>(std::exp(u * std::log(static_cast<double>(table)))) - 1;
+    }
+    batches.push_back(ids);
+  }
+  const VariableSpec spec = weights("table/embeddings", {table, kWidth}, /*row_sparse=*/true);
+  size_t next = 0;
+  const LossOf loss_of = [&](VariableStore& store) {
+    return store.get_or_create(spec).rows(batches[next++ % batches.size()]).sum();
+  };
+  const int64_t steps = quick ? 50 : 400;
+  fmt::print(
+      "### Rows of a table of {} x {}, batches of {} ids (Zipf)\n\n"
+      "| | rows/s | of the hash map |\n|---|---|---|\n",
+      table, kWidth, kBatch);
+  std::unordered_map<int64_t, std::vector<float>> map;
+  std::vector<double> mapped;
+  for (int64_t i = 0; i < 2 * steps; ++i) {
+    const Tensor& ids = batches[static_cast<size_t>(i) % batches.size()];
+    std::vector<float> read(kBatch * kWidth);
+    const double seconds = seconds_of([&] {
+      const int64_t* numbers = ids.data_ptr<int64_t>();
+      for (int64_t r = 0; r < kBatch; ++r) {
+        std::vector<float>& row = map.try_emplace(numbers[r], kWidth, 0.0F).first->second;
+        std::copy(row.begin(), row.end(), read.begin() + r * kWidth);
+      }
+      for (int64_t r = 0; r < kBatch; ++r) {
+        std::vector<float>& row = map.at(numbers[r]);
+        for (float& value : row) value -= 1e-3F;
+      }
+    });
+    if (i >= steps) mapped.push_back(seconds);
+  }
+  const double map_step = median(mapped);
+  fmt::print("| a hash map in the same process | {:.0f} | 100 % |\n",
+             static_cast<double>(kBatch) / map_step);
+  for (const int servers : {1, 2}) {
+    next = 0;
+    const double step = median(run(Cluster(1, servers), loss_of, 20, steps).steps);
+    fmt::print("| {} server(s) | {:.0f} | {:.0f} % |\n", servers,
+               static_cast<double>(kBatch) / step, 100 * map_step / step);
+    std::fflush(stdout);
+  }
+  fmt::print("\nA row takes {} bytes of a server, without slots.\n\n", kWidth * 4);
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  bool quick = false;
+  std::string only;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--quick") {
+      quick = true;
+    } else if (word.starts_with("--only=")) {
+      only = word.substr(7);
+    }
+  }
+  muster::set_threads(1);
+  fmt::print("## Parameter servers\n\n");
+  if (only.empty() || only == "scaling") muster::bench::scaling(quick);
+  if (only.empty() || only == "dense") muster::bench::dense(quick);
+  if (only.empty() || only == "rows") muster::bench::rows(quick);
+}

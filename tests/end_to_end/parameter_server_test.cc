@@ -1,0 +1,147 @@
+// A chief, workers and parameter servers as processes: some of them die, stand still or are told to
+// stop, and the run goes on, or ends, as it should.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "muster/base/free_ports.h"
+#include "tests/end_to_end/program.h"
+
+namespace muster::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// mnist on digits() as the tasks of one cluster.
+class ServedRun {
+ public:
+  ServedRun(int workers, int servers, const Words& flags) {
+    nlohmann::json cluster;
+    const auto add = [&](const std::string& type, int count) {
+      for (const int port : free_ports(count))
+        cluster[type].push_back("127.0.0.1:" + std::to_string(port));
+    };
+    add("chief", 1);
+    add("worker", workers);
+    add("ps", servers);
+    cluster_ = cluster;
+    command_ = mnist(directory_ / "model", flags);
+    command_.push_back("--strategy=parameter_server");
+    for (const auto& [type, count] : {std::pair{"ps", servers}, {"chief", 1}, {"worker", workers}}) {
+      for (int index = 0; index < count; ++index) start(type, index);
+    }
+  }
+
+  void start(const std::string& type, int index) {
+    const nlohmann::json config{{"cluster", cluster_},
+                                {"task", {{"type", type}, {"index", index}}}};
+    tasks_[type + std::to_string(index)] = std::make_unique<Program>(
+        command_,
+        Variables{{"TF_CONFIG", config.dump()}, {"OMP_NUM_THREADS", "1"}, {"MUSTER_THREADS", "1"}});
+  }
+  Program& task(const std::string& name) { return *tasks_.at(name); }
+  // Kills the task for real, and starts it again.
+  void replace(const std::string& type, int index) {
+    Program& struck = task(type + std::to_string(index));
+    struck.signal(SIGKILL);
+    EXPECT_EQ(struck.wait(), -SIGKILL);
+    start(type, index);
+  }
+  // Waits for the end of all and expects these exit codes; 0 of those that are not named.
+  void expect_codes(const std::map<std::string, int>& codes = {}) {
+    for (auto& [name, program] : tasks_) {
+      const auto found = codes.find(name);
+      EXPECT_EQ(program->wait(100s), found == codes.end() ? 0 : found->second)
+          << name << ":\n"
+          << program->output();
+    }
+  }
+  std::string model_dir() const { return directory_ / "model"; }
+
+ private:
+  TempDirectory directory_;
+  nlohmann::json cluster_;
+  Words command_;
+  std::map<std::string, std::unique_ptr<Program>> tasks_;
+};
+
+// Long enough that a task which is started again finds the others at work.
+const Words kLong = {"--epochs=1000", "--max_steps=4000", "--save_checkpoints_steps=500"};
+
+int64_t final_step(Program& chief) {
+  return nlohmann::json::parse(result_of({.code = 0, .output = chief.output()}))
+      .at("global_step")
+      .get<int64_t>();
+}
+
+TEST(ParameterServers, AllEndWellAtTheStepThatWasAskedFor) {
+  ServedRun run(2, 2, {"--epochs=20"});
+  run.expect_codes();
+  const auto result = nlohmann::json::parse(result_of({.output = run.task("chief0").output()}));
+  EXPECT_EQ(result.at("global_step"), 640);
+  EXPECT_GT(result.at("accuracy").get<double>(), 0.9);
+  EXPECT_THAT(run.task("ps1").output(), HasSubstr("the run is over"));
+}
+
+TEST(ParameterServers, AWorkerThatDiesComesBackToItsOwnData) {
+  ServedRun run(2, 2, kLong);
+  run.task("chief0").wait_for("step 101");
+  run.replace("worker", 1);
+  run.task("worker1").wait_for("of this worker's data");
+  run.expect_codes();
+  EXPECT_EQ(final_step(run.task("chief0")), 4000);
+  EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("joining the run again")));
+  EXPECT_THAT(run.task("ps0").output(), HasSubstr("worker 1 was lost"));
+}
+
+TEST(ParameterServers, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
+  for (const int server : {0, 1}) {
+    ServedRun run(1, 2, kLong);
+    run.task("chief0").wait_for("model.ckpt-5");
+    run.replace("ps", server);
+    run.expect_codes();
+    EXPECT_EQ(final_step(run.task("chief0")), 4000);
+    EXPECT_THAT(run.task("chief0").output(),
+                AllOf(HasSubstr("ps " + std::to_string(server)), HasSubstr("was lost"),
+                      HasSubstr("joining the run again")));
+  }
+}
+
+TEST(ParameterServers, AChiefThatDiesGoesOnFromWhatTheServersHave) {
+  ServedRun run(1, 2, kLong);
+  run.task("chief0").wait_for("step 101");
+  run.replace("chief", 0);
+  run.expect_codes();
+  EXPECT_THAT(run.task("chief0").output(), HasSubstr("hold the state of this run"));
+  EXPECT_EQ(final_step(run.task("chief0")), 4000);
+}
+
+TEST(ParameterServers, WhoStandsStillHoldsNobodyUp) {
+  ServedRun run(2, 1, kLong);
+  run.task("chief0").wait_for("step 101");
+  run.task("worker1").signal(SIGSTOP);
+  run.task("ps0").wait_for("worker 1 is silent", 30s);
+  run.task("worker1").signal(SIGCONT);
+  run.expect_codes();
+  EXPECT_EQ(final_step(run.task("chief0")), 4000);
+}
+
+TEST(ParameterServers, WhenAllAreToldToStopTheChiefSaves) {
+  ServedRun run(1, 2, {"--epochs=1000", "--save_checkpoints_steps=1000000"});
+  run.task("chief0").wait_for("step 101");
+  for (const std::string name : {"ps0", "ps1", "worker0", "chief0"}) run.task(name).signal(SIGTERM);
+  run.expect_codes({{"ps0", 143}, {"ps1", 143}, {"worker0", 143}, {"chief0", 143}});
+  EXPECT_THAT(run.task("chief0").output(), HasSubstr("after saving step"));
+}
+
+}  // namespace
+}  // namespace muster::testing
