@@ -143,5 +143,13 @@ TEST(ParameterServers, WhenAllAreToldToStopTheChiefSaves) {
   EXPECT_THAT(run.task("chief0").output(), HasSubstr("after saving step"));
 }
 
+TEST(ParameterServers, AChiefThatIsToldToStopEndsTheRun) {
+  ServedRun run(1, 1, {"--epochs=1000", "--save_checkpoints_steps=1000000"});
+  run.task("chief0").wait_for("step 101");
+  run.task("chief0").signal(SIGTERM);
+  run.expect_codes({{"chief0", 143}});
+  EXPECT_THAT(run.task("chief0").output(), HasSubstr("after saving step"));
+}
+
 }  // namespace
 }  // namespace muster::testing

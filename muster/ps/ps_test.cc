@@ -1,0 +1,207 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/error_of.h"
+#include "muster/ps/internal/crew.h"
+#include "muster/ps/internal/layout.h"
+#include "muster/ps/internal/ledger_host.h"
+#include "muster/ps/internal/shard_store.h"
+#include "muster/ps/internal/staged_gradients.h"
+#include "muster/ps/internal/wire.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::ps {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+VariableSpec spec_of(const std::string& name, Shape shape, bool row_sparse = false) {
+  return {.name = name,
+          .shape = std::move(shape),
+          .initializer =
+              [](const Shape& of, DType dtype, RandomKey key) {
+                int64_t elements = 1;
+                for (const int64_t size : of) elements *= size;
+                // Another one for each variable.
+                return (torch::arange(elements, at::dtype(dtype)) +
+                        static_cast<double>(key.key % 97))
+                    .reshape(of);
+              },
+          .row_sparse = row_sparse};
+}
+
+optim::TrainOp sgd(double rate) {
+  return {.entries = {{.optimizer = optim::sgd({.learning_rate = rate}), .filter = {}}}};
+}
+
+// The shards of variables that are cut into so many parts, all on one server.
+std::vector<ShardOf> cut(const std::vector<VariableSpec>& variables, int64_t parts) {
+  std::vector<plan::PlacedVariable> placed;
+  for (const auto& variable : variables)
+    placed.push_back({.name = variable.name, .shape = variable.shape, .bytes = 1});
+  std::vector<ShardOf> shards;
+  for (const auto& shard : plan::place(placed, 1, plan::Placement::kRoundRobin,
+                                       plan::Partitioner::fixed(parts))) {
+    shards.push_back({.variable = variables[static_cast<size_t>(shard.variable)], .shard = shard});
+  }
+  return shards;
+}
+
+TEST(ShardStore, ValuesDoNotDependOnHowVariablesAreCut) {
+  const std::vector<VariableSpec> variables = {spec_of("a", {5, 2}), spec_of("b", {3})};
+  std::vector<Tensor> memory, whole_memory;
+  ShardStore whole(cut(variables, 1), sgd(1), /*seed=*/3, /*groups=*/1);
+  ShardStore parts(cut(variables, 3), sgd(1), /*seed=*/3, /*groups=*/4);
+  EXPECT_TRUE(torch::cat(whole.read_dense(&whole_memory))
+                  .equal(torch::cat(parts.read_dense(&memory))));
+  EXPECT_EQ(whole.bytes(), 4 * 13);
+}
+
+TEST(ShardStore, UpdatesWhatHasAGradientAndNothingElse) {
+  ShardStore store(cut({spec_of("a", {4}), spec_of("b", {2})}, 2), sgd(0.5), 0, 2);
+  std::vector<Tensor> memory;
+  const Tensor before = torch::cat(store.read_dense(&memory)).clone();
+  const auto staged = store.stage();
+  store.destination(*staged, 1).fill_(2.0);  // the second half of a
+  store.apply(*staged, 1);
+  const Tensor change = torch::cat(store.read_dense(&memory)) - before;
+  EXPECT_TRUE(change.equal(torch::tensor({0.F, 0.F, -1.F, -1.F, 0.F, 0.F}))) << change;
+  // What was staged is used up.
+  store.apply(*staged, 0);
+  EXPECT_TRUE((torch::cat(store.read_dense(&memory)) - before).equal(change));
+  EXPECT_EQ(store.copy().at("SGD/iterations").item<int64_t>(), 2);
+}
+
+TEST(ShardStore, RowsAreReadAndUpdatedByTheirNumbers) {
+  ShardStore store(cut({spec_of("table", {6, 2}, /*row_sparse=*/true)}, 1), sgd(1), 0, 1);
+  const Tensor ids = torch::tensor({1, 4}, at::kLong);
+  const Tensor before = store.read_rows(0, ids);
+  const auto staged = store.stage();
+  store.set_rows(*staged, 0, {ids, torch::ones({2, 2})});
+  store.apply(*staged, 0);
+  EXPECT_TRUE(store.read_rows(0, ids).equal(before - 1));
+  EXPECT_THAT(message_of([&] { store.read_rows(0, torch::tensor({6}, at::kLong)); }),
+              HasSubstr("row 6"));
+  EXPECT_THAT(message_of([&] { store.destination(*staged, 0); }), HasSubstr("is a table"));
+}
+
+TEST(ShardStore, IsWrittenByName) {
+  ShardStore store(cut({spec_of("a", {4})}, 2), sgd(1), 0, 1);
+  store.write({{"a/part_1", torch::tensor({7.F, 8.F})}});
+  EXPECT_TRUE(store.copy().at("a/part_1").equal(torch::tensor({7.F, 8.F})));
+  EXPECT_THAT(message_of([&] { store.write({{"a", torch::zeros({4})}}); }), HasSubstr("a float32[4]"));
+}
+
+TEST(Layout, KnowsWhatServersCallAPart) {
+  distribute::VariableTable table(0);
+  table.get_or_create(spec_of("net/kernel", {4, 2}));
+  table.get_or_create(spec_of("net/part_0", {2}));
+  const optim::TrainOp op = sgd(1);
+  distribute::FlatParameters parameters(
+      table, op, [](int64_t bytes) { return torch::zeros({bytes}, at::kByte); });
+  const Layout layout(table, parameters, op,
+                      {.partitioner = plan::Partitioner::fixed(2)}, /*servers=*/2);
+  EXPECT_EQ(layout.parts().size(), 4u);
+  EXPECT_EQ(layout.logical("net/kernel/part_1").name, "net/kernel");
+  EXPECT_EQ(layout.logical("Adam/m/net/kernel/part_1").name, "Adam/m/net/kernel");
+  EXPECT_EQ(layout.logical("Adam/m/net/kernel/part_1").part, 1);
+  EXPECT_EQ(layout.logical("net/part_0/part_0").name, "net/part_0");
+  EXPECT_EQ(layout.logical("Adam/iterations").parts, 1);
+  EXPECT_EQ(layout.shards_on(1).size(), 2u);
+}
+
+TEST(Crew, DoesAllAndTellsTheFirstError) {
+  Crew crew(3);
+  std::vector<int> done(3, 0);
+  for (int round = 0; round < 20; ++round) crew.run([&](size_t member) { ++done[member]; });
+  EXPECT_THAT(done, ElementsAre(20, 20, 20));
+  EXPECT_THAT(message_of([&] {
+                crew.run([&](size_t member) {
+                  if (member > 0) throw invalid_argument("member " + std::to_string(member));
+                });
+              }),
+              HasSubstr("member 1"));
+}
+
+class LedgerHostTest : public ::testing::Test {
+ protected:
+  LedgerHostTest()
+      : host_({.ledger = {.workers = 2},
+               .tasks = {"chief", "worker 0"},
+               .heartbeat_timeout = 6,
+               .clock = &clock_}) {}
+
+  json ask(json request, int rank = 0) {
+    request["rank"] = rank;
+    if (!request.contains("generation")) request["generation"] = 1;
+    return host_.answer(request);
+  }
+  void begin() {
+    ask({{"op", "begin"}, {"step", 0}, {"positions", json::array()}});
+    for (int rank = 0; rank < 2; ++rank) ask({{"op", "join"}, {"incarnation", 7 + rank}}, rank);
+  }
+
+  ManualClock clock_{{.sleep_advances = true}};
+  LedgerHost host_;
+};
+
+TEST_F(LedgerHostTest, StepsAreClaimedAndCommitted) {
+  begin();
+  const json claim = ask({{"op", "claim"}}, 1);
+  EXPECT_EQ(claim.at("state"), "granted");
+  const json committed = ask(
+      {{"op", "commit"}, {"ticket", claim.at("ticket")}, {"position", "here"}, {"rows", 5}}, 1);
+  EXPECT_EQ(committed.at("step"), 1);
+  EXPECT_EQ(committed.at("rows"), 5);
+  EXPECT_TRUE(host_.committed(1, claim.at("ticket").get<int64_t>()));
+  EXPECT_THAT(ask({{"op", "pause"}}).at("positions"), ElementsAre("", "here"));
+}
+
+TEST_F(LedgerHostTest, WhoIsSilentHoldsNobodyUpAndHearsSo) {
+  begin();
+  clock_.advance(from_seconds(4));
+  ask({{"op", "beat"}}, 0);
+  clock_.advance(from_seconds(4));
+  host_.look();
+  EXPECT_FALSE(host_.without_chief());
+  const Error error = error_of([&] { ask({{"op", "claim"}}, 1); });
+  EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
+  EXPECT_THAT(error.message(), HasSubstr("worker 0 was taken for lost"));
+}
+
+TEST_F(LedgerHostTest, AChiefThatIsGoneHoldsNoCut) {
+  begin();
+  const json claim = ask({{"op", "claim"}}, 1);
+  ask({{"op", "pause"}});
+  const json commit{{"op", "commit"}, {"ticket", claim.at("ticket")}, {"position", ""}};
+  EXPECT_EQ(ask(commit, 1).at("state"), "waiting");
+  host_.leave(0, 7);
+  EXPECT_EQ(ask(commit, 1).at("state"), "accepted");
+  clock_.advance(from_seconds(3));
+  EXPECT_NEAR(*host_.without_chief(), 3, 0.01);
+  // An earlier process of a task that has come again is no news.
+  ask({{"op", "join"}, {"incarnation", 9}}, 0);
+  host_.leave(0, 7);
+  EXPECT_FALSE(host_.without_chief());
+}
+
+TEST_F(LedgerHostTest, AnotherGenerationIsAnotherRun) {
+  begin();
+  EXPECT_THAT(error_of([&] { ask({{"op", "claim"}, {"generation", 2}}); }).message(),
+              HasSubstr("began again"));
+}
+
+TEST_F(LedgerHostTest, AMistakeIsEverybodys) {
+  begin();
+  ask({{"op", "fail"}, {"task", "worker 0"}, {"error", to_json(invalid_argument("no such column"))}},
+      1);
+  const Error error = error_of([&] { ask({{"op", "claim"}}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("worker 0 failed"), HasSubstr("no such column")));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::ps
