@@ -25,10 +25,18 @@ std::unique_ptr<Replica> Strategy::start(const StartOptions& options) const {
 }
 
 void check_worker(const cluster::ResolvedCluster& task, const std::string& verb) {
-  if (!task.is_evaluator && task.task.type != "ps") return;
+  if (task.is_evaluator) {
+    throw invalid_argument(
+        fmt::format("a task of type \"evaluator\" does not {}: it evaluates the checkpoints of "
+                    "others, in train_and_evaluate()",
+                    verb),
+        "start no evaluator for this program; or train by train_and_evaluate(), a Keras model by "
+        "model_to_estimator()");
+  }
+  if (task.task.type != "ps") return;
   throw invalid_argument(
       fmt::format("a task of type \"{}\" does not {}", task.task.type, verb),
-      "not supported: evaluator and parameter-server tasks; start only chief and workers");
+      "not supported: parameter-server tasks; start only chief, workers and an evaluator");
 }
 
 std::vector<Device> replica_devices(const std::vector<std::string>& devices, int replicas) {

@@ -75,11 +75,17 @@ bool blames_another(std::string_view error) {
          error.find("Timeout: ") != std::string_view::npos;
 }
 
+// Whether an exit asks for the same command again: 138, a stop that was asked for, or a kill.
+bool asks_for_restart(const ExitStatus& status) {
+  return status.signal != 0 || status.code == 138 || status.code == 130 || status.code == 143;
+}
+
 // Returns the rank that supervise.h gives a failure; 0 for success.
-int rank(const TaskExit& exit) {
+int rank(const TaskExit& exit, const ProcessSpec& spec) {
   if (exit.status.ok()) return 0;
   if (exit.stuck) return 4;
-  if (exit.after_our_signal) return 6;
+  if (exit.after_our_signal) return 7;
+  if (spec.beside) return 6;
   if (exit.status.signal != 0) return 1;
   switch (exit.status.code) {
     case 138:
@@ -113,6 +119,7 @@ class Supervisor {
       for (Task& task : tasks_) {
         if (!task.reaped && task.process.pid > 0) look_after(task);
       }
+      stop_those_left_alone();
       act_on_deadline();
       look_for_idle();
     }
@@ -246,7 +253,7 @@ class Supervisor {
   }
 
   void on_exit(Task& task) {
-    if (task.exit.status.ok() && first_done_.empty()) {
+    if (task.exit.status.ok() && first_done_.empty() && !task.spec->beside) {
       first_done_ = task.spec->name;
       done_time_ = SteadyClock::now();
     }
@@ -265,6 +272,10 @@ class Supervisor {
     }
     const std::string others = names_of_running();
     if (others.empty()) return;  // the report says it
+    if (task.spec->beside) {
+      say(fmt::format("{}; {} goes on without it", what, others));
+      return;
+    }
     say(fmt::format("{}; waiting up to {} for {} to end", what, seconds(options_.survivor_time),
                     others));
     phase_ = Phase::kSurvivors;
@@ -285,6 +296,21 @@ class Supervisor {
     stop_all(stop_signal_, options_.stop_time);
   }
 
+  // Those beside the group wait for a restart that will not come.
+  void stop_those_left_alone() {
+    if (phase_ != Phase::kSurvivors) return;
+    bool restart = false;
+    for (const Task& task : tasks_) {
+      if (task.spec->beside) continue;
+      if (!task.reaped) return;
+      restart = restart || asks_for_restart(task.exit.status);
+    }
+    const std::string who = names_of_running();
+    if (!restart || who.empty()) return;
+    say(fmt::format("{} is left alone: sending SIGTERM", who));
+    stop_all(SIGTERM, options_.grace);
+  }
+
   void act_on_deadline() {
     if (phase_ == Phase::kRunning || SteadyClock::now() < deadline_) return;
     const std::string who = names_of_running();
@@ -292,7 +318,7 @@ class Supervisor {
     if (phase_ == Phase::kSurvivors) {
       say(fmt::format("{} still running after {}: sending SIGTERM", who,
                       seconds(options_.survivor_time)));
-      for (Task& task : tasks_) task.exit.stuck = !task.exit.ended;
+      for (Task& task : tasks_) task.exit.stuck = !task.exit.ended && !task.spec->beside;
       stop_all(SIGTERM, options_.grace);
     } else if (phase_ == Phase::kStopping) {
       say(fmt::format("{} still running after {}: sending SIGKILL", who,
@@ -374,7 +400,7 @@ class Supervisor {
                 .stuck = exit.stuck,
                 .order = ended_++};
       outcome.tasks.push_back(exit);
-      const int mine = rank(exit);
+      const int mine = rank(exit, *tasks_[i].spec);
       if (mine == 0) continue;
       all_ok = false;
       if (best == 0 || mine < best ||
@@ -429,10 +455,13 @@ class Supervisor {
       if (!task.exit.last_error.empty()) say(fmt::format("its words: {}", task.exit.last_error));
       return;
     }
-    say(fmt::format("stopped because {} failed: {}", task.spec->name, explain(task.exit.status)));
+    say(fmt::format("{} {} failed: {}",
+                    task.spec->beside ? "the others ended well, but" : "stopped because",
+                    task.spec->name, explain(task.exit.status)));
     // Whoever ended too early did not fail, and yet the others lost it.
     for (const Task& other : tasks_) {
-      if (rank(task.exit) == 5 && other.exit.status.ok() && other.exit.order < task.exit.order)
+      if (rank(task.exit, *task.spec) == 5 && other.exit.status.ok() &&
+          other.exit.order < task.exit.order)
         say(fmt::format("{} had ended before, with exit code 0", other.spec->name));
     }
     if (!task.exit.last_error.empty() && all_lines_ - task.error_line > kOnScreen) {
