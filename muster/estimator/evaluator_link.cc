@@ -46,17 +46,25 @@ void EvaluatorLink::look() {
   const std::optional<LeaseContent> seen = evaluator_.look();
   if (seen && !works_) {
     log::info(
-        fmt::format("{} evaluates the checkpoints: this task trains on meanwhile", seen->holder));
+        fmt::format("{} evaluates the checkpoints, so that this task does not", seen->holder));
   } else if (!seen && works_ && !through_) {
     say_that_it_left();
   }
   works_ = seen.has_value();
-  if (works_ && !lease_) {
+  // Where the run has a name, `muster run` has started an evaluator, which may come a little later.
+  if ((works_ || !options_.run.empty()) && !lease_) take_lease();
+  read_journal();
+}
+
+// Without it the evaluator knows less; why nothing can be written here shows with the first save.
+void EvaluatorLink::take_lease() {
+  try {
     lease_.emplace(options_.model_dir, kChiefLease,
                    LeaseContent{.holder = describe_process(options_.task)},
                    LeaseOptions{.fs = options_.fs});
+  } catch (const Error& error) {
+    log::warning_once(error.message());
   }
-  read_journal();
 }
 
 void EvaluatorLink::read_journal() {
@@ -75,7 +83,7 @@ void EvaluatorLink::read_journal() {
 bool EvaluatorLink::hand_over(int64_t step) {
   // By now it may have seen by itself that this is the last step, evaluated it, and left.
   through_ = true;
-  if (!evaluator_works()) return false;
+  if (!evaluator_works() || !lease_) return false;
   lease_->change([&](LeaseContent& content) { content.note = note_of_end(step); });
   for (std::chrono::milliseconds waited{0}; waited < LeaseWatch::kExpiry; waited += kAnswerLook) {
     const std::optional<LeaseContent> seen = evaluator_.look();
@@ -102,7 +110,9 @@ void EvaluatorLink::failed(const Error& error) noexcept {
   const int code = exit_code(error.kind());
   if (!lease_ || (code != kFailsAgain && code != kFailsUntilChanged)) return;
   try {
-    lease_->change([&](LeaseContent& content) { content.note = note_of_failure(error.message()); });
+    lease_->change([&](LeaseContent& content) {
+      content.note = note_of_failure({options_.run, error.message()});
+    });
     lease_->leave_behind();
   } catch (const std::exception& second) {
     log::debug(second.what());  // the evaluator waits for a while then

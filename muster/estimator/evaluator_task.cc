@@ -17,7 +17,7 @@ namespace {
 
 // How long until model_dir is looked at again: soon behind an evaluation, then more and more
 // seldom.
-constexpr double kFirstPause = 0.05, kLongestPause = 1, kGrowth = 1.5;
+constexpr double kFirstPause = 0.05, kLongestPause = 0.5, kGrowth = 1.5;
 // Within which time a signal is heard.
 constexpr double kSignalSeconds = 0.1;
 // Another evaluator that came at the same moment has written its lease by then.

@@ -9,7 +9,7 @@ namespace muster::inline v0_1::internal {
 namespace {
 
 constexpr std::string_view kThrough = "training is through at step ";
-constexpr std::string_view kFailed = "training failed: ";
+constexpr std::string_view kFailed = "training failed in run ";
 
 }  // namespace
 
@@ -22,13 +22,17 @@ std::optional<int64_t> end_in_note(const std::string& note) {
   return parse_int(note.substr(kThrough.size()));
 }
 
-std::string note_of_failure(const std::string& message) {
-  return fmt::format("{}{}", kFailed, message.substr(0, message.find('\n')));
+std::string note_of_failure(const Failure& failure) {
+  return fmt::format("{}{}: {}", kFailed, failure.run,
+                     failure.message.substr(0, failure.message.find('\n')));
 }
 
-std::optional<std::string> failure_in_note(const std::string& note) {
+std::optional<Failure> failure_in_note(const std::string& note) {
   if (!note.starts_with(kFailed)) return std::nullopt;
-  return note.substr(kFailed.size());
+  const std::string rest = note.substr(kFailed.size());
+  const size_t colon = rest.find(": ");
+  if (colon == std::string::npos) return std::nullopt;
+  return Failure{rest.substr(0, colon), rest.substr(colon + 2)};
 }
 
 std::string describe_process(const cluster::Task& task) {

@@ -67,9 +67,10 @@ void TrainingWatch::look() {
   const TimePoint now = clock_.now();
   if (chief_) last_chief_ = chief_->holder;
   // Last words of a chief that was never seen at work may be those of a run before.
-  const std::string& words = chief_watch_.last().note;
-  const bool failed = chief_worked_ && failure_in_note(words).has_value();
-  chief_worked_ |= chief_.has_value() && !failure_in_note(words);
+  const std::optional<Failure> words = failure_in_note(chief_watch_.last().note);
+  const std::string run = impl_.run_id();
+  const bool failed = words && (chief_worked_ || (!run.empty() && words->run == run));
+  chief_worked_ |= chief_ && !words;
   if (!looked_) first_end_ = end_;
   end_is_new_ |= !end_ || end_ != first_end_ || chief_ || (news && looked_);
   if (chief_ || (news && looked_)) last_sign_ = now;
@@ -80,7 +81,7 @@ void TrainingWatch::look() {
                       .chief_failed = failed,
                       .end = end_,
                       .end_was_there = !end_is_new_,
-                      .run = impl_.run_id()};
+                      .run = run};
   if (!checkpoints_.empty()) signs.newest_step = checkpoints_.back().step;
   state_ = judge_training(signs);
   if (state_ == TrainingState::kMaybeOver && to_seconds(now - begun_) >= patience_)
@@ -90,7 +91,7 @@ void TrainingWatch::look() {
 }
 
 std::string TrainingWatch::failure() const {
-  return failure_in_note(chief_watch_.last().note).value_or("");
+  return failure_in_note(chief_watch_.last().note).value_or(Failure()).message;
 }
 
 std::optional<RunEnd> TrainingWatch::doubtful_end() const {

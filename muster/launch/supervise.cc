@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "muster/base/error.h"
+#include "muster/launch/internal/failure_rank.h"
 #include "muster/launch/internal/idle_watch.h"
 #include "muster/launch/internal/output.h"
 #include "muster/launch/internal/process.h"
@@ -68,35 +69,6 @@ struct Task {
   int& fd(int stream) { return stream == 0 ? process.out : process.err; }
   bool said_address_in_use() const { return line_count - in_use_line < kRecentLines; }
 };
-
-// Whether the last words of a task are that a peer was lost, or did not come in time.
-bool blames_another(std::string_view error) {
-  return error.find("PeerLost: ") != std::string_view::npos ||
-         error.find("Timeout: ") != std::string_view::npos;
-}
-
-// Whether an exit asks for the same command again: 138, a stop that was asked for, or a kill.
-bool asks_for_restart(const ExitStatus& status) {
-  return status.signal != 0 || status.code == 138 || status.code == 130 || status.code == 143;
-}
-
-// Returns the rank that supervise.h gives a failure; 0 for success.
-int rank(const TaskExit& exit, const ProcessSpec& spec) {
-  if (exit.status.ok()) return 0;
-  if (exit.stuck) return 4;
-  if (exit.after_our_signal) return 7;
-  if (spec.beside) return 6;
-  if (exit.status.signal != 0) return 1;
-  switch (exit.status.code) {
-    case 138:
-      return blames_another(exit.last_error) ? 5 : 3;
-    case 130:
-    case 143:
-      return 2;
-    default:
-      return 1;
-  }
-}
 
 class Supervisor {
  public:
@@ -303,7 +275,7 @@ class Supervisor {
     for (const Task& task : tasks_) {
       if (task.spec->beside) continue;
       if (!task.reaped) return;
-      restart = restart || asks_for_restart(task.exit.status);
+      restart = restart || internal::asks_for_restart(task.exit.status);
     }
     const std::string who = names_of_running();
     if (!restart || who.empty()) return;
@@ -400,7 +372,7 @@ class Supervisor {
                 .stuck = exit.stuck,
                 .order = ended_++};
       outcome.tasks.push_back(exit);
-      const int mine = rank(exit, *tasks_[i].spec);
+      const int mine = internal::failure_rank(exit, *tasks_[i].spec);
       if (mine == 0) continue;
       all_ok = false;
       if (best == 0 || mine < best ||
@@ -460,7 +432,7 @@ class Supervisor {
                     task.spec->name, explain(task.exit.status)));
     // Whoever ended too early did not fail, and yet the others lost it.
     for (const Task& other : tasks_) {
-      if (rank(task.exit, *task.spec) == 5 && other.exit.status.ok() &&
+      if (internal::failure_rank(task.exit, *task.spec) == 5 && other.exit.status.ok() &&
           other.exit.order < task.exit.order)
         say(fmt::format("{} had ended before, with exit code 0", other.spec->name));
     }

@@ -33,8 +33,8 @@ class EvaluatorLink {
   // outlives it.
   explicit EvaluatorLink(Options options);
 
-  // Whether an evaluator is at work now. While one is, the chief says by a lease that it is, too.
-  // The log says when that changes.
+  // Whether an evaluator is at work now. Once one is, or is to be expected, the chief says by a
+  // lease that it works, too. The log says when that changes.
   bool evaluator_works();
   // Evaluations that an evaluator has made since the last call. Files are looked at twice a second
   // at most, so it may be called after each step.
@@ -51,13 +51,14 @@ class EvaluatorLink {
 
  private:
   void look();
+  void take_lease();
   void say_that_it_left() const;
   void read_journal();
 
   const Options options_;
   LeaseWatch evaluator_;
   EvaluationJournal journal_;
-  std::optional<Lease> lease_;  // from when an evaluator is seen first
+  std::optional<Lease> lease_;
   std::optional<TimePoint> looked_;
   bool works_ = false;
   bool through_ = false;  // training makes no more steps

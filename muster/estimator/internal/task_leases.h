@@ -19,11 +19,15 @@ std::string note_of_end(std::optional<int64_t> step);
 // Reads it; nothing for a note that is none.
 std::optional<int64_t> end_in_note(const std::string& note);
 
-// The chief's note when it failed in a way that a restart does not mend, with the first line of its
-// error.
-std::string note_of_failure(const std::string& message);
-// Reads it; nothing for a note that is none.
-std::optional<std::string> failure_in_note(const std::string& note);
+// How a chief failed in a way that a restart does not mend.
+struct Failure {
+  std::string run;      // MUSTER_RUN_ID of the chief, where it was set
+  std::string message;  // the first line of its error
+  bool operator==(const Failure&) const = default;
+};
+// The chief's note then, and its reading; nothing for a note that is none.
+std::string note_of_failure(const Failure& failure);
+std::optional<Failure> failure_in_note(const std::string& note);
 
 // "evaluator:0, process 12 on host", for people.
 std::string describe_process(const cluster::Task& task);
