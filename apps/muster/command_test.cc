@@ -35,7 +35,7 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   for (const char* arguments :
        {"", "fly", "run --workers=x -- true", "run --worker=2 -- true", "run true", "data digits",
         "run --workers=2", "run -- no_such_program_anywhere", "run --ps=1 -- true",
-        "run --evaluator -- true", "run --workers=0 -- true", "inspect events /nowhere/at/all",
+        "run --evaluator", "run --workers=0 -- true", "inspect events /nowhere/at/all",
         "run --grace=-1 -- true", "new", "new a/9b", "completion", "run --workers=1 --workers=2"}) {
     const ShellOutput ran = muster(arguments);
     EXPECT_EQ(ran.code, 2) << arguments << ": " << ran.text;

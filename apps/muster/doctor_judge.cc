@@ -227,16 +227,13 @@ void judge_tf_config(const DoctorFacts& facts, std::vector<Finding>* findings) {
   for (const std::string& note : cluster.notes) {
     findings->push_back({Level::kNote, "TF_CONFIG", note});
   }
-  if (cluster.is_evaluator || cluster.num_ps > 0) {
-    findings->push_back(
-        {Level::kProblem, "TF_CONFIG",
-         fmt::format("{}: not supported yet",
-                     cluster.is_evaluator ? "a task of type evaluator" : "parameter servers"),
-         cluster.is_evaluator ? "start no evaluator: the chief evaluates between training steps"
-                              : "remove \"ps\" from \"cluster\" in TF_CONFIG of every task"});
+  if (cluster.num_ps > 0) {
+    findings->push_back({Level::kProblem, "TF_CONFIG", "parameter servers: not supported yet",
+                         "remove \"ps\" from \"cluster\" in TF_CONFIG of every task"});
     return;
   }
   findings->push_back({Level::kOk, "TF_CONFIG", cluster.describe()});
+  if (cluster.is_evaluator) return;  // it connects to nobody
   judge_addresses(cluster, facts.machine, findings);
   judge_protection(cluster, findings);
 }

@@ -35,7 +35,6 @@ class WithProgram final : public CLI::Formatter {
 struct RunFlags {
   launch::RunOptions run;
   int ps = 0;
-  bool evaluator = false;
   bool no_pin = false;
   bool dry_run = false;
   std::string log_format = default_log_format();
@@ -54,10 +53,6 @@ int run(RunFlags& flags, const std::string& own_folder) {
     throw invalid_argument("--ps: parameter servers are not supported yet",
                            "leave it out: workers train synchronously without them");
   }
-  if (flags.evaluator) {
-    throw invalid_argument("--evaluator: a task of its own for evaluation is not supported yet",
-                           "leave it out: the chief evaluates between training steps");
-  }
   flags.run.pin = !flags.no_pin;
   if (flags.log_format != "text" && flags.log_format != "json") {  // flags are checked
     throw invalid_argument(fmt::format("MUSTER_LOG_FORMAT is '{}'", flags.log_format),
@@ -75,7 +70,7 @@ int run(RunFlags& flags, const std::string& own_folder) {
     flags.run.command[0] = launch::find_program(flags.run.command[0], path ? path : "", own_folder);
   }
   if (!flags.dry_run) return launch::run(flags.run);
-  const int tasks = std::max(1, launch::task_count(flags.run));
+  const int tasks = std::max(1, launch::cluster_size(flags.run));
   const launch::RunPlan plan = launch::plan_run(flags.run, launch::this_machine(),
                                                 free_ports(tasks), Environment::process());
   if (!plan.warning.empty()) log::warning(plan.warning);
@@ -97,7 +92,8 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
   flag({"chief", &flags->run.chief,
         "One task more, of type chief; without it worker 0 is the chief"});
   flag({"ps", &flags->ps, "Parameter servers (not supported yet)", count});
-  flag({"evaluator", &flags->evaluator, "A task that only evaluates (not supported yet)"});
+  flag({"evaluator", &flags->run.evaluator,
+        "One task more, beside the others, that evaluates checkpoints while they train"});
   flag({"cores-per-task", &flags->run.cores_per_task,
         "Cores of each task; 0: a fair share of those there are", count});
   flag({"threads", &flags->run.threads,
@@ -134,10 +130,14 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
       "  1, 2 a failure that will come again · 138 asks to be restarted · 128 + n killed by signal "
       "n\n"
       "  130 stopped by Ctrl-C · 143 stopped by SIGTERM · 0 all tasks are done\n"
+      "An evaluator that fails stops nobody: the chief evaluates from then on. Its exit code is "
+      "that of\n"
+      "the run when the others end well.\n"
       "\nExamples:\n"
       "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
       "  muster run --workers=4 --cores-per-task=2 --dry-run -- ./train --epochs=3\n"
-      "  muster run --chief --workers=3 -- ./train");
+      "  muster run --chief --workers=3 -- ./train\n"
+      "  muster run --workers=2 --evaluator -- mnist --data_dir=digits --model_dir=model");
   command->callback([flags, program, own_folder, &action] {
     flags->run.command = program;
     action = [flags, own_folder] { return run(*flags, own_folder); };

@@ -14,6 +14,7 @@
 #include "muster/base/strings.h"
 #include "muster/checkpoint/internal/file_names.h"
 #include "muster/checkpoint/internal/state_file.h"
+#include "muster/checkpoint/lease.h"
 
 namespace muster::inline v0_1 {
 
@@ -84,7 +85,8 @@ CheckpointManager::CheckpointManager(std::string model_dir, CheckpointManagerOpt
       options_(options),
       fs_(options.fs != nullptr ? *options.fs : local_file_system()),
       clock_(options.clock != nullptr ? *options.clock : system_clock()),
-      pins_(std::make_shared<Pins>()) {
+      pins_(std::make_shared<Pins>()),
+      leased_(std::make_unique<LeasedCheckpoints>(model_dir_, fs_, clock_)) {
   if (model_dir_.empty())
     throw invalid_argument("model_dir is empty", "pass a directory for checkpoints");
   if (options_.keep_checkpoint_max < 0) {
@@ -174,7 +176,8 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
   CheckpointState state = std::move(parsed.value());
   leave_strangers_alone(&state);
   const auto exists = [&](const std::string& name) {
-    if (name.find('/') == std::string::npos) return listing.holds(name);
+    // Another process may have saved it since the directory was listed.
+    if (name.find('/') == std::string::npos && listing.holds(name)) return true;
     return fs_.exists(checkpoint_file(path_of(name))).value();
   };
   if (!state.latest.empty() &&
@@ -269,10 +272,12 @@ void CheckpointManager::remove_leftovers() const {
 std::vector<std::string> CheckpointManager::remove_retired(
     const std::vector<std::string>& retired) const {
   std::vector<std::string> kept;
+  // Before `keep` is asked: who lets go of a checkpoint has said by then what it is worth.
+  if (!retired.empty()) leased_->look();
   for (const std::string& name : retired) {
     // A pin cannot come between the look and the deletion.
     std::lock_guard lock(pins_->mutex);
-    if (pins_->counts.count(path_of(name)) != 0 ||
+    if (pins_->counts.count(path_of(name)) != 0 || leased_->hold(name) ||
         (options_.keep && options_.keep(path_of(name)))) {
       kept.push_back(name);
       continue;
@@ -378,6 +383,33 @@ std::vector<std::string> CheckpointManager::all() const {
   return prefixes;
 }
 
+std::vector<std::string> CheckpointManager::unnamed(const Listing& listing) {
+  const CheckpointState& state = listing.state;
+  std::map<int64_t, std::string> found;
+  for (const std::string& name : listing.names) {
+    if (!name.starts_with(internal::kCheckpointBaseName) ||
+        !name.ends_with(internal::kCheckpointSuffix))
+      continue;
+    const std::string prefix = without_suffix(name);
+    const int64_t step = checkpoint_step(name);
+    // One behind the newest is not committed yet, or was taken back.
+    if (step >= 0 && step < checkpoint_step(state.latest) &&
+        std::ranges::none_of(state.all, [&](const auto& entry) { return entry.name == prefix; }))
+      found[step] = prefix;
+  }
+  std::vector<std::string> names;
+  for (auto& [step, name] : found) names.push_back(std::move(name));
+  return names;
+}
+
+std::vector<std::string> CheckpointManager::existing() const {
+  const Listing listing = list();
+  std::vector<std::string> prefixes;
+  for (const std::string& name : unnamed(listing)) prefixes.push_back(path_of(name));
+  for (const auto& entry : listing.state.all) prefixes.push_back(path_of(entry.name));
+  return prefixes;
+}
+
 Checkpoint CheckpointManager::load(const std::string& prefix_or_path) const {
   return read_checkpoint(fs_, prefix_or_path);
 }
@@ -393,19 +425,8 @@ std::optional<CheckpointManager::Loaded> CheckpointManager::load_latest() const 
     for (auto it = state.all.rbegin(); it != state.all.rend(); ++it) {
       if (it->name != state.latest) candidates.push_back(it->name);
     }
-    std::map<int64_t, std::string, std::greater<>> unnamed;
-    for (const std::string& name : listing.names) {
-      if (!name.starts_with(internal::kCheckpointBaseName) ||
-          !name.ends_with(internal::kCheckpointSuffix))
-        continue;
-      const std::string prefix = without_suffix(name);
-      const int64_t step = checkpoint_step(name);
-      if (step >= 0 && step < checkpoint_step(state.latest) &&
-          std::find(candidates.begin(), candidates.end(), prefix) == candidates.end()) {
-        unnamed[step] = prefix;
-      }
-    }
-    for (const auto& [step, name] : unnamed) candidates.push_back(name);
+    const std::vector<std::string> others = unnamed(listing);
+    candidates.insert(candidates.end(), others.rbegin(), others.rend());
 
     std::vector<std::string> skipped;
     bool look_again = false;

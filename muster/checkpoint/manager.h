@@ -4,7 +4,8 @@
 //
 // A checkpoint is whole or absent, whatever is killed and whenever: its file is committed first,
 // then the text file `checkpoint` is replaced so that it names it, and only then are those it no
-// longer names deleted.
+// longer names deleted. Those that a lease of another process keeps (muster/checkpoint/lease.h)
+// stay until it lets go of them, or is dead.
 #pragma once
 
 #include <functional>
@@ -18,6 +19,8 @@
 #include "muster/checkpoint/checkpoint.h"
 
 namespace muster::inline v0_1 {
+
+class LeasedCheckpoints;
 
 namespace internal {
 struct CheckpointState;
@@ -75,6 +78,9 @@ class CheckpointManager {
   std::optional<std::string> latest() const;
   // Prefixes, oldest first.
   std::vector<std::string> all() const;
+  // These, and before them, by step, older ones whose files are there for another reason: pinned,
+  // one of the best, kept for good.
+  std::vector<std::string> existing() const;
 
   // Throws what read_checkpoint throws.
   Checkpoint load(const std::string& prefix_or_path) const;
@@ -93,6 +99,8 @@ class CheckpointManager {
   struct Pins;
   struct Listing;
   Listing list() const;
+  // Names of older files than the newest that the state file does not name, by step.
+  static std::vector<std::string> unnamed(const Listing& listing);
   void leave_strangers_alone(internal::CheckpointState* state) const;
   std::optional<internal::CheckpointState> read_state(const Listing& listing,
                                                       std::string* why) const;
@@ -103,7 +111,7 @@ class CheckpointManager {
                     const internal::CheckpointState& before) const;
   std::string path_of(const std::string& name) const;
   void remove_leftovers() const;
-  // Deletes what no pin holds; what stays is returned.
+  // Deletes what neither a pin nor a lease holds; what stays is returned.
   std::vector<std::string> remove_retired(const std::vector<std::string>& retired) const;
 
   std::string model_dir_;
@@ -111,6 +119,7 @@ class CheckpointManager {
   FileSystem& fs_;
   Clock& clock_;
   std::shared_ptr<Pins> pins_;
+  const std::unique_ptr<LeasedCheckpoints> leased_;
 };
 
 }  // namespace muster::inline v0_1

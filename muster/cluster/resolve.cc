@@ -134,9 +134,8 @@ ResolvedCluster resolve(const TfConfig& given, const ResolveOptions& options) {
   fill_places(config, result);
   if (evaluator) {
     if (result.task.index > 0) {
-      throw Mistake{fmt::format("TF_CONFIG: task.index is {}: there is one evaluator only",
-                                result.task.index),
-                    "use index 0", with_task(given, "evaluator", 0)};
+      result.notes.push_back(fmt::format(
+          "TF_CONFIG: {} stands by: one evaluator is at work at a time", result.task.name()));
     }
     result.is_evaluator = true;
     result.num_workers = 0;

@@ -62,9 +62,9 @@ std::span<const ClusterSource> cluster_sources();
 ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options = {});
 
 // Returns what training makes of a TF_CONFIG. It differs from read_run_config where that is known
-// to hurt: "master" is the chief; an evaluator may be inside or outside of the cluster and takes no
-// part in it; empty, malformed and repeated addresses are refused, and so are unknown job types.
-// Throws InvalidArgument.
+// to hurt: "master" is the chief; an evaluator may be inside or outside of the cluster, with any
+// index, and takes no part in it; empty, malformed and repeated addresses are refused, and so are
+// unknown job types. Throws InvalidArgument.
 ResolvedCluster resolve_cluster(const TfConfig& config, const ResolveOptions& options = {});
 
 }  // namespace muster::inline v0_1::cluster

@@ -118,7 +118,10 @@ TEST(Resolve, TheEvaluatorMayBeInsideOrOutside) {
       EXPECT_EQ(got.rank, -1);
       EXPECT_EQ(got.num_workers, 0);
       EXPECT_FALSE(got.coordinator_address.empty());
-      expect_error(task(cluster, "evaluator", 1), kMultiWorker, "task.index is 1", "TF_CONFIG=");
+      EXPECT_TRUE(got.notes.empty());
+      const ResolvedCluster second = resolve(task(cluster, "evaluator", 1), kMultiWorker);
+      EXPECT_TRUE(second.is_evaluator);
+      EXPECT_THAT(second.notes, ElementsAre(HasSubstr("evaluator:1 stands by")));
     }
     EXPECT_EQ(resolve(task(kChief + extra, "worker", 1)).num_workers, 3) << "nobody waits for it";
     EXPECT_EQ(resolve(task(kChief + extra, "worker", 1)).notes.size(), extra.empty() ? 0u : 1u);

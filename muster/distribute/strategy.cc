@@ -32,12 +32,19 @@ void Strategy::serve(const StartOptions& options, const BuildModel& /*build*/) c
 }
 
 void check_worker(const cluster::ResolvedCluster& task, const std::string& verb) {
-  if (!task.is_evaluator && task.task.type != "ps") return;
+  if (task.is_evaluator) {
+    throw invalid_argument(
+        fmt::format("a task of type \"evaluator\" does not {}: it evaluates the checkpoints of "
+                    "others, in train_and_evaluate()",
+                    verb),
+        "start no evaluator for this program; or train by train_and_evaluate(), a Keras model by "
+        "model_to_estimator()");
+  }
+  if (task.task.type != "ps") return;
   throw invalid_argument(
       fmt::format("a task of type \"{}\" does not {}", task.task.type, verb),
-      task.is_evaluator ? "not supported: evaluator tasks; start only chief and workers"
-                        : "a parameter server only serves the others: call train() or "
-                          "train_and_evaluate() in it, with distribute::parameter_server()");
+      "a parameter server only serves the others: call train() or train_and_evaluate() in it, with "
+      "distribute::parameter_server()");
 }
 
 std::vector<Device> replica_devices(const std::vector<std::string>& devices, int replicas) {

@@ -56,6 +56,11 @@ std::optional<Kept> read_kept(const std::string& model_dir, FileSystem& fs) {
   return kept;
 }
 
+bool same_but_for_count(KeepBest a, const KeepBest& b) {
+  a.count = b.count;
+  return a == b;
+}
+
 }  // namespace
 
 std::vector<BestCheckpoint> best_checkpoints(const std::string& model_dir, FileSystem& fs) {
@@ -69,17 +74,25 @@ BestList::BestList(std::string model_dir, KeepBest policy, FileSystem& fs)
     : model_dir_(std::move(model_dir)), policy_(std::move(policy)), fs_(fs) {
   std::optional<Kept> kept = read_kept(model_dir_, fs_);
   if (!kept) return;
-  KeepBest same_count = kept->policy;
-  same_count.count = policy_.count;
-  if (same_count != policy_) {
+  if (!same_but_for_count(kept->policy, policy_)) {
     log::warning(fmt::format(
         "the best checkpoints so far were those of \"{}\" (evaluation \"{}\"): the "
         "list begins anew, by \"{}\" (evaluation \"{}\")",
         kept->policy.metric, kept->policy.evaluation, policy_.metric, policy_.evaluation));
     return;
   }
-  best_ = std::move(kept->best);
+  take(std::move(kept->best));
+}
+
+void BestList::take(std::vector<BestCheckpoint> best) {
+  best_ = std::move(best);
   if (std::ssize(best_) > policy_.count) best_.resize(static_cast<size_t>(policy_.count));
+}
+
+// Another task may have written since.
+void BestList::read() {
+  std::optional<Kept> kept = read_kept(model_dir_, fs_);
+  if (kept && same_but_for_count(kept->policy, policy_)) take(std::move(kept->best));
 }
 
 void BestList::note(const std::string& evaluation, const std::string& prefix,
@@ -95,6 +108,7 @@ void BestList::note(const std::string& evaluation, const std::string& prefix,
                     policy_.metric, evaluation),
         "it measures: " + names);
   }
+  read();
   std::erase_if(best_, [&](const BestCheckpoint& one) { return one.prefix == prefix; });
   const double value = found->second;
   const auto better = [&](const BestCheckpoint& other) {
@@ -104,11 +118,12 @@ void BestList::note(const std::string& evaluation, const std::string& prefix,
     const auto step = static_cast<int64_t>(result.at("global_step"));
     best_.insert(std::ranges::find_if(best_, better), {prefix, step, value});
   }
-  if (std::ssize(best_) > policy_.count) best_.resize(static_cast<size_t>(policy_.count));
+  take(std::move(best_));
   write();
 }
 
-bool BestList::holds(const std::string& prefix) const {
+bool BestList::holds(const std::string& prefix) {
+  read();
   return std::ranges::any_of(best_, [&](const auto& one) { return one.prefix == prefix; });
 }
 

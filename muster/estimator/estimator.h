@@ -93,7 +93,7 @@ struct TrainSpec;
 class InMemoryEvaluator;
 
 namespace internal {
-class Evaluations;
+struct EstimatorAccess;
 }
 
 class Estimator {
@@ -119,7 +119,8 @@ class Estimator {
   // a checkpoint is read again only when it is another one, or when the model function has written
   // to a variable. With multi_worker_mirrored() all tasks of the
   // cluster make this call; the chief reads the checkpoint, and all get the result. The chief
-  // writes the metrics for TensorBoard to eval_dir(name). Throws InvalidArgument for steps < 1, an
+  // writes the metrics for TensorBoard to eval_dir(name). A task of type evaluator evaluates by
+  // itself, and writes them as well. Throws InvalidArgument for steps < 1, an
   // input without data, a checkpoint that does not fit the model, and with use_ema one that holds
   // no averages; NotFound when there is no
   // checkpoint, unless allow_untrained is set; NotFound and Corrupt for a checkpoint_path that is
@@ -176,7 +177,7 @@ class Estimator {
                                           const ExportModelOptions& options = {});
 
  private:
-  friend class internal::Evaluations;
+  friend struct internal::EstimatorAccess;
   friend TrainAndEvaluateResult train_and_evaluate(Estimator& estimator,
                                                    const TrainSpec& train_spec,
                                                    const std::vector<EvalSpec>& eval_specs);

@@ -96,12 +96,10 @@ distribute::StrategyPtr Estimator::Impl::eval_strategy() const {
 
 const cluster::ResolvedCluster& Estimator::Impl::resolve() {
   if (!cluster) {
-    const Environment environment =
-        config.environment ? *config.environment : Environment::process();
     cluster::ResolveOptions options{.worker_zero_may_be_chief = strategy()->multi_worker() ||
                                                                 eval_strategy()->multi_worker()};
     if (!config.model_dir.empty()) options.model_dir = config.model_dir;
-    cluster = cluster::resolve_cluster(environment, options);
+    cluster = cluster::resolve_cluster(environment(), options);
     for (const std::string& note : cluster->notes) log::warning(note);
   }
   return *cluster;
@@ -181,8 +179,16 @@ std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, con
     runner.load(&checkpoint, name, name == newest ? version : "");
     return name;
   };
-  if (values.checkpoint_path)
-    return give(load_named(manager, *values.checkpoint_path), *values.checkpoint_path);
+  if (values.checkpoint_path) {
+    unreadable.reset();
+    try {
+      return give(load_named(manager, *values.checkpoint_path), *values.checkpoint_path);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kNotFound || error.kind() == ErrorKind::kCorrupt)
+        unreadable = error;
+      throw;
+    }
+  }
   if (auto loaded = manager.load_latest())
     return give(std::move(loaded->checkpoint), loaded->prefix);
   if (config.warm_start_from) {
@@ -219,7 +225,10 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
 
 Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
                                                      const EvaluateOptions& options) {
-  const distribute::StrategyPtr strategy = eval_strategy();
+  distribute::StrategyPtr strategy = eval_strategy();
+  // An evaluator stands beside the cluster, and meets nobody.
+  if (strategy->multi_worker() && resolve().is_evaluator)
+    strategy = distribute::one_device(this->strategy()->device().str());
   // A strategy of one process evaluates here, whatever cluster this is a task of.
   const bool alone = !strategy->multi_worker();
   const cluster::ResolvedCluster of =
@@ -294,8 +303,13 @@ void Estimator::Impl::report(const EvalResult& result, const std::string& name,
       fmt::format("evaluated step {}{}:{}", step, name.empty() ? "" : " (" + name + ")", text));
   // Workers that each evaluate for themselves would write the same points.
   const cluster::ResolvedCluster& task = resolve();
-  if (task.is_chief || task.is_evaluator)
+  if (task.is_chief || task.is_evaluator) {
+    if (more_values) {
+      for (formats::SummaryValue& value : more_values(checkpoint))
+        summaries.push_back(std::move(value));
+    }
     write_metrics(eval_dir(name), result, checkpoint, std::move(summaries));
+  }
   if (training) evaluations.push_back({step, name, result});
 }
 
@@ -338,7 +352,12 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.clock = config.clock;
   trainer.after_save = callbacks.after_save;
   trainer.at_end = callbacks.at_end;
-  trainer.take_evaluations = [this] { return std::exchange(evaluations, {}); };
+  trainer.take_evaluations = [this, others = callbacks.other_evaluations] {
+    std::vector<Evaluation> news = std::exchange(evaluations, {});
+    if (!others) return news;
+    for (Evaluation& each : others()) news.push_back(std::move(each));
+    return news;
+  };
   keep_best(trainer, task.is_chief);
   add_report_hooks(trainer, task.is_chief);
   struct WhileTraining {
@@ -354,14 +373,21 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
       task.is_chief && (trainer.save_checkpoints_steps || trainer.save_checkpoints_secs);
   if (marks) remove_run_end(directory(), fs());
   const TrainResult result = muster::train(model_fn, input_fn, trainer);
-  if (marks) write_run_end(directory(), {reason_of(result, options), result.global_step}, fs());
+  if (marks) {
+    write_run_end(directory(), {reason_of(result, options), result.global_step, run_id()}, fs());
+  }
   return result;
+}
+
+void Estimator::Impl::read_best() {
+  best.reset();
+  if (config.keep_best) best.emplace(directory(), *config.keep_best, fs());
 }
 
 void Estimator::Impl::keep_best(TrainerOptions& trainer, bool is_chief) {
   best.reset();
   if (!config.keep_best || !is_chief) return;
-  best.emplace(directory(), *config.keep_best, fs());
+  read_best();
   trainer.keep_checkpoint = [this](const std::string& prefix) { return best->holds(prefix); };
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "muster/cluster/resolve.h"
 #include "muster/estimator/estimator.h"
 #include "muster/estimator/internal/exporter_name.h"
+#include "muster/estimator/internal/metrics_json.h"
 #include "muster/export/servable.h"
 
 namespace muster::inline v0_1 {
@@ -134,27 +134,15 @@ struct Entry {
 };
 
 json json_of(const Entry& entry) {
-  json metrics = json::object();
-  for (const auto& [name, value] : entry.metrics)
-    metrics[name] = std::isfinite(value) ? json(value) : json(fmt::format("{}", value));
-  return {{"export", entry.version}, {"checkpoint", entry.checkpoint}, {"metrics", metrics}};
+  return {{"export", entry.version},
+          {"checkpoint", entry.checkpoint},
+          {"metrics", internal::json_of_metrics(entry.metrics)}};
 }
 
 Entry entry_of(const json& fields) {
-  Entry entry{.version = fields.at("export").get<int64_t>(),
-              .checkpoint = fields.at("checkpoint").get<std::string>()};
-  for (const auto& [name, value] : fields.at("metrics").items()) {
-    if (value.is_number()) {
-      entry.metrics[name] = value.get<double>();
-      continue;
-    }
-    const std::string text = value.get<std::string>();
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    entry.metrics[name] = text == "inf"    ? kInfinity
-                          : text == "-inf" ? -kInfinity
-                                           : std::numeric_limits<double>::quiet_NaN();
-  }
-  return entry;
+  return {.version = fields.at("export").get<int64_t>(),
+          .checkpoint = fields.at("checkpoint").get<std::string>(),
+          .metrics = internal::metrics_of_json(fields.at("metrics"))};
 }
 
 // What best.json holds: the best evaluation so far, and those of the exports that are kept.

@@ -42,6 +42,8 @@ void RunConfig::validate() const {
   require(log_step_count_steps > 0, "log_step_count_steps", log_step_count_steps, "more than 0");
   require(session_creation_timeout_secs > 0, "session_creation_timeout_secs",
           session_creation_timeout_secs, "more than 0");
+  require(evaluator_timeout_secs > 0, "evaluator_timeout_secs", evaluator_timeout_secs,
+          "more than 0");
   require(non_finite_limit >= 0, "non_finite_limit", non_finite_limit, "0 or more");
   if (non_finite == NonFinitePolicy::kRollBack &&
       (save_checkpoints_steps == 0 || save_checkpoints_secs == 0.0)) {

@@ -72,6 +72,10 @@ struct RunConfig {
   double session_creation_timeout_secs =
       600;  // how long to wait for all tasks to appear; more than 0
 
+  // How long a task of type evaluator waits where no chief is at work: for one to begin or to come
+  // back, for a checkpoint, or for the end of the run. Then it ends with Timeout. More than 0.
+  double evaluator_timeout_secs = 3600;
+
   bool trace = false;  // print where a step's time goes when training ends
   // A progress bar on a line that is rewritten, where log::shows_status(); false: plain lines only.
   bool progress_line = true;

@@ -42,14 +42,21 @@ std::optional<RunEnd> read_run_end(const std::string& model_dir, FileSystem& fs)
       !written["reason"].is_string() || !written["global_step"].is_number_integer()) {
     throw damaged("has no reason (a text) and no global_step (a whole number)");
   }
+  std::string run;
+  if (written.contains("run")) {
+    if (!written["run"].is_string()) throw damaged("has a run that is no text");
+    run = written["run"].get<std::string>();
+  }
   for (const auto& [reason, word] : kReasons) {
-    if (written["reason"] == word) return RunEnd{reason, written["global_step"].get<int64_t>()};
+    if (written["reason"] == word)
+      return RunEnd{reason, written["global_step"].get<int64_t>(), std::move(run)};
   }
   throw damaged("has an unknown reason");
 }
 
 void write_run_end(const std::string& model_dir, const RunEnd& end, FileSystem& fs) {
-  const json text = {{"reason", describe(end.reason)}, {"global_step", end.global_step}};
+  json text = {{"reason", describe(end.reason)}, {"global_step", end.global_step}};
+  if (!end.run.empty()) text["run"] = end.run;
   const Status written = fs.write_atomically(file_in(model_dir), text.dump() + "\n");
   if (!written.ok()) throw written.error();
 }

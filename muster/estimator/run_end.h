@@ -26,6 +26,7 @@ std::string describe(EndReason reason);
 struct RunEnd {
   EndReason reason = EndReason::kMaxSteps;
   int64_t global_step = 0;  // of the last checkpoint
+  std::string run = {};     // MUSTER_RUN_ID of the chief; in the file where it was set
   bool operator==(const RunEnd&) const = default;
 };
 

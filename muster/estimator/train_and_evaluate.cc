@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
 #include "muster/estimator/exporter.h"
 #include "muster/estimator/internal/evaluations.h"
+#include "muster/estimator/internal/evaluator_task.h"
+#include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -108,6 +111,18 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
                                           const std::vector<EvalSpec>& eval_specs) {
   validate(estimator, train_spec, eval_specs);
   Estimator::Impl& impl = *estimator.impl_;
+  const cluster::ResolvedCluster& task = impl.resolve();
+  if (task.is_evaluator)
+    return internal::EvaluatorTask(estimator, eval_specs, train_spec.max_steps).run();
+  std::optional<internal::EvaluatorLink> link;
+  if (task.is_chief) {
+    link.emplace(internal::EvaluatorLink::Options{.model_dir = impl.directory(),
+                                                  .task = task.task,
+                                                  .run = impl.run_id(),
+                                                  .fs = &impl.fs(),
+                                                  .clock = &impl.clock(),
+                                                  .cancelled = [] { return stop_signal() != 0; }});
+  }
   internal::Evaluations evaluations(
       estimator, eval_specs, train_spec.max_steps,
       {.alone = [&](const InputFn& input_fn,
@@ -116,7 +131,8 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
            [&](const InputFn& input_fn, const EvaluateOptions& options,
                distribute::Replica& replica) {
              return impl.evaluate_on(input_fn, options, replica);
-           }});
+           }},
+      link ? &*link : nullptr);
   TrainCallbacks callbacks;
   callbacks.after_save = [&](int64_t step, const std::string& prefix,
                              distribute::Replica& replica) {
@@ -125,10 +141,15 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
   callbacks.at_end = [&](int64_t step, bool trained, distribute::Replica& replica) {
     evaluations.at_end(step, trained, replica);
   };
-  const TrainResult training =
-      impl.train(train_spec.input_fn,
-                 {.max_steps = train_spec.max_steps, .hooks = train_spec.hooks}, callbacks);
-  return evaluations.result(training);
+  if (link) callbacks.other_evaluations = [&] { return link->take_evaluations(); };
+  try {
+    return evaluations.result(
+        impl.train(train_spec.input_fn,
+                   {.max_steps = train_spec.max_steps, .hooks = train_spec.hooks}, callbacks));
+  } catch (...) {
+    if (link) link->failed(current_error());
+    throw;
+  }
 }
 
 std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,

@@ -30,26 +30,30 @@ struct EvalSpec {
   std::string name;
   bool use_ema = false;                      // as that of EvaluateOptions
   std::vector<std::shared_ptr<Hook>> hooks;  // as those of EvaluateOptions
-  // Called after each evaluation, on the chief, in this order, each with the folder
+  // Called after each evaluation, by the task that made it, in this order, each with the folder
   // model_dir/export/<its name>. No two exporters of a call have the same name. The last checkpoint
   // of a run is told to them as the final one, however the run ends, unless they have exported it
   // already.
   std::vector<std::shared_ptr<Exporter>> exporters;
-  // The least time between two evaluations. 0 evaluates every checkpoint; the last one is evaluated
-  // in any case.
+  // The least time between the begins of two evaluations. 0 evaluates every checkpoint; the last
+  // one is evaluated in any case.
   double throttle_secs = 0;
-  // How long an evaluator task waits before its first evaluation. It has no effect where training
-  // and evaluation run in one task, which is the only way there is so far: the chief evaluates
-  // right after saving.
-  double start_delay_secs = 120;
+  // How long a task of type evaluator waits before its first evaluation, unless training is over
+  // sooner. It has no effect where the chief evaluates, which it does right after saving.
+  double start_delay_secs = 0;
+  // What a task of type evaluator evaluates next: the newest checkpoint there is, so those that
+  // were saved while it was busy are left out; or every one, in the order they were saved, which
+  // then stay in model_dir until it has come to them. It has no effect where the chief evaluates.
+  bool every_checkpoint = false;
 };
 
 // What train_and_evaluate() gives back of several EvalSpecs.
 struct TrainAndEvaluateResult {
-  TrainResult training;
-  // The last result of each EvalSpec, by its name; on the chief, empty elsewhere.
+  TrainResult training;  // on an evaluator only the step of the last checkpoint
+  // The last result of each EvalSpec, by its name, on the task that evaluated the last checkpoint:
+  // the chief, or an evaluator beside it. Empty elsewhere.
   std::map<std::string, EvalResult> evaluations;
-  // The folders that were written, by the names of their exporters, in order; on the chief.
+  // The folders that this task wrote, by the names of their exporters, in order.
   std::map<std::string, std::vector<std::string>> exports;
 };
 
@@ -58,12 +62,22 @@ struct TrainAndEvaluateResult {
 // workers wait at a barrier; all workers do with RunConfig::eval_distribute =
 // multi_worker_mirrored(). Where an evaluation is put off (throttle_secs), the log says until when.
 // The last checkpoint is always evaluated; where max_steps is reached already, the one there is.
-// At a clean end model_dir says how it ended (muster/estimator/run_end.h). Throws InvalidArgument
-// for bad specs and when checkpoints are disabled, and what train, evaluate and exporters throw.
+// At a clean end model_dir says how it ended (muster/estimator/run_end.h). Each evaluation is noted
+// in evaluations.jsonl there. Throws InvalidArgument for bad specs and when checkpoints are
+// disabled, and what train, evaluate and exporters throw.
+//
+// A task of type evaluator does not train, nor does it meet the others: it evaluates the
+// checkpoints of model_dir as they come, and ends behind the last one. While one is at work the
+// chief does not evaluate; hooks and RunConfig::keep_best hear of its evaluations. The chief
+// evaluates whenever there is none, and the last checkpoint unless an evaluator has said that it
+// will. On an evaluator this throws as well: InvalidArgument without a model_dir, Timeout by
+// RunConfig::evaluator_timeout_secs, Corrupt when the last checkpoint is damaged, and Cancelled
+// when it is asked to stop.
 TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
                                           const std::vector<EvalSpec>& eval_specs);
 
-// The same with one EvalSpec. Returns its last result on the chief, nothing on other workers.
+// The same with one EvalSpec. Returns its last result on the task that evaluated the last
+// checkpoint, nothing elsewhere.
 std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
                                              const EvalSpec& eval_spec);
 

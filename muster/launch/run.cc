@@ -108,6 +108,7 @@ std::vector<Role> roles_of(const RunOptions& options) {
   std::vector<Role> roles;
   if (options.chief) roles.push_back({"chief", 0});
   for (int i = 0; i < options.workers; ++i) roles.push_back({"worker", i});
+  if (options.evaluator) roles.push_back({"evaluator", 0});
   return roles;
 }
 
@@ -151,7 +152,11 @@ ThreadCounts thread_counts(const RunOptions& options, const Environment& environ
 
 }  // namespace
 
-int task_count(const RunOptions& options) { return options.workers + (options.chief ? 1 : 0); }
+int cluster_size(const RunOptions& options) { return options.workers + (options.chief ? 1 : 0); }
+
+int task_count(const RunOptions& options) {
+  return cluster_size(options) + (options.evaluator ? 1 : 0);
+}
 
 std::string shell_quoted(const std::string& text) {
   constexpr std::string_view kPlain =
@@ -190,9 +195,9 @@ Machine this_machine() {
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment) {
   check(options);
-  const int count = task_count(options);
-  if (static_cast<int>(ports.size()) != count) {
-    throw invalid_argument(fmt::format("{} ports for {} tasks", ports.size(), count));
+  const int count = task_count(options), in_cluster = cluster_size(options);
+  if (static_cast<int>(ports.size()) != in_cluster) {
+    throw invalid_argument(fmt::format("{} ports for {} tasks", ports.size(), in_cluster));
   }
   check_count(count, machine);
   const std::vector<Role> roles = roles_of(options);
@@ -207,22 +212,36 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
   plan.warning = too_many_cores(options, machine);
   const auto secrets = job_of(options, environment);
   nlohmann::json cluster;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < in_cluster; ++i) {
     plan.addresses.push_back(fmt::format("127.0.0.1:{}", ports[i]));
     cluster[roles[i].type].push_back(plan.addresses.back());
   }
+  const auto config_of = [](const nlohmann::json& of, const Role& role) {
+    const nlohmann::json config = {{"cluster", of},
+                                   {"task", {{"type", role.type}, {"index", role.index}}}};
+    return std::pair("TF_CONFIG", config.dump());
+  };
+  // By this name an evaluator tells what an earlier run has left in model_dir.
+  const std::string run_id = random_secret().substr(0, 16);
   for (int i = 0; i < count; ++i) {
     ProcessSpec spec;
-    spec.name = fmt::format("{} {}", roles[i].type, roles[i].index);
     spec.argv = options.command;
-    if (count > 1) {
-      const nlohmann::json config = {
-          {"cluster", cluster}, {"task", {{"type", roles[i].type}, {"index", roles[i].index}}}};
-      spec.environment.emplace_back("TF_CONFIG", config.dump());
+    if (i >= in_cluster) {
+      spec.name = "evaluator";
+      spec.beside = true;
+      // One that trains alone has no cluster; whoever evaluates for it needs to hear of a chief.
+      const nlohmann::json alone = {{"chief", {plan.addresses.front()}}};
+      spec.environment.push_back(config_of(in_cluster > 1 ? cluster : alone, roles[i]));
     } else {
-      spec.without.emplace_back("TF_CONFIG");
+      spec.name = fmt::format("{} {}", roles[i].type, roles[i].index);
+      if (in_cluster > 1) {
+        spec.environment.push_back(config_of(cluster, roles[i]));
+        spec.secrets = secrets;
+      } else {
+        spec.without.emplace_back("TF_CONFIG");
+      }
     }
-    if (count > 1) spec.secrets = secrets;
+    if (options.evaluator) spec.environment.emplace_back("MUSTER_RUN_ID", run_id);
     spec.environment.emplace_back("OMP_NUM_THREADS", threads.openmp);
     spec.environment.emplace_back("MUSTER_THREADS", threads.muster);
     if (options.json) spec.environment.emplace_back("MUSTER_LOG_FORMAT", "json");
@@ -309,13 +328,13 @@ class RunCertificates {
 int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports) {
   check(options);
   std::optional<RunCertificates> certificates;
-  if (options.tls && task_count(options) > 1) certificates.emplace();
+  if (options.tls && cluster_size(options) > 1) certificates.emplace();
   SuperviseOptions supervision = options.supervise;
   supervision.stop_on_address_in_use = true;
   supervision.json = options.json;
   for (;;) {
     RunPlan plan =
-        plan_run(options, this_machine(), ports(task_count(options)), Environment::process());
+        plan_run(options, this_machine(), ports(cluster_size(options)), Environment::process());
     if (!plan.warning.empty() && supervision.stop_on_address_in_use) log::warning(plan.warning);
     if (!options.json) ask_for_status_lines(plan.processes, supervision.err_fd);
     for (ProcessSpec& task : plan.processes) {

@@ -4,7 +4,8 @@
 //
 // Several tasks get a TF_CONFIG each, on loopback addresses with free ports: a worker-only cluster,
 // or with `chief` one of a chief and workers. A single task gets none and runs locally, as under
-// Kubeflow's TFJob.
+// Kubeflow's TFJob. An evaluator is one more process with a TF_CONFIG of its own; it is no part of
+// the cluster, and listens nowhere.
 #pragma once
 
 #include <functional>
@@ -22,6 +23,7 @@ namespace muster::inline v0_1::launch {
 struct RunOptions {
   int workers = 1;
   bool chief = false;      // one more task, of type chief
+  bool evaluator = false;  // one more task, of type evaluator, beside the cluster
   int cores_per_task = 0;  // 0: the cores there are, divided by the tasks
   int threads = 0;         // per task; 0: its cores, unless the environment says
   bool pin = true;         // each task to cores of its own, when there are enough
@@ -48,13 +50,16 @@ struct RunPlan {
   std::string warning = {};
 };
 
-// Plans a run; `ports` holds one port for each task. OMP_NUM_THREADS and MUSTER_THREADS are the
-// task's share of cores (at least 1), unless `options.threads` or the environment sets them. Throws
-// InvalidArgument for options out of range, and for a MUSTER_THREADS that is no positive number.
+// Plans a run; `ports` holds one port for each task of the cluster. OMP_NUM_THREADS and
+// MUSTER_THREADS are the task's share of cores (at least 1), unless `options.threads` or the
+// environment sets them. Throws InvalidArgument for options out of range, and for a MUSTER_THREADS
+// that is no positive number.
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment);
 
-// The number of workers, and the chief where there is one.
+// The number of tasks of the cluster: the workers, and the chief where there is one.
+int cluster_size(const RunOptions& options);
+// The number of processes: these, and the evaluator where there is one.
 int task_count(const RunOptions& options);
 
 // Returns the path of `program`: `program` itself when it has a slash, else the one in the folders

@@ -89,6 +89,42 @@ TEST(PlanRun, ChiefComesBesideTheWorkers) {
               "worker":["127.0.0.1:2","127.0.0.1:3"]},"task":{"type":"worker","index":1}})"));
 }
 
+TEST(PlanRun, AnEvaluatorStandsBesideTheCluster) {
+  const RunPlan plan = plan_run({.workers = 2, .evaluator = true, .command = {"/bin/true"}},
+                                cores(6), {1001, 1002}, environment());
+  ASSERT_EQ(plan.processes.size(), 3u);
+  const auto config = [&](size_t task) {
+    return nlohmann::json::parse(value(plan.processes[task], "TF_CONFIG"));
+  };
+  const ProcessSpec& evaluator = plan.processes[2];
+  EXPECT_EQ(evaluator.name, "evaluator");
+  EXPECT_TRUE(evaluator.beside);
+  EXPECT_TRUE(evaluator.secrets.empty()) << "it joins nobody";
+  EXPECT_THAT(evaluator.cores, ElementsAre(4, 5));
+  EXPECT_EQ(config(2)["task"], nlohmann::json::parse(R"({"type":"evaluator","index":0})"));
+  EXPECT_EQ(config(2)["cluster"], config(0)["cluster"]);
+  EXPECT_FALSE(config(0)["cluster"].contains("evaluator"));
+  EXPECT_FALSE(plan.processes[0].beside);
+  // All know by which start they belong together, and each start is another one.
+  const std::string run = value(evaluator, "MUSTER_RUN_ID");
+  EXPECT_EQ(run.size(), 16u);
+  EXPECT_EQ(value(plan.processes[0], "MUSTER_RUN_ID"), run);
+  const RunPlan again = plan_run({.workers = 2, .evaluator = true, .command = {"/bin/true"}},
+                                 cores(6), {1001, 1002}, environment());
+  EXPECT_NE(value(again.processes[0], "MUSTER_RUN_ID"), run);
+}
+
+TEST(PlanRun, ATaskThatTrainsAloneKeepsNoTfConfigBesideAnEvaluator) {
+  const RunPlan plan =
+      plan_run({.evaluator = true, .command = {"/bin/true"}}, cores(2), {1001}, environment());
+  ASSERT_EQ(plan.processes.size(), 2u);
+  EXPECT_THAT(plan.processes[0].without, ElementsAre("TF_CONFIG"));
+  EXPECT_EQ(value(plan.processes[0], "MUSTER_THREADS"), "1");
+  EXPECT_EQ(nlohmann::json::parse(value(plan.processes[1], "TF_CONFIG")),
+            nlohmann::json::parse(R"({"cluster":{"chief":["127.0.0.1:1001"]},
+                                      "task":{"type":"evaluator","index":0}})"));
+}
+
 TEST(PlanRun, ASingleTaskRunsLocally) {
   const RunPlan plan =
       plan_run({.command = {"/bin/true"}}, cores(4), {1}, environment({{"TF_CONFIG", "{}"}}));

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "muster/base/error.h"
+#include "muster/launch/internal/failure_rank.h"
 #include "muster/launch/internal/idle_watch.h"
 #include "muster/launch/internal/output.h"
 #include "muster/launch/internal/process.h"
@@ -69,29 +70,6 @@ struct Task {
   bool said_address_in_use() const { return line_count - in_use_line < kRecentLines; }
 };
 
-// Whether the last words of a task are that a peer was lost, or did not come in time.
-bool blames_another(std::string_view error) {
-  return error.find("PeerLost: ") != std::string_view::npos ||
-         error.find("Timeout: ") != std::string_view::npos;
-}
-
-// Returns the rank that supervise.h gives a failure; 0 for success.
-int rank(const TaskExit& exit) {
-  if (exit.status.ok()) return 0;
-  if (exit.stuck) return 4;
-  if (exit.after_our_signal) return 6;
-  if (exit.status.signal != 0) return 1;
-  switch (exit.status.code) {
-    case 138:
-      return blames_another(exit.last_error) ? 5 : 3;
-    case 130:
-    case 143:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
 class Supervisor {
  public:
   Supervisor(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options)
@@ -113,6 +91,7 @@ class Supervisor {
       for (Task& task : tasks_) {
         if (!task.reaped && task.process.pid > 0) look_after(task);
       }
+      stop_those_left_alone();
       act_on_deadline();
       look_for_idle();
     }
@@ -246,7 +225,7 @@ class Supervisor {
   }
 
   void on_exit(Task& task) {
-    if (task.exit.status.ok() && first_done_.empty()) {
+    if (task.exit.status.ok() && first_done_.empty() && !task.spec->beside) {
       first_done_ = task.spec->name;
       done_time_ = SteadyClock::now();
     }
@@ -265,6 +244,10 @@ class Supervisor {
     }
     const std::string others = names_of_running();
     if (others.empty()) return;  // the report says it
+    if (task.spec->beside) {
+      say(fmt::format("{}; {} goes on without it", what, others));
+      return;
+    }
     say(fmt::format("{}; waiting up to {} for {} to end", what, seconds(options_.survivor_time),
                     others));
     phase_ = Phase::kSurvivors;
@@ -285,6 +268,21 @@ class Supervisor {
     stop_all(stop_signal_, options_.stop_time);
   }
 
+  // Those beside the group wait for a restart that will not come.
+  void stop_those_left_alone() {
+    if (phase_ != Phase::kSurvivors) return;
+    bool restart = false;
+    for (const Task& task : tasks_) {
+      if (task.spec->beside) continue;
+      if (!task.reaped) return;
+      restart = restart || internal::asks_for_restart(task.exit.status);
+    }
+    const std::string who = names_of_running();
+    if (!restart || who.empty()) return;
+    say(fmt::format("{} is left alone: sending SIGTERM", who));
+    stop_all(SIGTERM, options_.grace);
+  }
+
   void act_on_deadline() {
     if (phase_ == Phase::kRunning || SteadyClock::now() < deadline_) return;
     const std::string who = names_of_running();
@@ -292,7 +290,7 @@ class Supervisor {
     if (phase_ == Phase::kSurvivors) {
       say(fmt::format("{} still running after {}: sending SIGTERM", who,
                       seconds(options_.survivor_time)));
-      for (Task& task : tasks_) task.exit.stuck = !task.exit.ended;
+      for (Task& task : tasks_) task.exit.stuck = !task.exit.ended && !task.spec->beside;
       stop_all(SIGTERM, options_.grace);
     } else if (phase_ == Phase::kStopping) {
       say(fmt::format("{} still running after {}: sending SIGKILL", who,
@@ -374,7 +372,7 @@ class Supervisor {
                 .stuck = exit.stuck,
                 .order = ended_++};
       outcome.tasks.push_back(exit);
-      const int mine = rank(exit);
+      const int mine = internal::failure_rank(exit, *tasks_[i].spec);
       if (mine == 0) continue;
       all_ok = false;
       if (best == 0 || mine < best ||
@@ -429,10 +427,13 @@ class Supervisor {
       if (!task.exit.last_error.empty()) say(fmt::format("its words: {}", task.exit.last_error));
       return;
     }
-    say(fmt::format("stopped because {} failed: {}", task.spec->name, explain(task.exit.status)));
+    say(fmt::format("{} {} failed: {}",
+                    task.spec->beside ? "the others ended well, but" : "stopped because",
+                    task.spec->name, explain(task.exit.status)));
     // Whoever ended too early did not fail, and yet the others lost it.
     for (const Task& other : tasks_) {
-      if (rank(task.exit) == 5 && other.exit.status.ok() && other.exit.order < task.exit.order)
+      if (internal::failure_rank(task.exit, *task.spec) == 5 && other.exit.status.ok() &&
+          other.exit.order < task.exit.order)
         say(fmt::format("{} had ended before, with exit code 0", other.spec->name));
     }
     if (!task.exit.last_error.empty() && all_lines_ - task.error_line > kOnScreen) {

@@ -13,13 +13,20 @@
 // that then do nothing for `idle_time`, neither computing nor printing, count as hung, and are
 // stopped as above. What processes that a task has started compute is work of the task.
 //
+// A process beside the group (an evaluator) is none of it: when it fails, a line says so and the
+// others go on. When they have ended well it is waited for as for any. When one of them failed with
+// an exit code that asks for a restart, or was killed, the process beside them is stopped as soon
+// as it is alone, for it would wait for that restart; with another exit code it has what is left of
+// `survivor_time`.
+//
 // The root cause is the failure of the highest rank, and of those the earliest:
 //   1. a death by a signal we did not send, or an exit code other than those below;
 //   2. exit codes 130 and 143: someone stopped that task alone;
 //   3. exit code 138 for a reason of its own;
 //   4. a task that still ran when `survivor_time` or `idle_time` was over: it hung;
 //   5. exit code 138 of a survivor whose last words are that a peer was lost or did not come;
-//   6. whatever a task did after we signalled it.
+//   6. a failure of a process beside the group;
+//   7. whatever a task did after we signalled it.
 // The group's exit code is the root cause's, 128 + n for signal n, and 138 when a task hung. After
 // a stop request the failures of rank 1 still win, and so does a task that says why it could not
 // save; otherwise it is 0 if every task returned 0, else
@@ -45,6 +52,7 @@ struct ProcessSpec {
   std::vector<std::pair<std::string, std::string>> secrets = {};
   std::vector<std::string> without;  // variables of ours it does not get
   std::vector<int> cores;            // pinned to these; empty: not pinned
+  bool beside = false;               // it stands beside the group
 };
 
 // Says how long to wait, and where output goes.

@@ -158,19 +158,32 @@ class SuperviseTest : public ::testing::Test {
   // Times are generous where a test does not want them to run out, since machines can be busy.
   Outcome supervise_scripts(const std::vector<std::string>& scripts,
                             SuperviseOptions options = {}) {
+    std::vector<ProcessSpec> processes;
+    for (std::size_t i = 0; i < scripts.size(); ++i)
+      processes.push_back(process("worker " + std::to_string(i), scripts[i]));
+    return supervise_here(processes, options);
+  }
+  // One worker, and an evaluator beside it.
+  Outcome supervise_beside(const std::string& worker, const std::string& evaluator,
+                           SuperviseOptions options = {}) {
+    std::vector<ProcessSpec> processes = {process("worker 0", worker),
+                                          process("evaluator", evaluator)};
+    processes[1].beside = true;
+    return supervise_here(processes, options);
+  }
+
+  ProcessSpec process(const std::string& name, const std::string& script) {
+    // wait_for: until a file is there. It gives up in the end: no test may leave a loop behind.
+    return {.name = name,
+            .argv = {"/bin/bash", "-c",
+                     "cd " + folder_ +
+                         "; wait_for() { for i in {1..3000}; do [ -e $1 ] && return; "
+                         "sleep 0.01; done; exit 99; }\n" +
+                         script}};
+  }
+  Outcome supervise_here(const std::vector<ProcessSpec>& processes, SuperviseOptions options) {
     options.out_fd = out_;
     options.err_fd = err_;
-    std::vector<ProcessSpec> processes;
-    for (std::size_t i = 0; i < scripts.size(); ++i) {
-      // wait_for: until a file is there. It gives up in the end: no test may leave a loop behind.
-      processes.push_back(
-          {.name = "worker " + std::to_string(i),
-           .argv = {"/bin/bash", "-c",
-                    "cd " + folder_ +
-                        "; wait_for() { for i in {1..3000}; do [ -e $1 ] && return; "
-                        "sleep 0.01; done; exit 99; }\n" +
-                        scripts[i]}});
-    }
     return supervise(processes, options);
   }
 
@@ -279,6 +292,50 @@ TEST_F(SuperviseTest, ATaskThatHangsIsTheRootCauseOfThoseThatLostItOrWaited) {
   EXPECT_EQ(outcome.root_cause, 1u);
   EXPECT_THAT(read("err"), HasSubstr("[muster] stopped because worker 1 hung: it had not ended 0.3 "
                                      "s after the others"));
+}
+
+TEST_F(SuperviseTest, AnEvaluatorIsWaitedForWhenTheOthersAreDone) {
+  const Outcome outcome =
+      supervise_beside("touch trained", "wait_for trained; sleep 0.3; touch evaluated");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/evaluated"));
+}
+
+TEST_F(SuperviseTest, AnEvaluatorThatFailsStopsNobodyAndIsTold) {
+  const Outcome outcome =
+      supervise_beside("wait_for failed; sleep 0.3; touch trained", "touch failed; exit 1",
+                       {.survivor_time = milliseconds(0)});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.root_cause, 1u);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/trained"));
+  EXPECT_FALSE(outcome.tasks[0].after_our_signal);
+  EXPECT_THAT(read("err"), HasSubstr("evaluator: exit code 1; worker 0 goes on without it"));
+  EXPECT_THAT(read("err"), HasSubstr("the others ended well, but evaluator failed: exit code 1"));
+}
+
+TEST_F(SuperviseTest, AWorkerThatFailsIsBlamedAndAnEvaluatorLeftAloneIsStopped) {
+  const std::string waits =
+      "trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done";
+  // Whoever asks for a restart would be waited for in vain.
+  const Outcome lost = supervise_beside("wait_for ready; rm ready; exit 138", waits,
+                                        {.survivor_time = seconds(20), .grace = seconds(20)});
+  EXPECT_EQ(lost.exit_code, 138);
+  EXPECT_EQ(lost.root_cause, 0u);
+  EXPECT_TRUE(lost.tasks[1].after_our_signal);
+  EXPECT_THAT(read("err"), HasSubstr("evaluator is left alone: sending SIGTERM"));
+  // Another failure is the end, which an evaluator sees by itself.
+  const Outcome failed = supervise_beside(
+      "wait_for ready; touch failed; exit 2",
+      "touch ready; wait_for failed; sleep 0.3; touch evaluated", {.survivor_time = seconds(20)});
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_EQ(failed.root_cause, 0u);
+  EXPECT_FALSE(failed.tasks[1].after_our_signal);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/evaluated"));
+  // One that stays is no task that hung.
+  const Outcome late = supervise_beside("wait_for ready; exit 2", waits,
+                                        {.survivor_time = milliseconds(50), .grace = seconds(20)});
+  EXPECT_EQ(late.exit_code, 2);
+  EXPECT_EQ(late.root_cause, 0u);
 }
 
 TEST_F(SuperviseTest, SigtermReachesEveryTask) {

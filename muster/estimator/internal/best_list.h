@@ -1,5 +1,6 @@
-// The list behind best_checkpoints.h, as a run goes on.
-// Thread safety: belongs to the chief's thread.
+// The list behind best_checkpoints.h, as a run goes on. The file is what counts: the chief keeps
+// the checkpoints on it, and whoever evaluates, the chief or an evaluator, writes it. Thread
+// safety: one thread, in each process.
 #pragma once
 
 #include <string>
@@ -21,10 +22,12 @@ class BestList {
   // changes. Throws InvalidArgument, listing the metrics there are, when the one that counts is
   // not among them.
   void note(const std::string& evaluation, const std::string& prefix, const EvalResult& result);
-  // Whether a checkpoint is one of the best so far.
-  bool holds(const std::string& prefix) const;
+  // Whether a checkpoint is one of the best so far. Reads the file.
+  bool holds(const std::string& prefix);
 
  private:
+  void read();
+  void take(std::vector<BestCheckpoint> best);
   void write() const;
 
   std::string model_dir_;

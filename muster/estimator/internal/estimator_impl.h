@@ -28,6 +28,8 @@ struct TrainCallbacks {
   std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
       after_save;
   std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
+  // Asked on the chief for evaluations that another task has made since it was asked last.
+  std::function<std::vector<Evaluation>()> other_evaluations;
 };
 
 // Throws InvalidArgument, calling the name `field`, when no folder can have it.
@@ -46,15 +48,25 @@ struct Estimator::Impl {
     return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params, device);
   }};
   std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
-  std::optional<internal::BestList> best;  // on the chief, from the begin of a training run on
+  // On the chief, from the begin of a training run on, and on an evaluator.
+  std::optional<internal::BestList> best;
   bool training = false;
   std::vector<Evaluation> evaluations;  // while training, those that hooks were not told of yet
+  // Values that are written with the metrics of an evaluation of that checkpoint; unset: none.
+  std::function<std::vector<formats::SummaryValue>(const std::string& prefix)> more_values;
+  // Why the checkpoint that was asked for last could not be read; nothing when it could.
+  std::optional<Error> unreadable;
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
   FileSystem& fs() const { return config.fs != nullptr ? *config.fs : local_file_system(); }
   uint64_t seed() const { return config.random_seed.value_or(0); }
   distribute::StrategyPtr strategy() const;
   distribute::StrategyPtr eval_strategy() const;
+  Environment environment() const {
+    return config.environment ? *config.environment : Environment::process();
+  }
+  // What names this start of all tasks; empty where the environment does not.
+  std::string run_id() const { return environment().get_or("MUSTER_RUN_ID", ""); }
   const cluster::ResolvedCluster& resolve();
   const cluster::ResolvedCluster& resolve_worker(const char* verb);
   distribute::StartOptions start_options(const cluster::ResolvedCluster& of) const;
@@ -107,11 +119,23 @@ struct Estimator::Impl {
   // Evaluates on the replicas of a training run, which make this call together.
   Evaluated evaluate_on(const InputFn& input_fn, const EvaluateOptions& options,
                         distribute::Replica& replica);
+  // Reads which checkpoints are the best, where RunConfig wants to know.
+  void read_best();
   // Which checkpoints are kept for being good, as RunConfig says.
   void keep_best(TrainerOptions& trainer, bool is_chief);
   // Progress lines and summaries.
   void add_report_hooks(TrainerOptions& trainer, bool is_chief);
 };
+
+namespace internal {
+
+// What an Estimator consists of, for those that drive it.
+struct EstimatorAccess {
+  using Impl = Estimator::Impl;
+  static Impl& impl(Estimator& estimator) { return *estimator.impl_; }
+};
+
+}  // namespace internal
 
 // A batch of features by name, without labels.
 Batch batch_of_features(const std::map<std::string, Tensor>& features);

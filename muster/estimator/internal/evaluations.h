@@ -1,40 +1,26 @@
-// The evaluations of one train_and_evaluate(): when each EvalSpec is due, who makes it, what came
-// of it, and what its exporters wrote. Thread safety: the replicas of this process call it from
-// their threads, together; only the chief's touches what is remembered.
+// The evaluations of one train_and_evaluate() in the tasks that train: when each EvalSpec is due,
+// who makes it, what came of it, and what its exporters wrote. While an evaluator stands beside the
+// run, they are its business. Thread safety: the replicas of this process call it from their
+// threads, together; only the chief's touches what is remembered.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <mutex>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "muster/distribute/replica.h"
-#include "muster/estimator/internal/estimator_impl.h"
-#include "muster/estimator/train_and_evaluate.h"
+#include "muster/estimator/internal/evaluation_course.h"
+#include "muster/estimator/internal/evaluator_link.h"
 
 namespace muster::inline v0_1::internal {
 
-// An input function that the replicas of this process call once for each evaluation, together.
-class SharedInput {
- public:
-  explicit SharedInput(InputFn input_fn) : input_fn_(std::move(input_fn)) {}
-  // The input of the evaluation of `step`. All replicas end one evaluation before any begins the
-  // next.
-  InputFn at(int64_t step);
-
- private:
-  const InputFn input_fn_;
-  std::mutex mutex_;
-  int64_t step_ = 0;
-  InputFn shared_;
-};
-
 class Evaluations {
  public:
-  using Evaluated = Estimator::Impl::Evaluated;
+  using Evaluated = EvaluationCourse::Evaluated;
   // Who evaluates: this process by itself, or all replicas of the run, each of which makes the
   // call.
   struct Ways {
@@ -42,9 +28,9 @@ class Evaluations {
     std::function<Evaluated(const InputFn&, const EvaluateOptions&, distribute::Replica&)> together;
   };
 
-  // All of them outlive it.
+  // All of them outlive it; `link` is the chief's, nullptr elsewhere.
   Evaluations(Estimator& estimator, const std::vector<EvalSpec>& specs,
-              std::optional<int64_t> max_steps, Ways ways);
+              std::optional<int64_t> max_steps, Ways ways, EvaluatorLink* link);
 
   // A checkpoint was written; `prefix` is its prefix on the chief.
   void after_save(int64_t step, const std::string& prefix, distribute::Replica& replica);
@@ -55,34 +41,33 @@ class Evaluations {
   TrainAndEvaluateResult result(const TrainResult& training) const;
 
  private:
-  // One EvalSpec and the last evaluation of it.
-  struct Course {
-    explicit Course(const EvalSpec& of) : spec(&of), input(of.input_fn) {}
-    const EvalSpec* spec;
-    SharedInput input;
-    std::optional<int64_t> step;
-    std::optional<TimePoint> begun;
-    Evaluated last;
-    std::vector<bool> exported;  // by exporter: whether it has exported that checkpoint
-    bool told_final = false;     // whether its exporters were told that it is the final one
+  // What the chief decides about one checkpoint.
+  struct Checkpoint {
+    int64_t step = 0;
+    std::string prefix;     // empty: that of the latest one
+    bool is_final = false;  // as far as is known
+    bool left_to_evaluator = false;
   };
 
-  bool due_after_save(const Course& course, int64_t step) const;
-  bool due_at_end(const Course& course, int64_t step, bool trained) const;
+  bool due_after_save(const EvaluationCourse& course, int64_t step) const;
+  bool due_at_end(const EvaluationCourse& course, int64_t step, bool trained);
   std::string next_checkpoint() const;
   // Evaluates where the strategy says; `due` is asked on the chief, which decides for all.
-  void evaluate_those(const std::function<bool(const Course&)>& due, int64_t step,
-                      const std::string& prefix, bool is_final, distribute::Replica& replica);
-  void evaluate(Course& course, int64_t step, const std::string& prefix, bool together,
+  void evaluate_those(const std::function<bool(const EvaluationCourse&)>& due,
+                      const Checkpoint& checkpoint, distribute::Replica& replica);
+  void evaluate(EvaluationCourse& course, const Checkpoint& checkpoint, bool together,
                 distribute::Replica& replica);
-  void call_exporters(Course& course, bool is_final);
+  // Exporters and the journal, of what is evaluated.
+  void tell(EvaluationCourse& course, bool is_final, bool evaluated_now);
 
   Estimator& estimator_;
   const std::optional<int64_t> max_steps_;
   const Ways ways_;
   Clock& clock_;
-  std::vector<std::unique_ptr<Course>> courses_;
-  std::map<std::string, std::vector<std::string>> exports_;
+  EvaluatorLink* const link_;
+  std::vector<std::unique_ptr<EvaluationCourse>> courses_;
+  std::set<std::string> elsewhere_;  // specs whose last evaluation is an evaluator's
+  Exports exports_;
 };
 
 }  // namespace muster::inline v0_1::internal

@@ -1,0 +1,227 @@
+#include "muster/checkpoint/lease.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "muster/base/error.h"
+#include "muster/base/json.h"
+#include "muster/base/log.h"
+#include "muster/base/secret.h"
+#include "muster/checkpoint/checkpoint.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kSuffix = ".lease";
+// Seen for the first time, a file that nobody touched for so long is forgotten, however far apart
+// the clocks of two machines are.
+constexpr double kForgottenSeconds = 600;
+
+std::string path_of(const std::string& model_dir, const std::string& name) {
+  return join_path(model_dir, name + std::string(kSuffix));
+}
+
+// Where process numbers mean the same: this start of the machine, and this name space of processes.
+// Empty when it cannot be told.
+std::string process_space() {
+  std::string boot;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  char space[64];
+  const ssize_t size = readlink("/proc/self/ns/pid", space, sizeof space);
+  if (!(file >> boot) || size <= 0) return "";
+  return boot + " " + std::string(space, static_cast<size_t>(size));
+}
+
+struct Written {
+  LeaseContent content;
+  std::string id;
+  std::string space;
+  int64_t process = 0;
+};
+
+std::string to_text(const Written& lease, int64_t beats) {
+  json all = {{"holder", lease.content.holder}, {"id", lease.id}, {"space", lease.space},
+              {"process", lease.process},       {"beats", beats}, {"pinned", lease.content.pinned},
+              {"note", lease.content.note}};
+  if (lease.content.pinned_from) all["pinned_from"] = *lease.content.pinned_from;
+  return all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+// Nothing when the text is no lease, as where a file system shows half of a file.
+std::optional<Written> parse(const std::string& text) {
+  const Result<json> all = parse_json(text, "a lease");
+  if (!all.ok() || !all.value().is_object()) return std::nullopt;
+  try {
+    const json& fields = all.value();
+    Written lease{.content = {.holder = fields.at("holder").get<std::string>(),
+                              .pinned = fields.at("pinned").get<std::vector<std::string>>(),
+                              .note = fields.at("note").get<std::string>()},
+                  .id = fields.at("id").get<std::string>(),
+                  .space = fields.at("space").get<std::string>(),
+                  .process = fields.at("process").get<int64_t>()};
+    if (fields.contains("pinned_from"))
+      lease.content.pinned_from = fields.at("pinned_from").get<int64_t>();
+    return lease;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+bool is_gone(const Written& lease) {
+  if (lease.space.empty() || lease.process <= 0 || lease.space != process_space()) return false;
+  return ::kill(static_cast<pid_t>(lease.process), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+Lease::Lease(const std::string& model_dir, const std::string& name, LeaseContent content,
+             LeaseOptions options)
+    : path_(path_of(model_dir, name)),
+      id_(random_secret().substr(0, 16)),
+      fs_(options.fs != nullptr ? *options.fs : local_file_system()),
+      options_(std::move(options)),
+      content_(std::move(content)) {
+  if (Status made = fs_.make_directories(model_dir); !made.ok()) throw made.error();
+  write_locked();
+  thread_ = std::thread([this] { beat(); });
+}
+
+Lease::~Lease() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  if (lost_ || left_behind_ || taken_locked()) return;
+  (void)fs_.remove(path_);  // one that stays is dead soon
+}
+
+// Not synced: what a crash of the machine undoes is worth nothing anyway.
+void Lease::write_locked() {
+  const Written lease{.content = content_,
+                      .id = id_,
+                      .space = process_space(),
+                      .process = static_cast<int64_t>(getpid())};
+  const std::string text = to_text(lease, ++beats_);
+  const std::string aside = fmt::format("{}.{}", path_, id_);
+  const auto write = [&]() -> Status {
+    auto writer = fs_.open_writer(aside);
+    if (!writer.ok()) return writer.error();
+    if (Status done = writer.value()->append(bytes_of(text)); !done.ok()) return done;
+    if (Status done = writer.value()->close(); !done.ok()) return done;
+    return fs_.rename(aside, path_);
+  };
+  if (Status done = write(); !done.ok()) {
+    (void)fs_.remove(aside);
+    throw Error(done.error().kind(),
+                fmt::format("cannot write the lease '{}': {}", path_, done.error().message()),
+                done.error().hint());
+  }
+}
+
+bool Lease::taken_locked() {
+  const Result<std::string> text = fs_.read_file(path_);
+  if (!text.ok()) return false;
+  const std::optional<Written> there = parse(text.value());
+  return there && there->id != id_;
+}
+
+void Lease::change(const std::function<void(LeaseContent&)>& edit) {
+  const std::lock_guard lock(mutex_);
+  edit(content_);
+  lost_ = lost_ || taken_locked();
+  if (!lost_) write_locked();
+}
+
+void Lease::leave_behind() {
+  const std::lock_guard lock(mutex_);
+  left_behind_ = true;
+}
+
+bool Lease::lost() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+void Lease::beat() {
+  std::unique_lock lock(mutex_);
+  // By the machine's own clock, whatever clock the program has: others look at the file.
+  while (!changed_.wait_for(lock, options_.beat, [&] { return stop_; })) {
+    if (lost_ || left_behind_) continue;
+    try {
+      if (options_.before_beat) options_.before_beat(content_);
+      lost_ = taken_locked();
+      if (!lost_) write_locked();
+    } catch (const Error& error) {
+      log::warning_once(error.message() + "; it is tried again");
+    }
+  }
+}
+
+LeaseWatch::LeaseWatch(const std::string& model_dir, const std::string& name, FileSystem& fs,
+                       Clock& clock)
+    : path_(path_of(model_dir, name)), fs_(fs), clock_(clock) {}
+
+std::optional<LeaseContent> LeaseWatch::look() {
+  const Result<std::string> text = fs_.read_file(path_);
+  if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) {
+    text_.clear();
+    last_ = {};
+    return std::nullopt;
+  }
+  if (text.ok() && text.value() != text_) {
+    const bool first = text_.empty();
+    text_ = text.value();
+    changed_ = clock_.now();
+    gone_ = false;
+    const Result<FileInfo> info = fs_.info(path_);
+    if (first && info.ok() &&
+        clock_.wall_seconds() - info.value().modified_seconds > kForgottenSeconds)
+      changed_ -= kExpiry;
+    if (const std::optional<Written> lease = parse(text_)) last_ = lease->content;
+  }
+  if (text_.empty()) return std::nullopt;
+  if (const std::optional<Written> lease = parse(text_)) gone_ = is_gone(*lease);
+  if (gone_ || clock_.now() - changed_ >= kExpiry) return std::nullopt;
+  return last_;
+}
+
+LeasedCheckpoints::LeasedCheckpoints(std::string model_dir, FileSystem& fs, Clock& clock)
+    : model_dir_(std::move(model_dir)), fs_(fs), clock_(clock) {}
+
+void LeasedCheckpoints::look() {
+  alive_.clear();
+  const Result<std::vector<std::string>> names = fs_.list_directory(model_dir_);
+  if (!names.ok()) return;  // what is not there holds no lease
+  std::set<std::string> there;
+  for (const std::string& file : names.value()) {
+    if (!file.ends_with(kSuffix)) continue;
+    const std::string name = file.substr(0, file.size() - kSuffix.size());
+    there.insert(name);
+    const auto watch = watches_.try_emplace(name, model_dir_, name, fs_, clock_).first;
+    if (std::optional<LeaseContent> content = watch->second.look())
+      alive_.push_back(*std::move(content));
+  }
+  std::erase_if(watches_, [&](const auto& watch) { return !there.contains(watch.first); });
+}
+
+bool LeasedCheckpoints::hold(const std::string& name) const {
+  const int64_t step = checkpoint_step(name);
+  return std::ranges::any_of(alive_, [&](const LeaseContent& lease) {
+    return std::ranges::find(lease.pinned, name) != lease.pinned.end() ||
+           (lease.pinned_from && step >= *lease.pinned_from);
+  });
+}
+
+}  // namespace muster::inline v0_1

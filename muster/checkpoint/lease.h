@@ -1,0 +1,127 @@
+// A lease is a file "<name>.lease" in a model_dir by which a process says that it is at work there,
+// which checkpoints must stay meanwhile, and what those beside it should know. Its holder rewrites
+// it every two seconds, so one that died is told from one that works. Clocks of two machines are
+// never compared closely: whoever looks measures, by its own clock, for how long nothing changed.
+//
+// Thread safety: a Lease may be used from any thread; a LeaseWatch and a LeasedCheckpoints belong
+// to one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/file_system.h"
+
+namespace muster::inline v0_1 {
+
+// What a lease says.
+struct LeaseContent {
+  std::string holder;               // for people: "evaluator:0, process 12 on host"
+  std::vector<std::string> pinned;  // names of checkpoints that stay: "model.ckpt-120"
+  // Checkpoints of this step and of later ones stay too.
+  std::optional<int64_t> pinned_from;
+  std::string note;  // free, for whoever reads leases of this name
+  bool operator==(const LeaseContent&) const = default;
+};
+
+// How a lease is held.
+struct LeaseOptions {
+  FileSystem* fs = nullptr;  // nullptr: the local one; otherwise it must outlive the lease
+  std::chrono::milliseconds beat = std::chrono::seconds(2);
+  // Called on a thread of the lease's own before each beat; it may change what the lease says.
+  std::function<void(LeaseContent&)> before_beat = {};
+};
+
+class Lease {
+ public:
+  // Makes model_dir where there is none, and writes the file. Throws what the file system says.
+  Lease(const std::string& model_dir, const std::string& name, LeaseContent content,
+        LeaseOptions options = {});
+  // Removes the file, unless it is somebody else's by now.
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  // Changes what it says; others see it when this returns. Throws what the file system says.
+  void change(const std::function<void(LeaseContent&)>& edit);
+  // From now on the file stays as it is, without a beat and behind the end of this object: what it
+  // says are last words.
+  void leave_behind();
+  // Whether somebody else has taken the name, since this process was taken for dead. It is not
+  // written any more then.
+  bool lost() const;
+
+ private:
+  void beat();
+  void write_locked();
+  bool taken_locked();
+
+  const std::string path_;
+  const std::string id_;  // of this object
+  FileSystem& fs_;
+  const LeaseOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  LeaseContent content_;
+  int64_t beats_ = 0;
+  bool lost_ = false;
+  bool left_behind_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+// Looks at one lease now and then.
+class LeaseWatch {
+ public:
+  // A lease that does not change for so long has a dead holder.
+  static constexpr std::chrono::seconds kExpiry{60};
+
+  // `fs` and `clock` outlive it.
+  LeaseWatch(const std::string& model_dir, const std::string& name, FileSystem& fs, Clock& clock);
+
+  // What the lease says; nothing when there is none, or when its holder is dead. One that is seen
+  // for the first time counts as alive, but where its process was of this machine and is gone, or
+  // where the file is ten minutes old. Throws nothing: a file that cannot be read counts as
+  // unchanged.
+  std::optional<LeaseContent> look();
+  // What the file said last, whether its holder is dead or alive; empty when there was no file.
+  const LeaseContent& last() const { return last_; }
+
+ private:
+  const std::string path_;
+  FileSystem& fs_;
+  Clock& clock_;
+  std::string text_;
+  LeaseContent last_;
+  TimePoint changed_;
+  bool gone_ = false;  // its process
+};
+
+// The checkpoints of a model_dir that leases keep.
+class LeasedCheckpoints {
+ public:
+  LeasedCheckpoints(std::string model_dir, FileSystem& fs, Clock& clock);
+
+  // Reads all leases there are.
+  void look();
+  // Whether a lease that look() has read keeps the checkpoint "model.ckpt-120".
+  bool hold(const std::string& name) const;
+
+ private:
+  const std::string model_dir_;
+  FileSystem& fs_;
+  Clock& clock_;
+  std::map<std::string, LeaseWatch> watches_;  // by the name of the lease
+  std::vector<LeaseContent> alive_;
+};
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,136 @@
+#include "muster/estimator/internal/evaluator_link.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/estimator/internal/task_leases.h"
+
+namespace muster::inline v0_1::internal {
+namespace {
+
+constexpr double kNewsSeconds = 0.5;
+constexpr std::chrono::milliseconds kAnswerLook{50};
+
+}  // namespace
+
+EvaluatorLink::EvaluatorLink(Options options)
+    : options_(std::move(options)),
+      evaluator_(options_.model_dir, kEvaluatorLease, *options_.fs, *options_.clock),
+      journal_(options_.model_dir, *options_.fs, *options_.clock) {
+  look();
+}
+
+bool EvaluatorLink::evaluator_works() {
+  look();
+  return works_;
+}
+
+void EvaluatorLink::say_that_it_left() const {
+  log::info(evaluator_.last().holder.empty()
+                ? "the evaluator has left: this task evaluates until there is another one"
+                : fmt::format("{} is dead: this task evaluates until there is another evaluator",
+                              evaluator_.last().holder));
+}
+
+std::vector<Evaluation> EvaluatorLink::take_evaluations() {
+  if (!looked_ || to_seconds(options_.clock->now() - *looked_) >= kNewsSeconds) look();
+  return std::exchange(found_, {});
+}
+
+void EvaluatorLink::look() {
+  looked_ = options_.clock->now();
+  const std::optional<LeaseContent> seen = evaluator_.look();
+  if (seen && !works_) {
+    log::info(
+        fmt::format("{} evaluates the checkpoints, so that this task does not", seen->holder));
+  } else if (!seen && works_ && !through_) {
+    say_that_it_left();
+  }
+  works_ = seen.has_value();
+  // Where the run has a name, `muster run` has started an evaluator, which may come a little later.
+  if ((works_ || !options_.run.empty()) && !lease_) take_lease();
+  read_journal();
+}
+
+// Without it the evaluator knows less; why nothing can be written here shows with the first save.
+void EvaluatorLink::take_lease() {
+  try {
+    lease_.emplace(options_.model_dir, kChiefLease,
+                   LeaseContent{.holder = describe_process(options_.task)},
+                   LeaseOptions{.fs = options_.fs});
+  } catch (const Error& error) {
+    log::warning_once(error.message());
+  }
+}
+
+void EvaluatorLink::read_journal() {
+  const std::vector<JournalEntry> entries = journal_.read_new();
+  const bool before = !std::exchange(begun_, true);  // of this run
+  for (const JournalEntry& entry : entries) {
+    const bool ours = !options_.run.empty() && entry.run == options_.run;
+    if (before && !ours) continue;
+    if (entry.is_final && entry.task != options_.task.name())
+      finished_.emplace(entry.name, entry.step());
+    if (!heard_.emplace(entry.name, entry.checkpoint + " " + entry.version).second) continue;
+    found_.push_back({entry.step(), entry.name, entry.metrics});
+  }
+}
+
+bool EvaluatorLink::hand_over(int64_t step) {
+  // By now it may have seen by itself that this is the last step, evaluated it, and left.
+  through_ = true;
+  if (!evaluator_works() || !lease_) return false;
+  lease_->change([&](LeaseContent& content) { content.note = note_of_end(step); });
+  for (std::chrono::milliseconds waited{0}; waited < LeaseWatch::kExpiry; waited += kAnswerLook) {
+    const std::optional<LeaseContent> seen = evaluator_.look();
+    if (!seen) break;
+    if (end_in_note(seen->note) == step) {
+      log::info(fmt::format("training is through: {} evaluates step {}, the last one", seen->holder,
+                            step));
+      return true;
+    }
+    if (options_.cancelled && options_.cancelled()) {
+      throw Error(ErrorKind::kCancelled,
+                  fmt::format("waiting for {} to take over step {}", seen->holder, step));
+    }
+    std::this_thread::sleep_for(kAnswerLook);
+  }
+  if (!evaluator_works()) return false;
+  log::warning(fmt::format("{} does not answer: this task evaluates step {}, the last one",
+                           evaluator_.last().holder, step));
+  return false;
+}
+
+void EvaluatorLink::failed(const Error& error) noexcept {
+  constexpr int kFailsAgain = 1, kFailsUntilChanged = 2;  // the exit codes
+  const int code = exit_code(error.kind());
+  if (!lease_ || (code != kFailsAgain && code != kFailsUntilChanged)) return;
+  try {
+    lease_->change([&](LeaseContent& content) {
+      content.note = note_of_failure({options_.run, error.message()});
+    });
+    lease_->leave_behind();
+  } catch (const std::exception& second) {
+    log::debug(second.what());  // the evaluator waits for a while then
+  }
+}
+
+bool EvaluatorLink::finished(const std::string& name, int64_t step) {
+  read_journal();
+  return finished_.contains({name, step});
+}
+
+void EvaluatorLink::note(JournalEntry entry) {
+  read_journal();
+  entry.task = options_.task.name();
+  entry.run = options_.run;
+  // What it found itself is no news.
+  heard_.emplace(entry.name, entry.checkpoint + " " + entry.version);
+  journal_.append(entry);
+}
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,65 @@
+// The journal of the evaluations of a model_dir: evaluations.jsonl, a JSON object a line. By it an
+// evaluator that starts again knows what was evaluated, and the chief learns what the evaluator
+// found. Thread safety: one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/file_system.h"
+#include "muster/train/results.h"
+
+namespace muster::inline v0_1::internal {
+
+// One checkpoint file, told from a later one of the same step.
+struct CheckpointFile {
+  std::string name;     // "model.ckpt-120"
+  std::string version;  // its size and time; empty when its file could not be asked
+  int64_t step = 0;
+  double saved_at = 0;  // Unix time, by the clock of the file system
+  auto operator<=>(const CheckpointFile&) const = default;
+};
+// Asks the file of a checkpoint.
+CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs);
+
+// One evaluation. It is written when its exporters are through; where they are told later that it
+// was the final one, it is written once more.
+struct JournalEntry {
+  std::string name;  // of the EvalSpec
+  std::string checkpoint;
+  std::string version;
+  EvalResult metrics;
+  std::map<std::string, std::string> exports;  // what was written of it, by name of the exporter
+  bool is_final = false;                       // whether the exporters were told so
+  std::string task;                            // who evaluated: "evaluator:0"
+  std::string run;                             // MUSTER_RUN_ID, where it was set
+  bool operator==(const JournalEntry&) const = default;
+
+  int64_t step() const;
+  bool is_of(const CheckpointFile& file) const {
+    return checkpoint == file.name && version == file.version;
+  }
+};
+
+class EvaluationJournal {
+ public:
+  // Opens nothing yet. `fs` and `clock` outlive it.
+  EvaluationJournal(const std::string& model_dir, FileSystem& fs, Clock& clock);
+
+  // Throws what the file system says.
+  void append(const JournalEntry& entry);
+  // What was written since the last call, by anybody. A line that is damaged is passed over with a
+  // warning; one that is not complete yet comes with a later call.
+  std::vector<JournalEntry> read_new();
+
+ private:
+  std::string path_;
+  FileSystem& fs_;
+  Clock& clock_;
+  uint64_t read_ = 0;  // bytes of complete lines
+};
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,71 @@
+// The chief's side of an evaluator that stands beside its run: whether there is one, what it found,
+// and that it takes over the last checkpoint. All goes through files of model_dir, so the evaluator
+// may come, go, and be started again at any time. Thread safety: the chief's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/checkpoint/lease.h"
+#include "muster/cluster/resolve.h"
+#include "muster/estimator/internal/evaluation_journal.h"
+#include "muster/train/results.h"
+
+namespace muster::inline v0_1::internal {
+
+class EvaluatorLink {
+ public:
+  struct Options {
+    std::string model_dir;
+    cluster::Task task;  // of the chief
+    std::string run;     // MUSTER_RUN_ID
+    FileSystem* fs;
+    Clock* clock;
+    std::function<bool()> cancelled;  // asked while it waits
+  };
+  // Looks at once: what is noted by now was found before this run. What `options` points to
+  // outlives it.
+  explicit EvaluatorLink(Options options);
+
+  // Whether an evaluator is at work now. Once one is, or is to be expected, the chief says by a
+  // lease that it works, too. The log says when that changes.
+  bool evaluator_works();
+  // Evaluations that an evaluator has made since the last call. Files are looked at twice a second
+  // at most, so it may be called after each step.
+  std::vector<Evaluation> take_evaluations();
+  // Training is through at this step. Whether an evaluator has said that it heard so, and evaluates
+  // the last checkpoint; false when none is at work or none says so in a minute. Throws Cancelled.
+  bool hand_over(int64_t step);
+  // Training failed: an evaluator learns that no restart will come, unless `error` asks for one.
+  void failed(const Error& error) noexcept;
+  // Whether somebody else evaluated that step for the EvalSpec as the final one, in this run.
+  bool finished(const std::string& name, int64_t step);
+  // Notes an evaluation of this task's own for an evaluator that comes later.
+  void note(JournalEntry entry);
+
+ private:
+  void look();
+  void take_lease();
+  void say_that_it_left() const;
+  void read_journal();
+
+  const Options options_;
+  LeaseWatch evaluator_;
+  EvaluationJournal journal_;
+  std::optional<Lease> lease_;
+  std::optional<TimePoint> looked_;
+  bool works_ = false;
+  bool through_ = false;  // training makes no more steps
+  bool begun_ = false;    // the journal was read once
+  std::vector<Evaluation> found_;
+  std::set<std::pair<std::string, std::string>> heard_;  // by name, and checkpoint with version
+  std::set<std::pair<std::string, int64_t>> finished_;
+};
+
+}  // namespace muster::inline v0_1::internal

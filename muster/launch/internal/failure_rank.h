@@ -1,0 +1,15 @@
+// Which failure of a group is the one to blame, by the ranks of supervise.h. Thread safety: pure
+// functions.
+#pragma once
+
+#include "muster/launch/supervise.h"
+
+namespace muster::inline v0_1::launch::internal {
+
+// Whether an exit asks for the same command again: 138, a stop that was asked for, or a kill.
+bool asks_for_restart(const ExitStatus& status);
+
+// The rank of a failure, 1 the highest; 0 for success.
+int failure_rank(const TaskExit& exit, const ProcessSpec& spec);
+
+}  // namespace muster::inline v0_1::launch::internal
