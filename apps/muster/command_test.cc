@@ -64,7 +64,7 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
               HasSubstr("--survivor-time is 86401; it must be a number from 0 to 86400"));
   EXPECT_THAT(muster("run --idle-time=0 -- true").text,
               HasSubstr("--idle-time is 0; it must be a number from 1 to 86400"));
-  EXPECT_THAT(muster("run --ps=1 -- true").text, HasSubstr("not supported yet"));
+  EXPECT_THAT(muster("run --ps=1 -- true").text, HasSubstr("there is no --chief"));
 }
 
 TEST(Command, ServeSaysWhatIsWrongBeforeLibTorchIsLoaded) {

@@ -152,18 +152,24 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
   for (const NetworkInterface& interface : machine.interfaces) {
     if (interface.up) own.insert(own.end(), interface.addresses.begin(), interface.addresses.end());
   }
+  std::vector<std::pair<std::string, std::string>> tasks;  // name and host
+  for (size_t rank = 0; rank < cluster.addresses.size(); ++rank)
+    tasks.emplace_back(cluster.workers[rank].name(), host_of(cluster.addresses[rank]));
+  for (size_t ps = 0; ps < cluster.ps_addresses.size(); ++ps)
+    tasks.emplace_back(fmt::format("ps:{}", ps), host_of(cluster.ps_addresses[ps]));
   TaskOfHost unknown, late, own_unknown, own_late;
   bool elsewhere = false;  // some task is on another machine
-  for (size_t rank = 0; rank < cluster.addresses.size(); ++rank) {
-    const std::string host = host_of(cluster.addresses[rank]);
+  std::string own_host;
+  for (const auto& [task, host] : tasks) {
     const auto found = machine.hosts.find(host);
-    const bool ours = static_cast<int>(rank) == cluster.rank;
+    const bool ours = task == cluster.task.name();
+    if (ours) own_host = host;
     if (found == machine.hosts.end()) {
-      (ours ? own_late : late).emplace(host, cluster.workers[rank].name());
+      (ours ? own_late : late).emplace(host, task);
       continue;
     }
     if (found->second.empty()) {
-      (ours ? own_unknown : unknown).emplace(host, cluster.workers[rank].name());
+      (ours ? own_unknown : unknown).emplace(host, task);
       continue;
     }
     const bool here = std::ranges::any_of(found->second, [&](const std::string& address) {
@@ -180,23 +186,22 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
   }
   judge_unreached(Level::kProblem, own_unknown, own_late, findings);
   judge_unreached(Level::kWarning, unknown, late, findings);
-  if (!elsewhere || cluster.rank < 0) return;
-  const std::string host = host_of(cluster.addresses[static_cast<size_t>(cluster.rank)]);
-  const auto found = machine.hosts.find(host);
+  if (!elsewhere || own_host.empty()) return;
+  const auto found = machine.hosts.find(own_host);
   if (found == machine.hosts.end() || found->second.empty()) return;
   if (!std::ranges::all_of(found->second, is_loopback)) return;
   const std::string outside = outside_address(machine);
   findings->push_back(
       {Level::kWarning, "TF_CONFIG",
        fmt::format("'{}', the host of this task, is {} here, where other machines cannot reach it",
-                   host, found->second.front()),
+                   own_host, found->second.front()),
        outside.empty() ? "this machine needs a network interface besides loopback"
                        : fmt::format("write {} in the TF_CONFIG of every task", outside)});
 }
 
 // What programs refuse to start with, by their own rules.
 void judge_protection(const cluster::ResolvedCluster& cluster, std::vector<Finding>* findings) {
-  if (!cluster.distributed()) return;
+  if (!cluster.distributed() && cluster.num_ps == 0) return;
   using Check = void (*)(const cluster::ResolvedCluster&);
   const auto judge_one = [&](const char* name, Check check) {
     try {
@@ -226,11 +231,6 @@ void judge_tf_config(const DoctorFacts& facts, std::vector<Finding>* findings) {
   }
   for (const std::string& note : cluster.notes) {
     findings->push_back({Level::kNote, "TF_CONFIG", note});
-  }
-  if (cluster.num_ps > 0) {
-    findings->push_back({Level::kProblem, "TF_CONFIG", "parameter servers: not supported yet",
-                         "remove \"ps\" from \"cluster\" in TF_CONFIG of every task"});
-    return;
   }
   findings->push_back({Level::kOk, "TF_CONFIG", cluster.describe()});
   if (cluster.is_evaluator) return;  // it connects to nobody

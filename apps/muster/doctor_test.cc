@@ -305,8 +305,10 @@ TEST(Doctor, TfConfig) {
   EXPECT_EQ(only(facts, "TF_CONFIG", Level::kProblem).text.find("TF_CONFIG"), 0u);
   facts.environment = Environment{
       {"TF_CONFIG",
-       R"({"cluster":{"chief":["node5:1"],"ps":["node5:2"]},"task":{"type":"chief","index":0}})"}};
-  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kProblem).text, HasSubstr("not supported yet"));
+       R"({"cluster":{"chief":["node5:1"],"ps":["node6:2"]},"task":{"type":"ps","index":0}})"}};
+  facts.machine.hosts["node6"] = {};
+  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kProblem).text,
+              HasSubstr("'node6', the host of ps:0, is not known here"));
 }
 
 // What a program refuses to start with is a problem before, by the same rule.

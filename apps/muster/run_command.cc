@@ -34,7 +34,6 @@ class WithProgram final : public CLI::Formatter {
 
 struct RunFlags {
   launch::RunOptions run;
-  int ps = 0;
   bool no_pin = false;
   bool dry_run = false;
   std::string log_format = default_log_format();
@@ -49,10 +48,6 @@ std::chrono::milliseconds milliseconds(double seconds) {
 }
 
 int run(RunFlags& flags, const std::string& own_folder) {
-  if (flags.ps > 0) {
-    throw invalid_argument("--ps: parameter servers are not supported yet",
-                           "leave it out: workers train synchronously without them");
-  }
   flags.run.pin = !flags.no_pin;
   if (flags.log_format != "text" && flags.log_format != "json") {  // flags are checked
     throw invalid_argument(fmt::format("MUSTER_LOG_FORMAT is '{}'", flags.log_format),
@@ -91,13 +86,17 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
   flag({"workers", &flags->run.workers, "Worker tasks", {.at_least = 1, .at_most = 4096}});
   flag({"chief", &flags->run.chief,
         "One task more, of type chief; without it worker 0 is the chief"});
-  flag({"ps", &flags->ps, "Parameter servers (not supported yet)", count});
+  flag({"ps", &flags->run.ps, "Parameter servers; they need --chief", count});
   flag({"evaluator", &flags->run.evaluator,
         "One task more, beside the others, that evaluates checkpoints while they train"});
   flag({"cores-per-task", &flags->run.cores_per_task,
         "Cores of each task; 0: a fair share of those there are", count});
   flag({"threads", &flags->run.threads,
         "Threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its cores", count});
+  flag({"restart", &flags->run.restart,
+        "How often to start again what was killed or asks for it with 138: with --ps that task, "
+        "else all; the evaluator by itself",
+        count});
   flag({"no-pin", &flags->no_pin, "Let tasks run on any core"});
   flag({"log-format",
         &flags->log_format,
@@ -137,7 +136,8 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
       "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
       "  muster run --workers=4 --cores-per-task=2 --dry-run -- ./train --epochs=3\n"
       "  muster run --chief --workers=3 -- ./train\n"
-      "  muster run --workers=2 --evaluator -- mnist --data_dir=digits --model_dir=model");
+      "  muster run --workers=2 --evaluator -- mnist --data_dir=digits --model_dir=model\n"
+      "  muster run --chief --workers=2 --ps=2 --restart=3 -- mnist --strategy=parameter_server");
   command->callback([flags, program, own_folder, &action] {
     flags->run.command = program;
     action = [flags, own_folder] { return run(*flags, own_folder); };

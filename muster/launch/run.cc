@@ -68,6 +68,17 @@ void check(const RunOptions& options) {
     throw invalid_argument(fmt::format("--workers is {}", options.workers),
                            "pass the number of worker tasks, at least 1");
   }
+  if (options.ps < 0 || options.restart < 0) {
+    throw invalid_argument(
+        fmt::format("{} is {}", options.ps < 0 ? "--ps" : "--restart",
+                    options.ps < 0 ? options.ps : options.restart),
+        "pass a number, 0 or more");
+  }
+  if (options.ps > 0 && !options.chief) {
+    throw invalid_argument(fmt::format("--ps is {}, and there is no --chief", options.ps),
+                           "add --chief: with parameter servers one task begins the run and saves; "
+                           "it trains as well, so --workers may be one less");
+  }
   if (options.cores_per_task < 0) {
     throw invalid_argument(fmt::format("--cores-per-task is {}", options.cores_per_task),
                            "pass a number of cores, or leave it out for a fair share");
@@ -108,6 +119,7 @@ std::vector<Role> roles_of(const RunOptions& options) {
   std::vector<Role> roles;
   if (options.chief) roles.push_back({"chief", 0});
   for (int i = 0; i < options.workers; ++i) roles.push_back({"worker", i});
+  for (int i = 0; i < options.ps; ++i) roles.push_back({"ps", i});
   if (options.evaluator) roles.push_back({"evaluator", 0});
   return roles;
 }
@@ -152,7 +164,9 @@ ThreadCounts thread_counts(const RunOptions& options, const Environment& environ
 
 }  // namespace
 
-int cluster_size(const RunOptions& options) { return options.workers + (options.chief ? 1 : 0); }
+int cluster_size(const RunOptions& options) {
+  return options.workers + (options.chief ? 1 : 0) + options.ps;
+}
 
 int task_count(const RunOptions& options) {
   return cluster_size(options) + (options.evaluator ? 1 : 0);
@@ -229,11 +243,16 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
     if (i >= in_cluster) {
       spec.name = "evaluator";
       spec.beside = true;
+      spec.restarts = options.restart;
       // One that trains alone has no cluster; whoever evaluates for it needs to hear of a chief.
       const nlohmann::json alone = {{"chief", {plan.addresses.front()}}};
       spec.environment.push_back(config_of(in_cluster > 1 ? cluster : alone, roles[i]));
     } else {
       spec.name = fmt::format("{} {}", roles[i].type, roles[i].index);
+      if (options.ps > 0) {
+        spec.may_be_lost = roles[i].type == "worker";
+        spec.restarts = options.restart;
+      }
       if (in_cluster > 1) {
         spec.environment.push_back(config_of(cluster, roles[i]));
         spec.secrets = secrets;
@@ -323,6 +342,10 @@ class RunCertificates {
   std::vector<std::pair<std::string, std::string>> variables_;
 };
 
+// Whether it is worth to try again after this exit code of a group: a task was killed, or a resource
+// was busy.
+bool asks_for_restart(int exit_code) { return exit_code > 128; }
+
 }  // namespace
 
 int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports) {
@@ -332,6 +355,8 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
   SuperviseOptions supervision = options.supervise;
   supervision.stop_on_address_in_use = true;
   supervision.json = options.json;
+  // With parameter servers a task is started again by itself.
+  int restarts = options.ps > 0 ? 0 : options.restart;
   for (;;) {
     RunPlan plan =
         plan_run(options, this_machine(), ports(cluster_size(options)), Environment::process());
@@ -343,7 +368,13 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
       task.environment.insert(task.environment.end(), variables.begin(), variables.end());
     }
     const Outcome outcome = supervise(plan.processes, supervision);
-    if (!outcome.address_in_use || outcome.stop_signal != 0) return outcome.exit_code;
+    if (!outcome.address_in_use || outcome.stop_signal != 0) {
+      if (restarts == 0 || outcome.stop_signal != 0 || !asks_for_restart(outcome.exit_code))
+        return outcome.exit_code;
+      log::warning(fmt::format("starting all tasks again ({} of {})",
+                               options.restart - --restarts, options.restart));
+      continue;
+    }
     log::warning(fmt::format(
         "a port of {} was taken by somebody else: starting all tasks again on new ports",
         fmt::join(plan.addresses, ", ")));

@@ -3,7 +3,7 @@
 // for run() see supervise().
 //
 // Several tasks get a TF_CONFIG each, on loopback addresses with free ports: a worker-only cluster,
-// or with `chief` one of a chief and workers. A single task gets none and runs locally, as under
+// or with `chief` one of a chief and workers, and with `ps` of servers. A single task gets none and runs locally, as under
 // Kubeflow's TFJob. An evaluator is one more process with a TF_CONFIG of its own; it is no part of
 // the cluster, and listens nowhere.
 #pragma once
@@ -23,12 +23,16 @@ namespace muster::inline v0_1::launch {
 struct RunOptions {
   int workers = 1;
   bool chief = false;      // one more task, of type chief
+  int ps = 0;              // parameter servers; they need a chief
   bool evaluator = false;  // one more task, of type evaluator, beside the cluster
   int cores_per_task = 0;  // 0: the cores there are, divided by the tasks
   int threads = 0;         // per task; 0: its cores, unless the environment says
   bool pin = true;         // each task to cores of its own, when there are enough
   bool tls = false;        // the tasks talk to the coordinator over TLS, with certificates we make
   bool json = false;       // the tasks log as JSON, and so do we
+  // How often what was killed, or asks for it with 138, is started again: a task of a run with
+  // parameter servers, or the evaluator, by itself; of other runs all tasks together.
+  int restart = 0;
   std::vector<std::string> command;
   SuperviseOptions supervise;
 };
@@ -57,7 +61,7 @@ struct RunPlan {
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment);
 
-// The number of tasks of the cluster: the workers, and the chief where there is one.
+// The number of tasks of the cluster: the workers, the chief where there is one, and the servers.
 int cluster_size(const RunOptions& options);
 // The number of processes: these, and the evaluator where there is one.
 int task_count(const RunOptions& options);
@@ -75,7 +79,7 @@ std::string describe(const RunPlan& plan);
 
 // Plans and supervises a run; command[0] is a path. When a task exits with 138 after a line with
 // "address already in use", new ports are chosen and all tasks are started again, once. Returns the
-// group's exit code.
+// group's exit code, of the last time where it was started several times.
 int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports = free_ports);
 
 }  // namespace muster::inline v0_1::launch

@@ -89,6 +89,25 @@ TEST(PlanRun, ChiefComesBesideTheWorkers) {
               "worker":["127.0.0.1:2","127.0.0.1:3"]},"task":{"type":"worker","index":1}})"));
 }
 
+TEST(PlanRun, ServersAreTasksOfTheCluster) {
+  const RunPlan plan = plan_run(
+      {.workers = 1, .chief = true, .ps = 2, .restart = 3, .command = {"/bin/true"}}, cores(2),
+      {1, 2, 3, 4}, environment());
+  ASSERT_EQ(plan.processes.size(), 4u);
+  EXPECT_EQ(plan.processes[3].name, "ps 1");
+  EXPECT_EQ(nlohmann::json::parse(value(plan.processes[3], "TF_CONFIG")),
+            nlohmann::json::parse(R"({"cluster":{"chief":["127.0.0.1:1"],"worker":["127.0.0.1:2"],
+              "ps":["127.0.0.1:3","127.0.0.1:4"]},"task":{"type":"ps","index":1}})"));
+  EXPECT_TRUE(plan.processes[1].may_be_lost);
+  EXPECT_FALSE(plan.processes[0].may_be_lost || plan.processes[2].may_be_lost);
+  EXPECT_EQ(plan.processes[2].restarts, 3);
+  EXPECT_THAT(message_of([] {
+                plan_run({.workers = 2, .ps = 1, .command = {"/bin/true"}}, cores(2), {1, 2, 3},
+                         environment());
+              }),
+              HasSubstr("--ps is 1, and there is no --chief"));
+}
+
 TEST(PlanRun, AnEvaluatorStandsBesideTheCluster) {
   const RunPlan plan = plan_run({.workers = 2, .evaluator = true, .command = {"/bin/true"}},
                                 cores(6), {1001, 1002}, environment());

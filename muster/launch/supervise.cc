@@ -61,6 +61,7 @@ struct Task {
   SteadyClock::time_point exit_time;
   bool signalled = false;
   bool reaped = false;
+  int restarts = 0;  // made
   int line_count = 0;
   int in_use_line = -kRecentLines;  // when it last said so
   int error_line = 0;               // of all lines, the one of its last error
@@ -238,13 +239,17 @@ class Supervisor {
     }
     if (address_in_use_ || phase_ == Phase::kStopping || phase_ == Phase::kKilled) return;
     const std::string what = fmt::format("{}: {}", task.spec->name, short_text(task.exit.status));
+    if (phase_ == Phase::kRunning && task.restarts < task.spec->restarts && was_lost(task)) {
+      start_again(task, what);
+      return;
+    }
     if (phase_ == Phase::kSurvivors) {
       say(what);
       return;
     }
     const std::string others = names_of_running();
     if (others.empty()) return;  // the report says it
-    if (task.spec->beside) {
+    if (task.spec->beside || (task.spec->may_be_lost && was_lost(task))) {
       say(fmt::format("{}; {} goes on without it", what, others));
       return;
     }
@@ -252,6 +257,20 @@ class Supervisor {
                     others));
     phase_ = Phase::kSurvivors;
     deadline_ = SteadyClock::now() + options_.survivor_time;
+  }
+
+  static bool was_lost(const Task& task) {
+    return task.exit.status.signal != 0 || task.exit.status.code == 138;
+  }
+
+  void start_again(Task& task, const std::string& what) {
+    const int made = task.restarts + 1;
+    say(fmt::format("{}; starting it again ({} of {})", what, made, task.spec->restarts));
+    const ProcessSpec* spec = task.spec;
+    task = Task();
+    task.spec = spec;
+    task.restarts = made;
+    task.process = internal::start(*spec, signals_.former());
   }
 
   void on_signal(int number) {

@@ -19,6 +19,10 @@
 // as it is alone, for it would wait for that restart; with another exit code it has what is left of
 // `survivor_time`.
 //
+// A process that may be started again is, when it is killed or exits with 138, as long as no other
+// failure and no signal has ended the group. One that may be lost stops nobody then, and is like one
+// beside the group; with another exit code it is like any other.
+//
 // The root cause is the failure of the highest rank, and of those the earliest:
 //   1. a death by a signal we did not send, or an exit code other than those below;
 //   2. exit codes 130 and 143: someone stopped that task alone;
@@ -53,6 +57,8 @@ struct ProcessSpec {
   std::vector<std::string> without;  // variables of ours it does not get
   std::vector<int> cores;            // pinned to these; empty: not pinned
   bool beside = false;               // it stands beside the group
+  bool may_be_lost = false;  // the others go on without it when it is killed, or exits with 138
+  int restarts = 0;          // how often it is started again then
 };
 
 // Says how long to wait, and where output goes.

@@ -374,6 +374,44 @@ TEST_F(SuperviseTest, WhoEndsTooEarlyIsNamedBesideThoseWhoLostIt) {
   EXPECT_THAT(read("err"), HasSubstr("worker 1 had ended before, with exit code 0"));
 }
 
+// A run of a chief, a worker that may be lost, and a server.
+TEST_F(SuperviseTest, WhatWasKilledIsStartedAgainByItself) {
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "wait_for second; echo done"),
+      process("ps 0", "if [ -e first ]; then touch second; exit 0; fi; touch first; kill -9 $$")};
+  processes[1].restarts = 1;
+  EXPECT_EQ(supervise_here(processes, {}).exit_code, 0);
+  EXPECT_THAT(read("err"), HasSubstr("starting it again (1 of 1)"));
+  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
+}
+
+TEST_F(SuperviseTest, WhatDiesTooOftenEndsTheRun) {
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "for i in {1..3000}; do sleep 0.01; done"),
+      process("ps 0", "echo begun; exit 138")};
+  processes[1].restarts = 2;
+  const Outcome outcome =
+      supervise_here(processes, {.survivor_time = milliseconds(50), .grace = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 138);
+  EXPECT_EQ(outcome.root_cause, 1u);
+  EXPECT_THAT(read("err"), HasSubstr("starting it again (2 of 2)"));
+}
+
+TEST_F(SuperviseTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "wait_for dead; sleep 0.1; echo done"),
+      process("worker 0", "touch dead; kill -9 $$")};
+  processes[1].may_be_lost = true;
+  EXPECT_EQ(supervise_here(processes, {}).exit_code, 137);
+  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
+  EXPECT_THAT(read("err"), HasSubstr("chief 0 goes on without it"));
+  // A mistake of the program is one of all of them.
+  processes[1] = process("worker 0", "exit 2");
+  processes[1].may_be_lost = true;
+  processes[0] = process("chief 0", "for i in {1..3000}; do sleep 0.01; done");
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(50)}).exit_code, 2);
+}
+
 TEST_F(SuperviseTest, CtrlCIsForwardedAndTheCodeIs130) {
   const Outcome outcome = supervise_scripts(
       {"trap 'exit 130' INT; kill -INT $PPID; for i in {1..3000}; do sleep 0.01; done"},

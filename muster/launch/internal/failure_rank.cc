@@ -21,7 +21,8 @@ int failure_rank(const TaskExit& exit, const ProcessSpec& spec) {
   if (exit.status.ok()) return 0;
   if (exit.stuck) return 4;
   if (exit.after_our_signal) return 7;
-  if (spec.beside) return 6;
+  const bool lost = exit.status.signal != 0 || exit.status.code == 138;
+  if (spec.beside || (spec.may_be_lost && lost)) return 6;
   if (exit.status.signal != 0) return 1;
   switch (exit.status.code) {
     case 138:
