@@ -182,6 +182,44 @@ TEST(ParameterServerTest, NothingIsTrainedWhereMaxStepsIsReached) {
   EXPECT_EQ(latest(directory / "model").global_step, 5);
 }
 
+// --- synchronous updates ---
+
+// All workers' gradients make each update: that is one worker with a batch as large.
+TEST(ParameterServerTest, TogetherWorkersComputeWhatOneComputes) {
+  TempDirectory directory;
+  for (const std::string optimizer : {"sgd", "adam"}) {
+    const json params{{"optimizer", optimizer}};
+    const Checkpoint alone = train_alone(
+        directory / (optimizer + "_alone"), two_layers, params,
+        [] { return examples(60).shuffle(60).repeat(2).batch(12); }, {.max_steps = 9});
+    train_on({.workers = 3,
+              .servers = 2,
+              .options = {.partitioner = plan::Partitioner::fixed(2), .replicas_to_aggregate = 3}},
+             directory / optimizer, two_layers, params,
+             [] { return examples(60).shuffle(60).repeat(2).batch(4); }, {.max_steps = 9});
+    EXPECT_LT(largest_difference(latest(directory / optimizer), alone), 1e-5) << optimizer;
+  }
+}
+
+TEST(ParameterServerTest, RowsOfTablesAreSummedOverWorkers) {
+  TempDirectory directory;
+  const Checkpoint alone = train_alone(directory / "alone", words, json::object(),
+                                       [] { return sentences(60).repeat(2).batch(8); }, {});
+  train_on({.workers = 2, .servers = 2, .options = {.replicas_to_aggregate = 2}},
+           directory / "together", words, json::object(),
+           [] { return sentences(60).repeat(2).batch(4); }, {});
+  EXPECT_LT(largest_difference(latest(directory / "together"), alone), 1e-5);
+}
+
+TEST(ParameterServerTest, BackupsComeToNothingAndAreNoHindrance) {
+  TempDirectory directory;
+  train_on({.workers = 3, .servers = 2, .options = {.replicas_to_aggregate = 2}},
+           directory / "model", two_layers, {{"optimizer", "momentum"}},
+           [] { return examples(100).repeat().batch(10); }, {.max_steps = 30});
+  EXPECT_EQ(latest(directory / "model").global_step, 30);
+  EXPECT_EQ(latest(directory / "model").tensors.at("SGD/iterations").item<int64_t>(), 30);
+}
+
 TEST(ParameterServerTest, StalenessMayBeBounded) {
   TempDirectory directory;
   train_on({.workers = 3, .servers = 2, .options = {.max_staleness = 0}}, directory / "model",

@@ -46,6 +46,8 @@ void StepLedger::begin(Start start, double now) {
   step_ = start.step;
   last_step_ = start.last_step;
   commits_ = 0;
+  last_round_ = {};
+  dropped_ = 0;
   stopped_.clear();
   paused_ = false;
   for (size_t w = 0; w < workers_.size(); ++w) {
@@ -62,14 +64,14 @@ void StepLedger::join(int worker, double /*now*/) {
   const int slow = slowest();
   if (slow >= 0) w.clock = std::max(w.clock, at(slow).clock);
   w.present = true;
-  w.ticket = 0;
+  abandon(worker);
 }
 
 void StepLedger::leave(int worker, double now) {
   Worker& w = at(worker);
   w.present = false;
   w.absent_since = now;
-  w.ticket = 0;
+  abandon(worker);
 }
 
 std::vector<int> StepLedger::missing() const {
@@ -94,11 +96,11 @@ int StepLedger::slowest() const {
 
 StepLedger::Claim StepLedger::claim(int worker, double now) {
   Worker& w = at(worker);
-  w.ticket = 0;
+  abandon(worker);
   if (!begun()) return {};
   if (over(now) || w.ended || !w.present) return {.state = Claim::State::kOver};
   // What is claimed by others may yet come to nothing, and then a step is left to make.
-  if (last_step_ && step_ + claims() >= *last_step_) return {};
+  if (options_.aggregate == 0 && last_step_ && step_ + claims() >= *last_step_) return {};
   if (options_.max_staleness) {
     const int slow = slowest();
     if (slow >= 0 && w.clock - at(slow).clock > *options_.max_staleness)
@@ -106,15 +108,28 @@ StepLedger::Claim StepLedger::claim(int worker, double now) {
   }
   w.ticket = next_ticket_++;
   w.commits_at_claim = commits_;
+  w.round = commits_;
   return {.state = Claim::State::kGranted, .ticket = w.ticket};
 }
 
 StepLedger::Commit StepLedger::commit(int worker, int64_t ticket, const std::string& position,
-                                      double /*now*/) {
+                                      double now) {
   Worker& w = at(worker);
+  if (ticket != 0 && w.committed == ticket)
+    return {.state = Commit::State::kAccepted, .step = w.committed_step};
   if (ticket == 0 || w.ticket != ticket) return {};
+  if (options_.aggregate > 0) return commit_to_round(w, ticket, position, now);
   if (paused_) return {.state = Commit::State::kWait};
+  const int64_t stale = commits_ - w.commits_at_claim;
+  note_step(w, ticket, position);
+  ++commits_;
+  w.committed_step = ++step_;
+  return {.state = Commit::State::kAccepted, .step = step_, .staleness = stale};
+}
+
+void StepLedger::note_step(Worker& w, int64_t ticket, const std::string& position) {
   w.ticket = 0;
+  w.contributed = false;
   w.committed = ticket;
   w.position = position;
   ++w.steps;
@@ -124,14 +139,61 @@ StepLedger::Commit StepLedger::commit(int worker, int64_t ticket, const std::str
   ++w.staleness[std::min(static_cast<size_t>(stale), kStalenessBins - 1)];
   w.staleness_sum += stale;
   w.staleness_max = std::max(w.staleness_max, stale);
-  ++commits_;
-  return {.state = Commit::State::kAccepted, .step = ++step_, .staleness = stale};
 }
 
-void StepLedger::abandon(int worker) { at(worker).ticket = 0; }
+StepLedger::Commit StepLedger::commit_to_round(Worker& w, int64_t ticket,
+                                               const std::string& position, double now) {
+  if (!w.contributed) {
+    if (w.round != commits_) {
+      // Its examples were seen, and count for nothing.
+      w.ticket = 0;
+      w.position = position;
+      ++dropped_;
+      return {.state = Commit::State::kDropped, .step = step_};
+    }
+    if (paused_) return {.state = Commit::State::kWait};
+    w.contributed = true;
+    w.pending = position;
+  }
+  close_round(now);
+  if (w.committed != ticket) return {.state = Commit::State::kWait};
+  return {.state = Commit::State::kAccepted, .step = w.committed_step};
+}
+
+int64_t StepLedger::needed(double now) const {
+  // Where nobody begins a step any more, those that were begun are all there will be.
+  if (!stopped_.empty()) return std::max<int64_t>(1, claims());
+  const int64_t expected = std::ranges::count_if(workers_, [&](const Worker& w) {
+    return !w.ended && (w.present || now - w.absent_since < options_.rejoin_seconds);
+  });
+  return std::max<int64_t>(1, std::min<int64_t>(options_.aggregate, expected));
+}
+
+void StepLedger::close_round(double now) {
+  if (options_.aggregate == 0 || paused_) return;
+  const auto waiting =
+      std::ranges::count_if(workers_, [](const Worker& w) { return w.contributed; });
+  if (waiting == 0 || waiting < needed(now)) return;
+  Round round{.number = commits_ + 1};
+  for (int i = 0; i < options_.workers; ++i) {
+    Worker& w = at(i);
+    if (!w.contributed) continue;
+    round.parts.push_back({i, w.ticket});
+    w.committed_step = step_ + 1;
+    note_step(w, w.ticket, std::move(w.pending));
+  }
+  ++commits_;
+  ++step_;
+  last_round_ = std::move(round);
+}
+
+void StepLedger::abandon(int worker) {
+  at(worker).ticket = 0;
+  at(worker).contributed = false;
+}
 
 void StepLedger::end_input(int worker) {
-  at(worker).ticket = 0;
+  abandon(worker);
   at(worker).ended = true;
 }
 

@@ -32,6 +32,10 @@ class StepLedger {
     int workers = 1;  // the chief and the workers, by rank
     // A worker may be so many steps ahead of the slowest one that takes part; unset: any number.
     std::optional<int64_t> max_staleness;
+    // So many gradients make an update together, at most one of each worker; who comes later with
+    // one of the same update is dropped, and counted. 0: each makes its own. It is less where fewer
+    // workers are to be expected.
+    int aggregate = 0;
     // Seconds a worker that is not there is waited for at the end, when all others have used up
     // their data.
     double rejoin_seconds = 60;
@@ -73,15 +77,31 @@ class StepLedger {
   Claim claim(int worker, double now);
 
   struct Commit {
-    // kWait: a checkpoint is being cut, ask again. kLost: the claim is no longer this worker's,
-    // since it was taken for lost; it has to join again.
-    enum class State { kAccepted, kWait, kLost };
+    // kWait: a checkpoint is being cut, or the update lacks gradients of others: ask again. kDropped:
+    // the update was made without it. kLost: the claim is no longer this worker's, since it was taken
+    // for lost; it has to join again.
+    enum class State { kAccepted, kWait, kDropped, kLost };
     State state = State::kLost;
-    int64_t step = 0;  // this one's number
+    int64_t step = 0;  // this one's number; kDropped: that of the last one
     int64_t staleness = 0;
   };
   // Makes the claimed step count; `position` is where the worker's data stands behind it.
   Commit commit(int worker, int64_t ticket, const std::string& position, double now);
+  // Makes the update that lacks nothing but workers who do not come. commit() does it as well.
+  void close_round(double now);
+  // The gradients of an update that several workers make: which step of which worker.
+  struct Round {
+    int64_t number = 0;  // 1 for the first since begin(); 0: none was made yet
+    struct Part {
+      int worker = 0;
+      int64_t ticket = 0;
+    };
+    std::vector<Part> parts;  // by worker
+  };
+  // The last one. Each goes into the weights once, in order.
+  const Round& last_round() const { return last_round_; }
+  // Gradients that came too late, since begin().
+  int64_t dropped() const { return dropped_; }
   // Whether this step of the worker counts: what a server asks whose worker is gone.
   bool committed(int worker, int64_t ticket) const { return at(worker).committed >= ticket; }
   // The worker gives its claim back.
@@ -120,6 +140,10 @@ class StepLedger {
     double absent_since = 0;
     int64_t ticket = 0;         // claimed; 0: none
     int64_t committed = 0;      // the last ticket that counted
+    int64_t committed_step = 0;
+    bool contributed = false;   // its claim's gradients wait for those of others
+    int64_t round = 0;          // updates at its claim
+    std::string pending;        // its position then
     int64_t commits_at_claim = 0;
     int64_t steps = 0;          // committed since begin()
     int64_t clock = 0;          // steps, as bounded staleness counts them
@@ -135,6 +159,10 @@ class StepLedger {
   static bool active(const Worker& worker) { return worker.present && !worker.ended; }
   // The slowest active worker; -1 without any.
   int slowest() const;
+  Commit commit_to_round(Worker& worker, int64_t ticket, const std::string& position, double now);
+  // How many gradients the update under way needs.
+  int64_t needed(double now) const;
+  void note_step(Worker& worker, int64_t ticket, const std::string& position);
 
   const Options options_;
   std::vector<Worker> workers_;
@@ -144,6 +172,8 @@ class StepLedger {
   int64_t next_ticket_ = 1;
   std::optional<int64_t> last_step_;
   std::string stopped_;
+  Round last_round_;
+  int64_t dropped_ = 0;
   bool paused_ = false;
 };
 

@@ -135,9 +135,9 @@ json LedgerHost::answer(const json& request) {
       ledger_.stop(request.at("why").get<std::string>());
     } else if (op == "pause") {
       ledger_.pause();
-      return {{"step", ledger_.step()},
-              {"commits", ledger_.commits()},
-              {"positions", ledger_.positions()}};
+      return with_round({{"step", ledger_.step()},
+                         {"commits", ledger_.commits()},
+                         {"positions", ledger_.positions()}});
     } else if (op == "resume") {
       ledger_.resume();
     } else {
@@ -190,7 +190,7 @@ json LedgerHost::claim(std::unique_lock<std::mutex>& lock, const json& request) 
   changed_.notify_all();
   switch (claim.state) {
     case StepLedger::Claim::State::kGranted:
-      return {{"state", "granted"}, {"ticket", claim.ticket}};
+      return with_round({{"state", "granted"}, {"ticket", claim.ticket}});
     case StepLedger::Claim::State::kOver:
       return {{"state", "over"}, {"step", ledger_.step()}, {"why", ledger_.why(now())}};
     case StepLedger::Claim::State::kWait:
@@ -215,6 +215,8 @@ json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request)
   switch (commit.state) {
     case StepLedger::Commit::State::kWait:
       return {{"state", "waiting"}};
+    case StepLedger::Commit::State::kDropped:
+      return {{"state", "dropped"}, {"step", commit.step}, {"rows", rows_}};
     case StepLedger::Commit::State::kAccepted:
       task(rank).phase = plan::Phase::kTraining;
       task(rank).step = commit.step;
@@ -238,6 +240,20 @@ json LedgerHost::settled(std::unique_lock<std::mutex>& lock, const json& request
           {"unfinished", names(ledger_.unfinished())}};
 }
 
+json LedgerHost::with_round(json answer) const {
+  const StepLedger::Round& round = ledger_.last_round();
+  if (round.number == 0) return answer;
+  json parts = json::array();
+  for (const auto& part : round.parts) parts.push_back({part.worker, part.ticket});
+  answer["round"] = {{"number", round.number}, {"parts", parts}};
+  return answer;
+}
+
+json LedgerHost::last_round() const {
+  const std::lock_guard lock(mutex_);
+  return with_round(json::object());
+}
+
 json LedgerHost::measures() const {
   json all = json::object();
   for (int rank = 0; rank < options_.ledger.workers; ++rank) {
@@ -248,7 +264,7 @@ json LedgerHost::measures() const {
                                                       {"p99", staleness.p99},
                                                       {"max", staleness.max}};
   }
-  return all;
+  return {{"tasks", all}, {"dropped", ledger_.dropped()}};
 }
 
 std::vector<std::string> LedgerHost::names(const std::vector<int>& ranks) const {
@@ -328,6 +344,7 @@ void LedgerHost::look() {
                              plan::place_of(looked_at.phase, looked_at.step)));
     lose(rank);
   }
+  ledger_.close_round(now());
 }
 
 void LedgerHost::close() {

@@ -60,6 +60,17 @@ void check_options(const distribute::ParameterServerOptions& options) {
         fmt::format("ParameterServerOptions.max_staleness is {}", *options.max_staleness),
         "0 keeps all workers within a step of the slowest; leave it unset for no limit");
   }
+  if (options.replicas_to_aggregate < 0) {
+    throw invalid_argument(fmt::format("ParameterServerOptions.replicas_to_aggregate is {}",
+                                       options.replicas_to_aggregate),
+                           "give the number of workers whose gradients make an update; 0 for "
+                           "updates of each worker by itself");
+  }
+  if (options.replicas_to_aggregate > 0 && options.max_staleness) {
+    throw invalid_argument(
+        "ParameterServerOptions has both replicas_to_aggregate and max_staleness",
+        "leave max_staleness unset: workers that make updates together are never apart");
+  }
   for (const auto& [field, seconds] :
        {std::pair{"heartbeat_seconds", options.heartbeat_seconds},
         std::pair{"heartbeat_timeout_seconds", options.heartbeat_timeout_seconds},
@@ -104,6 +115,13 @@ class ParameterServer final : public distribute::Strategy {
           "TF_CONFIG lists no parameter servers, which ParameterServer needs",
           "add \"ps\" to \"cluster\" in TF_CONFIG of every task, and start them; or take "
           ".train_distribute = distribute::multi_worker_mirrored()");
+    }
+    if (options_.replicas_to_aggregate > cluster.num_workers) {
+      throw invalid_argument(
+          fmt::format("ParameterServerOptions.replicas_to_aggregate is {}, and there are {} workers, "
+                      "the chief among them",
+                      options_.replicas_to_aggregate, cluster.num_workers),
+          "each brings one gradient to an update: give their number, or less");
     }
     const std::string task = plan::readable_task(cluster.task.name());
     auto session = std::make_shared<Session>(start, options_, start.join_timeout);

@@ -41,10 +41,12 @@ class Server {
         shards_(name_, start.seed, build,
                 [this](int rank, int64_t generation, int64_t ticket, bool gone) {
                   return resolve(rank, generation, ticket, gone);
-                }) {
+                },
+                options.replicas_to_aggregate > 0) {
     if (start.cluster.task.index == 0) {
       LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
                                             .max_staleness = options.max_staleness,
+                                            .aggregate = options.replicas_to_aggregate,
                                             .rejoin_seconds = options.rejoin_seconds},
                                  .heartbeat_timeout = options.heartbeat_timeout_seconds};
       for (const auto& task : start.cluster.workers)
@@ -103,6 +105,7 @@ class Server {
       }
       if (ledger_) {
         ledger_->look();
+        apply_last_round();
         if (const auto failure = ledger_->failure()) return failure;
         if (ledger_->finished()) return std::nullopt;
       }
@@ -228,8 +231,11 @@ class Server {
       }
       const json told = ledger_->answer(request);
       // Here the step counts and is made at once; the others hear of it from the worker.
-      if (request.at("op") == "commit" && told.value("state", "") == "accepted")
+      if (options_.replicas_to_aggregate > 0) {
+        apply_last_round();
+      } else if (request.at("op") == "commit" && told.value("state", "") == "accepted") {
         shards_.apply(peer.rank, request.at("ticket").get<int64_t>());
+      }
       send_message(client.socket, told);
     } catch (const Error& error) {
       if (client.socket.payload_left() > 0) client.socket.skip_payload();
@@ -240,6 +246,12 @@ class Server {
       send_message(client.socket, {{"error", to_json(error)}});
     }
     return true;
+  }
+
+  void apply_last_round() {
+    if (options_.replicas_to_aggregate == 0) return;
+    const json last = ledger_->last_round();
+    if (last.contains("round")) shards_.apply_round(last.at("round"));
   }
 
   void finish(const json& request) {

@@ -92,7 +92,7 @@ class ServerUpdater final : public distribute::Updater {
       return updated;
     }
     const TimePoint start = system_clock().now();
-    run_->push(*gradients_);
+    run_->push(*gradients_, accumulated.mean() ? accumulated.weight : 1, accumulated.mean());
     gradients_.reset();
     const WorkerRun::Committed committed = run_->commit(accumulated.rows);
     updated.result.global_step = committed.step;

@@ -68,11 +68,12 @@ std::map<std::string, TensorSpec> specs_of(const std::map<std::string, Tensor>& 
 }  // namespace
 
 ShardServer::ShardServer(std::string name, uint64_t seed, distribute::BuildModel build,
-                         Resolve resolve)
+                         Resolve resolve, bool together)
     : name_(std::move(name)),
       seed_(seed),
       build_(std::move(build)),
-      resolve_(std::move(resolve)) {}
+      resolve_(std::move(resolve)),
+      together_(together) {}
 
 std::shared_ptr<ShardServer::Defined> ShardServer::defined(const json& request) {
   const auto generation = request.at("generation").get<int64_t>();
@@ -93,6 +94,7 @@ void ShardServer::answer(Client& client, const json& request) {
     return send_message(socket, {{"generation", defined_ ? defined_->generation : 0}});
   }
   const std::shared_ptr<Defined> here = defined(request);
+  if (request.contains("round")) apply_round(request.at("round"));
   if (op == "pull")
     return send_message(socket, json::object(), here->store->read_dense(&client.memory));
   if (op == "rows") return rows(socket, request, *here);
@@ -192,6 +194,8 @@ void ShardServer::push(const Client& client, const json& request, Defined& here)
     here.store->check_rows(shard, gradient.ids);
     here.store->set_rows(*staged, shard, std::move(gradient));
   }
+  staged->weight = request.at("weight").get<double>();
+  staged->mean = request.at("mean").get<bool>();
   {
     const std::lock_guard lock(mutex_);
     if (defined_.get() == &here)
@@ -223,6 +227,41 @@ void ShardServer::apply(int rank, int64_t ticket) {
   changed_.notify_all();
 }
 
+void ShardServer::apply_round(const json& round) {
+  const std::lock_guard one_at_a_time(round_);
+  const auto number = round.at("number").get<int64_t>();
+  std::vector<std::unique_ptr<StagedGradients>> staged;
+  std::vector<int> ranks;
+  std::shared_ptr<Defined> here;
+  {
+    const std::lock_guard lock(mutex_);
+    here = defined_;
+    if (!here || applied_ >= number) return;
+    for (const json& part : round.at("parts")) {
+      const auto found = waiting_.find(part.at(0).get<int>());
+      if (found == waiting_.end() || found->second.ticket != part.at(1).get<int64_t>()) {
+        throw Error(ErrorKind::kPeerLost,
+                    fmt::format("{} lacks gradients of update {}, which counts", name_, number));
+      }
+      ranks.push_back(found->first);
+      found->second.ticket = 0;
+      staged.push_back(std::move(found->second.staged));
+    }
+  }
+  here->store->merge(staged);
+  here->store->apply(*staged.front(), 0);
+  {
+    const std::lock_guard lock(mutex_);
+    if (here != defined_) return;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      Waiting& waiting = waiting_[ranks[i]];
+      if (!waiting.staged) waiting.staged = std::move(staged[i]);
+    }
+    applied_ = number;
+  }
+  changed_.notify_all();
+}
+
 void ShardServer::settle(int rank, bool gone) {
   int64_t ticket = 0, generation = 0;
   {
@@ -232,7 +271,11 @@ void ShardServer::settle(int rank, bool gone) {
     ticket = found->second.ticket;
     generation = defined_->generation;
   }
-  if (resolve_(rank, generation, ticket, gone)) return apply(rank, ticket);
+  if (resolve_(rank, generation, ticket, gone)) {
+    // Of an update of several workers the others know.
+    if (!together_) apply(rank, ticket);
+    return;
+  }
   if (!gone) return;
   const std::lock_guard lock(mutex_);
   const auto found = waiting_.find(rank);

@@ -217,6 +217,57 @@ void ShardStore::set_rows(StagedGradients& staged, size_t shard, RowGradient gra
   staged.parts[place.group].rows[static_cast<size_t>(place.table)] = std::move(gradient);
 }
 
+void ShardStore::merge(const std::vector<std::unique_ptr<StagedGradients>>& staged) {
+  torch::NoGradGuard no_grad;
+  double sum = 0;
+  for (const auto& one : staged) sum += one->mean ? one->weight : 1;
+  const auto share = [&](const StagedGradients& one) {
+    if (!one.mean) return 1.0;
+    return sum > 0 ? one.weight / sum : 0.0;
+  };
+  StagedGradients& all = *staged.front();
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    StagedGradients::Part& into = all.parts[g];
+    const auto& parameters = groups_[g]->parameters->parameters();
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      const auto gradient_of = [&](const StagedGradients& one) {
+        return one.parts[g]
+            .buffers[static_cast<size_t>(parameters[p].buffer)]
+            .narrow(0, parameters[p].offset, parameters[p].elements);
+      };
+      // What a worker did not use holds what was there before.
+      const Tensor gradient = gradient_of(all);
+      if (into.used[p]) {
+        Tensor(gradient).mul_(share(all));
+      } else {
+        Tensor(gradient).zero_();
+      }
+      for (size_t i = 1; i < staged.size(); ++i) {
+        if (!staged[i]->parts[g].used[p]) continue;
+        into.used[p] = true;
+        Tensor(gradient).add_(gradient_of(*staged[i]), share(*staged[i]));
+      }
+    }
+    for (size_t t = 0; t < into.rows.size(); ++t) {
+      std::vector<RowGradient> rows;
+      for (const auto& one : staged) {
+        const RowGradient& its = one->parts[g].rows[t];
+        if (its.ids.numel() > 0) rows.push_back({its.ids, its.values * share(*one)});
+      }
+      if (!rows.empty()) into.rows[t] = distribute::sum_rows(rows);
+    }
+  }
+  for (size_t i = 1; i < staged.size(); ++i) forget(*staged[i]);
+}
+
+void ShardStore::forget(StagedGradients& staged) {
+  for (StagedGradients::Part& part : staged.parts) {
+    part.used.assign(part.used.size(), false);
+    for (RowGradient& rows : part.rows)
+      rows = {rows.ids.narrow(0, 0, 0), rows.values.narrow(0, 0, 0)};
+  }
+}
+
 void ShardStore::apply(StagedGradients& staged, size_t turn) {
   torch::NoGradGuard no_grad;
   for (size_t i = 0; i < groups_.size(); ++i) {
@@ -225,10 +276,7 @@ void ShardStore::apply(StagedGradients& staged, size_t turn) {
     const std::unique_lock lock(groups_[g]->mutex);
     groups_[g]->parameters->update_flat(train_op_, part.buffers, part.used, part.rows, 1.0);
   }
-  for (StagedGradients::Part& part : staged.parts) {
-    part.used.assign(part.used.size(), false);
-    for (RowGradient& rows : part.rows) rows = {rows.ids.narrow(0, 0, 0), rows.values.narrow(0, 0, 0)};
-  }
+  forget(staged);
 }
 
 std::map<std::string, Tensor> ShardStore::tensors(Group& group) const {

@@ -141,7 +141,8 @@ void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
 
 distribute::SharedRun::Cut WorkerRun::read() {
   const json paused = ask_ledger({{"op", "pause"}});
-  const json request{{"op", "snapshot"}, {"commits", paused.at("commits")}};
+  json request{{"op", "snapshot"}, {"commits", paused.at("commits")}};
+  if (paused.contains("round")) request["round"] = paused.at("round");
   try {
     session_.at_all_servers([&](size_t server) { ask(server, request); });
   } catch (...) {
@@ -250,6 +251,8 @@ bool WorkerRun::begin_step() {
       over_ = true;
     } else if (state == "granted") {
       ticket_ = claim.at("ticket").get<int64_t>();
+      round_.reset();
+      if (claim.contains("round")) round_ = std::make_unique<json>(claim.at("round"));
       told_waiting_.reset();
       pull();
       return true;
@@ -262,10 +265,12 @@ bool WorkerRun::begin_step() {
 void WorkerRun::pull() {
   session_.at_all_servers([&](size_t server) {
     const auto& parts = layout_->parts_on(server);
-    if (std::ranges::none_of(
-            parts, [&](size_t p) { return layout_->parts()[p].parameter >= 0; }))
-      return;
-    ask(server, {{"op", "pull"}}, {}, [&](net::MessageSocket& socket, const json&) {
+    const bool none = std::ranges::none_of(
+        parts, [&](size_t p) { return layout_->parts()[p].parameter >= 0; });
+    if (none && !round_) return;
+    json request{{"op", "pull"}};
+    if (round_) request["round"] = *round_;
+    ask(server, request, {}, [&](net::MessageSocket& socket, const json&) {
       for (const size_t p : parts) {
         const Layout::Part& part = layout_->parts()[p];
         if (part.parameter >= 0) receive_tensor(socket, memory_of(part));
@@ -314,7 +319,7 @@ Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
   return rows;
 }
 
-void WorkerRun::push(const FlatParameters::Prepared& gradients) {
+void WorkerRun::push(const FlatParameters::Prepared& gradients, double weight, bool mean) {
   torch::NoGradGuard no_grad;
   session_.at_all_servers([&](size_t server) {
     json dense = json::array(), rows = json::array();
@@ -339,7 +344,14 @@ void WorkerRun::push(const FlatParameters::Prepared& gradients) {
       row_tensors.push_back(gradient.values.slice(0, from, to));
     }
     tensors.insert(tensors.end(), row_tensors.begin(), row_tensors.end());
-    ask(server, {{"op", "push"}, {"ticket", ticket_}, {"dense", dense}, {"rows", rows}}, tensors);
+    ask(server,
+        {{"op", "push"},
+         {"ticket", ticket_},
+         {"weight", weight},
+         {"mean", mean},
+         {"dense", dense},
+         {"rows", rows}},
+        tensors);
   });
 }
 
@@ -352,7 +364,13 @@ WorkerRun::Committed WorkerRun::commit(int64_t rows) {
                                   {"position", position},
                                   {"rows", rows},
                                   {"wait", kPoll}});
-    if (told.at("state") == "waiting") continue;  // for a cut, which is short
+    // For a cut, which is short, or for the gradients of others.
+    if (told.at("state") == "waiting") {
+      if (session_.options().replicas_to_aggregate > 0) tell_waiting("the gradients of others");
+      continue;
+    }
+    told_waiting_.reset();
+    committed.dropped = told.at("state") == "dropped";
     committed.step = step_ = told.at("step").get<int64_t>();
     const auto so_far = told.at("rows").get<int64_t>();
     committed.rows = rows_ == 0 ? rows : so_far - rows_;
@@ -361,7 +379,7 @@ WorkerRun::Committed WorkerRun::commit(int64_t rows) {
   }
   // The first server has made the step with its commit.
   const json apply{{"op", "apply"}, {"ticket", ticket_}};
-  if (session_.servers() > 1) {
+  if (session_.servers() > 1 && session_.options().replicas_to_aggregate == 0) {
     session_.at_all_servers([&](size_t server) {
       if (server > 0) ask(server, apply);
     });
@@ -419,7 +437,10 @@ int64_t WorkerRun::end_steps(End end) {
 void WorkerRun::tell_staleness() {
   std::vector<std::string> all;
   const json told = ask_ledger({{"op", "measures"}});
-  for (const auto& [task, staleness] : told.items()) {
+  if (const auto dropped = told.at("dropped").get<int64_t>(); dropped > 0)
+    log::info(fmt::format("{} gradients came too late for their update, and were dropped", dropped));
+  if (session_.options().replicas_to_aggregate > 0) return;
+  for (const auto& [task, staleness] : told.at("tasks").items()) {
     all.push_back(fmt::format("{} {:.1f} ({}) in {} steps", task,
                               staleness.at("mean").get<double>(),
                               staleness.at("p99").get<int64_t>(),
@@ -434,7 +455,9 @@ void WorkerRun::tell_staleness() {
 std::map<std::string, double> WorkerRun::measures() {
   std::map<std::string, double> all;
   const json told = ask_ledger({{"op", "measures"}});
-  for (const auto& [task, staleness] : told.items()) {
+  if (session_.options().replicas_to_aggregate > 0)
+    all["dropped_gradients"] = told.at("dropped").get<double>();
+  for (const auto& [task, staleness] : told.at("tasks").items()) {
     std::string name = task;
     std::ranges::replace(name, ' ', '_');
     all["staleness/" + name + "/mean"] = staleness.at("mean").get<double>();

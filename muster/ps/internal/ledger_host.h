@@ -32,6 +32,8 @@ class LedgerHost {
   // Answers one request about the ledger; it may wait for as long as the request says, a few
   // seconds. Throws what the asker is to be told.
   nlohmann::json answer(const nlohmann::json& request);
+  // The last update that several workers made together, as {"round": {...}}; empty without one.
+  nlohmann::json last_round() const;
   // Whether this step of a worker counts.
   bool committed(int rank, int64_t ticket);
   // The process `incarnation` of the worker is gone.
@@ -73,6 +75,7 @@ class LedgerHost {
   nlohmann::json commit(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
   nlohmann::json settled(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
   nlohmann::json measures() const;
+  nlohmann::json with_round(nlohmann::json answer) const;
   std::vector<std::string> names(const std::vector<int>& ranks) const;
 
   const Options options_;

@@ -24,7 +24,9 @@ class ShardServer {
   // `name` is how messages call it: "ps 0". `resolve` asks the ledger whether the step of a worker
   // counts; `gone`: the worker is, so that the step cannot count any more unless it does already.
   using Resolve = std::function<bool(int rank, int64_t generation, int64_t ticket, bool gone)>;
-  ShardServer(std::string name, uint64_t seed, distribute::BuildModel build, Resolve resolve);
+  // `together`: updates are those of several workers, as apply_round() is told.
+  ShardServer(std::string name, uint64_t seed, distribute::BuildModel build, Resolve resolve,
+              bool together);
 
   // A worker that has connected.
   struct Client {
@@ -37,6 +39,9 @@ class ShardServer {
   void answer(Client& client, const nlohmann::json& request);
   // The step counts: its gradients go into the weights. Nothing where that is done.
   void apply(int rank, int64_t ticket);
+  // The last update that several workers made together, {"number", "parts": [[rank, ticket]]}: their
+  // gradients go into the weights, once.
+  void apply_round(const nlohmann::json& round);
   // A connection of this worker has ended.
   void worker_left(int rank);
   // Ends all waits.
@@ -71,12 +76,14 @@ class ShardServer {
   const uint64_t seed_;
   const distribute::BuildModel build_;
   const Resolve resolve_;
+  const bool together_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool closed_ = false;
   std::shared_ptr<Defined> defined_;
   int64_t applied_ = 0;  // steps, in this generation
   std::map<int, Waiting> waiting_;  // by rank
+  std::mutex round_;
   std::mutex building_;  // the model function is called by one thread
 };
 

@@ -55,6 +55,8 @@ class ShardStore {
   void check_rows(size_t shard, const Tensor& ids) const;
   // Memory for that many rows of a row-sparse shard.
   Tensor rows_like(size_t shard, int64_t rows) const;
+  // Makes of the gradients of several workers those of one update, in the first of them.
+  void merge(const std::vector<std::unique_ptr<StagedGradients>>& staged);
   // Makes the update; shards that got no gradient stay as they are. `turn` chooses where to begin,
   // so that workers do not wait for each other.
   void apply(StagedGradients& staged, size_t turn);
@@ -76,6 +78,7 @@ class ShardStore {
     int table = -1;      // of a row-sparse one
   };
   std::map<std::string, Tensor> tensors(Group& group) const;
+  static void forget(StagedGradients& staged);
   // Throws InvalidArgument unless the shard is row-sparse.
   const Variable& table(size_t shard) const;
 

@@ -17,6 +17,8 @@ class StagedGradients {
     std::vector<distribute::RowGradient> rows;    // [table]
   };
   std::vector<Part> parts;
+  double weight = 1;  // among those of other workers
+  bool mean = true;   // they are averaged, and not added
 };
 
 }  // namespace muster::inline v0_1::ps

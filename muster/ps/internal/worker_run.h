@@ -34,10 +34,12 @@ class WorkerRun final : public distribute::SharedRun {
 
   // --- a step ---
   // Brings the gradients to the servers, where they wait until the step counts.
-  void push(const distribute::FlatParameters::Prepared& gradients);
+  // Among those of other workers they weigh `weight`, or, where losses are added, are added.
+  void push(const distribute::FlatParameters::Prepared& gradients, double weight, bool mean);
   // Makes the step that was begun count, and its gradients the weights'.
   struct Committed {
-    int64_t step = 0;  // its number
+    int64_t step = 0;      // its number
+    bool dropped = false;  // it came too late, and counts for nothing
     int64_t rows = 0;  // examples of all workers since this one's last step
   };
   Committed commit(int64_t rows);
@@ -84,6 +86,7 @@ class WorkerRun final : public distribute::SharedRun {
   int64_t step_ = 0;
   int64_t rows_ = 0;  // examples of all workers so far
   bool over_ = false;
+  std::unique_ptr<nlohmann::json> round_;  // the last update of several workers, for servers
   std::function<std::string()> position_;
   std::map<std::string, double> learning_rates_;
   std::optional<TimePoint> told_waiting_;
