@@ -9,11 +9,16 @@
 
 namespace muster::inline v0_1::cluster {
 
+namespace {
+
+bool is_protected(const Job& job, const std::string& address) {
+  return !job.token.empty() || job.tls || job.insecure || is_loopback(host_of(address));
+}
+
+}  // namespace
+
 void check_protected(const ResolvedCluster& cluster) {
-  const Job& job = cluster.job;
-  if (!job.token.empty() || job.tls || job.insecure ||
-      is_loopback(host_of(cluster.coordinator_address)))
-    return;
+  if (is_protected(cluster.job, cluster.coordinator_address)) return;
   if (cluster.rank != 0) {
     throw invalid_argument(
         fmt::format("this task, {}, has no MUSTER_JOB_TOKEN, and the coordinator at {} can be "
@@ -24,10 +29,15 @@ void check_protected(const ResolvedCluster& cluster) {
         "where "
         "the network itself keeps strangers out: MUSTER_INSECURE=1");
   }
+  check_protected(cluster.job, "the coordinator", cluster.coordinator_address);
+}
+
+void check_protected(const Job& job, const std::string& who, const std::string& address) {
+  if (is_protected(job, address)) return;
   throw invalid_argument(
-      fmt::format("the coordinator at {} can be reached from other machines, and nothing keeps "
-                  "strangers out: whoever connects could join, read and end this run",
-                  cluster.coordinator_address),
+      fmt::format("{} at {} can be reached from other machines, and nothing keeps strangers out: "
+                  "whoever connects could join, read and end this run",
+                  who, address),
       "give every task the same secret: export MUSTER_JOB_TOKEN=$(openssl rand -hex 32), or a file "
       "of it in MUSTER_JOB_TOKEN_FILE; where the network itself keeps strangers out: "
       "MUSTER_INSECURE=1");

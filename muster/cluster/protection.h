@@ -2,6 +2,9 @@
 // start without it, and `muster doctor` says so before. Thread safety: pure functions.
 #pragma once
 
+#include <string>
+
+#include "muster/cluster/job.h"
 #include "muster/cluster/resolve.h"
 
 namespace muster::inline v0_1::cluster {
@@ -9,6 +12,8 @@ namespace muster::inline v0_1::cluster {
 // Throws InvalidArgument, with the line to add, when other machines can reach the coordinator and
 // nothing keeps strangers out: no token, no certificates, and no word that the network does.
 void check_protected(const ResolvedCluster& cluster);
+// The same for what else tasks serve and connect to: `who` ("the parameter server") at `address`.
+void check_protected(const Job& job, const std::string& who, const std::string& address);
 
 // Throws InvalidArgument when this task serves the coordinator with a certificate that is not for
 // the name by which the tasks reach it: none of them would join, itself included.

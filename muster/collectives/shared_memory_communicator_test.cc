@@ -138,7 +138,7 @@ TEST(SharedMemoryCommunicator, RefusesOptionsThatMakeNoSense) {
 // Any process of this network namespace can find the socket's name in /proc/net/unix.
 TEST(SharedMemoryCommunicator, SilentProcessesHoldUpNobody) {
   MemoryStore store;
-  std::vector<internal::FileDescriptor> silent;
+  std::vector<FileDescriptor> silent;
   testing::run_ranks(2, [&](int rank) {
     if (rank == 1) {
       const std::string endpoint = store.get("collectives/group/shared_memory/at/0", 10s);
@@ -169,9 +169,9 @@ Door door_of(KeyValueStore& store, int rank) {
 // Whoever fills the queue of a rank's socket holds up a connection, but not its bounds.
 TEST(SharedMemoryCommunicator, AFullQueueIsWaitedForWithinBounds) {
   const std::string name = "muster-test-" + random_secret();
-  const internal::FileDescriptor crowded = internal::listen_unix(name);
+  const FileDescriptor crowded = internal::listen_unix(name);
   ASSERT_EQ(listen(crowded.get(), 1), 0);
-  std::vector<internal::FileDescriptor> strangers;
+  std::vector<FileDescriptor> strangers;
   while (auto socket = internal::connect_unix(name)) strangers.push_back(std::move(*socket));
   const auto connect = [&](std::chrono::milliseconds timeout, std::function<void()> check) {
     MemoryStore store;
@@ -198,7 +198,7 @@ TEST(SharedMemoryCommunicator, AReplyThatIsNotTrueEndsTheGroup) {
   for (const int named : {7, 1, 0}) {
     MemoryStore store;
     const std::string name = "muster-test-" + random_secret();
-    const internal::FileDescriptor listener = internal::listen_unix(name);
+    const FileDescriptor listener = internal::listen_unix(name);
     store.set("collectives/group/shared_memory/at/0", "=" + host_identity() + " " + name + " word");
     store.set("collectives/group/shared_memory/obstacle/0", "=");
     std::thread rank_0([&] {

@@ -16,6 +16,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/secret.h"
+#include "muster/base/unix_name.h"
 #include "muster/collectives/internal/shared_memory.h"
 #include "muster/collectives/internal/tcp_socket.h"
 
@@ -127,15 +128,15 @@ TEST(UnixSocket, KnowsAProcessOfAnotherUser) {
   const std::string name = "muster-test-" + random_secret();
   const FileDescriptor listener = listen_unix(name);
   const FileDescriptor own = connect_unix(name).value();
-  EXPECT_TRUE(is_same_user(own));
-  EXPECT_TRUE(is_same_user(accept_unix(listener, 10s).value()));
+  EXPECT_TRUE(is_same_user(own.get()));
+  EXPECT_TRUE(is_same_user(accept_unix(listener, 10s).value().get()));
   const pid_t child = fork();
   if (child == 0) {
     // It connects, and stays until it is told that it was looked at.
     if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(2);
     try {
       const auto socket = connect_unix(name);
-      if (!socket || is_same_user(*socket)) _exit(3);  // the listener is root's
+      if (!socket || is_same_user(socket->get())) _exit(3);  // the listener is root's
       _exit(readable(*socket, 10s) ? 0 : 4);
     } catch (...) {
       _exit(5);
@@ -143,7 +144,7 @@ TEST(UnixSocket, KnowsAProcessOfAnotherUser) {
   }
   const auto stranger = accept_unix(listener, 10s);
   ASSERT_TRUE(stranger);
-  EXPECT_FALSE(is_same_user(*stranger));
+  EXPECT_FALSE(is_same_user(stranger->get()));
   ASSERT_EQ(send(stranger->get(), "x", 1, MSG_NOSIGNAL), 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

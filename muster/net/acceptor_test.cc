@@ -47,10 +47,12 @@ class Hall {
 
  private:
   Hall(Listener listener, AcceptorLimits limits, bool tls)
-      : port_(listener.port()), acceptor_(std::move(listener), limits, tls, log_, [this](int fd) {
-          kept_.push_back(fd);
-          ++taken_;
-        }) {
+      : port_(listener.port()),
+        acceptor_(std::move(listener), limits, {.server = "the coordinator", .tls = tls}, log_,
+                  [this](int fd, const Peer&) {
+                    kept_.push_back(fd);
+                    ++taken_;
+                  }) {
     acceptor_.start();
   }
 
@@ -111,7 +113,7 @@ TEST(Acceptor, WhatIsNotProvedEndsInTimeAndWhatIsProvedStays) {
   RawConnection idle(hall.port()), taken(hall.port()), member(hall.port());
   for (RawConnection* speaker : {&taken, &member}) speaker->send(kPreface);
   hall.wait_for_taken(2);
-  hall.acceptor().proved(fmt::format("ipv4:127.0.0.1:{}", member.own_port()));
+  hall.acceptor().proved({"127.0.0.1", member.own_port()});
   EXPECT_TRUE(idle.ends_within(kSoon));
   EXPECT_TRUE(taken.ends_within(kSoon));
   EXPECT_FALSE(member.ends_within(300));
@@ -126,7 +128,7 @@ TEST(Acceptor, WhatIsNotProvedSendsLittle) {
   hall.wait_for_taken(0);
   for (RawConnection* speaker : {&later, &member}) speaker->send(kPreface);
   hall.wait_for_taken(2);
-  hall.acceptor().proved(fmt::format("ipv4:127.0.0.1:{}", member.own_port()));
+  hall.acceptor().proved({"127.0.0.1", member.own_port()});
   later.send(much);
   member.send(much);
   EXPECT_TRUE(later.ends_within(kSoon));
@@ -151,7 +153,7 @@ TEST(Acceptor, AFloodDoesNotReachWhatIsProvedAtItsAddress) {
   RawConnection member(hall.port(), "127.0.0.3");
   member.send(kPreface);
   hall.wait_for_taken(1);
-  hall.acceptor().proved(fmt::format("ipv4:127.0.0.3:{}", member.own_port()));
+  hall.acceptor().proved({"127.0.0.3", member.own_port()});
   std::vector<RawConnection> flood;
   for (int i = 0; i < 50; ++i) flood.emplace_back(hall.port(), "127.0.0.3");
   for (int i = 0; i < 46; ++i) EXPECT_TRUE(flood[static_cast<size_t>(i)].ends_within(kSoon)) << i;

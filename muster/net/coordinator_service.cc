@@ -11,14 +11,13 @@
 #include <utility>
 
 #include "muster/base/error.h"
-#include "muster/base/network_interfaces.h"
 #include "muster/net/coordinator.grpc.pb.h"
 #include "muster/net/internal/acceptor.h"
 #include "muster/net/internal/admission.h"
 #include "muster/net/internal/coordinator_wire.h"
 #include "muster/net/internal/listener.h"
+#include "muster/net/internal/peer.h"
 #include "muster/net/internal/stranger_log.h"
-#include "muster/net/port.h"
 #include "muster/plan/coordinator_state.h"
 
 namespace muster::inline v0_1::net {
@@ -145,7 +144,8 @@ void bound_calls(grpc::ServerBuilder& builder, int tasks) {
 
 struct CoordinatorService::Impl {
   Impl(CoordinatorHandler& handler, const cluster::Job& job)
-      : adapter(handler, job, log, [this](const std::string& peer) { acceptor->proved(peer); }) {}
+      : adapter(handler, job, log,
+                [this](const std::string& peer) { acceptor->proved(peer_of(peer)); }) {}
   StrangerLog log;
   Adapter adapter;
   std::unique_ptr<grpc::Server> server;
@@ -159,12 +159,7 @@ CoordinatorService::CoordinatorService(CoordinatorHandler& handler, const std::s
                                        const cluster::Job& job, int tasks)
     : impl_(std::make_unique<Impl>(handler, job)) {
   quiet_grpc();
-  const HostPort wanted = split_address(address);
-  const std::string host =
-      is_loopback(wanted.host) || is_own_address(wanted.host) ? wanted.host : "0.0.0.0";
-  Listener listener(
-      host, wanted.port, address,
-      "another process listens on this port: stop it, or give the task another port in TF_CONFIG");
+  Listener listener = Listener::at(address, Buffering::kLittle);
   impl_->port = listener.port();
 
   grpc::ServerBuilder builder;
@@ -183,8 +178,9 @@ CoordinatorService::CoordinatorService(CoordinatorHandler& handler, const std::s
                                    : "");
   }
   impl_->acceptor = std::make_unique<Acceptor>(
-      std::move(listener), limits_of(job, tasks), job.tls.has_value(), impl_->log,
-      [entrance = impl_->entrance.get()](int connection) {
+      std::move(listener), limits_of(job, tasks),
+      AcceptorProtocol{.server = "the coordinator", .tls = job.tls.has_value()}, impl_->log,
+      [entrance = impl_->entrance.get()](int connection, const Peer&) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
         taken.fd = connection;
         entrance->HandleNewConnection(&taken);

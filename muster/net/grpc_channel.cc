@@ -10,6 +10,7 @@
 #include "muster/net/coordinator.grpc.pb.h"
 #include "muster/net/internal/admission.h"
 #include "muster/net/internal/coordinator_wire.h"
+#include "muster/net/internal/job_words.h"
 
 namespace muster::inline v0_1::net {
 namespace {
@@ -70,8 +71,7 @@ struct GrpcChannel::Impl {
   Error error_of(const grpc::Status& status) const {
     if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
       return invalid_argument(fmt::format("at {}, {}", address, status.error_message()),
-                              "give every task of a job the same MUSTER_JOB_TOKEN (or _FILE) and "
-                              "the addresses of its own cluster in TF_CONFIG");
+                              kGiveTheSameJob);
     }
     if (job.tls && is_verification_failure(status.error_message())) {
       return invalid_argument(

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/file_descriptor.h"
 #include "muster/collectives/internal/control_page.h"
-#include "muster/collectives/internal/file_descriptor.h"
 
 namespace muster::inline v0_1::internal {
 

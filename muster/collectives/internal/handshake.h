@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "muster/collectives/internal/file_descriptor.h"
+#include "muster/base/file_descriptor.h"
 
 namespace muster::inline v0_1::internal {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "muster/collectives/internal/file_descriptor.h"
+#include "muster/base/file_descriptor.h"
 
 namespace muster::inline v0_1::internal {
 

@@ -17,6 +17,7 @@
 #include "muster/base/log.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
+#include "muster/base/unix_name.h"
 #include "muster/collectives/internal/descriptor_claim.h"
 #include "muster/collectives/internal/local_copier.h"
 #include "muster/collectives/internal/shared_memory.h"
@@ -130,7 +131,7 @@ class Bootstrap {
       const Endpoint& endpoint = endpoints[static_cast<size_t>(r)];
       if (const std::string why = reach(r, endpoint); !why.empty())
         return fmt::format("no way to rank {}: {}", shown(r), why);
-      if (!is_same_user(member(r).socket))
+      if (!is_same_user(member(r).socket.get()))
         return fmt::format("rank {} runs as another user", shown(r));
       if (!send_control(r, endpoint)) {
         return fmt::format("no way to rank {}: it does not take shared memory", shown(r));
@@ -191,7 +192,7 @@ class Bootstrap {
       for (size_t accepted = 0; accepted < kStrangers; ++accepted) {
         auto socket = accept_unix(listener_, milliseconds(0));
         if (!socket) break;
-        if (!is_same_user(*socket)) {
+        if (!is_same_user(socket->get())) {
           log::warning_once("refused a process of another user, which wanted to share memory");
           continue;
         }

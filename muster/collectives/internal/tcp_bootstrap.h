@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/collectives/internal/file_descriptor.h"
+#include "muster/base/file_descriptor.h"
 #include "muster/collectives/rendezvous.h"
 
 namespace muster::inline v0_1::internal {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/unix_name.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -68,16 +68,6 @@ class Envelope {
   msghdr header_{};
 };
 
-// The abstract name space: nothing on disk, nothing to clean up.
-sockaddr_un address_of(const std::string& name, socklen_t* length) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const size_t bytes = std::min(name.size(), sizeof(address.sun_path) - 1);
-  std::memcpy(address.sun_path + 1, name.data(), bytes);
-  *length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
-  return address;
-}
-
 FileDescriptor make_socket() {
   FileDescriptor made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (made.get() < 0) throw socket_error("cannot make a Unix socket");
@@ -88,9 +78,8 @@ FileDescriptor make_socket() {
 
 FileDescriptor listen_unix(const std::string& name) {
   FileDescriptor listener = make_socket();
-  socklen_t length = 0;
-  const sockaddr_un address = address_of(name, &length);
-  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+  const UnixName at(name);
+  if (bind(listener.get(), at.address(), at.bytes()) != 0 ||
       listen(listener.get(), SOMAXCONN) != 0) {
     throw socket_error("cannot listen on a Unix socket");
   }
@@ -99,20 +88,12 @@ FileDescriptor listen_unix(const std::string& name) {
 
 std::optional<FileDescriptor> connect_unix(const std::string& name) {
   FileDescriptor made = make_socket();
-  socklen_t length = 0;
-  const sockaddr_un address = address_of(name, &length);
-  while (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+  const UnixName at(name);
+  while (connect(made.get(), at.address(), at.bytes()) != 0) {
     if (errno == EAGAIN) return std::nullopt;
     if (errno != EINTR) throw socket_error("cannot connect over a Unix socket");
   }
   return made;
-}
-
-bool is_same_user(const FileDescriptor& socket) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  return getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-         peer.uid == geteuid();
 }
 
 bool readable(const FileDescriptor& socket, std::chrono::milliseconds timeout) {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "muster/collectives/internal/file_descriptor.h"
+#include "muster/base/file_descriptor.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -24,8 +24,6 @@ struct MemoryHandle {
 FileDescriptor listen_unix(const std::string& name);
 // Does not wait: nothing when the listener's queue is full now. Throws Unavailable.
 std::optional<FileDescriptor> connect_unix(const std::string& name);
-// Whether the process at the other end runs as this one's user.
-bool is_same_user(const FileDescriptor& socket);
 // Whether there is something to read, or the other side is gone, within `timeout`.
 bool readable(const FileDescriptor& socket, std::chrono::milliseconds timeout);
 // Nothing when nobody connected in time. Throws Unavailable.

@@ -18,6 +18,8 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/unix_name.h"
+#include "muster/net/internal/local_socket.h"
 
 namespace muster::inline v0_1::net {
 namespace {
@@ -30,18 +32,17 @@ constexpr uint64_t kFirstConnection = 2;
 // What a connection may take that has proved itself.
 constexpr int kProvedReceiveBytes = 1 << 20;
 
-// What every connection without TLS begins with: RFC 9113, section 3.4.
-constexpr std::string_view kHttp2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+// What a connection speaks, after its first bytes. kOurs is what the server speaks without TLS.
+enum class Speech { kNotKnownYet, kTls, kOurs, kHttp1, kOther };
 
-// What a connection speaks, after its first bytes.
-enum class Speech { kNotKnownYet, kTls, kHttp2, kHttp1, kOther };
-
-Speech speech_of(std::string_view first) {
+Speech speech_of(std::string_view first, std::string_view opening) {
   constexpr char kHandshake = 0x16;  // of TLS: RFC 8446, section 5.1
   if (first.empty()) return Speech::kNotKnownYet;
   if (first[0] == kHandshake) return Speech::kTls;
-  if (first.starts_with(kHttp2)) return Speech::kHttp2;
-  if (kHttp2.starts_with(first)) return Speech::kNotKnownYet;
+  if (first.starts_with(opening)) return Speech::kOurs;
+  if (opening.starts_with(first)) return Speech::kNotKnownYet;
+  // Of gRPC, at a server of ours that speaks otherwise.
+  if (kHttp2Opening.starts_with(first.substr(0, kHttp2Opening.size()))) return Speech::kOther;
   constexpr size_t kLongestMethod = 8;
   for (const char c : first.substr(0, kLongestMethod)) {
     if (c == ' ') return Speech::kHttp1;
@@ -59,7 +60,7 @@ std::string objection(Speech speech, bool tls, const std::string& host) {
           "refused a connection from {}: it speaks TLS, and this task has no certificates; set "
           "MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA for all tasks of the job or for none",
           host);
-    case Speech::kHttp2:
+    case Speech::kOurs:
       if (!tls) return {};
       return fmt::format(
           "refused a connection from {}: it does not speak TLS, and this job has certificates; set "
@@ -92,10 +93,11 @@ bool watch(int epoll, int fd, uint64_t id, uint32_t events) {
 
 }  // namespace
 
-Acceptor::Acceptor(Listener listener, AcceptorLimits limits, bool tls, StrangerLog& log, Take take)
+Acceptor::Acceptor(Listener listener, AcceptorLimits limits, AcceptorProtocol protocol,
+                   StrangerLog& log, Take take)
     : listener_(std::move(listener)),
       limits_(limits),
-      tls_(tls),
+      protocol_(std::move(protocol)),
       log_(log),
       take_(std::move(take)),
       next_id_(kFirstConnection) {
@@ -143,8 +145,8 @@ void Acceptor::run() {
     for (int i = 0; i < count; ++i) {
       const uint64_t id = events[static_cast<size_t>(i)].data.u64;
       if (id < kFirstConnection) continue;
-      const int taken = look_at(id, events[static_cast<size_t>(i)].events);
-      if (taken >= 0) take_(taken);
+      const Taken taken = look_at(id, events[static_cast<size_t>(i)].events);
+      if (taken.fd >= 0) take_(taken.fd, taken.peer);
     }
     for (const int socket : listener_.sockets()) accept_from(socket);
     const std::lock_guard lock(mutex_);
@@ -170,7 +172,13 @@ void Acceptor::accept_from(int listener) {
     const int fd = ::accept4(listener, reinterpret_cast<sockaddr*>(&address), &bytes,
                              SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-      admit(fd, peer_of(address));
+      const auto peer =
+          address.ss_family == AF_UNIX ? local_peer(fd) : std::optional(peer_of(address));
+      if (peer) {
+        admit(fd, *peer);
+      } else {
+        ::close(fd);
+      }
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       return endure_no_descriptors(listener);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -178,6 +186,14 @@ void Acceptor::accept_from(int listener) {
     }
     // Anything else is the end of that one connection.
   }
+}
+
+std::optional<Peer> Acceptor::local_peer(int fd) {
+  if (!is_same_user(fd)) {
+    log_.tell("refused a connection from this machine: it is of another user");
+    return std::nullopt;
+  }
+  return Peer{.host = kThisMachine, .port = ++local_peers_};
 }
 
 void Acceptor::admit(int fd, const Peer& peer) {
@@ -198,17 +214,18 @@ void Acceptor::admit(int fd, const Peer& peer) {
   if (connections_.size() > limits_.connections) end_one_of_most();
 }
 
-int Acceptor::look_at(uint64_t id, uint32_t events) {
+Acceptor::Taken Acceptor::look_at(uint64_t id, uint32_t events) {
   const std::lock_guard lock(mutex_);
   const auto at = connections_.find(id);
-  if (at == connections_.end()) return -1;
+  if (at == connections_.end()) return {};
   const Connection& connection = at->second;
   if (connection.taken && (events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) {
-    drop(at, tls_ ? fmt::format("a TLS connection from {} ended before it showed that it belongs "
-                                "to the job: the certificate or the authority there may be "
-                                "another one (MUSTER_TLS_CERT, MUSTER_TLS_CA)",
-                                connection.peer.host)
-                  : "");
+    drop(at, protocol_.tls && protocol_.tells_of_tls_ends
+                 ? fmt::format("a TLS connection from {} ended before it showed that it belongs "
+                               "to the job: the certificate or the authority there may be "
+                               "another one (MUSTER_TLS_CERT, MUSTER_TLS_CA)",
+                               connection.peer.host)
+                 : "");
   } else if (received_bytes(connection.fd) > limits_.bytes) {
     drop(at, fmt::format("closed a connection from {}: it sent more than {} bytes before it showed "
                          "that it belongs to the job",
@@ -216,34 +233,38 @@ int Acceptor::look_at(uint64_t id, uint32_t events) {
   } else if (!connection.taken) {
     return look_at_first_bytes(at);
   }
-  return -1;
+  return {};
 }
 
-int Acceptor::look_at_first_bytes(Connections::iterator at) {
-  std::array<char, kHttp2.size()> first{};
+Acceptor::Taken Acceptor::look_at_first_bytes(Connections::iterator at) {
+  std::array<char, kHttp2Opening.size()> first{};
   const ssize_t bytes = ::recv(at->second.fd, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
-  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return -1;
-  const Speech speech = speech_of({first.data(), static_cast<size_t>(std::max<ssize_t>(0, bytes))});
-  if (bytes > 0 && speech == Speech::kNotKnownYet) return -1;
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+  const Speech speech = speech_of({first.data(), static_cast<size_t>(std::max<ssize_t>(0, bytes))},
+                                  protocol_.opening);
+  if (bytes > 0 && speech == Speech::kNotKnownYet) return {};
   // Whoever goes without a word only asked whether the port is open.
-  const std::string why = bytes > 0 ? objection(speech, tls_, at->second.peer.host) : "";
+  const std::string why = bytes > 0 ? objection(speech, protocol_.tls, at->second.peer.host) : "";
   const int copy = bytes > 0 && why.empty() ? ::fcntl(at->second.fd, F_DUPFD_CLOEXEC, 0) : -1;
   if (copy < 0) {
     drop(at, why);
-  } else {
-    at->second.taken = true;
+    return {};
   }
-  return copy;
+  at->second.taken = true;
+  return {.fd = copy, .peer = at->second.peer};
 }
 
-void Acceptor::proved(const std::string& peer) {
+bool Acceptor::proved(const Peer& peer) {
   const std::lock_guard lock(mutex_);
-  const auto id = by_peer_.find(peer_of(peer));
-  if (id == by_peer_.end()) return;
+  const auto id = by_peer_.find(peer);
+  if (id == by_peer_.end()) return false;
   const auto at = connections_.find(id->second);
-  ::setsockopt(at->second.fd, SOL_SOCKET, SO_RCVBUF, &kProvedReceiveBytes,
-               sizeof kProvedReceiveBytes);
+  if (listener_.buffering() == Buffering::kLittle) {
+    ::setsockopt(at->second.fd, SOL_SOCKET, SO_RCVBUF, &kProvedReceiveBytes,
+                 sizeof kProvedReceiveBytes);
+  }
   forget(at);
+  return true;
 }
 
 void Acceptor::end_late_ones() {
@@ -272,10 +293,10 @@ void Acceptor::endure_no_descriptors(int listener) {
   const std::string reason = std::generic_category().message(errno);
   if (!std::exchange(told_of_descriptors_, true)) {
     log::warning(
-        fmt::format("the coordinator cannot accept a connection: {}; it tries again and again, and "
-                    "closes those that have not shown yet that they belong to the job; allow this "
-                    "task more descriptors (ulimit -n)",
-                    reason));
+        fmt::format("{} cannot accept a connection: {}; it tries again and again, and closes those "
+                    "that have not shown yet that they belong to the job; allow this task more "
+                    "descriptors (ulimit -n)",
+                    protocol_.server, reason));
   }
   {
     const std::lock_guard lock(mutex_);

@@ -7,7 +7,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "muster/net/internal/listener.h"
@@ -23,14 +25,26 @@ struct AcceptorLimits {
   double seconds = 5;        // until its first call that proves it
 };
 
+// What every connection without TLS to a server of gRPC begins with: RFC 9113, section 3.4.
+inline constexpr std::string_view kHttp2Opening = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+// Who lets connections in, and what they have to speak.
+struct AcceptorProtocol {
+  std::string server;  // for messages: "the coordinator"
+  bool tls = false;
+  std::string_view opening = kHttp2Opening;  // of a connection without TLS; outlives the acceptor
+  bool tells_of_tls_ends = true;  // false where who takes the connections knows why they end
+};
+
 class Acceptor {
  public:
   // Owns the connection from then on.
-  using Take = std::function<void(int connection)>;
+  using Take = std::function<void(int connection, const Peer& peer)>;
 
-  // Connections come to `take` once they have begun to speak TLS, or HTTP/2 without it, as `tls`
-  // says; others are closed. None is let in before start().
-  Acceptor(Listener listener, AcceptorLimits limits, bool tls, StrangerLog& log, Take take);
+  // Connections come to `take` once they have begun to speak as the protocol says; others are
+  // closed. Those over a Unix socket must be of this process's user. None is let in before start().
+  Acceptor(Listener listener, AcceptorLimits limits, AcceptorProtocol protocol, StrangerLog& log,
+           Take take);
   // stop()
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
@@ -39,9 +53,9 @@ class Acceptor {
   // A thread lets connections in from now on. Call it once, when proved() may be called: the first
   // connection may have proved itself before this returns.
   void start();
-  // A call of this peer, as gRPC names it, has shown that it belongs to the job: nothing bounds its
-  // connection any more.
-  void proved(const std::string& peer);
+  // This peer has shown that it belongs to the job: nothing bounds its connection any more. False
+  // when that was closed already, or is proved.
+  bool proved(const Peer& peer);
   // Closes the port, and the connections that were not taken. Idempotent.
   void stop();
 
@@ -59,10 +73,16 @@ class Acceptor {
   void run();
   int wait_ms();
   void accept_from(int listener);
+  // Who is at the other end of a Unix socket; nothing, and the log says so, for another user.
+  std::optional<Peer> local_peer(int fd);
   void admit(int fd, const Peer& peer);
-  // Both answer a descriptor for `take_`, or -1.
-  int look_at(uint64_t id, uint32_t events);
-  int look_at_first_bytes(Connections::iterator at);
+  // What goes to `take_`.
+  struct Taken {
+    int fd = -1;  // none
+    Peer peer;
+  };
+  Taken look_at(uint64_t id, uint32_t events);
+  Taken look_at_first_bytes(Connections::iterator at);
   void end_late_ones();
   // Of those who have most connections; false when there are none.
   bool end_one_of_most();
@@ -74,7 +94,7 @@ class Acceptor {
 
   Listener listener_;
   const AcceptorLimits limits_;
-  const bool tls_;
+  const AcceptorProtocol protocol_;
   StrangerLog& log_;
   const Take take_;
   int epoll_ = -1;
@@ -84,6 +104,7 @@ class Acceptor {
   std::mutex mutex_;
   bool stopping_ = false;
   uint64_t next_id_;
+  int local_peers_ = 0;                      // that came over a Unix socket
   Connections connections_;                  // that are not proved
   std::map<Peer, uint64_t> by_peer_;         // their ids
   std::map<std::string, size_t> per_place_;  // how many, by neighbourhood

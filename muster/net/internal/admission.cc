@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/secret.h"
+#include "muster/net/internal/job_words.h"
 #include "muster/net/internal/peer.h"
 
 namespace muster::inline v0_1::net {
@@ -20,10 +21,6 @@ std::string_view value_of(const grpc::ServerContext& context, const char* name) 
   const auto found = all.find(name);
   return found == all.end() ? std::string_view()
                             : std::string_view(found->second.data(), found->second.size());
-}
-
-std::string named(std::string_view id) {
-  return id.empty() ? "without a name" : fmt::format("'{}'", id.substr(0, 100));
 }
 
 }  // namespace
@@ -53,11 +50,11 @@ std::string Admission::objection(const grpc::ServerContext& context) const {
   if (!job_.token.empty()) {
     const std::string_view token = value_of(context, kToken);
     if (same_secret(token, job_.token)) return {};
-    return token.empty() ? "it shows no job token" : "it shows the token of another job";
+    return token.empty() ? kShowsNoToken : kShowsAnotherToken;
   }
   // Without a token the name alone tells jobs apart; it keeps nobody out who wants in.
   const std::string_view id = value_of(context, kJob);
-  return id.empty() || job_.id.empty() || id == job_.id ? "" : "it belongs to another job";
+  return id.empty() || job_.id.empty() || id == job_.id ? "" : kAnotherJob;
 }
 
 grpc::Status Admission::judge(const grpc::ServerContext& context) {
@@ -68,9 +65,7 @@ grpc::Status Admission::judge(const grpc::ServerContext& context) {
   }
   log_.tell(fmt::format("refused a call from {}: {}", peer_of(context.peer()).host, why));
   return {grpc::StatusCode::UNAUTHENTICATED,
-          fmt::format("the coordinator serves the job {}, and this task of the job {} is a "
-                      "stranger to it: {}",
-                      named(job_.id), named(value_of(context, kJob)), why)};
+          is_a_stranger("the coordinator", job_.id, value_of(context, kJob), why)};
 }
 
 }  // namespace muster::inline v0_1::net

@@ -12,11 +12,13 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/network_interfaces.h"
+#include "muster/net/port.h"
 
 namespace muster::inline v0_1::net {
 namespace {
 
-// Connections inherit it. What has not proved itself cannot send much ahead of being read.
+// Connections inherit it.
 constexpr int kUnprovedReceiveBytes = 32 << 10;
 
 using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
@@ -45,8 +47,8 @@ int port_of(int socket) {
 }  // namespace
 
 Listener::Listener(const std::string& host, int port, const std::string& shown_as,
-                   const std::string& hint)
-    : port_(port) {
+                   const std::string& hint, Buffering buffering)
+    : buffering_(buffering), port_(port) {
   if (host == "0.0.0.0") {
     sockaddr_in6 any{};
     any.sin6_family = AF_INET6;
@@ -75,12 +77,25 @@ Listener::Listener(const std::string& host, int port, const std::string& shown_a
                    reason == EADDRINUSE ? hint : "");
 }
 
+Listener Listener::at(const std::string& address, Buffering buffering) {
+  const HostPort wanted = split_address(address);
+  const std::string host =
+      is_loopback(wanted.host) || is_own_address(wanted.host) ? wanted.host : "0.0.0.0";
+  return {host, wanted.port, address,
+          "another process listens on this port: stop it, or give the task another port in "
+          "TF_CONFIG",
+          buffering};
+}
+
 int Listener::add(int family, const void* address, unsigned bytes) {
   const int socket = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0) return errno;
   const int on = 1, off = 0;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kUnprovedReceiveBytes, sizeof kUnprovedReceiveBytes);
+  if (buffering_ == Buffering::kLittle) {
+    ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kUnprovedReceiveBytes,
+                 sizeof kUnprovedReceiveBytes);
+  }
   const sockaddr* const name = static_cast<const sockaddr*>(address);
   if (family == AF_INET6) {
     const bool any =
@@ -98,7 +113,9 @@ int Listener::add(int family, const void* address, unsigned bytes) {
 }
 
 Listener::Listener(Listener&& other) noexcept
-    : sockets_(std::exchange(other.sockets_, {})), port_(other.port_) {}
+    : buffering_(other.buffering_),
+      sockets_(std::exchange(other.sockets_, {})),
+      port_(other.port_) {}
 
 Listener::~Listener() { close(); }
 

@@ -1,11 +1,11 @@
-// A file descriptor that closes itself. No LibTorch here. Thread safety: a value.
+// A file descriptor that closes itself. Thread safety: a value.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1 {
 
 class FileDescriptor {
  public:
@@ -17,9 +17,11 @@ class FileDescriptor {
     return *this;
   }
   ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
+    if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
+  // Its owner is the caller from now on.
+  int release() { return std::exchange(fd_, -1); }
   // False for a default-constructed one.
   bool is_open() const { return fd_ >= 0; }
 
@@ -27,4 +29,4 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1

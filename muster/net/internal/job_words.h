@@ -1,0 +1,34 @@
+// How messages speak of who does not belong to a job. Pure functions.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "muster/base/printable.h"
+
+namespace muster::inline v0_1::net {
+
+inline constexpr const char* kShowsNoToken = "it shows no job token";
+inline constexpr const char* kShowsAnotherToken = "it shows the token of another job";
+inline constexpr const char* kAnotherJob = "it belongs to another job";
+
+// "'resnet'", of a stranger's too.
+inline std::string named_job(std::string_view id) {
+  return id.empty() ? "without a name" : fmt::format("'{}'", printable_beginning(id));
+}
+
+// What `server`, of the job `its`, says of a task of the job `own`.
+inline std::string is_a_stranger(std::string_view server, std::string_view its,
+                                 std::string_view own, std::string_view why) {
+  return fmt::format("{} serves the job {}, and this task of the job {} is a stranger to it: {}",
+                     server, named_job(its), named_job(own), why);
+}
+
+// What to do about it.
+inline constexpr const char* kGiveTheSameJob =
+    "give every task of a job the same MUSTER_JOB_TOKEN (or _FILE) and the addresses of its own "
+    "cluster in TF_CONFIG";
+
+}  // namespace muster::inline v0_1::net

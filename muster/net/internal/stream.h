@@ -1,0 +1,51 @@
+// The bytes of one connection, in both directions, whatever carries them: a socket, or TLS on top
+// of one. Nothing here waits. Thread safety: one thread reads and one writes at a time; shut() from
+// any.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "muster/base/bytes.h"
+#include "muster/base/file_descriptor.h"
+
+namespace muster::inline v0_1::net {
+
+// How far one try went.
+struct StreamStep {
+  size_t moved = 0;      // bytes
+  short wait = 0;        // what to poll the descriptor for before the next try, when nothing moved
+  std::string lost;      // why nothing can move any more: a sentence about the other side
+  bool refused = false;  // it is lost because one side's certificate was not accepted
+};
+
+class Stream {
+ public:
+  explicit Stream(FileDescriptor socket) : socket_(std::move(socket)) {}
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Reads what there is, at most as much as `out` holds.
+  virtual StreamStep read(MutableBytes out) = 0;
+  // Writes as much of the pieces, one behind another, as can be taken now.
+  virtual StreamStep write(std::span<const iovec> pieces) = 0;
+
+  int descriptor() const { return socket_.get(); }
+  // Ends both directions: whoever polls the descriptor wakes up, at both ends.
+  void shut();
+  // Bytes that were written and are still on their way, as far as the system tells.
+  int on_their_way() const;
+
+ private:
+  FileDescriptor socket_;
+};
+
+// The bytes as they are. `socket` is a connected TCP or Unix socket, or still connecting.
+std::unique_ptr<Stream> plain_stream(FileDescriptor socket);
+
+}  // namespace muster::inline v0_1::net
