@@ -18,6 +18,7 @@
 #include "muster/net/internal/acceptor.h"
 #include "muster/net/internal/dial.h"
 #include "muster/net/internal/frame.h"
+#include "muster/net/internal/job_words.h"
 #include "muster/net/internal/listener.h"
 #include "muster/net/internal/local_socket.h"
 #include "muster/net/internal/message_proof.h"
@@ -193,9 +194,22 @@ struct MessageServer::Impl {
       if (proved.stranger.empty()) return std::move(proved.task);
       tell(proved.stranger);
     } catch (const Error& error) {
-      // Of those that took too long or went, the acceptor tells what is worth telling.
-      if (error.kind() == ErrorKind::kCorrupt) tell("it sent what no task of a job sends");
-      if (error.kind() == ErrorKind::kInvalidArgument) tell(error.message());
+      // Of those that took too long or were too many, the acceptor tells.
+      switch (error.kind()) {
+        case ErrorKind::kCorrupt:
+          tell("it sent what no task of a job sends");
+          break;
+        case ErrorKind::kInvalidArgument:
+          tell(error.message());
+          // It hears why, too.
+          socket.part(options.unproved_seconds);
+          break;
+        case ErrorKind::kPeerLost:
+          if (tls) log.tell(ended_over_tls(peer.host));
+          break;
+        default:
+          break;
+      }
     }
     return std::nullopt;
   }

@@ -104,6 +104,10 @@ struct MessageSocket::Impl {
   // Nothing moves any more, in either direction: both throw what was first.
   [[noreturn]] void fail(const Error& error) {
     stream->shut();
+    record(error);
+  }
+
+  [[noreturn]] void record(const Error& error) {
     if (closed) throw cancelled();
     const std::lock_guard lock(mutex);
     if (!failure) failure = error;
@@ -112,7 +116,9 @@ struct MessageSocket::Impl {
 
   [[noreturn]] void fail(const StreamStep& step, const std::string& when) {
     if (step.refused) {
-      fail(invalid_argument(
+      // TLS has told the other side why.
+      stream->finish();
+      record(invalid_argument(
           fmt::format("{} and this task do not trust each other: {}", options.peer, step.lost),
           "MUSTER_TLS_CA must name the authority of both tasks' certificates, "
           "and the certificate the host in TF_CONFIG, or "
@@ -299,6 +305,13 @@ int64_t MessageSocket::payload_left() const { return impl_->payload_left; }
 void MessageSocket::close() {
   impl_->closed = true;
   impl_->stream->shut();
+}
+
+void MessageSocket::part(double timeout_seconds) {
+  impl_->stream->finish();
+  // The end is seen in front of the bytes that nobody reads.
+  ready_before(Steady::now() + duration_of(timeout_seconds), impl_->stream->descriptor(),
+               POLLRDHUP);
 }
 
 const std::string& MessageSocket::peer() const { return impl_->options.peer; }

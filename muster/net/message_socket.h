@@ -69,6 +69,10 @@ class MessageSocket {
 
   // Ends the connection and all waits, on both sides.
   void close();
+  // Sends no more, and waits until the other side has closed the connection, or for so long. What
+  // was sent last is heard then: a connection that is closed with bytes unread takes back what is
+  // on its way. For the thread that receives.
+  void part(double timeout_seconds);
 
   // Who is at the other end, for messages: "worker 1 (10.0.0.3)".
   const std::string& peer() const;

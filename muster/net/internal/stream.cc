@@ -50,6 +50,8 @@ class PlainStream final : public Stream {
 
 void Stream::shut() { ::shutdown(descriptor(), SHUT_RDWR); }
 
+void Stream::finish() { ::shutdown(descriptor(), SHUT_WR); }
+
 int Stream::on_their_way() const {
   int bytes = 0;
   return ::ioctl(descriptor(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;

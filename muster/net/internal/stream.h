@@ -38,6 +38,8 @@ class Stream {
   int descriptor() const { return socket_.get(); }
   // Ends both directions: whoever polls the descriptor wakes up, at both ends.
   void shut();
+  // The other side hears what was written, and then that this was all.
+  void finish();
   // Bytes that were written and are still on their way, as far as the system tells.
   int on_their_way() const;
 
