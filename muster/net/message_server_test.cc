@@ -21,20 +21,18 @@
 #include "muster/base/error_of.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/log.h"
-#include "muster/launch/certificates.h"
 #include "muster/net/internal/acceptor.h"
 #include "muster/net/internal/frame.h"
 #include "muster/net/internal/local_socket.h"
+#include "muster/net/internal/testing.h"
 #include "tests/support/raw_connection.h"
+#include "tests/support/tls_identity.h"
 
 namespace muster::inline v0_1::net {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr double kLong = 60;  // seconds; nothing takes so long
-constexpr int kSoon = 5000;   // ms
 
 cluster::Job job_of(const std::string& id, const std::string& token) {
   cluster::Job job;
@@ -43,14 +41,6 @@ cluster::Job job_of(const std::string& id, const std::string& token) {
   return job;
 }
 const cluster::Job kJob = job_of("resnet", "a token of sixteen");
-
-cluster::TlsIdentity identity_for(const std::string& host, const std::string& server_name = "") {
-  const launch::Certificates made = launch::make_certificates({host}, 10);
-  return {.certificate = made.certificate,
-          .key = made.key,
-          .authority = made.authority,
-          .server_name = server_name};
-}
 
 // Says what it is told, until the other side goes.
 void echo(MessageSocket& socket) {
@@ -93,14 +83,6 @@ std::string refusal_of(const MessageServer& server) {
   for (int i = 0; i < kSoon && server.last_refusal().empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return server.last_refusal();
-}
-
-template <typename Work>
-std::string log_of(Work work) {
-  ::testing::internal::CaptureStderr();
-  work();
-  log::flush();
-  return ::testing::internal::GetCapturedStderr();
 }
 
 TEST(MessageServer, BothSidesKnowEachOther) {
@@ -185,7 +167,7 @@ TEST(MessageServer, WhereOthersCanConnectSomethingKeepsThemOut) {
 TEST(MessageServer, CertificatesProveAndEncrypt) {
   for (const bool same_host : {true, false}) {
     cluster::Job job = kJob;
-    job.tls = identity_for("127.0.0.1");
+    job.tls = tls_identity_for("127.0.0.1");
     MessageServer server(here(job), echo);
     ConnectOptions options = to(server, job);
     options.same_host_shortcut = same_host;
@@ -193,7 +175,7 @@ TEST(MessageServer, CertificatesProveAndEncrypt) {
   }
   // A name that is not the host's.
   cluster::Job job = job_of("", "");
-  job.tls = identity_for("ps.example", "ps.example");
+  job.tls = tls_identity_for("ps.example", "ps.example");
   MessageServer server(here(job), echo);
   expect_talk(*connect_messages(to(server, job)));
   job.tls->server_name = "";
@@ -203,8 +185,8 @@ TEST(MessageServer, CertificatesProveAndEncrypt) {
 
 TEST(MessageServer, CertificatesOfAnotherAuthorityAreRefused) {
   cluster::Job job = kJob, other = kJob;
-  job.tls = identity_for("127.0.0.1");
-  other.tls = identity_for("127.0.0.1");
+  job.tls = tls_identity_for("127.0.0.1");
+  other.tls = tls_identity_for("127.0.0.1");
   MessageServer server(here(job), echo);
   EXPECT_THAT(message_of([&] { connect_messages(to(server, other)); }),
               HasSubstr("certificate was not accepted"));
@@ -220,7 +202,7 @@ TEST(MessageServer, CertificatesOfAnotherAuthorityAreRefused) {
 
 TEST(MessageServer, CertificatesOnOneSideAloneLeadNowhere) {
   cluster::Job with = kJob;
-  with.tls = identity_for("127.0.0.1");
+  with.tls = tls_identity_for("127.0.0.1");
   for (const bool server_has_them : {true, false}) {
     MessageServer server(here(server_has_them ? with : kJob), echo);
     ConnectOptions options = to(server, server_has_them ? kJob : with);

@@ -16,18 +16,16 @@
 #include <vector>
 
 #include "muster/base/error_of.h"
-#include "muster/launch/certificates.h"
 #include "muster/net/internal/frame.h"
-#include "muster/net/internal/message_proof.h"
 #include "muster/net/internal/stream.h"
+#include "muster/net/internal/testing.h"
 #include "muster/net/internal/tls_stream.h"
+#include "tests/support/tls_identity.h"
 
 namespace muster::inline v0_1::net {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr double kLong = 60;  // seconds; nothing takes so long
 
 std::string noise(size_t bytes, unsigned seed) {
   std::string text(bytes, '\0');
@@ -62,11 +60,7 @@ class Sockets {
       here = plain_stream(std::move(ends.here));
       there = plain_stream(std::move(ends.there));
     } else {
-      const launch::Certificates made = launch::make_certificates({"ps-0.example"}, 10);
-      const TlsContext context({.certificate = made.certificate,
-                                .key = made.key,
-                                .authority = made.authority,
-                                .server_name = {}});
+      const TlsContext context(tls_identity_for("ps-0.example"));
       here = context.connected(std::move(ends.here), "ps-0.example");
       there = context.accepted(std::move(ends.there));
     }
@@ -119,11 +113,13 @@ struct HalfRaw {
 };
 
 class MessageSocketOver : public ::testing::TestWithParam<Sockets::Carrier> {};
+
+std::string name_of(const ::testing::TestParamInfo<Sockets::Carrier>& info) {
+  return info.param == Sockets::Carrier::kTls ? "Tls" : "Plain";
+}
 INSTANTIATE_TEST_SUITE_P(Carriers, MessageSocketOver,
                          ::testing::Values(Sockets::Carrier::kPlain, Sockets::Carrier::kTls),
-                         [](const auto& info) {
-                           return info.param == Sockets::Carrier::kTls ? "Tls" : "Plain";
-                         });
+                         name_of);
 
 // However a payload is cut when it is sent, it can be cut in any way when it is received.
 TEST_P(MessageSocketOver, HeadsAndPiecesArriveAsTheyWereSent) {
@@ -340,20 +336,6 @@ TEST(MessageSocket, APayloadIsReadOrSkipped) {
   EXPECT_EQ(sockets.there().payload_left(), 0);
   EXPECT_EQ(sockets.there().receive(kLong)->text, "second");
   sockets.there().skip_payload();
-}
-
-TEST(MessageSocket, FieldsAreJoinedAndSplit) {
-  const std::vector<std::string> fields = {"", "hello", std::string(300, '\n'), ""};
-  EXPECT_EQ(split_fields(join_fields(fields)), fields);
-  EXPECT_TRUE(split_fields("")->empty());
-  const std::string text = join_fields({"hello", "you"});
-  for (size_t bytes = 1; bytes < text.size(); ++bytes) {
-    const bool between = bytes == sizeof(uint32_t) + 5;
-    EXPECT_EQ(split_fields(text.substr(0, bytes)).has_value(), between) << bytes;
-  }
-  EXPECT_FALSE(
-      split_fields("\xff\xff\xff\xff"
-                   "hello"));
 }
 
 }  // namespace
