@@ -114,7 +114,7 @@ struct MessageServer::Impl {
                             .most_head_bytes = kMostProofBytes});
       const Seat seat(*this, connection, socket);
       attend(connection, socket, peer);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       tell_of_end(peer.host, error);
     }
     const std::lock_guard lock(mutex);
@@ -168,17 +168,16 @@ struct MessageServer::Impl {
     welcome(socket);
     try {
       serve(socket);
-    } catch (const Error& error) {
-      tell_of_end(socket.peer(), error);
     } catch (const std::exception& error) {
-      tell_of_end(socket.peer(), internal_error(error.what()));
+      tell_of_end(socket.peer(), error);
     }
   }
 
   // Tasks go when they are done, and the server closes what is left at its end.
-  static void tell_of_end(const std::string& who, const Error& error) {
-    const bool usual =
-        error.kind() == ErrorKind::kPeerLost || error.kind() == ErrorKind::kCancelled;
+  static void tell_of_end(const std::string& who, const std::exception& error) {
+    const auto* const known = dynamic_cast<const Error*>(&error);
+    const bool usual = known != nullptr && (known->kind() == ErrorKind::kPeerLost ||
+                                            known->kind() == ErrorKind::kCancelled);
     const std::string text = fmt::format("the connection of {} ended: {}", who, error.what());
     usual ? log::debug(text) : log::warning(text);
   }

@@ -14,6 +14,7 @@
 
 namespace muster::inline v0_1::net {
 
+// Where a server listens, for whom, and how much it takes.
 struct MessageServerOptions {
   std::string address;  // "host:port"; port 0 takes a free one
   cluster::Job job;
@@ -26,6 +27,7 @@ struct MessageServerOptions {
   bool same_host_shortcut = true;  // a Unix socket for tasks on this host
 };
 
+// Serves from its construction on.
 class MessageServer {
  public:
   // Called on a thread of its own for each task that connects. The connection ends when it returns
