@@ -110,7 +110,7 @@ struct MessageServer::Impl {
       MessageSocket socket(tls ? tls->accepted(std::move(fd)) : plain_stream(std::move(fd)),
                            {.peer = peer.host,
                             .peer_task = {},
-                            .idle_timeout_seconds = options.unproved_seconds,
+                            .idle_timeout_seconds = patience(),
                             .most_head_bytes = kMostProofBytes});
       const Seat seat(*this, connection, socket);
       attend(connection, socket, peer);
@@ -201,7 +201,7 @@ struct MessageServer::Impl {
         case ErrorKind::kInvalidArgument:
           tell(error.message());
           // It hears why, too.
-          socket.part(options.unproved_seconds);
+          socket.part(patience());
           break;
         case ErrorKind::kPeerLost:
           if (tls) log.tell(ended_over_tls(peer.host));
@@ -213,8 +213,11 @@ struct MessageServer::Impl {
     return std::nullopt;
   }
 
+  // It is the acceptor that ends what takes too long, and tells of it.
+  double patience() const { return 2 * options.unproved_seconds + 1; }
+
   std::string next_message(MessageSocket& socket) const {
-    auto message = socket.receive(options.unproved_seconds);
+    auto message = socket.receive(patience());
     if (!message) throw Error(ErrorKind::kTimeout, "it says nothing");
     if (message->payload_bytes != 0) throw corrupt("a proof has no payload");
     return std::move(message->text);
