@@ -16,6 +16,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/log.h"
+#include "muster/net/internal/testing.h"
 #include "tests/support/raw_connection.h"
 
 namespace muster::inline v0_1::net {
@@ -25,7 +26,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-constexpr int kSoon = 5000;  // ms
 
 // An acceptor whose connections are kept open until the test ends.
 class Hall {
@@ -62,14 +62,6 @@ class Hall {
   std::atomic<int> taken_ = 0;
   Acceptor acceptor_;  // last: its thread uses what is above
 };
-
-template <typename Work>
-std::string log_of(Work work) {
-  ::testing::internal::CaptureStderr();
-  work();
-  log::flush();
-  return ::testing::internal::GetCapturedStderr();
-}
 
 TEST(Acceptor, WhoSpeaksHttp2IsTakenAndOthersAreToldOfOnce) {
   const std::string log = log_of([] {
