@@ -32,11 +32,7 @@ class Connecting {
  public:
   explicit Connecting(const ConnectOptions& options)
       : options_(options),
-<<<<<<< HEAD
-        host_(split_address(options.address).host),
-=======
         where_(split_address(options.address)),
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
         until_(Steady::now() + std::chrono::duration_cast<Steady::duration>(
                                    from_seconds(options.timeout_seconds))) {
     constexpr size_t kMostTask = 256;
@@ -68,11 +64,7 @@ class Connecting {
  private:
   void find_local_name() {
     try {
-<<<<<<< HEAD
-      local_name_ = local_name(options_.address, options_.job);
-=======
       local_name_ = local_name(join_address(where_.host, where_.port), options_.job);
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
     } catch (const Error&) {
       // Then there is TCP alone.
     }
@@ -100,13 +92,8 @@ class Connecting {
 
   std::unique_ptr<MessageSocket> prove(FileDescriptor connection) {
     prepare_for_data(connection.get());
-<<<<<<< HEAD
-    auto stream =
-        tls_ ? tls_->connected(std::move(connection), host_) : plain_stream(std::move(connection));
-=======
     auto stream = tls_ ? tls_->connected(std::move(connection), where_.host)
                        : plain_stream(std::move(connection));
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
     MessageSocketOptions options{.peer = options_.address,
                                  .peer_task = {},
                                  .idle_timeout_seconds = options_.idle_timeout_seconds,
@@ -159,11 +146,7 @@ class Connecting {
   }
 
   const ConnectOptions& options_;
-<<<<<<< HEAD
-  const std::string host_;
-=======
   const HostPort where_;
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
   const Steady::time_point until_;
   std::optional<TlsContext> tls_;
   std::string local_name_;

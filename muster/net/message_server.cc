@@ -18,10 +18,7 @@
 #include "muster/net/internal/acceptor.h"
 #include "muster/net/internal/dial.h"
 #include "muster/net/internal/frame.h"
-<<<<<<< HEAD
-=======
 #include "muster/net/internal/job_words.h"
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 #include "muster/net/internal/listener.h"
 #include "muster/net/internal/local_socket.h"
 #include "muster/net/internal/message_proof.h"
@@ -62,12 +59,8 @@ struct MessageServer::Impl {
     acceptor.emplace(std::move(listener), limits_of(options),
                      AcceptorProtocol{.server = fmt::format("the server at {}", address),
                                       .tls = options.job.tls.has_value(),
-<<<<<<< HEAD
-                                      .opening = kFrameMagic},
-=======
                                       .opening = kFrameMagic,
                                       .tells_of_tls_ends = false},
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
                      log, [this](int fd, const Peer& peer) { take(FileDescriptor(fd), peer); });
     acceptor->start();
   }
@@ -117,19 +110,11 @@ struct MessageServer::Impl {
       MessageSocket socket(tls ? tls->accepted(std::move(fd)) : plain_stream(std::move(fd)),
                            {.peer = peer.host,
                             .peer_task = {},
-<<<<<<< HEAD
-                            .idle_timeout_seconds = options.unproved_seconds,
-                            .most_head_bytes = kMostProofBytes});
-      const Seat seat(*this, connection, socket);
-      attend(connection, socket, peer);
-    } catch (const Error& error) {
-=======
                             .idle_timeout_seconds = patience(),
                             .most_head_bytes = kMostProofBytes});
       const Seat seat(*this, connection, socket);
       attend(connection, socket, peer);
     } catch (const std::exception& error) {
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
       tell_of_end(peer.host, error);
     }
     const std::lock_guard lock(mutex);
@@ -183,29 +168,16 @@ struct MessageServer::Impl {
     welcome(socket);
     try {
       serve(socket);
-<<<<<<< HEAD
-    } catch (const Error& error) {
-      tell_of_end(socket.peer(), error);
-    } catch (const std::exception& error) {
-      tell_of_end(socket.peer(), internal_error(error.what()));
-=======
     } catch (const std::exception& error) {
       tell_of_end(socket.peer(), error);
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
     }
   }
 
   // Tasks go when they are done, and the server closes what is left at its end.
-<<<<<<< HEAD
-  static void tell_of_end(const std::string& who, const Error& error) {
-    const bool usual =
-        error.kind() == ErrorKind::kPeerLost || error.kind() == ErrorKind::kCancelled;
-=======
   static void tell_of_end(const std::string& who, const std::exception& error) {
     const auto* const known = dynamic_cast<const Error*>(&error);
     const bool usual = known != nullptr && (known->kind() == ErrorKind::kPeerLost ||
                                             known->kind() == ErrorKind::kCancelled);
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
     const std::string text = fmt::format("the connection of {} ended: {}", who, error.what());
     usual ? log::debug(text) : log::warning(text);
   }
@@ -221,11 +193,6 @@ struct MessageServer::Impl {
       if (proved.stranger.empty()) return std::move(proved.task);
       tell(proved.stranger);
     } catch (const Error& error) {
-<<<<<<< HEAD
-      // Of those that took too long or went, the acceptor tells what is worth telling.
-      if (error.kind() == ErrorKind::kCorrupt) tell("it sent what no task of a job sends");
-      if (error.kind() == ErrorKind::kInvalidArgument) tell(error.message());
-=======
       // Of those that took too long or were too many, the acceptor tells.
       switch (error.kind()) {
         case ErrorKind::kCorrupt:
@@ -242,21 +209,15 @@ struct MessageServer::Impl {
         default:
           break;
       }
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
     }
     return std::nullopt;
   }
 
-<<<<<<< HEAD
-  std::string next_message(MessageSocket& socket) const {
-    auto message = socket.receive(options.unproved_seconds);
-=======
   // It is the acceptor that ends what takes too long, and tells of it.
   double patience() const { return 2 * options.unproved_seconds + 1; }
 
   std::string next_message(MessageSocket& socket) const {
     auto message = socket.receive(patience());
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
     if (!message) throw Error(ErrorKind::kTimeout, "it says nothing");
     if (message->payload_bytes != 0) throw corrupt("a proof has no payload");
     return std::move(message->text);

@@ -1,11 +1,6 @@
 // Waits at an address for tasks of the job that connect with connect_messages(), and gives each a
-<<<<<<< HEAD
-// thread. Who has not proved yet that it belongs to the job is bounded in number, bytes and time,
-// as docs/security.md says. Thread-safe.
-=======
 // thread. Who has not proved yet that it belongs to the job is bounded in number, bytes and time.
 // Thread-safe.
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 #pragma once
 
 #include <cstddef>
@@ -19,10 +14,7 @@
 
 namespace muster::inline v0_1::net {
 
-<<<<<<< HEAD
-=======
 // Where a server listens, for whom, and how much it takes.
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 struct MessageServerOptions {
   std::string address;  // "host:port"; port 0 takes a free one
   cluster::Job job;
@@ -35,10 +27,7 @@ struct MessageServerOptions {
   bool same_host_shortcut = true;  // a Unix socket for tasks on this host
 };
 
-<<<<<<< HEAD
-=======
 // Serves from its construction on.
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 class MessageServer {
  public:
   // Called on a thread of its own for each task that connects. The connection ends when it returns

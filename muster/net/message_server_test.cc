@@ -1,9 +1,5 @@
 #include "muster/net/message_server.h"
 
-<<<<<<< HEAD
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-=======
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -27,27 +23,10 @@
 #include "muster/net/internal/listener.h"
 #include "muster/net/internal/message_testing.h"
 #include "tests/support/raw_connection.h"
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 
 namespace muster::inline v0_1::net {
 namespace {
 
-<<<<<<< HEAD
-TEST(MessageServer, AnswersATask) {
-  cluster::Job job;
-  job.token = "0123456789abcdef";
-  MessageServer server({.address = "127.0.0.1:0", .job = job, .task = "ps:0"},
-                       [](MessageSocket& socket) {
-                         while (auto head = socket.receive(60)) socket.send(head->text + "!");
-                       });
-  const auto socket =
-      connect_messages({.address = server.address(), .job = job, .task = "worker:1"});
-  socket->send("hello");
-  const auto answer = socket->receive(60);
-  ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->text, "hello!");
-  EXPECT_EQ(socket->peer_task(), "ps:0");
-=======
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -294,7 +273,6 @@ TEST(MessageServer, ATaskThatIsStoppedIsGivenUpAfterTheIdleTime) {
     EXPECT_EQ(error.kind(), ErrorKind::kTimeout) << error.what();
     EXPECT_THAT(error.message(), HasSubstr("worker 1"));
   }
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 }
 
 }  // namespace

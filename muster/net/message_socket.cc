@@ -104,13 +104,10 @@ struct MessageSocket::Impl {
   // Nothing moves any more, in either direction: both throw what was first.
   [[noreturn]] void fail(const Error& error) {
     stream->shut();
-<<<<<<< HEAD
-=======
     record(error);
   }
 
   [[noreturn]] void record(const Error& error) {
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
     if (closed) throw cancelled();
     const std::lock_guard lock(mutex);
     if (!failure) failure = error;
@@ -119,15 +116,10 @@ struct MessageSocket::Impl {
 
   [[noreturn]] void fail(const StreamStep& step, const std::string& when) {
     if (step.refused) {
-<<<<<<< HEAD
-      fail(invalid_argument(
-          fmt::format("the connection to {} is not trusted: {}", options.peer, step.lost),
-=======
       // TLS has told the other side why.
       stream->finish();
       record(invalid_argument(
           fmt::format("{} and this task do not trust each other: {}", options.peer, step.lost),
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
           "MUSTER_TLS_CA must name the authority of both tasks' certificates, "
           "and the certificate the host in TF_CONFIG, or "
           "MUSTER_TLS_SERVER_NAME"));
@@ -315,8 +307,6 @@ void MessageSocket::close() {
   impl_->stream->shut();
 }
 
-<<<<<<< HEAD
-=======
 void MessageSocket::part(double timeout_seconds) {
   impl_->stream->finish();
   // The end is seen in front of the bytes that nobody reads.
@@ -324,7 +314,6 @@ void MessageSocket::part(double timeout_seconds) {
                POLLRDHUP);
 }
 
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 const std::string& MessageSocket::peer() const { return impl_->options.peer; }
 const std::string& MessageSocket::peer_task() const { return impl_->options.peer_task; }
 

@@ -69,13 +69,10 @@ class MessageSocket {
 
   // Ends the connection and all waits, on both sides.
   void close();
-<<<<<<< HEAD
-=======
   // Sends no more, and waits until the other side has closed the connection, or for so long. What
   // was sent last is heard then: a connection that is closed with bytes unread takes back what is
   // on its way. For the thread that receives.
   void part(double timeout_seconds);
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 
   // Who is at the other end, for messages: "worker 1 (10.0.0.3)".
   const std::string& peer() const;

@@ -1,8 +1,5 @@
 #include "muster/net/message_socket.h"
 
-<<<<<<< HEAD
-#include <gtest/gtest.h>
-=======
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -343,4 +340,3 @@ TEST(MessageSocket, APayloadIsReadOrSkipped) {
 
 }  // namespace
 }  // namespace muster::inline v0_1::net
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d

@@ -19,10 +19,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/unix_name.h"
-<<<<<<< HEAD
-=======
 #include "muster/net/internal/job_words.h"
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 #include "muster/net/internal/local_socket.h"
 
 namespace muster::inline v0_1::net {
@@ -224,17 +221,8 @@ Acceptor::Taken Acceptor::look_at(uint64_t id, uint32_t events) {
   if (at == connections_.end()) return {};
   const Connection& connection = at->second;
   if (connection.taken && (events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) {
-<<<<<<< HEAD
-    drop(at, protocol_.tls
-                 ? fmt::format("a TLS connection from {} ended before it showed that it belongs "
-                               "to the job: the certificate or the authority there may be "
-                               "another one (MUSTER_TLS_CERT, MUSTER_TLS_CA)",
-                               connection.peer.host)
-                 : "");
-=======
     drop(at,
          protocol_.tls && protocol_.tells_of_tls_ends ? ended_over_tls(connection.peer.host) : "");
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
   } else if (received_bytes(connection.fd) > limits_.bytes) {
     drop(at, fmt::format("closed a connection from {}: it sent more than {} bytes before it showed "
                          "that it belongs to the job",

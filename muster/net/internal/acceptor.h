@@ -33,10 +33,7 @@ struct AcceptorProtocol {
   std::string server;  // for messages: "the coordinator"
   bool tls = false;
   std::string_view opening = kHttp2Opening;  // of a connection without TLS; outlives the acceptor
-<<<<<<< HEAD
-=======
   bool tells_of_tls_ends = true;  // false where who takes the connections knows why they end
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 };
 
 class Acceptor {

@@ -1,14 +1,8 @@
 #include "muster/net/internal/dial.h"
 
-<<<<<<< HEAD
-#include <netdb.h>
-#include <netinet/in.h>
-#include <linux/tcp.h>
-=======
 #include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 #include <poll.h>
 #include <sys/socket.h>
 

@@ -26,9 +26,6 @@ inline std::string is_a_stranger(std::string_view server, std::string_view its,
                      server, named_job(its), named_job(own), why);
 }
 
-<<<<<<< HEAD
-// What to do about it.
-=======
 // What the log says of a connection whose other side left while it was made.
 inline std::string ended_over_tls(std::string_view host) {
   return fmt::format(
@@ -38,7 +35,6 @@ inline std::string ended_over_tls(std::string_view host) {
 }
 
 // What to do about a stranger.
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 inline constexpr const char* kGiveTheSameJob =
     "give every task of a job the same MUSTER_JOB_TOKEN (or _FILE) and the addresses of its own "
     "cluster in TF_CONFIG";

@@ -50,21 +50,12 @@ std::string proof(const cluster::Job& job, const char* role, const std::string& 
   return proof_of(job.token, fmt::format("{}/{}{}", role, hello, challenge));
 }
 
-<<<<<<< HEAD
-// Why a side is a stranger to the job; "" when it is none.
-std::string objection(const cluster::Job& job, const Side& other, bool proved) {
-  if (!proved) return other.has_token ? kShowsAnotherToken : kShowsNoToken;
-  // Without a token the name alone tells jobs apart; it keeps nobody out who wants in.
-  const bool named = job.token.empty() && !job.id.empty() && !other.job_id.empty();
-  return named && other.job_id != job.id ? kAnotherJob : "";
-=======
 const char* words_of(bool shows_token) { return shows_token ? kShowsAnotherToken : kShowsNoToken; }
 
 // Without a token the name alone tells jobs apart; it keeps nobody out who wants in.
 bool is_of_another_job(const cluster::Job& job, const Side& other) {
   return job.token.empty() && !other.has_token && !job.id.empty() && !other.job_id.empty() &&
          other.job_id != job.id;
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 }
 
 Error not_muster() {
@@ -111,17 +102,9 @@ ProvedServer prove_to_server(MessageSocket& socket, const cluster::Job& job,
     return invalid_argument(is_a_stranger(server, other.job_id, job.id, why), kGiveTheSameJob);
   };
   const bool proved = same_secret(shown, proof(job, "accepted", hello, challenge));
-<<<<<<< HEAD
-  if (!objection(job, other, proved).empty()) {
-    socket.send(join_fields({kStranger}));
-    const Side own{.job_id = job.id, .has_token = !job.token.empty(), .task = own_task};
-    throw refuse(other.has_token || own.has_token ? objection({.token = "its"}, own, false)
-                                                  : kAnotherJob);
-=======
   if (!proved || is_of_another_job(job, other)) {
     socket.send(join_fields({kStranger}));
     throw refuse(proved ? kAnotherJob : words_of(!job.token.empty()));
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
   }
   socket.send(join_fields({kProof, proof(job, "connected", hello, challenge)}));
   const std::string last = wait();
@@ -145,17 +128,6 @@ ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
   fields.push_back(proof(job, "accepted", hello, challenge));
   socket.send(join_fields(fields));
   const std::string answer = wait();
-<<<<<<< HEAD
-  // Who was sent the proof of another token says that it goes, and shows none.
-  const auto shown = fields_of(answer, kProof, 2);
-  if (!shown && !fields_of(answer, kStranger, 1)) throw not_muster();
-  const bool proved =
-      shown && same_secret(shown->back(), proof(job, "connected", hello, challenge));
-  std::string why = objection(job, other, proved);
-  if (!shown && !other.has_token && job.token.empty()) why = kAnotherJob;
-  if (shown && !why.empty()) socket.send(join_fields({kStranger, why}));
-  return {.task = other.task, .stranger = std::move(why)};
-=======
   const auto shown = fields_of(answer, kProof, 2);
   if (shown && same_secret(shown->back(), proof(job, "connected", hello, challenge)) &&
       !is_of_another_job(job, other)) {
@@ -166,7 +138,6 @@ ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
   const char* const why = is_of_another_job(job, other) ? kAnotherJob : words_of(other.has_token);
   if (shown) socket.send(join_fields({kStranger, why}));
   return {.task = other.task, .stranger = why};
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 }
 
 void welcome(MessageSocket& socket) { socket.send(join_fields({kWelcome})); }

@@ -50,11 +50,8 @@ class PlainStream final : public Stream {
 
 void Stream::shut() { ::shutdown(descriptor(), SHUT_RDWR); }
 
-<<<<<<< HEAD
-=======
 void Stream::finish() { ::shutdown(descriptor(), SHUT_WR); }
 
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
 int Stream::on_their_way() const {
   int bytes = 0;
   return ::ioctl(descriptor(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;

@@ -38,11 +38,8 @@ class Stream {
   int descriptor() const { return socket_.get(); }
   // Ends both directions: whoever polls the descriptor wakes up, at both ends.
   void shut();
-<<<<<<< HEAD
-=======
   // The other side hears what was written, and then that this was all.
   void finish();
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
   // Bytes that were written and are still on their way, as far as the system tells.
   int on_their_way() const;
 

@@ -19,12 +19,8 @@ class TlsContext {
   explicit TlsContext(const cluster::TlsIdentity& identity);
 
   // The side that connected: the other's certificate must be for `host`, or for the name that the
-<<<<<<< HEAD
-  // identity has in its place. Both sides agree on keys while the first bytes are read or written.
-=======
   // identity has in its place. Both sides agree on keys while the first bytes are read or written:
   // until some have come, one thread does both.
->>>>>>> cfca6fa71311e0fed52b9edfefeff4a664887c2d
   std::unique_ptr<Stream> connected(FileDescriptor socket, const std::string& host) const;
   std::unique_ptr<Stream> accepted(FileDescriptor socket) const;
 
