@@ -26,7 +26,7 @@ plan::Phase phase_of(const json& request) {
 // What the others are told of a task that cannot go on. A mistake of the program stays one:
 // starting again does not help. Nor is there a run that they could join again, as after PeerLost.
 Error failure_of(const json& request) {
-  const Error own = error_of(request.at("error"));
+  const Error own = to_error(request.at("error"));
   const bool mistake =
       own.kind() == ErrorKind::kInvalidArgument || own.kind() == ErrorKind::kNotFound;
   return Error(mistake ? ErrorKind::kInvalidArgument : ErrorKind::kUnavailable,

@@ -257,7 +257,7 @@ class Server {
   void finish(const json& request) {
     const std::lock_guard lock(mutex_);
     finished_ = true;
-    if (request.contains("error")) failure_ = error_of(request.at("error"));
+    if (request.contains("error")) failure_ = to_error(request.at("error"));
   }
 
   // Whether the worker has not come again meanwhile.

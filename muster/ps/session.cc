@@ -118,7 +118,7 @@ json Session::answer_to(
     throw Error(ErrorKind::kPeerLost, fmt::format("{} was lost: {}", server, error.message()),
                 error.hint());
   }
-  if (answer.contains("error")) throw ps::error_of(answer.at("error"));
+  if (answer.contains("error")) throw to_error(answer.at("error"));
   return answer;
 }
 
@@ -154,7 +154,7 @@ void Session::beat_until_closed() {
                              {"phase", phase_.load()},
                              {"step", step_.load()}});
       const auto answer = receive_head(*beats_, options_.heartbeat_timeout_seconds);
-      if (answer && answer->contains("error")) failure = ps::error_of(answer->at("error"));
+      if (answer && answer->contains("error")) failure = to_error(answer->at("error"));
     } catch (const Error& error) {
       // Whoever asks the server next finds out, and may find it again.
       log::debug(fmt::format("no heartbeat reaches {}: {}", server_name(0), error.message()));

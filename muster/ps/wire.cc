@@ -52,7 +52,7 @@ json to_json(const Error& error) {
           {"hint", error.hint()}};
 }
 
-Error error_of(const json& told) {
+Error to_error(const json& told) {
   ErrorKind kind = ErrorKind::kInternal;
   for (const ErrorKind known : kKinds) {
     if (to_string(known) == told.value("kind", "")) kind = known;

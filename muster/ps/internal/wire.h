@@ -23,6 +23,6 @@ void receive_tensor(net::MessageSocket& socket, const Tensor& tensor);
 
 // An error as an answer, and what it becomes where it arrives.
 nlohmann::json to_json(const Error& error);
-Error error_of(const nlohmann::json& told);
+Error to_error(const nlohmann::json& told);
 
 }  // namespace muster::inline v0_1::ps
