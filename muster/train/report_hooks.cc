@@ -1,5 +1,7 @@
 #include "muster/train/report_hooks.h"
 
+#include <utility>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -18,10 +20,12 @@ void ProgressHook::begin(const RunInfo& info) {
   run_ = info;
   lines_ = StepTimer(options_.every_steps);
   last_due_ = last_refresh_ = clock_.now();
+  last_step_ = info.start_step;
 }
 
 void ProgressHook::after_step(const StepInfo& info) {
-  ++steps_;
+  // Workers at their own pace make steps in between.
+  steps_ += info.global_step - std::exchange(last_step_, info.global_step);
   rows_ += info.rows;
   last_loss_ = info.loss;
   if (info.metrics != nullptr) metrics_ = *info.metrics;

@@ -42,6 +42,7 @@ class ProgressHook : public Hook {
   StepTimer lines_;
   TimePoint last_due_;
   TimePoint last_refresh_;
+  int64_t last_step_ = 0;
   int64_t steps_ = 0;  // since the last line was due
   int64_t rows_ = 0;
   double examples_per_second_ = 0;

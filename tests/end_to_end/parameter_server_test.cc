@@ -87,14 +87,14 @@ TEST(ParameterServers, AllEndWellAtTheStepThatWasAskedFor) {
   ServedRun run(2, 2, {"--epochs=20"});
   run.expect_codes();
   const auto result = nlohmann::json::parse(result_of({.output = run.task("chief0").output()}));
-  EXPECT_EQ(result.at("global_step"), 640);
+  EXPECT_EQ(result.at("global_step"), 625);
   EXPECT_GT(result.at("accuracy").get<double>(), 0.9);
   EXPECT_THAT(run.task("ps1").output(), HasSubstr("the run is over"));
 }
 
 TEST(ParameterServers, AWorkerThatDiesComesBackToItsOwnData) {
   ServedRun run(2, 2, kLong);
-  run.task("chief0").wait_for("step 101");
+  run.task("chief0").wait_for("%)  loss");
   run.replace("worker", 1);
   run.task("worker1").wait_for("of this worker's data");
   run.expect_codes();
@@ -118,7 +118,7 @@ TEST(ParameterServers, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
 
 TEST(ParameterServers, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   ServedRun run(1, 2, kLong);
-  run.task("chief0").wait_for("step 101");
+  run.task("chief0").wait_for("%)  loss");
   run.replace("chief", 0);
   run.expect_codes();
   EXPECT_THAT(run.task("chief0").output(), HasSubstr("hold the state of this run"));
@@ -127,7 +127,7 @@ TEST(ParameterServers, AChiefThatDiesGoesOnFromWhatTheServersHave) {
 
 TEST(ParameterServers, WhoStandsStillHoldsNobodyUp) {
   ServedRun run(2, 1, kLong);
-  run.task("chief0").wait_for("step 101");
+  run.task("chief0").wait_for("%)  loss");
   run.task("worker1").signal(SIGSTOP);
   run.task("ps0").wait_for("worker 1 is silent", 30s);
   run.task("worker1").signal(SIGCONT);
@@ -137,7 +137,7 @@ TEST(ParameterServers, WhoStandsStillHoldsNobodyUp) {
 
 TEST(ParameterServers, WhenAllAreToldToStopTheChiefSaves) {
   ServedRun run(1, 2, {"--epochs=1000", "--save_checkpoints_steps=1000000"});
-  run.task("chief0").wait_for("step 101");
+  run.task("chief0").wait_for("%)  loss");
   for (const std::string name : {"ps0", "ps1", "worker0", "chief0"}) run.task(name).signal(SIGTERM);
   run.expect_codes({{"ps0", 143}, {"ps1", 143}, {"worker0", 143}, {"chief0", 143}});
   EXPECT_THAT(run.task("chief0").output(), HasSubstr("after saving step"));
@@ -145,7 +145,7 @@ TEST(ParameterServers, WhenAllAreToldToStopTheChiefSaves) {
 
 TEST(ParameterServers, AChiefThatIsToldToStopEndsTheRun) {
   ServedRun run(1, 1, {"--epochs=1000", "--save_checkpoints_steps=1000000"});
-  run.task("chief0").wait_for("step 101");
+  run.task("chief0").wait_for("%)  loss");
   run.task("chief0").signal(SIGTERM);
   run.expect_codes({{"chief0", 143}});
   EXPECT_THAT(run.task("chief0").output(), HasSubstr("after saving step"));
