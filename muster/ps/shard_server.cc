@@ -183,6 +183,7 @@ void ShardServer::push(const Client& client, const json& request, Defined& here)
     staged = std::exchange(mine.staged, nullptr);
   }
   if (!staged) staged = here.store->stage();
+  ShardStore::forget(*staged);  // of a step that never counted
   for (const json& shard : request.at("dense"))
     receive_tensor(socket, here.store->destination(*staged, shard.get<size_t>()));
   for (const json& told : request.at("rows")) {

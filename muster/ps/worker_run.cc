@@ -277,6 +277,9 @@ void WorkerRun::pull() {
       }
     });
   });
+  // Whoever keeps something made of the weights must notice, as after an update.
+  for (const auto& buffer : parameters_->buffers())
+    buffer.weights.unsafeGetTensorImpl()->bump_version();
 }
 
 Tensor WorkerRun::read_rows(int table, const Tensor& ids) {

@@ -49,6 +49,8 @@ class ShardStore {
   // Where the gradients of a step are written to: flat, of the shard's elements.
   std::unique_ptr<StagedGradients> stage();
   Tensor destination(StagedGradients& staged, size_t shard);
+  // Takes away what was written there.
+  static void forget(StagedGradients& staged);
   // Gradients of rows: ids are sorted, each once.
   void set_rows(StagedGradients& staged, size_t shard, distribute::RowGradient gradient);
   // Throws InvalidArgument unless `ids` are rows of this shard, which is row-sparse.
@@ -78,7 +80,6 @@ class ShardStore {
     int table = -1;      // of a row-sparse one
   };
   std::map<std::string, Tensor> tensors(Group& group) const;
-  static void forget(StagedGradients& staged);
   // Throws InvalidArgument unless the shard is row-sparse.
   const Variable& table(size_t shard) const;
 
