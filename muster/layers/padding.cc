@@ -90,7 +90,6 @@ bool fits_with_margins(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, 
   const Window& window = conv.spec().window;
   // The layer that pads has its turn with names and errors first.
   check_rank(context, pad.identity(), input, window.rank());
-  context.name_of(pad.identity());
   for (size_t axis = 0; axis < window.rank(); ++axis) {
     if (input.size(static_cast<int64_t>(axis) + 1) < window.span(axis)) return false;
   }
