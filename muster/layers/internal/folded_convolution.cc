@@ -55,7 +55,7 @@ void FoldedKernel::follow(const ConvolutionImpl::Variables& conv,
   sources_.clear();
   for (const Tensor* each : tensors) {
     sources_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(each->getIntrusivePtr()),
-                        each->data_ptr(), each->is_inference() ? 0 : each->_version()});
+                        each->data_ptr(), each->is_inference() ? int64_t{0} : each->_version()});
   }
 }
 

@@ -24,7 +24,7 @@ class FoldedKernel {
     c10::weak_intrusive_ptr<c10::TensorImpl>
         tensor;  // as long as it is held, no other has its place
     const void* memory;
-    uint32_t version;  // of what was written so far
+    int64_t version;  // of what was written so far
   };
   bool made_of(const std::vector<const Tensor*>& tensors) const;
 
