@@ -10,6 +10,7 @@
 #include "muster/layers/merge.h"
 #include "muster/layers/padding.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/recompute.h"
 
 namespace muster::inline v0_1::applications {
 namespace {
@@ -70,6 +71,7 @@ class ResNetMaker {
       : depths_(depths),
         bottleneck_(bottleneck),
         torchvision_(options.torchvision || !bottleneck),
+        recompute_(options.recompute),
         network_(title,
                  {.input_shape = std::move(options.input_shape),
                   .include_top = options.include_top,
@@ -90,7 +92,8 @@ class ResNetMaker {
         // The first block of a stage changes channels; that of the first stage has them already
         // where it does not widen them.
         const bool projects = place == 0 && (bottleneck_ || stage > 0);
-        x = block(x, {static_cast<int64_t>(stage), place, filters, stride, projects});
+        const ResNetBlock at{static_cast<int64_t>(stage), place, filters, stride, projects};
+        x = recompute_ ? recomputed(x, at) : block(x, at);
       }
     }
     return network_.finish(top(x), default_name);
@@ -144,6 +147,12 @@ class ResNetMaker {
     return relu(Add(block.name() + "_add")({beside, y}), block, "_out");
   }
 
+  SymbolicTensor recomputed(const SymbolicTensor& x, const ResNetBlock& at) {
+    const Shape shape = x.shape();
+    const SymbolicTensor images = Input({shape.begin() + 1, shape.end()});
+    return Recompute(Functional({images}, {block(images, at)}))(x);
+  }
+
   SymbolicTensor top(SymbolicTensor x) {
     const internal::ImageNetworkOptions& options = network_.options();
     Weights& weights = network_.weights();
@@ -161,7 +170,7 @@ class ResNetMaker {
   }
 
   std::vector<int64_t> depths_;
-  bool bottleneck_, torchvision_;
+  bool bottleneck_, torchvision_, recompute_;
   ImageNetwork network_;
 };
 
