@@ -303,7 +303,11 @@ void Fit::resume() {
       if (!own.empty()) callback.restore_tensors(own);
     });
   }
-  if (scope_.is_chief()) {
+  if (!scope_.is_chief()) return;
+  if (first_epoch_ >= options_.epochs) {
+    log::info(fmt::format("fit has nothing to train: {} is a backup behind epoch {}, epochs is {}",
+                          backups_->backup_dir(), first_epoch_, options_.epochs));
+  } else {
     log::info(fmt::format("fit goes on at {}epoch {} of {}",
                           step_ > 0 ? fmt::format("step {} of ", step_ + 1) : "", first_epoch_ + 1,
                           options_.epochs));
