@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "muster/base/error_of.h"
@@ -160,7 +161,7 @@ TEST_F(ImageFolder, ImagesWithoutLabelsAreReadInTheOrderOfTheirPaths) {
   for (const int value : {10, 20, 30}) {
     const Tensor image = next_of(*iterator).value().tensor();
     EXPECT_EQ(image.sizes(), (std::vector<int64_t>{2, 2, 3}));
-    EXPECT_EQ(std::lround(image[0][0][0].item<float>()), value);
+    EXPECT_EQ(std::lround(255 * image[0][0][0].item<float>()), value);
   }
   EXPECT_THAT(error_of([&] { image_files(dir() + "/birds"); }).what(),
               HasSubstr("birds' does not exist"));

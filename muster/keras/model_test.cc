@@ -20,6 +20,7 @@ using testing::compiled;
 using testing::difference;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::points;
 using testing::rows_of;
 using testing::weights_of;
