@@ -141,11 +141,12 @@ void predict(const Entry& entry) {
 }  // namespace
 
 Contestant contestant(const std::string& name, const Entry& entry) {
-  Contestant contestant{.name = name,
-                        .argv = {"/proc/self/exe", "--take_part", "--way=" + entry.way,
-                                 "--network=" + entry.network, "--precision=" + entry.precision,
-                                 fmt::format("--side={}", entry.side), "--photos=" + entry.photos},
-                        .rows = entry.rows()};
+  Contestant contestant{
+      .name = name,
+      .argv = {"/proc/self/exe", "--take_part", "--way=" + entry.way, "--network=" + entry.network,
+               "--precision=" + entry.precision, fmt::format("--side={}", entry.side)},
+      .rows = entry.rows()};
+  if (!entry.photos.empty()) contestant.argv.push_back("--photos=" + entry.photos);
   if (entry.recompute) contestant.argv.push_back("--recompute");
   if (entry.barrier) contestant.argv.push_back("--barrier");
   if (entry.decoded) contestant.argv.push_back("--decoded");
