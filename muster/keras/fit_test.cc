@@ -195,6 +195,12 @@ TEST(FitTest, ABackupInALaterEpochIsRefused) {
               }).what(),
               HasSubstr("stands in epoch 3, and epochs is 2"));
   EXPECT_TRUE(local_file_system().exists(directory).value()) << "it is not lost";
+  // Whoever goes on with it counts the steps that were made before.
+  Model other = compiled();
+  ::testing::internal::CaptureStderr();
+  other.fit(rows_of(50).batch(10),
+            {.epochs = 3, .callbacks = {std::make_shared<BackupAndRestore>(directory)}});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("epoch 3/3  5 steps"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, FitLawTest, ::testing::Values("sgd", "adam"));
