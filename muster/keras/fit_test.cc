@@ -178,6 +178,9 @@ TEST(FitTest, ABackupBehindTheLastEpochLeavesNothingToTrain) {
                     directory, epochs)));
     EXPECT_THAT(history.epoch, ElementsAre(0, 1));
     EXPECT_EQ(model.step(), 10);
+    // Nobody told this model what it is called on, so it has its weights from the first call on.
+    const Tensor x = testing::points(20).x;
+    EXPECT_TRUE(model.predict(x).equal(expected.predict(x)));
     EXPECT_EQ(difference(weights_of(model), weights_of(expected)), 0);
     EXPECT_FALSE(local_file_system().exists(directory).value());
   }
