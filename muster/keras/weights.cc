@@ -155,8 +155,11 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
       left.push_back(each.substr(0, each.find(':')));
     log::warning(
         fmt::format("load_weights: {} of the {} weights of the model \"{}\" are in {}; "
-                    "left as they are: {}",
-                    result.loaded.size(), specs.size(), name(), file, join_quoted(left, 5)));
+                    "left as they are: {}{}",
+                    result.loaded.size(), specs.size(), name(), file, join_quoted(left, kShown),
+                    2 * result.loaded.size() < specs.size()
+                        ? "; with so few, the file may be of a network of another depth or size"
+                        : ""));
   }
   return result;
 }
