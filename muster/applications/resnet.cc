@@ -84,7 +84,8 @@ class ResNetMaker {
                  resnet_style(torchvision_)) {}
 
   Functional make(const char* default_name) {
-    SymbolicTensor x = stem();
+    SymbolicTensor x = part_of_its_own(network_.input(),
+                                       [&](const SymbolicTensor& images) { return stem(images); });
     for (size_t stage = 0; stage < depths_.size(); ++stage) {
       const int64_t filters = int64_t{64} << stage;
       for (int64_t place = 0; place < depths_[stage]; ++place) {
@@ -93,15 +94,15 @@ class ResNetMaker {
         // where it does not widen them.
         const bool projects = place == 0 && (bottleneck_ || stage > 0);
         const ResNetBlock at{static_cast<int64_t>(stage), place, filters, stride, projects};
-        x = recompute_ ? recomputed(x, at) : block(x, at);
+        x = part_of_its_own(x, [&](const SymbolicTensor& images) { return block(images, at); });
       }
     }
     return network_.finish(top(x), default_name);
   }
 
  private:
-  SymbolicTensor stem() {
-    SymbolicTensor x = ZeroPadding2D(3, "conv1_pad")(network_.input());
+  SymbolicTensor stem(const SymbolicTensor& images) {
+    SymbolicTensor x = ZeroPadding2D(3, "conv1_pad")(images);
     x = network_.convolution(x, 64, 7, "conv1_conv",
                              {{Weights::kTorchvision, "conv1"},
                               {Weights::kHuggingFace, "resnet.embedder.embedder.convolution"}},
@@ -147,10 +148,13 @@ class ResNetMaker {
     return relu(Add(block.name() + "_add")({beside, y}), block, "_out");
   }
 
-  SymbolicTensor recomputed(const SymbolicTensor& x, const ResNetBlock& at) {
+  // Calls `make`, and where options say so recomputes what it makes.
+  template <typename Make>
+  SymbolicTensor part_of_its_own(const SymbolicTensor& x, const Make& make) {
+    if (!recompute_) return make(x);
     const Shape shape = x.shape();
     const SymbolicTensor images = Input({shape.begin() + 1, shape.end()});
-    return Recompute(Functional({images}, {block(images, at)}))(x);
+    return Recompute(Functional({images}, {make(images)}))(x);
   }
 
   SymbolicTensor top(SymbolicTensor x) {
