@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "muster/base/allocator.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::bench {
 
 LayersByHand::LayersByHand(std::string name, Layer model, const Tensor& input, uint64_t seed)
     : table_(seed), context_(table_, seed), name_(std::move(name)), model_(std::move(model)) {
+  keep_freed_memory();
   const torch::NoGradGuard no_grad;
   const CallContext::Scope scope(context_, name_);
   model_(input, context_);

@@ -1,5 +1,6 @@
 // A model of Muster's layers as a loop written by hand trains it, without an Estimator: what is
-// compared with it is everything an Estimator does around the layers.
+// compared with it is everything an Estimator does around the layers. Freed memory stays with the
+// program, as it does with an Estimator's.
 // Thread safety: one thread.
 #pragma once
 
