@@ -339,9 +339,13 @@ Estimate estimate_ratio(const std::vector<double>& a, const std::vector<double>&
 
 void print_speed_against(const Result& result, const Result& other) {
   const Estimate e = estimate_ratio(other.seconds, result.seconds);
-  fmt::print("{}: {:.1f} % of the speed of \"{}\" (95 % interval {:.1f} to {:.1f} %).\n",
-             result.contestant.name, 100 * e.median, other.contestant.name, 100 * e.low,
-             100 * e.high);
+  const Estimate cpu = estimate_ratio(other.cpu, result.cpu);
+  fmt::print(
+      "{}: {:.1f} % of the speed of \"{}\" (95 % interval {:.1f} to {:.1f} %); by CPU time {:.1f} "
+      "% "
+      "({:.1f} to {:.1f} %).\n",
+      result.contestant.name, 100 * e.median, other.contestant.name, 100 * e.low, 100 * e.high,
+      100 * cpu.median, 100 * cpu.low, 100 * cpu.high);
 }
 
 void print_memory(const std::string& benchmark, const std::string& title,

@@ -62,7 +62,8 @@ Estimate estimate(std::vector<double> values);
 Estimate estimate_ratio(const std::vector<double>& a, const std::vector<double>& b);
 double quantile(std::vector<double> values, double q);
 
-// How fast `result` was against `other`, as a line on standard output.
+// How fast `result` was against `other`, by wall clock and by CPU time, as a line on standard
+// output.
 void print_speed_against(const Result& result, const Result& other);
 
 // Of their memory, each as a part of that of `reference`.
