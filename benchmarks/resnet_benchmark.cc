@@ -1,177 +1,232 @@
-// Training examples a second with applications, on one core: ResNet-50 and ResNet-18 on images of
-// 128x128 in batches of 16, and a small GPT on 8 texts of 128 bytes, by SGD with momentum. By an
-// Estimator and by keras::Model::fit(), beside PyTorch with torchvision's models in channels-last
-// memory. Then two workers with ResNet-18, beside two that only meet at a barrier.
+// Applications on one core: ResNet-50 and ResNet-18 on images of 128x128 in batches of 16, and a
+// small GPT on 8 texts of 128 bytes, by SGD with momentum. Each --model is a comparison that takes
+// some minutes: steps by an Estimator and by keras::Model::fit() beside PyTorch with torchvision's
+// models in channels-last memory, beside a loop written by hand over the same layers, in bfloat16;
+// the largest memory; photos that are decoded beside the steps; predictions; and two workers beside
+// two that only meet at a barrier.
 #include <fmt/format.h>
-#include <muster/muster.h>
-#include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <string>
 
+#include "benchmarks/resnet/contestants.h"
 #include "benchmarks/support/compare.h"
 #include "benchmarks/support/python_peer.h"
-#include "benchmarks/support/turns_hook.h"
 #include "muster/base/error.h"
-#include "muster/tensor/threads.h"
 
-namespace muster::bench {
+namespace muster::bench::resnet {
 namespace {
 
-constexpr int64_t kExamples = 64, kSide = 128, kBatch = 16, kClasses = 1000;
-constexpr int64_t kTexts = 8, kTime = 128, kVocabulary = 256;
-constexpr double kLearningRate = 0.01, kMomentum = 0.9;
-constexpr uint64_t kSeed = 1;
-
 struct Options {
-  std::string json, model;
+  std::string json, model, images, beside;
   bool quick = false;
-  bool fit = false;      // of a contestant: by a Keras model
-  bool barrier = false;  // likewise: it meets others, and exchanges nothing with them
 };
 
-bool is_gpt(const Options& options) { return options.model == "gpt"; }
-
-Layer make_model(const std::string& name) {
-  if (name == "gpt") {
-    return applications::GPT(
-        {.vocabulary_size = kVocabulary, .context = kTime, .layers = 4, .heads = 4, .width = 256});
-  }
-  const applications::ResNetOptions options{.input_shape = {kSide, kSide, 3},
-                                            .classes = kClasses,
-                                            .classifier_activation = Activation::kLinear,
-                                            .torchvision = true};
-  return name == "resnet18" ? applications::ResNet18(options) : applications::ResNet50(options);
+// A step of a large network takes seconds, and the steps in front of a turn as long.
+Plan plan_of(const Options& options) {
+  return options.quick ? Plan{.launches = 1, .pairs = 4, .turns = 1, .steps = 3, .warm_up = 1}
+                       : Plan{.launches = 1, .pairs = 8, .turns = 1, .steps = 8, .warm_up = 2};
 }
 
-EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
-                       ModelContext& context) {
-  const auto name = context.param<std::string>("model");
-  auto model = context.model("net", [&] { return make_model(name); });
-  const Tensor logits = model(features["x"]);
-  const Tensor loss =
-      losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
-  auto optimizer =
-      context.optimizer(optim::sgd({.learning_rate = kLearningRate, .momentum = kMomentum}));
-  return EstimatorSpec::train(loss, optimizer.minimize(loss));
+// Where steps take a tenth of a second, samples are many enough to see half a percent.
+Plan fine_plan(const Options& options) {
+  return options.quick ? plan_of(options)
+                       : Plan{.launches = 2, .pairs = 20, .turns = 2, .steps = 15, .warm_up = 5};
 }
 
-// The batches of a model, without end.
-Dataset batches(bool gpt) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
-  const Tensor x = gpt ? torch::randint(kVocabulary, {kExamples, kTime}, generator, at::kLong)
-                       : torch::randn({kExamples, kSide, kSide, 3}, generator);
-  const Tensor labels =
-      gpt ? x.roll(-1, 1) : torch::randint(kClasses, {kExamples}, generator, at::kLong);
-  return Dataset::from_tensor_slices(Element::tuple({Element::dict({{"x", x}}), labels}))
-      .shuffle(kExamples)
-      .repeat()
-      .batch(gpt ? kTexts : kBatch);
+bool has_pytorch() { return has_python("torchvision", "python3-torchvision"); }
+
+Contestant pytorch(const Entry& entry, std::vector<std::string> flags = {}) {
+  flags.insert(flags.begin(), {"resnet_torch.py", "--model=" + entry.network,
+                               fmt::format("--side={}", entry.side)});
+  Contestant peer = python_peer("PyTorch, channels last", flags);
+  peer.rows = entry.rows();
+  return peer;
 }
 
-void train(const Options& options) {
-  RunConfig config{.model_dir = std::getenv("BENCH_MODEL_DIR"),
-                   .random_seed = kSeed,
-                   .save_checkpoints_steps = 0};
-  const auto hooks = turns_hooks(options.barrier, config);
-  Estimator estimator(model_fn, config, {{"model", options.model}});
-  estimator.train([&] { return batches(is_gpt(options)); }, {.hooks = hooks});
+std::string title_of(const Entry& entry) {
+  if (entry.network == "gpt")
+    return fmt::format("GPT of 4 blocks, width 256, {} texts of {} bytes", kTexts, kTime);
+  return fmt::format("{}, images of {}x{}, batch {}",
+                     entry.network == "resnet18" ? "ResNet-18" : "ResNet-50", entry.side,
+                     entry.side, kBatch);
 }
 
-struct TurnsCallback : keras::Callback {
-  void on_train_batch_begin(int64_t batch) override {
-    if (batch == 0) turns.next();
-  }
-  void on_train_batch_end(const keras::BatchInfo& info) override {
-    if (!turns.next(info.loss)) model().stop_training();
-  }
-  Turns turns;
-};
-
-void fit(const Options& options) {
-  keras::Model model(make_model(options.model), {.seed = kSeed});
-  model.compile({.optimizer = optim::sgd({.learning_rate = kLearningRate, .momentum = kMomentum}),
-                 .loss = keras::SparseCategoricalCrossentropy({.from_logits = true})});
-  constexpr int64_t kNoEnd = 1'000'000;
-  const Dataset data = batches(is_gpt(options)).map([](const Element& batch) {
-    return Element::tuple({batch.part(0).at("x"), batch.part(1)});
-  });
-  model.fit(data, {.steps_per_epoch = kNoEnd,
-                   .callbacks = {std::make_shared<TurnsCallback>()},
-                   .verbose = keras::Verbose::kSilent});
-}
-
-void run_workers(const Plan& plan, const std::string& json) {
-  const auto self = [](const char* name, std::vector<std::string> flags) {
-    Contestant contestant{.name = name, .argv = {"/proc/self/exe", "--take_part"}, .workers = 2};
-    contestant.argv.insert(contestant.argv.end(), flags.begin(), flags.end());
-    contestant.rows = 2 * kBatch;
-    return contestant;
-  };
-  const std::vector<Result> results =
-      compare({self("ResNet-18, a barrier only", {"--barrier", "--model=resnet18"}),
-               self("ResNet-18, two workers", {"--model=resnet18"})},
-              plan);
-  print_table("resnet_workers",
-              fmt::format("Two workers of one thread: ResNet-18, images of {0}x{0}, batch {1} each",
-                          kSide, kBatch),
-              results, 0, json);
-  print_speed_against(results[1], results[0]);
-}
-
-void run(const Options& options) {
-  // A step takes seconds, and the steps in front of a turn as long.
-  const Plan plan = options.quick
-                        ? Plan{.launches = 1, .pairs = 4, .turns = 1, .steps = 3, .warm_up = 1}
-                        : Plan{.launches = 2, .pairs = 6, .turns = 1, .steps = 10, .warm_up = 2};
-  const bool pytorch = has_python("torchvision", "python3-torchvision");
-  const std::pair<const char*, std::string> models[] = {
-      {"resnet50", fmt::format("ResNet-50, images of {0}x{0}, batch {1}", kSide, kBatch)},
-      {"resnet18", fmt::format("ResNet-18, images of {0}x{0}, batch {1}", kSide, kBatch)},
-      {"gpt", fmt::format("GPT of 4 blocks, width 256, {} texts of {} bytes", kTexts, kTime)}};
-  for (const auto& [name, title] : models) {
-    if (!options.model.empty() && options.model != name) continue;
-    const std::string model = fmt::format("--model={}", name);
-    std::vector<Contestant> contestants{
-        {.name = "Muster, Estimator::train", .argv = {"/proc/self/exe", "--take_part", model}},
-        {.name = "Muster, keras::Model::fit",
-         .argv = {"/proc/self/exe", "--take_part", "--fit", model}}};
-    if (pytorch)
-      contestants.push_back(python_peer("PyTorch, channels last", {"resnet_torch.py", model}));
-    for (Contestant& contestant : contestants)
-      contestant.rows = std::string_view(name) == "gpt" ? kTexts : kBatch;
-    const std::vector<Result> results = compare(contestants, plan);
-    print_table(fmt::format("resnet_{}", name), fmt::format("One core: {}", title), results,
-                results.size() - 1, options.json);
-    for (size_t other = 1; other < results.size(); ++other)
-      print_speed_against(results[0], results[other]);
-  }
-  if (options.model.empty() || options.model == "workers") run_workers(plan, options.json);
+// Compares, prints the table, and how fast the first one was against each other one.
+void measure(const std::string& name, const std::string& title,
+             const std::vector<Contestant>& contestants, const Plan& plan, const Options& options) {
+  const std::vector<Result> results = compare(contestants, plan);
+  print_table("resnet_" + name, title, results, results.size() - 1, options.json);
+  for (size_t other = 1; other < results.size(); ++other)
+    print_speed_against(results[0], results[other]);
   fmt::print("{} samples of {} steps.\n", plan.samples(), plan.steps_per_sample());
 }
 
+// Training by an Estimator, by fit() and by PyTorch.
+void measure_network(const std::string& network, const Options& options) {
+  Entry entry{.network = network};
+  std::vector<Contestant> contestants{contestant("Muster, Estimator::train", entry)};
+  entry.way = "fit";
+  contestants.push_back(contestant("Muster, keras::Model::fit", entry));
+  if (has_pytorch()) contestants.push_back(pytorch(entry));
+  measure(network, "One core: " + title_of(entry), contestants, plan_of(options), options);
+}
+
+// What an Estimator costs beside the loop it replaces. Both begin with the same weights and
+// batches.
+void measure_loop(const Options& options) {
+  Entry entry;
+  Contestant estimator = contestant("Estimator::train", entry);
+  entry.way = "loop";
+  Contestant loop = contestant("loop by hand, Muster's layers", entry);
+  estimator.same = loop.same = "resnet50";
+  measure("loop", "One core, beside a loop by hand: " + title_of(entry), {estimator, loop},
+          plan_of(options), options);
+}
+
+// fit() beside an Estimator with the same parts, on images so small that a step is short.
+void measure_fit(const Options& options) {
+  Entry entry{.network = "resnet18", .side = 32};
+  const Contestant estimator = contestant("Estimator::train", entry);
+  entry.way = "fit";
+  measure("fit", "One core, fit() beside an Estimator: " + title_of(entry),
+          {contestant("keras::Model::fit", entry), estimator}, fine_plan(options), options);
+}
+
+void measure_bfloat16(const Options& options) {
+  if (!__builtin_cpu_supports("avx512bf16")) {
+    fmt::print(
+        "bfloat16: skipped; the processor has no AVX512-BF16, so products of bfloat16 are "
+        "computed in float32.\n");
+    return;
+  }
+  Entry entry;
+  const Contestant wide = contestant("float32", entry);
+  entry.precision = "bfloat16";
+  measure("bfloat16", "One core, in bfloat16: " + title_of(entry),
+          {contestant("bfloat16", entry), wide}, plan_of(options), options);
+}
+
+void measure_memory(const Options& options) {
+  Entry entry;
+  std::vector<Contestant> contestants{contestant("Muster", entry)};
+  entry.recompute = true;
+  contestants.push_back(contestant("Muster, each block recomputed", entry));
+  if (has_pytorch()) contestants.push_back(pytorch(entry));
+  // Steps are alike, so a few show the most that they need.
+  const std::vector<Result> results =
+      compare(contestants, {.launches = 1, .pairs = 1, .turns = 1, .steps = 3, .warm_up = 1});
+  print_memory("resnet_memory", "The most memory of a process: " + title_of(entry), results, 0,
+               options.json);
+  if (results.size() > 2) {
+    fmt::print("Muster: {:.0f} % of PyTorch's memory.\n",
+               100 * results[0].peak_mib / results[2].peak_mib);
+  }
+}
+
+void measure_photos(const Options& options) {
+  if (options.images.empty()) {
+    fmt::print(
+        "photos: left out; --images names folders of photos, or MUSTER_TEST_DATA has "
+        "images/train.\n");
+    return;
+  }
+  Entry entry{.photos = options.images};
+  const Contestant beside = contestant("photos, decoded beside the steps", entry);
+  entry.decoded = true;
+  const Contestant before = contestant("the same, decoded before", entry);
+  const Plan plan = plan_of(options);
+  const std::vector<Result> results = compare({beside, before}, plan);
+  print_table("resnet_photos", "One core, photos as input: " + title_of(entry), results, 1,
+              options.json);
+  print_speed_against(results[0], results[1]);
+  // Whoever decodes beside the steps on the same core takes a part of its time.
+  const Estimate e = estimate_ratio(results[0].cpu, results[1].cpu);
+  fmt::print(
+      "Photos cost {:+.1f} % of a step's CPU time (95 % interval {:+.1f} to {:+.1f} %); aim: below "
+      "3 "
+      "%.\n{} samples of {} steps.\n",
+      100 * (e.median - 1), 100 * (e.low - 1), 100 * (e.high - 1), plan.samples(),
+      plan.steps_per_sample());
+}
+
+void measure_predictions(const Options& options) {
+  for (const char* network : {"resnet18", "resnet50"}) {
+    const Entry entry{.way = "predict", .network = network};
+    std::vector<Contestant> contestants{contestant("keras::Model::predict_on_batch", entry)};
+    if (!options.beside.empty()) {
+      Contestant other = contestants[0];
+      other.name += ", other build";
+      other.argv[0] = std::filesystem::path(options.beside) / "resnet_benchmark";
+      contestants.push_back(other);
+    }
+    if (has_pytorch()) contestants.push_back(pytorch(entry, {"--predict"}));
+    measure(fmt::format("predict_{}", network), "One core, predictions: " + title_of(entry),
+            contestants, plan_of(options), options);
+  }
+}
+
+void measure_workers(const Options& options) {
+  Entry entry{.network = "resnet18"};
+  Contestant together = contestant("ResNet-18, two workers", entry);
+  entry.barrier = true;
+  Contestant alone = contestant("ResNet-18, a barrier only", entry);
+  for (Contestant* each : {&together, &alone}) {
+    each->workers = 2;
+    each->rows = 2 * kBatch;
+  }
+  measure("workers", "Two workers of one thread, each: " + title_of(entry), {together, alone},
+          plan_of(options), options);
+}
+
+void run(const Options& options) {
+  const std::pair<const char*, std::function<void()>> parts[] = {
+      {"resnet50", [&] { measure_network("resnet50", options); }},
+      {"resnet18", [&] { measure_network("resnet18", options); }},
+      {"gpt", [&] { measure_network("gpt", options); }},
+      {"loop", [&] { measure_loop(options); }},
+      {"fit", [&] { measure_fit(options); }},
+      {"bfloat16", [&] { measure_bfloat16(options); }},
+      {"memory", [&] { measure_memory(options); }},
+      {"photos", [&] { measure_photos(options); }},
+      {"predict", [&] { measure_predictions(options); }},
+      {"workers", [&] { measure_workers(options); }}};
+  for (const auto& [name, part] : parts) {
+    if (options.model.empty() || options.model == name) part();
+  }
+}
+
 }  // namespace
-}  // namespace muster::bench
+}  // namespace muster::bench::resnet
 
 int main(int argc, char** argv) {
-  muster::bench::Options options;
+  namespace resnet = muster::bench::resnet;
+  resnet::Options options;
+  resnet::Entry entry;
   bool take_part = false;
+  if (const char* data = std::getenv("MUSTER_TEST_DATA"))
+    options.images = std::string(data) + "/images/train";
   CLI::App app("A benchmark; ./dev bench runs all of them.");
   app.add_option("--json", options.json, "Where to append the figures as lines of JSON");
   app.add_flag("--quick", options.quick, "Few samples, to see that it works");
-  app.add_option("--model", options.model, "Only this one: resnet50, resnet18, gpt or workers");
+  app.add_option("--images", options.images, "Folders of photos, one for each class");
+  app.add_option("--beside", options.beside,
+                 "Folder of the same programs, built from other source, for predict");
+  app.add_option("--model", options.model, "Only this one")
+      ->check(CLI::IsMember({"resnet50", "resnet18", "gpt", "loop", "fit", "bfloat16", "memory",
+                             "photos", "predict", "workers"}));
   app.add_flag("--take_part", take_part)->group("");
-  app.add_flag("--fit", options.fit)->group("");
-  app.add_flag("--barrier", options.barrier)->group("");
+  resnet::add_options(app, entry);
   CLI11_PARSE(app, argc, argv);
   try {
     if (take_part) {
-      muster::set_threads(1);
-      options.fit ? muster::bench::fit(options) : muster::bench::train(options);
+      resnet::take_part(entry);
     } else {
-      muster::bench::run(options);
+      resnet::run(options);
     }
     return 0;
   } catch (const std::exception& error) {

@@ -80,12 +80,12 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = records ]; then
       printf '\n### TFRecord files of tf.Examples to batches, one thread\n\n'
       OMP_NUM_THREADS=1 taskset -c "$(($(nproc) - 1))" "$bin/records_benchmark" "${quick[@]}" | sed 's/^/    /'
-    elif [ "$name" = images ]; then
-      "$bin/images_benchmark" --json="$figures" "${images[@]}" "${quick[@]}"
+    elif [ "$name" = images ] || [ "$name" = resnet ]; then
+      "$bin/${name}_benchmark" --json="$figures" "${images[@]}" "${quick[@]}"
     elif [ "$name" = loopback ]; then
       printf '\n### What TCP itself costs two workers\n\n'
       "$bin/loopback_benchmark" | sed 's/^/    /'
-    elif [ "$name" = all_reduce ] || [ "$name" = linear ] || [ "$name" = resnet ] || [ "$name" = tabular ] || [ "$name" = trees ]; then
+    elif [ "$name" = all_reduce ] || [ "$name" = linear ] || [ "$name" = tabular ] || [ "$name" = trees ]; then
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
     elif [ "$name" = network ]; then
       printf '\n### all_reduce between two hosts, over a link of 1 Gbit/s\n'

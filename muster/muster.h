@@ -79,6 +79,7 @@
 #include "muster/keras/metric_choice.h"
 #include "muster/keras/model.h"
 #include "muster/keras/model_to_estimator.h"
+#include "muster/keras/progbar_logger.h"
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/activity_regularization.h"
 #include "muster/layers/attention.h"

@@ -7,7 +7,7 @@ import torchvision
 
 from mnist_torch import take_turns
 
-EXAMPLES, SIDE, BATCH, CLASSES = 64, 128, 16, 1000
+EXAMPLES, BATCH, CLASSES = 64, 16, 1000
 TEXTS, TIME, VOCABULARY, BLOCKS, HEADS, WIDTH = 8, 128, 256, 4, 4, 256
 
 
@@ -52,6 +52,8 @@ class Gpt(torch.nn.Module):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", required=True)
+    parser.add_argument("--side", type=int, default=128)
+    parser.add_argument("--predict", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -63,7 +65,8 @@ def main():
         make = {"resnet18": torchvision.models.resnet18, "resnet50": torchvision.models.resnet50}
         model, batch = make[options.model](), BATCH
         model = model.to(memory_format=torch.channels_last)
-        inputs = torch.randn(EXAMPLES, 3, SIDE, SIDE).contiguous(memory_format=torch.channels_last)
+        inputs = torch.randn(EXAMPLES, 3, options.side, options.side)
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
         labels = torch.randint(CLASSES, (EXAMPLES,))
     update = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     order, at = None, EXAMPLES
@@ -81,7 +84,12 @@ def main():
         update.step()
         return loss.detach()
 
-    take_turns(step)
+    @torch.no_grad()
+    def predict():
+        return model(inputs[:batch]).sum()
+
+    model.train(not options.predict)
+    take_turns(predict if options.predict else step)
 
 
 if __name__ == "__main__":

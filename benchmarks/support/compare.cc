@@ -123,6 +123,15 @@ class Player {
     }
   }
 
+  // The most memory it ever had, in MiB.
+  double peak_mib() const {
+    std::ifstream status(fmt::format("/proc/{}/status", pid_));
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
+    }
+    throw internal_error("no VmHWM of " + name_);
+  }
+
  private:
   Error died() const {
     return Error(ErrorKind::kUnavailable, name_ + " ended before its time" + last_words());
@@ -232,6 +241,12 @@ class Team {
     return turn;
   }
 
+  double peak_mib() const {
+    double sum = 0;
+    for (const auto& player : players_) sum += player->peak_mib();
+    return sum;
+  }
+
  private:
   int barrier_;
   std::vector<std::unique_ptr<Player>> players_;
@@ -287,6 +302,8 @@ std::vector<Result> compare(const std::vector<Contestant>& contestants, const Pl
         results[c].cpu.push_back(sums[c].cpu / steps);
       }
     }
+    for (size_t c = 0; c < teams.size(); ++c)
+      results[c].peak_mib = std::max(results[c].peak_mib, teams[c]->peak_mib());
   }
   return results;
 }
@@ -322,9 +339,35 @@ Estimate estimate_ratio(const std::vector<double>& a, const std::vector<double>&
 
 void print_speed_against(const Result& result, const Result& other) {
   const Estimate e = estimate_ratio(other.seconds, result.seconds);
-  fmt::print("{}: {:.1f} % of the speed of \"{}\" (95 % interval {:.1f} to {:.1f} %).\n",
-             result.contestant.name, 100 * e.median, other.contestant.name, 100 * e.low,
-             100 * e.high);
+  const Estimate cpu = estimate_ratio(other.cpu, result.cpu);
+  fmt::print(
+      "{}: {:.1f} % of the speed of \"{}\" (95 % interval {:.1f} to {:.1f} %); by CPU time {:.1f} "
+      "% "
+      "({:.1f} to {:.1f} %).\n",
+      result.contestant.name, 100 * e.median, other.contestant.name, 100 * e.low, 100 * e.high,
+      100 * cpu.median, 100 * cpu.low, 100 * cpu.high);
+}
+
+void print_memory(const std::string& benchmark, const std::string& title,
+                  const std::vector<Result>& results, size_t reference,
+                  const std::string& json_path) {
+  fmt::print("\n### {}\n\n| | MiB | ratio |\n|---|---:|---:|\n", title);
+  std::ofstream json;
+  if (!json_path.empty()) json.open(json_path, std::ios::app);
+  for (const Result& result : results) {
+    const double ratio = result.peak_mib / results[reference].peak_mib;
+    fmt::print("| {} | {:.0f} | {:.2f} |\n", result.contestant.name, result.peak_mib, ratio);
+    if (!json.is_open()) continue;
+    json << nlohmann::ordered_json{{"benchmark", benchmark},
+                                   {"contestant", result.contestant.name},
+                                   {"peak_mib", result.peak_mib},
+                                   {"reference", results[reference].contestant.name},
+                                   {"ratio", ratio}}
+                .dump()
+         << '\n';
+  }
+  fmt::print("\n");
+  std::fflush(stdout);
 }
 
 void print_table(const std::string& benchmark, const std::string& title,

@@ -43,6 +43,7 @@ struct Result {
   std::vector<double> seconds;  // a step, one for each sample; the slowest worker's
   std::vector<double> cpu;      // seconds a step, over all workers and all threads
   std::vector<double> steps;    // seconds of every single step of the first worker
+  double peak_mib = 0;          // the largest memory of its processes together (VmHWM)
 };
 
 // Sample i of all contestants was taken in the same moment: ratios of them are paired. Throws
@@ -61,8 +62,14 @@ Estimate estimate(std::vector<double> values);
 Estimate estimate_ratio(const std::vector<double>& a, const std::vector<double>& b);
 double quantile(std::vector<double> values, double q);
 
-// How fast `result` was against `other`, as a line on standard output.
+// How fast `result` was against `other`, by wall clock and by CPU time, as a line on standard
+// output.
 void print_speed_against(const Result& result, const Result& other);
+
+// Of their memory, each as a part of that of `reference`.
+void print_memory(const std::string& benchmark, const std::string& title,
+                  const std::vector<Result>& results, size_t reference,
+                  const std::string& json_path);
 
 // A Markdown table on standard output, a row for each result; "speed" is against result
 // `reference`. The same as lines of JSON, appended to `json_path` unless it is empty.

@@ -9,10 +9,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "benchmarks/support/layers_by_hand.h"
 #include "benchmarks/support/python_peer.h"
 #include "benchmarks/support/turns.h"
 #include "benchmarks/support/turns_hook.h"
-#include "muster/distribute/variable_table.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
@@ -165,51 +165,14 @@ class Updates {
   double momentum_;
 };
 
-// The layers of the Estimator's model without the Estimator.
-struct Layers {
-  distribute::VariableTable table{kSeed};
-  CallContext context{table, kSeed};
-  std::string name = "cnn";  // names decide initial values
-  Layer model;
-  std::vector<Tensor> parameters;
-
-  Layers(const Tensor& images, const std::string& which) : model(make_model(which)) {
-    {
-      torch::NoGradGuard no_grad;
-      CallContext::Scope scope(context, name);
-      model(images, context);
-    }
-    for (const auto& variable : table.variables()) parameters.push_back(variable->value());
-  }
-};
-
 void train_layers(const Settings& settings) {
   Loop loop(settings);
-  Layers layers(loop.first().images, settings.model);
-  // The Estimator's own update rule: what is compared is everything around it.
-  const optim::Optimizer sgd =
-      optim::sgd({.learning_rate = kLearningRate, .momentum = settings.momentum});
-  std::vector<std::vector<Tensor>> slots(layers.parameters.size());
-  for (size_t p = 0; p < slots.size() && settings.momentum != 0; ++p) {
-    slots[p] = {torch::zeros({layers.parameters[p].numel()})};
-  }
-  int64_t steps = 0;
-  const auto update = [&] {
-    torch::NoGradGuard no_grad;
-    for (size_t p = 0; p < slots.size(); ++p) {
-      Tensor& gradient = layers.parameters[p].mutable_grad();
-      sgd.rule().update({.weights = layers.parameters[p].detach().view({-1}),
-                         .gradient = gradient.contiguous().view({-1}),
-                         .slots = slots[p]},
-                        steps - 1);
-      gradient.reset();
-    }
-  };
+  LayersByHand layers("cnn", make_model(settings.model), loop.first().images, kSeed);
+  UpdatesByHand update(layers.parameters(),
+                       optim::sgd({.learning_rate = kLearningRate, .momentum = settings.momentum}));
   loop.run([&](const Batch& batch) {
-    layers.context.begin_step(true, steps++, 0);
-    const CallContext::Scope scope(layers.context, layers.name);
     const Tensor loss = losses::sparse_categorical_crossentropy(
-        batch.labels, layers.model(batch.images, layers.context), {.from_logits = true});
+        batch.labels, layers.call(batch.images), {.from_logits = true});
     loss.backward();
     update();
     return loss.detach();
@@ -220,10 +183,8 @@ void train_layers(const Settings& settings) {
 // after pooling, flatten without a copy, matrices as addmm wants them.
 void train_libtorch(const Settings& settings) {
   Loop loop(settings);
-  const Layers layers(loop.first().images, "cnn");
-  const auto copy = [&](const char* name) {
-    return layers.table.find(name)->value().detach().clone();
-  };
+  const LayersByHand layers("cnn", make_model("cnn"), loop.first().images, kSeed);
+  const auto copy = [&](const char* name) { return layers.value(name).detach().clone(); };
   Tensor kernel = copy("cnn/conv2d/kernel").permute({3, 2, 0, 1}).contiguous().requires_grad_();
   Tensor bias = copy("cnn/conv2d/bias").requires_grad_();
   Tensor dense = copy("cnn/dense/kernel").requires_grad_();

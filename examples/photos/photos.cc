@@ -7,17 +7,11 @@
 // teach a network little that has not learned from others before.
 #include <muster/muster.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 using namespace muster;
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int64_t kSize = 64;
 
@@ -44,39 +38,14 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   return EstimatorSpec::train(loss, adam.minimize(loss));
 }
 
-// The photos in a folder and below it, by name.
-std::vector<std::string> photos_in(const std::string& folder) {
-  if (!fs::is_directory(folder)) {
-    throw Error(ErrorKind::kNotFound, "there is no folder " + folder, "name one that holds photos");
-  }
-  std::vector<std::string> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string ending = entry.path().extension();
-    if (ending == ".jpg" || ending == ".jpeg" || ending == ".png") paths.push_back(entry.path());
-  }
-  if (paths.empty()) {
-    throw Error(ErrorKind::kNotFound, "there is no photo in " + folder,
-                "name a folder that holds files ending in .jpg, .jpeg or .png");
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
-// A path as the middle of the photo, float32[kSize, kSize, 3].
-Element read_photo(const Element& path) {
-  const std::string name(path.value().strings()[0]);
-  std::ifstream file(name, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return data::fit_image(
-      bytes, {.height = kSize, .width = kSize, .fit = data::ImageFit::kCenterCrop}, {}, name);
-}
-
 // What the model says of the photos in `folder`, one line each: the class, and how probable it is.
 void write_predictions(Estimator& classifier, const std::vector<std::string>& classes,
                        const std::string& folder, const std::string& path) {
-  const std::vector<std::string> paths = photos_in(folder);
-  Predictions predictions = classifier.predict(
-      [&] { return Dataset::from_tensor_slices(Strings(paths)).map(read_photo).batch(32); });
+  const std::vector<std::string> paths = data::image_files(folder);
+  const data::ImageOptions middle{
+      .height = kSize, .width = kSize, .fit = data::ImageFit::kCenterCrop};
+  Predictions predictions =
+      classifier.predict([&] { return data::images_at(paths, middle).batch(32); });
   Prediction photo;
   bool more = predictions.next(&photo);  // a model that was not trained is an error of its own
   data::CsvWriter file(path);

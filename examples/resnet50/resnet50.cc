@@ -11,11 +11,8 @@
 #include <fmt/format.h>
 #include <muster/muster.h>
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 using namespace muster;
@@ -89,32 +86,13 @@ void classify(Settings settings) {
   settings.depth = job.at("depth");
   settings.image_size = job.at("image_size");
   const auto classes = job.at("classes").get<std::vector<std::string>>();
-  if (!fs::is_directory(settings.classify)) {
-    throw Error(ErrorKind::kNotFound, "there is no folder " + settings.classify,
-                "--classify names a folder that holds photos");
-  }
-  std::vector<std::string> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(settings.classify)) {
-    std::string ending = entry.path().extension();
-    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    if (entry.is_regular_file() && (ending == ".jpg" || ending == ".jpeg" || ending == ".png"))
-      paths.push_back(entry.path());
-  }
-  if (paths.empty()) {
-    throw Error(ErrorKind::kNotFound, "there is no photo in " + settings.classify,
-                "name a folder that holds files ending in .jpg, .jpeg or .png");
-  }
-  std::sort(paths.begin(), paths.end());
-  const auto read_photo = [&](const Element& path) {
-    const std::string name(path.value().strings()[0]);
-    std::ifstream file(name, std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-    return data::fit_image(bytes, photo_options(settings, data::ImageFit::kCenterCrop), {}, name);
-  };
+  const std::vector<std::string> paths = data::image_files(settings.classify);
   keras::Model model(network(settings, static_cast<int64_t>(classes.size())));
   model.load_weights(settings.job_dir + "/weights.safetensors");
   const auto [probabilities, labels] =
-      model.predict(Dataset::from_tensor_slices(Strings(paths)).map(read_photo).batch(16))
+      model
+          .predict(data::images_at(paths, photo_options(settings, data::ImageFit::kCenterCrop))
+                       .batch(16))
           .softmax(-1)
           .max(-1);
   data::CsvWriter table(settings.job_dir + "/classes_of_photos.csv");

@@ -157,6 +157,25 @@ TEST(Applications, Learn) {
                   0.05, 255, 40, 0.97);  // plain descent is slow for it
 }
 
+TEST(Applications, ABlockThatIsRecomputedLearnsTheSame) {
+  for (const auto make : {ResNet18, ResNet50}) {
+    ResNetOptions options{.input_shape = {32, 32, 3}, .classes = 4};
+    options.classifier_activation = Activation::kLinear;
+    const Functional kept = make(options);
+    options.recompute = true;
+    const Functional recomputed = make(options);
+    std::vector<std::string> names, others;
+    for (const VariableSpec& spec : testing::variables_of(kept)) names.push_back(spec.describe());
+    for (const VariableSpec& spec : testing::variables_of(recomputed))
+      others.push_back(spec.describe());
+    EXPECT_EQ(others, names);
+    Training a(kept), b(recomputed);
+    const Tensor images = torch::rand({4, 32, 32, 3}, testing::generator(1));
+    for (int step = 0; step < 3; ++step)
+      EXPECT_EQ(b.step(images, torch::arange(4), 0.02), a.step(images, torch::arange(4), 0.02));
+  }
+}
+
 TEST(Applications, RefuseOptions) {
   EXPECT_EQ(message_of([] {
               ResNet50({.input_shape = {16, 64, 3}});

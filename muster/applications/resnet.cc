@@ -10,6 +10,7 @@
 #include "muster/layers/merge.h"
 #include "muster/layers/padding.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/recompute.h"
 
 namespace muster::inline v0_1::applications {
 namespace {
@@ -70,6 +71,7 @@ class ResNetMaker {
       : depths_(depths),
         bottleneck_(bottleneck),
         torchvision_(options.torchvision || !bottleneck),
+        recompute_(options.recompute),
         network_(title,
                  {.input_shape = std::move(options.input_shape),
                   .include_top = options.include_top,
@@ -82,7 +84,8 @@ class ResNetMaker {
                  resnet_style(torchvision_)) {}
 
   Functional make(const char* default_name) {
-    SymbolicTensor x = stem();
+    SymbolicTensor x = part_of_its_own(network_.input(),
+                                       [&](const SymbolicTensor& images) { return stem(images); });
     for (size_t stage = 0; stage < depths_.size(); ++stage) {
       const int64_t filters = int64_t{64} << stage;
       for (int64_t place = 0; place < depths_[stage]; ++place) {
@@ -90,15 +93,16 @@ class ResNetMaker {
         // The first block of a stage changes channels; that of the first stage has them already
         // where it does not widen them.
         const bool projects = place == 0 && (bottleneck_ || stage > 0);
-        x = block(x, {static_cast<int64_t>(stage), place, filters, stride, projects});
+        const ResNetBlock at{static_cast<int64_t>(stage), place, filters, stride, projects};
+        x = part_of_its_own(x, [&](const SymbolicTensor& images) { return block(images, at); });
       }
     }
     return network_.finish(top(x), default_name);
   }
 
  private:
-  SymbolicTensor stem() {
-    SymbolicTensor x = ZeroPadding2D(3, "conv1_pad")(network_.input());
+  SymbolicTensor stem(const SymbolicTensor& images) {
+    SymbolicTensor x = ZeroPadding2D(3, "conv1_pad")(images);
     x = network_.convolution(x, 64, 7, "conv1_conv",
                              {{Weights::kTorchvision, "conv1"},
                               {Weights::kHuggingFace, "resnet.embedder.embedder.convolution"}},
@@ -144,6 +148,15 @@ class ResNetMaker {
     return relu(Add(block.name() + "_add")({beside, y}), block, "_out");
   }
 
+  // Calls `make`, and where options say so recomputes what it makes.
+  template <typename Make>
+  SymbolicTensor part_of_its_own(const SymbolicTensor& x, const Make& make) {
+    if (!recompute_) return make(x);
+    const Shape shape = x.shape();
+    const SymbolicTensor images = Input({shape.begin() + 1, shape.end()});
+    return Recompute(Functional({images}, {make(images)}))(x);
+  }
+
   SymbolicTensor top(SymbolicTensor x) {
     const internal::ImageNetworkOptions& options = network_.options();
     Weights& weights = network_.weights();
@@ -161,7 +174,7 @@ class ResNetMaker {
   }
 
   std::vector<int64_t> depths_;
-  bool bottleneck_, torchvision_;
+  bool bottleneck_, torchvision_, recompute_;
   ImageNetwork network_;
 };
 

@@ -34,6 +34,10 @@ struct ResNetOptions {
   // false: Keras's. The stride is that of the first convolution; convolutions have a bias; 1.001e-5
   // and 0.99. ResNet18() and ResNet34() are not in Keras, and are torchvision's in any case.
   bool torchvision = false;
+  // Each block, and what is in front of them, keeps only what goes into it and comes out of it, and
+  // backward calls it once more (Recompute): the same bits in less memory and more time. layers()
+  // then shows each as one.
+  bool recompute = false;
   std::string name{};  // of the Functional
 };
 

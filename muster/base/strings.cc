@@ -64,6 +64,15 @@ std::string join_quoted(const std::vector<std::string>& parts, size_t most) {
   return text;
 }
 
+std::string list_lines(const std::vector<std::string>& parts, size_t most,
+                       std::string_view indent) {
+  std::string text;
+  for (size_t i = 0; i < std::min(parts.size(), most); ++i)
+    text += fmt::format("\n{}{}", indent, parts[i]);
+  if (parts.size() > most) text += fmt::format("\n{}... and {} more", indent, parts.size() - most);
+  return text;
+}
+
 std::optional<int64_t> parse_int(std::string_view text) { return parse_whole<int64_t>(text); }
 std::optional<double> parse_double(std::string_view text) { return parse_whole<double>(text); }
 

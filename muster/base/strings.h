@@ -24,6 +24,10 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 // Returns "'a', 'b'", for lists in messages. Behind `most` entries stands "... and 7 more"; an
 // empty list gives "(none)".
 std::string join_quoted(const std::vector<std::string>& parts, size_t most = 20);
+// Returns the parts as lines of their own, each behind a line end and `indent`. Behind `most` of
+// them stands a line "... and 7 more".
+std::string list_lines(const std::vector<std::string>& parts, size_t most,
+                       std::string_view indent = "");
 
 // Reads the whole text as a decimal number; returns nothing when it is none.
 std::optional<int64_t> parse_int(std::string_view text);

@@ -23,6 +23,8 @@ TEST(Strings, SplitTrimJoin) {
   EXPECT_EQ(join_quoted({"a", "b"}), "'a', 'b'");
   EXPECT_EQ(join_quoted({}), "(none)");
   EXPECT_EQ(join_quoted({"a", "b", "c"}, 1), "'a' ... and 2 more");
+  EXPECT_EQ(list_lines({"a", "b", "c"}, 1, "  "), "\n  a\n  ... and 2 more");
+  EXPECT_EQ(list_lines({}, 1), "");
 }
 
 TEST(Strings, NumbersAreWholeOrNothing) {

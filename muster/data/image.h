@@ -95,6 +95,18 @@ struct ImageFolderOptions {
 Dataset image_folder(const std::string& dir, const ImageOptions& image = {},
                      const ImageFolderOptions& options = {});
 
+// Reads the images at these paths, in their order, as fit_image() makes them: photos to predict,
+// which have no labels yet. Throws InvalidArgument for options out of range.
+Dataset images_at(const std::vector<std::string>& paths, const ImageOptions& image = {});
+
+// Returns the paths of the images in `dir` and in all folders below it, sorted: of the files whose
+// names have one of these endings, in small or capital letters. Names that begin with a dot are
+// left out. Throws NotFound when there is no such directory, and InvalidArgument for a file and for
+// a directory without images.
+std::vector<std::string> image_files(const std::string& dir,
+                                     const std::vector<std::string>& extensions = {".jpg", ".jpeg",
+                                                                                   ".png"});
+
 // Returns the names of the classes of image_folder(dir), by label. Throws as image_folder() does
 // for `dir`.
 std::vector<std::string> image_classes(const std::string& dir);

@@ -32,16 +32,39 @@ Listing list(FileSystem& files, const std::string& dir) {
   return listing;
 }
 
+void check_folder(FileSystem& files, const std::string& dir, const char* hint) {
+  const Result<FileInfo> info = files.info(dir);
+  if (!info.ok() && info.error().kind() == ErrorKind::kNotFound)
+    throw not_found(fmt::format("the image folder '{}' does not exist", dir), hint);
+  if (!info.value().is_directory)
+    throw invalid_argument(fmt::format("the image folder '{}' is a file", dir), hint);
+}
+
+bool has_ending(const std::string& name, const std::vector<std::string>& endings) {
+  return std::any_of(endings.begin(), endings.end(), [&](const std::string& ending) {
+    return to_lower(name).ends_with(to_lower(ending));
+  });
+}
+
+void add_images_below(FileSystem& files, const std::string& dir,
+                      const std::vector<std::string>& extensions, std::vector<std::string>& paths) {
+  const Listing inside = list(files, dir);
+  for (const std::string& file : inside.files) {
+    if (has_ending(file, extensions)) paths.push_back(join_path(dir, file));
+  }
+  for (const std::string& folder : inside.directories)
+    add_images_below(files, join_path(dir, folder), extensions, paths);
+}
+
+Tensor read_image(std::string_view path, const ImageOptions& image, RandomKey key) {
+  const std::string bytes = local_file_system().read_file(std::string(path)).value();
+  return fit_image(bytes, image, key, path);
+}
+
 // What stands in `dir` itself; throws when that is no sub-folder at all.
 Listing list_classes(FileSystem& files, const std::string& dir) {
   const char* layout = "put the images of each class into a folder of their own: DIR/CLASS/IMAGE";
-  const Result<FileInfo> info = files.info(dir);
-  if (!info.ok() && info.error().kind() == ErrorKind::kNotFound) {
-    throw not_found(fmt::format("the image folder '{}' does not exist", dir), layout);
-  }
-  if (!info.value().is_directory) {
-    throw invalid_argument(fmt::format("the image folder '{}' is a file", dir), layout);
-  }
+  check_folder(files, dir, layout);
   Listing listing = list(files, dir);
   if (!listing.directories.empty()) return listing;
   if (listing.files.empty()) {
@@ -99,11 +122,6 @@ Dataset image_folder(const std::string& dir, const ImageOptions& image,
   FileSystem& files = local_file_system();
   const Listing top = list_classes(files, dir);
   const std::vector<int64_t> labels = labels_of(dir, top.directories, options.classes);
-  const auto is_image = [&](const std::string& name) {
-    return std::any_of(
-        options.extensions.begin(), options.extensions.end(),
-        [&](const std::string& ending) { return to_lower(name).ends_with(to_lower(ending)); });
-  };
 
   std::vector<std::pair<int64_t, std::string>> found;
   std::vector<std::string> left_out = top.files;
@@ -112,7 +130,7 @@ Dataset image_folder(const std::string& dir, const ImageOptions& image,
     const size_t before = found.size();
     const Listing inside = list(files, join_path(dir, name));
     for (const std::string& file : inside.files) {
-      if (is_image(file)) {
+      if (has_ending(file, options.extensions)) {
         found.emplace_back(labels[i], join_path(join_path(dir, name), file));
       } else {
         left_out.push_back(name + "/" + file);
@@ -138,12 +156,35 @@ Dataset image_folder(const std::string& dir, const ImageOptions& image,
     paths.push_back(std::move(found[i].second));
   }
   const auto load = [image](const Element& element, RandomKey key) {
-    const std::string path(element.part(0).value().strings()[0]);
-    const std::string bytes = local_file_system().read_file(path).value();
-    return Element::tuple({fit_image(bytes, image, key, path), element.part(1)});
+    return Element::tuple(
+        {read_image(element.part(0).value().strings()[0], image, key), element.part(1)});
   };
   return Dataset::from_tensor_slices(Element::tuple({Value(Strings(paths)), numbers}))
       .map(load, {.name = "load image", .num_parallel_calls = kAutotune});
+}
+
+Dataset images_at(const std::vector<std::string>& paths, const ImageOptions& image) {
+  internal::check_image_options(image);
+  const auto load = [image](const Element& path, RandomKey key) {
+    return Element(read_image(path.value().strings()[0], image, key));
+  };
+  return Dataset::from_tensor_slices(Strings(paths))
+      .map(load, {.name = "load image", .num_parallel_calls = kAutotune});
+}
+
+std::vector<std::string> image_files(const std::string& dir,
+                                     const std::vector<std::string>& extensions) {
+  FileSystem& files = local_file_system();
+  check_folder(files, dir, "name a folder that holds images");
+  std::vector<std::string> paths;
+  add_images_below(files, dir, extensions, paths);
+  if (paths.empty()) {
+    throw invalid_argument(
+        fmt::format("there is no image in '{}' and below it ({})", dir, join(extensions, ", ")),
+        "name a folder that holds files with these endings");
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 }  // namespace muster::inline v0_1::data

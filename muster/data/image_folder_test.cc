@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "muster/base/error_of.h"
@@ -147,6 +148,25 @@ TEST(ImageFolderOfOthers, PhotosBecomeBatches) {
     // Photos are neither black nor white.
     EXPECT_NEAR(images.mean().item<float>(), 0.45, 0.1);
   }
+}
+
+TEST_F(ImageFolder, ImagesWithoutLabelsAreReadInTheOrderOfTheirPaths) {
+  write_animals();
+  write("notes.txt", "no image");
+  write("cats/.hidden.png", "no image");
+  const std::vector<std::string> paths = image_files(dir());
+  EXPECT_THAT(paths, ElementsAre(dir() + "/cats/kit.png", dir() + "/cats/tom.png",
+                                 dir() + "/dogs/rex.PNG"));
+  const auto iterator = images_at(paths, {.height = 2, .width = 2}).iterator();
+  for (const int value : {10, 20, 30}) {
+    const Tensor image = next_of(*iterator).value().tensor();
+    EXPECT_EQ(image.sizes(), (std::vector<int64_t>{2, 2, 3}));
+    EXPECT_EQ(std::lround(255 * image[0][0][0].item<float>()), value);
+  }
+  EXPECT_THAT(error_of([&] { image_files(dir() + "/birds"); }).what(),
+              HasSubstr("birds' does not exist"));
+  EXPECT_THAT(error_of([&] { image_files(dir(), {".gif"}); }).what(),
+              HasSubstr("there is no image in"));
 }
 
 }  // namespace

@@ -130,6 +130,9 @@ class CommunicatorExchange final : public Exchange {
       for (const Tensor& value : values)
         works.push_back(communicator_.broadcast(value.detach().view({-1}), 0));
       for (const Work& work : works) work.wait();
+      // Autograd and whoever keeps what follows from a value count its changes.
+      if (place_.replica() == 0) return;
+      for (const Tensor& value : values) value.unsafeGetTensorImpl()->bump_version();
     });
   }
 

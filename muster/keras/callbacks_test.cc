@@ -1,5 +1,6 @@
 #include "muster/keras/callbacks.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,15 +13,18 @@
 #include "muster/formats/event.h"
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/internal/test_models.h"
+#include "muster/keras/progbar_logger.h"
 
 namespace muster::inline v0_1::keras {
 namespace {
 
+using ::testing::AllOf;
 using testing::compiled;
 using testing::difference;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::rows_of;
 using ::testing::StartsWith;
 using testing::weights_of;
@@ -199,6 +203,27 @@ TEST(LambdaCallbackTest, IsCalledAtItsMoments) {
                  .on_batch_begin = [&](int64_t) { moments += "B"; },
                  .on_batch_end = [&](const BatchInfo&) { moments += "b"; }})}});
   EXPECT_EQ(moments, "TEBbBbet");
+}
+
+TEST(CallbacksTest, AProgbarLoggerPrintsWhereItStands) {
+  struct Adds : Callback {
+    void on_epoch_end(int64_t, Logs& logs) override { logs["added"] = 0.5; }
+  };
+  const auto printed = [&](FitOptions options) {
+    Model model = compiled();
+    options.epochs = 2;
+    ::testing::internal::CaptureStderr();
+    model.fit(rows_of(20).batch(10), options);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const auto adds = std::make_shared<Adds>();
+  const auto line = [](int epoch) { return fmt::format("epoch {}/2  2 steps  ", epoch); };
+  const std::string own = printed({.callbacks = {adds}});
+  EXPECT_THAT(own, AllOf(HasSubstr(line(1)), HasSubstr(line(2)), HasSubstr("added 0.5")));
+  const std::string given = printed({.callbacks = {std::make_shared<ProgbarLogger>(), adds}});
+  EXPECT_THAT(given, AllOf(HasSubstr(line(2)), Not(HasSubstr("added"))));
+  EXPECT_EQ(given.find(line(1)), given.rfind(line(1))) << "one of them prints";
+  EXPECT_THAT(printed({.verbose = Verbose::kSilent}), Not(HasSubstr("epoch 1/2")));
 }
 
 TEST(HistoryTest, IsAPicture) {

@@ -1,5 +1,6 @@
 // What fit() promises: the numbers of an Estimator, of any number of replicas, and of a run that
 // was stopped.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -147,6 +148,62 @@ TEST_P(FitLawTest, ARunThatWasKilledGoesOnWithTheSameBits) {
       EXPECT_FALSE(local_file_system().exists(directory).value());
     }
   }
+}
+
+// What is left of a run of three epochs, five steps each, that was killed behind `step`.
+void leave_backup(const std::string& directory, int64_t step, std::optional<int64_t> save_freq) {
+  Model model = compiled();
+  const auto backups = std::make_shared<BackupAndRestore>(
+      directory, BackupAndRestoreOptions{.save_freq = save_freq});
+  EXPECT_THROW(model.fit(rows_of(50).batch(10),
+                         {.epochs = 3, .callbacks = {backups, std::make_shared<Killed>(step)}}),
+               std::exception);
+}
+
+TEST(FitTest, ABackupBehindTheLastEpochLeavesNothingToTrain) {
+  const TempDirectory folder;
+  Model expected = compiled();
+  expected.fit(rows_of(50).batch(10), {.epochs = 2});
+  for (const int64_t epochs : {2, 1}) {
+    const std::string directory = folder / "backup";
+    leave_backup(directory, 11, {});
+    Model model = compiled();
+    ::testing::internal::CaptureStderr();
+    const History history =
+        model.fit(rows_of(50).batch(10),
+                  {.epochs = epochs, .callbacks = {std::make_shared<BackupAndRestore>(directory)}});
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                HasSubstr(fmt::format(
+                    "fit has nothing to train: {} is a backup behind epoch 2, epochs is {}",
+                    directory, epochs)));
+    EXPECT_THAT(history.epoch, ElementsAre(0, 1));
+    EXPECT_EQ(model.step(), 10);
+    // Nobody told this model what it is called on, so it has its weights from the first call on.
+    const Tensor x = testing::points(20).x;
+    EXPECT_TRUE(model.predict(x).equal(expected.predict(x)));
+    EXPECT_EQ(difference(weights_of(model), weights_of(expected)), 0);
+    EXPECT_FALSE(local_file_system().exists(directory).value());
+  }
+}
+
+TEST(FitTest, ABackupInALaterEpochIsRefused) {
+  const TempDirectory folder;
+  const std::string directory = folder / "backup";
+  leave_backup(directory, 13, 2);
+  Model model = compiled();
+  EXPECT_THAT(error_of([&] {
+                return model.fit(
+                    rows_of(50).batch(10),
+                    {.epochs = 2, .callbacks = {std::make_shared<BackupAndRestore>(directory)}});
+              }).what(),
+              HasSubstr("stands in epoch 3, and epochs is 2"));
+  EXPECT_TRUE(local_file_system().exists(directory).value()) << "it is not lost";
+  // Whoever goes on with it counts the steps that were made before.
+  Model other = compiled();
+  ::testing::internal::CaptureStderr();
+  other.fit(rows_of(50).batch(10),
+            {.epochs = 3, .callbacks = {std::make_shared<BackupAndRestore>(directory)}});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("epoch 3/3  5 steps"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, FitLawTest, ::testing::Values("sgd", "adam"));

@@ -29,6 +29,7 @@
 #include "muster/keras/callback.h"
 #include "muster/keras/compile_options.h"
 #include "muster/keras/history.h"
+#include "muster/keras/progbar_logger.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/layer.h"
 
@@ -50,9 +51,6 @@ struct ModelOptions {
   std::optional<Environment> environment = {};
 };
 
-// What a fit() prints: kAuto is a bar on a terminal and a line for each epoch elsewhere.
-enum class Verbose { kSilent, kAuto, kEpochs };
-
 // Options of Model::fit().
 struct FitOptions {
   int64_t epochs = 1;         // the number of the last one, as in Keras: see initial_epoch
@@ -66,7 +64,7 @@ struct FitOptions {
   // The weight of each class, by its number; labels are numbers of classes, or one-hot.
   std::vector<double> class_weight = {};
   std::vector<std::shared_ptr<Callback>> callbacks = {};
-  Verbose verbose = Verbose::kAuto;
+  Verbose verbose = Verbose::kAuto;  // of the ProgbarLogger, where there is none among these
 };
 
 // Options of Model::fit() of tensors.

@@ -20,6 +20,7 @@ using testing::compiled;
 using testing::difference;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::points;
 using testing::rows_of;
 using testing::weights_of;
@@ -144,6 +145,23 @@ TEST(ModelTest, WeightsGoToAFileAndBack) {
   EXPECT_THAT(part.missing, ElementsAre("dence/kernel", "dence/bias"));
   EXPECT_THAT(part.unused, ElementsAre("dense/bias", "dense/kernel"));
   EXPECT_EQ(part.mismatched.size(), 2u);
+}
+
+TEST(ModelTest, OfManyWeightsThatDoNotFitAFewAreListed) {
+  const auto deep = [](int64_t units) {
+    std::vector<Layer> layers;
+    for (int i = 0; i < 6; ++i) layers.push_back(Dense(units));
+    Model model(Sequential(layers), alone());
+    model.build({4});
+    return model;
+  };
+  const TempDirectory directory;
+  deep(3).save_weights(directory / "a.safetensors");
+  Model wider = deep(5);
+  const Error error = error_of([&] { wider.load_weights(directory / "a.safetensors"); });
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("12 of its 12 weights"), HasSubstr("dense/kernel"),
+                                     HasSubstr("... and 7 more"), Not(HasSubstr("dense_5"))));
+  EXPECT_THAT(error.what(), HasSubstr("make the model as the one that saved"));
 }
 
 TEST(ModelTest, AModelThatWasSavedGoesOnAsIfItHadNotStopped) {

@@ -25,6 +25,9 @@ using nlohmann::json;
 // Under which a checkpoint says which model it is of.
 const char* const kModelNote = "keras_model";
 
+// The weights that a message lists: of a network of another depth, hundreds do not fit.
+constexpr size_t kShown = 5;
+
 // The file that `path` means: itself, or the newest checkpoint of the folder.
 std::string file_of(FileSystem& files, const std::string& path) {
   const Result<FileInfo> info = files.info(path);
@@ -36,11 +39,22 @@ std::string file_of(FileSystem& files, const std::string& path) {
   return checkpoint_file(path);
 }
 
-// A problem of one weight, with the name that may have been meant.
+// A problem of one weight, with the name that may have been meant where the message shows it.
 std::string with_nearest(const std::string& line, const std::string& name,
-                         const std::vector<std::string>& others) {
+                         const std::vector<std::string>& others, size_t place) {
+  if (place >= kShown) return line;
   const auto near = nearest(name, others);
   return near ? fmt::format("{} (the nearest is {})", line, *near) : line;
+}
+
+// Said where weights do not fit.
+constexpr std::string_view kLikelyCause =
+    "make the model as the one that saved: with as many layers, of the same sizes and names";
+
+std::string misfits(const char* call, const std::string& file, const std::string& model,
+                    const std::vector<std::string>& problems, size_t weights) {
+  return fmt::format("{}: {} does not fit the model \"{}\": {} of its {} weights{}", call, file,
+                     model, problems.size(), weights, list_lines(problems, kShown, "    "));
 }
 
 // Where all processes are: on a cluster, what the chief did is done for all of them.
@@ -103,8 +117,8 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
     const auto found = stored.find(spec.name);
     if (found == stored.end()) {
       result.missing.push_back(spec.name);
-      problems.push_back(
-          with_nearest(fmt::format("{}: the file has none", spec.describe()), spec.name, in_file));
+      problems.push_back(with_nearest(fmt::format("{}: the file has none", spec.describe()),
+                                      spec.name, in_file, problems.size()));
     } else if (found->second.sizes() != at::IntArrayRef(spec.shape)) {
       result.mismatched.push_back(
           fmt::format("{}: the file has {}", spec.describe(), describe(found->second)));
@@ -119,8 +133,7 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
   }
   if (options.by_name) {
     if (!result.mismatched.empty() && !options.skip_mismatch) {
-      throw invalid_argument(fmt::format("load_weights: {} does not fit the model \"{}\":\n    {}",
-                                         file, name(), join(result.mismatched, "\n    ")),
+      throw invalid_argument(misfits("load_weights", file, name(), result.mismatched, specs.size()),
                              "{.skip_mismatch = true} leaves those as they are");
     }
     if (result.loaded.empty() && result.mismatched.empty()) {
@@ -132,9 +145,8 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
     }
   } else if (!problems.empty()) {
     throw invalid_argument(
-        fmt::format("load_weights: {} does not fit the model \"{}\":\n    {}", file, name(),
-                    join(problems, "\n    ")),
-        "{.by_name = true} takes those that both have; make the model as the one that saved");
+        misfits("load_weights", file, name(), problems, specs.size()),
+        std::string(kLikelyCause) + "; {.by_name = true} takes those that both have");
   }
   impl_->assign_from_chief(values);
   if (here.is_chief() && result.loaded.size() < specs.size()) {
@@ -143,8 +155,11 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
       left.push_back(each.substr(0, each.find(':')));
     log::warning(
         fmt::format("load_weights: {} of the {} weights of the model \"{}\" are in {}; "
-                    "left as they are: {}",
-                    result.loaded.size(), specs.size(), name(), file, join_quoted(left, 5)));
+                    "left as they are: {}{}",
+                    result.loaded.size(), specs.size(), name(), file, join_quoted(left, kShown),
+                    2 * result.loaded.size() < specs.size()
+                        ? "; with so few, the file may be of a network of another depth or size"
+                        : ""));
   }
   return result;
 }
@@ -180,7 +195,8 @@ void Model::load(const std::string& path) {
                            "load_weights() takes the weights of any checkpoint");
   }
   std::vector<std::string> problems;
-  for (const VariableSpec& spec : impl_->scope().variable_specs()) {
+  const std::vector<VariableSpec> specs = impl_->scope().variable_specs();
+  for (const VariableSpec& spec : specs) {
     const auto found = loaded->checkpoint.tensors.find(spec.name);
     if (found == loaded->checkpoint.tensors.end()) {
       problems.push_back(fmt::format("{}: the file has none", spec.describe()));
@@ -190,9 +206,8 @@ void Model::load(const std::string& path) {
     }
   }
   if (!problems.empty()) {
-    throw invalid_argument(fmt::format("load: {} is of another model than \"{}\":\n    {}",
-                                       loaded->prefix, name(), join(problems, "\n    ")),
-                           "make the model with the code that saved it");
+    throw invalid_argument(misfits("load", loaded->prefix, name(), problems, specs.size()),
+                           std::string(kLikelyCause));
   }
   const json said = json::parse(note->second);
   Checkpoint state = loaded->checkpoint;

@@ -97,6 +97,11 @@ void CallContext::begin_step(bool training, int64_t step, int64_t replica, int64
   batch_ = batch;
   ++steps_begun_;
   losses_.clear();
+  if (training && has_folded_) {
+    // They would not be these any more, and training wants the memory.
+    for (auto& [id, state] : states_) state.folded.reset();
+    has_folded_ = false;
+  }
 }
 
 std::string CallContext::choose_name(const LayerIdentity& layer) {
@@ -133,6 +138,12 @@ CallContext::State& CallContext::state_of(const LayerIdentity& layer) {
 }
 
 const std::string& CallContext::name_of(const LayerIdentity& layer) { return state_of(layer).name; }
+
+std::shared_ptr<internal::FoldedKernel>& CallContext::folded_kernel(
+    const LayerIdentity& normalization) {
+  has_folded_ = true;
+  return state_of(normalization).folded;
+}
 
 void CallContext::set_frozen(std::function<bool(const std::string& name)> frozen) {
   frozen_ = std::move(frozen);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -22,6 +23,7 @@ namespace muster::inline v0_1 {
 
 namespace internal {
 struct CallTape;
+class FoldedKernel;
 class CallTapeReader;
 }  // namespace internal
 
@@ -153,6 +155,11 @@ class CallContext {
   void set_for_shapes_alone() { for_shapes_alone_ = true; }
   bool for_shapes_alone() const { return for_shapes_alone_; }
 
+  // --- for layers that run as one ---
+  // Gives the place where the normalization keeps what it and the convolution in front of it are
+  // together; it is empty at first, and again behind each step that trains.
+  std::shared_ptr<internal::FoldedKernel>& folded_kernel(const LayerIdentity& normalization);
+
   // --- for Recompute ---
   // While a Recording lives, what layers are given is noted on the tape.
   class Recording {
@@ -190,6 +197,7 @@ class CallContext {
     RandomKey key;           // of (seed, name)
     uint64_t last_step = 0;  // the count of begin_step calls when it last drew
     uint64_t draws = 0;      // in that step
+    std::shared_ptr<internal::FoldedKernel> folded;
   };
   State& state_of(const LayerIdentity& layer);
   // Draws a key, or gives the one of the tape; `drawer` is the replica, or what stands for all of
@@ -219,6 +227,7 @@ class CallContext {
   std::unordered_map<uint64_t, State> states_;
   uint64_t recent_id_ = 0;  // a layer asks several times in a row
   State* recent_ = nullptr;
+  bool has_folded_ = false;                          // kernels
   std::unordered_map<std::string, int64_t> counts_;  // of automatic names, by "<scope>/<class>"
   std::unordered_set<std::string> taken_;
   internal::CallTape* recorded_ = nullptr;

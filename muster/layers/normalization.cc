@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/layers/internal/affine_normalization.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/rectified.h"
 #include "muster/layers/internal/weights.h"
@@ -52,7 +53,9 @@ Moments moments_over_replicas(const Moments& mine, const CallContext& context) {
   return joint;
 }
 
-class BatchNormalizationImpl final : public UnaryLayerImpl, public internal::CallsRectified {
+class BatchNormalizationImpl final : public UnaryLayerImpl,
+                                     public internal::CallsRectified,
+                                     public internal::AffineNormalization {
  public:
   explicit BatchNormalizationImpl(BatchNormalizationOptions options)
       : UnaryLayerImpl("batch_normalization", options.name), options_(std::move(options)) {}
@@ -69,9 +72,9 @@ class BatchNormalizationImpl final : public UnaryLayerImpl, public internal::Cal
   // As in Keras, steps that do not count are in the statistics.
   bool keeps_steps() const override { return true; }
   LayerPrecision precision() const override { return LayerPrecision::kWidened; }
+  double epsilon() const override { return options_.epsilon; }
 
- private:
-  Tensor normalized(const Tensor& input, CallContext& context, bool relu) const {
+  Variables variables(const Tensor& input, CallContext& context) const override {
     internal::check_dtype(context, identity(), input);
     if (input.dim() < 2) {
       internal::refuse_input(context, identity(), "[batch, ..., channels]", input);
@@ -88,15 +91,21 @@ class BatchNormalizationImpl final : public UnaryLayerImpl, public internal::Cal
                               options_.beta_initializer, options_.beta_regularizer,
                               options_.beta_constraint);
     }
-    const Tensor& moving_mean =
+    const Tensor moving_mean =
         moving(2, "moving_mean", options_.moving_mean_initializer, input, context);
-    const Tensor& moving_variance =
+    const Tensor moving_variance =
         moving(3, "moving_variance", options_.moving_variance_initializer, input, context);
     internal::check_same_dtype(context, identity(), input, moving_mean);
     if (input.size(-1) != moving_mean.size(0)) {
       internal::refuse_input(context, identity(), fmt::format("[..., {}]", moving_mean.size(0)),
                              input, "a layer is called with as many channels as at its first call");
     }
+    return {gamma, beta, moving_mean, moving_variance};
+  }
+
+ private:
+  Tensor normalized(const Tensor& input, CallContext& context, bool relu) const {
+    const auto [gamma, beta, moving_mean, moving_variance] = variables(input, context);
     const bool joint = options_.synchronized && context.num_replicas() > 1;
     const bool trains = context.trains(identity());
     if (trains && !joint && input.numel() > 0) {

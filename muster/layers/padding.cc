@@ -79,20 +79,28 @@ Tensor ZeroPaddingImpl::call(const Tensor& input, CallContext& context) const {
   return at::constant_pad_nd(input, pads, 0);
 }
 
-Tensor pad_conv(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, const Tensor& input,
-                CallContext& context) {
+Sizes margins_of(const ZeroPaddingImpl& pad) {
+  Sizes margins;
+  for (const Pads& margin : pad.margins()) margins.push_back(margin.before);
+  return margins;
+}
+
+bool fits_with_margins(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, const Tensor& input,
+                       CallContext& context) {
   const Window& window = conv.spec().window;
   // The layer that pads has its turn with names and errors first.
   check_rank(context, pad.identity(), input, window.rank());
-  Sizes margins;
-  bool fits = true;
   for (size_t axis = 0; axis < window.rank(); ++axis) {
-    margins.push_back(pad.margins()[axis].before);
-    // The convolution checks what it is given for being as large as its window.
-    fits = fits && input.size(static_cast<int64_t>(axis) + 1) >= window.span(axis);
+    if (input.size(static_cast<int64_t>(axis) + 1) < window.span(axis)) return false;
   }
+  return true;
+}
+
+Tensor pad_conv(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, const Tensor& input,
+                CallContext& context) {
+  const bool fits = fits_with_margins(pad, conv, input, context);
   const Tensor images = context.mixed_precision() ? narrowed(input) : input;
-  return fits ? conv.call_with_margins(images, margins, context)
+  return fits ? conv.call_with_margins(images, margins_of(pad), context)
               : conv.call(pad.call(images, context), context);
 }
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <span>
+
 #include "muster/layers/core.h"
 #include "muster/layers/internal/call_layer.h"
 #include "muster/layers/internal/sequential_impl.h"
@@ -13,10 +16,11 @@ SequentialImpl::SequentialImpl(std::vector<Layer> layers) : LayerImpl("sequentia
       layers_.push_back(std::move(layer));
     }
   }
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    Step step{.layer = &layers_[i].impl()};
-    if (i + 1 < layers_.size()) step.pair = LayerPair(*step.layer, layers_[i + 1].impl());
-    if (step.pair) ++i;
+  std::vector<const LayerImpl*> impls;
+  for (const Layer& layer : layers_) impls.push_back(&layer.impl());
+  for (std::span<const LayerImpl* const> left = impls; !left.empty();) {
+    const Step step{.layer = left[0], .run = LayerRun(left)};
+    left = left.subspan(std::max<size_t>(step.run.size(), 1));
     steps_.push_back(step);
   }
 }
@@ -27,7 +31,7 @@ LayerOutputs SequentialImpl::call(const LayerInputs& inputs, CallContext& contex
     // The state a layer in between ended with is not the next layer's.
     if (i > 0) values.state.clear();
     const Step& step = steps_[i];
-    values = step.pair ? step.pair.call(values, context) : call_layer(*step.layer, values, context);
+    values = step.run ? step.run.call(values, context) : call_layer(*step.layer, values, context);
   }
   return values;
 }

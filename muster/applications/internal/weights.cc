@@ -75,12 +75,7 @@ bool matches(std::string_view pattern, std::string_view text) {
   return open ? text.starts_with(pattern) : text == pattern;
 }
 
-std::string listed(std::vector<std::string> lines) {
-  const size_t more = lines.size() > kShown ? lines.size() - kShown : 0;
-  lines.resize(lines.size() - more);
-  for (std::string& line : lines) line = "\n" + line;
-  return join(lines, "") + (more > 0 ? fmt::format("\n... and {} more", more) : "");
-}
+std::string listed(const std::vector<std::string>& lines) { return list_lines(lines, kShown); }
 
 }  // namespace
 

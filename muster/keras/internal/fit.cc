@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -12,6 +13,7 @@
 #include "muster/base/log.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/read_tensors.h"
+#include "muster/keras/progbar_logger.h"
 #include "muster/loop/replica_context.h"
 #include "muster/tensor/libtorch.h"
 
@@ -31,6 +33,10 @@ void check_at_least(const char* field, int64_t value, int64_t least) {
   throw invalid_argument(fmt::format("fit: {} is {}; it must be at least {}", field, value, least));
 }
 
+bool is_progress(const std::shared_ptr<Callback>& callback) {
+  return dynamic_cast<const ProgbarLogger*>(callback.get()) != nullptr;
+}
+
 }  // namespace
 
 Fit::Fit(Model& model, const FitOptions& options, int64_t number)
@@ -40,7 +46,6 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
       number_(number),
       scope_(impl_.scope()),
       callbacks_(options.callbacks),
-      progress_(options.verbose, scope_.is_chief(), options.epochs, system_clock()),
       tally_(impl_.compiled->objective.metric_names()),
       first_epoch_(options.initial_epoch) {
   check_at_least("epochs", options_.epochs, 1);
@@ -70,6 +75,8 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
       backups_ = std::move(backups);
     }
   }
+  if (std::ranges::none_of(callbacks_, is_progress))
+    callbacks_.push_back(std::make_shared<ProgbarLogger>(options.verbose));
   if (backups_ == nullptr &&
       scope_.num_local_replicas() != static_cast<size_t>(scope_.num_replicas_in_sync())) {
     backups_ = std::make_shared<BackupAndRestore>("muster_backup/" + impl_.options.name);
@@ -146,7 +153,6 @@ void Fit::train_epochs(const Dataset& data) {
 }
 
 bool Fit::train_epoch(distribute::DistributedDataset& distributed, int64_t epoch) {
-  progress_.begin_epoch(epoch, steps_, step_);
   tell([&](Callback& callback) { callback.on_epoch_begin(epoch); });
   // Steps of a part of the data go on where those of the last epoch ended.
   if (!options_.steps_per_epoch || batch_ == distributed.end()) {
@@ -172,7 +178,6 @@ bool Fit::train_epoch(distribute::DistributedDataset& distributed, int64_t epoch
     fresh_ = true;
   }
   if (!options_.steps_per_epoch || !whole) finish_update();
-  progress_.end_training();
   return whole;
 }
 
@@ -183,12 +188,10 @@ bool Fit::train_batch(int64_t epoch) {
   ++step_;
   waiting_ = made.updated ? 0 : waiting_ + 1;
   tally_.add(made.loss, made.rows, made.metrics);
-  const auto logs = [&] { return tally_.here(); };
-  tell([&](Callback& callback) {
-    callback.on_train_batch_end(
-        {.batch = step_ - 1, .rows = made.rows, .loss = made.loss, .logs = logs});
-  });
-  progress_.step(made.rows, logs);
+  const BatchInfo info{.batch = step_ - 1, .rows = made.rows, .loss = made.loss, .logs = [&] {
+                         return tally_.here();
+                       }};
+  tell([&](Callback& callback) { callback.on_train_batch_end(info); });
   if (made.updated && backups_ != nullptr && backups_->options().save_freq &&
       scope_.step() % *backups_->options().save_freq == 0) {
     backup(epoch, step_);
@@ -209,7 +212,6 @@ void Fit::end_epoch(int64_t epoch) {
   tally_ = Tally(impl_.compiled->objective.metric_names());
   if (options_.validation_data && (epoch + 1) % options_.validation_freq == 0) validate(logs);
   tell([&](Callback& callback) { callback.on_epoch_end(epoch, logs); });
-  progress_.end_epoch(logs);
   history_.add(epoch, logs);
   logs_ = std::move(logs);
   if (backups_ != nullptr && !backups_->options().save_freq && waiting_ == 0) backup(epoch + 1, 0);
@@ -303,7 +305,11 @@ void Fit::resume() {
       if (!own.empty()) callback.restore_tensors(own);
     });
   }
-  if (scope_.is_chief()) {
+  if (!scope_.is_chief()) return;
+  if (first_epoch_ >= options_.epochs) {
+    log::info(fmt::format("fit has nothing to train: {} is a backup behind epoch {}, epochs is {}",
+                          backups_->backup_dir(), first_epoch_, options_.epochs));
+  } else {
     log::info(fmt::format("fit goes on at {}epoch {} of {}",
                           step_ > 0 ? fmt::format("step {} of ", step_ + 1) : "", first_epoch_ + 1,
                           options_.epochs));

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "muster/keras/backup_and_restore.h"
-#include "muster/keras/internal/fit_progress.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/tally.h"
 #include "muster/loop/distributed_dataset.h"
@@ -63,7 +62,6 @@ class Fit {
   std::vector<std::shared_ptr<Callback>> callbacks_;
   std::shared_ptr<BackupAndRestore> backups_;
   int64_t found_fit_ = -1;  // of the backup that was found
-  FitProgress progress_;
   Tally tally_;
   History history_;
   Logs logs_;  // of the last epoch

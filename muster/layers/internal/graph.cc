@@ -119,14 +119,25 @@ std::vector<size_t> Graph::count_uses() const {
   return uses;
 }
 
-const GraphNode* Graph::partner_of(const GraphNode& node, const std::vector<size_t>& uses) const {
+const GraphNode* Graph::follower_of(const GraphNode& node, const std::vector<size_t>& uses) const {
   if (node.outputs.size() != 1 || uses[first_place_.at(&node)] != 1) return nullptr;
   for (const NodePtr& each : nodes_) {
     const std::vector<SymbolicTensor>& inputs = each->inputs.tensors;
     if (!each->layer || inputs.size() != 1 || inputs[0].node().get() != &node) continue;
-    return LayerPair(node.layer->impl(), each->layer->impl()) ? each.get() : nullptr;
+    return each.get();
   }
   return nullptr;
+}
+
+std::vector<const GraphNode*> Graph::row_from(const GraphNode& node,
+                                              const std::vector<size_t>& uses) const {
+  std::vector<const GraphNode*> row{&node};
+  while (row.size() < LayerRun::kMostLayers) {
+    const GraphNode* next = follower_of(*row.back(), uses);
+    if (next == nullptr) break;
+    row.push_back(next);
+  }
+  return row;
 }
 
 void Graph::plan() {
@@ -138,13 +149,12 @@ void Graph::plan() {
     for (const SymbolicTensor& value : node->inputs.tensors)
       step.tensors.push_back(place_of(value));
     for (const SymbolicTensor& value : node->inputs.state) step.state.push_back(place_of(value));
-    const GraphNode* last = partner_of(*node, uses);
-    if (last != nullptr) {
-      joined.insert(last);
-      step.pair = LayerPair(node->layer->impl(), last->layer->impl());
-    } else {
-      last = node.get();
-    }
+    const std::vector<const GraphNode*> row = row_from(*node, uses);
+    std::vector<const LayerImpl*> layers;
+    for (const GraphNode* each : row) layers.push_back(&each->layer->impl());
+    step.run = LayerRun(layers);
+    for (size_t i = 1; i < step.run.size(); ++i) joined.insert(row[i]);
+    const GraphNode* last = row[std::max<size_t>(step.run.size(), 1) - 1];
     for (size_t i = 0; i < last->outputs.size(); ++i)
       step.outputs.push_back(first_place_.at(last) + i);
     step.output_tensors = last->tensors;
@@ -193,7 +203,7 @@ void Graph::run_step(const Step& step, Values& values, CallContext& context) con
   if (!masked) inputs.masks.clear();
   for (const size_t place : step.state) inputs.state.push_back(values.tensors[place]);
   LayerOutputs outputs =
-      step.pair ? step.pair.call(inputs, context) : (*step.node->layer)(inputs, context);
+      step.run ? step.run.call(inputs, context) : (*step.node->layer)(inputs, context);
   const size_t state = step.outputs.size() - step.output_tensors;
   if (outputs.tensors.size() != step.output_tensors || outputs.state.size() != state) {
     throw invalid_argument(

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "muster/layers/internal/graph_node.h"
-#include "muster/layers/internal/layer_pair.h"
+#include "muster/layers/internal/layer_run.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -36,7 +36,7 @@ class Graph {
   // Values are tensors (or pieces of state) on their way; each has a place.
   struct Step {
     const GraphNode* node = nullptr;
-    LayerPair pair;  // runs the node and the one behind it
+    LayerRun run;  // runs the node and those behind it
     std::vector<size_t> tensors, state, outputs;
     size_t output_tensors = 0;
     std::vector<size_t> dead;  // that nobody needs after this step
@@ -47,8 +47,11 @@ class Graph {
   void collect();
   void plan();
   std::vector<size_t> count_uses() const;
-  // Gives the node that runs together with this one.
-  const GraphNode* partner_of(const GraphNode& node, const std::vector<size_t>& uses) const;
+  // Gives the node that alone needs what this one gives, and needs nothing else.
+  const GraphNode* follower_of(const GraphNode& node, const std::vector<size_t>& uses) const;
+  // Gives the node and those that stand behind it in a row, as many as may run together.
+  std::vector<const GraphNode*> row_from(const GraphNode& node,
+                                         const std::vector<size_t>& uses) const;
   size_t place_of(const SymbolicTensor& value) const;
   void run_step(const Step& step, Values& values, CallContext& context) const;
 

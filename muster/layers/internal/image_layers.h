@@ -84,6 +84,12 @@ class MaxPoolingImpl final : public UnaryLayerImpl {
   Window window_;
 };
 
+// Of padding that is alike on both sides of each axis.
+Sizes margins_of(const ZeroPaddingImpl& pad);
+// Checks the input of a padding. Whether conv.call_with_margins() takes it: the convolution checks
+// what it is given for being as large as its window.
+bool fits_with_margins(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, const Tensor& input,
+                       CallContext& context);
 // Computes conv(pad(input)) without the padded copy, where the margins are alike on both sides.
 Tensor pad_conv(const ZeroPaddingImpl& pad, const ConvolutionImpl& conv, const Tensor& input,
                 CallContext& context);

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "muster/layers/internal/layer_pair.h"
+#include "muster/layers/internal/layer_run.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1::internal {
@@ -21,7 +21,7 @@ class SequentialImpl final : public LayerImpl {
  private:
   struct Step {
     const LayerImpl* layer = nullptr;
-    LayerPair pair;  // this layer and the next one
+    LayerRun run;  // this layer and those behind it
   };
 
   std::vector<Layer> layers_;

@@ -1,4 +1,4 @@
-#include "muster/keras/internal/fit_progress.h"
+#include "muster/keras/progbar_logger.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/log.h"
+#include "muster/keras/model.h"
 #include "muster/train/progress_line.h"
 
-namespace muster::inline v0_1::keras::internal {
+namespace muster::inline v0_1::keras {
 namespace {
 
 constexpr std::chrono::milliseconds kRefresh(200);
@@ -17,37 +18,38 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 }  // namespace
 
-FitProgress::FitProgress(Verbose verbose, bool speaks, int64_t epochs, Clock& clock)
-    : lines_(speaks && verbose != Verbose::kSilent),
-      live_(lines_ && verbose == Verbose::kAuto && log::shows_status()),
-      epochs_(epochs),
-      clock_(clock),
-      unicode_(terminal_reads_unicode()) {}
+ProgbarLogger::ProgbarLogger(Verbose verbose, Clock& clock) : verbose_(verbose), clock_(clock) {}
 
-void FitProgress::begin_epoch(int64_t epoch, int64_t steps, int64_t done) {
+void ProgbarLogger::on_train_begin(const FitInfo& info) {
+  lines_ = verbose_ != Verbose::kSilent && model().is_chief();
+  live_ = lines_ && verbose_ == Verbose::kAuto && log::shows_status();
+  unicode_ = terminal_reads_unicode();
+  epochs_ = info.epochs;
+  steps_ = info.steps;
+  done_ = made_ = 0;
+}
+
+void ProgbarLogger::on_epoch_begin(int64_t epoch) {
   epoch_ = epoch;
-  steps_ = steps;
-  done_ = done;
   made_ = rows_ = 0;
   begun_ = shown_ = trained_ = clock_.now();
 }
 
-void FitProgress::step(int64_t rows, const std::function<Logs()>& logs) {
+void ProgbarLogger::on_train_batch_end(const BatchInfo& info) {
   ++made_;
-  rows_ += rows;
-  if (!live_) return;
-  const TimePoint now = clock_.now();
-  if (now - shown_ < kRefresh) return;
-  shown_ = now;
+  rows_ += info.rows;
+  trained_ = clock_.now();
+  if (!live_ || trained_ - shown_ < kRefresh) return;
+  shown_ = trained_;
   ProgressFacts facts{.step = done_ + made_, .last_step = steps_};
-  for (const auto& [name, value] : logs()) {
+  for (const auto& [name, value] : info.logs()) {
     if (name == "loss") {
       facts.loss = value;
     } else {
       facts.metrics[name] = value;
     }
   }
-  const double passed = seconds(now - begun_);
+  const double passed = seconds(trained_ - begun_);
   facts.steps_per_second = static_cast<double>(made_) / passed;
   facts.examples_per_second = static_cast<double>(rows_) / passed;
   const std::string front = fmt::format("epoch {}/{}  ", epoch_ + 1, epochs_);
@@ -55,14 +57,14 @@ void FitProgress::step(int64_t rows, const std::function<Logs()>& logs) {
               progress_bar(facts, log::status_width() - static_cast<int>(front.size()), unicode_));
 }
 
-void FitProgress::end_training() { trained_ = clock_.now(); }
-
-void FitProgress::end_epoch(const Logs& logs) {
+void ProgbarLogger::on_epoch_end(int64_t /*epoch*/, Logs& logs) {
+  const int64_t steps = done_ + made_, rows = rows_;
+  done_ = made_ = rows_ = 0;
   if (live_) log::status("");
   if (!lines_) return;
   const double passed = seconds(trained_ - begun_);
-  std::string text = fmt::format("epoch {}/{}  {} steps", epoch_ + 1, epochs_, done_ + made_);
-  nlohmann::json fields{{"epoch", epoch_ + 1}, {"epochs", epochs_}, {"steps", done_ + made_}};
+  std::string text = fmt::format("epoch {}/{}  {} steps", epoch_ + 1, epochs_, steps);
+  nlohmann::json fields{{"epoch", epoch_ + 1}, {"epochs", epochs_}, {"steps", steps}};
   // First what was trained, then what was validated.
   for (const bool validated : {false, true}) {
     for (const auto& [name, value] : logs) {
@@ -71,12 +73,18 @@ void FitProgress::end_epoch(const Logs& logs) {
       fields[name] = value;
     }
   }
-  if (passed > 0 && rows_ > 0) {
-    const double rate = static_cast<double>(rows_) / passed;
+  if (passed > 0 && rows > 0) {
+    const double rate = static_cast<double>(rows) / passed;
     text += fmt::format("  {:.{}f} examples/s", rate, rate < 100 ? 1 : 0);
     fields["examples_per_second"] = rate;
   }
   log::event("epoch", fields, text + fmt::format("  {:.1f} s", seconds(clock_.now() - begun_)));
 }
 
-}  // namespace muster::inline v0_1::keras::internal
+nlohmann::json ProgbarLogger::state() const { return {{"done", done_ + made_}}; }
+
+void ProgbarLogger::restore(const nlohmann::json& state) {
+  done_ = state.at("done").get<int64_t>();
+}
+
+}  // namespace muster::inline v0_1::keras

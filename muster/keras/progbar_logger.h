@@ -1,0 +1,46 @@
+// What fit() prints: a bar while an epoch goes on, and a line behind it.
+// Thread safety: as Callback.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/keras/callback.h"
+
+namespace muster::inline v0_1::keras {
+
+// What a fit() prints: kAuto is a bar on a terminal and a line for each epoch everywhere; kEpochs
+// is these lines alone.
+enum class Verbose { kSilent, kAuto, kEpochs };
+
+// fit() has one by itself, behind all others, as FitOptions::verbose says, unless its callbacks
+// hold one: where that stands, it shows what callbacks before it add to the Logs. Of the processes
+// of a cluster the chief alone prints.
+class ProgbarLogger : public Callback {
+ public:
+  // `clock` must outlive it.
+  explicit ProgbarLogger(Verbose verbose = Verbose::kAuto, Clock& clock = system_clock());
+
+  void on_train_begin(const FitInfo& info) override;
+  void on_epoch_begin(int64_t epoch) override;
+  void on_train_batch_end(const BatchInfo& info) override;
+  void on_epoch_end(int64_t epoch, Logs& logs) override;
+  // How much of the epoch is done.
+  std::string name() const override { return "ProgbarLogger"; }
+  nlohmann::json state() const override;
+  void restore(const nlohmann::json& state) override;
+
+ private:
+  const Verbose verbose_;
+  Clock& clock_;
+  bool lines_ = false, live_ = false, unicode_ = false;
+  int64_t epochs_ = 1, steps_ = -1;
+  int64_t epoch_ = 0;
+  int64_t done_ = 0;             // steps of the epoch that a run before this one made
+  int64_t made_ = 0, rows_ = 0;  // since
+  TimePoint begun_, shown_, trained_;
+};
+
+}  // namespace muster::inline v0_1::keras

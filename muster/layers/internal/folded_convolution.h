@@ -1,0 +1,47 @@
+// A convolution and the normalization behind it, as one convolution with another kernel and bias.
+// Thread safety: FoldedKernel belongs to the thread of its context; functions are pure but for it.
+#pragma once
+
+#include <vector>
+
+#include "muster/layers/internal/affine_normalization.h"
+#include "muster/layers/internal/image_layers.h"
+
+namespace muster::inline v0_1::internal {
+
+// The kernel and the bias, and what they were made of. A context keeps one for each normalization.
+class FoldedKernel {
+ public:
+  // Makes them anew where a variable is another one than the last time, or was written since.
+  void follow(const ConvolutionImpl::Variables& conv, const AffineNormalization::Variables& norm,
+              double epsilon);
+
+  const Tensor& kernel() const { return kernel_; }  // as filters_first() gives it
+  const Tensor& bias() const { return bias_; }
+
+ private:
+  struct Source {
+    c10::weak_intrusive_ptr<c10::TensorImpl>
+        tensor;  // as long as it is held, no other has its place
+    const void* memory;
+    int64_t version;  // of what was written so far
+  };
+  bool made_of(const std::vector<const Tensor*>& tensors) const;
+
+  std::vector<Source> sources_;
+  Tensor kernel_, bias_;
+};
+
+// Whether the two may run as one, in some call: behind it stands nothing but the normalization that
+// needs what the convolution gives.
+bool may_fold(const ConvolutionImpl& conv);
+
+// Gives what conv and the normalization `behind` (an AffineNormalization) give one after the other,
+// but for rounding; an undefined tensor where this call needs both of them: in training, where
+// gradients are recorded, in mixed precision, in traces, for no rows. `margins` as
+// ConvolutionImpl::call_with_margins() takes them, or empty.
+Tensor call_folded(const ConvolutionImpl& conv, const AffineNormalization& norm,
+                   const LayerIdentity& behind, const Tensor& input, const Sizes& margins,
+                   CallContext& context);
+
+}  // namespace muster::inline v0_1::internal
