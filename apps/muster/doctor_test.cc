@@ -307,6 +307,11 @@ TEST(Doctor, TfConfig) {
       {"TF_CONFIG",
        R"({"cluster":{"chief":["node5:1"],"ps":["node5:2"]},"task":{"type":"chief","index":0}})"}};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kProblem).text, HasSubstr("not supported yet"));
+  // An evaluator connects to nobody: neither addresses nor a token matter.
+  facts.environment = Environment{
+      {"TF_CONFIG",
+       R"({"cluster":{"worker":["gone:1","far:2"]},"task":{"type":"evaluator","index":0}})"}};
+  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kOk).text, HasSubstr("evaluates beside the cluster"));
 }
 
 // What a program refuses to start with is a problem before, by the same rule.
