@@ -309,6 +309,11 @@ TEST(Doctor, TfConfig) {
   facts.machine.hosts["node6"] = {};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kProblem).text,
               HasSubstr("'node6', the host of ps:0, is not known here"));
+  // An evaluator connects to nobody: neither addresses nor a token matter.
+  facts.environment = Environment{
+      {"TF_CONFIG",
+       R"({"cluster":{"worker":["gone:1","far:2"]},"task":{"type":"evaluator","index":0}})"}};
+  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kOk).text, HasSubstr("evaluates beside the cluster"));
 }
 
 // What a program refuses to start with is a problem before, by the same rule.

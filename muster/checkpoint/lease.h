@@ -41,6 +41,7 @@ struct LeaseOptions {
   std::function<void(LeaseContent&)> before_beat = {};
 };
 
+// Holds a lease: the file is there, and is rewritten, for as long as the object is.
 class Lease {
  public:
   // Makes model_dir where there is none, and writes the file. Throws what the file system says.

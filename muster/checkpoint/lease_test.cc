@@ -166,6 +166,24 @@ TEST(LeasedCheckpointsTest, StayUntilTheirLeaseLetsThemGo) {
   EXPECT_THAT(steps_in(directory.path()), ElementsAre(6));
 }
 
+TEST(LeasedCheckpointsTest, WhoLetsGoLastMayTidyUp) {
+  TempDirectory directory;
+  CheckpointManager saves(directory.path(), {.keep_checkpoint_max = 1});
+  CheckpointManager reads(directory.path(), {.keep = [](const std::string& prefix) {
+                            return checkpoint_step(prefix) == 2;
+                          }});
+  {
+    Lease lease(directory.path(), "reader", {.pinned_from = 0});
+    for (const int64_t step : {1, 2, 3}) saves.save(make_checkpoint(step));
+    reads.tidy();
+    EXPECT_THAT(steps_in(directory.path()), ElementsAre(1, 2, 3));
+  }
+  reads.tidy();
+  EXPECT_THAT(steps_in(directory.path()), ElementsAre(2, 3));
+  saves.save(make_checkpoint(4));
+  EXPECT_THAT(steps_in(directory.path()), ElementsAre(4));
+}
+
 TEST(LeasedCheckpointsTest, ALeaseOfADeadReaderPinsForAMinute) {
   TempDirectory directory;
   ManualClock clock;

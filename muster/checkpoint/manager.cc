@@ -371,6 +371,15 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   return prefix;
 }
 
+void CheckpointManager::tidy() {
+  const CheckpointState state = list().state;
+  std::vector<std::string> retired = state.retired;
+  std::erase_if(retired, [&](const std::string& name) {
+    return std::ranges::any_of(state.all, [&](const auto& entry) { return entry.name == name; });
+  });
+  (void)remove_retired(retired);
+}
+
 std::optional<std::string> CheckpointManager::latest() const {
   const Listing listing = list();
   if (listing.state.latest.empty()) return std::nullopt;

@@ -72,6 +72,10 @@ class CheckpointManager {
   // is tried again at the next save.
   std::string save(const Checkpoint& checkpoint);
 
+  // Deletes those that left the newest and that nothing holds any more. For whoever let go of one,
+  // where nobody saves any more; save() does the same.
+  void tidy();
+
   // The prefix of the newest checkpoint that exists, nullopt when there is none. The state file
   // decides; when it is missing or damaged, or names nothing that exists, the directory does, with
   // a warning.

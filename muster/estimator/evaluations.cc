@@ -58,7 +58,7 @@ bool Evaluations::due_after_save(const EvaluationCourse& course, int64_t step) c
 
 bool Evaluations::due_at_end(const EvaluationCourse& course, int64_t step, bool trained) {
   const std::string which = course.in_brackets();
-  if (link_->finished(course.spec().name, step)) {
+  if (link_ != nullptr && link_->finished(course.spec().name, step)) {
     log::info(fmt::format("step {}{}, the last one, was evaluated by the evaluator", step, which));
     elsewhere_.insert(course.spec().name);
     return false;
@@ -83,16 +83,17 @@ void Evaluations::after_save(int64_t step, const std::string& prefix,
       {.step = step,
        .prefix = prefix,
        .is_final = is_final,
-       .left_to_evaluator = replica.is_chief() && link_->evaluator_works()},
+       .left_to_evaluator = replica.is_chief() && link_ != nullptr && link_->evaluator_works()},
       replica);
 }
 
 void Evaluations::at_end(int64_t step, bool trained, distribute::Replica& replica) {
-  evaluate_those([&](const EvaluationCourse& course) { return due_at_end(course, step, trained); },
-                 {.step = step,
-                  .is_final = true,
-                  .left_to_evaluator = replica.is_chief() && link_->hand_over(step)},
-                 replica);
+  evaluate_those(
+      [&](const EvaluationCourse& course) { return due_at_end(course, step, trained); },
+      {.step = step,
+       .is_final = true,
+       .left_to_evaluator = replica.is_chief() && link_ != nullptr && link_->hand_over(step)},
+      replica);
 }
 
 void Evaluations::evaluate_those(const std::function<bool(const EvaluationCourse&)>& due,
@@ -137,7 +138,8 @@ void Evaluations::evaluate(EvaluationCourse& course, const Checkpoint& checkpoin
 void Evaluations::tell(EvaluationCourse& course, bool is_final, bool evaluated_now) {
   const bool told_before = course.told_final();
   course.call_exporters(is_final, &exports_);
-  if (evaluated_now || course.told_final() != told_before) link_->note(course.entry());
+  if (link_ != nullptr && (evaluated_now || course.told_final() != told_before))
+    link_->note(course.entry());
 }
 
 TrainAndEvaluateResult Evaluations::result(const TrainResult& training) const {

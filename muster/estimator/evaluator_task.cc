@@ -76,6 +76,14 @@ TrainAndEvaluateResult EvaluatorTask::run() {
     while (!done && !lease_->lost()) done = look();
     if (!done) log::warning("another evaluator took this one for dead, and has its place");
   }
+  // What was kept for this task, and left the newest meanwhile: the chief may save no more.
+  CheckpointManager(model_dir_, {.fs = &fs_,
+                                 .clock = &clock_,
+                                 .keep =
+                                     [this](const std::string& prefix) {
+                                       return impl_.best && impl_.best->holds(prefix);
+                                     }})
+      .tidy();
   TrainAndEvaluateResult result{.exports = exports_};
   if (!training_.checkpoints().empty())
     result.training.global_step = training_.checkpoints().back().step;
@@ -356,7 +364,7 @@ void EvaluatorTask::say_what_is_awaited() {
         "one before; without a chief it is believed {:.0f} s after this task began",
         awaited(), end->global_step, describe(end->reason), training_.patience()));
   } else if (training_.chief()) {
-    log::info(fmt::format("waiting for {} of {}", awaited(), training_.chief()->holder));
+    log::info(fmt::format("waiting for {}; {} is at work", awaited(), training_.chief()->holder));
   } else if (first) {
     log::info(fmt::format("waiting for {}", awaited()));
   } else {

@@ -11,7 +11,6 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/checkpoint/internal/test_checkpoints.h"
 #include "muster/estimator/exporter.h"
 #include "muster/estimator/internal/scripted_model.h"
 #include "muster/estimator/internal/task_leases.h"
@@ -239,6 +238,7 @@ TEST(EvaluatorTaskTest, EveryCheckpointWaitsForItOnTheDisk) {
   Evaluating evaluator;
   EXPECT_THAT(evaluated_beside_a_fast_run(true, evaluator, directory / "m"),
               ElementsAre(10, 20, 30, 40, 50, 52));
+  EXPECT_FALSE(disk().exists(directory / "m/model.ckpt-50.safetensors").value());
   EXPECT_THAT(evaluator.exporter->steps, ElementsAre(10, 20, 30, 40, 50, -52));
 }
 
@@ -448,7 +448,8 @@ TEST(EvaluatorTaskTest, ADamagedCheckpointIsPassedOverAndTheLastOneIsAnError) {
   Estimator(two_layers, quiet_config(model_dir)).train(shuffled_batches(64, 8), {.max_steps = 20});
   disk().remove(model_dir + "/run_end.json").value();
   const std::string newest = model_dir + "/model.ckpt-20.safetensors";
-  testing::overwrite(newest, disk().read_file(newest).value().substr(0, 300));
+  const std::string half = disk().read_file(newest).value().substr(0, 300);
+  disk().write_atomically(newest, std::string_view(half)).value();
   RunConfig config = evaluator_config(model_dir);
   config.evaluator_timeout_secs = 0.3;
   Evaluating evaluator;

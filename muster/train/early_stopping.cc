@@ -84,6 +84,12 @@ class StopIf : public Hook {
       heard_unnamed_ = true;
     } else if (saving_) {
       named_ = name;
+    } else if (!heard_unnamed_ && options_.eval_dir.empty()) {
+      // An evaluator beside the run may make others yet.
+      log::warning_once(fmt::format(
+          "early stopping on \"{}\" looks at the evaluation without a name, and so far there is "
+          "\"{}\": where that is meant, set .eval_dir = estimator.eval_dir(\"{}\")",
+          metric_, name, name));
     }
     if (dir_of(name) != history_->eval_dir()) return;
     history_->add(global_step, results);

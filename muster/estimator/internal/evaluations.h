@@ -28,7 +28,7 @@ class Evaluations {
     std::function<Evaluated(const InputFn&, const EvaluateOptions&, distribute::Replica&)> together;
   };
 
-  // All of them outlive it; `link` is the chief's, nullptr elsewhere.
+  // All of them outlive it; `link` is the chief's, and nullptr in tasks that are none.
   Evaluations(Estimator& estimator, const std::vector<EvalSpec>& specs,
               std::optional<int64_t> max_steps, Ways ways, EvaluatorLink* link);
 
