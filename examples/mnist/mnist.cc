@@ -107,6 +107,8 @@ int main(int argc, char** argv) {
                    "  mnist --data_dir=data/mnist --model_dir=model --epochs=3\n"
                    "  muster run --workers=2 -- mnist --data_dir=data/mnist --model_dir=model\n"
                    "  mnist --data_dir=data/mnist --model_dir=model --strategy=mirrored:2\n"
+                   "  muster run --chief --workers=2 --ps=2 -- mnist --data_dir=data/mnist "
+                   "--model_dir=model --strategy=parameter_server\n"
                    "The same command again continues; with all steps done it evaluates.\n"
                    "A checkpoint is saved, and evaluated, after every epoch.\n",
        .defaults = {.data_dir = "data/mnist",
@@ -114,5 +116,5 @@ int main(int argc, char** argv) {
                     .epochs = 3,
                     .batch_size = 64,
                     .learning_rate = 0.03},
-       .flags = {{"strategy", &strategy, "one_device, mirrored:N or multi_worker"}}});
+       .flags = {{"strategy", &strategy, "one_device, mirrored:N, multi_worker or parameter_server"}}});
 }

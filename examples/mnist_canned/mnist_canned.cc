@@ -18,10 +18,9 @@ Element to_features(const Element& batch) {
        batch.part(1)});
 }
 
-void program(const Flags& flags) {
+void program(const Flags& flags, const distribute::StrategyPtr& strategy) {
   const std::vector<FeatureColumn> columns{
       feature_column::numeric_column("x", {.shape = {28, 28, 1}})};
-  const auto strategy = distribute::multi_worker_mirrored();
   Estimator digits = DNNClassifier({.hidden_units = {256, 32},
                                     .feature_columns = columns,
                                     .n_classes = 10,
@@ -33,7 +32,9 @@ void program(const Flags& flags) {
                                     .keep_checkpoint_max = 2,
                                     .log_step_count_steps = 10,
                                     .train_distribute = strategy,
-                                    .eval_distribute = strategy});
+                                    // Workers in step evaluate together, else the chief does.
+                                    .eval_distribute =
+                                        strategy->multi_worker() ? strategy : nullptr});
 
   const Dataset train = data::mnist(flags.data_dir, "train");
   const Dataset test = data::mnist(flags.data_dir, "test");
@@ -58,16 +59,21 @@ void program(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::string strategy = "multi_worker";
   return run_main(
-      argc, argv, program,
+      argc, argv,
+      [&](const Flags& flags) { program(flags, distribute::strategy_by_name(strategy)); },
       {.description = "Trains a canned classifier on MNIST, or any data set in its format.",
        .examples = "Examples:\n"
                    "  mnist_canned --data_dir=data/mnist\n"
                    "  muster run --workers=2 -- mnist_canned --data_dir=data/mnist\n"
+                   "  muster run --chief --workers=2 --ps=2 --evaluator -- mnist_canned "
+                   "--data_dir=data/mnist --strategy=parameter_server\n"
                    "  mnist_canned --data_dir=data/mnist --max_steps=1000000\n",
        .defaults = {.data_dir = "data/mnist",
                     .model_dir = "mnist_canned_model",
                     .max_steps = 4000,
                     .batch_size = 64},
-       .uses = {"data_dir", "model_dir", "max_steps", "batch_size", "seed"}});
+       .uses = {"data_dir", "model_dir", "max_steps", "batch_size", "seed"},
+       .flags = {{"strategy", &strategy, "one_device, multi_worker or parameter_server"}}});
 }

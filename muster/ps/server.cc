@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,6 +29,10 @@ using nlohmann::json;
 constexpr double kGoodbyeSeconds = 10;
 constexpr double kLastAnswerSeconds = 2;
 constexpr double kStopGraceSeconds = 30;
+// A worker has three, and for a moment those of a process of it that is gone.
+constexpr size_t kConnectionsEach = 6;
+constexpr size_t kConnections = 1024;
+constexpr size_t kUnproved = 32;
 constexpr double kSilence = 3600;  // a worker may be silent on a connection for as long as it lives
 constexpr double kResolveSeconds = 5;
 
@@ -61,7 +66,9 @@ class Server {
         {.address = start_.cluster.ps_addresses[static_cast<size_t>(start_.cluster.task.index)],
          .job = start_.cluster.job,
          .task = start_.cluster.task.name(),
-         .idle_timeout_seconds = options_.idle_timeout_seconds},
+         .max_connections = std::max(kConnections, kConnectionsEach * workers()),
+         .idle_timeout_seconds = options_.idle_timeout_seconds,
+         .max_unproved_connections = kUnproved + kConnectionsEach * workers()},
         [this](net::MessageSocket& socket) { serve(socket); });
     log::info(fmt::format("{} serves at {}", name_, server.address()));
     const std::optional<Error> end = wait_for_end();
@@ -89,6 +96,8 @@ class Server {
     uint64_t incarnation = 0;
     std::string purpose;
   };
+
+  size_t workers() const { return static_cast<size_t>(start_.cluster.num_workers); }
 
   static double now() {
     return to_seconds(system_clock().now().time_since_epoch());

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -90,6 +91,28 @@ TEST(ParameterServers, AllEndWellAtTheStepThatWasAskedFor) {
   EXPECT_EQ(result.at("global_step"), 625);
   EXPECT_GT(result.at("accuracy").get<double>(), 0.9);
   EXPECT_THAT(run.task("ps1").output(), HasSubstr("the run is over"));
+}
+
+// The classic cluster, as one command.
+TEST(ParameterServers, AnEvaluatorStandsBesideThem) {
+  const TempDirectory directory;
+  const std::string model = directory / "model";
+  Words program = mnist(model, {"--epochs=30", "--save_checkpoints_steps=300"});
+  program.push_back("--strategy=parameter_server");
+  const Ran ran = run(muster_run({"--chief", "--workers=2", "--ps=2", "--evaluator"}, program));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, AllOf(HasSubstr("[evaluator] "), HasSubstr("evaluated step 937"),
+                                HasSubstr("[ps 1] "), HasSubstr("the run is over")));
+  const auto events_in = [](const std::string& folder) {
+    std::string all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().filename().string().find("tfevents") != std::string::npos)
+        all += read_file(entry.path().string());
+    }
+    return all;
+  };
+  EXPECT_THAT(events_in(model), AllOf(HasSubstr("global_step/sec"), HasSubstr("staleness/chief")));
+  EXPECT_THAT(events_in(model + "/eval"), HasSubstr("accuracy"));
 }
 
 TEST(ParameterServers, AWorkerThatDiesComesBackToItsOwnData) {
