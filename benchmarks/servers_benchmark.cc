@@ -2,7 +2,9 @@
 // weights and gradients travel beside what a plain copy over TCP and in memory takes, and what rows
 // of a large table cost beside a hash map in the same process. Servers and workers are threads of
 // this process that talk over the transport that processes of one host take.
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,9 +19,6 @@
 #include <thread>
 #include <unordered_map>
 #include <vector>
-
-#include <arpa/inet.h>
-#include <netinet/in.h>
 
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
@@ -76,7 +75,8 @@ class Cluster {
     };
     common_.workers.clear();
     for (int w = 0; w < workers; ++w) {
-      common_.workers.push_back(w == 0 ? cluster::Task{"chief", 0} : cluster::Task{"worker", w - 1});
+      common_.workers.push_back(w == 0 ? cluster::Task{"chief", 0}
+                                       : cluster::Task{"worker", w - 1});
       common_.addresses.push_back(address(w));
     }
     for (int s = 0; s < servers; ++s) common_.ps_addresses.push_back(address(workers + s));
@@ -112,8 +112,9 @@ struct Times {
   std::vector<double> steps;
   double all = 0;
 };
-Times run(const Cluster& cluster, const LossOf& loss_of, int64_t warm_up, int64_t steps,
-          const std::function<void()>& compute = [] {}) {
+Times run(
+    const Cluster& cluster, const LossOf& loss_of, int64_t warm_up, int64_t steps,
+    const std::function<void()>& compute = [] {}) {
   const auto strategy = distribute::parameter_server({});
   Times times;
   std::vector<std::thread> threads;
@@ -149,12 +150,10 @@ Times run(const Cluster& cluster, const LossOf& loss_of, int64_t warm_up, int64_
                                    .reduction = losses::LossReduction::kSum,
                                    .rows = 1});
         if (w == 0 && made >= warm_up)
-          times.steps.push_back(
-              std::chrono::duration<double>(SteadyClock::now() - start).count());
+          times.steps.push_back(std::chrono::duration<double>(SteadyClock::now() - start).count());
         ++made;
       }
-      if (w == 0)
-        times.all = std::chrono::duration<double>(SteadyClock::now() - begin).count();
+      if (w == 0) times.all = std::chrono::duration<double>(SteadyClock::now() - begin).count();
       (void)shared.end_steps(distribute::SharedRun::End::kOver);
       replica->finish();
     });
@@ -174,8 +173,8 @@ void scaling(bool quick) {
   // The weights of the MNIST network.
   const std::vector<VariableSpec> specs = {
       weights("conv/kernel", {3, 3, 1, 32}), weights("conv/bias", {32}),
-      weights("dense/kernel", {5408, 64}), weights("dense/bias", {64}),
-      weights("logits/kernel", {64, 10}), weights("logits/bias", {10})};
+      weights("dense/kernel", {5408, 64}),   weights("dense/bias", {64}),
+      weights("logits/kernel", {64, 10}),    weights("logits/bias", {10})};
   const LossOf loss_of = [&](VariableStore& store) { return touch(store, specs); };
   constexpr auto kCompute = std::chrono::milliseconds(50);
   const int64_t steps = quick ? 20 : 100;
@@ -201,7 +200,8 @@ void scaling(bool quick) {
 // Seconds to move `bytes` over a connection of loopback, from one thread to another.
 double tcp_copy(std::vector<std::byte>& from, std::vector<std::byte>& to) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
   socklen_t size = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (bind(listener, generic, size) != 0 || listen(listener, 1) != 0 ||
@@ -247,8 +247,7 @@ void dense(bool quick) {
       "### 100 MB of weights to a worker, and 100 MB of gradients back\n\n"
       "| | ms | GB/s |\n|---|---|---|\n");
   const auto row = [&](const std::string& name, double seconds) {
-    fmt::print("| {} | {:.1f} | {:.2f} |\n", name, 1e3 * seconds,
-               2e-3 * kMegabytes / seconds);
+    fmt::print("| {} | {:.1f} | {:.2f} |\n", name, 1e3 * seconds, 2e-3 * kMegabytes / seconds);
     std::fflush(stdout);
   };
   row("copied in memory, twice", copy);

@@ -305,7 +305,8 @@ TEST(Doctor, TfConfig) {
   EXPECT_EQ(only(facts, "TF_CONFIG", Level::kProblem).text.find("TF_CONFIG"), 0u);
   facts.environment = Environment{
       {"TF_CONFIG",
-       R"({"cluster":{"chief":["node5:1"],"ps":["node6:2"]},"task":{"type":"ps","index":0}})"}};
+       R"({"cluster":{"chief":["node5:1"],"ps":["node6:2"]},"task":{"type":"ps","index":0}})"},
+      {"MUSTER_JOB_TOKEN", "0123456789abcdef0123456789abcdef"}};
   facts.machine.hosts["node6"] = {};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kProblem).text,
               HasSubstr("'node6', the host of ps:0, is not known here"));

@@ -116,5 +116,6 @@ int main(int argc, char** argv) {
                     .epochs = 3,
                     .batch_size = 64,
                     .learning_rate = 0.03},
-       .flags = {{"strategy", &strategy, "one_device, mirrored:N, multi_worker or parameter_server"}}});
+       .flags = {
+           {"strategy", &strategy, "one_device, mirrored:N, multi_worker or parameter_server"}}});
 }

@@ -21,20 +21,20 @@ Element to_features(const Element& batch) {
 void program(const Flags& flags, const distribute::StrategyPtr& strategy) {
   const std::vector<FeatureColumn> columns{
       feature_column::numeric_column("x", {.shape = {28, 28, 1}})};
-  Estimator digits = DNNClassifier({.hidden_units = {256, 32},
-                                    .feature_columns = columns,
-                                    .n_classes = 10,
-                                    .optimizer = optim::adam({.learning_rate = 1e-3})},
-                                   {.model_dir = flags.model_dir,
-                                    .random_seed = flags.seed,
-                                    .save_summary_steps = 100,
-                                    .save_checkpoints_steps = 100,
-                                    .keep_checkpoint_max = 2,
-                                    .log_step_count_steps = 10,
-                                    .train_distribute = strategy,
-                                    // Workers in step evaluate together, else the chief does.
-                                    .eval_distribute =
-                                        strategy->multi_worker() ? strategy : nullptr});
+  Estimator digits =
+      DNNClassifier({.hidden_units = {256, 32},
+                     .feature_columns = columns,
+                     .n_classes = 10,
+                     .optimizer = optim::adam({.learning_rate = 1e-3})},
+                    {.model_dir = flags.model_dir,
+                     .random_seed = flags.seed,
+                     .save_summary_steps = 100,
+                     .save_checkpoints_steps = 100,
+                     .keep_checkpoint_max = 2,
+                     .log_step_count_steps = 10,
+                     .train_distribute = strategy,
+                     // Workers in step evaluate together, else the chief does.
+                     .eval_distribute = strategy->multi_worker() ? strategy : nullptr});
 
   const Dataset train = data::mnist(flags.data_dir, "train");
   const Dataset test = data::mnist(flags.data_dir, "test");

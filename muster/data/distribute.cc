@@ -58,8 +58,7 @@ std::unique_ptr<Iterator> over_local_replicas(const Dataset& dataset, const Repl
 std::unique_ptr<Iterator> of_own_share(const Dataset& dataset, const Dataset& share,
                                        const ReplicaPlace& place, uint64_t seed,
                                        DistributeOptions options) {
-  const bool global =
-      place.in_sync && (options.global_batches || ends_with_global_batch(dataset));
+  const bool global = place.in_sync && (options.global_batches || ends_with_global_batch(dataset));
   options.global_batches = false;
   // Each process draws an order of its own, of what all read or of its files.
   seed = derive_key(seed, {id_of("worker"), static_cast<uint64_t>(place.input_pipeline_id)}).key;

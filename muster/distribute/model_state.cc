@@ -15,8 +15,7 @@ std::map<std::string, Tensor> ModelState::own_tensors() const {
   const std::map<std::string, TensorSpec> elsewhere = updater_.shared()->specs();
   std::map<std::string, Tensor> named;
   for (const auto& variable : table_.variables()) {
-    if (!elsewhere.contains(variable->name()))
-      named[variable->name()] = variable->value().detach();
+    if (!elsewhere.contains(variable->name())) named[variable->name()] = variable->value().detach();
   }
   return named;
 }
@@ -39,7 +38,8 @@ std::map<std::string, TensorSpec> ModelState::specs() const {
     return all;
   }
   for (const auto& [name, tensor] : updater_.slots()) all[name] = spec_of(tensor);
-  for (const auto& variable : table_.variables()) all[variable->name()] = spec_of(variable->value());
+  for (const auto& variable : table_.variables())
+    all[variable->name()] = spec_of(variable->value());
   return all;
 }
 

@@ -17,14 +17,15 @@ namespace muster::inline v0_1::distribute {
 struct ParameterServerOptions {
   // How variables, or their parts, are dealt to the servers.
   plan::Placement placement = plan::Placement::kRoundRobin;
-  // Into how many parts a variable is cut: by default one for each server, of at least 256 KiB. What
-  // an optimizer or a constraint needs as a whole is not cut.
+  // Into how many parts a variable is cut: by default one for each server, of at least 256 KiB.
+  // What an optimizer or a constraint needs as a whole is not cut.
   plan::Partitioner partitioner = plan::Partitioner::min_size();
   // A worker that is so many steps ahead of the slowest one waits for it. Unset: none waits.
   std::optional<int64_t> max_staleness = {};
-  // Makes updates synchronous: so many workers' gradients, of the same weights, are averaged for one
-  // update, each weighed as its loss is. With fewer than there are workers the others are backups:
-  // whose gradient comes too late is dropped, and counted. 0: each worker makes updates of its own.
+  // Makes updates synchronous: so many workers' gradients, of the same weights, are averaged for
+  // one update, each weighed as its loss is. With fewer than there are workers the others are
+  // backups: whose gradient comes too late is dropped, and counted. 0: each worker makes updates of
+  // its own.
   int replicas_to_aggregate = 0;
   double heartbeat_seconds = 1;          // how often a task says that it is alive
   double heartbeat_timeout_seconds = 6;  // silence after which a worker holds nobody up any more

@@ -48,7 +48,7 @@ class SharedRun {
   // How the run begins, on the chief. Where it is live() already, nothing of it counts.
   struct Start {
     int64_t step = 0;
-    std::vector<std::string> positions;        // as those of a Cut; empty: all at the beginning
+    std::vector<std::string> positions;  // as those of a Cut; empty: all at the beginning
     std::function<std::optional<int64_t>(int64_t step)> last_step;  // of a run at that step
   };
   // Where this worker begins.
@@ -64,8 +64,8 @@ class SharedRun {
   // Asks for a step, and brings the weights here. False when there is none to make: all is over, or
   // this task was told to stop.
   virtual bool begin_step() = 0;
-  // The worker's last step is made. kTold: this task alone was told to stop, and leaves; where it is
-  // the chief, nobody goes on.
+  // The worker's last step is made. kTold: this task alone was told to stop, and leaves; where it
+  // is the chief, nobody goes on.
   enum class End { kOver, kNoMoreData, kAsked, kTold };
   // Waits until no worker makes a step any more, but for a worker that was told to stop, which does
   // not wait. Returns the number of updates.

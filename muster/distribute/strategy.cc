@@ -26,7 +26,8 @@ std::unique_ptr<Replica> Strategy::start(const StartOptions& options) const {
 
 void Strategy::serve(const StartOptions& options, const BuildModel& /*build*/) const {
   throw invalid_argument(
-      fmt::format("this is {}, and {} has no parameter servers", options.cluster.task.name(), name()),
+      fmt::format("this is {}, and {} has no parameter servers", options.cluster.task.name(),
+                  name()),
       "take a strategy that has, .train_distribute = distribute::parameter_server(), in every "
       "task; or remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
 }

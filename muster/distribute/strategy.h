@@ -71,8 +71,8 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   // several.
   std::unique_ptr<Replica> start(const StartOptions& options) const;
 
-  // What a task of type "ps" does: serves weights until the run is over. Throws InvalidArgument where
-  // the strategy has no servers, and what ends the run.
+  // What a task of type "ps" does: serves weights until the run is over. Throws InvalidArgument
+  // where the strategy has no servers, and what ends the run.
   virtual void serve(const StartOptions& options, const BuildModel& build) const;
   // Whether a task that lost the others may join them again, for so many seconds without a step;
   // 0: it ends, and is started again together with them.
@@ -201,7 +201,8 @@ StrategyPtr parameter_server(const ParameterServerOptions& options = {});
 
 // For flags: "one_device", "mirrored" or "mirrored:4" (replicas), "multi_worker" or
 // "multi_worker:4" (replicas in each worker); on devices "one_device:cuda:1", "mirrored:cuda"
-// (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda"; "parameter_server". Throws InvalidArgument listing them.
+// (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda"; "parameter_server". Throws
+// InvalidArgument listing them.
 StrategyPtr strategy_by_name(const std::string& name);
 
 template <typename Fn, typename... Args>

@@ -74,8 +74,8 @@ struct WireOptions {
 };
 
 // Makes an update with the gradients that autograd left in the parameters, times `scale`.
-using ApplyGradients = std::function<void(FlatParameters& parameters,
-                                          const optim::TrainOp& train_op, double scale)>;
+using ApplyGradients =
+    std::function<void(FlatParameters& parameters, const optim::TrainOp& train_op, double scale)>;
 
 // Makes the updater of a replica that is alone: optimizers read gradients where autograd left them.
 // With `apply`, that is done in place of FlatParameters::update_in_place(), and `built` is called

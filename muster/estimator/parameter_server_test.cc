@@ -18,8 +18,8 @@ namespace {
 
 using distribute::ParameterServerOptions;
 using nlohmann::json;
-using ::testing::HasSubstr;
 using testing::examples;
+using ::testing::HasSubstr;
 using testing::largest_difference;
 using testing::latest;
 using testing::LocalCluster;
@@ -97,8 +97,7 @@ EstimatorSpec words(const Features& features, const Labels& labels, Mode mode,
   const Tensor loss = testing::loss_of(logits, labels);
   if (mode == Mode::kEval) return EstimatorSpec::eval(loss);
   return EstimatorSpec::train(
-      loss, context
-                .optimizer(testing::make_optimizer(context.params().value("optimizer", "sgd")))
+      loss, context.optimizer(testing::make_optimizer(context.params().value("optimizer", "sgd")))
                 .minimize(loss));
 }
 
@@ -119,9 +118,10 @@ TEST(ParameterServerTest, RowsOfTablesTrainWhereTheyAre) {
 
 TEST(ParameterServerTest, WorkersMakeExactlyTheStepsAskedFor) {
   TempDirectory directory;
-  train_on({.workers = 3, .servers = 2}, directory / "model", two_layers, {{"optimizer", "adam"}},
-           [] { return examples(100).shuffle(100).repeat().batch(10); }, {.max_steps = 50},
-           [&](int, const TrainResult& result) { EXPECT_EQ(result.global_step, 50); });
+  train_on(
+      {.workers = 3, .servers = 2}, directory / "model", two_layers, {{"optimizer", "adam"}},
+      [] { return examples(100).shuffle(100).repeat().batch(10); }, {.max_steps = 50},
+      [&](int, const TrainResult& result) { EXPECT_EQ(result.global_step, 50); });
   const Checkpoint last = latest(directory / "model");
   EXPECT_EQ(last.global_step, 50);
   EXPECT_EQ(last.tensors.at("Adam/iterations").item<int64_t>(), 50);
@@ -135,13 +135,15 @@ TEST(ParameterServerTest, EachExampleIsTrainedOnOnce) {
                                 ModelContext& context) {
     if (torch::GradMode::is_enabled()) {
       const std::lock_guard lock(mutex);
-      for (int64_t i = 0; i < features["id"].size(0); ++i) ++seen[features["id"][i].item<int64_t>()];
+      for (int64_t i = 0; i < features["id"].size(0); ++i)
+        ++seen[features["id"][i].item<int64_t>()];
     }
     return two_layers(features, labels, mode, context);
   };
-  train_on({.workers = 3, .servers = 1}, directory / "model", recording, json::object(),
-           [] { return examples(91).shuffle(91).batch(7); }, {},
-           [](int, const TrainResult& result) { EXPECT_TRUE(result.end_of_input); });
+  train_on(
+      {.workers = 3, .servers = 1}, directory / "model", recording, json::object(),
+      [] { return examples(91).shuffle(91).batch(7); }, {},
+      [](int, const TrainResult& result) { EXPECT_TRUE(result.end_of_input); });
   EXPECT_EQ(seen.size(), 91u);
   for (const auto& [id, times] : seen) EXPECT_EQ(times, 1) << id;
 }
@@ -173,11 +175,12 @@ TEST(ParameterServerTest, ContinuesOnAnotherNumberOfServers) {
 TEST(ParameterServerTest, NothingIsTrainedWhereMaxStepsIsReached) {
   TempDirectory directory;
   for (int run = 0; run < 2; ++run) {
-    train_on({.workers = 2, .servers = 2}, directory / "model", two_layers, json::object(),
-             [] { return examples(60).repeat().batch(10); }, {.max_steps = 5},
-             [&](int, const TrainResult& result) {
-               if (run > 0) EXPECT_EQ(result.steps, 0);
-             });
+    train_on(
+        {.workers = 2, .servers = 2}, directory / "model", two_layers, json::object(),
+        [] { return examples(60).repeat().batch(10); }, {.max_steps = 5},
+        [&](int, const TrainResult& result) {
+          if (run > 0) EXPECT_EQ(result.steps, 0);
+        });
   }
   EXPECT_EQ(latest(directory / "model").global_step, 5);
 }
@@ -189,9 +192,9 @@ TEST(ParameterServerTest, TogetherWorkersComputeWhatOneComputes) {
   TempDirectory directory;
   for (const std::string optimizer : {"sgd", "adam"}) {
     const json params{{"optimizer", optimizer}};
-    const Checkpoint alone = train_alone(
-        directory / (optimizer + "_alone"), two_layers, params,
-        [] { return examples(60).shuffle(60).repeat(2).batch(12); }, {.max_steps = 9});
+    const Checkpoint alone =
+        train_alone(directory / (optimizer + "_alone"), two_layers, params,
+                    [] { return examples(60).shuffle(60).repeat(2).batch(12); }, {.max_steps = 9});
     train_on({.workers = 3,
               .servers = 2,
               .options = {.partitioner = plan::Partitioner::fixed(2), .replicas_to_aggregate = 3}},
@@ -223,8 +226,8 @@ TEST(ParameterServerTest, BackupsComeToNothingAndAreNoHindrance) {
 TEST(ParameterServerTest, StalenessMayBeBounded) {
   TempDirectory directory;
   train_on({.workers = 3, .servers = 2, .options = {.max_staleness = 0}}, directory / "model",
-           two_layers, {{"optimizer", "momentum"}},
-           [] { return examples(100).repeat().batch(10); }, {.max_steps = 30});
+           two_layers, {{"optimizer", "momentum"}}, [] { return examples(100).repeat().batch(10); },
+           {.max_steps = 30});
   EXPECT_EQ(latest(directory / "model").global_step, 30);
 }
 
@@ -234,8 +237,8 @@ TEST(ParameterServerTest, AStrategyWithoutServersIsRefusedByAll) {
   TempDirectory directory;
   const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);
   const auto train = [&](const Environment& environment) {
-    Estimator(two_layers, quiet_config(directory / "model", distribute::multi_worker_mirrored(),
-                                       environment))
+    Estimator(two_layers,
+              quiet_config(directory / "model", distribute::multi_worker_mirrored(), environment))
         .train([] { return examples(10).batch(5); });
   };
   EXPECT_THAT(message_of([&] { train(cluster.server_environment(0)); }),
@@ -269,8 +272,7 @@ TEST(ParameterServerTest, WhatServersCannotFollowIsRefused) {
                              ModelContext& context) {
     EstimatorSpec spec = two_layers(features, labels, mode, context);
     const Tensor loss = spec.loss;
-    spec.train_op =
-        context.optimizer(optim::reduce_on_plateau(optim::sgd({}), {})).minimize(loss);
+    spec.train_op = context.optimizer(optim::reduce_on_plateau(optim::sgd({}), {})).minimize(loss);
     return spec;
   };
   EXPECT_THAT(message_of([&] {
@@ -285,11 +287,11 @@ TEST(ParameterServerTest, AServerOfAnotherModelIsNamed) {
   const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);
   std::atomic<int> refused{0};
   testing::run_ranks(2, [&](int task) {
-    Estimator estimator(two_layers,
-                        quiet_config(directory / "model", distribute::parameter_server(),
-                                     task == 1 ? cluster.server_environment(0)
-                                               : cluster.environment(0)),
-                        {{"optimizer", task == 1 ? "adam" : "sgd"}});
+    Estimator estimator(
+        two_layers,
+        quiet_config(directory / "model", distribute::parameter_server(),
+                     task == 1 ? cluster.server_environment(0) : cluster.environment(0)),
+        {{"optimizer", task == 1 ? "adam" : "sgd"}});
     const std::string message = message_of(
         [&] { estimator.train([] { return examples(10).batch(5); }, {.max_steps = 2}); });
     EXPECT_THAT(message, HasSubstr("Adam"));

@@ -69,10 +69,9 @@ void check(const RunOptions& options) {
                            "pass the number of worker tasks, at least 1");
   }
   if (options.ps < 0 || options.restart < 0) {
-    throw invalid_argument(
-        fmt::format("{} is {}", options.ps < 0 ? "--ps" : "--restart",
-                    options.ps < 0 ? options.ps : options.restart),
-        "pass a number, 0 or more");
+    throw invalid_argument(fmt::format("{} is {}", options.ps < 0 ? "--ps" : "--restart",
+                                       options.ps < 0 ? options.ps : options.restart),
+                           "pass a number, 0 or more");
   }
   if (options.ps > 0 && !options.chief) {
     throw invalid_argument(fmt::format("--ps is {}, and there is no --chief", options.ps),
@@ -342,8 +341,8 @@ class RunCertificates {
   std::vector<std::pair<std::string, std::string>> variables_;
 };
 
-// Whether it is worth to try again after this exit code of a group: a task was killed, or a resource
-// was busy.
+// Whether it is worth to try again after this exit code of a group: a task was killed, or a
+// resource was busy.
 bool asks_for_restart(int exit_code) { return exit_code > 128; }
 
 }  // namespace
@@ -371,8 +370,8 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
     if (!outcome.address_in_use || outcome.stop_signal != 0) {
       if (restarts == 0 || outcome.stop_signal != 0 || !asks_for_restart(outcome.exit_code))
         return outcome.exit_code;
-      log::warning(fmt::format("starting all tasks again ({} of {})",
-                               options.restart - --restarts, options.restart));
+      log::warning(fmt::format("starting all tasks again ({} of {})", options.restart - --restarts,
+                               options.restart));
       continue;
     }
     log::warning(fmt::format(

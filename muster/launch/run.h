@@ -3,9 +3,9 @@
 // for run() see supervise().
 //
 // Several tasks get a TF_CONFIG each, on loopback addresses with free ports: a worker-only cluster,
-// or with `chief` one of a chief and workers, and with `ps` of servers. A single task gets none and runs locally, as under
-// Kubeflow's TFJob. An evaluator is one more process with a TF_CONFIG of its own; it is no part of
-// the cluster, and listens nowhere.
+// or with `chief` one of a chief and workers, and with `ps` of servers. A single task gets none and
+// runs locally, as under Kubeflow's TFJob. An evaluator is one more process with a TF_CONFIG of its
+// own; it is no part of the cluster, and listens nowhere.
 #pragma once
 
 #include <functional>

@@ -90,9 +90,9 @@ TEST(PlanRun, ChiefComesBesideTheWorkers) {
 }
 
 TEST(PlanRun, ServersAreTasksOfTheCluster) {
-  const RunPlan plan = plan_run(
-      {.workers = 1, .chief = true, .ps = 2, .restart = 3, .command = {"/bin/true"}}, cores(2),
-      {1, 2, 3, 4}, environment());
+  const RunPlan plan =
+      plan_run({.workers = 1, .chief = true, .ps = 2, .restart = 3, .command = {"/bin/true"}},
+               cores(2), {1, 2, 3, 4}, environment());
   ASSERT_EQ(plan.processes.size(), 4u);
   EXPECT_EQ(plan.processes[3].name, "ps 1");
   EXPECT_EQ(nlohmann::json::parse(value(plan.processes[3], "TF_CONFIG")),

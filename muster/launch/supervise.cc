@@ -420,8 +420,12 @@ class Supervisor {
       const TaskExit& exit = tasks_[i].exit;
       const int code = exit.status.code;
       const bool stopped = exit.status.signal != 0 || code == 0 || code == 130 || code == 143;
-      const bool lost_a_peer = exit.last_error.find("PeerLost: ") != std::string::npos;
-      if (!stopped && !exit.last_error.empty() && !lost_a_peer) return i;
+      const auto says = [&](const char* words) {
+        return exit.last_error.find(words) != std::string::npos;
+      };
+      // The signal may have come to another task first, which took this one along.
+      const bool follows = says("PeerLost: ") || says("was asked to stop");
+      if (!stopped && !exit.last_error.empty() && !follows) return i;
     }
     return std::nullopt;
   }

@@ -20,8 +20,8 @@
 // `survivor_time`.
 //
 // A process that may be started again is, when it is killed or exits with 138, as long as no other
-// failure and no signal has ended the group. One that may be lost stops nobody then, and is like one
-// beside the group; with another exit code it is like any other.
+// failure and no signal has ended the group. One that may be lost stops nobody then, and is like
+// one beside the group; with another exit code it is like any other.
 //
 // The root cause is the failure of the highest rank, and of those the earliest:
 //   1. a death by a signal we did not send, or an exit code other than those below;

@@ -398,9 +398,8 @@ TEST_F(SuperviseTest, WhatDiesTooOftenEndsTheRun) {
 }
 
 TEST_F(SuperviseTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
-  std::vector<ProcessSpec> processes = {
-      process("chief 0", "wait_for dead; sleep 0.1; echo done"),
-      process("worker 0", "touch dead; kill -9 $$")};
+  std::vector<ProcessSpec> processes = {process("chief 0", "wait_for dead; sleep 0.1; echo done"),
+                                        process("worker 0", "touch dead; kill -9 $$")};
   processes[1].may_be_lost = true;
   EXPECT_EQ(supervise_here(processes, {}).exit_code, 137);
   EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));

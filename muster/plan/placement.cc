@@ -49,8 +49,7 @@ int64_t Partitioner::parts(int64_t rows, int64_t bytes_per_row, int servers) con
       parts = std::min(up(rows * bytes_per_row, size_), max_parts_ == 0 ? servers : max_parts_);
       break;
     case Kind::kMaxSize:
-      parts =
-          up(rows, std::max<int64_t>(1, size_ / std::max<int64_t>(1, bytes_per_row)));
+      parts = up(rows, std::max<int64_t>(1, size_ / std::max<int64_t>(1, bytes_per_row)));
       if (max_parts_ > 0) parts = std::min(parts, max_parts_);
       break;
   }
@@ -98,8 +97,7 @@ std::vector<Shard> place(const std::vector<PlacedVariable>& variables, int serve
       if (placement == Placement::kRoundRobin) {
         shard.server = turn++ % servers;
       } else {
-        shard.server =
-            static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin());
+        shard.server = static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin());
       }
       load[static_cast<size_t>(shard.server)] += (shard.end - shard.begin) * bytes_per_row;
       begin = shard.end;

@@ -6,11 +6,11 @@
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 
-namespace muster::plan {
+namespace muster::inline v0_1::plan {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 PlacedVariable floats(const std::string& name, const std::vector<int64_t>& shape) {
   int64_t elements = 1;
@@ -65,9 +65,9 @@ TEST(Place, EachPartTakesATurn) {
 }
 
 TEST(Place, ByBytesKeepsServersAlike) {
-  const auto shards = place({floats("big", {100}), floats("a", {60}), floats("b", {30}),
-                             floats("c", {20})},
-                            2, Placement::kByBytes, Partitioner::none());
+  const auto shards =
+      place({floats("big", {100}), floats("a", {60}), floats("b", {30}), floats("c", {20})}, 2,
+            Placement::kByBytes, Partitioner::none());
   EXPECT_THAT(servers_of(shards), ElementsAre(0, 1, 1, 1));
 }
 
@@ -81,12 +81,11 @@ TEST(Place, WhatMustStayWholeDoes) {
 TEST(Place, CoversEveryRowOnce) {
   for (int servers = 1; servers <= 4; ++servers) {
     for (int64_t rows = 1; rows <= 9; ++rows) {
-      for (const Partitioner& partitioner :
-           {Partitioner::none(), Partitioner::fixed(4), Partitioner::min_size(8),
-            Partitioner::max_size(12)}) {
+      for (const Partitioner& partitioner : {Partitioner::none(), Partitioner::fixed(4),
+                                             Partitioner::min_size(8), Partitioner::max_size(12)}) {
         int64_t next = 0;
-        for (const Shard& shard : place({floats("x", {rows, 1})}, servers, Placement::kByBytes,
-                                        partitioner)) {
+        for (const Shard& shard :
+             place({floats("x", {rows, 1})}, servers, Placement::kByBytes, partitioner)) {
           EXPECT_EQ(shard.begin, next);
           EXPECT_GT(shard.end, shard.begin);
           EXPECT_LT(shard.server, servers);
@@ -99,4 +98,4 @@ TEST(Place, CoversEveryRowOnce) {
 }
 
 }  // namespace
-}  // namespace muster::plan
+}  // namespace muster::inline v0_1::plan

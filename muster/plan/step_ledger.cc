@@ -35,12 +35,13 @@ const StepLedger::Worker& StepLedger::at(int worker) const {
 
 void StepLedger::begin(Start start, double now) {
   if (start.generation <= generation_) {
-    throw invalid_argument(fmt::format("the run is in generation {}, and generation {} was to begin",
-                                       generation_, start.generation));
+    throw invalid_argument(
+        fmt::format("the run is in generation {}, and generation {} was to begin", generation_,
+                    start.generation));
   }
   if (!start.positions.empty() && start.positions.size() != workers_.size()) {
-    throw invalid_argument(fmt::format("{} positions for {} workers", start.positions.size(),
-                                       workers_.size()));
+    throw invalid_argument(
+        fmt::format("{} positions for {} workers", start.positions.size(), workers_.size()));
   }
   generation_ = start.generation;
   step_ = start.step;
@@ -103,8 +104,7 @@ StepLedger::Claim StepLedger::claim(int worker, double now) {
   if (options_.aggregate == 0 && last_step_ && step_ + claims() >= *last_step_) return {};
   if (options_.max_staleness) {
     const int slow = slowest();
-    if (slow >= 0 && w.clock - at(slow).clock > *options_.max_staleness)
-      return {.waits_for = slow};
+    if (slow >= 0 && w.clock - at(slow).clock > *options_.max_staleness) return {.waits_for = slow};
   }
   w.ticket = next_ticket_++;
   w.commits_at_claim = commits_;

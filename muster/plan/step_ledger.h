@@ -54,6 +54,7 @@ class StepLedger {
   bool begun() const { return generation_ > 0; }
   int64_t generation() const { return generation_; }
   int64_t step() const { return step_; }
+  // Where the worker's data stands behind its last step that counts.
   const std::string& position(int worker) const { return at(worker).position; }
 
   // --- who is there ---
@@ -61,10 +62,12 @@ class StepLedger {
   void join(int worker, double now);
   // It is gone, and holds nobody up.
   void leave(int worker, double now);
+  // Whether it has come, and is not gone.
   bool present(int worker) const { return at(worker).present; }
   std::vector<int> missing() const;
 
   // --- steps ---
+  // What a worker that wants to make a step hears.
   struct Claim {
     // kOver: there is nothing more to do for this worker.
     enum class State { kGranted, kWait, kOver };
@@ -76,10 +79,11 @@ class StepLedger {
   // Asks for a step. A worker holds one claim at most: a second one replaces the first.
   Claim claim(int worker, double now);
 
+  // What became of a step.
   struct Commit {
-    // kWait: a checkpoint is being cut, or the update lacks gradients of others: ask again. kDropped:
-    // the update was made without it. kLost: the claim is no longer this worker's, since it was taken
-    // for lost; it has to join again.
+    // kWait: a checkpoint is being cut, or the update lacks gradients of others: ask again.
+    // kDropped: the update was made without it. kLost: the claim is no longer this worker's, since
+    // it was taken for lost; it has to join again.
     enum class State { kAccepted, kWait, kDropped, kLost };
     State state = State::kLost;
     int64_t step = 0;  // this one's number; kDropped: that of the last one
@@ -92,6 +96,7 @@ class StepLedger {
   // The gradients of an update that several workers make: which step of which worker.
   struct Round {
     int64_t number = 0;  // 1 for the first since begin(); 0: none was made yet
+    // One worker's gradients.
     struct Part {
       int worker = 0;
       int64_t ticket = 0;
@@ -124,29 +129,32 @@ class StepLedger {
   // --- checkpoints ---
   // No step is committed until resume().
   void pause() { paused_ = true; }
+  // Steps are committed again.
   void resume() { paused_ = false; }
   bool paused() const { return paused_; }
   // Steps that were committed since begin(): servers that have applied as many are alike.
   int64_t commits() const { return commits_; }
   std::vector<std::string> positions() const;
 
+  // Of the worker's steps since begin().
   StalenessSummary staleness(int worker) const;
+  // How many of them there are.
   int64_t steps_of(int worker) const { return at(worker).steps; }
 
  private:
   struct Worker {
     bool present = false;
-    bool ended = false;         // its data is used up
+    bool ended = false;  // its data is used up
     double absent_since = 0;
-    int64_t ticket = 0;         // claimed; 0: none
-    int64_t committed = 0;      // the last ticket that counted
+    int64_t ticket = 0;     // claimed; 0: none
+    int64_t committed = 0;  // the last ticket that counted
     int64_t committed_step = 0;
-    bool contributed = false;   // its claim's gradients wait for those of others
-    int64_t round = 0;          // updates at its claim
-    std::string pending;        // its position then
+    bool contributed = false;  // its claim's gradients wait for those of others
+    int64_t round = 0;         // updates at its claim
+    std::string pending;       // its position then
     int64_t commits_at_claim = 0;
-    int64_t steps = 0;          // committed since begin()
-    int64_t clock = 0;          // steps, as bounded staleness counts them
+    int64_t steps = 0;  // committed since begin()
+    int64_t clock = 0;  // steps, as bounded staleness counts them
     std::string position;
     std::vector<int64_t> staleness;  // [updates in between] -> steps; the last one: or more
     int64_t staleness_sum = 0;

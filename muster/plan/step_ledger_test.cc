@@ -10,11 +10,11 @@
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 
-namespace muster::plan {
+namespace muster::inline v0_1::plan {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using Claimed = StepLedger::Claim::State;
 using Committed = StepLedger::Commit::State;
 
@@ -264,8 +264,7 @@ TEST(StepLedger, EveryRandomRunEnds) {
         const auto claim = ledger.claim(w, now);
         if (claim.state == Claimed::kGranted) process.ticket = claim.ticket;
       } else {
-        const auto commit =
-            ledger.commit(w, process.ticket, std::to_string(process.next + 1), now);
+        const auto commit = ledger.commit(w, process.ticket, std::to_string(process.next + 1), now);
         if (commit.state == Committed::kWait) continue;
         ASSERT_NE(commit.state, Committed::kLost) << "seed " << seed;
         trained[w].insert(process.next++);
@@ -285,4 +284,4 @@ TEST(StepLedger, EveryRandomRunEnds) {
 }
 
 }  // namespace
-}  // namespace muster::plan
+}  // namespace muster::inline v0_1::plan

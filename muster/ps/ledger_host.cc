@@ -38,16 +38,16 @@ Error failure_of(const json& request) {
 
 }  // namespace
 
-LedgerHost::LedgerHost(Options options)
-    : options_(std::move(options)), ledger_(options_.ledger) {
+LedgerHost::LedgerHost(Options options) : options_(std::move(options)), ledger_(options_.ledger) {
   tasks_.resize(static_cast<size_t>(options_.ledger.workers));
   chief_gone_since_ = now();
 }
 
 LedgerHost::Task& LedgerHost::task(int rank) {
   if (rank < 0 || static_cast<size_t>(rank) >= tasks_.size()) {
-    throw invalid_argument(fmt::format("there is no worker of rank {} among {}", rank, tasks_.size()),
-                           "give every task the same cluster in TF_CONFIG");
+    throw invalid_argument(
+        fmt::format("there is no worker of rank {} among {}", rank, tasks_.size()),
+        "give every task the same cluster in TF_CONFIG");
   }
   return tasks_[static_cast<size_t>(rank)];
 }
@@ -58,10 +58,11 @@ void LedgerHost::check_failure() const {
 
 void LedgerHost::check_generation(const json& request) const {
   if (request.at("generation").get<int64_t>() == ledger_.generation()) return;
-  throw Error(ErrorKind::kPeerLost,
-              fmt::format("the run began again from a checkpoint (generation {}, and this task is in "
-                          "generation {})",
-                          ledger_.generation(), request.at("generation").get<int64_t>()));
+  throw Error(
+      ErrorKind::kPeerLost,
+      fmt::format("the run began again from a checkpoint (generation {}, and this task is in "
+                  "generation {})",
+                  ledger_.generation(), request.at("generation").get<int64_t>()));
 }
 
 void LedgerHost::wait(std::unique_lock<std::mutex>& lock, const json& request,
@@ -197,8 +198,7 @@ json LedgerHost::claim(std::unique_lock<std::mutex>& lock, const json& request) 
       break;
   }
   json waiting{{"state", "waiting"}};
-  if (claim.waits_for >= 0)
-    waiting["for"] = options_.tasks[static_cast<size_t>(claim.waits_for)];
+  if (claim.waits_for >= 0) waiting["for"] = options_.tasks[static_cast<size_t>(claim.waits_for)];
   return waiting;
 }
 
@@ -225,10 +225,11 @@ json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request)
     case StepLedger::Commit::State::kLost:
       break;
   }
-  throw Error(ErrorKind::kPeerLost,
-              fmt::format("{} was taken for lost: nothing was heard of it for {} s; its step counts "
-                          "for nothing",
-                          options_.tasks[static_cast<size_t>(rank)], options_.heartbeat_timeout));
+  throw Error(
+      ErrorKind::kPeerLost,
+      fmt::format("{} was taken for lost: nothing was heard of it for {} s; its step counts "
+                  "for nothing",
+                  options_.tasks[static_cast<size_t>(rank)], options_.heartbeat_timeout));
 }
 
 json LedgerHost::settled(std::unique_lock<std::mutex>& lock, const json& request) {
@@ -323,8 +324,8 @@ void LedgerHost::wait_for_goodbyes(double seconds) {
   std::unique_lock lock(mutex_);
   options_.clock->wait_for(lock, changed_, from_seconds(seconds), [&] {
     return closed_ || std::ranges::all_of(tasks_, [](const Task& task) {
-      return task.said_goodbye || (task.incarnation != 0 && !task.here);
-    });
+             return task.said_goodbye || (task.incarnation != 0 && !task.here);
+           });
   });
 }
 

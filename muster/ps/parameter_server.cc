@@ -118,9 +118,10 @@ class ParameterServer final : public distribute::Strategy {
     }
     if (options_.replicas_to_aggregate > cluster.num_workers) {
       throw invalid_argument(
-          fmt::format("ParameterServerOptions.replicas_to_aggregate is {}, and there are {} workers, "
-                      "the chief among them",
-                      options_.replicas_to_aggregate, cluster.num_workers),
+          fmt::format(
+              "ParameterServerOptions.replicas_to_aggregate is {}, and there are {} workers, "
+              "the chief among them",
+              options_.replicas_to_aggregate, cluster.num_workers),
           "each brings one gradient to an update: give their number, or less");
     }
     const std::string task = plan::readable_task(cluster.task.name());

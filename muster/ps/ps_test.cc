@@ -19,18 +19,18 @@ using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
 VariableSpec spec_of(const std::string& name, Shape shape, bool row_sparse = false) {
-  return {.name = name,
-          .shape = std::move(shape),
-          .initializer =
-              [](const Shape& of, DType dtype, RandomKey key) {
-                int64_t elements = 1;
-                for (const int64_t size : of) elements *= size;
-                // Another one for each variable.
-                return (torch::arange(elements, at::dtype(dtype)) +
-                        static_cast<double>(key.key % 97))
-                    .reshape(of);
-              },
-          .row_sparse = row_sparse};
+  return {
+      .name = name,
+      .shape = std::move(shape),
+      .initializer =
+          [](const Shape& of, DType dtype, RandomKey key) {
+            int64_t elements = 1;
+            for (const int64_t size : of) elements *= size;
+            // Another one for each variable.
+            return (torch::arange(elements, at::dtype(dtype)) + static_cast<double>(key.key % 97))
+                .reshape(of);
+          },
+      .row_sparse = row_sparse};
 }
 
 optim::TrainOp sgd(double rate) {
@@ -43,8 +43,8 @@ std::vector<ShardOf> cut(const std::vector<VariableSpec>& variables, int64_t par
   for (const auto& variable : variables)
     placed.push_back({.name = variable.name, .shape = variable.shape, .bytes = 1});
   std::vector<ShardOf> shards;
-  for (const auto& shard : plan::place(placed, 1, plan::Placement::kRoundRobin,
-                                       plan::Partitioner::fixed(parts))) {
+  for (const auto& shard :
+       plan::place(placed, 1, plan::Placement::kRoundRobin, plan::Partitioner::fixed(parts))) {
     shards.push_back({.variable = variables[static_cast<size_t>(shard.variable)], .shard = shard});
   }
   return shards;
@@ -55,8 +55,8 @@ TEST(ShardStore, ValuesDoNotDependOnHowVariablesAreCut) {
   std::vector<Tensor> memory, whole_memory;
   ShardStore whole(cut(variables, 1), sgd(1), /*seed=*/3, /*groups=*/1);
   ShardStore parts(cut(variables, 3), sgd(1), /*seed=*/3, /*groups=*/4);
-  EXPECT_TRUE(torch::cat(whole.read_dense(&whole_memory))
-                  .equal(torch::cat(parts.read_dense(&memory))));
+  EXPECT_TRUE(
+      torch::cat(whole.read_dense(&whole_memory)).equal(torch::cat(parts.read_dense(&memory))));
   EXPECT_EQ(whole.bytes(), 4 * 13);
 }
 
@@ -92,7 +92,10 @@ TEST(ShardStore, IsWrittenByName) {
   ShardStore store(cut({spec_of("a", {4})}, 2), sgd(1), 0, 1);
   store.write({{"a/part_1", torch::tensor({7.F, 8.F})}});
   EXPECT_TRUE(store.copy().at("a/part_1").equal(torch::tensor({7.F, 8.F})));
-  EXPECT_THAT(message_of([&] { store.write({{"a", torch::zeros({4})}}); }), HasSubstr("a float32[4]"));
+  EXPECT_THAT(message_of([&] {
+                store.write({{"a", torch::zeros({4})}});
+              }),
+              HasSubstr("a float32[4]"));
 }
 
 TEST(Layout, KnowsWhatServersCallAPart) {
@@ -102,8 +105,8 @@ TEST(Layout, KnowsWhatServersCallAPart) {
   const optim::TrainOp op = sgd(1);
   distribute::FlatParameters parameters(
       table, op, [](int64_t bytes) { return torch::zeros({bytes}, at::kByte); });
-  const Layout layout(table, parameters, op,
-                      {.partitioner = plan::Partitioner::fixed(2)}, /*servers=*/2);
+  const Layout layout(table, parameters, op, {.partitioner = plan::Partitioner::fixed(2)},
+                      /*servers=*/2);
   EXPECT_EQ(layout.parts().size(), 4u);
   EXPECT_EQ(layout.logical("net/kernel/part_1").name, "net/kernel");
   EXPECT_EQ(layout.logical("Adam/m/net/kernel/part_1").name, "Adam/m/net/kernel");
@@ -152,8 +155,8 @@ TEST_F(LedgerHostTest, StepsAreClaimedAndCommitted) {
   begin();
   const json claim = ask({{"op", "claim"}}, 1);
   EXPECT_EQ(claim.at("state"), "granted");
-  const json committed = ask(
-      {{"op", "commit"}, {"ticket", claim.at("ticket")}, {"position", "here"}, {"rows", 5}}, 1);
+  const json committed =
+      ask({{"op", "commit"}, {"ticket", claim.at("ticket")}, {"position", "here"}, {"rows", 5}}, 1);
   EXPECT_EQ(committed.at("step"), 1);
   EXPECT_EQ(committed.at("rows"), 5);
   EXPECT_TRUE(host_.committed(1, claim.at("ticket").get<int64_t>()));
@@ -190,13 +193,17 @@ TEST_F(LedgerHostTest, AChiefThatIsGoneHoldsNoCut) {
 
 TEST_F(LedgerHostTest, AnotherGenerationIsAnotherRun) {
   begin();
-  EXPECT_THAT(error_of([&] { ask({{"op", "claim"}, {"generation", 2}}); }).message(),
+  EXPECT_THAT(error_of([&] {
+                ask({{"op", "claim"}, {"generation", 2}});
+              }).message(),
               HasSubstr("began again"));
 }
 
 TEST_F(LedgerHostTest, AMistakeIsEverybodys) {
   begin();
-  ask({{"op", "fail"}, {"task", "worker 0"}, {"error", to_json(invalid_argument("no such column"))}},
+  ask({{"op", "fail"},
+       {"task", "worker 0"},
+       {"error", to_json(invalid_argument("no such column"))}},
       1);
   const Error error = error_of([&] { ask({{"op", "claim"}}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);

@@ -43,11 +43,12 @@ class Server {
       : start_(start),
         options_(options),
         name_(plan::readable_task(start.cluster.task.name())),
-        shards_(name_, start.seed, build,
-                [this](int rank, int64_t generation, int64_t ticket, bool gone) {
-                  return resolve(rank, generation, ticket, gone);
-                },
-                options.replicas_to_aggregate > 0) {
+        shards_(
+            name_, start.seed, build,
+            [this](int rank, int64_t generation, int64_t ticket, bool gone) {
+              return resolve(rank, generation, ticket, gone);
+            },
+            options.replicas_to_aggregate > 0) {
     if (start.cluster.task.index == 0) {
       LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
                                             .max_staleness = options.max_staleness,
@@ -99,9 +100,7 @@ class Server {
 
   size_t workers() const { return static_cast<size_t>(start_.cluster.num_workers); }
 
-  static double now() {
-    return to_seconds(system_clock().now().time_since_epoch());
-  }
+  static double now() { return to_seconds(system_clock().now().time_since_epoch()); }
 
   // Nothing at a clean end.
   std::optional<Error> wait_for_end() {
@@ -327,7 +326,7 @@ class Server {
   int chief_connections_ = 0;
   bool chief_came_ = false;
   double heard_of_chief_ = 0;
-  double told_at_ = 0;  // to stop
+  double told_at_ = 0;                  // to stop
   std::unique_ptr<LedgerHost> ledger_;  // on the first server
   ShardServer shards_;
 };

@@ -50,8 +50,8 @@ optim::TrainOp with_rules_elsewhere(const optim::TrainOp& train_op) {
   for (auto& entry : changed.entries) {
     auto& rule = made[&entry.optimizer.rule()];
     if (!rule) rule = std::make_shared<RuleElsewhere>(entry.optimizer.rule().name());
-    entry.optimizer =
-        entry.optimizer.around([&](const std::shared_ptr<const optim::UpdateRule>&) { return rule; });
+    entry.optimizer = entry.optimizer.around(
+        [&](const std::shared_ptr<const optim::UpdateRule>&) { return rule; });
   }
   return changed;
 }
@@ -64,9 +64,8 @@ class ServerUpdater final : public distribute::Updater {
             [this](FlatParameters& parameters, const optim::TrainOp& train_op, double scale) {
               gradients_ = parameters.take_prepared(train_op, scale);
             },
-            [this](FlatParameters& parameters) {
-              run_->place(*table_, parameters, *building_);
-            })) {}
+            [this](FlatParameters& parameters) { run_->place(*table_, parameters, *building_); })) {
+  }
 
   distribute::SharedRun* shared() override { return run_.get(); }
 

@@ -96,11 +96,11 @@ json Session::wait_for_answer(net::MessageSocket& socket, const std::string& ser
               fmt::format("{} has not answered for {:.0f} s", server, kLongestAnswer));
 }
 
-json Session::exchange(
-    net::MessageSocket& socket, const std::string& server, const json& request,
-    std::span<const Tensor> tensors,
-    const std::function<void(net::MessageSocket&, const json&)>& receive) const {
-  return answer_to(socket, server, [&] { send_message(socket, request, tensors); }, receive);
+json Session::exchange(net::MessageSocket& socket, const std::string& server, const json& request,
+                       std::span<const Tensor> tensors,
+                       const std::function<void(net::MessageSocket&, const json&)>& receive) const {
+  return answer_to(
+      socket, server, [&] { send_message(socket, request, tensors); }, receive);
 }
 
 json Session::answer_to(
@@ -127,10 +127,10 @@ json Session::ask(size_t server, const json& request, std::span<const Tensor> te
   return exchange(*data_[server], server_name(server), request, tensors, receive);
 }
 
-json Session::receive_more(size_t server,
-                           const std::function<void(net::MessageSocket&)>& receive) {
-  return answer_to(*data_[server], server_name(server), [] {},
-                   [&](net::MessageSocket& socket, const json&) { receive(socket); });
+json Session::receive_more(size_t server, const std::function<void(net::MessageSocket&)>& receive) {
+  return answer_to(
+      *data_[server], server_name(server), [] {},
+      [&](net::MessageSocket& socket, const json&) { receive(socket); });
 }
 
 json Session::ask_ledger(json request) {
@@ -149,10 +149,9 @@ void Session::beat_until_closed() {
     lock.unlock();
     std::optional<Error> failure;
     try {
-      send_message(*beats_, {{"op", "beat"},
-                             {"rank", rank()},
-                             {"phase", phase_.load()},
-                             {"step", step_.load()}});
+      send_message(
+          *beats_,
+          {{"op", "beat"}, {"rank", rank()}, {"phase", phase_.load()}, {"step", step_.load()}});
       const auto answer = receive_head(*beats_, options_.heartbeat_timeout_seconds);
       if (answer && answer->contains("error")) failure = to_error(answer->at("error"));
     } catch (const Error& error) {
@@ -193,8 +192,7 @@ void Session::fail(const Error& error) noexcept {
                     {"phase", phase_.load()},
                     {"step", step_.load()}});
     if (rank() != 0) return;
-    for (size_t server = 1; server < servers(); ++server)
-      told(*data_[server], {{"op", "finish"}});
+    for (size_t server = 1; server < servers(); ++server) told(*data_[server], {{"op", "finish"}});
   } catch (const std::exception&) {
     // Those that were not told find out by themselves.
   }

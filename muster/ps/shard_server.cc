@@ -44,17 +44,16 @@ void check_same_model(const std::string& name, const std::vector<std::string>& c
     const std::string mine = i < own.size() ? own[i] : "nothing";
     if (theirs != mine) differences.push_back(fmt::format("{} there, {} here", theirs, mine));
   }
-  throw invalid_argument(
-      fmt::format("the chief and {} have built different models: {}", name, join(differences, "; ")),
-      "start the same program with the same flags in every task");
+  throw invalid_argument(fmt::format("the chief and {} have built different models: {}", name,
+                                     join(differences, "; ")),
+                         "start the same program with the same flags in every task");
 }
 
 json to_json(const std::map<std::string, TensorSpec>& specs) {
   json list = json::array();
   for (const auto& [name, spec] : specs)
-    list.push_back({{"name", name},
-                    {"shape", spec.shape},
-                    {"dtype", static_cast<int>(spec.dtype)}});
+    list.push_back(
+        {{"name", name}, {"shape", spec.shape}, {"dtype", static_cast<int>(spec.dtype)}});
   return list;
 }
 
@@ -124,9 +123,8 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   {
     const std::lock_guard lock(mutex_);
     if (defined_ && defined_->generation >= generation) {
-      throw Error(ErrorKind::kPeerLost,
-                  fmt::format("{} is in generation {} of the run already", name_,
-                              defined_->generation));
+      throw Error(ErrorKind::kPeerLost, fmt::format("{} is in generation {} of the run already",
+                                                    name_, defined_->generation));
     }
   }
   VariableTable table(seed_, at::kCPU, /*rows_elsewhere=*/true);
@@ -141,7 +139,8 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   for (const json& told : request.at("shards")) {
     const Variable* variable = table.find(told.at("variable").get<std::string>());
     if (variable == nullptr)
-      throw invalid_argument(fmt::format("{} has no variable {}", name_, told.at("variable").dump()));
+      throw invalid_argument(
+          fmt::format("{} has no variable {}", name_, told.at("variable").dump()));
     shards.push_back({.variable = variable->spec(),
                       .shard = {.part = told.at("part").get<int>(),
                                 .parts = told.at("parts").get<int>(),
@@ -189,7 +188,8 @@ void ShardServer::push(const Client& client, const json& request, Defined& here)
   for (const json& told : request.at("rows")) {
     const auto shard = told.at("shard").get<size_t>();
     const auto rows = told.at("rows").get<int64_t>();
-    distribute::RowGradient gradient{torch::empty({rows}, at::kLong), here.store->rows_like(shard, rows)};
+    distribute::RowGradient gradient{torch::empty({rows}, at::kLong),
+                                     here.store->rows_like(shard, rows)};
     receive_tensor(socket, gradient.ids);
     receive_tensor(socket, gradient.values);
     here.store->check_rows(shard, gradient.ids);
@@ -318,9 +318,8 @@ void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defi
 void ShardServer::write(net::MessageSocket& socket, const json& request, Defined& here) {
   std::map<std::string, Tensor> tensors;
   for (const json& told : request.at("tensors")) {
-    const Tensor tensor =
-        torch::empty(told.at("shape").get<Shape>(),
-                     at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
+    const Tensor tensor = torch::empty(told.at("shape").get<Shape>(),
+                                       at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
     receive_tensor(socket, tensor);
     tensors[told.at("name").get<std::string>()] = tensor;
   }

@@ -50,11 +50,10 @@ VariableSpec spec_of(const ShardOf& of, uint64_t seed) {
   if (!spec.shape.empty()) spec.shape[0] = rows;
   // Values depend on the whole variable's name, so they do not depend on how it is cut.
   spec.initializer = [of, seed, begin, rows](const Shape&, DType, RandomKey) {
-    const Tensor whole =
-        of.initial.defined()
-            ? of.initial.detach()
-            : of.variable.initializer(of.variable.shape, of.variable.dtype,
-                                      derive_key(seed, {id_of(of.variable.name)}));
+    const Tensor whole = of.initial.defined()
+                             ? of.initial.detach()
+                             : of.variable.initializer(of.variable.shape, of.variable.dtype,
+                                                       derive_key(seed, {id_of(of.variable.name)}));
     return of.shard.parts == 1 ? whole.clone() : whole.narrow(0, begin, rows).clone();
   };
   return spec;
@@ -209,7 +208,7 @@ Tensor ShardStore::destination(StagedGradients& staged, size_t shard) {
   StagedGradients::Part& part = staged.parts[place.group];
   part.used[p] = true;
   return part.buffers[static_cast<size_t>(parameter.buffer)].narrow(0, parameter.offset,
-                                                                   parameter.elements);
+                                                                    parameter.elements);
 }
 
 void ShardStore::set_rows(StagedGradients& staged, size_t shard, RowGradient gradient) {
@@ -231,9 +230,8 @@ void ShardStore::merge(const std::vector<std::unique_ptr<StagedGradients>>& stag
     const auto& parameters = groups_[g]->parameters->parameters();
     for (size_t p = 0; p < parameters.size(); ++p) {
       const auto gradient_of = [&](const StagedGradients& one) {
-        return one.parts[g]
-            .buffers[static_cast<size_t>(parameters[p].buffer)]
-            .narrow(0, parameters[p].offset, parameters[p].elements);
+        return one.parts[g].buffers[static_cast<size_t>(parameters[p].buffer)].narrow(
+            0, parameters[p].offset, parameters[p].elements);
       };
       // What a worker did not use holds what was there before.
       const Tensor gradient = gradient_of(all);
@@ -313,10 +311,9 @@ void ShardStore::write(const std::map<std::string, Tensor>& given) {
     const auto found = known.find(name);
     const TensorSpec spec{tensor.sizes().vec(), tensor.scalar_type()};
     if (found != known.end() && found->second == spec) continue;
-    throw invalid_argument(fmt::format("{} {} is not on this server{}", name, spec.describe(),
-                                       found == known.end()
-                                           ? ""
-                                           : ", which has it as " + found->second.describe()));
+    throw invalid_argument(
+        fmt::format("{} {} is not on this server{}", name, spec.describe(),
+                    found == known.end() ? "" : ", which has it as " + found->second.describe()));
   }
   for (const auto& group : groups_) {
     const std::unique_lock lock(group->mutex);

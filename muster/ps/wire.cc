@@ -20,9 +20,9 @@ std::span<std::byte> bytes_of(const Tensor& tensor) {
 }
 
 constexpr std::array kKinds = {
-    ErrorKind::kInvalidArgument, ErrorKind::kNotFound,    ErrorKind::kCorrupt,
-    ErrorKind::kNonFinite,       ErrorKind::kPeerLost,    ErrorKind::kTimeout,
-    ErrorKind::kUnavailable,     ErrorKind::kCancelled,   ErrorKind::kInternal};
+    ErrorKind::kInvalidArgument, ErrorKind::kNotFound,  ErrorKind::kCorrupt,
+    ErrorKind::kNonFinite,       ErrorKind::kPeerLost,  ErrorKind::kTimeout,
+    ErrorKind::kUnavailable,     ErrorKind::kCancelled, ErrorKind::kInternal};
 
 }  // namespace
 

@@ -20,8 +20,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kPoll = 1;          // seconds that the ledger lets a request wait
-constexpr double kTellEvery = 10;    // seconds
+constexpr double kPoll = 1;        // seconds that the ledger lets a request wait
+constexpr double kTellEvery = 10;  // seconds
 
 Error told_to_stop(const std::string& what) {
   return Error(ErrorKind::kCancelled, "told to stop while " + what);
@@ -100,7 +100,8 @@ std::map<std::string, TensorSpec> WorkerRun::specs() {
     for (const auto& [name, spec] : held) {
       const Layout::Named logical = layout_->logical(name);
       const auto [found, fresh] = all.emplace(logical.name, spec);
-      if (!fresh && logical.parts > 1 && !spec.shape.empty()) found->second.shape[0] += spec.shape[0];
+      if (!fresh && logical.parts > 1 && !spec.shape.empty())
+        found->second.shape[0] += spec.shape[0];
     }
   }
   return all;
@@ -112,7 +113,8 @@ void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
   for (const auto& held : held_) {
     for (const auto& [name, spec] : held) {
       const Layout::Named logical = layout_->logical(name);
-      if (logical.parts > 1) rows[logical.name][logical.part] = spec.shape.empty() ? 0 : spec.shape[0];
+      if (logical.parts > 1)
+        rows[logical.name][logical.part] = spec.shape.empty() ? 0 : spec.shape[0];
     }
   }
   session_.at_all_servers([&](size_t server) {
@@ -130,9 +132,8 @@ void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
         }
         value = value.narrow(0, begin, spec.shape[0]);
       }
-      list.push_back({{"name", name},
-                      {"shape", spec.shape},
-                      {"dtype", static_cast<int>(spec.dtype)}});
+      list.push_back(
+          {{"name", name}, {"shape", spec.shape}, {"dtype", static_cast<int>(spec.dtype)}});
       values.push_back(value.contiguous());
     }
     ask(server, {{"op", "write"}, {"tensors", list}}, values);
@@ -219,10 +220,11 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
     const std::string chief = plan::readable_task(session_.start().cluster.workers.front().name());
     tell_waiting(chief);
     if (system_clock().now() > deadline) {
-      throw Error(ErrorKind::kTimeout,
-                  fmt::format("{} has not begun the run in {:.0f} s", chief, session_.start().join_timeout),
-                  "look at the chief's log; RunConfig.session_creation_timeout_secs is how long "
-                  "workers wait for it");
+      throw Error(
+          ErrorKind::kTimeout,
+          fmt::format("{} has not begun the run in {:.0f} s", chief, session_.start().join_timeout),
+          "look at the chief's log; RunConfig.session_creation_timeout_secs is how long "
+          "workers wait for it");
     }
   }
 }
@@ -265,8 +267,8 @@ bool WorkerRun::begin_step() {
 void WorkerRun::pull() {
   session_.at_all_servers([&](size_t server) {
     const auto& parts = layout_->parts_on(server);
-    const bool none = std::ranges::none_of(
-        parts, [&](size_t p) { return layout_->parts()[p].parameter >= 0; });
+    const bool none =
+        std::ranges::none_of(parts, [&](size_t p) { return layout_->parts()[p].parameter >= 0; });
     if (none && !round_) return;
     json request{{"op", "pull"}};
     if (round_) request["round"] = *round_;
@@ -441,18 +443,19 @@ void WorkerRun::tell_staleness() {
   std::vector<std::string> all;
   const json told = ask_ledger({{"op", "measures"}});
   if (const auto dropped = told.at("dropped").get<int64_t>(); dropped > 0)
-    log::info(fmt::format("{} gradients came too late for their update, and were dropped", dropped));
+    log::info(
+        fmt::format("{} gradients came too late for their update, and were dropped", dropped));
   if (session_.options().replicas_to_aggregate > 0) return;
   for (const auto& [task, staleness] : told.at("tasks").items()) {
-    all.push_back(fmt::format("{} {:.1f} ({}) in {} steps", task,
-                              staleness.at("mean").get<double>(),
-                              staleness.at("p99").get<int64_t>(),
-                              staleness.at("steps").get<int64_t>()));
+    all.push_back(
+        fmt::format("{} {:.1f} ({}) in {} steps", task, staleness.at("mean").get<double>(),
+                    staleness.at("p99").get<int64_t>(), staleness.at("steps").get<int64_t>()));
   }
   if (all.size() < 2) return;
-  log::info("updates of others between a worker's look at the weights and its own update, mean (99 "
-            "% at most): " +
-            join(all, "; "));
+  log::info(
+      "updates of others between a worker's look at the weights and its own update, mean (99 "
+      "% at most): " +
+      join(all, "; "));
 }
 
 std::map<std::string, double> WorkerRun::measures() {

@@ -86,11 +86,11 @@ class Engine {
   // the optimizers that are in the name of no variable.
   void build(const optim::TrainOp& train_op);
 
-  // Where workers train at their own pace, after build(): begins the run at this step, or waits until
-  // the chief has, and follows the step it is at. `last_step` says where a run at some step ends.
-  // Returns where this worker's data goes on, "" at its beginning. Throws InvalidArgument when the
-  // checkpoint does not say that for as many workers.
-  // With `restart_input` all begin at the beginning.
+  // Where workers train at their own pace, after build(): begins the run at this step, or waits
+  // until the chief has, and follows the step it is at. `last_step` says where a run at some step
+  // ends. Returns where this worker's data goes on, "" at its beginning. Throws InvalidArgument
+  // when the checkpoint does not say that for as many workers. With `restart_input` all begin at
+  // the beginning.
   std::string begin_shared(std::function<std::optional<int64_t>(int64_t step)> last_step,
                            bool restart_input);
   // Others have made updates as well.

@@ -1,9 +1,8 @@
 #include "muster/train/report_hooks.h"
 
-#include <utility>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "muster/base/log.h"
 #include "muster/train/progress_line.h"

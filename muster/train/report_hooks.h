@@ -47,7 +47,7 @@ class ProgressHook : public Hook {
   int64_t rows_ = 0;
   double examples_per_second_ = 0;
   double steps_per_second_ = 0;
-  std::optional<double> last_loss_;  // of a step this task made
+  std::optional<double> last_loss_;        // of a step this task made
   std::map<std::string, double> metrics_;  // the last there were
 };
 

@@ -7,9 +7,9 @@
 
 namespace muster::inline v0_1 {
 
-// Holds its part of the model's weights and makes the updates until the run is over. The model function
-// is called once, on zero rows of the batches that the chief has, so no data is read here. Throws what
-// distribute::Strategy::serve() throws.
+// Holds its part of the model's weights and makes the updates until the run is over. The model
+// function is called once, on zero rows of the batches that the chief has, so no data is read here.
+// Throws what distribute::Strategy::serve() throws.
 void serve_parameters(const ModelFn& model_fn, const TrainerOptions& options);
 
 }  // namespace muster::inline v0_1

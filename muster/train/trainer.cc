@@ -302,8 +302,8 @@ class Run {
       // It waited for others, and was told to stop meanwhile.
       if (stop_signal() != 0) end_on_request(input, timer);
       end_steps(result->end_of_input ? SharedRun::End::kNoMoreData
-                                     : result->stopped ? SharedRun::End::kAsked
-                                                       : SharedRun::End::kOver);
+                : result->stopped    ? SharedRun::End::kAsked
+                                     : SharedRun::End::kOver);
     }
     if (saves(timer) && timer.saved_step() != step()) save(input, timer, /*notify=*/true);
     profile_.end_run();
@@ -373,8 +373,8 @@ class Run {
     let_go();
   }
 
-  // Those of this step, where they are due; those of workers at their own pace tell how far they are
-  // apart.
+  // Those of this step, where they are due; those of workers at their own pace tell how far they
+  // are apart.
   const std::vector<formats::SummaryValue>* summaries() {
     const auto* values = summaries_.merge(replica_.exchange());
     if (values == nullptr || shared_ == nullptr || !replica_.is_chief()) return values;
@@ -441,9 +441,8 @@ class Run {
     if (!reason) return;  // a hook's wish, here or elsewhere
     if (shared_ != nullptr && !ended_) end_steps(SharedRun::End::kTold);
     if (saves(timer) && timer.saved_step() != step()) save(input, timer, /*notify=*/false);
-    const std::string saved = saves(timer)
-                                  ? fmt::format("after saving step {}", step())
-                                  : fmt::format("at step {}, without checkpoints", step());
+    const std::string saved = saves(timer) ? fmt::format("after saving step {}", step())
+                                           : fmt::format("at step {}, without checkpoints", step());
     engine_.finish();
     throw reason->error(saved);
   }
@@ -536,8 +535,8 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
   return result;
 }
 
-// Trains on a replica that may lose the others, and joins them again when it does: a server, or this
-// task itself, was away for a while. It gives up where it makes no step for too long.
+// Trains on a replica that may lose the others, and joins them again when it does: a server, or
+// this task itself, was away for a while. It gives up where it makes no step for too long.
 TrainResult train_and_rejoin(const ModelFn& model_fn, const InputFn& input_fn,
                              const TrainerOptions& options) {
   Clock& clock = options.clock != nullptr ? *options.clock : system_clock();
@@ -548,7 +547,8 @@ TrainResult train_and_rejoin(const ModelFn& model_fn, const InputFn& input_fn,
     int64_t made = 0;
     try {
       const auto replica = options.strategy->start(start);
-      return train_replica(model_fn, input_fn, options, *replica, [] {}, &made);
+      return train_replica(
+          model_fn, input_fn, options, *replica, [] {}, &made);
     } catch (const Error& error) {
       if (made > 0) last_progress = clock.now();
       const double waited = to_seconds(clock.now() - last_progress);

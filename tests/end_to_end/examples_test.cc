@@ -162,7 +162,7 @@ TEST(Photos, TrainsOnTwoWorkersAndPredictsForNewPhotos) {
   predict.back() = "--predict=" + data + "/nowhere";
   const Ran missing = run(predict);
   EXPECT_EQ(missing.code, 2) << missing.output;
-  EXPECT_THAT(missing.output, HasSubstr("there is no folder " + data + "/nowhere"));
+  EXPECT_THAT(missing.output, HasSubstr("the image folder '" + data + "/nowhere' does not exist"));
 
   // Before anything is trained.
   std::filesystem::remove_all(data + "/val");

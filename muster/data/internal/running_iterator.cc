@@ -93,8 +93,7 @@ class RunningIterator final : public Iterator {
     const int64_t left = std::max<int64_t>(0, node->cardinality - position().elements_total);
     if (batch == nullptr) return left;
     const int64_t round =
-        batch->size *
-        (run_.sharding.divides(batch->global) ? 1 : run_.sharding.num_replicas);
+        batch->size * (run_.sharding.divides(batch->global) ? 1 : run_.sharding.num_replicas);
     return left / round + (!batch->drop_remainder && left % round != 0 ? 1 : 0);
   }
 

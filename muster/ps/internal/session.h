@@ -26,8 +26,8 @@ namespace muster::inline v0_1::ps {
 
 class Session {
  public:
-  // Connects to all servers. Throws Timeout naming one that is not there in the time, Cancelled when
-  // this task is told to stop, InvalidArgument when they belong to another job or cluster.
+  // Connects to all servers. Throws Timeout naming one that is not there in the time, Cancelled
+  // when this task is told to stop, InvalidArgument when they belong to another job or cluster.
   Session(distribute::StartOptions start, distribute::ParameterServerOptions options,
           double timeout_seconds);
   // Without a word, as a task that is lost.
@@ -47,10 +47,9 @@ class Session {
 
   // Sends a request to a server, and returns the head of its answer; `receive` reads the payload.
   // Throws what the server answers in place of it, and PeerLost naming the server when it is gone.
-  nlohmann::json ask(size_t server, const nlohmann::json& request,
-                     std::span<const Tensor> tensors = {},
-                     const std::function<void(net::MessageSocket&, const nlohmann::json& head)>&
-                         receive = {});
+  nlohmann::json ask(
+      size_t server, const nlohmann::json& request, std::span<const Tensor> tensors = {},
+      const std::function<void(net::MessageSocket&, const nlohmann::json& head)>& receive = {});
   // Receives another answer to the request that was made last.
   nlohmann::json receive_more(size_t server,
                               const std::function<void(net::MessageSocket&)>& receive);
@@ -73,15 +72,14 @@ class Session {
  private:
   std::unique_ptr<net::MessageSocket> connect(size_t server, const char* purpose,
                                               double timeout_seconds) const;
-  nlohmann::json exchange(net::MessageSocket& socket, const std::string& server,
-                          const nlohmann::json& request, std::span<const Tensor> tensors,
-                          const std::function<void(net::MessageSocket&, const nlohmann::json&)>&
-                              receive) const;
+  nlohmann::json exchange(
+      net::MessageSocket& socket, const std::string& server, const nlohmann::json& request,
+      std::span<const Tensor> tensors,
+      const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive) const;
   // Sends by `send`, and receives the answer.
-  nlohmann::json answer_to(net::MessageSocket& socket, const std::string& server,
-                           const std::function<void()>& send,
-                           const std::function<void(net::MessageSocket&, const nlohmann::json&)>&
-                               receive) const;
+  nlohmann::json answer_to(
+      net::MessageSocket& socket, const std::string& server, const std::function<void()>& send,
+      const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive) const;
   nlohmann::json wait_for_answer(net::MessageSocket& socket, const std::string& server) const;
   void beat_until_closed();
 

@@ -34,13 +34,13 @@ class ShardServer {
     int rank = 0;
     std::vector<Tensor> memory = {};  // of what it reads
   };
-  // Answers a request, the payload of which is still to be read. Throws what the asker is to be told,
-  // and what the socket throws.
+  // Answers a request, the payload of which is still to be read. Throws what the asker is to be
+  // told, and what the socket throws.
   void answer(Client& client, const nlohmann::json& request);
   // The step counts: its gradients go into the weights. Nothing where that is done.
   void apply(int rank, int64_t ticket);
-  // The last update that several workers made together, {"number", "parts": [[rank, ticket]]}: their
-  // gradients go into the weights, once.
+  // The last update that several workers made together, {"number", "parts": [[rank, ticket]]}:
+  // their gradients go into the weights, once.
   void apply_round(const nlohmann::json& round);
   // A connection of this worker has ended.
   void worker_left(int rank);
@@ -81,7 +81,7 @@ class ShardServer {
   std::condition_variable changed_;
   bool closed_ = false;
   std::shared_ptr<Defined> defined_;
-  int64_t applied_ = 0;  // steps, in this generation
+  int64_t applied_ = 0;             // steps, in this generation
   std::map<int, Waiting> waiting_;  // by rank
   std::mutex round_;
   std::mutex building_;  // the model function is called by one thread

@@ -12,9 +12,9 @@ class StagedGradients {
  public:
   // Those of the shards of one group.
   struct Part {
-    std::vector<Tensor> buffers;                  // as the weights lie
-    std::vector<bool> used;                       // [parameter]
-    std::vector<distribute::RowGradient> rows;    // [table]
+    std::vector<Tensor> buffers;                // as the weights lie
+    std::vector<bool> used;                     // [parameter]
+    std::vector<distribute::RowGradient> rows;  // [table]
   };
   std::vector<Part> parts;
   double weight = 1;  // among those of other workers

@@ -40,7 +40,7 @@ class WorkerRun final : public distribute::SharedRun {
   struct Committed {
     int64_t step = 0;      // its number
     bool dropped = false;  // it came too late, and counts for nothing
-    int64_t rows = 0;  // examples of all workers since this one's last step
+    int64_t rows = 0;      // examples of all workers since this one's last step
   };
   Committed commit(int64_t rows);
   // Gives it back.
@@ -61,9 +61,9 @@ class WorkerRun final : public distribute::SharedRun {
   std::map<std::string, double> measures() override;
 
  private:
-  nlohmann::json ask(size_t server, nlohmann::json request, std::span<const Tensor> tensors = {},
-                     const std::function<void(net::MessageSocket&, const nlohmann::json&)>&
-                         receive = {});
+  nlohmann::json ask(
+      size_t server, nlohmann::json request, std::span<const Tensor> tensors = {},
+      const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive = {});
   nlohmann::json ask_ledger(nlohmann::json request);
   void define();
   void pull();

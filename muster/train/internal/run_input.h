@@ -24,9 +24,10 @@ int64_t examples_of_step(const Dataset& dataset, const distribute::Replica& repl
 void continue_input(const Engine& engine, distribute::ReplicaInput& input, bool restart,
                     int64_t examples_of_step);
 
-// The input goes on at `position`, where the worker stands among those that train at their own pace.
-// Throws what Iterator::restore() throws, with what the user can do.
-void continue_at(const Engine& engine, distribute::ReplicaInput& input, const std::string& position);
+// The input goes on at `position`, where the worker stands among those that train at their own
+// pace. Throws what Iterator::restore() throws, with what the user can do.
+void continue_at(const Engine& engine, distribute::ReplicaInput& input,
+                 const std::string& position);
 
 // Where the input stands, as a checkpoint holds it. All replicas call it together.
 nlohmann::json positions_of(distribute::ReplicaInput& input, int64_t examples_of_step);
