@@ -216,7 +216,11 @@ class Run {
   void begin_shared(ReplicaInput& input) {
     const std::string position = engine_.begin_shared(
         [this](int64_t step) { return last_step_from(step); }, options_.restart_input);
-    if (!position.empty()) internal::continue_at(engine_, input, position);
+    if (!position.empty()) {
+      internal::continue_at(engine_, input, position);
+    } else if (!replica_.is_chief()) {
+      log::info(fmt::format("joined the run at step {}", engine_.step()));
+    }
     shared_->set_position([&input] { return input.batches().save().dump(); });
   }
 

@@ -122,6 +122,7 @@ TEST(ParameterServers, AnEvaluatorStandsBesideThem) {
 TEST(ParameterServers, AWorkerThatDiesComesBackToItsOwnData) {
   ServedRun run(2, 2, kLong);
   run.task("chief0").wait_for("%)  loss");
+  run.task("worker1").wait_for("joined the run at step");
   run.replace("worker", 1);
   run.task("worker1").wait_for("of this worker's data");
   run.stop();
@@ -155,6 +156,7 @@ TEST(ParameterServers, AChiefThatDiesGoesOnFromWhatTheServersHave) {
 TEST(ParameterServers, WhoStandsStillHoldsNobodyUp) {
   ServedRun run(2, 1, kLong);
   run.task("chief0").wait_for("%)  loss");
+  run.task("worker1").wait_for("joined the run at step");
   run.task("worker1").signal(SIGSTOP);
   run.task("ps0").wait_for("worker 1 is silent", 30s);
   run.task("worker1").signal(SIGCONT);
