@@ -130,6 +130,30 @@ TEST(EvaluatorTaskTest, EveryCheckpointWaitsForItOnTheDisk) {
   EXPECT_THAT(evaluator.exporter->steps, ElementsAre(10, 20, 30, 40, 50, -52));
 }
 
+TEST(EvaluatorTaskTest, EachSpecIsEvaluatedByItsName) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "m";
+  Estimator(two_layers, quiet_config(model_dir)).train(shuffled_batches(64, 8), {.max_steps = 20});
+  Evaluating small, large;
+  std::vector<EvalSpec> specs = {small.spec(), large.spec()};
+  specs[0].name = "small";
+  specs[1].name = "large";
+  specs[1].every_checkpoint = true;
+  specs[1].exporters.clear();  // exporters have names of their own
+  RunConfig config = evaluator_config(model_dir);
+  config.eval_distribute = distribute::mirrored({.replicas = 2});
+  Estimator evaluates(two_layers, config);
+  const TrainAndEvaluateResult result = train_and_evaluate(evaluates, training_to(20), specs);
+  EXPECT_EQ(result.training.global_step, 20);
+  EXPECT_EQ(result.training.steps, 0);
+  ASSERT_EQ(result.evaluations.size(), 2u);
+  EXPECT_EQ(result.evaluations.at("small"), result.evaluations.at("large"));
+  EXPECT_THAT(evaluated_steps(model_dir, "small"), ElementsAre(20));
+  EXPECT_THAT(evaluated_steps(model_dir, "large"), ElementsAre(10, 20));
+  EXPECT_EQ(events_of(model_dir + "/eval_large", "loss").size(), 2u);
+  EXPECT_THAT(small.exporter->steps, ElementsAre(-20));
+}
+
 TEST(EvaluatorTaskTest, DelayAndThrottleHoldUntilTrainingIsOver) {
   TempDirectory directory;
   Evaluating evaluator, chief;
