@@ -83,8 +83,7 @@ void EvaluatorLink::read_journal() {
 bool EvaluatorLink::hand_over(int64_t step) {
   // By now it may have seen by itself that this is the last step, evaluated it, and left.
   through_ = true;
-  if (!evaluator_works() || !lease_) return false;
-  lease_->change([&](LeaseContent& content) { content.note = note_of_end(step); });
+  if (!evaluator_works() || !say(note_of_end(step))) return false;
   for (std::chrono::milliseconds waited{0}; waited < LeaseWatch::kExpiry; waited += kAnswerLook) {
     const std::optional<LeaseContent> seen = evaluator_.look();
     if (!seen) break;
@@ -108,14 +107,18 @@ bool EvaluatorLink::hand_over(int64_t step) {
 void EvaluatorLink::failed(const Error& error) noexcept {
   constexpr int kFailsAgain = 1, kFailsUntilChanged = 2;  // the exit codes
   const int code = exit_code(error.kind());
-  if (!lease_ || (code != kFailsAgain && code != kFailsUntilChanged)) return;
+  if (code != kFailsAgain && code != kFailsUntilChanged) return;
+  if (say(note_of_failure({options_.run, error.message()}))) lease_->leave_behind();
+}
+
+bool EvaluatorLink::say(const std::string& note) noexcept {
+  if (!lease_) return false;
   try {
-    lease_->change([&](LeaseContent& content) {
-      content.note = note_of_failure({options_.run, error.message()});
-    });
-    lease_->leave_behind();
-  } catch (const std::exception& second) {
-    log::debug(second.what());  // the evaluator waits for a while then
+    lease_->change([&](LeaseContent& content) { content.note = note; });
+    return true;
+  } catch (const std::exception& error) {
+    log::warning(error.what());
+    return false;
   }
 }
 

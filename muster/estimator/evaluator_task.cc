@@ -110,7 +110,10 @@ void EvaluatorTask::take_lease() {
             fmt::format("{} is at work already: this one stands by, and goes on when it is gone",
                         other->holder));
       }
-      clock_.sleep_for(from_seconds(kSignalSeconds));
+      // So that it knows what went on when it is to go on.
+      training_.look();
+      read_journal();
+      sleep_until(clock_.now() + from_seconds(kLongestPause));
       continue;
     }
     said_ = {.holder = describe_process(impl_.resolve().task)};
@@ -343,11 +346,15 @@ void EvaluatorTask::wait(const std::optional<TimePoint>& due) {
   }
   const TimePoint end = std::min(now + from_seconds(pause_), due.value_or(TimePoint::max()));
   pause_ = std::min(kGrowth * pause_, kLongestPause);
-  while (clock_.now() < end && !lease_->lost()) {
-    check_stop();
-    clock_.sleep_for(std::min(from_seconds(kSignalSeconds), end - clock_.now()));
-  }
+  sleep_until(end);
   log::status("");
+}
+
+void EvaluatorTask::sleep_until(TimePoint end) {
+  for (TimePoint now = clock_.now(); now < end; now = clock_.now()) {
+    check_stop();
+    clock_.sleep_for(std::min(from_seconds(kSignalSeconds), end - now));
+  }
 }
 
 void EvaluatorTask::say_what_is_awaited() {

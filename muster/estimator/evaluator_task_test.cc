@@ -1,4 +1,3 @@
-// A chief and an evaluator, each in a thread of this process, beside one model_dir.
 #include "muster/estimator/internal/evaluator_task.h"
 
 #include <gmock/gmock.h>
@@ -6,12 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <future>
-
 #include "muster/base/error_of.h"
+#include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
-#include "muster/estimator/exporter.h"
+#include "muster/estimator/internal/evaluator_beside.h"
 #include "muster/estimator/internal/scripted_model.h"
 #include "muster/estimator/internal/task_leases.h"
 #include "muster/formats/event.h"
@@ -20,130 +17,21 @@
 namespace muster::inline v0_1 {
 namespace {
 
-using namespace std::chrono_literals;
-using ::testing::AllOf;
+using testing::await;
+using testing::Beside;
+using testing::disk;
 using ::testing::ElementsAre;
+using testing::evaluated_steps;
+using testing::Evaluating;
+using testing::evaluator_config;
 using testing::examples;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::KeepsPace;
 using testing::quiet_config;
 using testing::shuffled_batches;
+using testing::training_to;
 using testing::two_layers;
-
-FileSystem& disk() { return local_file_system(); }
-
-Environment evaluator_environment(int index = 0) {
-  return Environment{{"TF_CONFIG", fmt::format(R"({{"cluster":{{"chief":["host0:2222"]}},)"
-                                               R"("task":{{"type":"evaluator","index":{}}}}})",
-                                               index)}};
-}
-
-RunConfig evaluator_config(const std::string& model_dir, int index = 0) {
-  return quiet_config(model_dir, nullptr, evaluator_environment(index));
-}
-
-// Waits for what another thread does; a test that waits for too long fails by its time limit.
-template <typename Condition>
-void await(const Condition& condition) {
-  while (!condition()) std::this_thread::sleep_for(2ms);
-}
-
-// The steps in the journal of a model_dir, once for each evaluation.
-std::vector<int64_t> evaluated_steps(const std::string& model_dir, const std::string& name = {}) {
-  internal::EvaluationJournal journal(model_dir, disk(), system_clock());
-  std::vector<int64_t> steps;
-  for (const internal::JournalEntry& entry : journal.read_new()) {
-    // The final one may be noted once more.
-    if (entry.name == name && (steps.empty() || steps.back() != entry.step() || !entry.is_final))
-      steps.push_back(entry.step());
-  }
-  return steps;
-}
-
-// The step that was evaluated and of which exporters were told last; below 0: as the final one.
-class NotesExports : public Exporter {
- public:
-  const std::string& name() const override { return name_; }
-  std::optional<std::string> export_model(Estimator&, const std::string&,
-                                          const std::string& checkpoint_path, const EvalResult&,
-                                          bool is_the_final_export) override {
-    const int64_t step = checkpoint_step(checkpoint_path);
-    steps.push_back(is_the_final_export ? -step : step);
-    if (step == fails_at) throw invalid_argument("this exporter fails");
-    return std::nullopt;
-  }
-  std::vector<int64_t> steps;
-  int64_t fails_at = -1;
-
- private:
-  std::string name_ = "notes";
-};
-
-// What evaluates in one task, and what came of it.
-struct Evaluating {
-  std::atomic<int> inputs{0};
-  std::function<void()> at_input = [] {};
-  std::shared_ptr<NotesExports> exporter = std::make_shared<NotesExports>();
-
-  EvalSpec spec() {
-    return {.input_fn =
-                [this] {
-                  ++inputs;
-                  at_input();
-                  return examples(20).batch(10);
-                },
-            .exporters = {exporter}};
-  }
-};
-
-// An evaluator in a thread of its own.
-class Beside {
- public:
-  Beside(RunConfig config, TrainSpec training, EvalSpec spec, ModelFn model = two_layers)
-      : result_(std::async(std::launch::async,
-                           [config = std::move(config), training = std::move(training),
-                            spec = std::move(spec), model = std::move(model)] {
-                             Estimator estimator(model, config);
-                             return train_and_evaluate(estimator, training, spec);
-                           })) {}
-  std::optional<EvalResult> get() { return result_.get(); }
-  bool ended() { return result_.wait_for(0s) == std::future_status::ready; }
-
- private:
-  std::future<std::optional<EvalResult>> result_;
-};
-
-// Trains on only when what was saved has been evaluated, so that a test knows who comes first.
-class KeepsPace : public Hook {
- public:
-  explicit KeepsPace(std::string name = {}) : name_(std::move(name)) {}
-  void begin(const RunInfo& info) override {
-    model_dir_ = info.model_dir;
-    await([&] { return disk().exists(join_path(model_dir_, "evaluator.lease")).value(); });
-  }
-  void after_save(int64_t step, const std::string&) override { saved_ = step; }
-  void before_step(int64_t) override {
-    if (saved_ <= 0) return;
-    await([&] {
-      const std::vector<int64_t> steps = evaluated_steps(model_dir_, name_);
-      return !steps.empty() && steps.back() == saved_;
-    });
-  }
-  void after_evaluate(int64_t step, const std::string&,
-                      const std::map<std::string, double>&) override {
-    heard.push_back(step);
-  }
-  std::vector<int64_t> heard;
-
- private:
-  const std::string name_;
-  std::string model_dir_;
-  int64_t saved_ = 0;
-};
-
-TrainSpec training_to(int64_t max_steps, std::vector<std::shared_ptr<Hook>> hooks = {}) {
-  return {.input_fn = shuffled_batches(64, 8), .max_steps = max_steps, .hooks = std::move(hooks)};
-}
 
 std::map<int64_t, double> events_of(const std::string& directory, const std::string& tag) {
   std::map<int64_t, double> values;
@@ -242,87 +130,28 @@ TEST(EvaluatorTaskTest, EveryCheckpointWaitsForItOnTheDisk) {
   EXPECT_THAT(evaluator.exporter->steps, ElementsAre(10, 20, 30, 40, 50, -52));
 }
 
-TEST(EvaluatorTaskTest, WhereMaxStepsAreReachedItEvaluatesWhatThereIs) {
+TEST(EvaluatorTaskTest, EachSpecIsEvaluatedByItsName) {
   TempDirectory directory;
   const std::string model_dir = directory / "m";
   Estimator(two_layers, quiet_config(model_dir)).train(shuffled_batches(64, 8), {.max_steps = 20});
-  for (int time = 1; time <= 2; ++time) {
-    Evaluating evaluator;
-    Beside beside(evaluator_config(model_dir), training_to(20), evaluator.spec());
-    EXPECT_EQ(beside.get()->at("global_step"), 20);
-    EXPECT_EQ(evaluator.inputs, 1);
-    EXPECT_THAT(evaluator.exporter->steps, ElementsAre(-20));
-  }
-}
-
-// A run that ended by its data; max_steps say nothing then.
-void train_until_data_ends(const std::string& model_dir, const std::string& run = {}) {
-  RunConfig config = quiet_config(model_dir);
-  if (!run.empty()) config.environment = Environment{{"MUSTER_RUN_ID", run}};
-  Estimator(two_layers, config).train(shuffled_batches(80, 8, 2));
-}
-
-TEST(EvaluatorTaskTest, AnEndThatWasThereIsBelievedAfterAWhileOrWhereItIsOfThisRun) {
-  TempDirectory directory;
-  for (const std::string run : {"", "this"}) {
-    const std::string model_dir = directory / ("m" + run);
-    train_until_data_ends(model_dir, run);
-    RunConfig config = evaluator_config(model_dir);
-    if (run.empty()) {
-      config.session_creation_timeout_secs = 0.1;
-    } else {
-      config.environment = config.environment->with("MUSTER_RUN_ID", run);
-    }
-    Evaluating evaluator;
-    Beside beside(config, {.input_fn = shuffled_batches(80, 8, 2)}, evaluator.spec());
-    EXPECT_EQ(beside.get()->at("global_step"), 20);
-    EXPECT_EQ(evaluator.exporter->steps.back(), -20);
-  }
-}
-
-// It was there before the chief, which removes the end of the run before.
-TEST(EvaluatorTaskTest, AnEndOfTheRunBeforeEndsNothing) {
-  TempDirectory directory;
-  for (const std::string before : {"", "before"}) {
-    const std::string model_dir = directory / ("m" + before);
-    train_until_data_ends(model_dir, before);
-    RunConfig config = evaluator_config(model_dir), chief_config = quiet_config(model_dir);
-    chief_config.restart_input = true;
-    if (!before.empty()) {
-      config.environment = config.environment->with("MUSTER_RUN_ID", "now");
-      chief_config.environment = Environment{{"MUSTER_RUN_ID", "now"}};
-    }
-    Evaluating evaluator, chief;
-    Beside beside(config, {.input_fn = shuffled_batches(80, 8, 1)}, evaluator.spec());
-    await([&] { return !evaluated_steps(model_dir).empty(); });
-    Estimator trains(two_layers, chief_config);
-    train_and_evaluate(
-        trains, {.input_fn = shuffled_batches(80, 8, 1), .hooks = {std::make_shared<KeepsPace>()}},
-        chief.spec());
-    EXPECT_EQ(beside.get()->at("global_step"), 30);
-    EXPECT_THAT(evaluated_steps(model_dir), ElementsAre(20, 30));
-    EXPECT_EQ(evaluator.exporter->steps.front(), 20);
-    EXPECT_EQ(evaluator.exporter->steps.back(), -30);
-    EXPECT_EQ(chief.inputs, 0);
-  }
-}
-
-TEST(EvaluatorTaskTest, WaitsNoLongerThanItIsTold) {
-  TempDirectory directory;
-  RunConfig config = evaluator_config(directory / "m");
-  config.evaluator_timeout_secs = 0.2;
-  Evaluating evaluator;
-  const Error error = error_of([&] { Beside(config, training_to(20), evaluator.spec()).get(); });
-  EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
-  EXPECT_THAT(error.message(), AllOf(HasSubstr("evaluator:0 waited"),
-                                     HasSubstr("for the first checkpoint in " + directory / "m")));
-  EXPECT_THAT(error.hint(), HasSubstr("RunConfig.evaluator_timeout_secs, which is 0.2"));
-  // Behind a checkpoint, and where a chief is gone without a word.
-  Estimator(two_layers, quiet_config(directory / "m")).train(shuffled_batches(64, 8), {.steps = 3});
-  disk().remove(directory / "m/run_end.json").value();
-  EXPECT_THAT(error_of([&] { Beside(config, training_to(20), evaluator.spec()).get(); }).message(),
-              HasSubstr("for a checkpoint behind step 3 in"));
-  EXPECT_EQ(evaluator.inputs, 1) << "what there is was evaluated";
+  Evaluating small, large;
+  std::vector<EvalSpec> specs = {small.spec(), large.spec()};
+  specs[0].name = "small";
+  specs[1].name = "large";
+  specs[1].every_checkpoint = true;
+  specs[1].exporters.clear();  // exporters have names of their own
+  RunConfig config = evaluator_config(model_dir);
+  config.eval_distribute = distribute::mirrored({.replicas = 2});
+  Estimator evaluates(two_layers, config);
+  const TrainAndEvaluateResult result = train_and_evaluate(evaluates, training_to(20), specs);
+  EXPECT_EQ(result.training.global_step, 20);
+  EXPECT_EQ(result.training.steps, 0);
+  ASSERT_EQ(result.evaluations.size(), 2u);
+  EXPECT_EQ(result.evaluations.at("small"), result.evaluations.at("large"));
+  EXPECT_THAT(evaluated_steps(model_dir, "small"), ElementsAre(20));
+  EXPECT_THAT(evaluated_steps(model_dir, "large"), ElementsAre(10, 20));
+  EXPECT_EQ(events_of(model_dir + "/eval_large", "loss").size(), 2u);
+  EXPECT_THAT(small.exporter->steps, ElementsAre(-20));
 }
 
 TEST(EvaluatorTaskTest, DelayAndThrottleHoldUntilTrainingIsOver) {
@@ -368,15 +197,8 @@ TEST(EvaluatorTaskTest, OneThatIsStartedAgainEvaluatesNothingTwice) {
     again.emplace(evaluator_config(model_dir), training_to(35), spec);
     return error;
   });
-  class GoesOnBehindTwo : public KeepsPace {
-   public:
-    void after_save(int64_t step, const std::string& prefix) override {
-      KeepsPace::after_save(step, prefix);
-    }
-  };
-  RunConfig config = quiet_config(model_dir);
-  Estimator trains(two_layers, config);
-  train_and_evaluate(trains, training_to(35, {std::make_shared<GoesOnBehindTwo>()}), chief.spec());
+  Estimator trains(two_layers, quiet_config(model_dir));
+  train_and_evaluate(trains, training_to(35, {std::make_shared<KeepsPace>()}), chief.spec());
   fallen.wait();
   again->get();
   const std::vector<int64_t> steps = evaluated_steps(model_dir);
@@ -388,15 +210,35 @@ TEST(EvaluatorTaskTest, OneThatIsStartedAgainEvaluatesNothingTwice) {
 TEST(EvaluatorTaskTest, ASecondOneStandsByAndEndsWithTheFirst) {
   TempDirectory directory;
   const std::string model_dir = directory / "m";
+  const TrainSpec until_data_ends{.input_fn = shuffled_batches(80, 8, 2)};
   Evaluating first, second, chief;
-  Beside works(evaluator_config(model_dir), training_to(20), first.spec());
+  Beside works(evaluator_config(model_dir), until_data_ends, first.spec());
   await([&] { return disk().exists(model_dir + "/evaluator.lease").value(); });
-  Beside stands_by(evaluator_config(model_dir, 1), training_to(20), second.spec());
+  class NotesLooks : public FaultFileSystem {
+   public:
+    using FaultFileSystem::FaultFileSystem;
+    Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override {
+      auto reader = FaultFileSystem::open_reader(path);
+      if (path.ends_with("run_end.json")) looked = true;
+      return reader;
+    }
+    std::atomic<bool> looked{false};
+  };
+  NotesLooks noting(disk());
+  RunConfig second_config = evaluator_config(model_dir, 1);
+  second_config.fs = &noting;
+  Beside stands_by(second_config, until_data_ends, second.spec());
+  await([&] { return noting.looked.load(); });
   Estimator trains(two_layers, quiet_config(model_dir));
-  train_and_evaluate(trains, training_to(20, {std::make_shared<KeepsPace>()}), chief.spec());
+  TrainSpec training = until_data_ends;
+  training.hooks = {std::make_shared<KeepsPace>()};
+  train_and_evaluate(trains, training, chief.spec());
   EXPECT_EQ(works.get()->at("global_step"), 20);
-  stands_by.get();
-  EXPECT_THAT(first.exporter->steps, ElementsAre(10, -20));
+  EXPECT_FALSE(stands_by.get());
+  EXPECT_THAT(first.exporter->steps,
+              ::testing::AnyOf(ElementsAre(10, -20), ElementsAre(10, 20, -20)));
+  EXPECT_EQ(second.inputs, 0);
+  EXPECT_THAT(second.exporter->steps, IsEmpty());
 }
 
 TEST(EvaluatorTaskTest, TheChiefEvaluatesWhereTheEvaluatorIsDead) {
@@ -440,47 +282,6 @@ TEST(EvaluatorTaskTest, KeepBestAndEarlyStoppingHearOfItsEvaluations) {
   const auto best = best_checkpoints(model_dir);
   ASSERT_EQ(best.size(), 1u);
   EXPECT_EQ(best[0].global_step, 30);
-}
-
-TEST(EvaluatorTaskTest, ADamagedCheckpointIsPassedOverAndTheLastOneIsAnError) {
-  TempDirectory directory;
-  const std::string model_dir = directory / "m";
-  Estimator(two_layers, quiet_config(model_dir)).train(shuffled_batches(64, 8), {.max_steps = 20});
-  disk().remove(model_dir + "/run_end.json").value();
-  const std::string newest = model_dir + "/model.ckpt-20.safetensors";
-  const std::string half = disk().read_file(newest).value().substr(0, 300);
-  disk().write_atomically(newest, std::string_view(half)).value();
-  RunConfig config = evaluator_config(model_dir);
-  config.evaluator_timeout_secs = 0.3;
-  Evaluating evaluator;
-  EXPECT_EQ(error_of([&] { Beside(config, training_to(30), evaluator.spec()).get(); }).kind(),
-            ErrorKind::kTimeout);
-  EXPECT_THAT(evaluated_steps(model_dir), ElementsAre(10));
-  const Error last = error_of([&] { Beside(config, training_to(20), evaluator.spec()).get(); });
-  EXPECT_EQ(last.kind(), ErrorKind::kCorrupt);
-  EXPECT_THAT(last.message(), AllOf(HasSubstr("its last checkpoint was not evaluated"),
-                                    HasSubstr("model.ckpt-20")));
-}
-
-TEST(EvaluatorTaskTest, EndsByItselfWhereTrainingFailsForGood) {
-  TempDirectory directory;
-  const std::string model_dir = directory / "m";
-  class Fails : public KeepsPace {
-   public:
-    void after_step(const StepInfo& info) override {
-      if (info.global_step == 15) throw invalid_argument("this hook fails");
-    }
-  };
-  Evaluating evaluator, chief;
-  Beside beside(evaluator_config(model_dir), training_to(20), evaluator.spec());
-  Estimator trains(two_layers, quiet_config(model_dir));
-  EXPECT_THAT(error_of([&] {
-                train_and_evaluate(trains, training_to(20, {std::make_shared<Fails>()}),
-                                   chief.spec());
-              }).what(),
-              HasSubstr("this hook fails"));
-  EXPECT_EQ(beside.get()->at("global_step"), 10);
-  EXPECT_THAT(evaluator.exporter->steps, ElementsAre(10)) << "no final export";
 }
 
 TEST(EvaluatorTaskTest, AModelDirIsNeededAndTrainIsRefused) {

@@ -43,6 +43,8 @@ TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
        "RunConfig.log_step_count_steps is 0; it must be more than 0"},
       {[](RunConfig& c) { c.session_creation_timeout_secs = std::nan(""); },
        "RunConfig.session_creation_timeout_secs is nan; it must be more than 0"},
+      {[](RunConfig& c) { c.evaluator_timeout_secs = 0; },
+       "RunConfig.evaluator_timeout_secs is 0; it must be more than 0"},
       {[](RunConfig& c) {
          c.train_distribute = distribute::mirrored();
          c.eval_distribute = distribute::multi_worker_mirrored();

@@ -72,7 +72,8 @@ TEST(RunEndTest, WhatIsNoEndIsRefused) {
   for (const char* text :
        {"{\"reason\": ", "[]", "{\"reason\": \"max_steps\"}", "{\"reason\": 3, \"global_step\": 3}",
         "{\"reason\": \"max_steps\", \"global_step\": 1.5}",
-        "{\"reason\": \"tired\", \"global_step\": 3}"}) {
+        "{\"reason\": \"tired\", \"global_step\": 3}",
+        "{\"reason\": \"hook\", \"global_step\": 3, \"run\": 4}"}) {
     const std::string path = directory / "run_end.json";
     local_file_system().write_atomically(path, std::string_view(text)).value();
     const Error error = error_of([&] { (void)read_run_end(directory.path()); });
@@ -83,6 +84,8 @@ TEST(RunEndTest, WhatIsNoEndIsRefused) {
   EXPECT_EQ(read_run_end(directory.path()), (RunEnd{EndReason::kEndOfInput, 12}));
   EXPECT_EQ(local_file_system().read_file(directory / "run_end.json").value(),
             "{\"global_step\":12,\"reason\":\"end_of_input\"}\n");
+  write_run_end(directory.path(), {EndReason::kSteps, 3, "this start"});
+  EXPECT_EQ(read_run_end(directory.path()), (RunEnd{EndReason::kSteps, 3, "this start"}));
   remove_run_end(directory.path());
   EXPECT_FALSE(read_run_end(directory.path()));
   remove_run_end(directory.path());

@@ -1,6 +1,9 @@
 #include "muster/estimator/train_and_evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -8,7 +11,9 @@
 #include "muster/base/foreign_error.h"
 #include "muster/estimator/exporter.h"
 #include "muster/estimator/internal/evaluations.h"
+#include "muster/estimator/internal/evaluator_link.h"
 #include "muster/estimator/internal/evaluator_task.h"
+#include "muster/estimator/internal/exporter_name.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {

@@ -51,6 +51,8 @@ class EvaluatorLink {
 
  private:
   void look();
+  // Whether the note could be written.
+  bool say(const std::string& note) noexcept;
   void take_lease();
   void say_that_it_left() const;
   void read_journal();

@@ -55,6 +55,8 @@ class EvaluatorTask {
   std::vector<formats::SummaryValue> lag_of(const std::string& prefix);
 
   void wait(const std::optional<TimePoint>& due);
+  // Throws Cancelled, as check_stop() does.
+  void sleep_until(TimePoint end);
   void say_what_is_awaited();
   void check_stop() const;
   [[noreturn]] void give_up() const;

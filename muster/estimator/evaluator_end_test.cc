@@ -1,0 +1,152 @@
+// When an evaluator ends, and what it does not take for the end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/estimator/internal/evaluator_beside.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using ::testing::AllOf;
+using testing::await;
+using testing::Beside;
+using testing::disk;
+using ::testing::ElementsAre;
+using testing::evaluated_steps;
+using testing::Evaluating;
+using testing::evaluator_config;
+using ::testing::HasSubstr;
+using testing::KeepsPace;
+using testing::quiet_config;
+using testing::shuffled_batches;
+using testing::training_to;
+using testing::two_layers;
+
+TEST(EvaluatorEndTest, WhereMaxStepsAreReachedItEvaluatesWhatThereIs) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "m";
+  Estimator(two_layers, quiet_config(model_dir)).train(shuffled_batches(64, 8), {.max_steps = 20});
+  for (int time = 1; time <= 2; ++time) {
+    Evaluating evaluator;
+    Beside beside(evaluator_config(model_dir), training_to(20), evaluator.spec());
+    EXPECT_EQ(beside.get()->at("global_step"), 20);
+    EXPECT_EQ(evaluator.inputs, 1);
+    EXPECT_THAT(evaluator.exporter->steps, ElementsAre(-20));
+  }
+}
+
+// A run that ended by its data; max_steps say nothing then.
+void train_until_data_ends(const std::string& model_dir, const std::string& run = {}) {
+  RunConfig config = quiet_config(model_dir);
+  if (!run.empty()) config.environment = Environment{{"MUSTER_RUN_ID", run}};
+  Estimator(two_layers, config).train(shuffled_batches(80, 8, 2));
+}
+
+TEST(EvaluatorEndTest, AnEndThatWasThereIsBelievedAfterAWhileOrWhereItIsOfThisRun) {
+  TempDirectory directory;
+  for (const std::string run : {"", "this"}) {
+    const std::string model_dir = directory / ("m" + run);
+    train_until_data_ends(model_dir, run);
+    RunConfig config = evaluator_config(model_dir);
+    if (run.empty()) {
+      config.session_creation_timeout_secs = 0.1;
+    } else {
+      config.environment = config.environment->with("MUSTER_RUN_ID", run);
+    }
+    Evaluating evaluator;
+    Beside beside(config, {.input_fn = shuffled_batches(80, 8, 2)}, evaluator.spec());
+    EXPECT_EQ(beside.get()->at("global_step"), 20);
+    EXPECT_EQ(evaluator.exporter->steps.back(), -20);
+  }
+}
+
+// It was there before the chief, which removes the end of the run before.
+TEST(EvaluatorEndTest, AnEndOfTheRunBeforeEndsNothing) {
+  TempDirectory directory;
+  for (const std::string before : {"", "before"}) {
+    const std::string model_dir = directory / ("m" + before);
+    train_until_data_ends(model_dir, before);
+    RunConfig config = evaluator_config(model_dir), chief_config = quiet_config(model_dir);
+    chief_config.restart_input = true;
+    if (!before.empty()) {
+      config.environment = config.environment->with("MUSTER_RUN_ID", "now");
+      chief_config.environment = Environment{{"MUSTER_RUN_ID", "now"}};
+    }
+    Evaluating evaluator, chief;
+    Beside beside(config, {.input_fn = shuffled_batches(80, 8, 1)}, evaluator.spec());
+    await([&] { return !evaluated_steps(model_dir).empty(); });
+    Estimator trains(two_layers, chief_config);
+    train_and_evaluate(
+        trains, {.input_fn = shuffled_batches(80, 8, 1), .hooks = {std::make_shared<KeepsPace>()}},
+        chief.spec());
+    EXPECT_EQ(beside.get()->at("global_step"), 30);
+    EXPECT_THAT(evaluated_steps(model_dir), ElementsAre(20, 30));
+    EXPECT_EQ(evaluator.exporter->steps.front(), 20);
+    EXPECT_EQ(evaluator.exporter->steps.back(), -30);
+    EXPECT_EQ(chief.inputs, 0);
+  }
+}
+
+TEST(EvaluatorEndTest, WaitsNoLongerThanItIsTold) {
+  TempDirectory directory;
+  RunConfig config = evaluator_config(directory / "m");
+  config.evaluator_timeout_secs = 0.2;
+  Evaluating evaluator;
+  const Error error = error_of([&] { Beside(config, training_to(20), evaluator.spec()).get(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("evaluator:0 waited"),
+                                     HasSubstr("for the first checkpoint in " + directory / "m")));
+  EXPECT_THAT(error.hint(), HasSubstr("RunConfig.evaluator_timeout_secs, which is 0.2"));
+  // Behind a checkpoint, and where a chief is gone without a word.
+  Estimator(two_layers, quiet_config(directory / "m")).train(shuffled_batches(64, 8), {.steps = 3});
+  disk().remove(directory / "m/run_end.json").value();
+  EXPECT_THAT(error_of([&] { Beside(config, training_to(20), evaluator.spec()).get(); }).message(),
+              HasSubstr("for a checkpoint behind step 3 in"));
+  EXPECT_EQ(evaluator.inputs, 1) << "what there is was evaluated";
+}
+
+TEST(EvaluatorEndTest, ADamagedCheckpointIsPassedOverAndTheLastOneIsAnError) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "m";
+  Estimator(two_layers, quiet_config(model_dir)).train(shuffled_batches(64, 8), {.max_steps = 20});
+  disk().remove(model_dir + "/run_end.json").value();
+  const std::string newest = model_dir + "/model.ckpt-20.safetensors";
+  const std::string half = disk().read_file(newest).value().substr(0, 300);
+  disk().write_atomically(newest, std::string_view(half)).value();
+  RunConfig config = evaluator_config(model_dir);
+  config.evaluator_timeout_secs = 0.3;
+  Evaluating evaluator;
+  EXPECT_EQ(error_of([&] { Beside(config, training_to(30), evaluator.spec()).get(); }).kind(),
+            ErrorKind::kTimeout);
+  EXPECT_THAT(evaluated_steps(model_dir), ElementsAre(10));
+  const Error last = error_of([&] { Beside(config, training_to(20), evaluator.spec()).get(); });
+  EXPECT_EQ(last.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(last.message(), AllOf(HasSubstr("its last checkpoint was not evaluated"),
+                                    HasSubstr("model.ckpt-20")));
+}
+
+TEST(EvaluatorEndTest, EndsByItselfWhereTrainingFailsForGood) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "m";
+  class Fails : public KeepsPace {
+   public:
+    void after_step(const StepInfo& info) override {
+      if (info.global_step == 15) throw invalid_argument("this hook fails");
+    }
+  };
+  Evaluating evaluator, chief;
+  Beside beside(evaluator_config(model_dir), training_to(20), evaluator.spec());
+  Estimator trains(two_layers, quiet_config(model_dir));
+  EXPECT_THAT(error_of([&] {
+                train_and_evaluate(trains, training_to(20, {std::make_shared<Fails>()}),
+                                   chief.spec());
+              }).what(),
+              HasSubstr("this hook fails"));
+  EXPECT_EQ(beside.get()->at("global_step"), 10);
+  EXPECT_THAT(evaluator.exporter->steps, ElementsAre(10)) << "no final export";
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
