@@ -160,7 +160,8 @@ TEST(ParameterServers, WhoStandsStillHoldsNobodyUp) {
   run.task("worker1").signal(SIGSTOP);
   run.task("ps0").wait_for("worker 1 is silent", 30s);
   run.task("worker1").signal(SIGCONT);
-  run.task("worker1").wait_for("of this worker's data");
+  run.task("worker1").wait_for("was taken for lost");
+  run.task("worker1").wait_for("joining the run again");
   run.stop();
 }
 
