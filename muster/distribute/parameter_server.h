@@ -9,6 +9,7 @@
 
 #include "muster/optim/train_op.h"
 #include "muster/plan/placement.h"
+#include "muster/tensor/tensor.h"
 #include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::distribute {
@@ -27,6 +28,9 @@ struct ParameterServerOptions {
   // backups: whose gradient comes too late is dropped, and counted. 0: each worker makes updates of
   // its own.
   int replicas_to_aggregate = 0;
+  // How float32 weights and gradients travel: kFloat32, or kBFloat16 for half the bytes, rounded on
+  // the way. Servers keep and update them as float32; what a checkpoint holds stays exact.
+  DType wire_dtype = kFloat32;
   double heartbeat_seconds = 1;          // how often a task says that it is alive
   double heartbeat_timeout_seconds = 6;  // silence after which a worker holds nobody up any more
   // For so long servers and workers wait for a chief, and workers for a server, that is gone and

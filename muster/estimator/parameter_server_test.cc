@@ -114,6 +114,18 @@ TEST(ParameterServerTest, RowsOfTablesTrainWhereTheyAre) {
   }
 }
 
+TEST(ParameterServerTest, FloatsMayTravelInHalfTheBytes) {
+  TempDirectory directory;
+  const InputFn input = [] { return sentences(60).repeat(2).batch(8); };
+  const Checkpoint alone =
+      train_alone(directory / "alone", words, json::object(), input, {.max_steps = 12});
+  train_on({.servers = 2, .options = {.wire_dtype = kBFloat16}}, directory / "served", words,
+           json::object(), input, {.max_steps = 12});
+  const double difference = largest_difference(latest(directory / "served"), alone);
+  EXPECT_GT(difference, 0);
+  EXPECT_LT(difference, 0.02);
+}
+
 // --- several workers ---
 
 TEST(ParameterServerTest, WorkersMakeExactlyTheStepsAskedFor) {
@@ -146,6 +158,19 @@ TEST(ParameterServerTest, EachExampleIsTrainedOnOnce) {
       [](int, const TrainResult& result) { EXPECT_TRUE(result.end_of_input); });
   EXPECT_EQ(seen.size(), 91u);
   for (const auto& [id, times] : seen) EXPECT_EQ(times, 1) << id;
+}
+
+TEST(ParameterServerTest, AWorkerWithoutDataIsNoHindrance) {
+  TempDirectory directory;
+  // Worker 1 of 2 gets none.
+  const InputFn input = [](const InputContext& context) {
+    return examples(30).skip(context.input_pipeline_id == 0 ? 0 : 30).batch(10);
+  };
+  train_on({.workers = 2}, directory / "model", two_layers, json::object(), input, {},
+           [](int, const TrainResult& result) {
+             EXPECT_EQ(result.global_step, 3);
+             EXPECT_TRUE(result.end_of_input);
+           });
 }
 
 // An update takes the batch of one worker: so many examples it has, whichever way they are said.
@@ -280,6 +305,24 @@ TEST(ParameterServerTest, WhatServersCannotFollowIsRefused) {
                          [] { return examples(10).batch(5); }, {});
               }),
               HasSubstr("reduce_on_plateau"));
+}
+
+TEST(ParameterServerTest, OtherOptionsAreRefused) {
+  TempDirectory directory;
+  const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);
+  std::string message;
+  testing::run_ranks(2, [&](int task) {
+    RunConfig config =
+        quiet_config(directory / "model",
+                     distribute::parameter_server({.wire_dtype = task == 1 ? kBFloat16 : kFloat32}),
+                     task == 1 ? cluster.server_environment(0) : cluster.environment(0));
+    if (task == 1) config.session_creation_timeout_secs = 2;
+    Estimator estimator(two_layers, config);
+    const Error error =
+        error_of([&] { estimator.train([] { return examples(10).batch(5); }, {.max_steps = 2}); });
+    if (task == 0) message = error.message();
+  });
+  EXPECT_THAT(message, HasSubstr("wire_dtype=bfloat16"));
 }
 
 TEST(ParameterServerTest, AServerOfAnotherModelIsNamed) {

@@ -60,6 +60,11 @@ void check_options(const distribute::ParameterServerOptions& options) {
         fmt::format("ParameterServerOptions.max_staleness is {}", *options.max_staleness),
         "0 keeps all workers within a step of the slowest; leave it unset for no limit");
   }
+  if (options.wire_dtype != kFloat32 && options.wire_dtype != kBFloat16) {
+    throw invalid_argument(
+        fmt::format("ParameterServerOptions.wire_dtype is {}", dtype_name(options.wire_dtype)),
+        "use kFloat32 or kBFloat16");
+  }
   if (options.replicas_to_aggregate < 0) {
     throw invalid_argument(fmt::format("ParameterServerOptions.replicas_to_aggregate is {}",
                                        options.replicas_to_aggregate),

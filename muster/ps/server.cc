@@ -15,6 +15,7 @@
 #include "muster/base/log.h"
 #include "muster/net/message_server.h"
 #include "muster/plan/failure.h"
+#include "muster/ps/internal/hello.h"
 #include "muster/ps/internal/ledger_host.h"
 #include "muster/ps/internal/shard_server.h"
 #include "muster/ps/internal/wire.h"
@@ -48,7 +49,7 @@ class Server {
             [this](int rank, int64_t generation, int64_t ticket, bool gone) {
               return resolve(rank, generation, ticket, gone);
             },
-            options.replicas_to_aggregate > 0) {
+            options.replicas_to_aggregate > 0, options.wire_dtype) {
     if (start.cluster.task.index == 0) {
       LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
                                             .max_staleness = options.max_staleness,
@@ -194,23 +195,14 @@ class Server {
 
   // Who connects must be of the same cluster, with the same options. Throws InvalidArgument.
   std::optional<Peer> welcome(net::MessageSocket& socket) const {
-    const auto hello = receive_head(socket, options_.idle_timeout_seconds);
-    if (!hello) return std::nullopt;
-    for (const char* what : {"workers", "servers"}) {
-      const auto theirs = hello->at(what).get<std::vector<std::string>>();
-      const auto& own =
-          what == std::string("workers") ? start_.cluster.addresses : start_.cluster.ps_addresses;
-      if (theirs == own) continue;
-      throw invalid_argument(fmt::format("TF_CONFIG of {} lists the {} {}, that of {} {}",
-                                         hello->at("task").get<std::string>(), what,
-                                         join_quoted(theirs), name_, join_quoted(own)),
-                             "give every task the same cluster in TF_CONFIG");
-    }
+    const auto told = receive_head(socket, options_.idle_timeout_seconds);
+    if (!told) return std::nullopt;
+    check_hello(*told, start_.cluster, options_);
     send_message(socket, json::object());
-    return Peer{.rank = hello->at("rank").get<int>(),
-                .task = hello->at("task").get<std::string>(),
-                .incarnation = hello->at("incarnation").get<uint64_t>(),
-                .purpose = hello->at("purpose").get<std::string>()};
+    return Peer{.rank = told->at("rank").get<int>(),
+                .task = told->at("task").get<std::string>(),
+                .incarnation = told->at("incarnation").get<uint64_t>(),
+                .purpose = told->at("purpose").get<std::string>()};
   }
 
   static void refuse(net::MessageSocket& socket, const Error& error) {
@@ -298,12 +290,8 @@ class Server {
                                                  .task = start_.cluster.task.name(),
                                                  .timeout_seconds = kResolveSeconds,
                                                  .cancelled = start_.cancelled});
-      send_message(*socket, {{"task", name_},
-                             {"rank", -1},
-                             {"incarnation", 0},
-                             {"purpose", "ledger"},
-                             {"workers", start_.cluster.addresses},
-                             {"servers", start_.cluster.ps_addresses}});
+      send_message(*socket,
+                   hello(start_.cluster, options_, /*rank=*/-1, /*incarnation=*/0, "ledger"));
       if (!receive_head(*socket, kResolveSeconds)) return false;
       send_message(*socket, request);
       const auto told = receive_head(*socket, kResolveSeconds);

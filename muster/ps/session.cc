@@ -9,6 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/plan/failure.h"
+#include "muster/ps/internal/hello.h"
 #include "muster/ps/internal/wire.h"
 
 namespace muster::inline v0_1::ps {
@@ -65,14 +66,7 @@ std::unique_ptr<net::MessageSocket> Session::connect(size_t server, const char* 
                                        .timeout_seconds = timeout_seconds,
                                        .idle_timeout_seconds = options_.idle_timeout_seconds,
                                        .cancelled = start_.cancelled});
-  exchange(*socket, name,
-           {{"task", task_},
-            {"rank", start_.cluster.rank},
-            {"incarnation", incarnation_},
-            {"purpose", purpose},
-            {"workers", start_.cluster.addresses},
-            {"servers", start_.cluster.ps_addresses}},
-           {}, {});
+  exchange(*socket, name, hello(start_.cluster, options_, rank(), incarnation_, purpose), {}, {});
   return socket;
 }
 

@@ -67,12 +67,13 @@ std::map<std::string, TensorSpec> specs_of(const std::map<std::string, Tensor>& 
 }  // namespace
 
 ShardServer::ShardServer(std::string name, uint64_t seed, distribute::BuildModel build,
-                         Resolve resolve, bool together)
+                         Resolve resolve, bool together, DType wire_dtype)
     : name_(std::move(name)),
       seed_(seed),
       build_(std::move(build)),
       resolve_(std::move(resolve)),
-      together_(together) {}
+      together_(together),
+      wire_dtype_(wire_dtype) {}
 
 std::shared_ptr<ShardServer::Defined> ShardServer::defined(const json& request) {
   const auto generation = request.at("generation").get<int64_t>();
@@ -94,8 +95,11 @@ void ShardServer::answer(Client& client, const json& request) {
   }
   const std::shared_ptr<Defined> here = defined(request);
   if (request.contains("round")) apply_round(request.at("round"));
-  if (op == "pull")
-    return send_message(socket, json::object(), here->store->read_dense(&client.memory));
+  if (op == "pull") {
+    std::vector<Tensor> weights = here->store->read_dense(&client.memory);
+    for (Tensor& shard : weights) shard = rounded(shard, wire_dtype_);
+    return send_message(socket, json::object(), weights);
+  }
   if (op == "rows") return rows(socket, request, *here);
   if (op == "push") return push(client, request, *here);
   if (op == "snapshot") return snapshot(socket, request, *here);
@@ -167,7 +171,8 @@ void ShardServer::rows(net::MessageSocket& socket, const json& request, Defined&
   for (const json& asked : request.at("shards")) {
     const Tensor ids = torch::empty({asked.at("rows").get<int64_t>()}, at::kLong);
     receive_tensor(socket, ids);
-    answer.push_back(here.store->read_rows(asked.at("shard").get<size_t>(), ids));
+    answer.push_back(
+        rounded(here.store->read_rows(asked.at("shard").get<size_t>(), ids), wire_dtype_));
   }
   send_message(socket, json::object(), answer);
 }
@@ -184,14 +189,14 @@ void ShardServer::push(const Client& client, const json& request, Defined& here)
   if (!staged) staged = here.store->stage();
   ShardStore::forget(*staged);  // of a step that never counted
   for (const json& shard : request.at("dense"))
-    receive_tensor(socket, here.store->destination(*staged, shard.get<size_t>()));
+    receive_rounded(socket, here.store->destination(*staged, shard.get<size_t>()), wire_dtype_);
   for (const json& told : request.at("rows")) {
     const auto shard = told.at("shard").get<size_t>();
     const auto rows = told.at("rows").get<int64_t>();
     distribute::RowGradient gradient{torch::empty({rows}, at::kLong),
                                      here.store->rows_like(shard, rows)};
     receive_tensor(socket, gradient.ids);
-    receive_tensor(socket, gradient.values);
+    receive_rounded(socket, gradient.values, wire_dtype_);
     here.store->check_rows(shard, gradient.ids);
     here.store->set_rows(*staged, shard, std::move(gradient));
   }

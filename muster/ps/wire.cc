@@ -46,6 +46,17 @@ void receive_tensor(net::MessageSocket& socket, const Tensor& tensor) {
   if (tensor.numel() > 0) socket.receive_payload(bytes_of(tensor));
 }
 
+Tensor rounded(const Tensor& tensor, DType dtype) {
+  return tensor.scalar_type() == kFloat32 && dtype != kFloat32 ? tensor.to(dtype) : tensor;
+}
+
+void receive_rounded(net::MessageSocket& socket, const Tensor& tensor, DType dtype) {
+  if (tensor.scalar_type() != kFloat32 || dtype == kFloat32) return receive_tensor(socket, tensor);
+  const Tensor received = torch::empty(tensor.sizes(), at::dtype(dtype));
+  receive_tensor(socket, received);
+  Tensor(tensor).copy_(received);
+}
+
 json to_json(const Error& error) {
   return {{"kind", std::string(to_string(error.kind()))},
           {"message", error.message()},

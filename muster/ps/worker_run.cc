@@ -207,7 +207,8 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
       for (size_t server = 0; alike && server < session_.servers(); ++server)
         alike = session_.ask(server, {{"op", "state"}}).at("generation") == generation_;
       if (alike) {
-        if (!session_.is_chief()) ask(0, {{"op", "compare"}, {"model", model_}});
+        // One without data has built no model.
+        if (!session_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
         return {.step = step_, .position = joined.at("position").get<std::string>()};
       }
       system_clock().sleep_for(from_seconds(0.2));
@@ -275,7 +276,8 @@ void WorkerRun::pull() {
     ask(server, request, {}, [&](net::MessageSocket& socket, const json&) {
       for (const size_t p : parts) {
         const Layout::Part& part = layout_->parts()[p];
-        if (part.parameter >= 0) receive_tensor(socket, memory_of(part));
+        if (part.parameter >= 0)
+          receive_rounded(socket, memory_of(part), session_.options().wire_dtype);
       }
     });
   });
@@ -318,7 +320,8 @@ Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
     ask(server, {{"op", "rows"}, {"shards", shards}}, asked,
         [&](net::MessageSocket& socket, const json&) {
           for (const Piece& piece : pieces[server])
-            receive_tensor(socket, rows.slice(0, piece.begin, piece.end));
+            receive_rounded(socket, rows.slice(0, piece.begin, piece.end),
+                            session_.options().wire_dtype);
         });
   });
   return rows;
@@ -326,6 +329,7 @@ Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
 
 void WorkerRun::push(const FlatParameters::Prepared& gradients, double weight, bool mean) {
   torch::NoGradGuard no_grad;
+  const DType wire_dtype = session_.options().wire_dtype;
   session_.at_all_servers([&](size_t server) {
     json dense = json::array(), rows = json::array();
     std::vector<Tensor> tensors, row_tensors;
@@ -335,7 +339,7 @@ void WorkerRun::push(const FlatParameters::Prepared& gradients, double weight, b
         const Tensor& gradient = gradients.gradients[static_cast<size_t>(part.parameter)];
         if (!gradient.defined()) continue;
         dense.push_back(part.place);
-        tensors.push_back(rows_of(gradient, part.shard));
+        tensors.push_back(rounded(rows_of(gradient, part.shard), wire_dtype));
         continue;
       }
       const auto& gradient = gradients.rows[static_cast<size_t>(part.table)];
@@ -346,7 +350,7 @@ void WorkerRun::push(const FlatParameters::Prepared& gradients, double weight, b
       if (from == to) continue;
       rows.push_back({{"shard", part.place}, {"rows", to - from}});
       row_tensors.push_back(gradient.ids.slice(0, from, to) - part.shard.begin);
-      row_tensors.push_back(gradient.values.slice(0, from, to));
+      row_tensors.push_back(rounded(gradient.values.slice(0, from, to), wire_dtype));
     }
     tensors.insert(tensors.end(), row_tensors.begin(), row_tensors.end());
     ask(server,

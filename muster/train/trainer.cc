@@ -73,6 +73,7 @@ class Run {
     const Dataset dataset = input_fn(replica_.input_context());
     ReplicaInput input(replica_, dataset, input_fn.shards_itself());
     if (!input.agree_on_form()) {
+      if (shared_ != nullptr && !replica_.is_chief()) return without_data(dataset);
       throw invalid_argument(
           "the input function gave no data: " + dataset.describe(),
           "check the data directory and the transformations; take(0), skip() or a filter may have "
@@ -181,6 +182,16 @@ class Run {
     if (options_.at_end) while_idle([&] { options_.at_end(engine_.step(), false, replica_); });
     engine_.finish();
     return {.global_step = engine_.step()};
+  }
+
+  // The others train on theirs.
+  TrainResult without_data(const Dataset& dataset) {
+    log::warning("there is no data for this worker, and the others train without it: " +
+                 dataset.describe());
+    (void)engine_.begin_shared([](int64_t) { return std::nullopt; }, options_.restart_input);
+    end_steps(SharedRun::End::kNoMoreData);
+    engine_.finish();
+    return {.global_step = engine_.step(), .end_of_input = true};
   }
 
   void build(const Element& element) {

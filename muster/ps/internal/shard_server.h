@@ -25,8 +25,9 @@ class ShardServer {
   // counts; `gone`: the worker is, so that the step cannot count any more unless it does already.
   using Resolve = std::function<bool(int rank, int64_t generation, int64_t ticket, bool gone)>;
   // `together`: updates are those of several workers, as apply_round() is told.
+  // Weights and gradients travel as `wire_dtype`.
   ShardServer(std::string name, uint64_t seed, distribute::BuildModel build, Resolve resolve,
-              bool together);
+              bool together, DType wire_dtype);
 
   // A worker that has connected.
   struct Client {
@@ -77,6 +78,7 @@ class ShardServer {
   const distribute::BuildModel build_;
   const Resolve resolve_;
   const bool together_;
+  const DType wire_dtype_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool closed_ = false;

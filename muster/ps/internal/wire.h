@@ -21,6 +21,10 @@ std::optional<nlohmann::json> receive_head(net::MessageSocket& socket, double ti
 // Reads the next bytes of the payload into the memory of `tensor`, contiguous and on the CPU.
 void receive_tensor(net::MessageSocket& socket, const Tensor& tensor);
 
+// What travels of a tensor where float32 is rounded to `dtype` on the way; and its other end.
+Tensor rounded(const Tensor& tensor, DType dtype);
+void receive_rounded(net::MessageSocket& socket, const Tensor& tensor, DType dtype);
+
 // An error as an answer, and what it becomes where it arrives.
 nlohmann::json to_json(const Error& error);
 Error to_error(const nlohmann::json& told);
