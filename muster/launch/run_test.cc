@@ -380,6 +380,28 @@ TEST_F(RunTest, OtherFailuresAreNotTriedAgain) {
   EXPECT_EQ(asked, 2);
 }
 
+TEST_F(RunTest, AllTasksAreStartedAgainWhereOneAsksForIt) {
+  int asked = 0;
+  const auto ports = [&](int n) {
+    ++asked;
+    return std::vector<int>(n, 1);
+  };
+  const auto run_again = [&](const std::string& body, int restart) {
+    RunOptions options = script(1, body);
+    options.restart = restart;
+    return run(options, ports);
+  };
+  EXPECT_EQ(
+      run_again("[ -e third ] && exit 0; [ -e second ] && touch third; touch second; exit 138", 3),
+      0);
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(run_again("kill -9 $$", 1), 137);
+  EXPECT_EQ(asked, 5);
+  // Starting again would not mend it.
+  EXPECT_EQ(run_again("exit 2", 3), 2);
+  EXPECT_EQ(asked, 6);
+}
+
 TEST_F(RunTest, ProgramIsFoundInPathThenBeside) {
   const auto make = [&](const std::string& name) {
     std::filesystem::create_directories(std::filesystem::path(folder_ + "/" + name).parent_path());
