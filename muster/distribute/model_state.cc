@@ -111,6 +111,15 @@ void ModelState::restore(Checkpoint& checkpoint, const std::string& prefix) {
   shared->write(theirs);
 }
 
+void ModelState::restore_own(const Checkpoint& checkpoint) {
+  torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : own_tensors()) {
+    const auto found = checkpoint.tensors.find(name);
+    if (found != checkpoint.tensors.end() && found->second.sizes() == tensor.sizes())
+      Tensor(tensor).copy_(found->second);
+  }
+}
+
 void ModelState::share() {
   if (place_.replicas() == 1) return;
   std::vector<Tensor> values = updater_.pieces();

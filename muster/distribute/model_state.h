@@ -37,6 +37,9 @@ class ModelState {
   // On the chief, before share(): the state becomes that of `checkpoint`, which was found at
   // `prefix`. Throws InvalidArgument listing every difference between the model and the checkpoint.
   void restore(Checkpoint& checkpoint, const std::string& prefix);
+  // The variables that live here alone, where others live on servers, become what `checkpoint` has
+  // of them; what does not fit stays.
+  void restore_own(const Checkpoint& checkpoint);
   // Gives every replica the chief's state; all call it together. Variables of kOnRead get what the
   // checkpoint has for this replica when it was written by as many replicas, else the chief's
   // value, of which a sum stays the chief's alone. The rows of kConcat are divided anew.

@@ -68,8 +68,9 @@ class SharedRun {
   // is the chief, nobody goes on.
   enum class End { kOver, kNoMoreData, kAsked, kTold };
   // Waits until no worker makes a step any more, but for a worker that was told to stop, which does
-  // not wait. Returns the number of updates.
-  virtual int64_t end_steps(End end) = 0;
+  // not wait; meanwhile `others_go_on` is called now and then with the number of updates so far.
+  // Returns their number at the end.
+  virtual int64_t end_steps(End end, const std::function<void(int64_t step)>& others_go_on) = 0;
 
   // Numbers of the run so far, by the names of their summaries.
   virtual std::map<std::string, double> measures() = 0;

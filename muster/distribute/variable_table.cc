@@ -57,9 +57,21 @@ Variable* VariableTable::find(const std::string& name) const {
   return found == by_name_.end() ? nullptr : found->second;
 }
 
+void VariableTable::bring_here(Variable& variable) {
+  if (!is_elsewhere(variable.spec())) return;
+  const torch::NoGradGuard no_grad;
+  const bool trains = variable.value().requires_grad();
+  variable.value() = made_value(variable.spec());
+  variable.value().set_requires_grad(trains);
+  variable.read_rows_by({});
+}
+
 Tensor VariableTable::initial_value(const VariableSpec& spec) const {
-  if (is_elsewhere(spec))
-    return torch::zeros({}, at::device(device_).dtype(spec.dtype)).expand(spec.shape);
+  if (!is_elsewhere(spec)) return made_value(spec);
+  return torch::zeros({}, at::device(device_).dtype(spec.dtype)).expand(spec.shape);
+}
+
+Tensor VariableTable::made_value(const VariableSpec& spec) const {
   Tensor value = spec.initializer(spec.shape, spec.dtype, derive_key(seed_, {id_of(spec.name)}));
   if (value.sizes() != at::IntArrayRef(spec.shape) || value.scalar_type() != spec.dtype) {
     throw invalid_argument(

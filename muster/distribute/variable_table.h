@@ -29,6 +29,8 @@ class VariableTable : public VariableStore {
   void seal();
   // Those whose synchronization is kOnRead, in creation order.
   const std::vector<Variable*>& on_read() const { return on_read_; }
+  // A variable that was made without memory gets its initial value, and its rows are read here.
+  void bring_here(Variable& variable);
   // Copies of their values, and the way back. For what a model function computes from no examples:
   // statistics of nothing are not numbers. Those written_without_rows are left out.
   std::vector<Tensor> copy_on_read() const;
@@ -42,6 +44,8 @@ class VariableTable : public VariableStore {
   }
   // The value that a new variable begins with.
   Tensor initial_value(const VariableSpec& spec) const;
+  // What the initializer makes.
+  Tensor made_value(const VariableSpec& spec) const;
 
   uint64_t seed_;
   Device device_;

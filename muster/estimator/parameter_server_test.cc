@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
@@ -124,6 +126,42 @@ TEST(ParameterServerTest, FloatsMayTravelInHalfTheBytes) {
   const double difference = largest_difference(latest(directory / "served"), alone);
   EXPECT_GT(difference, 0);
   EXPECT_LT(difference, 0.02);
+}
+
+// A table that no optimizer trains is on no server, and has its values all the same.
+TEST(ParameterServerTest, WhatIsFrozenStaysWhatItIs) {
+  TempDirectory directory;
+  const ModelFn frozen = [](const Features& features, const Labels& labels, Mode mode,
+                            ModelContext& context) {
+    EstimatorSpec spec = words(features, labels, mode, context);
+    spec.train_op = context.optimizer(optim::sgd({.learning_rate = 0.1}))
+                        .minimize(spec.loss, [](const VariableSpec& variable) {
+                          return variable.name.find("embedding") == std::string::npos;
+                        });
+    return spec;
+  };
+  const InputFn input = [] { return sentences(60).repeat(2).batch(8); };
+  const Checkpoint alone =
+      train_alone(directory / "alone", frozen, json::object(), input, {.max_steps = 6});
+  train_on({.servers = 2}, directory / "served", frozen, json::object(), input, {.max_steps = 6});
+  EXPECT_TRUE(same_bits(latest(directory / "served"), alone));
+  EXPECT_GT(alone.tensors.at("net/embedding/embeddings").abs().sum().item<double>(), 0);
+}
+
+// A chief that trains on little data saves what the others make.
+TEST(ParameterServerTest, TheChiefSavesAlsoWhenItsDataIsUsedUp) {
+  TempDirectory directory;
+  const InputFn input = [](const InputContext& context) {
+    return examples(context.input_pipeline_id == 0 ? 10 : 400).batch(10);
+  };
+  const ModelFn slow = [](const Features& features, const Labels& labels, Mode mode,
+                          ModelContext& context) {
+    if (torch::GradMode::is_enabled()) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    return two_layers(features, labels, mode, context);
+  };
+  train_on({.workers = 2}, directory / "model", slow, json::object(), input, {});
+  EXPECT_EQ(latest(directory / "model").global_step, 41);
+  EXPECT_GT(CheckpointManager(directory / "model").all().size(), 2u);
 }
 
 // --- several workers ---

@@ -187,7 +187,8 @@ void StepLedger::close_round(double now) {
   last_round_ = std::move(round);
 }
 
-void StepLedger::abandon(int worker) {
+void StepLedger::abandon(int worker, int64_t ticket) {
+  if (ticket != 0 && at(worker).ticket != ticket) return;
   at(worker).ticket = 0;
   at(worker).contributed = false;
 }

@@ -109,8 +109,8 @@ class StepLedger {
   int64_t dropped() const { return dropped_; }
   // Whether this step of the worker counts: what a server asks whose worker is gone.
   bool committed(int worker, int64_t ticket) const { return at(worker).committed >= ticket; }
-  // The worker gives its claim back.
-  void abandon(int worker);
+  // The worker gives its claim back; with a ticket, only where it is the one it holds.
+  void abandon(int worker, int64_t ticket = 0);
   // Its data is used up.
   void end_input(int worker);
   // Nobody gets a claim any more.

@@ -122,7 +122,7 @@ json LedgerHost::answer(const json& request) {
                            ledger_.committed(rank, request.at("ticket").get<int64_t>());
     // A server has dropped its gradients: they cannot count any more.
     if (!committed && request.value("gone", false)) {
-      ledger_.abandon(rank);
+      ledger_.abandon(rank, request.at("ticket").get<int64_t>());
       changed_.notify_all();
     }
     return {{"committed", committed}};
@@ -135,12 +135,17 @@ json LedgerHost::answer(const json& request) {
     } else if (op == "stop") {
       ledger_.stop(request.at("why").get<std::string>());
     } else if (op == "pause") {
+      if (!task(rank).here) throw taken_for_lost(rank);
       ledger_.pause();
       return with_round({{"step", ledger_.step()},
                          {"commits", ledger_.commits()},
                          {"positions", ledger_.positions()}});
     } else if (op == "resume") {
+      // It was resumed already where its task was taken for lost.
+      const json held{{"held", ledger_.paused()}};
       ledger_.resume();
+      changed_.notify_all();
+      return held;
     } else {
       throw invalid_argument(fmt::format("a parameter server knows no \"{}\"", op),
                              "run the same version of the program in every task");
@@ -183,11 +188,8 @@ json LedgerHost::claim(std::unique_lock<std::mutex>& lock, const json& request) 
     claim = ledger_.claim(rank, now());
     return claim.state != StepLedger::Claim::State::kWait;
   });
-  if (!task(rank).here) {
-    throw Error(ErrorKind::kPeerLost,
-                fmt::format("{} was taken for lost: nothing was heard of it for {} s",
-                            options_.tasks[static_cast<size_t>(rank)], options_.heartbeat_timeout));
-  }
+  if (!task(rank).here) throw taken_for_lost(rank);
+  if (finished_) claim.state = StepLedger::Claim::State::kOver;
   changed_.notify_all();
   switch (claim.state) {
     case StepLedger::Claim::State::kGranted:
@@ -225,16 +227,20 @@ json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request)
     case StepLedger::Commit::State::kLost:
       break;
   }
-  throw Error(
-      ErrorKind::kPeerLost,
-      fmt::format("{} was taken for lost: nothing was heard of it for {} s; its step counts "
-                  "for nothing",
-                  options_.tasks[static_cast<size_t>(rank)], options_.heartbeat_timeout));
+  throw taken_for_lost(rank).with_detail("its step counts for nothing");
+}
+
+Error LedgerHost::taken_for_lost(int rank) const {
+  return Error(ErrorKind::kPeerLost,
+               fmt::format("{} was taken for lost: nothing was heard of it for {} s",
+                           options_.tasks[static_cast<size_t>(rank)], options_.heartbeat_timeout));
 }
 
 json LedgerHost::settled(std::unique_lock<std::mutex>& lock, const json& request) {
   check_generation(request);
   wait(lock, request, [&] { return finished_ || ledger_.settled(now()); });
+  // The chief saves for the last time now: who comes later has nothing to do any more.
+  if (request.at("rank") == kChief && ledger_.settled(now())) ledger_.stop(ledger_.why(now()));
   return {{"settled", finished_ || ledger_.settled(now())},
           {"step", ledger_.step()},
           {"why", ledger_.why(now())},
@@ -246,7 +252,8 @@ json LedgerHost::with_round(json answer) const {
   if (round.number == 0) return answer;
   json parts = json::array();
   for (const auto& part : round.parts) parts.push_back({part.worker, part.ticket});
-  answer["round"] = {{"number", round.number}, {"parts", parts}};
+  answer["round"] = {
+      {"generation", ledger_.generation()}, {"number", round.number}, {"parts", parts}};
   return answer;
 }
 

@@ -40,7 +40,8 @@ class ServersGroup final : public distribute::Group {
     // Whoever lost the others may come back, and who was told to stop may be started again.
     const bool may_return = kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
                             kind == ErrorKind::kUnavailable || kind == ErrorKind::kCancelled;
-    if (!finished_ && !may_return) session_->fail(error);
+    // A run that has failed does so for servers that do not know it yet as well.
+    if (!finished_ && (!may_return || session_->failure())) session_->fail(error);
   }
   void check_failure() override { session_->check_failure(); }
   void await_failure() override { session_->check_failure(); }
@@ -145,7 +146,7 @@ class ParameterServer final : public distribute::Strategy {
         .rows_elsewhere = true};
     parts.group = std::make_unique<ServersGroup>(session, *run);
     parts.exchange = distribute::make_lone_exchange();
-    parts.updater = make_server_updater(std::move(run));
+    parts.updater = make_server_updater(std::move(run), options_.replicas_to_aggregate > 0);
     std::vector<std::unique_ptr<distribute::Replica>> replicas;
     replicas.push_back(std::make_unique<distribute::Replica>(std::move(parts)));
     return replicas;

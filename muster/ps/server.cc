@@ -29,7 +29,7 @@ using nlohmann::json;
 
 constexpr double kGoodbyeSeconds = 10;
 constexpr double kLastAnswerSeconds = 2;
-constexpr double kStopGraceSeconds = 30;
+constexpr double kStopGraceSeconds = 600;
 // A worker has three, and for a moment those of a process of it that is gone.
 constexpr size_t kConnectionsEach = 6;
 constexpr size_t kConnections = 1024;
@@ -180,7 +180,7 @@ class Server {
     try {
       while (true) {
         const auto request = receive_head(socket, kSilence);
-        if (!request || !answer(*peer, client, *request)) break;
+        if (request && !answer(*peer, client, *request)) break;
       }
     } catch (const Error& error) {
       log::debug(fmt::format("{}: the connection of {} has ended: {}", name_, peer->task,
@@ -229,12 +229,15 @@ class Server {
         throw invalid_argument(fmt::format("{} keeps no ledger", name_),
                                "the first parameter server does");
       }
-      const json told = ledger_->answer(request);
+      json told = ledger_->answer(request);
       // Here the step counts and is made at once; the others hear of it from the worker.
       if (options_.replicas_to_aggregate > 0) {
         apply_last_round();
       } else if (request.at("op") == "commit" && told.value("state", "") == "accepted") {
         shards_.apply(peer.rank, request.at("ticket").get<int64_t>());
+      }
+      if (told.value("state", "") == "accepted") {
+        if (const auto rates = shards_.learning_rates(); !rates.empty()) told["rates"] = rates;
       }
       send_message(client.socket, told);
     } catch (const Error& error) {
@@ -277,7 +280,7 @@ class Server {
   }
 
   // Asks the ledger, here or at the first server.
-  bool resolve(int rank, int64_t generation, int64_t ticket, bool gone) {
+  std::optional<bool> resolve(int rank, int64_t generation, int64_t ticket, bool gone) {
     const json request{{"op", "resolve"},
                        {"rank", rank},
                        {"generation", generation},
@@ -292,14 +295,15 @@ class Server {
                                                  .cancelled = start_.cancelled});
       send_message(*socket,
                    hello(start_.cluster, options_, /*rank=*/-1, /*incarnation=*/0, "ledger"));
-      if (!receive_head(*socket, kResolveSeconds)) return false;
+      if (!receive_head(*socket, kResolveSeconds)) return std::nullopt;
       send_message(*socket, request);
       const auto told = receive_head(*socket, kResolveSeconds);
-      return told && told->value("committed", false);
+      if (!told || !told->contains("committed")) return std::nullopt;
+      return told->at("committed").get<bool>();
     } catch (const Error& error) {
       // Without the ledger the run begins again from a checkpoint.
       log::debug(fmt::format("{}: the ledger was not reached: {}", name_, error.message()));
-      return false;
+      return std::nullopt;
     }
   }
 

@@ -58,8 +58,9 @@ optim::TrainOp with_rules_elsewhere(const optim::TrainOp& train_op) {
 
 class ServerUpdater final : public distribute::Updater {
  public:
-  explicit ServerUpdater(std::unique_ptr<WorkerRun> run)
+  ServerUpdater(std::unique_ptr<WorkerRun> run, bool together)
       : run_(std::move(run)),
+        together_(together),
         here_(distribute::make_in_place_updater(
             [this](FlatParameters& parameters, const optim::TrainOp& train_op, double scale) {
               gradients_ = parameters.take_prepared(train_op, scale);
@@ -84,10 +85,17 @@ class ServerUpdater final : public distribute::Updater {
   distribute::Updated update(const optim::TrainOp& train_op,
                              const distribute::Accumulated& accumulated) override {
     gradients_.reset();
+    if (together_ && !accumulated.mean() && run_->has_penalties()) {
+      throw invalid_argument(
+          "not supported: losses that are added (LossReduction::kSum) and regularizers, where "
+          "several workers make an update together: each would bring the penalty",
+          "average the losses, which is the default, or leave the regularizers out");
+    }
     distribute::Updated updated = here_->update(train_op, accumulated);
     if (!gradients_) {
       // A step without examples, or one whose numbers are not finite.
       run_->abandon();
+      updated.result.global_step = run_->step();
       return updated;
     }
     const TimePoint start = system_clock().now();
@@ -106,6 +114,7 @@ class ServerUpdater final : public distribute::Updater {
 
  private:
   const std::unique_ptr<WorkerRun> run_;
+  const bool together_;  // several workers make an update
   const std::unique_ptr<distribute::Updater> here_;
   distribute::VariableTable* table_ = nullptr;
   const optim::TrainOp* building_ = nullptr;
@@ -114,8 +123,9 @@ class ServerUpdater final : public distribute::Updater {
 
 }  // namespace
 
-std::unique_ptr<distribute::Updater> make_server_updater(std::unique_ptr<WorkerRun> run) {
-  return std::make_unique<ServerUpdater>(std::move(run));
+std::unique_ptr<distribute::Updater> make_server_updater(std::unique_ptr<WorkerRun> run,
+                                                         bool together) {
+  return std::make_unique<ServerUpdater>(std::move(run), together);
 }
 
 }  // namespace muster::inline v0_1::ps

@@ -57,6 +57,17 @@ json to_json(const std::map<std::string, TensorSpec>& specs) {
   return list;
 }
 
+std::map<std::string, Tensor> receive_tensors(net::MessageSocket& socket, const json& list) {
+  std::map<std::string, Tensor> tensors;
+  for (const json& told : list) {
+    const Tensor tensor = torch::empty(told.at("shape").get<Shape>(),
+                                       at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
+    receive_tensor(socket, tensor);
+    tensors[told.at("name").get<std::string>()] = tensor;
+  }
+  return tensors;
+}
+
 std::map<std::string, TensorSpec> specs_of(const std::map<std::string, Tensor>& tensors) {
   std::map<std::string, TensorSpec> specs;
   for (const auto& [name, tensor] : tensors)
@@ -108,11 +119,11 @@ void ShardServer::answer(Client& client, const json& request) {
     check_same_model("this task", here->model, request.at("model").get<std::vector<std::string>>());
     return send_message(socket, json::object());
   }
+  if (op == "keep") return keep(socket, request);
+  if (op == "kept") return kept(socket);
   if (op == "specs") return send_message(socket, {{"tensors", to_json(here->store->specs())}});
   if (op == "apply") {
     apply(client.rank, request.at("ticket").get<int64_t>());
-  } else if (op == "rates") {
-    return send_message(socket, {{"rates", here->store->learning_rates()}});
   } else {
     throw invalid_argument(fmt::format("a parameter server knows no \"{}\"", op),
                            "run the same version of the program in every task");
@@ -160,6 +171,7 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
     const std::lock_guard lock(mutex_);
     defined_ = made;
     applied_ = 0;
+    kept_.clear();
     waiting_.clear();
   }
   log::info(fmt::format("{} holds {}", name_, describe()));
@@ -180,6 +192,8 @@ void ShardServer::rows(net::MessageSocket& socket, const json& request, Defined&
 void ShardServer::push(const Client& client, const json& request, Defined& here) {
   net::MessageSocket& socket = client.socket;
   std::unique_ptr<StagedGradients> staged;
+  // An earlier process of the worker may have left a step that counts.
+  settle(client.rank, /*gone=*/false);
   {
     const std::lock_guard lock(mutex_);
     Waiting& mine = waiting_[client.rank];
@@ -242,7 +256,8 @@ void ShardServer::apply_round(const json& round) {
   {
     const std::lock_guard lock(mutex_);
     here = defined_;
-    if (!here || applied_ >= number) return;
+    if (!here || here->generation != round.at("generation").get<int64_t>() || applied_ >= number)
+      return;
     for (const json& part : round.at("parts")) {
       const auto found = waiting_.find(part.at(0).get<int>());
       if (found == waiting_.end() || found->second.ticket != part.at(1).get<int64_t>()) {
@@ -277,7 +292,9 @@ void ShardServer::settle(int rank, bool gone) {
     ticket = found->second.ticket;
     generation = defined_->generation;
   }
-  if (resolve_(rank, generation, ticket, gone)) {
+  const std::optional<bool> counts = resolve_(rank, generation, ticket, gone);
+  if (!counts) return;  // nobody knows: it stays
+  if (*counts) {
     // Of an update of several workers the others know.
     if (!together_) apply(rank, ticket);
     return;
@@ -296,7 +313,7 @@ void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defi
   std::unique_lock lock(mutex_);
   while (applied_ < commits && !closed_) {
     if (std::chrono::steady_clock::now() > deadline) {
-      throw Error(ErrorKind::kTimeout,
+      throw Error(ErrorKind::kPeerLost,
                   fmt::format("{} has {} of the {} steps that a checkpoint is to hold", name_,
                               applied_, commits));
     }
@@ -311,6 +328,12 @@ void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defi
     for (const int rank : ranks) settle(rank, /*gone=*/false);
     lock.lock();
   }
+  if (applied_ > commits) {
+    throw Error(
+        ErrorKind::kPeerLost,
+        fmt::format("{} has {} steps, and a checkpoint was to hold {}: the others have gone on",
+                    name_, applied_, commits));
+  }
   lock.unlock();
   const std::map<std::string, Tensor> copy = here.store->copy();
   std::vector<Tensor> tensors;
@@ -321,15 +344,33 @@ void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defi
 }
 
 void ShardServer::write(net::MessageSocket& socket, const json& request, Defined& here) {
-  std::map<std::string, Tensor> tensors;
-  for (const json& told : request.at("tensors")) {
-    const Tensor tensor = torch::empty(told.at("shape").get<Shape>(),
-                                       at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
-    receive_tensor(socket, tensor);
-    tensors[told.at("name").get<std::string>()] = tensor;
-  }
-  here.store->write(tensors);
+  here.store->write(receive_tensors(socket, request.at("tensors")));
   send_message(socket, json::object());
+}
+
+void ShardServer::keep(net::MessageSocket& socket, const json& request) {
+  std::map<std::string, Tensor> tensors = receive_tensors(socket, request.at("tensors"));
+  {
+    const std::lock_guard lock(mutex_);
+    kept_ = std::move(tensors);
+  }
+  send_message(socket, json::object());
+}
+
+void ShardServer::kept(net::MessageSocket& socket) {
+  std::map<std::string, Tensor> kept;
+  {
+    const std::lock_guard lock(mutex_);
+    kept = kept_;
+  }
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : kept) tensors.push_back(tensor);
+  send_message(socket, {{"tensors", to_json(specs_of(kept))}}, tensors);
+}
+
+std::map<std::string, double> ShardServer::learning_rates() {
+  const std::lock_guard lock(mutex_);
+  return defined_ ? defined_->store->learning_rates() : std::map<std::string, double>();
 }
 
 void ShardServer::close() {

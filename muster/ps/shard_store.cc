@@ -49,13 +49,19 @@ VariableSpec spec_of(const ShardOf& of, uint64_t seed) {
   const int64_t begin = of.shard.begin, rows = of.shard.end - of.shard.begin;
   if (!spec.shape.empty()) spec.shape[0] = rows;
   // Values depend on the whole variable's name, so they do not depend on how it is cut.
-  spec.initializer = [of, seed, begin, rows](const Shape&, DType, RandomKey) {
-    const Tensor whole = of.initial.defined()
-                             ? of.initial.detach()
-                             : of.variable.initializer(of.variable.shape, of.variable.dtype,
-                                                       derive_key(seed, {id_of(of.variable.name)}));
-    return of.shard.parts == 1 ? whole.clone() : whole.narrow(0, begin, rows).clone();
+  const auto part_of = [begin, rows, parts = of.shard.parts](const Tensor& whole) {
+    return parts == 1 ? whole.clone() : whole.narrow(0, begin, rows).clone();
   };
+  if (of.initial.defined()) {
+    // It is let go when the shard has it.
+    spec.initializer = [once = std::make_shared<Tensor>(part_of(of.initial.detach()))](
+                           const Shape&, DType, RandomKey) { return std::exchange(*once, {}); };
+  } else {
+    spec.initializer = [whole = of.variable, part_of, seed](const Shape&, DType, RandomKey) {
+      return part_of(
+          whole.initializer(whole.shape, whole.dtype, derive_key(seed, {id_of(whole.name)})));
+    };
+  }
   return spec;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -57,7 +58,15 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
                       const optim::TrainOp& train_op) {
   layout_ = std::make_unique<Layout>(table, parameters, train_op, session_.options(),
                                      static_cast<int>(session_.servers()));
+  table_ = &table;
   parameters_ = &parameters;
+  std::set<const Variable*> placed;
+  for (size_t t = 0; t < parameters.tables().size(); ++t)
+    placed.insert(&parameters.tables().variable(static_cast<int>(t)));
+  for (const auto& variable : table.variables()) {
+    // One that no optimizer trains is on no server.
+    if (!placed.contains(variable.get())) table.bring_here(*variable);
+  }
   for (size_t t = 0; t < parameters.tables().size(); ++t) {
     Variable* variable = table.find(parameters.tables().variable(static_cast<int>(t)).name());
     variable->read_rows_by(
@@ -94,7 +103,63 @@ void WorkerRun::define() {
   });
 }
 
+void WorkerRun::check_chief(const char* what) const {
+  if (session_.is_chief()) return;
+  throw invalid_argument(
+      fmt::format("not supported: {} on {}: on parameter servers the chief alone has it", what,
+                  session_.task()),
+      "let hooks that need the state (in_memory_evaluator) work on the chief, where "
+      "RunInfo::is_chief is set");
+}
+
+void WorkerRun::look_at_servers() {
+  for (size_t server = 0; server < session_.servers(); ++server) {
+    const int64_t its = session_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
+    if (its == generation_) continue;
+    throw Error(ErrorKind::kPeerLost,
+                fmt::format("{} was started again, and lacks the weights of this run",
+                            session_.server_name(server)));
+  }
+}
+
+bool WorkerRun::has_penalties() const {
+  return std::ranges::any_of(parameters_->parameters(), [](const auto& parameter) {
+    return static_cast<bool>(parameter.variable->spec().regularizer);
+  });
+}
+
+void WorkerRun::keep_own() {
+  const std::map<std::string, TensorSpec> theirs = specs();
+  json list = json::array();
+  std::vector<Tensor> values;
+  for (const auto& variable : table_->variables()) {
+    if (theirs.contains(variable->name())) continue;
+    const Tensor value = variable->value().detach().contiguous();
+    list.push_back({{"name", variable->name()},
+                    {"shape", value.sizes().vec()},
+                    {"dtype", static_cast<int>(value.scalar_type())}});
+    values.push_back(value);
+  }
+  ask(0, {{"op", "keep"}, {"tensors", list}}, values);
+}
+
+void WorkerRun::take_own() {
+  torch::NoGradGuard no_grad;
+  ask(0, {{"op", "kept"}}, {}, [&](net::MessageSocket& socket, const json& head) {
+    for (const json& told : head.at("tensors")) {
+      const Tensor value = torch::empty(told.at("shape").get<Shape>(),
+                                        at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
+      receive_tensor(socket, value);
+      // Of a worker without data there is no model.
+      Variable* variable =
+          table_ != nullptr ? table_->find(told.at("name").get<std::string>()) : nullptr;
+      if (variable != nullptr) variable->value().detach().copy_(value);
+    }
+  });
+}
+
 std::map<std::string, TensorSpec> WorkerRun::specs() {
+  check_chief("the state of the run");
   std::map<std::string, TensorSpec> all;
   for (const auto& held : held_) {
     for (const auto& [name, spec] : held) {
@@ -141,6 +206,7 @@ void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
 }
 
 distribute::SharedRun::Cut WorkerRun::read() {
+  check_chief("the state of the run");
   const json paused = ask_ledger({{"op", "pause"}});
   json request{{"op", "snapshot"}, {"commits", paused.at("commits")}};
   if (paused.contains("round")) request["round"] = paused.at("round");
@@ -155,7 +221,11 @@ distribute::SharedRun::Cut WorkerRun::read() {
     throw;
   }
   // Every server has a copy: the workers go on while it travels.
-  ask_ledger({{"op", "resume"}});
+  if (!ask_ledger({{"op", "resume"}}).value("held", true)) {
+    throw Error(ErrorKind::kPeerLost,
+                "this task stood still for so long that the others went on without it; nothing was "
+                "saved of what it had read");
+  }
   Cut cut{.step = paused.at("step").get<int64_t>(),
           .positions = paused.at("positions").get<std::vector<std::string>>()};
   std::vector<std::map<std::string, Tensor>> theirs(session_.servers());
@@ -191,6 +261,7 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
   if (session_.is_chief() && !live_) {
     json begin{{"op", "begin"}, {"step", start.step}, {"positions", start.positions}};
     if (const auto last = start.last_step(start.step)) begin["last_step"] = *last;
+    keep_own();
     ask_ledger(begin);
   }
   const TimePoint deadline = system_clock().now() + from_seconds(session_.start().join_timeout);
@@ -209,6 +280,7 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
       if (alike) {
         // One without data has built no model.
         if (!session_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
+        if (!session_.is_chief()) take_own();
         return {.step = step_, .position = joined.at("position").get<std::string>()};
       }
       system_clock().sleep_for(from_seconds(0.2));
@@ -260,6 +332,7 @@ bool WorkerRun::begin_step() {
       pull();
       return true;
     }
+    if (!over_) look_at_servers();
     if (!over_) tell_waiting(claim.value("for", "the steps that others are making"));
   }
   return false;
@@ -375,11 +448,14 @@ WorkerRun::Committed WorkerRun::commit(int64_t rows) {
                                   {"wait", kPoll}});
     // For a cut, which is short, or for the gradients of others.
     if (told.at("state") == "waiting") {
+      look_at_servers();
       if (session_.options().replicas_to_aggregate > 0) tell_waiting("the gradients of others");
       continue;
     }
     told_waiting_.reset();
     committed.dropped = told.at("state") == "dropped";
+    if (told.contains("rates"))
+      learning_rates_ = told.at("rates").get<std::map<std::string, double>>();
     committed.step = step_ = told.at("step").get<int64_t>();
     const auto so_far = told.at("rows").get<int64_t>();
     committed.rows = rows_ == 0 ? rows : so_far - rows_;
@@ -403,7 +479,7 @@ void WorkerRun::abandon() {
   ticket_ = 0;
 }
 
-int64_t WorkerRun::end_steps(End end) {
+int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others_go_on) {
   if (generation_ == 0) return step_;  // it never began
   abandon();
   switch (end) {
@@ -438,6 +514,8 @@ int64_t WorkerRun::end_steps(End end) {
       stopping = true;
       ask_ledger({{"op", "stop"}, {"why", session_.task() + " was told to stop"}});
     }
+    look_at_servers();
+    if (others_go_on) others_go_on(step_);
     const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
     tell_waiting(unfinished.empty() ? "the other workers" : join(unfinished, ", "));
   }

@@ -145,7 +145,8 @@ void Engine::build(const optim::TrainOp& train_op) {
   }
   SharedRun* shared = replica_.shared();
   if (shared != nullptr && replica_.is_chief() && shared->live()) {
-    // They are further than any checkpoint.
+    // They are further than any checkpoint, but for what lives on workers alone.
+    if (found_) replica_.state().restore_own(found_->checkpoint);
     found_.reset();
     restored_from_.clear();
   }

@@ -60,6 +60,7 @@ class Run {
   }
 
   TrainResult operator()(const InputFn& input_fn) {
+    if (shared_ != nullptr) check_shared();
     replica_.group().report(Phase::kBuilding, 0);
     distribute::check_same(replica_.group(), replica_.place(),
                            settings_of(options_, replica_.seed()));
@@ -83,6 +84,8 @@ class Run {
     if (shared_ != nullptr) shared_->set_batch_form(encode_batch_spec(input.batches().peek()));
     build(input.batches().peek());
     if (shared_ != nullptr) {
+      // What it joins is in no checkpoint: it saves at once.
+      if (replica_.is_chief() && shared_->live()) restored_ = false;
       begin_shared(input);
     } else if (restored_) {
       internal::continue_input(engine_, input, options_.restart_input, examples_of_step_);
@@ -182,6 +185,22 @@ class Run {
     if (options_.at_end) while_idle([&] { options_.at_end(engine_.step(), false, replica_); });
     engine_.finish();
     return {.global_step = engine_.step()};
+  }
+
+  // Refuses what workers at their own pace cannot do.
+  void check_shared() const {
+    if (options_.non_finite == NonFinitePolicy::kRollBack) {
+      throw invalid_argument(
+          "not supported: NonFinitePolicy::kRollBack on parameter servers, where others train on "
+          "meanwhile",
+          "take NonFinitePolicy::kSkip, or kStop, which is the default");
+    }
+    if (options_.warm_start_from) {
+      throw invalid_argument(
+          "not supported: RunConfig.warm_start_from on parameter servers",
+          "make one step with it in one process, without servers, and let the run on servers "
+          "continue that model_dir");
+    }
   }
 
   // The others train on theirs.
@@ -318,7 +337,12 @@ class Run {
       if (stop_signal() != 0) end_on_request(input, timer);
       end_steps(result->end_of_input ? SharedRun::End::kNoMoreData
                 : result->stopped    ? SharedRun::End::kAsked
-                                     : SharedRun::End::kOver);
+                                     : SharedRun::End::kOver,
+                [&] {
+                  if (saves(timer) && timer.due(step(), timer.wanted_by_clock(true)))
+                    save(input, timer, /*notify=*/true);
+                });
+      if (stop_signal() != 0 && replica_.is_chief()) end_on_request(input, timer);
     }
     if (saves(timer) && timer.saved_step() != step()) save(input, timer, /*notify=*/true);
     profile_.end_run();
@@ -331,9 +355,13 @@ class Run {
     return last_step_ < 0 || step() < last_step_;
   }
 
-  void end_steps(SharedRun::End end) {
+  // `others_go_on` is called now and then while others make steps.
+  void end_steps(SharedRun::End end, const std::function<void()>& others_go_on = {}) {
     replica_.group().report(Phase::kWaiting, step());
-    engine_.follow(shared_->end_steps(end));
+    engine_.follow(shared_->end_steps(end, [&](int64_t now) {
+      engine_.follow(now);
+      if (others_go_on) others_go_on();
+    }));
     ended_ = true;
   }
 

@@ -67,6 +67,7 @@ class LedgerHost {
   void check_failure() const;
   void check_generation(const nlohmann::json& request) const;
   void lose(int rank);
+  Error taken_for_lost(int rank) const;
   // Waits for a change until `ready` holds, at most as long as the request says.
   void wait(std::unique_lock<std::mutex>& lock, const nlohmann::json& request,
             const std::function<bool()>& ready);

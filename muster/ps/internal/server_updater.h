@@ -9,6 +9,8 @@
 
 namespace muster::inline v0_1::ps {
 
-std::unique_ptr<distribute::Updater> make_server_updater(std::unique_ptr<WorkerRun> run);
+// `together`: several workers make an update.
+std::unique_ptr<distribute::Updater> make_server_updater(std::unique_ptr<WorkerRun> run,
+                                                         bool together);
 
 }  // namespace muster::inline v0_1::ps

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,10 @@ namespace muster::inline v0_1::ps {
 class ShardServer {
  public:
   // `name` is how messages call it: "ps 0". `resolve` asks the ledger whether the step of a worker
-  // counts; `gone`: the worker is, so that the step cannot count any more unless it does already.
-  using Resolve = std::function<bool(int rank, int64_t generation, int64_t ticket, bool gone)>;
+  // counts; nothing where it does not answer. `gone`: the worker is, so that the step cannot count
+  // any more unless it does already.
+  using Resolve =
+      std::function<std::optional<bool>(int rank, int64_t generation, int64_t ticket, bool gone)>;
   // `together`: updates are those of several workers, as apply_round() is told.
   // Weights and gradients travel as `wire_dtype`.
   ShardServer(std::string name, uint64_t seed, distribute::BuildModel build, Resolve resolve,
@@ -45,6 +48,8 @@ class ShardServer {
   void apply_round(const nlohmann::json& round);
   // A connection of this worker has ended.
   void worker_left(int rank);
+  // Those of the last update that come from a schedule.
+  std::map<std::string, double> learning_rates();
   // Ends all waits.
   void close();
 
@@ -70,6 +75,9 @@ class ShardServer {
   void push(const Client& client, const nlohmann::json& request, Defined& defined);
   void snapshot(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
   void write(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
+  // What lives on workers alone, as the chief has it at the beginning.
+  void keep(net::MessageSocket& socket, const nlohmann::json& request);
+  void kept(net::MessageSocket& socket);
   // Applies what counts, or drops it, of a worker that will not say itself.
   void settle(int rank, bool gone);
 
@@ -83,6 +91,7 @@ class ShardServer {
   std::condition_variable changed_;
   bool closed_ = false;
   std::shared_ptr<Defined> defined_;
+  std::map<std::string, Tensor> kept_;
   int64_t applied_ = 0;             // steps, in this generation
   std::map<int, Waiting> waiting_;  // by rank
   std::mutex round_;

@@ -46,6 +46,10 @@ class WorkerRun final : public distribute::SharedRun {
   // Gives it back.
   void abandon();
   std::map<std::string, double> learning_rates() const { return learning_rates_; }
+  // Updates so far, as this worker knows.
+  int64_t step() const { return step_; }
+  // Whether some weight on servers has a regularizer.
+  bool has_penalties() const;
 
   void set_batch_form(const std::string& form) override { form_ = form; }
   bool live() const override { return live_; }
@@ -57,7 +61,7 @@ class WorkerRun final : public distribute::SharedRun {
     position_ = std::move(position);
   }
   bool begin_step() override;
-  int64_t end_steps(End end) override;
+  int64_t end_steps(End end, const std::function<void(int64_t)>& others_go_on) override;
   std::map<std::string, double> measures() override;
 
  private:
@@ -66,6 +70,13 @@ class WorkerRun final : public distribute::SharedRun {
       const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive = {});
   nlohmann::json ask_ledger(nlohmann::json request);
   void define();
+  // Throws PeerLost naming a server that has not the weights of this run any more: who waits for
+  // the ledger alone would not notice.
+  void look_at_servers();
+  void check_chief(const char* what) const;
+  // Variables that no server has, as the chief has them: to the first server, and from there.
+  void keep_own();
+  void take_own();
   void pull();
   Tensor read_rows(int table, const Tensor& ids);
   // The memory of a part that is not row-sparse.
@@ -79,6 +90,7 @@ class WorkerRun final : public distribute::SharedRun {
   std::vector<std::string> model_;
   std::string form_;
   std::unique_ptr<Layout> layout_;
+  distribute::VariableTable* table_ = nullptr;
   distribute::FlatParameters* parameters_ = nullptr;
   bool live_ = false;
   int64_t generation_ = 0;
