@@ -154,7 +154,7 @@ Times run(
         ++made;
       }
       if (w == 0) times.all = std::chrono::duration<double>(SteadyClock::now() - begin).count();
-      (void)shared.end_steps(distribute::SharedRun::End::kOver);
+      (void)shared.end_steps(distribute::SharedRun::End::kOver, {});
       replica->finish();
     });
   }

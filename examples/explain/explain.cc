@@ -34,7 +34,9 @@ void program(const Flags& flags) {
   // What it learned, and what it cannot do without.
   const auto texts = [&] { return rows("train.csv").batch(256); };  // of the hash buckets
   std::cout << explain(saved, columns, {.data = texts}).to_table(10) << "\n";
-  const auto evaluate = [&](const InputFn& input) { return saved.evaluate(input); };
+  const auto evaluate = [&](const InputFn& input) {
+    return saved.evaluate(input, {.name = "shuffled"});  // its events are not those of the model
+  };
   std::cout << permutation_importance(evaluate, [&] { return rows("eval.csv").batch(256); },
                                       {.metric = "auc", .transform = resolve(columns)})
                    .to_table();

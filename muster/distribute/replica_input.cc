@@ -99,6 +99,14 @@ json ReplicaInput::save() {
 void ReplicaInput::restore(const json& state) {
   const bool was_by_process = state.value("dealt_by", "muster") == "input_fn";
   const InputContext context = replica_.input_context();
+  if (state.value("dealt_by", "muster") == "workers") {
+    throw invalid_argument(
+        fmt::format(
+            "the checkpoint was written by {} workers, each at its own place of the data, on "
+            "parameter servers: which examples are still unread cannot be told",
+            state.at("positions").size()),
+        "continue with distribute::parameter_server() on as many workers, the chief among them");
+  }
   if (was_by_process != by_process_) {
     throw invalid_argument(
         fmt::format("the checkpoint was written by a run in which {}, and here {}",

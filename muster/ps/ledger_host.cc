@@ -232,7 +232,8 @@ json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request)
 
 Error LedgerHost::taken_for_lost(int rank) const {
   return Error(ErrorKind::kPeerLost,
-               fmt::format("{} was taken for lost: nothing was heard of it for {} s",
+               fmt::format("{} was taken for lost: nothing was heard of it for {} s, or its "
+                           "connections had ended",
                            options_.tasks[static_cast<size_t>(rank)], options_.heartbeat_timeout));
 }
 

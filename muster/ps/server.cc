@@ -187,7 +187,8 @@ class Server {
                              error.message()));
     }
     if (peer->rank >= 0) {
-      if (ledger_ && peer->purpose == "beat") ledger_->leave(peer->rank, peer->incarnation);
+      // A process that dies loses all of its connections.
+      if (is_last(*peer) && ledger_) ledger_->leave(peer->rank, peer->incarnation);
       if (peer->purpose == "data" && is_newest(*peer)) shards_.worker_left(peer->rank);
     }
     note_connection(*peer, -1);
@@ -263,6 +264,12 @@ class Server {
     if (request.contains("error")) failure_ = to_error(request.at("error"));
   }
 
+  // Whether the process has no other connection.
+  bool is_last(const Peer& peer) {
+    const std::lock_guard lock(mutex_);
+    return per_process_[{peer.rank, peer.incarnation}] <= 1;
+  }
+
   // Whether the worker has not come again meanwhile.
   bool is_newest(const Peer& peer) {
     const std::lock_guard lock(mutex_);
@@ -272,6 +279,8 @@ class Server {
   void note_connection(const Peer& peer, int change) {
     const std::lock_guard lock(mutex_);
     connections_ += change;
+    const std::pair process(peer.rank, peer.incarnation);
+    if ((per_process_[process] += change) == 0) per_process_.erase(process);
     if (change > 0) newest_[peer.rank] = peer.incarnation;
     if (peer.rank != 0) return;
     chief_connections_ += change;
@@ -314,7 +323,8 @@ class Server {
   std::optional<Error> failure_;
   bool finished_ = false;
   int connections_ = 0;
-  std::map<int, uint64_t> newest_;  // incarnation, by rank
+  std::map<int, uint64_t> newest_;                       // incarnation, by rank
+  std::map<std::pair<int, uint64_t>, int> per_process_;  // connections, by rank and incarnation
   int chief_connections_ = 0;
   bool chief_came_ = false;
   double heard_of_chief_ = 0;

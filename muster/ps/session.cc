@@ -26,6 +26,7 @@ uint64_t new_incarnation() {
 // A server may build a model, or wait for a cut, before it answers.
 constexpr double kLongestAnswer = 600;
 constexpr double kLook = 1;
+constexpr double kTellOfServerEvery = 10;  // while a server is not there
 
 }  // namespace
 
@@ -60,12 +61,21 @@ std::string Session::server_name(size_t server) const {
 std::unique_ptr<net::MessageSocket> Session::connect(size_t server, const char* purpose,
                                                      double timeout_seconds) const {
   const std::string name = server_name(server);
+  TimePoint told = system_clock().now() - from_seconds(kTellOfServerEvery / 2);
+  const auto cancelled = [&] {
+    const TimePoint now = system_clock().now();
+    if (to_seconds(now - told) >= kTellOfServerEvery) {
+      told = now;
+      log::info("waiting for " + name);
+    }
+    return start_.cancelled && start_.cancelled();
+  };
   auto socket = net::connect_messages({.address = start_.cluster.ps_addresses[server],
                                        .job = start_.cluster.job,
                                        .task = start_.cluster.task.name(),
                                        .timeout_seconds = timeout_seconds,
                                        .idle_timeout_seconds = options_.idle_timeout_seconds,
-                                       .cancelled = start_.cancelled});
+                                       .cancelled = cancelled});
   exchange(*socket, name, hello(start_.cluster, options_, rank(), incarnation_, purpose), {}, {});
   return socket;
 }

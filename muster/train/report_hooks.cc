@@ -20,6 +20,7 @@ void ProgressHook::begin(const RunInfo& info) {
   lines_ = StepTimer(options_.every_steps);
   last_due_ = last_refresh_ = clock_.now();
   last_step_ = info.start_step;
+  steps_ = rows_ = 0;
 }
 
 void ProgressHook::after_step(const StepInfo& info) {
@@ -144,7 +145,8 @@ void SummaryHook::write_non_finite(const StepInfo& info) {
 void SummaryHook::after_step(const StepInfo& info) {
   write_non_finite(info);
   rows_ += info.rows;
-  if (summaries_.due(info.global_step)) {
+  // Where workers train at their own pace, the step that is due is often another one's.
+  if (summaries_.due(info.global_step) || info.summaries != nullptr) {
     std::vector<formats::SummaryValue> values;
     if (info.summaries != nullptr) values = *info.summaries;
     const auto is_loss = [](const formats::SummaryValue& value) { return value.tag == "loss"; };

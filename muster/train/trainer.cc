@@ -159,7 +159,7 @@ class Run {
           fmt::format("no step was made: at step {} the input is used up; for more, give "
                       "it more epochs, or train in another model_dir",
                       engine_.step()));
-    } else if (result.end_of_input && step() < last_step_) {
+    } else if (result.end_of_input && step() < last_step_ && shared_ == nullptr) {
       log::warning(
           fmt::format("the input was used up at step {}, before step {}: repeat() it to go on",
                       step(), last_step_));
@@ -303,7 +303,7 @@ class Run {
     result->stopped = agree_on_no_step();
     StepTimer metrics_due(options_.metrics_every_steps);
     while (!result->stopped && has_step()) {
-      measured_ |= metrics_due.due(step() + 1);
+      measured_ |= is_near(metrics_due);
       profile_.begin_step();
       trace_.start();
       hooks_.before_step(step() + 1);
@@ -347,6 +347,16 @@ class Run {
     if (saves(timer) && timer.saved_step() != step()) save(input, timer, /*notify=*/true);
     profile_.end_run();
     tell_profile();
+  }
+
+  // Whether metrics are due with the step to come. Of workers at their own pace nobody knows which
+  // number that has: it is one of the next few.
+  bool is_near(StepTimer& due) const {
+    if (shared_ == nullptr) return due.due(step() + 1);
+    const int64_t every = options_.metrics_every_steps;
+    if (every <= 0) return false;
+    const int64_t few = 3 * replica_.place().processes;
+    return step() % every + few >= every || step() % every < few;
   }
 
   // Whether there is a step to make. Where workers train at their own pace, the ledger knows.
@@ -485,7 +495,9 @@ class Run {
     if (shared_ != nullptr && !ended_) end_steps(SharedRun::End::kTold);
     if (saves(timer) && timer.saved_step() != step()) save(input, timer, /*notify=*/false);
     const std::string saved = saves(timer) ? fmt::format("after saving step {}", step())
-                                           : fmt::format("at step {}, without checkpoints", step());
+                              : timer.enabled()
+                                  ? fmt::format("at step {}; the chief saves", step())
+                                  : fmt::format("at step {}, without checkpoints", step());
     engine_.finish();
     throw reason->error(saved);
   }
@@ -502,7 +514,14 @@ class Run {
     timer.saved(step());
     trace_.lap(StepTrace::kSaving);
     if (notify && options_.after_save) {
-      while_idle([&] { options_.after_save(step(), prefix, replica_); });
+      try {
+        while_idle([&] { options_.after_save(step(), prefix, replica_); });
+      } catch (const Error& error) {
+        // Others train on meanwhile: there is more to save than what was evaluated.
+        if (shared_ == nullptr || error.kind() != ErrorKind::kCancelled || stop_signal() == 0)
+          throw;
+        idle_ = false;
+      }
       // An evaluation takes all threads for itself.
       if (num_threads() != threads_) set_threads(threads_);
       tell_of_evaluations();
@@ -510,7 +529,8 @@ class Run {
     }
     replica_.group().report(Phase::kTraining, step());
     const double seconds = to_seconds(clock_.now() - begun);
-    hooks_.after_pause(seconds);
+    // Where others make steps meanwhile, no time is lost.
+    if (shared_ == nullptr) hooks_.after_pause(seconds);
   }
 
   const ModelFn& model_fn_;
