@@ -105,10 +105,17 @@ TEST_F(WatchTest, ABeatChangesTheFileAndAsksBefore) {
               {.beat = 1ms, .before_beat = [&](LeaseContent& content) {
                  content.note = std::to_string(++asked);
                }});
-  while (asked < 3) std::this_thread::sleep_for(1ms);
+  // The lease beats on a thread of its own, by the system's clock.
+  const auto until = std::chrono::steady_clock::now() + 30s;
+  const auto wait_for = [&](int beats) {
+    while (asked < beats && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(1ms);
+    ASSERT_GE(asked, beats);
+  };
+  wait_for(3);
   const std::string once = files().read_file(directory / "far.lease").value();
   const int before = asked;
-  while (asked < before + 2) std::this_thread::sleep_for(1ms);
+  wait_for(before + 2);
   EXPECT_NE(files().read_file(directory / "far.lease").value(), once);
 }
 

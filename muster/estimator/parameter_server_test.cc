@@ -156,6 +156,7 @@ TEST(ParameterServerTest, TheChiefSavesAlsoWhenItsDataIsUsedUp) {
   };
   const ModelFn slow = [](const Features& features, const Labels& labels, Mode mode,
                           ModelContext& context) {
+    // The chief asks once in a second how far the others are: they must be at work for longer.
     if (torch::GradMode::is_enabled()) std::this_thread::sleep_for(std::chrono::milliseconds(60));
     return two_layers(features, labels, mode, context);
   };

@@ -273,6 +273,7 @@ TEST(MessageSocket, AMessageThatMovesIsNotGivenUp) {
   std::thread slow([&] {
     for (size_t i = 0; i < bytes.size(); i += 3) {
       half.write(bytes.substr(i, 3));
+      // Slower than the idle time for all of it, and quicker for each piece, is what is tested.
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   });
