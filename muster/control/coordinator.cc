@@ -60,6 +60,11 @@ std::optional<plan::Failure> Coordinator::first_failure() const {
   return state_.first_failure();
 }
 
+int Coordinator::connections() const {
+  std::lock_guard lock(mutex_);
+  return state_.connections();
+}
+
 bool Coordinator::wait_until_drained(double grace_seconds) {
   std::unique_lock lock(mutex_);
   const TimePoint until = clock_.now() + from_seconds(grace_seconds);

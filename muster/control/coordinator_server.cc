@@ -53,6 +53,8 @@ std::optional<plan::Failure> CoordinatorServer::first_failure() const {
   return impl_->coordinator.first_failure();
 }
 
+int CoordinatorServer::connections() const { return impl_->coordinator.connections(); }
+
 std::string CoordinatorServer::last_refusal() const { return impl_->service->last_refusal(); }
 
 bool CoordinatorServer::stop(double grace_seconds) {

@@ -36,6 +36,9 @@ class CoordinatorServer {
   // Where clients on this machine reach it: the address as given, with the real port.
   std::string address() const;
   std::optional<plan::Failure> first_failure() const;
+  // How many members have the connection open that tells at once when their process is killed.
+  // Before, only the missing heartbeat does.
+  int connections() const;
   // Whom it refused last and why, as the log says it; "" when it refused nobody.
   std::string last_refusal() const;
 

@@ -281,6 +281,11 @@ void CoordinatorState::disconnected(const Caller& caller, double now) {
   }
 }
 
+int CoordinatorState::connections() const {
+  return static_cast<int>(std::ranges::count_if(
+      members_, [](const auto& item) { return item.second.connections > 0; }));
+}
+
 void CoordinatorState::tick(double now) {
   const double gap = now - last_tick_;
   last_tick_ = now;

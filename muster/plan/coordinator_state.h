@@ -89,6 +89,8 @@ class CoordinatorState {
   // The long-lived connection of a member came up or broke.
   void connected(const Caller& caller);
   void disconnected(const Caller& caller, double now);
+  // How many members have one: of these, a killed process is noticed at once.
+  int connections() const;
   // Finds lost and stuck members. Call a few times per heartbeat_timeout; after a long gap (this
   // process itself was stopped) nobody is blamed for the silence.
   void tick(double now);

@@ -200,7 +200,9 @@ TEST(Liveness, SilenceIsNamedWithStepAndPhase) {
 TEST(Liveness, ABrokenConnectionIsNoticedBeforeTheSilence) {
   CoordinatorState state = group_of(2);
   for (int rank : {0, 1}) state.connected(caller(rank));
+  EXPECT_EQ(state.connections(), 2);
   state.disconnected(caller(1), 1);
+  EXPECT_EQ(state.connections(), 1);
   state.tick(2.9);
   EXPECT_FALSE(state.first_failure());
   state.heartbeat(caller(0), Phase::kBuilding, -1, 3.1);

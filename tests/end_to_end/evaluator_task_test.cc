@@ -1,5 +1,6 @@
 // An evaluator beside a run: it works while others train, ends with them, and loses nothing when
 // it, or the chief, is killed and started again.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -68,6 +69,15 @@ size_t expect_each_once(const std::string& model_dir, int64_t last) {
   return of_checkpoint.size();
 }
 
+// Waits until more than `before` evaluations are noted. The journal is a file of another process:
+// all there is to do is to look. Fails the test after a minute, far more than they take.
+void wait_for_evaluations(const std::string& model_dir, size_t before) {
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (journal_of(model_dir).size() <= before && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(5ms);
+  ASSERT_GT(journal_of(model_dir).size(), before);
+}
+
 // Whether TensorBoard finds a point of `step` in the folder of the evaluations.
 void expect_event(const std::string& model_dir, int64_t step, const std::string& tag) {
   const Ran ran = run({binary("muster"), "inspect", "events", model_dir + "/eval", "--tag", tag});
@@ -103,12 +113,7 @@ TEST(EvaluatorRun, WorksWhileOthersTrainAndStopsWithThem) {
     program.wait_for("evaluates the checkpoints, so that this task does not");
     // By now the chief evaluates nothing.
     const size_t before = journal_of(directory / "m").size();
-    // The journal is a file of another process: all there is to do is to look.
-    const auto until = std::chrono::steady_clock::now() + 60s;
-    while (journal_of(directory / "m").size() < before + 3 &&
-           std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(5ms);
-    EXPECT_GE(journal_of(directory / "m").size(), before + 3) << program.output();
+    wait_for_evaluations(directory / "m", before + 2);
     program.signal(signal);
     EXPECT_EQ(program.wait(), 128 + signal) << program.output();
     EXPECT_THAT(program.output(), Not(HasSubstr("] E ")));
@@ -176,8 +181,9 @@ TEST(EvaluatorProgram, KilledAndStartedAgainItEvaluatesNothingTwice) {
   beside->wait_for("evaluated step ");
   chief.signal(SIGTERM);
   EXPECT_EQ(chief.wait(), 143) << chief.output();
-  // Whoever stopped it may start it again.
-  beside->wait_for("waiting for a checkpoint behind step ");
+  // Whoever stopped it may start it again; its last checkpoint is evaluated before that is awaited.
+  const double last = number_behind(chief.output(), "stopped by SIGTERM after saving step ");
+  beside->wait_for(fmt::format("evaluated step {:.0f}:", last));
   EXPECT_TRUE(beside->running());
   beside->signal(SIGTERM);
   EXPECT_EQ(beside->wait(), 143) << beside->output();
@@ -197,8 +203,7 @@ TEST(EvaluatorProgram, WaitsForAChiefThatIsKilledAndStartedAgain) {
   for (int round = 0; round < 2; ++round) {
     Program chief(mnist(model_dir, steps(1000)));
     chief.wait_for("evaluates the checkpoints, so that this task does not");
-    const size_t before = journal_of(model_dir).size();
-    while (journal_of(model_dir).size() == before) std::this_thread::sleep_for(5ms);
+    wait_for_evaluations(model_dir, journal_of(model_dir).size());
     chief.signal(SIGKILL);
     EXPECT_EQ(chief.wait(), -SIGKILL) << chief.output();
     EXPECT_TRUE(beside.running());
