@@ -45,12 +45,24 @@ std::map<std::string, serve::ArrayInfo> infos_of(const std::map<std::string, Ten
   return infos;
 }
 
+// Where feature columns stand in front of the model, what they read is asked.
+std::map<std::string, serve::ArrayInfo> features_of(const Signature& signature) {
+  std::map<std::string, serve::ArrayInfo> infos;
+  for (const auto& [name, feature] : signature.features) {
+    infos[name] = {.type = feature.is_text ? ElementType::kBytes : element_type(feature.dtype),
+                   .shape = feature.shape,
+                   .may_be_missing = feature.is_text};
+  }
+  return infos;
+}
+
 // Inputs that have words are asked in texts.
 std::map<std::string, serve::ArrayInfo> inputs_of(const Signature& signature) {
-  auto infos = infos_of(signature.inputs);
+  auto infos = signature.features.empty() ? infos_of(signature.inputs) : features_of(signature);
   for (auto& [name, info] : infos) {
+    info.may_be_bare = true;
     if (signature.texts.contains(name)) info.type = ElementType::kBytes;
-    info.may_be_missing = signature.may_be_missing.contains(name);
+    info.may_be_missing |= signature.may_be_missing.contains(name);
   }
   return infos;
 }
@@ -109,18 +121,27 @@ serve::Arrays ServableModel::run(const std::string& signature, const serve::Arra
   (void)entered;
   const torch::NoGradGuard no_grad;
   Servable::Tensors outputs;
-  const auto& infos = servable_.signature(signature).inputs;
+  const Signature& asked = servable_.signature(signature);
+  const auto& infos = signatures_.at(signature).inputs;
   const auto examples = inputs.find(serve::kExamplesInput);
   // An input of texts may have that name too.
   if (examples != inputs.end() && examples->second.type == ElementType::kBytes &&
       !infos.contains(serve::kExamplesInput)) {
     outputs = servable_.run_examples(signature, examples->second.texts);
+  } else if (!asked.features.empty()) {
+    std::vector<std::pair<std::string, Element>> features;
+    for (const auto& [name, array] : inputs) {
+      features.emplace_back(name, array.type == ElementType::kBytes
+                                      ? Element(strings_of(array))
+                                      : Element(view_of(array).to(asked.features.at(name).dtype)));
+    }
+    outputs = servable_.run_features(signature, Element::dict(std::move(features)));
   } else {
     Servable::Tensors tensors;
     for (const auto& [name, array] : inputs) {
       tensors[name] = array.type == ElementType::kBytes
                           ? servable_.text_ids(name, strings_of(array))
-                          : view_of(array).to(infos.at(name).dtype);
+                          : view_of(array).to(asked.inputs.at(name).dtype);
     }
     outputs = servable_.run(signature, tensors);
   }

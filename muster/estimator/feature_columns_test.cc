@@ -6,6 +6,8 @@
 #include "muster/base/temp_directory.h"
 #include "muster/data/csv.h"
 #include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/predictor.h"
+#include "muster/export/column_receiver.h"
 #include "muster/export/servable.h"
 #include "muster/features/categorical_column.h"
 #include "muster/features/dense_column.h"
@@ -179,6 +181,17 @@ TEST(FeatureColumnsTest, ItLearnsEvaluatesAndPredictsAndIsExportedForResolvedFea
   Prediction predicted;
   ASSERT_TRUE(estimator.predict(resolved_fn, {.yield_single_examples = false}).next(&predicted));
   EXPECT_TRUE(servable.run("serving_default", asked).at("class").equal(predicted.at("class")));
+
+  // Columns in front of the model take texts, as the pipeline does.
+  ServingInputReceiver receiver = serving_input_receiver(Columns().all());
+  receiver.features.at("job/ids").shape = {3};
+  const Predictor exported(*estimator.export_model(directory / "texts", receiver));
+  const Predictor trained(estimator);
+  Element raw;
+  ASSERT_TRUE(persons(80).batch(40).iterator()->next(&raw));
+  for (const Predictor* predictor : {&exported, &trained}) {
+    EXPECT_TRUE(predictor->predict_features(raw.part(0)).at("class").equal(predicted.at("class")));
+  }
 }
 
 TEST(FeatureColumnsTest, WhatIsMissingOrResolvedInATraceIsToldByName) {

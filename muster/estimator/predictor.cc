@@ -24,6 +24,7 @@ class Model {
   explicit Model(std::string source) : source_(std::move(source)) {}
   virtual ~Model() = default;
   virtual Tensors run(const Tensors& features) = 0;
+  virtual Tensors run(const Element& features) = 0;
   // Gets ready for requests of this form, with one that was answered.
   virtual void warm_up(const Tensors& features) = 0;
   const std::string& source() const { return source_; }
@@ -39,6 +40,9 @@ class ExportedModel final : public Model {
     (void)servable_.signature(signature_);
   }
   Tensors run(const Tensors& features) override { return servable_.run(signature_, features); }
+  Tensors run(const Element& features) override {
+    return servable_.run_features(signature_, features);
+  }
   void warm_up(const Tensors&) override {}  // loading does
 
  private:
@@ -55,13 +59,22 @@ class CheckpointModel final : public Model {
         runner_(std::move(model_fn), Mode::kPredict, seed, params_) {
     runner_.load(&checkpoint, prefix);
   }
-  Tensors run(const Tensors& features) override {
-    const std::lock_guard lock(mutex_);
-    return runner_.run(batch_of_features(features), 0).predictions;
+  Tensors run(const Tensors& features) override { return run(batch_of_features(features)); }
+  Tensors run(const Element& features) override {
+    if (features.structure().kind != Structure::Kind::kDict) {
+      throw invalid_argument(fmt::format("the features are {}", features.describe()),
+                             "give them by name, as a dict");
+    }
+    return run(to_batch(features));
   }
   void warm_up(const Tensors& features) override { (void)run(features); }
 
  private:
+  Tensors run(const Batch& batch) {
+    const std::lock_guard lock(mutex_);
+    return runner_.run(batch, 0).predictions;
+  }
+
   const nlohmann::json params_;
   std::mutex mutex_;
   ModelRunner runner_;
@@ -175,6 +188,10 @@ Predictor::Tensors Predictor::predict(const Tensors& features) const {
 
 Predictor::Tensors Predictor::predict_batch(const Tensors& features) const {
   return impl_->run(features);
+}
+
+Predictor::Tensors Predictor::predict_features(const Element& batch) const {
+  return impl_->in_use()->run(batch);
 }
 
 bool Predictor::reload() { return impl_->reload(); }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "muster/base/file_system.h"
+#include "muster/tensor/element.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -56,6 +57,9 @@ class Predictor {
   Tensors predict(const Tensors& features) const;
   // Answers a batch: axis 0 of features and outputs is that of the examples.
   Tensors predict_batch(const Tensors& features) const;
+  // The same for a batch with texts, a dict: what the model function finds in its features; of an
+  // export, what Servable::run_features() takes.
+  Tensors predict_features(const Element& batch) const;
 
   // Takes the newest checkpoint, or version, up where it is another one than the one in use, and
   // returns whether it did. It is loaded aside: requests are answered with the old one meanwhile,

@@ -12,6 +12,7 @@
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
 #include "muster/export/internal/description.h"
+#include "muster/export/internal/raw_features.h"
 #include "muster/export/internal/text_ids.h"
 #include "muster/export/internal/trace.h"
 #include "muster/tensor/libtorch.h"
@@ -61,6 +62,7 @@ struct Servable::Impl {
   torch::jit::Module module;
   std::optional<torch::jit::Method> forward;
   std::map<std::string, Call> calls;
+  std::optional<internal::RawFeatures> raw;  // where feature columns stand in front of the model
   std::optional<data::ExampleParser> parser;
   std::map<std::string, internal::TextIds> texts;
 
@@ -74,7 +76,7 @@ struct Servable::Impl {
     }
     description = internal::description_from_json(text.value(), path);
     load_module(files);
-    if (description.parsing) parser.emplace(*description.parsing);
+    read_features();
     for (const auto& [name, input] : description.texts) texts.emplace(name, input);
     for (const auto& [name, signature] : description.signatures) {
       Call& call = calls[name];
@@ -87,6 +89,21 @@ struct Servable::Impl {
       throw corrupt(fmt::format("{} has no signature \"{}\"", path, kServingDefault));
     }
     warm_up();
+  }
+
+  // How what a client gives becomes the inputs, which all signatures share.
+  void read_features() {
+    if (description.columns.empty() || description.signatures.empty()) {
+      if (description.parsing) parser.emplace(*description.parsing);
+      return;
+    }
+    raw.emplace(description.columns, description.signatures.begin()->second.inputs,
+                description.parsing);
+    parser = raw->parser();
+    for (auto& [name, signature] : description.signatures) {
+      signature.features = raw->features();
+      signature.takes_examples = parser.has_value();
+    }
   }
 
   void load_module(FileSystem& files) {
@@ -216,11 +233,25 @@ Tensor Servable::text_ids(const std::string& input, const Strings& texts) const 
   return found->second(texts);
 }
 
+Servable::Tensors Servable::run_features(const std::string& signature,
+                                         const Element& features) const {
+  const Call& call = impl_->call_of(signature);
+  if (impl_->raw) {
+    impl_->raw->check(features);
+    return impl_->compute(call, impl_->raw->inputs_of(features));
+  }
+  Tensors inputs;
+  for (const std::string& name : features.structure().keys)
+    inputs[name] = features.at(name).value().tensor();
+  return impl_->compute(call, inputs);
+}
+
 Servable::Tensors Servable::run_examples(const std::string& signature,
                                          const std::vector<std::string>& examples) const {
   const Call& call = impl_->call_of(signature);
   if (!impl_->parser) Impl::refuse(call, "it takes no serialized tf.Examples");
   const Element parsed = (*impl_->parser)(Strings(examples));
+  if (impl_->raw) return impl_->compute(call, impl_->raw->inputs_of(parsed));
   Tensors inputs;
   for (const auto& [name, info] : call.signature->inputs)
     inputs[name] = parsed.at(name).value().tensor();

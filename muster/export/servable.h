@@ -14,6 +14,7 @@
 
 #include "muster/base/file_system.h"
 #include "muster/export/signature.h"
+#include "muster/tensor/element.h"
 #include "muster/tensor/value.h"
 
 namespace muster::inline v0_1 {
@@ -48,6 +49,12 @@ class Servable {
   // of its words, and that of the unknown for others. Throws InvalidArgument for an input that
   // takes no texts, listing those that do.
   Tensor text_ids(const std::string& input, const Strings& texts) const;
+  // As run(), for a batch of the features that the signature lists, as a dict: texts and numbers
+  // that feature columns read in front of the model. Where it lists none, they are the inputs.
+  // Throws what run() throws, and InvalidArgument naming the feature or the column for one that is
+  // missing, unknown, of another kind or shape, or has more values of an example than the model
+  // takes.
+  Tensors run_features(const std::string& signature, const Element& features) const;
   // As run(), for serialized tf.Examples, one for each row. Throws what run() throws;
   // InvalidArgument for a signature that takes none, and naming the example for one that lacks a
   // feature without default or has one of another kind or size; Corrupt for one that is damaged.

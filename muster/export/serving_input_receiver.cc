@@ -63,7 +63,9 @@ ServingFeature parsed_feature(const std::string& key, const auto& feature) {
   if (dtype == nullptr) {
     throw invalid_argument(fmt::format("parsing_serving_input_receiver: the feature \"{}\" is {}",
                                        key, fixed == nullptr ? "no FixedLenFeature" : "of strings"),
-                           "an exported model takes FixedLenFeatures of kFloat32 and kInt64");
+                           "an exported model takes FixedLenFeatures of kFloat32 and kInt64; for "
+                           "others, feature_column::serving_input_receiver(columns) has columns "
+                           "read them");
   }
   return {.dtype = *dtype, .shape = fixed->shape};
 }

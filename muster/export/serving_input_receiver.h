@@ -5,9 +5,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/data/example.h"
 #include "muster/export/signature.h"
+#include "muster/features/feature_column.h"
 
 namespace muster::inline v0_1 {
 
@@ -28,8 +30,12 @@ struct ServingFeature {
 // The features that a model function finds in Mode::kPredict once it is exported.
 struct ServingInputReceiver {
   std::map<std::string, ServingFeature> features;
-  // How serialized tf.Examples become `features`; unset where only tensors are taken.
+  // How serialized tf.Examples become `features`, but for those that `columns` make; unset where
+  // only tensors are taken.
   std::optional<data::FeatureSpec> parsing = std::nullopt;
+  // Columns that stand in front of the model: a client gives what they read, and they make the
+  // features that resolve() calls "<name>/ids" and "<name>/weights".
+  std::vector<FeatureColumn> columns = {};
 };
 
 // Takes tensors: {"x": {kFloat32, {28, 28, 1}}}. Throws InvalidArgument where there is no feature,

@@ -14,6 +14,10 @@ std::string method_name(SignatureMethod method) {
   return "predict";
 }
 
+std::string RawFeature::describe() const {
+  return (is_text ? "string" : dtype_name(dtype)) + muster::describe(shape);
+}
+
 std::string TensorInfo::describe() const { return dtype_name(dtype) + muster::describe(shape); }
 
 }  // namespace muster::inline v0_1

@@ -28,6 +28,17 @@ struct TensorInfo {
   bool operator==(const TensorInfo&) const = default;
 };
 
+// A feature as a client knows it, which feature columns read.
+struct RawFeature {
+  bool is_text = false;
+  DType dtype = kFloat32;  // where it is no text
+  Shape shape;             // with -1 for the batch, axis 0
+
+  // Gives "string[-1, 1]".
+  std::string describe() const;
+  bool operator==(const RawFeature&) const = default;
+};
+
 // An input of ids that may be given as texts.
 struct TextInput {
   std::vector<std::string> words;  // by id
@@ -46,6 +57,9 @@ struct Signature {
   std::map<std::string, TextInput> texts;
   // Inputs of floats that may lack values: NaN, and null in JSON.
   std::set<std::string> may_be_missing;
+  // What a client gives in place of the inputs, where feature columns stand in front of the model:
+  // see Servable::run_features(). Empty where none do.
+  std::map<std::string, RawFeature> features;
   // Whether serialized tf.Examples are taken too: see Servable::run_examples().
   bool takes_examples = false;
 };

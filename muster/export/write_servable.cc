@@ -115,7 +115,8 @@ ServableDescription describe_model(const ServableSource& source, const Outputs& 
   ServableDescription description{.global_step = source.global_step,
                                   .checkpoint = source.checkpoint,
                                   .keys = keys_of(first),
-                                  .parsing = source.receiver.parsing};
+                                  .parsing = source.receiver.parsing,
+                                  .columns = source.receiver.columns};
   std::map<std::string, TensorInfo> inputs;
   for (const auto& [name, feature] : source.receiver.features) {
     description.arguments.push_back(name);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "muster/base/error.h"
 #include "muster/base/hash.h"
 #include "muster/features/internal/column.h"
@@ -28,6 +30,12 @@ class HashBucketColumn final : public CategoricalColumn {
   std::string value_name(int64_t place) const override { return fmt::format("bucket {}", place); }
   std::string definition() const override {
     return fmt::format("{} hash buckets of {}", buckets_, internal::dtype_name(dtype_));
+  }
+  nlohmann::json recipe() const override {
+    return {{"kind", "hash"},
+            {"key", name()},
+            {"buckets", buckets_},
+            {"dtype", internal::dtype_name(dtype_)}};
   }
   void add_features(data::FeatureSpec& spec) const override {
     internal::add_feature(spec, fmt::format("the column '{}'", name()), name(),
@@ -75,6 +83,11 @@ class IdentityColumn final : public CategoricalColumn {
   std::string value_name(int64_t place) const override { return std::to_string(place); }
   std::string definition() const override {
     return fmt::format("{} ids, others {}", buckets_, default_value_.value_or(-1));
+  }
+  nlohmann::json recipe() const override {
+    nlohmann::json recipe{{"kind", "identity"}, {"key", name()}, {"buckets", buckets_}};
+    if (default_value_) recipe["default_value"] = *default_value_;
+    return recipe;
   }
   void add_features(data::FeatureSpec& spec) const override {
     internal::add_feature(spec, fmt::format("the column '{}'", name()), name(),
@@ -124,6 +137,12 @@ class WeightedColumn final : public CategoricalColumn {
     categorical_->seen(features, tell);
   }
   std::string definition() const override { return categorical_->definition(); }
+  nlohmann::json recipe() const override {
+    return {{"kind", "weighted"},
+            {"categorical", categorical_->recipe()},
+            {"weights", key_},
+            {"dtype", muster::dtype_name(dtype_)}};
+  }
   void add_features(data::FeatureSpec& spec) const override {
     categorical_->add_features(spec);
     internal::add_feature(spec, fmt::format("the column '{}'", name()), key_,

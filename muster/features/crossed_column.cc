@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -88,6 +89,7 @@ class CrossedColumn final : public CategoricalColumn {
 
   int64_t num_buckets() const override { return buckets_; }
   bool has_hash_buckets() const override { return true; }
+  bool crosses() const override { return true; }
   std::string value_name(int64_t place) const override { return fmt::format("bucket {}", place); }
   const std::vector<Leaf>& leaves() const { return leaves_; }
 
@@ -98,6 +100,13 @@ class CrossedColumn final : public CategoricalColumn {
       if (leaf.column) text += " (" + leaf.column->definition() + ")";
     }
     return text;
+  }
+
+  nlohmann::json recipe() const override {
+    nlohmann::json keys = nlohmann::json::array();
+    for (const Leaf& leaf : leaves_)
+      keys.push_back(leaf.column ? leaf.column->recipe() : nlohmann::json(leaf.key));
+    return {{"kind", "cross"}, {"keys", keys}, {"buckets", buckets_}, {"hash_key", hash_key_}};
   }
 
   void add_features(data::FeatureSpec& spec) const override {

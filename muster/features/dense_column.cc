@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -50,6 +51,21 @@ class NumericColumn final : public Source {
                        options_.normalizer_fn
                            ? fmt::format(", normalized ({})", static_cast<const void*>(this))
                            : std::string());
+  }
+
+  nlohmann::json recipe() const override {
+    if (options_.normalizer_fn) {
+      throw invalid_argument(
+          fmt::format("not supported: exporting how the column '{}' reads its numbers, for they "
+                      "have a normalizer_fn, which is code",
+                      name()),
+          "cut numbers that are as they are: give the boundaries in their units");
+    }
+    return {{"kind", "numbers"},
+            {"key", name()},
+            {"shape", options_.shape},
+            {"default", options_.default_value},
+            {"dtype", muster::dtype_name(options_.dtype)}};
   }
 
   void add_features(data::FeatureSpec& spec) const override {
@@ -122,6 +138,9 @@ class BucketizedColumn final : public CategoricalColumn {
   int64_t num_buckets() const override { return source_->variable_shape()[0] * buckets_; }
   std::string definition() const override {
     return fmt::format("{} cut at {}", source_->definition(), fmt::join(boundaries_, " "));
+  }
+  nlohmann::json recipe() const override {
+    return {{"kind", "buckets"}, {"numbers", source_->recipe()}, {"boundaries", boundaries_}};
   }
   void add_features(data::FeatureSpec& spec) const override { source_->add_features(spec); }
 

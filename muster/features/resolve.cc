@@ -44,6 +44,20 @@ FeatureTransform resolve(const std::vector<FeatureColumn>& columns) {
   return FeatureTransform(std::move(plan));
 }
 
+ResolvedColumn resolved_column(const FeatureColumn& column) {
+  const internal::Source& source = column.impl().source();
+  ResolvedColumn resolved{.entries = {},
+                          .is_dense = source.is_dense(),
+                          .gives_sequences = source.gives_sequences(),
+                          .crosses = source.crosses()};
+  for (const internal::Entry& entry : source.entries()) {
+    const bool ids = source.is_categorical() && entry.tensor == &internal::ColumnValues::values;
+    const bool lengths = entry.tensor == &internal::ColumnValues::lengths;
+    resolved.entries.push_back({entry.key, ids || lengths ? kInt64 : kFloat32});
+  }
+  return resolved;
+}
+
 Element FeatureTransform::Plan::resolved(const Element& features) const {
   const internal::FeatureReader reader(features);
   std::vector<std::pair<std::string, Element>> entries;

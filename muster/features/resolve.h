@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "muster/features/feature_column.h"
@@ -42,5 +43,19 @@ class FeatureTransform {
 // Makes it for these columns; one may be there several times, inside of others too. Throws
 // InvalidArgument for two columns of one name that read their features differently.
 FeatureTransform resolve(const std::vector<FeatureColumn>& columns);
+
+// What resolve() makes of one column, or of the one inside of an indicator or embedding.
+struct ResolvedColumn {
+  // An entry that it adds: "city/ids" of kInt64, "age/values" of kFloat32.
+  struct Entry {
+    std::string key;
+    DType dtype;
+  };
+  std::vector<Entry> entries;
+  bool is_dense = false;         // numbers or their buckets, which a layer makes by itself as well
+  bool gives_sequences = false;  // of rows of unequal lengths
+  bool crosses = false;          // an example has as many values as combinations of those it reads
+};
+ResolvedColumn resolved_column(const FeatureColumn& column);
 
 }  // namespace muster::inline v0_1::feature_column

@@ -13,6 +13,7 @@
 #include "muster/data/dataset.h"
 #include "muster/features/categorical_column.h"
 #include "muster/features/dense_column.h"
+#include "muster/features/dense_features.h"
 #include "muster/features/internal/test_features.h"
 
 namespace muster::inline v0_1::feature_column {
@@ -245,6 +246,36 @@ TEST(ResolveTest, AnUnknownValueMayHaveAnyIdBelowZero) {
       categorical_column_with_vocabulary_list("n", {30, 35, 11, 23, 22}, {.default_value = -100});
   const Element given = resolve({n})(Element::dict({{"n", ints({11, 100, 30, 22}, {2, 2})}}));
   expect_equal(given.at("n/ids").value().tensor(), ints({2, -1, 0, 4}, {2, 2}));
+}
+
+// As an exported model does, which is asked with numbers as they are.
+TEST(ResolveTest, ALayerComputesOfNumbersAndIdsWhatItComputesOfAllThatWasResolved) {
+  const auto years = numeric_column(
+      "age", {.normalizer_fn = [](const Tensor& numbers) { return (numbers - 40) / 10; }});
+  const auto town = categorical_column_with_identity("city", 4);
+  const std::vector<FeatureColumn> columns{
+      years, bucketized_column(numeric_column("age"), {18, 65}), indicator_column(town),
+      embedding_column(weighted_categorical_column(town, "share"), 3)};
+  const Element batch = Element::dict({{"age", floats({10, 30, 70}, {3})},
+                                       {"city", ints({3, 0, 2}, {3})},
+                                       {"share", floats({1, 2, 0.5}, {3})}});
+  const Element resolved = resolve(columns)(batch);
+  std::vector<std::pair<std::string, Element>> asked{{"age", batch.at("age")}};
+  for (const FeatureColumn& column : columns) {
+    const ResolvedColumn made = resolved_column(column);
+    EXPECT_FALSE(made.gives_sequences || made.crosses);
+    if (made.is_dense) continue;
+    for (const auto& [key, dtype] : made.entries) {
+      if (key == "city/ids" && column.name() != "city_indicator") continue;
+      asked.emplace_back(key, resolved.at(key));
+      EXPECT_EQ(resolved.at(key).value().tensor().scalar_type(), dtype) << key;
+    }
+  }
+  EXPECT_EQ(asked.size(), 4u);
+  testing::Calls calls;
+  const DenseFeatures layer(columns);
+  expect_equal(layer(Features(Element::dict(std::move(asked))), calls.context),
+               layer(Features(resolved), calls.context));
 }
 
 TEST(ResolveTest, TwoWaysToReadOneNameAreRefused) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -32,6 +33,14 @@ Strings reshaped(const Strings& texts, const Shape& shape) {
   return Strings(shape, std::move(offsets), std::move(bytes));
 }
 
+Error no_recipe(const std::string& name) {
+  return invalid_argument(
+      fmt::format("not supported: exporting how the column '{}', one of sequences, reads its "
+                  "features",
+                  name),
+      "ask the export for ids and lengths, as resolve() gives them");
+}
+
 // Reads each step as a row of another column.
 class SequenceCategoricalColumn final : public CategoricalColumn {
  public:
@@ -43,6 +52,7 @@ class SequenceCategoricalColumn final : public CategoricalColumn {
   bool gives_sequences() const override { return true; }
   bool can_be_crossed() const override { return false; }
   std::string definition() const override { return "sequences of " + of_step_->definition(); }
+  nlohmann::json recipe() const override { throw no_recipe(name()); }
   void add_features(data::FeatureSpec& spec) const override { of_step_->add_features(spec); }
   std::vector<Entry> entries() const override {
     return {{name() + "/ids", &ColumnValues::values},
@@ -118,6 +128,7 @@ class SequenceNumericColumn final : public Source {
                        options_.default_value,
                        options_.normalizer_fn ? static_cast<const void*>(this) : nullptr);
   }
+  nlohmann::json recipe() const override { throw no_recipe(name()); }
   void add_features(data::FeatureSpec& spec) const override {
     internal::add_feature(spec, fmt::format("the column '{}'", name()), name(),
                           data::VarLenFeature{options_.dtype});

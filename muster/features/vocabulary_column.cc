@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -73,6 +74,18 @@ class VocabularyColumn final : public CategoricalColumn {
                          : fmt::format("unknown {}", place - size_);
   }
   std::string definition() const override { return definition_; }
+  nlohmann::json recipe() const override {
+    nlohmann::json values = values_;
+    if (!internal::is_string(dtype_)) {
+      for (nlohmann::json& value : values) value = parse_int(value.get<std::string>()).value();
+    }
+    return {{"kind", "vocabulary"},
+            {"key", name()},
+            {"values", std::move(values)},
+            {"dtype", internal::dtype_name(dtype_)},
+            {"default_value", default_value_},
+            {"num_oov_buckets", num_oov_buckets_}};
+  }
   void add_features(data::FeatureSpec& spec) const override {
     internal::add_feature(spec, fmt::format("the column '{}'", name()), name(),
                           data::VarLenFeature{dtype_});

@@ -69,6 +69,33 @@ TEST(DecodeRequest, NullIsAMissingNumberWhereTheModelSaysSo) {
   EXPECT_TRUE(std::isnan(values[1]));
 }
 
+TEST(DecodeRequest, OneValueOfARowMayBeBareWhereTheModelSaysSo) {
+  const std::map<std::string, Signature> signatures{
+      {"serving_default",
+       {.inputs = {{"age", {.shape = {-1, 1}, .may_be_bare = true}},
+                   {"job",
+                    {.type = ElementType::kBytes,
+                     .shape = {-1, 1},
+                     .may_be_missing = true,
+                     .may_be_bare = true}},
+                   {"xy", {.shape = {-1, 2}, .may_be_bare = true}}}}}};
+  const auto decoded = [&](const char* body) {
+    return decode_request(Verb::kPredict, body, signatures);
+  };
+  for (const char* body :
+       {R"({"instances": [{"age": 1, "job": "cook", "xy": [1, 2]},
+                          {"age": [2], "job": null, "xy": [3, 4]}]})",
+        R"({"inputs": {"age": [1, [2]], "job": ["cook", null], "xy": [[1, 2], [3, 4]]}})"}) {
+    const DecodedRequest request = decoded(body);
+    EXPECT_EQ(request.inputs.at("age"), floats({2, 1}, {1, 2})) << body;
+    EXPECT_THAT(request.inputs.at("job").shape, ElementsAre(2, 1));
+    EXPECT_THAT(request.inputs.at("job").texts, ElementsAre("cook", ""));
+  }
+  EXPECT_THAT(
+      message_of([&] { (void)decoded(R"({"instances": [{"age": 1, "job": "a", "xy": 3}]})"); }),
+      HasSubstr("instances[0]['xy'] is a whole number, a list was expected"));
+}
+
 TEST(DecodeRequest, KindsOfValues) {
   const DecodedRequest request = decoded(
       R"({"signature_name": "kinds", "inputs": {"b": [true, false], "u": [[[0, 255]], [[1, 2]]],

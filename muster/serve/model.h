@@ -16,7 +16,8 @@ namespace muster::inline v0_1::serve {
 struct ArrayInfo {
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> shape;
-  bool may_be_missing = false;  // floats alone: null is NaN
+  bool may_be_missing = false;  // floats and texts alone: null is NaN, or ""
+  bool may_be_bare = false;     // the one value of a row may stand without its lists
 
   // Gives "float32[-1, 3]".
   std::string describe() const;

@@ -109,21 +109,19 @@ TEST(Titanic, FromCsvFilesToAServerOnOneWorkerAndOnTwo) {
   server.wait_for("/v1/models/titanic\n");
   const std::string at = "listening at http://127.0.0.1:";
   httplib::Client client("127.0.0.1", static_cast<int>(number_behind(server.output(), at)));
-  const auto saved = [&](int sex) {  // -1: not known, to which nothing is added
-    const json passenger = {{"sex/ids", {sex}},
-                            {"class/ids", {0}},
-                            {"age", {35}},
-                            {"n_siblings_spouses", {1}},
-                            {"parch", {0}}};
+  const auto saved = [&](const json& sex) {  // null: not known, to which nothing is added
+    const json passenger = {
+        {"sex", sex}, {"class", "First"}, {"age", 35}, {"n_siblings_spouses", 1}, {"parch", 0}};
     const auto answer = client.Post("/v1/models/titanic:classify",
                                     json{{"examples", {passenger}}}.dump(), "application/json");
     const json parsed = answer ? json::parse(answer->body) : json();
     EXPECT_TRUE(parsed.contains("results")) << parsed;
     return parsed["results"][0][1][1].get<double>();
   };
-  EXPECT_LT(saved(0), 0.5);
-  EXPECT_GT(saved(1), 0.5);
-  EXPECT_GT(saved(1), saved(-1));
+  EXPECT_LT(saved("male"), 0.5);
+  EXPECT_GT(saved("female"), 0.5);
+  EXPECT_GT(saved("female"), saved(nullptr));
+  EXPECT_EQ(saved("mermaid"), saved(nullptr));
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0) << server.output();
 }

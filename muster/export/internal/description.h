@@ -10,6 +10,7 @@
 
 #include "muster/data/example.h"
 #include "muster/export/signature.h"
+#include "muster/features/feature_column.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -29,6 +30,7 @@ struct ServableDescription {
   std::map<std::string, TextInput> texts;    // by input
   std::set<std::string> may_be_missing;      // inputs
   std::optional<data::FeatureSpec> parsing;  // FixedLenFeatures of numbers
+  std::vector<FeatureColumn> columns;        // in front of the model
 };
 
 std::string to_json(const ServableDescription& description);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,11 +76,14 @@ class Source : public Column {
 
   // Says how it reads them. Sources of one name and one definition give the same.
   virtual std::string definition() const = 0;
+  // The same for recipe_of(). Throws InvalidArgument where the column has none.
+  virtual nlohmann::json recipe() const = 0;
   // Adds what a file must hold. Throws InvalidArgument where that contradicts what is there.
   virtual void add_features(data::FeatureSpec& spec) const = 0;
   // What resolve() gives; the first entry is "<name>/values" or "<name>/ids".
   virtual std::vector<Entry> entries() const = 0;
   virtual bool gives_sequences() const { return false; }
+  virtual bool crosses() const { return false; }
   virtual ColumnValues resolve(const FeatureReader& features) const = 0;
 };
 

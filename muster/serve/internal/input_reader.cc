@@ -83,6 +83,7 @@ Array InputReader::take() {
 void InputReader::read_axis(size_t index, size_t axis) {
   if (axis == lengths_.size()) return read_leaf(index);
   if (tape_[index].kind != TokenKind::kArray) {
+    if (axis == 1 && info_.may_be_bare && row_elements() == 1) return read_leaf(index);
     refuse(fmt::format("is {}, a list was expected", tape_.kind_name(index)));
   }
   const int64_t count = tape_[index].count;
@@ -133,6 +134,10 @@ void InputReader::read_leaf(size_t index) {
 void InputReader::append_bytes(size_t index) {
   if (tape_[index].kind == TokenKind::kText) {
     array_.texts.emplace_back(tape_.text(tape_[index]));
+    return;
+  }
+  if (tape_[index].kind == TokenKind::kNull && info_.may_be_missing) {
+    array_.texts.emplace_back();
     return;
   }
   const bool object = tape_[index].kind == TokenKind::kObject && tape_[index].count == 1;
