@@ -20,9 +20,9 @@
 // `survivor_time`.
 //
 // A process that may be started again is, when it is killed or exits with 138, as long as no other
-// failure and no signal has ended the group. One that may be lost stops nobody then, nor when it was
-// told to stop by itself (130, 143), and is like one beside the group; with another exit code it is
-// like any other.
+// failure and no signal has ended the group. One that may be lost stops nobody then, nor when it
+// was told to stop by itself (130, 143), and is like one beside the group; with another exit code
+// it is like any other.
 //
 // The root cause is the failure of the highest rank, and of those the earliest:
 //   1. a death by a signal we did not send, or an exit code other than those below, unless the last
@@ -62,7 +62,7 @@ struct ProcessSpec {
   bool beside = false;               // it stands beside the group
   // The others go on without it when it is killed, or exits with 138, 130 or 143.
   bool may_be_lost = false;
-  int restarts = 0;          // how often it is started again then
+  int restarts = 0;  // how often it is started again then
 };
 
 // Says how long to wait, and where output goes.

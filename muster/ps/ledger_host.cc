@@ -250,10 +250,15 @@ Error LedgerHost::taken_for_lost(int rank) const {
 
 json LedgerHost::settled(std::unique_lock<std::mutex>& lock, const json& request) {
   check_generation(request);
-  wait(lock, request, [&] { return finished_ || ledger_.settled(now()); });
+  const bool chief = request.at("rank") == kChief;
+  // Workers stay until the chief has saved: were a server lost before, all would go back to the
+  // checkpoint before, and their data would be wanted again.
+  const auto ready = [&] { return finished_ || (chief && ledger_.settled(now())); };
+  wait(lock, request, ready);
   // The chief saves for the last time now: who comes later has nothing to do any more.
-  if (request.at("rank") == kChief && ledger_.settled(now())) ledger_.stop(ledger_.why(now()));
-  return {{"settled", finished_ || ledger_.settled(now())},
+  if (chief && ledger_.settled(now())) ledger_.stop(ledger_.why(now()));
+  return {{"settled", ready()},
+          {"over", ledger_.settled(now())},
           {"step", ledger_.step()},
           {"why", ledger_.why(now())},
           {"unfinished", names(ledger_.unfinished())}};

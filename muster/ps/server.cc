@@ -176,7 +176,8 @@ class Server {
     }
     if (!peer) return;
     note_connection(*peer, +1);
-    ShardServer::Client client{.socket = socket, .rank = peer->rank};
+    ShardServer::Client client{
+        .socket = socket, .rank = peer->rank, .is_newest = [&] { return is_newest(*peer); }};
     try {
       while (true) {
         const auto request = receive_head(socket, kSilence);

@@ -218,6 +218,11 @@ void ShardServer::push(const Client& client, const json& request, Defined& here)
   staged->mean = request.at("mean").get<bool>();
   {
     const std::lock_guard lock(mutex_);
+    // What comes late of a process that is gone must not take the place of its successor's.
+    if (!client.is_newest()) {
+      throw Error(ErrorKind::kPeerLost,
+                  fmt::format("another process of this task has come to {} meanwhile", name_));
+    }
     if (defined_.get() == &here)
       waiting_[client.rank] = {request.at("ticket").get<int64_t>(), std::move(staged)};
   }
