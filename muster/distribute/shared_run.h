@@ -67,9 +67,9 @@ class SharedRun {
   // The worker's last step is made. kTold: this task alone was told to stop, and leaves; where it
   // is the chief, nobody goes on.
   enum class End { kOver, kNoMoreData, kAsked, kTold };
-  // Waits until no worker makes a step any more, but for a worker that was told to stop, which does
-  // not wait; meanwhile `others_go_on` is called now and then with the number of updates so far.
-  // Returns their number at the end.
+  // Waits until no worker makes a step any more, and on others than the chief until it has ended
+  // the run; a worker that was told to stop does not wait. Meanwhile `others_go_on` is called now
+  // and then with the number of updates so far. Returns their number at the end.
   virtual int64_t end_steps(End end, const std::function<void(int64_t step)>& others_go_on) = 0;
 
   // Numbers of the run so far, by the names of their summaries.

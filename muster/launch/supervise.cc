@@ -249,7 +249,8 @@ class Supervisor {
     }
     const std::string others = names_of_running();
     if (others.empty()) return;  // the report says it
-    if (task.spec->beside || (task.spec->may_be_lost && was_lost(task))) {
+    if (task.spec->beside ||
+        (task.spec->may_be_lost && internal::asks_for_restart(task.exit.status))) {
       say(fmt::format("{}; {} goes on without it", what, others));
       return;
     }

@@ -20,15 +20,18 @@
 // `survivor_time`.
 //
 // A process that may be started again is, when it is killed or exits with 138, as long as no other
-// failure and no signal has ended the group. One that may be lost stops nobody then, and is like
-// one beside the group; with another exit code it is like any other.
+// failure and no signal has ended the group. One that may be lost stops nobody then, nor when it
+// was told to stop by itself (130, 143), and is like one beside the group; with another exit code
+// it is like any other.
 //
 // The root cause is the failure of the highest rank, and of those the earliest:
-//   1. a death by a signal we did not send, or an exit code other than those below;
+//   1. a death by a signal we did not send, or an exit code other than those below, unless the last
+//      words are what another task failed with;
 //   2. exit codes 130 and 143: someone stopped that task alone;
 //   3. exit code 138 for a reason of its own;
 //   4. a task that still ran when `survivor_time` or `idle_time` was over: it hung;
-//   5. exit code 138 of a survivor whose last words are that a peer was lost or did not come;
+//   5. exit code 138 of a survivor whose last words are that a peer was lost or did not come, and
+//      other codes of one that repeats what another task failed with;
 //   6. a failure of a process beside the group;
 //   7. whatever a task did after we signalled it.
 // The group's exit code is the root cause's, 128 + n for signal n, and 138 when a task hung. After
@@ -57,8 +60,9 @@ struct ProcessSpec {
   std::vector<std::string> without;  // variables of ours it does not get
   std::vector<int> cores;            // pinned to these; empty: not pinned
   bool beside = false;               // it stands beside the group
-  bool may_be_lost = false;  // the others go on without it when it is killed, or exits with 138
-  int restarts = 0;          // how often it is started again then
+  // The others go on without it when it is killed, or exits with 138, 130 or 143.
+  bool may_be_lost = false;
+  int restarts = 0;  // how often it is started again then
 };
 
 // Says how long to wait, and where output goes.

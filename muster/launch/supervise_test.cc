@@ -411,6 +411,25 @@ TEST_F(SuperviseTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(50)}).exit_code, 2);
 }
 
+TEST_F(SuperviseTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
+  std::vector<ProcessSpec> processes = {process("chief 0", "wait_for gone; sleep 0.1; echo done"),
+                                        process("worker 0", "touch gone; exit 143")};
+  processes[1].may_be_lost = true;
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(1)}).exit_code, 143);
+  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
+  EXPECT_THAT(read("err"), HasSubstr("chief 0 goes on without it"));
+}
+
+// Who is told of another task's mistake may be the first to end.
+TEST_F(SuperviseTest, WhoRepeatsAnothersErrorIsNotTheCause) {
+  const Outcome outcome = supervise_scripts(
+      {"wait_for told; echo 'E 12:00:00 InvalidArgument: no such column' >&2; exit 2",
+       "echo 'E 12:00:00 InvalidArgument: chief failed at step 3: InvalidArgument: no such column' "
+       ">&2; touch told; exit 2"});
+  EXPECT_EQ(outcome.root_cause, 0u);
+  EXPECT_EQ(outcome.exit_code, 2);
+}
+
 TEST_F(SuperviseTest, CtrlCIsForwardedAndTheCodeIs130) {
   const Outcome outcome = supervise_scripts(
       {"trap 'exit 130' INT; kill -INT $PPID; for i in {1..3000}; do sleep 0.01; done"},

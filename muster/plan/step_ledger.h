@@ -107,8 +107,10 @@ class StepLedger {
   const Round& last_round() const { return last_round_; }
   // Gradients that came too late, since begin().
   int64_t dropped() const { return dropped_; }
-  // Whether this step of the worker counts: what a server asks whose worker is gone.
-  bool committed(int worker, int64_t ticket) const { return at(worker).committed >= ticket; }
+  // Whether this step of the worker is its last one that counts: what a server asks that has the
+  // step's gradients, and whose worker is gone. Those of an earlier one are on no server any more,
+  // or came late from a process that is gone, and count for nothing.
+  bool committed(int worker, int64_t ticket) const { return at(worker).committed == ticket; }
   // The worker gives its claim back; with a ticket, only where it is the one it holds.
   void abandon(int worker, int64_t ticket = 0);
   // Its data is used up.

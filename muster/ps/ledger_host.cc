@@ -52,6 +52,11 @@ LedgerHost::Task& LedgerHost::task(int rank) {
   return tasks_[static_cast<size_t>(rank)];
 }
 
+bool LedgerHost::is_here(const json& request) {
+  const Task& asker = task(request.at("rank").get<int>());
+  return asker.here && asker.incarnation == request.at("incarnation").get<uint64_t>();
+}
+
 void LedgerHost::check_failure() const {
   if (failure_) throw *failure_;
 }
@@ -91,17 +96,22 @@ json LedgerHost::answer(const json& request) {
     lose(rank);
     return json::object();
   }
+  if (op == "part") {
+    if (is_here(request)) task(rank).parted = true;
+    return json::object();
+  }
   check_failure();
-  if (rank >= 0 && op != "resolve") task(rank).heard = now();
+  if (rank >= 0 && op != "resolve" && is_here(request)) task(rank).heard = now();
   if (op == "join") return join(lock, request);
   if (op == "claim") return claim(lock, request);
   if (op == "commit") return commit(lock, request);
   if (op == "settled") return settled(lock, request);
   if (op == "measures") return measures();
   if (op == "beat") {
-    Task& beating = task(rank);
-    beating.phase = phase_of(request);
-    beating.step = request.value("step", int64_t{-1});
+    if (is_here(request)) {
+      task(rank).phase = phase_of(request);
+      task(rank).step = request.value("step", int64_t{-1});
+    }
     // One that was taken for lost, and lives: it hears so when it asks for a step.
     return {{"step", ledger_.step()}};
   }
@@ -118,10 +128,11 @@ json LedgerHost::answer(const json& request) {
     if (finished_) status["finished"] = true;
     return status;
   } else if (op == "resolve") {
-    const bool committed = ledger_.generation() == request.at("generation").get<int64_t>() &&
-                           ledger_.committed(rank, request.at("ticket").get<int64_t>());
+    // Another run has other tickets, with the same numbers.
+    const bool known = ledger_.generation() == request.at("generation").get<int64_t>();
+    const bool committed = known && ledger_.committed(rank, request.at("ticket").get<int64_t>());
     // A server has dropped its gradients: they cannot count any more.
-    if (!committed && request.value("gone", false)) {
+    if (known && !committed && request.value("gone", false)) {
       ledger_.abandon(rank, request.at("ticket").get<int64_t>());
       changed_.notify_all();
     }
@@ -135,7 +146,7 @@ json LedgerHost::answer(const json& request) {
     } else if (op == "stop") {
       ledger_.stop(request.at("why").get<std::string>());
     } else if (op == "pause") {
-      if (!task(rank).here) throw taken_for_lost(rank);
+      if (!is_here(request)) throw taken_for_lost(rank);
       ledger_.pause();
       return with_round({{"step", ledger_.step()},
                          {"commits", ledger_.commits()},
@@ -184,11 +195,11 @@ json LedgerHost::claim(std::unique_lock<std::mutex>& lock, const json& request) 
   StepLedger::Claim claim;
   wait(lock, request, [&] {
     check_generation(request);
-    if (!task(rank).here) return true;
+    if (!is_here(request)) return true;
     claim = ledger_.claim(rank, now());
     return claim.state != StepLedger::Claim::State::kWait;
   });
-  if (!task(rank).here) throw taken_for_lost(rank);
+  if (!is_here(request)) throw taken_for_lost(rank);
   if (finished_) claim.state = StepLedger::Claim::State::kOver;
   changed_.notify_all();
   switch (claim.state) {
@@ -239,10 +250,15 @@ Error LedgerHost::taken_for_lost(int rank) const {
 
 json LedgerHost::settled(std::unique_lock<std::mutex>& lock, const json& request) {
   check_generation(request);
-  wait(lock, request, [&] { return finished_ || ledger_.settled(now()); });
+  const bool chief = request.at("rank") == kChief;
+  // Workers stay until the chief has saved: were a server lost before, all would go back to the
+  // checkpoint before, and their data would be wanted again.
+  const auto ready = [&] { return finished_ || (chief && ledger_.settled(now())); };
+  wait(lock, request, ready);
   // The chief saves for the last time now: who comes later has nothing to do any more.
-  if (request.at("rank") == kChief && ledger_.settled(now())) ledger_.stop(ledger_.why(now()));
-  return {{"settled", finished_ || ledger_.settled(now())},
+  if (chief && ledger_.settled(now())) ledger_.stop(ledger_.why(now()));
+  return {{"settled", ready()},
+          {"over", ledger_.settled(now())},
           {"step", ledger_.step()},
           {"why", ledger_.why(now())},
           {"unfinished", names(ledger_.unfinished())}};
@@ -305,9 +321,10 @@ void LedgerHost::leave(int rank, uint64_t incarnation) {
   Task& leaving = task(rank);
   if (!leaving.here || leaving.incarnation != incarnation) return;
   if (!finished_) {
-    log::warning(fmt::format("{} was lost, last heard of {}; the others go on",
-                             options_.tasks[static_cast<size_t>(rank)],
-                             plan::place_of(leaving.phase, leaving.step)));
+    const std::string text = fmt::format(
+        "{} {}, last heard of {}; the others go on", options_.tasks[static_cast<size_t>(rank)],
+        leaving.parted ? "has left" : "was lost", plan::place_of(leaving.phase, leaving.step));
+    leaving.parted ? log::info(text) : log::warning(text);
   }
   lose(rank);
 }

@@ -1,10 +1,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+
 #include "muster/base/error_of.h"
+#include "muster/net/message_server.h"
 #include "muster/ps/internal/crew.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/ledger_host.h"
+#include "muster/ps/internal/session.h"
 #include "muster/ps/internal/shard_store.h"
 #include "muster/ps/internal/staged_gradients.h"
 #include "muster/ps/internal/wire.h"
@@ -129,6 +135,33 @@ TEST(Crew, DoesAllAndTellsTheFirstError) {
               HasSubstr("member 1"));
 }
 
+// The run goes on where a connection of heartbeats has ended, and nothing else.
+TEST(Session, BeatsGoOnOverAnotherConnection) {
+  std::promise<void> goes_on;
+  std::atomic<int> beating = 0;
+  net::MessageServer server({.address = "127.0.0.1:0", .job = {}, .task = "ps:0"},
+                            [&](net::MessageSocket& socket) {
+                              constexpr double kPatience = 30;
+                              const auto hello = receive_head(socket, kPatience);
+                              send_message(socket, json::object());
+                              const bool beats = hello && hello->at("purpose") == "beat";
+                              const int which = beats ? ++beating : 0;
+                              while (receive_head(socket, kPatience)) {
+                                if (which == 1) return;
+                                if (which == 2) goes_on.set_value();
+                                send_message(socket, json::object());
+                              }
+                            });
+  distribute::StartOptions start;
+  start.cluster.addresses = {"127.0.0.1:1"};
+  start.cluster.ps_addresses = {server.address()};
+  start.cluster.num_ps = 1;
+  const Session session(start, {.heartbeat_seconds = 30, .heartbeat_timeout_seconds = 60},
+                        /*timeout_seconds=*/30);
+  EXPECT_EQ(goes_on.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_FALSE(session.failure());
+}
+
 class LedgerHostTest : public ::testing::Test {
  protected:
   LedgerHostTest()
@@ -139,12 +172,13 @@ class LedgerHostTest : public ::testing::Test {
 
   json ask(json request, int rank = 0) {
     request["rank"] = rank;
+    if (!request.contains("incarnation")) request["incarnation"] = 7 + rank;
     if (!request.contains("generation")) request["generation"] = 1;
     return host_.answer(request);
   }
   void begin() {
     ask({{"op", "begin"}, {"step", 0}, {"positions", json::array()}});
-    for (int rank = 0; rank < 2; ++rank) ask({{"op", "join"}, {"incarnation", 7 + rank}}, rank);
+    for (int rank = 0; rank < 2; ++rank) ask({{"op", "join"}}, rank);
   }
 
   ManualClock clock_{{.sleep_advances = true}};
@@ -189,6 +223,33 @@ TEST_F(LedgerHostTest, AChiefThatIsGoneHoldsNoCut) {
   ask({{"op", "join"}, {"incarnation", 9}}, 0);
   host_.leave(0, 7);
   EXPECT_FALSE(host_.without_chief());
+}
+
+// An earlier process may have died while it waited for a step: it gets none, and takes none from
+// the process that came after it.
+TEST_F(LedgerHostTest, WhatAnEarlierProcessAskedForSpeaksForNobody) {
+  begin();
+  ask({{"op", "join"}, {"incarnation", 99}}, 1);
+  const json claim = ask({{"op", "claim"}, {"incarnation", 99}}, 1);
+  EXPECT_EQ(error_of([&] { ask({{"op", "claim"}}, 1); }).kind(), ErrorKind::kPeerLost);
+  clock_.advance(from_seconds(4));
+  ask({{"op", "beat"}}, 1);
+  const json commit{
+      {"op", "commit"}, {"incarnation", 99}, {"ticket", claim.at("ticket")}, {"position", ""}};
+  EXPECT_EQ(ask(commit, 1).at("state"), "accepted");
+}
+
+// Tickets of a run that was lost with its server have the numbers of those of the next one.
+TEST_F(LedgerHostTest, AServerThatAsksAboutAnotherRunTakesNoStepAway) {
+  begin();
+  const json claim = ask({{"op", "claim"}}, 1);
+  const json resolve{{"op", "resolve"}, {"ticket", claim.at("ticket")}, {"gone", true}};
+  json earlier = resolve;
+  earlier["generation"] = 0;
+  EXPECT_EQ(ask(earlier, 1).at("committed"), false);
+  const json commit{{"op", "commit"}, {"ticket", claim.at("ticket")}, {"position", ""}};
+  EXPECT_EQ(ask(commit, 1).at("state"), "accepted");
+  EXPECT_EQ(ask(resolve, 1).at("committed"), true);
 }
 
 TEST_F(LedgerHostTest, AnotherGenerationIsAnotherRun) {

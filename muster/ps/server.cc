@@ -176,7 +176,8 @@ class Server {
     }
     if (!peer) return;
     note_connection(*peer, +1);
-    ShardServer::Client client{.socket = socket, .rank = peer->rank};
+    ShardServer::Client client{
+        .socket = socket, .rank = peer->rank, .is_newest = [&] { return is_newest(*peer); }};
     try {
       while (true) {
         const auto request = receive_head(socket, kSilence);
@@ -187,11 +188,11 @@ class Server {
                              error.message()));
     }
     if (peer->rank >= 0) {
-      // A process that dies loses all of its connections.
-      if (is_last(*peer) && ledger_) ledger_->leave(peer->rank, peer->incarnation);
       if (peer->purpose == "data" && is_newest(*peer)) shards_.worker_left(peer->rank);
     }
-    note_connection(*peer, -1);
+    // A process that dies loses all of its connections.
+    if (note_connection(*peer, -1) == 0 && peer->rank >= 0 && ledger_)
+      ledger_->leave(peer->rank, peer->incarnation);
   }
 
   // Who connects must be of the same cluster, with the same options. Throws InvalidArgument.
@@ -264,28 +265,25 @@ class Server {
     if (request.contains("error")) failure_ = to_error(request.at("error"));
   }
 
-  // Whether the process has no other connection.
-  bool is_last(const Peer& peer) {
-    const std::lock_guard lock(mutex_);
-    return per_process_[{peer.rank, peer.incarnation}] <= 1;
-  }
-
   // Whether the worker has not come again meanwhile.
   bool is_newest(const Peer& peer) {
     const std::lock_guard lock(mutex_);
     return newest_[peer.rank] == peer.incarnation;
   }
 
-  void note_connection(const Peer& peer, int change) {
+  // How many connections the process has then.
+  int note_connection(const Peer& peer, int change) {
     const std::lock_guard lock(mutex_);
     connections_ += change;
     const std::pair process(peer.rank, peer.incarnation);
-    if ((per_process_[process] += change) == 0) per_process_.erase(process);
+    const int left = per_process_[process] += change;
+    if (left == 0) per_process_.erase(process);
     if (change > 0) newest_[peer.rank] = peer.incarnation;
-    if (peer.rank != 0) return;
+    if (peer.rank != 0) return left;
     chief_connections_ += change;
     chief_came_ = true;
     heard_of_chief_ = now();
+    return left;
   }
 
   // Asks the ledger, here or at the first server.

@@ -45,13 +45,32 @@ Session::Session(distribute::StartOptions start, distribute::ParameterServerOpti
 }
 
 Session::~Session() {
+  if (!finished_) {
+    try {
+      // Nobody waits for the answer.
+      send_message(*ledger_, of_this_process({{"op", "part"}}));
+    } catch (const std::exception&) {
+      // The first server is gone, and is what this task leaves for.
+    }
+  }
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
+    beats_->close();
   }
   closed_.notify_all();
-  beats_->close();
   beater_.join();
+}
+
+bool Session::is_closing() const {
+  const std::lock_guard lock(mutex_);
+  return closing_;
+}
+
+json Session::of_this_process(json request) const {
+  request["rank"] = rank();
+  request["incarnation"] = incarnation_;
+  return request;
 }
 
 std::string Session::server_name(size_t server) const {
@@ -68,7 +87,7 @@ std::unique_ptr<net::MessageSocket> Session::connect(size_t server, const char* 
       told = now;
       log::info("waiting for " + name);
     }
-    return start_.cancelled && start_.cancelled();
+    return is_closing() || (start_.cancelled && start_.cancelled());
   };
   auto socket = net::connect_messages({.address = start_.cluster.ps_addresses[server],
                                        .job = start_.cluster.job,
@@ -138,8 +157,7 @@ json Session::receive_more(size_t server, const std::function<void(net::MessageS
 }
 
 json Session::ask_ledger(json request) {
-  request["rank"] = rank();
-  return exchange(*ledger_, server_name(0), request, {}, {});
+  return exchange(*ledger_, server_name(0), of_this_process(std::move(request)), {}, {});
 }
 
 void Session::report(plan::Phase phase, int64_t step) {
@@ -148,21 +166,35 @@ void Session::report(plan::Phase phase, int64_t step) {
 }
 
 void Session::beat_until_closed() {
+  while (true) {
+    try {
+      beat();
+      return;
+    } catch (const Error& error) {
+      if (is_closing()) return;
+      log::debug(fmt::format("no heartbeat reaches {}: {}", server_name(0), error.message()));
+    }
+    try {
+      // Where it was the connection alone that ended, the run needs not know. Whoever asks a server
+      // that is gone finds out by itself.
+      auto again = connect(0, "beat", options_.heartbeat_timeout_seconds);
+      const std::lock_guard lock(mutex_);
+      beats_ = std::move(again);
+    } catch (const Error&) {
+      return;
+    }
+  }
+}
+
+void Session::beat() {
   std::unique_lock lock(mutex_);
   while (!closing_ && !failure_) {
     lock.unlock();
     std::optional<Error> failure;
-    try {
-      send_message(
-          *beats_,
-          {{"op", "beat"}, {"rank", rank()}, {"phase", phase_.load()}, {"step", step_.load()}});
-      const auto answer = receive_head(*beats_, options_.heartbeat_timeout_seconds);
-      if (answer && answer->contains("error")) failure = to_error(answer->at("error"));
-    } catch (const Error& error) {
-      // Whoever asks the server next finds out, and may find it again.
-      log::debug(fmt::format("no heartbeat reaches {}: {}", server_name(0), error.message()));
-      return;
-    }
+    send_message(*beats_, of_this_process(
+                              {{"op", "beat"}, {"phase", phase_.load()}, {"step", step_.load()}}));
+    const auto answer = receive_head(*beats_, options_.heartbeat_timeout_seconds);
+    if (answer && answer->contains("error")) failure = to_error(answer->at("error"));
     lock.lock();
     failure_ = failure;
     closed_.wait_for(lock, std::chrono::duration<double>(options_.heartbeat_seconds),
@@ -208,6 +240,7 @@ void Session::finish() {
     for (size_t server = 1; server < servers(); ++server) ask(server, {{"op", "finish"}});
   }
   try {
+    finished_ = true;
     ask_ledger({{"op", "bye"}});
   } catch (const Error& error) {
     // The run is over: a server that is gone already will not be missed.

@@ -218,6 +218,11 @@ void ShardServer::push(const Client& client, const json& request, Defined& here)
   staged->mean = request.at("mean").get<bool>();
   {
     const std::lock_guard lock(mutex_);
+    // What comes late of a process that is gone must not take the place of its successor's.
+    if (!client.is_newest()) {
+      throw Error(ErrorKind::kPeerLost,
+                  fmt::format("another process of this task has come to {} meanwhile", name_));
+    }
     if (defined_.get() == &here)
       waiting_[client.rank] = {request.at("ticket").get<int64_t>(), std::move(staged)};
   }
@@ -294,15 +299,20 @@ void ShardServer::settle(int rank, bool gone) {
   }
   const std::optional<bool> counts = resolve_(rank, generation, ticket, gone);
   if (!counts) return;  // nobody knows: it stays
-  if (*counts) {
-    // Of an update of several workers the others know.
-    if (!together_) apply(rank, ticket);
-    return;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = waiting_.find(rank);
+    // The answer took its time: a run that has begun meanwhile has the same tickets again.
+    if (!defined_ || defined_->generation != generation || found == waiting_.end() ||
+        found->second.ticket != ticket)
+      return;
+    if (!*counts) {
+      if (gone) found->second.ticket = 0;
+      return;
+    }
   }
-  if (!gone) return;
-  const std::lock_guard lock(mutex_);
-  const auto found = waiting_.find(rank);
-  if (found != waiting_.end() && found->second.ticket == ticket) found->second.ticket = 0;
+  // Of an update of several workers the others know.
+  if (!together_) apply(rank, ticket);
 }
 
 void ShardServer::worker_left(int rank) { settle(rank, /*gone=*/true); }

@@ -516,6 +516,10 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
     }
     look_at_servers();
     if (others_go_on) others_go_on(step_);
+    if (told.at("over").get<bool>()) {
+      tell_waiting("the chief, which ends the run");
+      continue;
+    }
     const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
     tell_waiting(unfinished.empty() ? "the other workers" : join(unfinished, ", "));
   }

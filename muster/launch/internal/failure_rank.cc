@@ -11,6 +11,16 @@ bool blames_another(std::string_view error) {
          error.find("Timeout: ") != std::string_view::npos;
 }
 
+// Whether the last words of a task tell what another one failed with: "...: worker 1 failed at step
+// 3: ...".
+bool repeats_another(std::string_view error) {
+  const std::string_view before = error.substr(0, error.find(" failed "));
+  const size_t colon = before.rfind(": ");
+  if (before.size() == error.size() || colon == std::string_view::npos) return false;
+  const std::string_view task = before.substr(colon + 2);
+  return task == "chief" || task.starts_with("worker ") || task.starts_with("ps ");
+}
+
 }  // namespace
 
 bool asks_for_restart(const ExitStatus& status) {
@@ -21,8 +31,7 @@ int failure_rank(const TaskExit& exit, const ProcessSpec& spec) {
   if (exit.status.ok()) return 0;
   if (exit.stuck) return 4;
   if (exit.after_our_signal) return 7;
-  const bool lost = exit.status.signal != 0 || exit.status.code == 138;
-  if (spec.beside || (spec.may_be_lost && lost)) return 6;
+  if (spec.beside || (spec.may_be_lost && asks_for_restart(exit.status))) return 6;
   if (exit.status.signal != 0) return 1;
   switch (exit.status.code) {
     case 138:
@@ -31,7 +40,7 @@ int failure_rank(const TaskExit& exit, const ProcessSpec& spec) {
     case 143:
       return 2;
     default:
-      return 1;
+      return repeats_another(exit.last_error) ? 5 : 1;
   }
 }
 

@@ -58,12 +58,16 @@ class LedgerHost {
     uint64_t incarnation = 0;  // 0: has not come
     bool here = false;
     bool said_goodbye = false;
+    bool parted = false;  // it said that it goes before the end
     double heard = 0;
     plan::Phase phase = plan::Phase::kJoining;
     int64_t step = -1;
   };
   double now() const { return to_seconds(options_.clock->now().time_since_epoch()); }
   Task& task(int rank);
+  // Whether this process of its task takes part: what an earlier one left behind does not speak for
+  // one that came later.
+  bool is_here(const nlohmann::json& request);
   void check_failure() const;
   void check_generation(const nlohmann::json& request) const;
   void lose(int rank);

@@ -30,7 +30,7 @@ class Session {
   // when this task is told to stop, InvalidArgument when they belong to another job or cluster.
   Session(distribute::StartOptions start, distribute::ParameterServerOptions options,
           double timeout_seconds);
-  // Without a word, as a task that is lost.
+  // Without finish(): this task is at its end, or joins again, and the others need not miss it.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -81,7 +81,13 @@ class Session {
       net::MessageSocket& socket, const std::string& server, const std::function<void()>& send,
       const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive) const;
   nlohmann::json wait_for_answer(net::MessageSocket& socket, const std::string& server) const;
+  // The request, and who makes it.
+  nlohmann::json of_this_process(nlohmann::json request) const;
+  bool is_closing() const;
+  // On a thread of its own: beats, and connects again where the connection alone was lost.
   void beat_until_closed();
+  // Returns at the end of the session or of the run, and throws what ended the connection.
+  void beat();
 
   const distribute::StartOptions start_;
   const distribute::ParameterServerOptions options_;
@@ -95,6 +101,7 @@ class Session {
   mutable std::mutex mutex_;
   std::condition_variable closed_;
   bool closing_ = false;
+  bool finished_ = false;  // of the worker's thread: it has said goodbye
   std::optional<Error> failure_;
   std::thread beater_;
 };

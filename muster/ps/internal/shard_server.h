@@ -36,6 +36,7 @@ class ShardServer {
   struct Client {
     net::MessageSocket& socket;
     int rank = 0;
+    std::function<bool()> is_newest;  // whether no later process of the worker has come
     std::vector<Tensor> memory = {};  // of what it reads
   };
   // Answers a request, the payload of which is still to be read. Throws what the asker is to be
