@@ -179,6 +179,7 @@ struct Contents {
 
 void add_metadata(const std::string& file, const SafetensorsReader& reader, Contents& contents) {
   for (const auto& [key, text] : reader.metadata()) {
+    if (key == formats::kSafetensorsParts) continue;  // the tensors tell
     if (key != "muster") {
       contents.foreign[key] = text;
       continue;
@@ -194,7 +195,12 @@ void add_tensors(const SafetensorsReader& reader, Contents& contents) {
   const nlohmann::json digests = contents.about.value("digests", nlohmann::json::object());
   for (const formats::TensorEntry& entry : reader.tensors()) {
     std::string state = "none";
-    if (digests.contains(entry.name)) {
+    if (reader.parts().tensors.contains(entry.name)) {
+      // What lies in parts is verified as it is read.
+      const Result<std::string> bytes = reader.read(entry.name);
+      if (!bytes.ok() && bytes.error().kind() != ErrorKind::kCorrupt) throw bytes.error();
+      state = bytes.ok() ? "ok" : "DAMAGED";
+    } else if (digests.contains(entry.name)) {
       const nlohmann::json digest = digest_of(reader.read(entry.name).value());
       state = digests[entry.name] == digest ? "ok" : "DAMAGED";
     }
@@ -245,10 +251,12 @@ Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool j
   for (const std::string& file : checkpoint_files(files, path)) {
     contents.files.push_back(file);
     const auto reader = SafetensorsReader::open(files, file).value();
+    for (const auto& part : reader.parts().files)
+      contents.files.push_back(join_path(directory_of(file), part.name));
     add_metadata(file, reader, contents);
     add_tensors(reader, contents);
   }
-  contents.about.erase("digests");
+  for (const char* key : {"digests", "parts"}) contents.about.erase(key);
   Inspection inspection;
   if (!contents.damaged.empty()) {
     inspection.damage =

@@ -165,6 +165,37 @@ TEST_F(InspectTest, DamagedArraysAreNamed) {
   EXPECT_THAT(inspection.text, HasSubstr("DAMAGED"));
 }
 
+TEST_F(InspectTest, PartsAreShownWithTheirCheckpoint) {
+  const std::string rows(6 * 4, 'r'), part = "model.ckpt-7.part-0-of-1.0000002a.safetensors";
+  auto writer = files_.open_staged(path(part)).value();
+  formats::write_safetensors(
+      *writer, std::vector<formats::TensorView>{{"table", "F32", {3, 2}, bytes_of(rows)}})
+      .value();
+  writer->commit().value();
+  const uint64_t bytes = files_.file_size(path(part)).value();
+  formats::SafetensorsParts parts;
+  parts.files.push_back({part, bytes});
+  parts.tensors["table"] = {"F32", {3, 2}, {{0, bytes - rows.size(), rows.size(), 0}}};
+  const auto write_index = [&](uint32_t crc) {
+    parts.tensors["table"].pieces[0].crc32c = crc;
+    auto index = files_.open_staged(path("model.ckpt-7.safetensors")).value();
+    formats::write_safetensors(*index, {},
+                               {{std::string(formats::kSafetensorsParts), parts.to_text()}})
+        .value();
+    index->commit().value();
+  };
+  write_index(crc32c(bytes_of(rows)));
+  const Inspection whole = inspect_checkpoint(files_, folder_.path(), false);
+  EXPECT_FALSE(whole.damage.has_value());
+  EXPECT_THAT(whole.text, HasSubstr(part));
+  EXPECT_THAT(whole.text, ContainsRegex("table +F32 +3x2 +24 +ok"));
+  EXPECT_THAT(whole.text, Not(HasSubstr("muster_parts")));
+  write_index(1);
+  const Inspection damaged = inspect_checkpoint(files_, path("model.ckpt-7"), false);
+  ASSERT_TRUE(damaged.damage.has_value());
+  EXPECT_THAT(damaged.damage->message(), HasSubstr("table"));
+}
+
 TEST_F(InspectTest, TruncatedCheckpointIsCorrupt) {
   write_checkpoint("model.ckpt-1.safetensors");
   const std::string bytes = files_.read_file(path("model.ckpt-1.safetensors")).value();

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "muster/base/strings.h"
-#include "muster/checkpoint/internal/checkpoint_reader.h"
+#include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/checkpoint/internal/file_names.h"
 #include "muster/checkpoint/internal/safetensors_checkpoint.h"
 
@@ -34,11 +34,12 @@ void write_checkpoint(FileSystem& fs, const std::string& path, const Checkpoint&
 }
 
 Checkpoint read_checkpoint(FileSystem& fs, const std::string& prefix_or_path) {
-  const auto reader = internal::open_checkpoint(fs, prefix_or_path);
+  const auto reader = open_checkpoint(fs, prefix_or_path);
   Checkpoint checkpoint = reader->header();
+  checkpoint.parts = {};
   for (const std::string& name : reader->names()) {
     Tensor tensor = reader->read(name);
-    if (name != internal::kGlobalStep) checkpoint.tensors.emplace(name, std::move(tensor));
+    if (name != kGlobalStep) checkpoint.tensors.emplace(name, std::move(tensor));
   }
   return checkpoint;
 }

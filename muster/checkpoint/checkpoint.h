@@ -1,12 +1,14 @@
 // What one checkpoint holds, and the file it lives in: one .safetensors file that any reader of
-// safetensors opens. Thread safety: values and free functions; a tensor must not be written to
-// while it is being saved.
+// safetensors opens, or several of them, the parts, and one that names them. Thread safety: values
+// and free functions; a tensor must not be written to while it is being saved.
 //
 // In the file's `__metadata__`, the key `muster` holds one JSON object as text: format_version,
 // global_step, epoch, inputs, notes, and digests ("crc32c:xxxxxxxx" of each tensor's bytes).
 // `muster_digest` is the same of that text, a line end, and one line "<name> <dtype> [2, 3]" per
 // tensor, sorted by name: so every bit that matters is covered. It stays what it is in every
-// version of the format, so that damage is never taken for a newer version.
+// version of the format, so that damage is never taken for a newer version. Where there are parts,
+// `muster_parts` says what lies where (muster/formats/safetensors_parts.h), and `parts` in the JSON
+// object is its digest.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "muster/base/file_system.h"
+#include "muster/formats/safetensors_parts.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -32,6 +35,10 @@ struct Checkpoint {
   std::string inputs = "{}";
   // Free, for whoever writes the checkpoint (model digest, strategy, program).
   std::map<std::string, std::string> notes;
+  // Tensors that lie in files of their own beside the checkpoint's, its parts, which other
+  // processes wrote (muster/checkpoint/checkpoint_parts.h). Saving names them in the checkpoint's
+  // file; loading gives what is in them in `tensors`, and leaves this empty.
+  formats::SafetensorsParts parts = {};
 };
 
 // What a model asks of one variable or slot.
@@ -70,6 +77,8 @@ struct Compatibility {
 // `checkpoint_name` is how messages call the checkpoint.
 Compatibility compare(const std::map<std::string, TensorSpec>& needed, const Checkpoint& checkpoint,
                       std::string checkpoint_name);
+Compatibility compare(const std::map<std::string, TensorSpec>& needed,
+                      const std::map<std::string, TensorSpec>& found, std::string checkpoint_name);
 
 // "model.ckpt-120" -> 120, also with a directory in front or ".safetensors" behind; -1 when it is
 // no checkpoint name.

@@ -8,7 +8,7 @@
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
 #include "muster/base/temp_directory.h"
-#include "muster/checkpoint/internal/checkpoint_reader.h"
+#include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
 #include "muster/checkpoint/read_tensors.h"
 #include "muster/tensor/libtorch.h"
@@ -203,7 +203,7 @@ TEST(Checkpoint, TensorsAreReadOneByOne) {
   content.back() = static_cast<char>(content.back() ^ 1);  // the last tensor's
   overwrite(path, content);
 
-  const auto reader = internal::open_checkpoint(files(), directory / "a");
+  const auto reader = open_checkpoint(files(), directory / "a");
   EXPECT_EQ(reader->header().global_step, 3);
   EXPECT_EQ(reader->header().notes, saved.notes);
   EXPECT_TRUE(reader->header().tensors.empty());

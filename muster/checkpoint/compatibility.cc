@@ -50,26 +50,28 @@ void Compatibility::throw_if_incompatible() const {
 
 Compatibility compare(const std::map<std::string, TensorSpec>& needed, const Checkpoint& checkpoint,
                       std::string checkpoint_name) {
+  std::map<std::string, TensorSpec> found;
+  for (const auto& [name, tensor] : checkpoint.tensors)
+    found[name] = {tensor.sizes().vec(), tensor.scalar_type()};
+  return compare(needed, found, std::move(checkpoint_name));
+}
+
+Compatibility compare(const std::map<std::string, TensorSpec>& needed,
+                      const std::map<std::string, TensorSpec>& found, std::string checkpoint_name) {
   Compatibility result;
   result.checkpoint = std::move(checkpoint_name);
   for (const auto& [name, spec] : needed) {
-    auto it = checkpoint.tensors.find(name);
-    if (it == checkpoint.tensors.end()) {
+    const auto it = found.find(name);
+    if (it == found.end()) {
       result.missing.push_back({.name = name, .needed = spec});
-      continue;
-    }
-    TensorSpec found{.shape = it->second.sizes().vec(), .dtype = it->second.scalar_type()};
-    if (found.shape != spec.shape) {
-      result.reshaped.push_back({name, spec, std::move(found)});
-    } else if (found.dtype != spec.dtype) {
-      result.other_dtype.push_back({name, spec, std::move(found)});
+    } else if (it->second.shape != spec.shape) {
+      result.reshaped.push_back({name, spec, it->second});
+    } else if (it->second.dtype != spec.dtype) {
+      result.other_dtype.push_back({name, spec, it->second});
     }
   }
-  for (const auto& [name, tensor] : checkpoint.tensors) {
-    if (needed.count(name) == 0) {
-      result.extra.push_back(
-          {.name = name, .found = {.shape = tensor.sizes().vec(), .dtype = tensor.scalar_type()}});
-    }
+  for (const auto& [name, spec] : found) {
+    if (!needed.contains(name)) result.extra.push_back({.name = name, .found = spec});
   }
   return result;
 }

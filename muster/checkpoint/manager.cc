@@ -1,11 +1,8 @@
 #include "muster/checkpoint/manager.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <mutex>
 #include <set>
 
@@ -13,6 +10,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/internal/file_names.h"
+#include "muster/checkpoint/internal/leftovers.h"
 #include "muster/checkpoint/internal/state_file.h"
 #include "muster/checkpoint/lease.h"
 
@@ -22,35 +20,9 @@ using internal::CheckpointState;
 
 namespace {
 
-constexpr std::string_view kStateFile = "checkpoint";
 // Readers of a directory in which another process saves look again this often when what they were
 // about to read is gone.
 constexpr int kMaxLooks = 5;
-
-// Leftovers of a process that may still run are only removed when nobody has touched them for this
-// long.
-constexpr double kStaleSeconds = 24 * 3600;
-
-// Whether `name` is what a killed save of ours left behind:
-// ".model.ckpt-7.safetensors.staging-<pid>-<n>".
-bool is_our_staging_name(const std::string& name) {
-  return is_staging_name(name) &&
-         (name.starts_with("." + std::string(internal::kCheckpointBaseName)) ||
-          name.starts_with("." + std::string(kStateFile) + "."));
-}
-
-// The process in a staging name, 0 when there is none to be read.
-int64_t staging_process(const std::string& name) {
-  const std::vector<std::string> parts = split(name, '-');
-  return parts.size() < 3 ? 0 : parse_int(parts[parts.size() - 2]).value_or(0);
-}
-
-bool is_other_live_process(int64_t pid) {
-  // Our own id means a process before us that had it, as in containers: this manager is not writing
-  // now.
-  if (pid <= 0 || pid == ::getpid()) return false;
-  return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
-}
 
 std::string without_suffix(const std::string& path) {
   return path.ends_with(internal::kCheckpointSuffix)
@@ -109,7 +81,7 @@ std::string CheckpointManager::path_of(const std::string& name) const {
 void CheckpointManager::ensure_writable() {
   const auto try_write = [&]() -> Status {
     if (Status made = fs_.make_directories(model_dir_); !made.ok()) return made;
-    auto writer = fs_.open_staged(path_of(std::string(kStateFile)));
+    auto writer = fs_.open_staged(path_of(std::string(internal::kStateFile)));
     if (!writer.ok()) return writer.error();
     // One page, so that a full disk shows.
     const std::string page(4096, '\0');
@@ -140,7 +112,7 @@ void CheckpointManager::leave_strangers_alone(CheckpointState* state) const {
       log::warning_once(
           fmt::format("the state file '{}' names '{}', which is not in its directory "
                       "and is left alone",
-                      path_of(std::string(kStateFile)), name));
+                      path_of(std::string(internal::kStateFile)), name));
     }
     return inside;
   };
@@ -164,8 +136,8 @@ void CheckpointManager::leave_strangers_alone(CheckpointState* state) const {
 std::optional<CheckpointState> CheckpointManager::read_state(const Listing& listing,
                                                              std::string* why) const {
   *why = "is missing";
-  if (listing.names.count(std::string(kStateFile)) == 0) return std::nullopt;
-  Result<std::string> text = fs_.read_file(path_of(std::string(kStateFile)));
+  if (listing.names.count(std::string(internal::kStateFile)) == 0) return std::nullopt;
+  Result<std::string> text = fs_.read_file(path_of(std::string(internal::kStateFile)));
   if (!text.ok() && text.error().kind() != ErrorKind::kNotFound) throw text.error();
   if (!text.ok()) return std::nullopt;
   Result<CheckpointState> parsed = CheckpointState::parse(text.value());
@@ -245,28 +217,9 @@ CheckpointManager::Listing CheckpointManager::list() const {
   if (!listing.state.all.empty()) {
     log::warning_once(fmt::format(
         "the state file '{}' {}; the checkpoints found in the directory are used, {} the newest",
-        path_of(std::string(kStateFile)), why, listing.state.latest));
+        path_of(std::string(internal::kStateFile)), why, listing.state.latest));
   }
   return listing;
-}
-
-void CheckpointManager::remove_leftovers() const {
-  auto names = fs_.list_directory(model_dir_);
-  if (!names.ok()) return;  // there is nothing to tidy in a directory that is not there yet
-  for (const std::string& name : names.value()) {
-    if (!is_our_staging_name(name)) continue;
-    const std::string path = path_of(name);
-    if (is_other_live_process(staging_process(name))) {
-      auto info = fs_.info(path);
-      if (!info.ok() || clock_.wall_seconds() - info.value().modified_seconds < kStaleSeconds)
-        continue;
-    }
-    Status removed = fs_.remove(path);
-    if (!removed.ok() && removed.error().kind() != ErrorKind::kNotFound) {
-      log::warning_once("cannot remove the leftover of a save that was stopped: " +
-                        removed.error().message());
-    }
-  }
 }
 
 std::vector<std::string> CheckpointManager::remove_retired(
@@ -282,7 +235,7 @@ std::vector<std::string> CheckpointManager::remove_retired(
       kept.push_back(name);
       continue;
     }
-    Status removed = fs_.remove(checkpoint_file(path_of(name)));
+    Status removed = internal::remove_checkpoint(fs_, model_dir_, name);
     if (removed.ok() || removed.error().kind() == ErrorKind::kNotFound) continue;
     log::warning("cannot delete an old checkpoint, the next save tries again: " +
                  removed.error().message());
@@ -337,10 +290,15 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   const std::string prefix = path_of(name);
   const std::string file = checkpoint_file(prefix);
   const CheckpointState before = list().state;
+  // What cannot be saved leaves nothing behind.
+  const auto forget_parts = [&] {
+    for (const auto& part : checkpoint.parts.files) (void)fs_.remove(path_of(part.name));
+  };
   if (Status made = fs_.make_directories(model_dir_); !made.ok()) {
+    forget_parts();
     throw save_failed(prefix, made.error(), before);
   }
-  remove_leftovers();
+  internal::remove_leftovers(fs_, clock_, model_dir_, checkpoint);
   CheckpointState state = before;
   const auto names = [&](const CheckpointState& which, const std::string& wanted) {
     return std::any_of(which.all.begin(), which.all.end(),
@@ -349,25 +307,32 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   std::vector<std::string> retired = state.retired;
   std::erase_if(retired, [&](const std::string& old) { return old == name || names(state, old); });
   retired = remove_retired(retired);
+  const bool again = fs_.exists(file).value();
 
   try {
     write_checkpoint(fs_, file, checkpoint);
   } catch (const Error& error) {
+    forget_parts();
     throw save_failed(prefix, error, before);
   }
   for (std::string& dropped : add_latest(name, &state)) retired.push_back(std::move(dropped));
   state.retired = retired;
 
-  const std::string state_path = path_of(std::string(kStateFile));
+  const std::string state_path = path_of(std::string(internal::kStateFile));
   if (Status written = fs_.write_atomically(state_path, state.to_text()); !written.ok()) {
     // Unless the new state is there after all, a checkpoint that nothing names only takes space.
     Result<std::string> text = fs_.read_file(state_path);
     const bool named_now = text.ok() && text.value() == state.to_text();
     const bool known = text.ok() || text.error().kind() == ErrorKind::kNotFound;
-    if (known && !named_now && !names(before, name)) (void)fs_.remove(file);
+    if (known && !named_now && !names(before, name)) {
+      (void)fs_.remove(file);
+      forget_parts();
+    }
     throw save_failed(prefix, written.error(), before);
   }
   (void)remove_retired(retired);  // those kept stay named as retired until the next save
+  // Parts of the one that was replaced.
+  if (again) internal::remove_leftovers(fs_, clock_, model_dir_, checkpoint);
   return prefix;
 }
 
@@ -423,7 +388,28 @@ Checkpoint CheckpointManager::load(const std::string& prefix_or_path) const {
   return read_checkpoint(fs_, prefix_or_path);
 }
 
+std::unique_ptr<CheckpointReader> CheckpointManager::open(const std::string& prefix_or_path) const {
+  return open_checkpoint(fs_, prefix_or_path);
+}
+
 std::optional<CheckpointManager::Loaded> CheckpointManager::load_latest() const {
+  Loaded loaded;
+  const auto prefix = find_latest(
+      [&](const std::string& candidate) { loaded.checkpoint = load(candidate); }, &loaded.skipped);
+  if (!prefix) return std::nullopt;
+  loaded.prefix = *prefix;
+  return loaded;
+}
+
+std::optional<std::string> CheckpointManager::find_latest(
+    const std::function<void(const std::string& prefix)>& read) const {
+  std::vector<std::string> skipped;
+  return find_latest(read, &skipped);
+}
+
+std::optional<std::string> CheckpointManager::find_latest(
+    const std::function<void(const std::string& prefix)>& read,
+    std::vector<std::string>* skipped_ones) const {
   for (int look = 1;; ++look) {
     const Listing listing = list();
     const CheckpointState& state = listing.state;
@@ -437,18 +423,18 @@ std::optional<CheckpointManager::Loaded> CheckpointManager::load_latest() const 
     const std::vector<std::string> others = unnamed(listing);
     candidates.insert(candidates.end(), others.rbegin(), others.rend());
 
-    std::vector<std::string> skipped;
+    std::vector<std::string>& skipped = *skipped_ones;
+    skipped.clear();
     bool look_again = false;
     for (const std::string& name : candidates) {
       const std::string prefix = path_of(name);
       try {
-        Loaded loaded{.prefix = prefix, .checkpoint = load(prefix)};
+        read(prefix);
         if (!skipped.empty()) {
           log::warning(fmt::format("the checkpoint '{}' is used in place of {} damaged one{}",
                                    prefix, skipped.size(), skipped.size() == 1 ? "" : "s"));
         }
-        loaded.skipped = std::move(skipped);
-        return loaded;
+        return prefix;
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kNotFound && look < kMaxLooks) {
           look_again = true;  // deleted since the look: whoever did it has saved newer ones

@@ -3,9 +3,9 @@
 // a pin are safe from any thread.
 //
 // A checkpoint is whole or absent, whatever is killed and whenever: its file is committed first,
-// then the text file `checkpoint` is replaced so that it names it, and only then are those it no
-// longer names deleted. Those that a lease of another process keeps (muster/checkpoint/lease.h)
-// stay until it lets go of them, or is dead.
+// behind its parts where it has any, then the text file `checkpoint` is replaced so that it names
+// it, and only then are those it no longer names deleted, parts last. Those that a lease of another
+// process keeps (muster/checkpoint/lease.h) stay until it lets go of them, or is dead.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/checkpoint/checkpoint_reader.h"
 
 namespace muster::inline v0_1 {
 
@@ -67,7 +68,8 @@ class CheckpointManager {
   void ensure_writable();
 
   // Saves under "<model_dir>/model.ckpt-<global_step>", replacing what was saved at that step
-  // before, and returns that prefix. Throws what write_checkpoint throws, with the hint that the
+  // before, and returns that prefix. Parts that the checkpoint names must be there; when it cannot
+  // be saved, they are deleted. Throws what write_checkpoint throws, with the hint that the
   // checkpoints before this one are still good. What cannot be deleted afterwards is a warning, and
   // is tried again at the next save.
   std::string save(const Checkpoint& checkpoint);
@@ -88,11 +90,18 @@ class CheckpointManager {
 
   // Throws what read_checkpoint throws.
   Checkpoint load(const std::string& prefix_or_path) const;
+  // For whoever reads it piece by piece. Throws what open_checkpoint throws.
+  std::unique_ptr<CheckpointReader> open(const std::string& prefix_or_path) const;
   // The newest good one, nullopt when there is none at all. One that is damaged or gone is reported
   // by a warning that says what is wrong, and the one before it is used. Throws Corrupt listing
   // each when all are damaged; errors that are not damage (permissions, a newer format) are thrown,
   // not skipped.
   std::optional<Loaded> load_latest() const;
+  // The prefix of the newest good one, for whoever reads it in other ways than load(): `read` is
+  // called with prefixes, the newest first, until it throws neither Corrupt nor NotFound. Warns and
+  // throws as load_latest() does.
+  std::optional<std::string> find_latest(
+      const std::function<void(const std::string& prefix)>& read) const;
 
   // Throws NotFound when there is no such checkpoint (any more).
   Pin pin(const std::string& prefix) const;
@@ -103,6 +112,9 @@ class CheckpointManager {
   struct Pins;
   struct Listing;
   Listing list() const;
+  // What find_latest() does; `skipped` is Loaded::skipped.
+  std::optional<std::string> find_latest(const std::function<void(const std::string& prefix)>& read,
+                                         std::vector<std::string>* skipped) const;
   // Names of older files than the newest that the state file does not name, by step.
   static std::vector<std::string> unnamed(const Listing& listing);
   void leave_strangers_alone(internal::CheckpointState* state) const;
@@ -114,7 +126,6 @@ class CheckpointManager {
   Error save_failed(const std::string& prefix, const Error& error,
                     const internal::CheckpointState& before) const;
   std::string path_of(const std::string& name) const;
-  void remove_leftovers() const;
   // Deletes what neither a pin nor a lease holds; what stays is returned.
   std::vector<std::string> remove_retired(const std::vector<std::string>& retired) const;
 

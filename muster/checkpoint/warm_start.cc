@@ -13,7 +13,7 @@
 #include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/checkpoint.h"
-#include "muster/checkpoint/internal/checkpoint_reader.h"
+#include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/checkpoint/internal/vocabulary_remap.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/tensor/libtorch.h"
@@ -37,9 +37,9 @@ std::string prefix_of(FileSystem& fs, const std::string& from) {
                   "name a model_dir that was trained in, or a checkpoint of it");
 }
 
-std::unique_ptr<internal::CheckpointReader> open_source(FileSystem& fs, const std::string& prefix) {
+std::unique_ptr<CheckpointReader> open_source(FileSystem& fs, const std::string& prefix) {
   try {
-    return internal::open_checkpoint(fs, prefix);
+    return open_checkpoint(fs, prefix);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     throw not_found("warm_start_from: " + error.message(),
@@ -184,7 +184,7 @@ class WarmStart {
   std::string what_fits(const VariableSpec& spec) {
     if (shapes_.empty()) {
       for (const std::string& name : held_) {
-        if (name == internal::kGlobalStep || is_slot(name)) continue;
+        if (name == kGlobalStep || is_slot(name)) continue;
         const Tensor value = reader_->read(name);
         shapes_[name] = {value.sizes().vec(), value.scalar_type()};
       }
@@ -245,7 +245,7 @@ class WarmStart {
   VariableStore& variables_;
   const uint64_t seed_;
   const std::string prefix_;
-  const std::unique_ptr<internal::CheckpointReader> reader_;
+  const std::unique_ptr<CheckpointReader> reader_;
   std::set<std::string> held_;                // what the checkpoint holds
   std::vector<std::string> known_;            // the model's variables
   std::map<std::string, TensorSpec> shapes_;  // of the checkpoint's variables, once one is asked

@@ -20,8 +20,8 @@ std::map<std::string, Tensor> ModelState::own_tensors() const {
   return named;
 }
 
-std::map<std::string, Tensor> ModelState::read_servers() {
-  cut_ = updater_.shared()->read();
+std::map<std::string, Tensor> ModelState::with_own(SharedRun::Cut cut) {
+  cut_ = std::move(cut);
   std::map<std::string, Tensor> named = std::exchange(cut_->tensors, {});
   named.merge(own_tensors());
   return named;
@@ -44,7 +44,7 @@ std::map<std::string, TensorSpec> ModelState::specs() const {
 }
 
 std::map<std::string, Tensor> ModelState::tensors() {
-  if (updater_.shared() != nullptr) return read_servers();
+  if (SharedRun* shared = updater_.shared()) return with_own(shared->read());
   std::map<std::string, Tensor> named = updater_.slots();
   for (const auto& variable : table_.variables())
     named[variable->name()] = variable->value().detach();
@@ -52,6 +52,7 @@ std::map<std::string, Tensor> ModelState::tensors() {
 }
 
 std::map<std::string, Tensor> ModelState::gather_for_checkpoint() {
+  if (SharedRun* shared = updater_.shared()) return with_own(shared->read_for_checkpoint());
   std::map<std::string, Tensor> named = tensors();
   if (place_.replicas() == 1) return named;
   for (const Variable* variable : table_.on_read()) {
@@ -111,12 +112,32 @@ void ModelState::restore(Checkpoint& checkpoint, const std::string& prefix) {
   shared->write(theirs);
 }
 
-void ModelState::restore_own(const Checkpoint& checkpoint) {
+void ModelState::restore(const CheckpointReader& checkpoint, const std::string& prefix) {
+  SharedRun& shared = *updater_.shared();
+  const std::map<std::string, Tensor> own = own_tensors();
+  // What is here alone is little; of the rest the form is enough.
+  Checkpoint here;
+  std::map<std::string, TensorSpec> found = checkpoint.specs();
+  found.erase(kGlobalStep);
+  for (const auto& [name, tensor] : own) {
+    for (const std::string& wanted : {name, replicas_name(name)}) {
+      if (found.erase(wanted) > 0) here.tensors[wanted] = checkpoint.read(wanted);
+    }
+  }
+  take_replica_values(here.tensors);
+  for (const auto& [name, tensor] : here.tensors)
+    found[name] = {tensor.sizes().vec(), tensor.scalar_type()};
+  compare(specs(), found, prefix).throw_if_incompatible();
+  torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : own) Tensor(tensor).copy_(here.tensors.at(name));
+  shared.restore(checkpoint, prefix);
+}
+
+void ModelState::restore_own(const std::function<Tensor(const std::string& name)>& value_of) {
   torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : own_tensors()) {
-    const auto found = checkpoint.tensors.find(name);
-    if (found != checkpoint.tensors.end() && found->second.sizes() == tensor.sizes())
-      Tensor(tensor).copy_(found->second);
+    const Tensor value = value_of(name);
+    if (value.defined() && value.sizes() == tensor.sizes()) Tensor(tensor).copy_(value);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/distribute/exchange.h"
 #include "muster/distribute/replica_place.h"
 #include "muster/distribute/shared_run.h"
@@ -30,16 +32,19 @@ class ModelState {
   std::map<std::string, Tensor> tensors();
   // What a checkpoint holds on the chief: tensors(), in which variables of kOnRead are aggregated
   // over the replicas, and with several replicas their own values as "<name>/replicas" [replicas,
-  // ...]; those of kConcat have the rows of all. All replicas call it together.
+  // ...]; those of kConcat have the rows of all. Where the state lives on servers, what they wrote
+  // themselves is in cut() in place of it. All replicas call it together.
   std::map<std::string, Tensor> gather_for_checkpoint();
   // Where the servers stood whose state was gathered last.
   const std::optional<SharedRun::Cut>& cut() const { return cut_; }
   // On the chief, before share(): the state becomes that of `checkpoint`, which was found at
   // `prefix`. Throws InvalidArgument listing every difference between the model and the checkpoint.
   void restore(Checkpoint& checkpoint, const std::string& prefix);
-  // The variables that live here alone, where others live on servers, become what `checkpoint` has
-  // of them; what does not fit stays.
-  void restore_own(const Checkpoint& checkpoint);
+  // The same where the state lives on servers, without ever being here as a whole.
+  void restore(const CheckpointReader& checkpoint, const std::string& prefix);
+  // The variables that live here alone, where others live on servers, become what `value_of` gives
+  // for their names; what does not fit, or is undefined, stays.
+  void restore_own(const std::function<Tensor(const std::string& name)>& value_of);
   // Gives every replica the chief's state; all call it together. Variables of kOnRead get what the
   // checkpoint has for this replica when it was written by as many replicas, else the chief's
   // value, of which a sum stays the chief's alone. The rows of kConcat are divided anew.
@@ -57,7 +62,7 @@ class ModelState {
   std::map<std::string, TensorSpec> specs() const;
   // The variables that live here alone, where others live on servers.
   std::map<std::string, Tensor> own_tensors() const;
-  std::map<std::string, Tensor> read_servers();
+  std::map<std::string, Tensor> with_own(SharedRun::Cut cut);
   void take_replica_values(std::map<std::string, Tensor>& tensors);
   // Divides the rows a checkpoint has of a variable of kConcat.
   void take_rows(const Variable& variable, std::map<std::string, Tensor>& tensors);

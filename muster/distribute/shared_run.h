@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::distribute {
@@ -36,14 +37,24 @@ class SharedRun {
   virtual std::map<std::string, TensorSpec> specs() = 0;
   // Gives them these values. Names are those of specs(), all or some.
   virtual void write(const std::map<std::string, Tensor>& tensors) = 0;
+  // Gives them what `checkpoint` has, which was found at `prefix`. Servers that see its directory
+  // read it themselves, each what it holds. REQUIRES: it has all that specs() has, in this form.
+  virtual void restore(const CheckpointReader& checkpoint, const std::string& prefix) = 0;
   // All they hold behind one and the same step, in memory of its own. The workers' positions in
   // their data are those behind that step, by rank; "" is the beginning.
   struct Cut {
     int64_t step = 0;
     std::vector<std::string> positions;
     std::map<std::string, Tensor> tensors;
+    // Of read_for_checkpoint(): what servers have written in place of `tensors`.
+    formats::SafetensorsParts parts = {};
+    std::string non_finite = {};  // what of it is no number: "variable dense/kernel holds nan ..."
   };
   virtual Cut read() = 0;
+  // The same, for a checkpoint: where all servers see the directory of checkpoints, each writes its
+  // part there, and `parts` says what lies where. Nothing is written where the weights hold what is
+  // no number, which `non_finite` tells then. Throws what a server could not write.
+  virtual Cut read_for_checkpoint() = 0;
 
   // How the run begins, on the chief. Where it is live() already, nothing of it counts.
   struct Start {

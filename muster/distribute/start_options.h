@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
+#include "muster/base/file_system.h"
 #include "muster/cluster/resolve.h"
 
 namespace muster::inline v0_1::distribute {
@@ -15,6 +17,9 @@ struct StartOptions {
   uint64_t seed = 0;                 // of initial values and shuffles
   double join_timeout = 600;         // seconds to wait for all tasks to appear
   std::function<bool()> cancelled;   // asked while waiting for them; true ends the wait
+  // Where the run's checkpoints are, which parameter servers read and write; "": nowhere.
+  std::string model_dir = {};
+  FileSystem* fs = nullptr;  // of model_dir; nullptr: the local one
 };
 
 }  // namespace muster::inline v0_1::distribute

@@ -13,12 +13,6 @@ namespace muster::inline v0_1 {
 
 using nlohmann::json;
 
-namespace {
-
-constexpr const char* kGlobalStep = "global_step";
-
-}  // namespace
-
 Estimator::Estimator(ModelFn model_fn, RunConfig config)
     : Estimator(std::move(model_fn), std::move(config), json::object()) {}
 

@@ -324,6 +324,8 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.model_dir = directory();
   trainer.strategy = strategy();
   trainer.start = start_options(task);
+  trainer.start.model_dir = directory();
+  trainer.start.fs = config.fs;
   trainer.params = &params;
   if (serves) {
     serve_parameters(model_fn, trainer);

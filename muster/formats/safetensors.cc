@@ -1,11 +1,13 @@
 #include "muster/formats/safetensors.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "muster/base/crc32c.h"
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
 #include "muster/formats/internal/shape_text.h"
@@ -16,20 +18,8 @@ namespace {
 using internal::shape_text;
 
 constexpr std::string_view kMetadataKey = "__metadata__";
-
-// The size of an array, in bytes; nothing when the dtype is unknown, a size is negative, the count
-// overflows, or the bits do not fill whole bytes.
-std::optional<uint64_t> bytes_of_shape(std::string_view dtype, const std::vector<int64_t>& shape) {
-  const std::optional<int> bits = safetensors_bits(dtype);
-  if (!bits) return std::nullopt;
-  uint64_t total = static_cast<uint64_t>(*bits);
-  for (const int64_t size : shape) {
-    if (size < 0 || __builtin_mul_overflow(total, static_cast<uint64_t>(size), &total))
-      return std::nullopt;
-  }
-  if (total % 8 != 0) return std::nullopt;
-  return total / 8;
-}
+// Whoever replaces a file that has parts deletes those of the old one; a reader then looks again.
+constexpr int kMaxLooks = 3;
 
 // Reads a JSON integer that is not negative and fits int64; returns nothing for anything else.
 std::optional<int64_t> whole_number(const nlohmann::json& value) {
@@ -61,7 +51,7 @@ std::variant<TensorEntry, std::string> parse_entry(const std::string& name,
   const std::optional<int64_t> begin = whole_number((*offsets)[0]);
   const std::optional<int64_t> end = whole_number((*offsets)[1]);
   if (!begin || !end || *end < *begin) return "has the impossible data_offsets " + offsets->dump();
-  const std::optional<uint64_t> expected = bytes_of_shape(entry.dtype, entry.shape);
+  const std::optional<uint64_t> expected = safetensors_bytes(entry.dtype, entry.shape);
   entry.offset = static_cast<uint64_t>(*begin);
   entry.bytes = static_cast<uint64_t>(*end - *begin);
   if (expected != entry.bytes) {
@@ -85,6 +75,19 @@ std::optional<int> safetensors_bits(std::string_view dtype) {
   return std::nullopt;
 }
 
+std::optional<uint64_t> safetensors_bytes(std::string_view dtype,
+                                          const std::vector<int64_t>& shape) {
+  const std::optional<int> bits = safetensors_bits(dtype);
+  if (!bits) return std::nullopt;
+  uint64_t total = static_cast<uint64_t>(*bits);
+  for (const int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(total, static_cast<uint64_t>(size), &total))
+      return std::nullopt;
+  }
+  if (total % 8 != 0) return std::nullopt;
+  return total / 8;
+}
+
 Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
                          const SafetensorsMetadata& metadata) {
   std::set<std::string_view> names;
@@ -96,7 +99,7 @@ Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
     if (!names.insert(tensor.name).second) return invalid_argument(who + "the name is given twice");
     if (!safetensors_bits(tensor.dtype))
       return invalid_argument(who + "unknown dtype '" + tensor.dtype + "'");
-    if (bytes_of_shape(tensor.dtype, tensor.shape) != tensor.data.size()) {
+    if (safetensors_bytes(tensor.dtype, tensor.shape) != tensor.data.size()) {
       return invalid_argument(who + std::to_string(tensor.data.size()) + " bytes are not what " +
                               tensor.dtype + shape_text(tensor.shape) + " takes");
     }
@@ -145,12 +148,33 @@ Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
 }
 
 Result<SafetensorsReader> SafetensorsReader::open(FileSystem& files, const std::string& path) {
-  Result<std::unique_ptr<FileReader>> file = files.open_reader(path);
-  if (!file.ok()) return file.error();
-  return open(std::shared_ptr<FileReader>(std::move(file.value())));
+  SafetensorsParts before;
+  for (int look = 1;; ++look) {
+    Result<std::unique_ptr<FileReader>> file = files.open_reader(path);
+    if (!file.ok()) return file.error();
+    Result<SafetensorsReader> reader = open_alone(std::move(file.value()));
+    if (!reader.ok()) return reader;
+    const Status opened = reader.value().open_parts(files, directory_of(path));
+    if (opened.ok()) return reader;
+    if (opened.error().kind() != ErrorKind::kNotFound) return opened.error();
+    // It may have been replaced or deleted since.
+    if (look >= kMaxLooks || before == reader.value().parts()) {
+      return corrupt("'" + path + "' lacks a part: " + opened.error().message(),
+                     "copy the parts together with the file that names them");
+    }
+    before = reader.value().parts();
+  }
 }
 
 Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> file) {
+  const std::string name = file->name();
+  Result<SafetensorsReader> reader = open_alone(std::move(file));
+  if (!reader.ok() || reader.value().parts().empty()) return reader;
+  return invalid_argument("'" + name + "' has parts in files beside it",
+                          "open it by its path, so that they are found");
+}
+
+Result<SafetensorsReader> SafetensorsReader::open_alone(std::shared_ptr<FileReader> file) {
   const std::string who = "'" + file->name() + "' ";
   Result<uint64_t> size = file->size();
   if (!size.ok()) return size.error();
@@ -177,8 +201,45 @@ Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> fi
   if (Status read = reader.read_header(header, who); !read.ok()) return read.error();
   if (Status placed = reader.place_tensors(8 + length, size.value(), who); !placed.ok())
     return placed.error();
+  if (Status read = reader.read_parts(who); !read.ok()) return read.error();
   reader.file_ = std::move(file);
   return reader;
+}
+
+Status SafetensorsReader::read_parts(const std::string& who) {
+  const auto text = metadata_.find(std::string(kSafetensorsParts));
+  if (text == metadata_.end()) return {};
+  Result<SafetensorsParts> parsed =
+      SafetensorsParts::parse(text->second, "the parts of " + std::string(trim(who)));
+  if (!parsed.ok()) return parsed.error();
+  parts_ = std::move(parsed.value());
+  for (const auto& [name, tensor] : parts_.tensors) {
+    if (!index_.emplace(name, tensors_.size()).second)
+      return corrupt(who + "has the tensor '" + name + "' itself, and in parts as well");
+    tensors_.push_back({.name = name,
+                        .dtype = tensor.dtype,
+                        .shape = tensor.shape,
+                        .bytes = *safetensors_bytes(tensor.dtype, tensor.shape),
+                        .pieces = tensor.pieces});
+  }
+  return {};
+}
+
+Status SafetensorsReader::open_parts(FileSystem& files, const std::string& directory) {
+  for (const SafetensorsParts::File& part : parts_.files) {
+    Result<std::unique_ptr<FileReader>> file = files.open_reader(join_path(directory, part.name));
+    if (!file.ok()) return file.error();
+    const Result<uint64_t> size = file.value()->size();
+    if (!size.ok()) return size.error();
+    if (size.value() != part.bytes) {
+      return corrupt("'" + file.value()->name() + "', a part of '" + file_->name() + "', has " +
+                         std::to_string(size.value()) + " bytes, and had " +
+                         std::to_string(part.bytes),
+                     "copy or write the file again");
+    }
+    part_files_.push_back(std::move(file.value()));
+  }
+  return {};
 }
 
 Status SafetensorsReader::read_header(const std::string& header, const std::string& who) {
@@ -243,7 +304,44 @@ Status SafetensorsReader::read(const TensorEntry& entry, MutableBytes out) const
     return invalid_argument("the tensor '" + entry.name + "' has " + std::to_string(entry.bytes) +
                             " bytes, the buffer for it " + std::to_string(out.size()));
   }
-  return file_->read_exactly_at(entry.offset, out);
+  return read_range(entry, 0, out);
+}
+
+Status SafetensorsReader::read_range(const TensorEntry& entry, uint64_t begin,
+                                     MutableBytes out) const {
+  if (begin > entry.bytes || out.size() > entry.bytes - begin) {
+    return invalid_argument("bytes from " + std::to_string(begin) + " to " +
+                            std::to_string(begin + out.size()) + " were asked of the tensor '" +
+                            entry.name + "', which has " + std::to_string(entry.bytes));
+  }
+  if (entry.pieces.empty()) return file_->read_exactly_at(entry.offset + begin, out);
+  const uint64_t end = begin + out.size();
+  uint64_t at = 0;  // where the piece begins in the tensor
+  std::string whole;
+  for (const TensorPiece& piece : entry.pieces) {
+    const uint64_t from = std::max(begin, at), to = std::min(end, at + piece.bytes);
+    if (from < to) {
+      const MutableBytes wanted = out.subspan(from - begin, to - from);
+      const bool all = wanted.size() == piece.bytes;
+      if (!all) whole.resize(piece.bytes);
+      const MutableBytes into = all ? wanted : std::as_writable_bytes(std::span(whole));
+      if (Status read = read_piece(entry, piece, into); !read.ok()) return read;
+      if (!all) std::memcpy(wanted.data(), whole.data() + (from - at), wanted.size());
+    }
+    at += piece.bytes;
+  }
+  return {};
+}
+
+Status SafetensorsReader::read_piece(const TensorEntry& entry, const TensorPiece& piece,
+                                     MutableBytes out) const {
+  FileReader& part = *part_files_[piece.file];
+  if (Status read = part.read_exactly_at(piece.offset, out); !read.ok()) return read;
+  if (crc32c(out) == piece.crc32c) return {};
+  return corrupt("'" + part.name() + "': the bytes " + std::to_string(piece.offset) + " to " +
+                     std::to_string(piece.offset + piece.bytes) + ", which are of the tensor '" +
+                     entry.name + "' of '" + file_->name() + "', are damaged",
+                 "restore the file from a copy; training falls back to the checkpoint before");
 }
 
 Result<std::string> SafetensorsReader::read(std::string_view name) const {

@@ -49,7 +49,8 @@ class Server {
             [this](int rank, int64_t generation, int64_t ticket, bool gone) {
               return resolve(rank, generation, ticket, gone);
             },
-            options.replicas_to_aggregate > 0, options.wire_dtype) {
+            options.replicas_to_aggregate > 0, options.wire_dtype,
+            PartFiles(start.model_dir, start.fs)) {
     if (start.cluster.task.index == 0) {
       LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
                                             .max_staleness = options.max_staleness,

@@ -150,10 +150,10 @@ json Session::ask(size_t server, const json& request, std::span<const Tensor> te
   return exchange(*data_[server], server_name(server), request, tensors, receive);
 }
 
-json Session::receive_more(size_t server, const std::function<void(net::MessageSocket&)>& receive) {
+json Session::receive_more(
+    size_t server, const std::function<void(net::MessageSocket&, const json& head)>& receive) {
   return answer_to(
-      *data_[server], server_name(server), [] {},
-      [&](net::MessageSocket& socket, const json&) { receive(socket); });
+      *data_[server], server_name(server), [] {}, receive);
 }
 
 json Session::ask_ledger(json request) {

@@ -78,13 +78,14 @@ std::map<std::string, TensorSpec> specs_of(const std::map<std::string, Tensor>& 
 }  // namespace
 
 ShardServer::ShardServer(std::string name, uint64_t seed, distribute::BuildModel build,
-                         Resolve resolve, bool together, DType wire_dtype)
+                         Resolve resolve, bool together, DType wire_dtype, PartFiles files)
     : name_(std::move(name)),
       seed_(seed),
       build_(std::move(build)),
       resolve_(std::move(resolve)),
       together_(together),
-      wire_dtype_(wire_dtype) {}
+      wire_dtype_(wire_dtype),
+      files_(std::move(files)) {}
 
 std::shared_ptr<ShardServer::Defined> ShardServer::defined(const json& request) {
   const auto generation = request.at("generation").get<int64_t>();
@@ -117,6 +118,12 @@ void ShardServer::answer(Client& client, const json& request) {
   if (op == "write") return write(socket, request, *here);
   if (op == "compare") {
     check_same_model("this task", here->model, request.at("model").get<std::vector<std::string>>());
+    return send_message(socket, json::object());
+  }
+  if (op == "sees")
+    return send_message(socket, {{"sees", files_.sees(request.at("text").get<std::string>())}});
+  if (op == "restore") {
+    files_.restore(request, *here->store);
     return send_message(socket, json::object());
   }
   if (op == "keep") return keep(socket, request);
@@ -346,10 +353,20 @@ void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defi
   }
   lock.unlock();
   const std::map<std::string, Tensor> copy = here.store->copy();
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : copy) tensors.push_back(tensor);
   // The chief lets the others go on as soon as this is here; what follows takes its time.
   send_message(socket, {{"tensors", to_json(specs_of(copy))}});
+  if (request.contains("part")) {
+    const auto part = request.at("part").get<std::string>();
+    try {
+      return send_message(socket, files_.write(part, *here.store, copy).to_json());
+    } catch (const Error& error) {
+      throw Error(
+          error.kind(), fmt::format("{} cannot save its part: {}", name_, error.message()),
+          error.hint().empty() ? "the checkpoints before this one are untouched" : error.hint());
+    }
+  }
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : copy) tensors.push_back(tensor);
   send_message(socket, json::object(), tensors);
 }
 

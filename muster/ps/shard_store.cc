@@ -10,6 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/random.h"
 #include "muster/ps/internal/staged_gradients.h"
+#include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/table_rows.h"
 
@@ -308,6 +309,14 @@ std::map<std::string, Tensor> ShardStore::copy() {
       all[name] = tensor.clone(at::MemoryFormat::Contiguous);
   }
   return all;
+}
+
+std::optional<std::string> ShardStore::find_non_finite(
+    const std::map<std::string, Tensor>& copy) const {
+  for (const auto& group : groups_) {
+    if (auto bad = muster::find_non_finite(group->table, copy)) return bad;
+  }
+  return std::nullopt;
 }
 
 void ShardStore::write(const std::map<std::string, Tensor>& given) {

@@ -76,11 +76,40 @@ Engine::~Engine() = default;
 
 const json& Engine::restored_inputs() const { return *restored_inputs_; }
 
+std::optional<CheckpointManager::Loaded> Engine::find(const CheckpointManager& checkpoints) {
+  if (replica_.shared() == nullptr) return checkpoints.load_latest();
+  std::unique_ptr<CheckpointReader> reader;
+  const auto prefix = checkpoints.find_latest([&](const std::string& candidate) {
+    reader = checkpoints.open(candidate);
+    reader->verify();
+  });
+  if (!prefix) return std::nullopt;
+  reader_ = std::move(reader);
+  return CheckpointManager::Loaded{.prefix = *prefix, .checkpoint = reader_->header()};
+}
+
+Tensor Engine::found(const std::string& name) const {
+  if (!found_) return {};
+  if (reader_) return reader_->specs().contains(name) ? reader_->read(name) : Tensor();
+  const auto known = found_->checkpoint.tensors.find(name);
+  return known == found_->checkpoint.tensors.end() ? Tensor() : known->second;
+}
+
+void Engine::restore_found() {
+  if (found_ && reader_) {
+    replica_.state().restore(*reader_, found_->prefix);
+  } else if (found_) {
+    replica_.state().restore(found_->checkpoint, found_->prefix);
+  }
+  found_.reset();
+  reader_.reset();
+}
+
 bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
   json mine;
   if (replica_.is_chief()) {
     // One that was found before stays where there is none now.
-    if (auto loaded = checkpoints.load_latest()) {
+    if (auto loaded = find(checkpoints)) {
       found_ = std::move(loaded);
       mine = {{"step", found_->checkpoint.global_step},
               {"inputs", json::parse(found_->checkpoint.inputs)},
@@ -101,6 +130,7 @@ bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
 
 void Engine::continue_from(const Checkpoint& state, const std::string& name) {
   if (replica_.is_chief()) found_ = CheckpointManager::Loaded{.prefix = name, .checkpoint = state};
+  reader_.reset();
   step_ = state.global_step;
   restored_from_ = name;
   in_part_ = true;
@@ -146,13 +176,13 @@ void Engine::build(const optim::TrainOp& train_op) {
   SharedRun* shared = replica_.shared();
   if (shared != nullptr && replica_.is_chief() && shared->live()) {
     // They are further than any checkpoint, but for what lives on workers alone.
-    if (found_) replica_.state().restore_own(found_->checkpoint);
+    if (found_) replica_.state().restore_own([this](const auto& name) { return found(name); });
     found_.reset();
+    reader_.reset();
     restored_from_.clear();
   }
   if (found_ && in_part_) complete_found();
-  if (found_) replica_.state().restore(found_->checkpoint, found_->prefix);
-  found_.reset();
+  restore_found();
   replica_.share_state();
   built_ = true;
 }
@@ -167,8 +197,7 @@ void Engine::roll_back(const CheckpointManager& checkpoints) {
     throw not_found("there is no checkpoint to return to in " + checkpoints.model_dir(),
                     "let the run save checkpoints, or choose NonFinitePolicy::kSkip");
   }
-  if (found_) replica_.state().restore(found_->checkpoint, found_->prefix);
-  found_.reset();
+  restore_found();
   replica_.share_state();
 }
 
@@ -237,13 +266,17 @@ std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
   json positions = inputs();
   if (const auto& cut = replica_.state().cut()) {
     step_ = cut->step;
+    checkpoint.parts = cut->parts;
     positions["train"] = {{"dealt_by", "workers"}, {"positions", cut->positions}};
   }
   checkpoint.global_step = step_;
   checkpoint.inputs = positions.dump();
   std::string prefix;
   if (replica_.is_chief()) {
-    if (auto bad = find_non_finite(replica_.variables(), checkpoint.tensors)) {
+    auto bad = find_non_finite(replica_.variables(), checkpoint.tensors);
+    if (const auto& cut = replica_.state().cut(); cut && !cut->non_finite.empty())
+      bad = cut->non_finite;
+    if (bad) {
       throw Error(
           ErrorKind::kNonFinite,
           fmt::format("after step {} the {}; nothing was saved", step_, *bad),

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/replica.h"
@@ -72,8 +73,8 @@ class Engine {
   const std::string& restored_from() const { return restored_from_; }
   const nlohmann::json& restored_inputs() const;
   const std::map<std::string, std::string>& restored_notes() const { return restored_notes_; }
-  // The checkpoint itself, on the chief until build(); else nullptr.
-  const Checkpoint* found() const { return found_ ? &found_->checkpoint : nullptr; }
+  // What the checkpoint has of that name, on the chief until build(); undefined where it has none.
+  Tensor found(const std::string& name) const;
 
   // Where no checkpoint is found, build() gives the chief's variables the values that `settings`
   // choose; `fs`, which outlives the engine, is where they are read.
@@ -124,6 +125,10 @@ class Engine {
   void finish() { replica_.finish(); }
 
  private:
+  // Finds a checkpoint. Where the state lives on servers, which read it, it stays on the disk.
+  std::optional<CheckpointManager::Loaded> find(const CheckpointManager& checkpoints);
+  // The state becomes that of the checkpoint that was found, if one was.
+  void restore_found();
   // Gives the state of continue_from() what it lacks, and takes away what nobody has.
   void complete_found();
   distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,
@@ -142,6 +147,7 @@ class Engine {
   bool reports_non_finite_ = false;
   std::string non_finite_cause_;                    // of the step under way, or of the last one
   std::optional<CheckpointManager::Loaded> found_;  // on the chief, until build()
+  std::unique_ptr<CheckpointReader> reader_;        // of its tensors, where they are on the disk
   bool in_part_ = false;                            // continue_from() was called
   std::string restored_from_;
   std::unique_ptr<nlohmann::json> restored_inputs_;

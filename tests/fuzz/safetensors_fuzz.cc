@@ -1,4 +1,5 @@
-// SafetensorsReader on anything; all tensors of what it opens can be read.
+// SafetensorsReader on anything; all tensors of what it opens can be read. What has parts in other
+// files is read that far, and refused.
 #include "muster/formats/safetensors.h"
 #include "tests/fuzz/target.h"
 
@@ -13,7 +14,10 @@ std::vector<std::string> seeds() {
     formats::write_safetensors(sink, tensors, metadata).value();
     return sink.text;
   };
-  return {file({}, {}), file({{"a", "F32", {2, 3}, bytes(24)}}, {}),
+  formats::SafetensorsParts parts{.files = {{"a", 100}, {"b", 50}}};
+  parts.tensors["table"] = {"F32", {3, 2}, {{0, 40, 16, 1}, {1, 42, 8, 2}}};
+  return {file({}, {}), file({}, {{std::string(formats::kSafetensorsParts), parts.to_text()}}),
+          file({{"a", "F32", {2, 3}, bytes(24)}}, {}),
           file({{"layer/kernel", "F32", {3, 4}, bytes(48)},
                 {"layer/bias", "BF16", {4}, bytes(8)},
                 {"step", "I64", {}, bytes(8)},

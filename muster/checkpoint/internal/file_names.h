@@ -9,4 +9,7 @@ namespace muster::inline v0_1::internal {
 inline constexpr std::string_view kCheckpointBaseName = "model.ckpt-";
 inline constexpr std::string_view kCheckpointSuffix = ".safetensors";
 
+// The text file that names the checkpoints of a directory.
+inline constexpr std::string_view kStateFile = "checkpoint";
+
 }  // namespace muster::inline v0_1::internal

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
+#include "muster/checkpoint/internal/at_the_border.h"
 #include "muster/formats/safetensors.h"
 #include "muster/tensor/libtorch.h"
 
@@ -20,8 +22,12 @@ namespace muster::inline v0_1::internal {
 namespace {
 
 constexpr int64_t kFormatVersion = 1;
+// Of a checkpoint with parts, which who reads the first version would take for whole.
+constexpr int64_t kFormatVersionOfParts = 2;
 const std::string kMetadata = "muster";
 const std::string kMetadataDigest = "muster_digest";
+// How much of a tensor is read at a time where it is not needed as a whole, in bytes.
+constexpr uint64_t kWindow = uint64_t{4} << 20;
 
 constexpr std::array<std::pair<DType, std::string_view>, 10> kDtypes = {{
     {at::ScalarType::Double, "F64"},
@@ -54,38 +60,6 @@ Bytes bytes_of_tensor(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
-// The tensor as its bytes go to the file, and their format's name for its dtype. No copy when it is
-// that already.
-std::pair<Tensor, std::string_view> storable(const std::string& name, const Tensor& tensor) {
-  const auto refuse = [&](std::string_view why) {
-    return invalid_argument(
-        fmt::format("the tensor '{}' cannot be stored in a checkpoint: {}", name, why));
-  };
-  if (name == kGlobalStep) throw refuse("the name is reserved for the field global_step");
-  if (name == "__metadata__") throw refuse("the name is reserved by the file format");
-  if (!tensor.defined()) throw refuse("it is undefined");
-  if (tensor.layout() != at::kStrided) throw refuse("it is not dense");
-  for (const auto& [dtype, text] : kDtypes) {
-    if (dtype == tensor.scalar_type()) {
-      return {tensor.detach().resolve_neg().to(at::kCPU).contiguous(), text};
-    }
-  }
-  throw refuse(fmt::format("its dtype is {}", dtype_name(tensor.scalar_type())));
-}
-
-// Errors of LibTorch (out of memory, mostly) leave as ours.
-template <typename Call>
-auto at_the_border(const std::string& path, Call&& call) {
-  try {
-    return call();
-  } catch (const c10::Error& error) {
-    throw internal_error(fmt::format("'{}': {}", path, error.what_without_backtrace()));
-  } catch (const nlohmann::json::exception& error) {
-    throw corrupt(fmt::format("the Muster metadata of '{}' are not as they should be: {}", path,
-                              error.what()));
-  }
-}
-
 // An open file whose header has been verified.
 class SafetensorsCheckpoint final : public CheckpointReader {
  public:
@@ -94,16 +68,18 @@ class SafetensorsCheckpoint final : public CheckpointReader {
     const std::string& text = verified_metadata();
     const nlohmann::json json =
         parse_json(text, "the Muster metadata of '" + path_ + "'", ErrorKind::kCorrupt).value();
-    if (const int64_t version = json.at("format_version").get<int64_t>();
-        version > kFormatVersion) {
+    const int64_t known = file_.parts().empty() ? kFormatVersion : kFormatVersionOfParts;
+    if (const int64_t version = json.at("format_version").get<int64_t>(); version > known) {
       throw invalid_argument(fmt::format("'{}' has format_version {}, this program reads up to {}",
-                                         path_, version, kFormatVersion),
+                                         path_, version, known),
                              "read it with the newer Muster that wrote it");
     }
+    check_parts(json);
     header_ = {.global_step = json.at("global_step").get<int64_t>(),
                .epoch = json.at("epoch").get<int64_t>(),
                .inputs = json.at("inputs").dump(),
-               .notes = json.at("notes").get<std::map<std::string, std::string>>()};
+               .notes = json.at("notes").get<std::map<std::string, std::string>>(),
+               .parts = file_.parts()};
     digests_ = json.at("digests");
   }
 
@@ -115,32 +91,118 @@ class SafetensorsCheckpoint final : public CheckpointReader {
     return names;
   }
 
+  std::map<std::string, TensorSpec> specs() const override {
+    std::map<std::string, TensorSpec> specs;
+    for (const auto& entry : file_.tensors()) specs[entry.name] = {entry.shape, dtype_of(entry)};
+    return specs;
+  }
+
   Tensor read(const std::string& name) const override {
     return at_the_border(path_, [&] {
-      const formats::TensorEntry* found = file_.find(name);
-      if (found == nullptr) {
-        throw not_found(fmt::format("'{}' has no tensor '{}'", path_, name));
-      }
-      const formats::TensorEntry& entry = *found;
-      const auto known = dtype_of_safetensors(entry.dtype);
-      if (!known) {
-        throw corrupt(
-            fmt::format("'{}': the tensor '{}' has the dtype {}, which Muster does not store",
-                        path_, name, entry.dtype));
-      }
-      Tensor tensor = torch::empty(entry.shape, *known);
+      const formats::TensorEntry& entry = find(name);
+      Tensor tensor = torch::empty(entry.shape, dtype_of(entry));
       const MutableBytes bytes(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
       file_.read(entry, bytes).value();
-      const auto expected = digests_.at(name).get<std::string>();
-      if (const std::string actual = digest_of(bytes); actual != expected) {
-        throw corrupt(fmt::format("'{}': the tensor '{}' is damaged: its digest is {}, expected {}",
-                                  path_, name, actual, expected));
-      }
+      if (!in_parts(entry)) check_digest(entry, crc32c(bytes));
       return tensor;
     });
   }
 
+  Tensor read_rows(const std::string& name, int64_t begin, int64_t end) const override {
+    return at_the_border(path_, [&] {
+      const formats::TensorEntry& entry = find(name);
+      if (entry.shape.empty() || begin < 0 || begin > end || end > entry.shape[0]) {
+        throw invalid_argument(fmt::format("rows {} to {} were asked of '{}' {} in '{}'", begin,
+                                           end, name, describe(entry.shape), path_));
+      }
+      Shape shape = entry.shape;
+      shape[0] = end - begin;
+      Tensor rows = torch::empty(shape, dtype_of(entry));
+      if (rows.nbytes() == 0) return rows;
+      const uint64_t offset =
+          static_cast<uint64_t>(begin) * (entry.bytes / static_cast<uint64_t>(entry.shape[0]));
+      const MutableBytes out(static_cast<std::byte*>(rows.data_ptr()), rows.nbytes());
+      if (in_parts(entry)) {
+        file_.read_range(entry, offset, out).value();
+      } else {
+        pass_through(entry, offset, out);
+      }
+      return rows;
+    });
+  }
+
+  void verify() const override {
+    at_the_border(path_, [&] {
+      for (const formats::TensorEntry& entry : file_.tensors()) {
+        (void)dtype_of(entry);
+        if (!in_parts(entry)) {
+          pass_through(entry, 0, {});
+          continue;
+        }
+        std::string piece;
+        uint64_t at = 0;
+        for (const formats::TensorPiece& each : entry.pieces) {
+          piece.resize(each.bytes);
+          file_.read_range(entry, at, std::as_writable_bytes(std::span(piece))).value();
+          at += each.bytes;
+        }
+      }
+    });
+  }
+
  private:
+  const formats::TensorEntry& find(const std::string& name) const {
+    if (const formats::TensorEntry* found = file_.find(name)) return *found;
+    throw not_found(fmt::format("'{}' has no tensor '{}'", path_, name));
+  }
+
+  // What lies in parts is verified as it is read.
+  bool in_parts(const formats::TensorEntry& entry) const {
+    return file_.parts().tensors.contains(entry.name);
+  }
+
+  DType dtype_of(const formats::TensorEntry& entry) const {
+    if (const auto known = dtype_of_safetensors(entry.dtype)) return *known;
+    throw corrupt(fmt::format("'{}': the tensor '{}' has the dtype {}, which Muster does not store",
+                              path_, entry.name, entry.dtype));
+  }
+
+  void check_digest(const formats::TensorEntry& entry, uint32_t crc) const {
+    const auto expected = digests_.at(entry.name).get<std::string>();
+    if (const std::string actual = digest_text(crc); actual != expected) {
+      throw corrupt(fmt::format("'{}': the tensor '{}' is damaged: its digest is {}, expected {}",
+                                path_, entry.name, actual, expected));
+    }
+  }
+
+  // Reads all of a tensor, a little at a time, and verifies it; fills `out` with its bytes from
+  // `offset` on.
+  void pass_through(const formats::TensorEntry& entry, uint64_t offset, MutableBytes out) const {
+    std::string window(std::min(entry.bytes, kWindow), '\0');
+    uint32_t crc = crc32c({});
+    for (uint64_t at = 0; at < entry.bytes; at += window.size()) {
+      window.resize(std::min(entry.bytes - at, kWindow));
+      file_.read_range(entry, at, std::as_writable_bytes(std::span(window))).value();
+      crc = extend_crc32c(crc, bytes_of(window));
+      const uint64_t from = std::max(at, offset);
+      const uint64_t to = std::min(at + window.size(), offset + out.size());
+      if (from < to)
+        std::memcpy(out.data() + (from - offset), window.data() + (from - at), to - from);
+    }
+    check_digest(entry, crc);
+  }
+
+  void check_parts(const nlohmann::json& json) const {
+    const auto& metadata = file_.metadata();
+    const auto parts = metadata.find(std::string(formats::kSafetensorsParts));
+    const std::string expected = json.value("parts", "");
+    const std::string actual = parts == metadata.end() ? "" : digest_of(bytes_of(parts->second));
+    if (actual == expected) return;
+    throw corrupt(
+        fmt::format("the table of parts of '{}' is damaged: its digest is {}, expected {}", path_,
+                    actual, expected));
+  }
+
   const std::string& verified_metadata() const {
     const auto& metadata = file_.metadata();
     if (metadata.count(kMetadata) == 0 || metadata.count(kMetadataDigest) == 0) {
@@ -149,8 +211,9 @@ class SafetensorsCheckpoint final : public CheckpointReader {
           path_));
     }
     std::map<std::string, std::string> layout;
+    // Those in parts are in a table of their own.
     for (const auto& entry : file_.tensors()) {
-      layout[entry.name] = layout_line(entry.name, entry.dtype, entry.shape);
+      if (!in_parts(entry)) layout[entry.name] = layout_line(entry.name, entry.dtype, entry.shape);
     }
     const std::string& expected = metadata.at(kMetadataDigest);
     const std::string actual = header_digest(metadata.at(kMetadata), layout);
@@ -174,6 +237,23 @@ std::optional<DType> dtype_of_safetensors(std::string_view name) {
     if (text == name) return dtype;
   }
   return std::nullopt;
+}
+
+std::pair<Tensor, std::string_view> storable(const std::string& name, const Tensor& tensor) {
+  const auto refuse = [&](std::string_view why) {
+    return invalid_argument(
+        fmt::format("the tensor '{}' cannot be stored in a checkpoint: {}", name, why));
+  };
+  if (name == kGlobalStep) throw refuse("the name is reserved for the field global_step");
+  if (name == "__metadata__") throw refuse("the name is reserved by the file format");
+  if (!tensor.defined()) throw refuse("it is undefined");
+  if (tensor.layout() != at::kStrided) throw refuse("it is not dense");
+  for (const auto& [dtype, text] : kDtypes) {
+    if (dtype == tensor.scalar_type()) {
+      return {tensor.detach().resolve_neg().to(at::kCPU).contiguous(), text};
+    }
+  }
+  throw refuse(fmt::format("its dtype is {}", dtype_name(tensor.scalar_type())));
 }
 
 void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
@@ -200,23 +280,34 @@ void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
     }
     // Readers that know nothing of our metadata find the step where tf.estimator keeps it.
     add(kGlobalStep, torch::tensor(checkpoint.global_step, at::kLong), "I64");
+    for (const auto& [name, tensor] : checkpoint.parts.tensors) {
+      if (layout.contains(name))
+        throw invalid_argument(fmt::format("the tensor '{}' is in the checkpoint twice", name));
+    }
 
-    std::string text;
+    std::string text, parts;
     try {
-      text =
-          nlohmann::json{
-              {"format_version", kFormatVersion},    {"global_step", checkpoint.global_step},
-              {"epoch", checkpoint.epoch},           {"digests", std::move(digests)},
-              {"inputs", std::move(inputs.value())}, {"notes", checkpoint.notes}}
-              .dump();
+      nlohmann::json about{
+          {"format_version", checkpoint.parts.empty() ? kFormatVersion : kFormatVersionOfParts},
+          {"global_step", checkpoint.global_step},
+          {"epoch", checkpoint.epoch},
+          {"digests", std::move(digests)},
+          {"inputs", std::move(inputs.value())},
+          {"notes", checkpoint.notes}};
+      if (!checkpoint.parts.empty()) {
+        parts = checkpoint.parts.to_text();
+        about["parts"] = digest_of(bytes_of(parts));
+      }
+      text = about.dump();
     } catch (const nlohmann::json::exception& error) {
       throw invalid_argument(
           fmt::format("the checkpoint's metadata cannot be written: {}", error.what()),
           "names, inputs and notes must be UTF-8");
     }
-    const formats::SafetensorsMetadata metadata = {{"format", "pt"},
-                                                   {kMetadataDigest, header_digest(text, layout)},
-                                                   {kMetadata, std::move(text)}};
+    formats::SafetensorsMetadata metadata = {{"format", "pt"},
+                                             {kMetadataDigest, header_digest(text, layout)},
+                                             {kMetadata, std::move(text)}};
+    if (!parts.empty()) metadata[std::string(formats::kSafetensorsParts)] = std::move(parts);
 
     auto writer = fs.open_staged(path);
     if (!writer.ok()) throw writer.error();

@@ -6,15 +6,20 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
-#include "muster/checkpoint/internal/checkpoint_reader.h"
+#include "muster/checkpoint/checkpoint_reader.h"
 
 namespace muster::inline v0_1::internal {
 
 // Gives the dtype that files call so; nothing for one that LibTorch has not.
 std::optional<DType> dtype_of_safetensors(std::string_view name);
+
+// The tensor as its bytes go to the file, and their format's name for its dtype. No copy when it is
+// that already. Throws InvalidArgument when it cannot be stored under this name.
+std::pair<Tensor, std::string_view> storable(const std::string& name, const Tensor& tensor);
 
 // Does what write_checkpoint() says.
 void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,

@@ -184,15 +184,14 @@ bool Loop::restore_variables(Member& member) {
     const Tensor value = variables[member.restored]->value().detach();
     if (member.replica->is_chief()) {
       const std::string& name = variables[member.restored]->name();
-      const Checkpoint& checkpoint = *member.engine.found();
-      const auto found = checkpoint.tensors.find(name);
-      if (found != checkpoint.tensors.end() && found->second.sizes() == value.sizes() &&
-          found->second.scalar_type() == value.scalar_type()) {
-        Tensor(value).copy_(found->second);
+      const Tensor found = member.engine.found(name);
+      if (found.defined() && found.sizes() == value.sizes() &&
+          found.scalar_type() == value.scalar_type()) {
+        Tensor(value).copy_(found);
       } else if (!member.engine.continues_in_part()) {
         throw invalid_argument(
             fmt::format("{} holds {} for the variable {}", member.engine.restored_from(),
-                        found == checkpoint.tensors.end() ? "nothing" : describe(found->second),
+                        found.defined() ? describe(found) : "nothing",
                         variables[member.restored]->spec().describe()),
             "evaluate with the model that was trained, or without restore()");
       }

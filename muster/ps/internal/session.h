@@ -43,6 +43,8 @@ class Session {
   int rank() const { return start_.cluster.rank; }
   const std::string& task() const { return task_; }
   std::string server_name(size_t server) const;
+  // Where checkpoints are.
+  FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : local_file_system(); }
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
 
   // Sends a request to a server, and returns the head of its answer; `receive` reads the payload.
@@ -51,8 +53,9 @@ class Session {
       size_t server, const nlohmann::json& request, std::span<const Tensor> tensors = {},
       const std::function<void(net::MessageSocket&, const nlohmann::json& head)>& receive = {});
   // Receives another answer to the request that was made last.
-  nlohmann::json receive_more(size_t server,
-                              const std::function<void(net::MessageSocket&)>& receive);
+  nlohmann::json receive_more(
+      size_t server,
+      const std::function<void(net::MessageSocket&, const nlohmann::json& head)>& receive);
   // Makes a request to the ledger.
   nlohmann::json ask_ledger(nlohmann::json request);
   // Calls `work` for all servers at the same time.

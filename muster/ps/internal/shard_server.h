@@ -15,6 +15,7 @@
 
 #include "muster/distribute/parameter_server.h"
 #include "muster/net/message_socket.h"
+#include "muster/ps/internal/part_files.h"
 #include "muster/ps/internal/shard_store.h"
 #include "muster/ps/internal/staged_gradients.h"
 
@@ -29,8 +30,9 @@ class ShardServer {
       std::function<std::optional<bool>(int rank, int64_t generation, int64_t ticket, bool gone)>;
   // `together`: updates are those of several workers, as apply_round() is told.
   // Weights and gradients travel as `wire_dtype`.
+  // Checkpoints are read and written by `files`.
   ShardServer(std::string name, uint64_t seed, distribute::BuildModel build, Resolve resolve,
-              bool together, DType wire_dtype);
+              bool together, DType wire_dtype, PartFiles files);
 
   // A worker that has connected.
   struct Client {
@@ -88,6 +90,7 @@ class ShardServer {
   const Resolve resolve_;
   const bool together_;
   const DType wire_dtype_;
+  const PartFiles files_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool closed_ = false;

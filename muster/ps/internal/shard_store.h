@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,9 @@ class ShardStore {
   // Weights, slots and counters by checkpoint name, of parts with "/part_<k>" behind it.
   std::map<std::string, TensorSpec> specs();
   std::map<std::string, Tensor> copy();
+  // Describes the first weight that is not finite in `copy`, which copy() has made; nothing when
+  // all are.
+  std::optional<std::string> find_non_finite(const std::map<std::string, Tensor>& copy) const;
   // Throws InvalidArgument for a name or form that is not here.
   void write(const std::map<std::string, Tensor>& tensors);
   std::map<std::string, double> learning_rates();

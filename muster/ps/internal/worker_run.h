@@ -15,6 +15,7 @@
 #include "muster/distribute/shared_run.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/ps/internal/layout.h"
+#include "muster/ps/internal/part_files.h"
 #include "muster/ps/internal/session.h"
 
 namespace muster::inline v0_1::ps {
@@ -55,7 +56,9 @@ class WorkerRun final : public distribute::SharedRun {
   bool live() const override { return live_; }
   std::map<std::string, TensorSpec> specs() override;
   void write(const std::map<std::string, Tensor>& tensors) override;
+  void restore(const CheckpointReader& checkpoint, const std::string& prefix) override;
   Cut read() override;
+  Cut read_for_checkpoint() override;
   Place begin(const Start& start) override;
   void set_position(std::function<std::string()> position) override {
     position_ = std::move(position);
@@ -77,6 +80,25 @@ class WorkerRun final : public distribute::SharedRun {
   // Variables that no server has, as the chief has them: to the first server, and from there.
   void keep_own();
   void take_own();
+  // A tensor that a server holds, and which rows of which tensor of a checkpoint it is.
+  struct Held {
+    std::string name;
+    TensorSpec spec;
+    std::string logical;
+    int part = 0, parts = 1;
+    int64_t begin = 0;  // its first row
+  };
+  std::vector<Held> held_by(size_t server) const;
+  void write_to(size_t server, const std::vector<const Held*>& held,
+                const std::function<Tensor(const Held&)>& value_of);
+  // Has every server copy what it holds behind the same step, and lets the workers go on. What
+  // `more(server, step)` gives goes with the request; the copies, or what servers made of them, are
+  // still to be received.
+  Cut cut(const std::function<nlohmann::json(size_t server, int64_t step)>& more);
+  // What the file of a checkpoint says of the parts that servers have written.
+  formats::SafetensorsParts parts_table(std::vector<WrittenPart>& written);
+  // Whether all servers see the directory of checkpoints that the chief sees.
+  bool see_model_dir();
   void pull();
   Tensor read_rows(int table, const Tensor& ids);
   // The memory of a part that is not row-sparse.
@@ -102,6 +124,8 @@ class WorkerRun final : public distribute::SharedRun {
   std::function<std::string()> position_;
   std::map<std::string, double> learning_rates_;
   std::optional<TimePoint> told_waiting_;
+  uint64_t saves_ = 0;
+  std::optional<bool> see_model_dir_;  // once it is known
   // [server]: what it calls what it holds; on the chief.
   std::vector<std::map<std::string, TensorSpec>> held_;
 };

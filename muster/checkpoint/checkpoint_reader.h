@@ -2,6 +2,8 @@
 // Thread safety: a reader may be shared.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +11,7 @@
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1 {
 
 // The name under which files hold Checkpoint::global_step.
 inline const std::string kGlobalStep = "global_step";
@@ -19,13 +21,20 @@ class CheckpointReader {
  public:
   virtual ~CheckpointReader() = default;
 
-  // The checkpoint without its tensors.
+  // The checkpoint without its tensors; `parts` are those of its file.
   virtual const Checkpoint& header() const = 0;
   // Of all tensors, "global_step" among them, in the order in which they lie in the file.
   virtual std::vector<std::string> names() const = 0;
   // Reads and verifies one tensor. Throws NotFound when there is none of that name, Corrupt when it
   // is damaged.
   virtual Tensor read(const std::string& name) const = 0;
+  // What the checkpoint holds, "global_step" among it.
+  virtual std::map<std::string, TensorSpec> specs() const = 0;
+  // Reads and verifies the rows `begin` to `end` along axis 0 of one tensor, and holds little more
+  // than these. Throws what read() throws, and InvalidArgument for rows that are not there.
+  virtual Tensor read_rows(const std::string& name, int64_t begin, int64_t end) const = 0;
+  // Reads and verifies all tensors, and holds a little of them at a time. Throws Corrupt.
+  virtual void verify() const = 0;
 };
 
 // Opens the checkpoint at a prefix or path by the reader of its format, with its header verified.
@@ -34,4 +43,4 @@ class CheckpointReader {
 std::unique_ptr<CheckpointReader> open_checkpoint(FileSystem& fs,
                                                   const std::string& prefix_or_path);
 
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1

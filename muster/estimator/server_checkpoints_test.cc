@@ -1,0 +1,212 @@
+// Checkpoints of which each parameter server writes and reads its own part.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "muster/base/error_of.h"
+#include "muster/base/fault_file_system.h"
+#include "muster/base/temp_directory.h"
+#include "muster/checkpoint/checkpoint_parts.h"
+#include "muster/checkpoint/checkpoint_reader.h"
+#include "muster/estimator/internal/test_servers.h"
+#include "muster/layers/embedding.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using testing::examples;
+using ::testing::HasSubstr;
+using testing::latest;
+using testing::quiet_config;
+using testing::same_bits;
+using testing::ServedTasks;
+using testing::train_on;
+using testing::two_layers;
+
+// A dense weight, and a table of which a step uses few rows.
+EstimatorSpec table_and_dense(const Features& features, const Labels& labels, Mode mode,
+                              ModelContext& context) {
+  const auto table =
+      context.model("net", [] { return Sequential({Embedding(40, 4, {.row_sparse = true})}); });
+  const auto top = context.model("top", [] { return Dense(2); });
+  const Tensor logits = top(table(features["id"].remainder(40)));
+  if (mode == Mode::kPredict) return EstimatorSpec::predict({{"logits", logits}});
+  const Tensor loss = testing::loss_of(logits, labels);
+  if (mode == Mode::kEval) return EstimatorSpec::eval(loss);
+  return EstimatorSpec::train(
+      loss, context.optimizer(optim::adam({.learning_rate = 0.01})).minimize(loss));
+}
+
+InputFn endless() {
+  return [] { return examples(60).shuffle(60).repeat().batch(10); };
+}
+
+void train_here(const std::string& model_dir, int64_t max_steps) {
+  Estimator(table_and_dense, quiet_config(model_dir)).train(endless(), {.max_steps = max_steps});
+}
+
+void train_there(const std::string& model_dir, int servers, int64_t max_steps,
+                 const decltype(ServedTasks::adapt)& adapt = {}) {
+  train_on(
+      {.servers = servers, .options = {.partitioner = plan::Partitioner::fixed(3)}, .adapt = adapt},
+      model_dir, table_and_dense, json::object(), endless(), {.max_steps = max_steps});
+}
+
+// The names of the parts of the newest checkpoint.
+std::vector<std::string> parts_of_latest(const std::string& model_dir) {
+  const auto reader = open_checkpoint(local_file_system(), *CheckpointManager(model_dir).latest());
+  std::vector<std::string> names;
+  for (const auto& part : reader->header().parts.files) names.push_back(part.name);
+  return names;
+}
+
+size_t files_of_parts(const std::string& model_dir) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(model_dir))
+    count += checkpoint_part_step(entry.path().filename()) >= 0 ? 1 : 0;
+  return count;
+}
+
+void damage(const std::string& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-3, std::ios::end);
+  file.put('\x5a');
+  ASSERT_TRUE(file.good());
+}
+
+// What the servers do not see: their model_dir is another one.
+void look_away(RunConfig& config, bool serves, int) {
+  if (serves) config.model_dir += "_elsewhere";
+}
+
+TEST(ServerCheckpointsTest, EachServerWritesItsPart) {
+  TempDirectory directory;
+  train_here(directory / "alone", 25);
+  train_there(directory / "served", 2, 25);
+  EXPECT_EQ(parts_of_latest(directory / "served").size(), 2u);
+  // Of 10, 20 and 25, and of the beginning.
+  EXPECT_EQ(files_of_parts(directory / "served"), 8u);
+  EXPECT_TRUE(same_bits(latest(directory / "served"), latest(directory / "alone")));
+}
+
+// Whoever writes and reads: servers in parts, or the chief one file. Every run continues the one
+// before it, and the end has the bits of a run in one process.
+TEST(ServerCheckpointsTest, AnyRunContinuesAnyOther) {
+  TempDirectory directory;
+  train_here(directory / "alone", 70);
+  const std::string model_dir = directory / "model";
+  train_there(model_dir, 2, 10);
+  train_there(model_dir, 3, 20);
+  EXPECT_EQ(parts_of_latest(model_dir).size(), 3u);
+  train_there(model_dir, 2, 30, look_away);
+  EXPECT_EQ(parts_of_latest(model_dir).size(), 0u);
+  train_there(model_dir, 1, 40);
+  EXPECT_EQ(parts_of_latest(model_dir).size(), 1u);
+  train_there(model_dir, 3, 50, look_away);
+  train_there(model_dir, 4, 60);
+  EXPECT_EQ(parts_of_latest(model_dir).size(), 4u);
+  EXPECT_EQ(latest(model_dir).tensors.at("Adam/iterations").item<int64_t>(), 60);
+  train_there(model_dir, 2, 70);
+  EXPECT_TRUE(same_bits(latest(model_dir), latest(directory / "alone")));
+}
+
+TEST(ServerCheckpointsTest, WhateverReadsACheckpointReadsParts) {
+  TempDirectory directory;
+  const std::string alone = directory / "alone", served = directory / "served";
+  train_here(alone, 20);
+  train_there(served, 2, 20);
+  const auto evaluated = [](const std::string& model_dir) {
+    return Estimator(table_and_dense, quiet_config(model_dir))
+        .evaluate([] { return examples(30).batch(10); })
+        .at("loss");
+  };
+  EXPECT_EQ(evaluated(served), evaluated(alone));
+  const auto exported = [&](const std::string& model_dir) {
+    const std::string path = directory / "weights.pt";
+    Estimator(table_and_dense, quiet_config(model_dir)).export_torch(path);
+    return local_file_system().read_file(path).value();
+  };
+  EXPECT_EQ(exported(served), exported(alone));
+  const auto warm = [&](const std::string& from, const std::string& model_dir) {
+    RunConfig config = quiet_config(model_dir);
+    config.warm_start_from = from;
+    Estimator(table_and_dense, config).train(endless(), {.max_steps = 3});
+    return latest(model_dir);
+  };
+  EXPECT_TRUE(same_bits(warm(served, directory / "warm"), warm(alone, directory / "also_warm")));
+}
+
+TEST(ServerCheckpointsTest, ADamagedPartIsPassedOver) {
+  TempDirectory directory;
+  train_here(directory / "alone", 30);
+  for (const bool missing : {false, true}) {
+    const std::string model_dir = directory / (missing ? "missing" : "damaged");
+    train_there(model_dir, 2, 20);
+    const std::string part = model_dir + "/" + parts_of_latest(model_dir)[1];
+    if (missing) {
+      std::filesystem::remove(part);
+    } else {
+      damage(part);
+    }
+    EXPECT_EQ(latest(model_dir).global_step, 10);
+    train_there(model_dir, 3, 30);
+    EXPECT_TRUE(same_bits(latest(model_dir), latest(directory / "alone")));
+  }
+}
+
+TEST(ServerCheckpointsTest, RetentionDeletesPartsOfOldOnes) {
+  TempDirectory directory;
+  train_there(directory / "model", 2, 60,
+              [](RunConfig& config, bool, int) { config.keep_checkpoint_max = 2; });
+  EXPECT_EQ(files_of_parts(directory / "model"), 4u);
+}
+
+TEST(ServerCheckpointsTest, AWeightThatIsNoNumberIsNotSaved) {
+  TempDirectory directory;
+  const ModelFn broken = [](const Features& features, const Labels& labels, Mode mode,
+                            ModelContext& context) {
+    EstimatorSpec spec = two_layers(features, labels, mode, context);
+    // Its first update is too large for a float.
+    const Tensor loss = spec.loss * 1e6;
+    spec.train_op =
+        context.optimizer(optim::sgd({.learning_rate = std::numeric_limits<float>::max()}))
+            .minimize(loss);
+    return spec;
+  };
+  const Error error = error_of([&] {
+    train_on({.servers = 2}, directory / "model", broken, json::object(), endless(),
+             {.max_steps = 1});
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("after step 1 the variable net/dense/kernel"),
+                                     HasSubstr("nothing was saved")));
+  EXPECT_EQ(CheckpointManager(directory / "model").all().size(), 1u);
+  EXPECT_EQ(files_of_parts(directory / "model"), 2u);
+}
+
+TEST(ServerCheckpointsTest, AServerWithoutSpaceIsNamed) {
+  TempDirectory directory;
+  FaultFileSystem full(local_file_system(), {.no_space_from = 0});
+  const Error error = error_of([&] {
+    train_on({.servers = 2,
+              // So long servers wait for the chief to come back.
+              .options = {.restart_timeout_seconds = 1},
+              .adapt =
+                  [&](RunConfig& config, bool serves, int index) {
+                    if (serves && index == 1) config.fs = &full;
+                  }},
+             directory / "model", two_layers, json::object(), endless(), {.max_steps = 5});
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.message(),
+              AllOf(HasSubstr("ps 1 cannot save its part"), HasSubstr("No space left")));
+  EXPECT_EQ(files_of_parts(directory / "model"), 0u);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

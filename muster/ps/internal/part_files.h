@@ -1,0 +1,47 @@
+// What a parameter server reads and writes of checkpoints itself, and how it tells the chief.
+// Thread safety: PartFiles from any thread; WrittenPart is a value.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "muster/base/file_system.h"
+#include "muster/checkpoint/checkpoint_parts.h"
+#include "muster/ps/internal/shard_store.h"
+
+namespace muster::inline v0_1::ps {
+
+// A file by which the chief finds out who sees the same directory, in that directory.
+inline constexpr const char* kSightFile = ".muster-sight";
+
+// What became of a part.
+struct WrittenPart {
+  formats::SafetensorsParts part;
+  std::string non_finite;  // what is no number, so that nothing was written; "": all are
+
+  nlohmann::json to_json() const;
+  static WrittenPart of_json(const nlohmann::json& told);
+};
+
+class PartFiles {
+ public:
+  // `model_dir`: where this task sees checkpoints; "": nowhere. `fs`, nullptr for the local one,
+  // outlives it.
+  PartFiles(std::string model_dir, FileSystem* fs);
+
+  // Whether the chief has just written `text` into kSightFile of the same directory.
+  bool sees(const std::string& text) const;
+  // Writes `copy`, which is all that `store` held, to the file of that name. Throws what
+  // write_checkpoint_part() throws; InvalidArgument for a name that is none of a part.
+  WrittenPart write(const std::string& name, const ShardStore& store,
+                    const std::map<std::string, Tensor>& copy) const;
+  // Gives `store` what `request` names: {"checkpoint", "tensors": [{"name", "from", "begin",
+  // "end"}]}, without "begin" all of a tensor. Throws what reading throws.
+  void restore(const nlohmann::json& request, ShardStore& store) const;
+
+ private:
+  const std::string model_dir_;
+  FileSystem& fs_;
+};
+
+}  // namespace muster::inline v0_1::ps
