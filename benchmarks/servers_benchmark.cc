@@ -162,6 +162,27 @@ Times run(
   return times;
 }
 
+// Seconds of each of `steps` steps in one process, without servers, after `warm_up` others.
+std::vector<double> run_alone(const LossOf& loss_of, int64_t warm_up, int64_t steps) {
+  const auto replica = distribute::one_device()->start({});
+  {
+    torch::NoGradGuard no_grad;
+    replica->finish_build(train_op_of(loss_of, replica->variables()));
+  }
+  std::vector<double> times;
+  for (int64_t i = 0; i < warm_up + steps; ++i) {
+    const double seconds = seconds_of([&] {
+      const optim::TrainOp op = train_op_of(loss_of, replica->variables());
+      (void)replica->train_step({.train_op = &op,
+                                 .loss = op.entries[0].loss,
+                                 .reduction = losses::LossReduction::kSum,
+                                 .rows = 1});
+    });
+    if (i >= warm_up) times.push_back(seconds);
+  }
+  return times;
+}
+
 // A loss that depends on all of them, and costs next to nothing.
 Tensor touch(VariableStore& store, const std::vector<VariableSpec>& specs) {
   Tensor loss = torch::zeros({});
@@ -253,6 +274,7 @@ void dense(bool quick) {
   };
   row("copied in memory, twice", copy);
   row("copied over TCP, twice", over_tcp);
+  row("the same step in one process", median(run_alone(loss_of, 3, steps)));
   for (const int servers : {1, 2}) {
     const Times times = run(Cluster(1, servers), loss_of, 3, steps);
     row(fmt::format("a step with {} server(s), its update and backward included", servers),
@@ -306,6 +328,10 @@ void rows(bool quick) {
   const double map_step = median(mapped);
   fmt::print("| a hash map in the same process | {:.0f} | 100 % |\n",
              static_cast<double>(kBatch) / map_step);
+  next = 0;
+  const double alone = median(run_alone(loss_of, 20, steps));
+  fmt::print("| the same step in one process | {:.0f} | {:.0f} % |\n",
+             static_cast<double>(kBatch) / alone, 100 * map_step / alone);
   for (const int servers : {1, 2}) {
     next = 0;
     const double step = median(run(Cluster(1, servers), loss_of, 20, steps).steps);

@@ -43,6 +43,8 @@ class Session {
   int rank() const { return start_.cluster.rank; }
   const std::string& task() const { return task_; }
   std::string server_name(size_t server) const;
+  // Whether the server is on this host, and can hand over files.
+  bool carries_files(size_t server) const { return data_[server]->carries_files(); }
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
 
   // Sends a request to a server, and returns the head of its answer; `receive` reads the payload.

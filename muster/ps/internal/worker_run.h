@@ -15,6 +15,7 @@
 #include "muster/distribute/shared_run.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/ps/internal/layout.h"
+#include "muster/ps/internal/server_memory.h"
 #include "muster/ps/internal/session.h"
 
 namespace muster::inline v0_1::ps {
@@ -33,16 +34,16 @@ class WorkerRun final : public distribute::SharedRun {
              const optim::TrainOp& train_op);
 
   // --- a step ---
-  // Brings the gradients to the servers, where they wait until the step counts.
-  // Among those of other workers they weigh `weight`, or, where losses are added, are added.
-  void push(const distribute::FlatParameters::Prepared& gradients, double weight, bool mean);
-  // Makes the step that was begun count, and its gradients the weights'.
+  // Brings the gradients to the servers, where they wait until the step counts, and makes the step
+  // that was begun count, and its gradients the weights'. Among those of other workers they weigh
+  // `weight`, or, where losses are added, are added. `rows` are the step's examples.
   struct Committed {
     int64_t step = 0;      // its number
     bool dropped = false;  // it came too late, and counts for nothing
     int64_t rows = 0;      // examples of all workers since this one's last step
   };
-  Committed commit(int64_t rows);
+  Committed make_step(const distribute::FlatParameters::Prepared& gradients, double weight,
+                      bool mean, int64_t rows);
   // Gives it back.
   void abandon();
   std::map<std::string, double> learning_rates() const { return learning_rates_; }
@@ -77,8 +78,22 @@ class WorkerRun final : public distribute::SharedRun {
   // Variables that no server has, as the chief has them: to the first server, and from there.
   void keep_own();
   void take_own();
+  // Servers of this host show their memory, where they can.
+  void share_memory();
+  // Asks for an area with room for so many bytes of gradients of rows.
+  void make_area(size_t server, int64_t row_bytes);
   void pull();
+  // Weights, and rows, out of a server's memory; false where it has to be asked for them.
+  bool copy_from(size_t server);
+  bool copy_rows(size_t server, const Layout::Part& part, const Tensor& ids,
+                 const Tensor& rows) const;
   Tensor read_rows(int table, const Tensor& ids);
+  // Completes the push, with the gradients behind it or in the server's memory; gives its answer.
+  nlohmann::json bring(size_t server, const distribute::FlatParameters::Prepared& gradients,
+                       nlohmann::json request);
+  // `told` answers the commit, which is asked for again while it has to wait.
+  Committed settle(nlohmann::json told, const nlohmann::json& commit);
+  const VariableSpec& spec_of(const Layout::Part& part) const;
   // The memory of a part that is not row-sparse.
   Tensor memory_of(const Layout::Part& part) const;
   void tell_staleness();
@@ -102,6 +117,7 @@ class WorkerRun final : public distribute::SharedRun {
   std::function<std::string()> position_;
   std::map<std::string, double> learning_rates_;
   std::optional<TimePoint> told_waiting_;
+  std::vector<std::unique_ptr<ServerMemory>> memory_;  // [server]; nullptr where it is out of reach
   // [server]: what it calls what it holds; on the chief.
   std::vector<std::map<std::string, TensorSpec>> held_;
 };
