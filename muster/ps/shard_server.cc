@@ -147,9 +147,10 @@ void ShardServer::answer(Client& client, const json& request) {
   if (op == "share") return share(client, *here);
   if (op == "area") return make_area(client, request, *here);
   if (op == "pull") {
+    const json head{{"applied", applied()}};
     std::vector<Tensor> weights = here->store->read_dense(&client.memory);
     for (Tensor& shard : weights) shard = rounded(shard, wire_dtype_);
-    return send_message(socket, json::object(), weights);
+    return send_message(socket, head, weights);
   }
   if (op == "rows") return rows(socket, request, *here);
   if (op == "push") {
@@ -222,6 +223,7 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
 }
 
 void ShardServer::rows(net::MessageSocket& socket, const json& request, Defined& here) {
+  const json head{{"applied", applied()}};
   std::vector<Tensor> answer;
   for (const json& asked : request.at("shards")) {
     const Tensor ids = torch::empty({asked.at("rows").get<int64_t>()}, at::kLong);
@@ -229,7 +231,12 @@ void ShardServer::rows(net::MessageSocket& socket, const json& request, Defined&
     answer.push_back(
         rounded(here.store->read_rows(asked.at("shard").get<size_t>(), ids), wire_dtype_));
   }
-  send_message(socket, json::object(), answer);
+  send_message(socket, head, answer);
+}
+
+int64_t ShardServer::applied() {
+  const std::lock_guard lock(mutex_);
+  return applied_;
 }
 
 void ShardServer::take_push(Client& client, const json& request) {
@@ -335,6 +342,7 @@ void ShardServer::apply(int rank, int64_t ticket) {
     if (here == defined_) {
       waiting_[rank].staged = std::move(staged);
       ++applied_;
+      if (SharedWeights* const shared = here->store->shared()) shared->count_step();
     }
   }
   changed_.notify_all();

@@ -18,18 +18,23 @@ constexpr int kMostTries = 4;
 constexpr auto kLongestUpdate = std::chrono::milliseconds(200);
 constexpr auto kGlance = std::chrono::microseconds(20);
 
-// Each counter has a cache line of its own.
+// Each counter has a cache line of its own: the first one counts steps, the others the changes of
+// their groups.
 struct alignas(SharedWeights::kAlignment) Counter {
-  std::atomic<uint64_t> changes;
+  std::atomic<uint64_t> value;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 int64_t bytes_of_counters(size_t groups) {
-  return (static_cast<int64_t>(groups * sizeof(Counter)) + kPage - 1) / kPage * kPage;
+  return (static_cast<int64_t>((1 + groups) * sizeof(Counter)) + kPage - 1) / kPage * kPage;
 }
 
 std::atomic<uint64_t>& counter_of(const SharedMemory& memory, size_t group) {
-  return reinterpret_cast<Counter*>(memory.data())[group].changes;
+  return reinterpret_cast<Counter*>(memory.data())[1 + group].value;
+}
+
+std::atomic<uint64_t>& steps_of(const SharedMemory& memory) {
+  return reinterpret_cast<Counter*>(memory.data())->value;
 }
 
 }  // namespace
@@ -40,6 +45,8 @@ SharedWeights::SharedWeights(size_t groups, int64_t bytes)
       used_(bytes_of_counters(groups)) {
   memory_->keep_others_from_writing();
 }
+
+void SharedWeights::count_step() { steps_of(*memory_).fetch_add(1, std::memory_order_release); }
 
 Tensor SharedWeights::allocate(int64_t bytes) {
   const int64_t begin = used_;
@@ -68,9 +75,13 @@ SharedWeights::Change::~Change() {
 SharedWeightsReader::SharedWeightsReader(FileDescriptor file, int64_t bytes, size_t groups)
     : memory_(SharedMemory::map_to_read(std::move(file), bytes)), groups_(groups) {
   // A group is read by its counter, so there is room for all of them.
-  if (groups > static_cast<size_t>(bytes) / sizeof(Counter))
+  if (groups >= static_cast<size_t>(bytes) / sizeof(Counter))
     throw corrupt(
         fmt::format("{} bytes of shared weights are said to be {} groups", bytes, groups));
+}
+
+int64_t SharedWeightsReader::steps() const {
+  return static_cast<int64_t>(steps_of(memory_).load(std::memory_order_acquire));
 }
 
 bool SharedWeightsReader::read(size_t group,

@@ -319,7 +319,12 @@ Tensor WorkerRun::memory_of(const Layout::Part& part) const {
 }
 
 bool WorkerRun::begin_step() {
-  ticket_ = 0;
+  looked_.reset();
+  if (ticket_ != 0 && !session_.told_to_stop()) {
+    // It came with the answer to the step before.
+    pull();
+    return true;
+  }
   while (!over_) {
     if (session_.told_to_stop()) return false;
     const json claim = ask_ledger({{"op", "claim"}, {"wait", kPoll}});
@@ -387,6 +392,10 @@ const VariableSpec& WorkerRun::spec_of(const Layout::Part& part) const {
              : parameters_->parameters()[static_cast<size_t>(part.parameter)].variable->spec();
 }
 
+void WorkerRun::note_look(size_t server, int64_t applied) {
+  if (server == 0) looked_ = std::min(looked_.value_or(applied), applied);
+}
+
 bool WorkerRun::copy_from(size_t server) {
   if (!memory_[server]) return false;
   if (round_) ask(server, {{"op", "round"}, {"round", *round_}});
@@ -395,6 +404,7 @@ bool WorkerRun::copy_from(size_t server) {
     const Layout::Part& part = layout_->parts()[p];
     weights.push_back(part.parameter >= 0 ? memory_of(part) : Tensor());
   }
+  note_look(server, memory_[server]->steps());
   return memory_[server]->read(weights);
 }
 
@@ -406,7 +416,8 @@ void WorkerRun::pull() {
     if ((none && !round_) || copy_from(server)) return;
     json request{{"op", "pull"}};
     if (round_) request["round"] = *round_;
-    ask(server, request, {}, [&](net::MessageSocket& socket, const json&) {
+    ask(server, request, {}, [&](net::MessageSocket& socket, const json& told) {
+      note_look(server, told.at("applied").get<int64_t>());
       for (const size_t p : parts) {
         const Layout::Part& part = layout_->parts()[p];
         if (part.parameter >= 0)
@@ -456,7 +467,8 @@ Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
       asked.push_back(ids.slice(0, piece.begin, piece.end) - part.shard.begin);
     }
     ask(server, {{"op", "rows"}, {"shards", shards}}, asked,
-        [&](net::MessageSocket& socket, const json&) {
+        [&](net::MessageSocket& socket, const json& told) {
+          note_look(server, told.at("applied").get<int64_t>());
           for (const Piece& piece : pieces[server])
             receive_rounded(socket, rows.slice(0, piece.begin, piece.end),
                             session_.options().wire_dtype);
@@ -466,8 +478,9 @@ Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
 }
 
 bool WorkerRun::copy_rows(size_t server, const Layout::Part& part, const Tensor& ids,
-                          const Tensor& rows) const {
+                          const Tensor& rows) {
   if (!memory_[server]) return false;
+  note_look(server, memory_[server]->steps());
   const Tensor own = part.shard.begin == 0 ? ids : ids - part.shard.begin;
   return memory_[server]->read_rows(part.place, own, rows);
 }
@@ -480,7 +493,9 @@ WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradie
               {"generation", generation_},
               {"position", position_ ? position_() : ""},
               {"rows", rows},
+              {"next", true},
               {"wait", kPoll}};
+  if (looked_) commit["looked"] = *looked_;
   const json push{{"op", "push"}, {"ticket", ticket_}, {"weight", weight}, {"mean", mean}};
   if (session_.servers() > 1) {
     session_.at_all_servers([&](size_t server) { bring(server, gradients, push); });
@@ -564,14 +579,14 @@ WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {
     rows_ = so_far;
     break;
   }
+  const int64_t made = std::exchange(ticket_, told.value("next", int64_t{0}));
   // The first server has made the step with its commit.
-  const json apply{{"op", "apply"}, {"ticket", ticket_}};
+  const json apply{{"op", "apply"}, {"ticket", made}};
   if (session_.servers() > 1 && session_.options().replicas_to_aggregate == 0) {
     session_.at_all_servers([&](size_t server) {
       if (server > 0) ask(server, apply);
     });
   }
-  ticket_ = 0;
   return committed;
 }
 

@@ -31,6 +31,8 @@ class ServerMemory {
   ServerMemory(std::string server, std::vector<Shard> shards, const nlohmann::json& told,
                FileDescriptor file);
 
+  // How many steps are in the weights.
+  int64_t steps() const { return weights_->steps(); }
   // Copies the weights of shards that are not row-sparse into `weights`, contiguous, by place;
   // undefined ones are left out. False where the server has to be asked for them: see
   // SharedWeightsReader.

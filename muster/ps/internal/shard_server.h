@@ -74,6 +74,8 @@ class ShardServer {
     std::unique_ptr<StagedGradients> staged;
   };
 
+  // How many steps are in the weights.
+  int64_t applied();
   std::shared_ptr<Defined> defined(const nlohmann::json& request);
   void define(net::MessageSocket& socket, const nlohmann::json& request);
   void rows(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);

@@ -75,6 +75,7 @@ class ShardStore {
   // --- what other processes read ---
   // nullptr where weights are not shared.
   const SharedWeights* shared() const { return shared_.get(); }
+  SharedWeights* shared() { return shared_.get(); }
   size_t groups() const { return groups_.size(); }
   // Where the weights of a shard are in it.
   size_t group_of(size_t shard) const { return places_[shard].group; }

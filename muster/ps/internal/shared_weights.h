@@ -26,6 +26,9 @@ class SharedWeights {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
+  // One more step is in the weights.
+  void count_step();
+
   // uint8 [bytes], zeroed. Throws Internal when there is no room left.
   Tensor allocate(int64_t bytes);
   // Where in the file memory lies that allocate() has given.
@@ -57,6 +60,8 @@ class SharedWeightsReader {
 
   size_t groups() const { return groups_; }
   int64_t bytes() const { return memory_.bytes(); }
+  // How many steps are in the weights: what is read behind this call has at least as many.
+  int64_t steps() const;
   // Calls `copy` with the beginning of the file, to copy weights of one group out of it. False when
   // updates came in between again and again, or one under way did not end: what was copied is torn
   // then.

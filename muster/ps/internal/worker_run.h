@@ -85,8 +85,9 @@ class WorkerRun final : public distribute::SharedRun {
   void pull();
   // Weights, and rows, out of a server's memory; false where it has to be asked for them.
   bool copy_from(size_t server);
-  bool copy_rows(size_t server, const Layout::Part& part, const Tensor& ids,
-                 const Tensor& rows) const;
+  bool copy_rows(size_t server, const Layout::Part& part, const Tensor& ids, const Tensor& rows);
+  // So many steps were in the weights of a server when this worker looked at them.
+  void note_look(size_t server, int64_t applied);
   Tensor read_rows(int table, const Tensor& ids);
   // Completes the push, with the gradients behind it or in the server's memory; gives its answer.
   nlohmann::json bring(size_t server, const distribute::FlatParameters::Prepared& gradients,
@@ -109,7 +110,8 @@ class WorkerRun final : public distribute::SharedRun {
   distribute::FlatParameters* parameters_ = nullptr;
   bool live_ = false;
   int64_t generation_ = 0;
-  int64_t ticket_ = 0;
+  int64_t ticket_ = 0;             // of the step that is made, or of the next one
+  std::optional<int64_t> looked_;  // steps in the weights it is made on, at the first server
   int64_t step_ = 0;
   int64_t rows_ = 0;  // examples of all workers so far
   bool over_ = false;
