@@ -162,6 +162,27 @@ Times run(
   return times;
 }
 
+// Seconds of each of `steps` steps in one process, without servers, after `warm_up` others.
+std::vector<double> run_alone(const LossOf& loss_of, int64_t warm_up, int64_t steps) {
+  const auto replica = distribute::one_device()->start({});
+  {
+    torch::NoGradGuard no_grad;
+    replica->finish_build(train_op_of(loss_of, replica->variables()));
+  }
+  std::vector<double> times;
+  for (int64_t i = 0; i < warm_up + steps; ++i) {
+    const double seconds = seconds_of([&] {
+      const optim::TrainOp op = train_op_of(loss_of, replica->variables());
+      (void)replica->train_step({.train_op = &op,
+                                 .loss = op.entries[0].loss,
+                                 .reduction = losses::LossReduction::kSum,
+                                 .rows = 1});
+    });
+    if (i >= warm_up) times.push_back(seconds);
+  }
+  return times;
+}
+
 // A loss that depends on all of them, and costs next to nothing.
 Tensor touch(VariableStore& store, const std::vector<VariableSpec>& specs) {
   Tensor loss = torch::zeros({});
@@ -253,6 +274,7 @@ void dense(bool quick) {
   };
   row("copied in memory, twice", copy);
   row("copied over TCP, twice", over_tcp);
+  row("the same step in one process", median(run_alone(loss_of, 3, steps)));
   for (const int servers : {1, 2}) {
     const Times times = run(Cluster(1, servers), loss_of, 3, steps);
     row(fmt::format("a step with {} server(s), its update and backward included", servers),
@@ -263,11 +285,13 @@ void dense(bool quick) {
 
 void rows(bool quick) {
   const int64_t table = quick ? 1'000'000 : 10'000'000;
-  constexpr int64_t kWidth = 64, kBatch = 1024;
+  constexpr int64_t kWidth = 64, kBatch = 1024, kBatches = 64;
+  // Whoever reads a page for the first time waits for the system.
+  constexpr int64_t kWarmUp = kBatches;
   // Zipf: the id of rank r has a share of 1 / r.
   std::vector<Tensor> batches;
   Random random(derive_key(3, {id_of("zipf")}));
-  for (int b = 0; b < 64; ++b) {
+  for (int b = 0; b < kBatches; ++b) {
     Tensor ids = torch::empty({kBatch}, at::kLong);
     for (int64_t i = 0; i < kBatch; ++i) {
       const double u = random.uniform();
@@ -280,7 +304,7 @@ void rows(bool quick) {
   const LossOf loss_of = [&](VariableStore& store) {
     return store.get_or_create(spec).rows(batches[next++ % batches.size()]).sum();
   };
-  const int64_t steps = quick ? 50 : 400;
+  const int64_t steps = quick ? 50 : 2000;
   fmt::print(
       "### Rows of a table of {} x {}, batches of {} ids (Zipf)\n\n"
       "| | rows/s | of the hash map |\n|---|---|---|\n",
@@ -306,9 +330,13 @@ void rows(bool quick) {
   const double map_step = median(mapped);
   fmt::print("| a hash map in the same process | {:.0f} | 100 % |\n",
              static_cast<double>(kBatch) / map_step);
+  next = 0;
+  const double alone = median(run_alone(loss_of, kWarmUp, steps));
+  fmt::print("| the same step in one process | {:.0f} | {:.0f} % |\n",
+             static_cast<double>(kBatch) / alone, 100 * map_step / alone);
   for (const int servers : {1, 2}) {
     next = 0;
-    const double step = median(run(Cluster(1, servers), loss_of, 20, steps).steps);
+    const double step = median(run(Cluster(1, servers), loss_of, kWarmUp, steps).steps);
     fmt::print("| {} server(s) | {:.0f} | {:.0f} % |\n", servers,
                static_cast<double>(kBatch) / step, 100 * map_step / step);
     std::fflush(stdout);

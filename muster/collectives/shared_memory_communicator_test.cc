@@ -12,9 +12,9 @@
 #include "muster/base/error_of.h"
 #include "muster/base/host_identity.h"
 #include "muster/base/secret.h"
+#include "muster/base/shared_memory.h"
 #include "muster/collectives/communicator_suite.h"
 #include "muster/collectives/internal/local_copier.h"
-#include "muster/collectives/internal/shared_memory.h"
 #include "muster/collectives/internal/unix_socket.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/run_ranks.h"
@@ -205,7 +205,7 @@ TEST(SharedMemoryCommunicator, AReplyThatIsNotTrueEndsTheGroup) {
       const Door door = door_of(store, 1);
       const auto socket = internal::accept_unix(listener, 10s);
       const auto hello = internal::receive_handle(socket.value(), 10s);
-      const auto memory = internal::SharedMemory::create(4096);  // too little
+      const auto memory = SharedMemory::create(4096);  // too little
       const internal::MemoryHandle reply{
           .rank = named, .token = door.token, .id = 0, .bytes = hello.value().bytes, .file = {}};
       EXPECT_TRUE(internal::send_handle(*socket, reply, memory.file()));
@@ -236,8 +236,7 @@ TEST(SharedMemoryCommunicator, AnotherUserIsRefused) {
       const char* const space = std::strchr(door, ' ');
       const auto socket =
           internal::connect_unix(std::string(door, static_cast<size_t>(space - door)));
-      const auto memory =
-          internal::SharedMemory::create(internal::LocalCopier::control_bytes(1 << 16));
+      const auto memory = SharedMemory::create(internal::LocalCopier::control_bytes(1 << 16));
       const internal::MemoryHandle hello{
           .rank = 1, .token = space + 1, .id = 0, .bytes = memory.bytes(), .file = {}};
       if (!socket || !internal::send_handle(*socket, hello, memory.file())) _exit(3);

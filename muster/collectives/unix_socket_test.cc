@@ -16,8 +16,8 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/secret.h"
+#include "muster/base/shared_memory.h"
 #include "muster/base/unix_name.h"
-#include "muster/collectives/internal/shared_memory.h"
 #include "muster/collectives/internal/tcp_socket.h"
 
 namespace muster::inline v0_1::internal {

@@ -31,6 +31,10 @@ struct ParameterServerOptions {
   // How float32 weights and gradients travel: kFloat32, or kBFloat16 for half the bytes, rounded on
   // the way. Servers keep and update them as float32; what a checkpoint holds stays exact.
   DType wire_dtype = kFloat32;
+  // Workers on the host of a server read weights out of its memory, and write gradients into it.
+  // Without it, with kBFloat16, with certificates, and where the system does not let them, bytes go
+  // through sockets.
+  bool shared_memory = true;
   double heartbeat_seconds = 1;          // how often a task says that it is alive
   double heartbeat_timeout_seconds = 6;  // silence after which a worker holds nobody up any more
   // For so long servers and workers wait for a chief, and workers for a server, that is gone and

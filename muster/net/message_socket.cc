@@ -143,15 +143,19 @@ struct MessageSocket::Impl {
 
   // --- sending ---
 
-  void send(std::span<iovec> pieces) {
+  // `file`, unless it is nullptr, goes with the first byte.
+  void send(std::span<iovec> pieces, const FileDescriptor* file = nullptr) {
     throw_when_over();
     constexpr size_t kMostPieces = 64;  // that the system takes at once; IOV_MAX is higher
     IdleWait wait(*stream, options.idle_timeout_seconds);
     while (!pieces.empty()) {
-      const StreamStep step = stream->write(pieces.first(std::min(kMostPieces, pieces.size())));
+      const auto some = pieces.first(std::min(kMostPieces, pieces.size()));
+      const StreamStep step =
+          file != nullptr ? stream->write_with_file(some, *file) : stream->write(some);
       if (!step.lost.empty()) fail(step, "while sending to it");
       pieces = pieces.subspan(advance(pieces, step.moved));
       if (step.moved > 0) {
+        file = nullptr;
         wait.note_movement();
       } else if (!wait(step.wait)) {
         fail_as_idle("while sending to");
@@ -253,6 +257,18 @@ MessageSocket::~MessageSocket() { close(); }
 void MessageSocket::set_options(MessageSocketOptions options) {
   impl_->options = std::move(options);
 }
+
+bool MessageSocket::carries_files() const { return impl_->stream->carries_files(); }
+
+void MessageSocket::send_with_file(std::string_view head, const FileDescriptor& file) {
+  const FrameHeader header = FrameHeader::of(head.size(), 0);
+  std::array pieces{piece_of(&header, sizeof header), piece_of(head.data(), head.size())};
+  impl_->send(pieces, &file);
+}
+
+void MessageSocket::keep_files() { impl_->stream->keep_files(); }
+
+FileDescriptor MessageSocket::take_file() { return impl_->stream->take_file(); }
 
 void MessageSocket::send(std::string_view head, std::span<const Bytes> payload) {
   if (head.size() > kMaxHeadBytes) {

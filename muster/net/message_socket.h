@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "muster/base/bytes.h"
+#include "muster/base/file_descriptor.h"
 #include "muster/cluster/job.h"
 
 namespace muster::inline v0_1::net {
@@ -66,6 +67,19 @@ class MessageSocket {
   void skip_payload();
   // How many bytes of that payload were not read yet.
   int64_t payload_left() const;
+
+  // Whether open files can travel beside messages: between tasks of one host that talk over a Unix
+  // socket, without TLS.
+  bool carries_files() const;
+  // Sends a message without payload, with an open file beside it; `file` stays the caller's. Throws
+  // as send(), and Internal where the connection carries no files.
+  void send_with_file(std::string_view head, const FileDescriptor& file);
+  // From now on a file that comes beside a message is kept, the last one that came; before, the
+  // system closes what comes. For who asks the other side for files, before it does.
+  void keep_files();
+  // The file that came beside the message received last; closed when none did. For the thread that
+  // receives.
+  FileDescriptor take_file();
 
   // Ends the connection and all waits, on both sides.
   void close();

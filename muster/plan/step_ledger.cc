@@ -107,20 +107,21 @@ StepLedger::Claim StepLedger::claim(int worker, double now) {
     if (slow >= 0 && w.clock - at(slow).clock > *options_.max_staleness) return {.waits_for = slow};
   }
   w.ticket = next_ticket_++;
-  w.commits_at_claim = commits_;
+  w.commits_at_look = commits_;
   w.round = commits_;
   return {.state = Claim::State::kGranted, .ticket = w.ticket};
 }
 
 StepLedger::Commit StepLedger::commit(int worker, int64_t ticket, const std::string& position,
-                                      double now) {
+                                      double now, std::optional<int64_t> looked) {
   Worker& w = at(worker);
   if (ticket != 0 && w.committed == ticket)
     return {.state = Commit::State::kAccepted, .step = w.committed_step};
   if (ticket == 0 || w.ticket != ticket) return {};
+  if (looked) w.commits_at_look = std::clamp<int64_t>(*looked, 0, commits_);
   if (options_.aggregate > 0) return commit_to_round(w, ticket, position, now);
   if (paused_) return {.state = Commit::State::kWait};
-  const int64_t stale = commits_ - w.commits_at_claim;
+  const int64_t stale = commits_ - w.commits_at_look;
   note_step(w, ticket, position);
   ++commits_;
   w.committed_step = ++step_;
@@ -134,7 +135,7 @@ void StepLedger::note_step(Worker& w, int64_t ticket, const std::string& positio
   w.position = position;
   ++w.steps;
   ++w.clock;
-  const int64_t stale = commits_ - w.commits_at_claim;
+  const int64_t stale = commits_ - w.commits_at_look;
   if (w.staleness.empty()) w.staleness.assign(kStalenessBins, 0);
   ++w.staleness[std::min(static_cast<size_t>(stale), kStalenessBins - 1)];
   w.staleness_sum += stale;

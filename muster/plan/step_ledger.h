@@ -89,8 +89,11 @@ class StepLedger {
     int64_t step = 0;  // this one's number; kDropped: that of the last one
     int64_t staleness = 0;
   };
-  // Makes the claimed step count; `position` is where the worker's data stands behind it.
-  Commit commit(int worker, int64_t ticket, const std::string& position, double now);
+  // Makes the claimed step count; `position` is where the worker's data stands behind it, and
+  // `looked` how many commits were in the weights it had, where it says so; else those that had
+  // been made when it claimed the step.
+  Commit commit(int worker, int64_t ticket, const std::string& position, double now,
+                std::optional<int64_t> looked = {});
   // Makes the update that lacks nothing but workers who do not come. commit() does it as well.
   void close_round(double now);
   // The gradients of an update that several workers make: which step of which worker.
@@ -154,7 +157,7 @@ class StepLedger {
     bool contributed = false;  // its claim's gradients wait for those of others
     int64_t round = 0;         // updates at its claim
     std::string pending;       // its position then
-    int64_t commits_at_claim = 0;
+    int64_t commits_at_look = 0;
     int64_t steps = 0;  // committed since begin()
     int64_t clock = 0;  // steps, as bounded staleness counts them
     std::string position;

@@ -218,10 +218,12 @@ json LedgerHost::claim(std::unique_lock<std::mutex>& lock, const json& request) 
 json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request) {
   const int rank = request.at("rank").get<int>();
   const auto ticket = request.at("ticket").get<int64_t>();
+  std::optional<int64_t> looked;
+  if (request.contains("looked")) looked = request.at("looked").get<int64_t>();
   StepLedger::Commit commit;
   wait(lock, request, [&] {
     check_generation(request);
-    commit = ledger_.commit(rank, ticket, request.at("position").get<std::string>(), now());
+    commit = ledger_.commit(rank, ticket, request.at("position").get<std::string>(), now(), looked);
     return commit.state != StepLedger::Commit::State::kWait;
   });
   changed_.notify_all();
@@ -234,11 +236,21 @@ json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request)
       task(rank).phase = plan::Phase::kTraining;
       task(rank).step = commit.step;
       rows_ += request.value("rows", int64_t{0});
-      return {{"state", "accepted"}, {"step", commit.step}, {"rows", rows_}};
+      return with_next_claim({{"state", "accepted"}, {"step", commit.step}, {"rows", rows_}},
+                             request);
     case StepLedger::Commit::State::kLost:
       break;
   }
   throw taken_for_lost(rank).with_detail("its step counts for nothing");
+}
+
+json LedgerHost::with_next_claim(json answer, const json& request) {
+  if (!request.value("next", false) || finished_ || options_.ledger.aggregate > 0) return answer;
+  const int rank = request.at("rank").get<int>();
+  if (!task(rank).here) return answer;
+  const StepLedger::Claim claim = ledger_.claim(rank, now());
+  if (claim.state == StepLedger::Claim::State::kGranted) answer["next"] = claim.ticket;
+  return answer;
 }
 
 Error LedgerHost::taken_for_lost(int rank) const {

@@ -50,6 +50,7 @@ class Server {
               return resolve(rank, generation, ticket, gone);
             },
             options.replicas_to_aggregate > 0, options.wire_dtype,
+            options.shared_memory && options.wire_dtype == kFloat32,
             PartFiles(start.model_dir, start.fs)) {
     if (start.cluster.task.index == 0) {
       LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
@@ -220,29 +221,18 @@ class Server {
   bool answer(const Peer& peer, ShardServer::Client& client, const json& request) {
     try {
       if (peer.purpose == "data") {
-        if (request.at("op") != "finish") {
+        if (request.at("op") == "finish") {
+          finish(request);
+          send_message(client.socket, json::object());
+        } else if (request.contains("commit")) {
+          shards_.take_push(client, request);
+          send_message(client.socket, ask_ledger(peer, request.at("commit")));
+        } else {
           shards_.answer(client, request);
-          return true;
         }
-        finish(request);
-        send_message(client.socket, json::object());
         return true;
       }
-      if (!ledger_) {
-        throw invalid_argument(fmt::format("{} keeps no ledger", name_),
-                               "the first parameter server does");
-      }
-      json told = ledger_->answer(request);
-      // Here the step counts and is made at once; the others hear of it from the worker.
-      if (options_.replicas_to_aggregate > 0) {
-        apply_last_round();
-      } else if (request.at("op") == "commit" && told.value("state", "") == "accepted") {
-        shards_.apply(peer.rank, request.at("ticket").get<int64_t>());
-      }
-      if (told.value("state", "") == "accepted") {
-        if (const auto rates = shards_.learning_rates(); !rates.empty()) told["rates"] = rates;
-      }
-      send_message(client.socket, told);
+      send_message(client.socket, ask_ledger(peer, request));
     } catch (const Error& error) {
       if (client.socket.payload_left() > 0) client.socket.skip_payload();
       send_message(client.socket, {{"error", to_json(error)}});
@@ -252,6 +242,25 @@ class Server {
       send_message(client.socket, {{"error", to_json(error)}});
     }
     return true;
+  }
+
+  json ask_ledger(const Peer& peer, const json& request) {
+    if (!ledger_) {
+      throw invalid_argument(fmt::format("{} keeps no ledger", name_),
+                             "the first parameter server does");
+    }
+    json told = ledger_->answer(request);
+    const bool accepted = told.value("state", "") == "accepted";
+    // Here the step counts and is made at once; the others hear of it from the worker.
+    if (options_.replicas_to_aggregate > 0) {
+      apply_last_round();
+    } else if (request.at("op") == "commit" && accepted) {
+      shards_.apply(peer.rank, request.at("ticket").get<int64_t>());
+    }
+    if (accepted) {
+      if (const auto rates = shards_.learning_rates(); !rates.empty()) told["rates"] = rates;
+    }
+    return told;
   }
 
   void apply_last_round() {

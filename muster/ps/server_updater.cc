@@ -99,9 +99,10 @@ class ServerUpdater final : public distribute::Updater {
       return updated;
     }
     const TimePoint start = system_clock().now();
-    run_->push(*gradients_, accumulated.mean() ? accumulated.weight : 1, accumulated.mean());
+    const WorkerRun::Committed committed =
+        run_->make_step(*gradients_, accumulated.mean() ? accumulated.weight : 1,
+                        accumulated.mean(), accumulated.rows);
     gradients_.reset();
-    const WorkerRun::Committed committed = run_->commit(accumulated.rows);
     updated.result.global_step = committed.step;
     updated.result.rows = committed.rows;
     updated.reduction = to_seconds(system_clock().now() - start);

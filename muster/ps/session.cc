@@ -39,6 +39,7 @@ Session::Session(distribute::StartOptions start, distribute::ParameterServerOpti
       crew_(start_.cluster.ps_addresses.size()) {
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
     data_.push_back(connect(server, "data", timeout_seconds));
+  for (const auto& socket : data_) socket->keep_files();
   ledger_ = connect(0, "ledger", timeout_seconds);
   beats_ = connect(0, "beat", timeout_seconds);
   beater_ = std::thread([this] { beat_until_closed(); });

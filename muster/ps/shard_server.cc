@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/ps/internal/shared_weights.h"
 #include "muster/ps/internal/wire.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
@@ -22,6 +24,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int kGroups = 4;
+constexpr int64_t kMostAreaRows = int64_t{1} << 32;  // bytes of gradients of rows
 // What was committed is on its way to all servers.
 constexpr auto kLongestCut = std::chrono::seconds(30);
 constexpr auto kCutLook = std::chrono::milliseconds(500);
@@ -75,16 +78,51 @@ std::map<std::string, TensorSpec> specs_of(const std::map<std::string, Tensor>& 
   return specs;
 }
 
+int64_t bytes_of(const TensorSpec& spec) {
+  int64_t bytes = static_cast<int64_t>(c10::elementSize(spec.dtype));
+  for (const int64_t size : spec.shape) bytes *= size;
+  return bytes;
+}
+
+// The gradient of so many rows of a shard, whose numbers begin in the area at `at`, and its values
+// behind them.
+distribute::RowGradient rows_in_area(const ShardStore& store,
+                                     const std::shared_ptr<const SharedMemory>& area, size_t shard,
+                                     int64_t rows, int64_t at) {
+  const TensorSpec values = store.rows_spec(shard, rows);
+  const int64_t space = area->bytes() - at;
+  if (rows < 0 || at < store.dense_bytes() || at % SharedWeights::kAlignment != 0 || space < 0 ||
+      rows > space / static_cast<int64_t>(sizeof(int64_t)) ||
+      SharedWeights::rounded_up(rows * static_cast<int64_t>(sizeof(int64_t))) + bytes_of(values) >
+          space) {
+    throw invalid_argument(
+        fmt::format("a gradient of {} rows was said to lie at byte {} of the {} that are shared",
+                    rows, at, area->bytes()));
+  }
+  const std::byte* const begin = area->data() + at;
+  distribute::RowGradient gradient{torch::empty({rows}, at::kLong), {}};
+  // Numbers are checked, and so must not change behind that.
+  if (rows > 0)
+    std::memcpy(gradient.ids.data_ptr(), begin, static_cast<size_t>(rows) * sizeof(int64_t));
+  gradient.values = torch::from_blob(
+      const_cast<std::byte*>(begin) +
+          SharedWeights::rounded_up(rows * static_cast<int64_t>(sizeof(int64_t))),
+      values.shape, [area](void*) {}, at::dtype(values.dtype));
+  return gradient;
+}
+
 }  // namespace
 
 ShardServer::ShardServer(std::string name, uint64_t seed, distribute::BuildModel build,
-                         Resolve resolve, bool together, DType wire_dtype, PartFiles files)
+                         Resolve resolve, bool together, DType wire_dtype, bool shared,
+                         PartFiles files)
     : name_(std::move(name)),
       seed_(seed),
       build_(std::move(build)),
       resolve_(std::move(resolve)),
       together_(together),
       wire_dtype_(wire_dtype),
+      shared_(shared),
       files_(std::move(files)) {}
 
 std::shared_ptr<ShardServer::Defined> ShardServer::defined(const json& request) {
@@ -107,13 +145,20 @@ void ShardServer::answer(Client& client, const json& request) {
   }
   const std::shared_ptr<Defined> here = defined(request);
   if (request.contains("round")) apply_round(request.at("round"));
+  if (op == "round") return send_message(socket, json::object());
+  if (op == "share") return share(client, *here);
+  if (op == "area") return make_area(client, request, *here);
   if (op == "pull") {
+    const json head{{"applied", applied()}};
     std::vector<Tensor> weights = here->store->read_dense(&client.memory);
     for (Tensor& shard : weights) shard = rounded(shard, wire_dtype_);
-    return send_message(socket, json::object(), weights);
+    return send_message(socket, head, weights);
   }
   if (op == "rows") return rows(socket, request, *here);
-  if (op == "push") return push(client, request, *here);
+  if (op == "push") {
+    push(client, request, *here);
+    return send_message(socket, json::object());
+  }
   if (op == "snapshot") return snapshot(socket, request, *here);
   if (op == "write") return write(socket, request, *here);
   if (op == "compare") {
@@ -173,7 +218,7 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   auto made = std::make_shared<Defined>();
   made->generation = generation;
   made->model = model;
-  made->store = std::make_unique<ShardStore>(shards, train_op, seed_, kGroups);
+  made->store = std::make_unique<ShardStore>(shards, train_op, seed_, kGroups, shared_);
   {
     const std::lock_guard lock(mutex_);
     defined_ = made;
@@ -186,6 +231,7 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
 }
 
 void ShardServer::rows(net::MessageSocket& socket, const json& request, Defined& here) {
+  const json head{{"applied", applied()}};
   std::vector<Tensor> answer;
   for (const json& asked : request.at("shards")) {
     const Tensor ids = torch::empty({asked.at("rows").get<int64_t>()}, at::kLong);
@@ -193,10 +239,54 @@ void ShardServer::rows(net::MessageSocket& socket, const json& request, Defined&
     answer.push_back(
         rounded(here.store->read_rows(asked.at("shard").get<size_t>(), ids), wire_dtype_));
   }
-  send_message(socket, json::object(), answer);
+  send_message(socket, head, answer);
 }
 
-void ShardServer::push(const Client& client, const json& request, Defined& here) {
+int64_t ShardServer::applied() {
+  const std::lock_guard lock(mutex_);
+  return applied_;
+}
+
+void ShardServer::take_push(Client& client, const json& request) {
+  push(client, request, *defined(request));
+}
+
+void ShardServer::share(Client& client, Defined& here) {
+  const SharedWeights* const weights = here.store->shared();
+  if (weights == nullptr || !client.socket.carries_files())
+    return send_message(client.socket, json::object());
+  json shards = json::array();
+  for (size_t shard = 0; shard < here.store->size(); ++shard)
+    shards.push_back({here.store->group_of(shard), here.store->shared_place(shard)});
+  client.socket.send_with_file(json{{"bytes", weights->memory().bytes()},
+                                    {"groups", here.store->groups()},
+                                    {"shards", shards}}
+                                   .dump(),
+                               weights->memory().file());
+}
+
+void ShardServer::make_area(Client& client, const json& request, Defined& here) {
+  const auto row_bytes = request.at("row_bytes").get<int64_t>();
+  if (row_bytes < 0 || row_bytes > kMostAreaRows) {
+    throw invalid_argument(
+        fmt::format("an area for {} bytes of rows was asked for, and {} are the most", row_bytes,
+                    kMostAreaRows));
+  }
+  const int64_t dense_bytes = here.store->dense_bytes();
+  client.area.reset();  // one is enough, unless a step is under way that keeps it
+  const auto area = std::make_shared<SharedMemory>(
+      SharedMemory::create(std::max<int64_t>(SharedWeights::kAlignment, dense_bytes + row_bytes)));
+  json shards = json::array();
+  for (size_t shard = 0; shard < here.store->size(); ++shard)
+    shards.push_back(here.store->row_sparse(shard) ? -1 : here.store->dense_place(shard));
+  client.socket.send_with_file(
+      json{{"bytes", area->bytes()}, {"dense_bytes", dense_bytes}, {"shards", shards}}.dump(),
+      area->file());
+  area->close_file();
+  client.area = area;
+}
+
+void ShardServer::push(Client& client, const json& request, Defined& here) {
   net::MessageSocket& socket = client.socket;
   std::unique_ptr<StagedGradients> staged;
   // An earlier process of the worker may have left a step that counts.
@@ -207,17 +297,29 @@ void ShardServer::push(const Client& client, const json& request, Defined& here)
     mine.ticket = 0;  // one before that never counted
     staged = std::exchange(mine.staged, nullptr);
   }
-  if (!staged) staged = here.store->stage();
+  const bool in_area = request.value("in_area", false);
+  if (in_area && !client.area)
+    throw invalid_argument(
+        fmt::format("{} was told of gradients in memory it does not share", name_));
+  // What lies in an area of another process of the worker is nobody's any more.
+  const auto& area = in_area ? client.area : nullptr;
+  if (!staged || staged->area != area) staged = here.store->stage(area);
   ShardStore::forget(*staged);  // of a step that never counted
-  for (const json& shard : request.at("dense"))
-    receive_rounded(socket, here.store->destination(*staged, shard.get<size_t>()), wire_dtype_);
+  for (const json& shard : request.at("dense")) {
+    const Tensor gradient = here.store->destination(*staged, shard.get<size_t>());
+    if (!in_area) receive_rounded(socket, gradient, wire_dtype_);
+  }
   for (const json& told : request.at("rows")) {
     const auto shard = told.at("shard").get<size_t>();
     const auto rows = told.at("rows").get<int64_t>();
-    distribute::RowGradient gradient{torch::empty({rows}, at::kLong),
-                                     here.store->rows_like(shard, rows)};
-    receive_tensor(socket, gradient.ids);
-    receive_rounded(socket, gradient.values, wire_dtype_);
+    distribute::RowGradient gradient;
+    if (in_area) {
+      gradient = rows_in_area(*here.store, area, shard, rows, told.at("at").get<int64_t>());
+    } else {
+      gradient = {torch::empty({rows}, at::kLong), here.store->rows_like(shard, rows)};
+      receive_tensor(socket, gradient.ids);
+      receive_rounded(socket, gradient.values, wire_dtype_);
+    }
     here.store->check_rows(shard, gradient.ids);
     here.store->set_rows(*staged, shard, std::move(gradient));
   }
@@ -233,7 +335,6 @@ void ShardServer::push(const Client& client, const json& request, Defined& here)
     if (defined_.get() == &here)
       waiting_[client.rank] = {request.at("ticket").get<int64_t>(), std::move(staged)};
   }
-  send_message(socket, json::object());
 }
 
 void ShardServer::apply(int rank, int64_t ticket) {
@@ -254,6 +355,7 @@ void ShardServer::apply(int rank, int64_t ticket) {
     if (here == defined_) {
       waiting_[rank].staged = std::move(staged);
       ++applied_;
+      if (SharedWeights* const shared = here->store->shared()) shared->count_step();
     }
   }
   changed_.notify_all();

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/random.h"
+#include "muster/ps/internal/shared_weights.h"
 #include "muster/ps/internal/staged_gradients.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
@@ -66,6 +68,17 @@ VariableSpec spec_of(const ShardOf& of, uint64_t seed) {
   return spec;
 }
 
+int64_t bytes_of(const ShardOf& of) {
+  int64_t elements = of.shard.end - of.shard.begin;
+  for (size_t axis = 1; axis < of.variable.shape.size(); ++axis)
+    elements *= of.variable.shape[axis];
+  return elements * static_cast<int64_t>(c10::elementSize(of.variable.dtype));
+}
+
+int64_t bytes_of(const FlatParameters::Buffer& buffer) {
+  return buffer.elements * static_cast<int64_t>(c10::elementSize(buffer.dtype));
+}
+
 }  // namespace
 
 struct ShardStore::Group {
@@ -76,20 +89,15 @@ struct ShardStore::Group {
 };
 
 ShardStore::ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp& train_op,
-                       uint64_t seed, int groups) {
+                       uint64_t seed, int groups, bool shared) {
   torch::NoGradGuard no_grad;
   std::map<std::string, VariableSpec> logical;
-  const auto bytes_of = [](const ShardOf& of) {
-    int64_t elements = of.shard.end - of.shard.begin;
-    for (size_t axis = 1; axis < of.variable.shape.size(); ++axis)
-      elements *= of.variable.shape[axis];
-    return elements * static_cast<int64_t>(c10::elementSize(of.variable.dtype));
-  };
   for (const ShardOf& of : shards) {
     logical[plan::shard_name(of.variable.name, of.shard)] = of.variable;
     bytes_ += bytes_of(of);
   }
   train_op_ = rules_of(train_op, logical);
+  if (shared) share(shards, static_cast<size_t>(groups));
   // Neighbours stand together, each group with about as many bytes as the others.
   int64_t before = 0;
   std::vector<std::string> names;
@@ -99,14 +107,20 @@ ShardStore::ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp&
       groups_.push_back(std::make_unique<Group>(seed));
     before += bytes_of(of);
     const VariableSpec spec = spec_of(of, seed);
-    groups_.back()->table.get_or_create(spec);
+    Variable& variable = groups_.back()->table.get_or_create(spec);
+    // The others go into flat buffers below.
+    if (shared_ && spec.row_sparse) {
+      const Tensor memory = allocate(bytes_of(of)).view(spec.dtype).view(spec.shape);
+      memory.copy_(variable.value());
+      variable.value().set_data(memory);
+    }
     places_.push_back({.group = groups_.size() - 1});
     names.push_back(spec.name);
   }
   for (auto& group : groups_) {
     group->table.seal();
     group->parameters = std::make_unique<FlatParameters>(
-        group->table, train_op_, [](int64_t bytes) { return torch::zeros({bytes}, at::kByte); });
+        group->table, train_op_, [this](int64_t bytes) { return allocate(bytes); });
   }
   for (size_t s = 0; s < places_.size(); ++s) {
     Place& place = places_[s];
@@ -125,6 +139,28 @@ ShardStore::ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp&
 }
 
 ShardStore::~ShardStore() = default;
+
+void ShardStore::share(const std::vector<ShardOf>& shards, size_t groups) {
+  int64_t bytes = 0;
+  for (const ShardOf& of : shards) bytes += SharedWeights::rounded_up(bytes_of(of));
+  try {
+    shared_ = std::make_unique<SharedWeights>(groups, bytes);
+  } catch (const Error& error) {
+    log::debug(fmt::format("workers read weights over sockets: {}", error.message()));
+  }
+}
+
+Tensor ShardStore::allocate(int64_t bytes) {
+  return shared_ ? shared_->allocate(bytes) : torch::zeros({bytes}, at::kByte);
+}
+
+int64_t ShardStore::shared_place(size_t shard) const {
+  const Place& place = places_.at(shard);
+  const FlatParameters& parameters = *groups_[place.group]->parameters;
+  if (place.table >= 0) return shared_->place_of(table(shard).value());
+  return shared_->place_of(
+      parameters.parameters()[static_cast<size_t>(place.parameter)].variable->value());
+}
 
 bool ShardStore::row_sparse(size_t shard) const { return places_[shard].table >= 0; }
 
@@ -180,20 +216,59 @@ void ShardStore::check_rows(size_t shard, const Tensor& ids) const {
   }
 }
 
-Tensor ShardStore::rows_like(size_t shard, int64_t rows) const {
+TensorSpec ShardStore::rows_spec(size_t shard, int64_t rows) const {
   const VariableSpec& spec = table(shard).spec();
-  Shape shape = spec.shape;
-  shape[0] = rows;
-  return at::empty(shape, at::dtype(spec.dtype));
+  TensorSpec of_rows{spec.shape, spec.dtype};
+  of_rows.shape[0] = rows;
+  return of_rows;
 }
 
-std::unique_ptr<StagedGradients> ShardStore::stage() {
+Tensor ShardStore::rows_like(size_t shard, int64_t rows) const {
+  const TensorSpec spec = rows_spec(shard, rows);
+  return at::empty(spec.shape, at::dtype(spec.dtype));
+}
+
+int64_t ShardStore::dense_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& group : groups_) {
+    for (const auto& buffer : group->parameters->buffers())
+      bytes += SharedWeights::rounded_up(bytes_of(buffer));
+  }
+  return bytes;
+}
+
+int64_t ShardStore::dense_place(size_t shard) const {
+  const Place& place = places_.at(shard);
+  const FlatParameters& own = *groups_[place.group]->parameters;
+  const auto& parameter = own.parameters()[static_cast<size_t>(place.parameter)];
+  int64_t before = 0;
+  for (size_t g = 0; g <= place.group; ++g) {
+    const auto& buffers = groups_[g]->parameters->buffers();
+    const size_t end = g < place.group ? buffers.size() : static_cast<size_t>(parameter.buffer);
+    for (size_t b = 0; b < end; ++b) before += SharedWeights::rounded_up(bytes_of(buffers[b]));
+  }
+  const DType dtype = own.buffers()[static_cast<size_t>(parameter.buffer)].dtype;
+  return before + parameter.offset * static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+std::unique_ptr<StagedGradients> ShardStore::stage() { return stage(nullptr); }
+
+std::unique_ptr<StagedGradients> ShardStore::stage(std::shared_ptr<const SharedMemory> area) {
   torch::NoGradGuard no_grad;
   auto staged = std::make_unique<StagedGradients>();
+  int64_t used = 0;  // of the area
+  const auto allocate = [&](const FlatParameters::Buffer& buffer) {
+    if (!area) return torch::zeros({buffer.elements}, at::dtype(buffer.dtype));
+    std::byte* const begin = area->data() + used;
+    used += SharedWeights::rounded_up(bytes_of(buffer));
+    return torch::from_blob(
+        begin, {buffer.elements}, [area](void*) {}, at::dtype(buffer.dtype));
+  };
+  staged->area = area;
   for (const auto& group : groups_) {
     StagedGradients::Part& part = staged->parts.emplace_back();
     for (const auto& buffer : group->parameters->buffers())
-      part.buffers.push_back(torch::zeros({buffer.elements}, at::dtype(buffer.dtype)));
+      part.buffers.push_back(allocate(buffer));
     part.used.assign(group->parameters->parameters().size(), false);
     for (size_t t = 0; t < group->parameters->tables().size(); ++t) {
       const VariableSpec& spec = group->parameters->tables().variable(static_cast<int>(t)).spec();
@@ -279,6 +354,7 @@ void ShardStore::apply(StagedGradients& staged, size_t turn) {
     const size_t g = (i + turn) % groups_.size();
     StagedGradients::Part& part = staged.parts[g];
     const std::unique_lock lock(groups_[g]->mutex);
+    const SharedWeights::Change change(shared_.get(), g);
     groups_[g]->parameters->update_flat(train_op_, part.buffers, part.used, part.rows, 1.0);
   }
   forget(staged);
@@ -330,9 +406,10 @@ void ShardStore::write(const std::map<std::string, Tensor>& given) {
         fmt::format("{} {} is not on this server{}", name, spec.describe(),
                     found == known.end() ? "" : ", which has it as " + found->second.describe()));
   }
-  for (const auto& group : groups_) {
-    const std::unique_lock lock(group->mutex);
-    for (const auto& [name, tensor] : tensors(*group)) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const std::unique_lock lock(groups_[g]->mutex);
+    const SharedWeights::Change change(shared_.get(), g);
+    for (const auto& [name, tensor] : tensors(*groups_[g])) {
       const auto found = given.find(name);
       if (found != given.end()) Tensor(tensor).copy_(found->second);
     }

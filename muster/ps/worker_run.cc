@@ -21,8 +21,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kPoll = 1;        // seconds that the ledger lets a request wait
-constexpr double kTellEvery = 10;  // seconds
+constexpr double kPoll = 1;                  // seconds that the ledger lets a request wait
+constexpr double kTellEvery = 10;            // seconds
+constexpr int64_t kLeastAreaRows = 1 << 20;  // bytes
 
 Error told_to_stop(const std::string& what) {
   return Error(ErrorKind::kCancelled, "told to stop while " + what);
@@ -60,6 +61,7 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
                                      static_cast<int>(session_.servers()));
   table_ = &table;
   parameters_ = &parameters;
+  memory_.resize(session_.servers());
   std::set<const Variable*> placed;
   for (size_t t = 0; t < parameters.tables().size(); ++t)
     placed.insert(&parameters.tables().variable(static_cast<int>(t)));
@@ -182,6 +184,7 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
         // One without data has built no model.
         if (!session_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
         if (!session_.is_chief()) take_own();
+        if (layout_) share_memory();
         return {.step = step_, .position = joined.at("position").get<std::string>()};
       }
       system_clock().sleep_for(from_seconds(0.2));
@@ -217,7 +220,12 @@ Tensor WorkerRun::memory_of(const Layout::Part& part) const {
 }
 
 bool WorkerRun::begin_step() {
-  ticket_ = 0;
+  looked_.reset();
+  if (ticket_ != 0 && !session_.told_to_stop()) {
+    // It came with the answer to the step before.
+    pull();
+    return true;
+  }
   while (!over_) {
     if (session_.told_to_stop()) return false;
     const json claim = ask_ledger({{"op", "claim"}, {"wait", kPoll}});
@@ -239,15 +247,78 @@ bool WorkerRun::begin_step() {
   return false;
 }
 
+void WorkerRun::share_memory() {
+  memory_.clear();
+  memory_.resize(session_.servers());
+  // What is rounded on its way has to have one.
+  if (!session_.options().shared_memory || session_.options().wire_dtype != kFloat32) return;
+  for (size_t server = 0; server < session_.servers(); ++server) {
+    if (!session_.carries_files(server)) continue;
+    std::vector<ServerMemory::Shard> shards;
+    for (const size_t p : layout_->parts_on(server)) {
+      const Layout::Part& part = layout_->parts()[p];
+      const VariableSpec& spec = spec_of(part);
+      int64_t row_bytes = static_cast<int64_t>(c10::elementSize(spec.dtype));
+      for (size_t axis = 1; axis < spec.shape.size(); ++axis) row_bytes *= spec.shape[axis];
+      shards.push_back({.rows = spec.shape.empty() ? 1 : part.shard.end - part.shard.begin,
+                        .row_bytes = row_bytes,
+                        .row_sparse = part.table >= 0});
+    }
+    try {
+      ask(server, {{"op", "share"}}, {}, [&](net::MessageSocket& socket, const json& told) {
+        if (!told.contains("bytes")) return;
+        memory_[server] = std::make_unique<ServerMemory>(
+            session_.server_name(server), std::move(shards), told, socket.take_file());
+      });
+      if (memory_[server]) make_area(server, kLeastAreaRows);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnavailable) throw;
+      memory_[server].reset();
+      log::debug(fmt::format("weights of {} come over a socket: {}", session_.server_name(server),
+                             error.message()));
+    }
+  }
+}
+
+void WorkerRun::make_area(size_t server, int64_t row_bytes) {
+  ask(server, {{"op", "area"}, {"row_bytes", row_bytes}}, {},
+      [&](net::MessageSocket& socket, const json& told) {
+        memory_[server]->set_area(told, socket.take_file());
+      });
+}
+
+const VariableSpec& WorkerRun::spec_of(const Layout::Part& part) const {
+  return part.table >= 0
+             ? parameters_->tables().variable(part.table).spec()
+             : parameters_->parameters()[static_cast<size_t>(part.parameter)].variable->spec();
+}
+
+void WorkerRun::note_look(size_t server, int64_t applied) {
+  if (server == 0) looked_ = std::min(looked_.value_or(applied), applied);
+}
+
+bool WorkerRun::copy_from(size_t server) {
+  if (!memory_[server]) return false;
+  if (round_) ask(server, {{"op", "round"}, {"round", *round_}});
+  std::vector<Tensor> weights;
+  for (const size_t p : layout_->parts_on(server)) {
+    const Layout::Part& part = layout_->parts()[p];
+    weights.push_back(part.parameter >= 0 ? memory_of(part) : Tensor());
+  }
+  note_look(server, memory_[server]->steps());
+  return memory_[server]->read(weights);
+}
+
 void WorkerRun::pull() {
   session_.at_all_servers([&](size_t server) {
     const auto& parts = layout_->parts_on(server);
     const bool none =
         std::ranges::none_of(parts, [&](size_t p) { return layout_->parts()[p].parameter >= 0; });
-    if (none && !round_) return;
+    if ((none && !round_) || copy_from(server)) return;
     json request{{"op", "pull"}};
     if (round_) request["round"] = *round_;
-    ask(server, request, {}, [&](net::MessageSocket& socket, const json&) {
+    ask(server, request, {}, [&](net::MessageSocket& socket, const json& told) {
+      note_look(server, told.at("applied").get<int64_t>());
       for (const size_t p : parts) {
         const Layout::Part& part = layout_->parts()[p];
         if (part.parameter >= 0)
@@ -279,9 +350,14 @@ Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
   for (const size_t p : layout_->parts_of_table(table)) {
     const plan::Shard& shard = layout_->parts()[p].shard;
     const int64_t end = std::lower_bound(numbers + at, numbers + ids.numel(), shard.end) - numbers;
-    if (end > at) pieces[static_cast<size_t>(shard.server)].push_back({p, at, end});
+    const auto server = static_cast<size_t>(shard.server);
+    if (end > at &&
+        !copy_rows(server, layout_->parts()[p], ids.slice(0, at, end), rows.slice(0, at, end)))
+      pieces[server].push_back({p, at, end});
     at = end;
   }
+  if (std::ranges::all_of(pieces, [](const auto& of_server) { return of_server.empty(); }))
+    return rows;
   session_.at_all_servers([&](size_t server) {
     if (pieces[server].empty()) return;
     json shards = json::array();
@@ -292,7 +368,8 @@ Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
       asked.push_back(ids.slice(0, piece.begin, piece.end) - part.shard.begin);
     }
     ask(server, {{"op", "rows"}, {"shards", shards}}, asked,
-        [&](net::MessageSocket& socket, const json&) {
+        [&](net::MessageSocket& socket, const json& told) {
+          note_look(server, told.at("applied").get<int64_t>());
           for (const Piece& piece : pieces[server])
             receive_rounded(socket, rows.slice(0, piece.begin, piece.end),
                             session_.options().wire_dtype);
@@ -301,52 +378,92 @@ Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
   return rows;
 }
 
-void WorkerRun::push(const FlatParameters::Prepared& gradients, double weight, bool mean) {
-  torch::NoGradGuard no_grad;
-  const DType wire_dtype = session_.options().wire_dtype;
-  session_.at_all_servers([&](size_t server) {
-    json dense = json::array(), rows = json::array();
-    std::vector<Tensor> tensors, row_tensors;
-    for (const size_t p : layout_->parts_on(server)) {
-      const Layout::Part& part = layout_->parts()[p];
-      if (part.parameter >= 0) {
-        const Tensor& gradient = gradients.gradients[static_cast<size_t>(part.parameter)];
-        if (!gradient.defined()) continue;
-        dense.push_back(part.place);
-        tensors.push_back(rounded(rows_of(gradient, part.shard), wire_dtype));
-        continue;
-      }
-      const auto& gradient = gradients.rows[static_cast<size_t>(part.table)];
-      const int64_t* ids = gradient.ids.data_ptr<int64_t>();
-      const int64_t* end = ids + gradient.ids.numel();
-      const int64_t from = std::lower_bound(ids, end, part.shard.begin) - ids;
-      const int64_t to = std::lower_bound(ids, end, part.shard.end) - ids;
-      if (from == to) continue;
-      rows.push_back({{"shard", part.place}, {"rows", to - from}});
-      row_tensors.push_back(gradient.ids.slice(0, from, to) - part.shard.begin);
-      row_tensors.push_back(rounded(gradient.values.slice(0, from, to), wire_dtype));
-    }
-    tensors.insert(tensors.end(), row_tensors.begin(), row_tensors.end());
-    ask(server,
-        {{"op", "push"},
-         {"ticket", ticket_},
-         {"weight", weight},
-         {"mean", mean},
-         {"dense", dense},
-         {"rows", rows}},
-        tensors);
-  });
+bool WorkerRun::copy_rows(size_t server, const Layout::Part& part, const Tensor& ids,
+                          const Tensor& rows) {
+  if (!memory_[server]) return false;
+  note_look(server, memory_[server]->steps());
+  const Tensor own = part.shard.begin == 0 ? ids : ids - part.shard.begin;
+  return memory_[server]->read_rows(part.place, own, rows);
 }
 
-WorkerRun::Committed WorkerRun::commit(int64_t rows) {
+WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradients, double weight,
+                                          bool mean, int64_t rows) {
+  torch::NoGradGuard no_grad;
+  json commit{{"op", "commit"},
+              {"ticket", ticket_},
+              {"generation", generation_},
+              {"position", position_ ? position_() : ""},
+              {"rows", rows},
+              {"next", true},
+              {"wait", kPoll}};
+  if (looked_) commit["looked"] = *looked_;
+  const json push{{"op", "push"}, {"ticket", ticket_}, {"weight", weight}, {"mean", mean}};
+  if (session_.servers() > 1) {
+    session_.at_all_servers([&](size_t server) { bring(server, gradients, push); });
+    return settle(ask_ledger(commit), commit);
+  }
+  // The ledger is where the gradients are: one word for both.
+  commit["rank"] = session_.rank();
+  json request = push;
+  request["commit"] = commit;
+  return settle(bring(0, gradients, std::move(request)), commit);
+}
+
+json WorkerRun::bring(size_t server, const FlatParameters::Prepared& gradients, json request) {
+  const DType wire_dtype = session_.options().wire_dtype;
+  struct Rows {
+    const Layout::Part* part;
+    Tensor ids, values;
+  };
+  std::vector<std::pair<const Layout::Part*, Tensor>> dense;
+  std::vector<Rows> rows;
+  int64_t room = 0;
+  for (const size_t p : layout_->parts_on(server)) {
+    const Layout::Part& part = layout_->parts()[p];
+    if (part.parameter >= 0) {
+      const Tensor& gradient = gradients.gradients[static_cast<size_t>(part.parameter)];
+      if (gradient.defined()) dense.emplace_back(&part, rows_of(gradient, part.shard));
+      continue;
+    }
+    const auto& gradient = gradients.rows[static_cast<size_t>(part.table)];
+    const int64_t* ids = gradient.ids.data_ptr<int64_t>();
+    const int64_t* end = ids + gradient.ids.numel();
+    const int64_t from = std::lower_bound(ids, end, part.shard.begin) - ids;
+    const int64_t to = std::lower_bound(ids, end, part.shard.end) - ids;
+    if (from == to) continue;
+    rows.push_back({&part, gradient.ids.slice(0, from, to), gradient.values.slice(0, from, to)});
+    room += ServerMemory::room_of(rows.back().ids, rows.back().values);
+  }
+  json& places = request["dense"] = json::array();
+  json& row_places = request["rows"] = json::array();
+  for (const auto& [part, gradient] : dense) places.push_back(part->place);
+  for (const Rows& its : rows)
+    row_places.push_back({{"shard", its.part->place}, {"rows", its.ids.numel()}});
+  if (memory_[server]) {
+    const ServerMemory& memory = *memory_[server];
+    if (!memory.has_room(room)) make_area(server, 2 * room);
+    for (const auto& [part, gradient] : dense) memory.write(part->place, gradient);
+    int64_t used = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      row_places[i]["at"] =
+          memory.write_rows(rows[i].ids, rows[i].part->shard.begin, rows[i].values, &used);
+    }
+    request["in_area"] = true;
+    return ask(server, std::move(request));
+  }
+  std::vector<Tensor> tensors;
+  for (const auto& [part, gradient] : dense) tensors.push_back(rounded(gradient, wire_dtype));
+  for (const Rows& its : rows) {
+    tensors.push_back(its.ids - its.part->shard.begin);
+    tensors.push_back(rounded(its.values, wire_dtype));
+  }
+  return ask(server, std::move(request), tensors);
+}
+
+WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {
   Committed committed;
-  const std::string position = position_ ? position_() : "";
-  while (true) {
-    const json told = ask_ledger({{"op", "commit"},
-                                  {"ticket", ticket_},
-                                  {"position", position},
-                                  {"rows", rows},
-                                  {"wait", kPoll}});
+  const auto rows = commit.at("rows").get<int64_t>();
+  for (;; told = ask_ledger(commit)) {
     // For a cut, which is short, or for the gradients of others.
     if (told.at("state") == "waiting") {
       look_at_servers();
@@ -363,14 +480,14 @@ WorkerRun::Committed WorkerRun::commit(int64_t rows) {
     rows_ = so_far;
     break;
   }
+  const int64_t made = std::exchange(ticket_, told.value("next", int64_t{0}));
   // The first server has made the step with its commit.
-  const json apply{{"op", "apply"}, {"ticket", ticket_}};
+  const json apply{{"op", "apply"}, {"ticket", made}};
   if (session_.servers() > 1 && session_.options().replicas_to_aggregate == 0) {
     session_.at_all_servers([&](size_t server) {
       if (server > 0) ask(server, apply);
     });
   }
-  ticket_ = 0;
   return committed;
 }
 

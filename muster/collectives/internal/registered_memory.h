@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
+#include "muster/base/shared_memory.h"
 #include "muster/collectives/internal/group_member.h"
 #include "muster/collectives/internal/peer_memory.h"
-#include "muster/collectives/internal/shared_memory.h"
 
 namespace muster::inline v0_1::internal {
 

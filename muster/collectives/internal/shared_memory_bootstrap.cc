@@ -16,11 +16,11 @@
 #include "muster/base/host_identity.h"
 #include "muster/base/log.h"
 #include "muster/base/secret.h"
+#include "muster/base/shared_memory.h"
 #include "muster/base/strings.h"
 #include "muster/base/unix_name.h"
 #include "muster/collectives/internal/descriptor_claim.h"
 #include "muster/collectives/internal/local_copier.h"
-#include "muster/collectives/internal/shared_memory.h"
 #include "muster/collectives/internal/unix_socket.h"
 
 namespace muster::inline v0_1::internal {

@@ -35,6 +35,15 @@ class Stream {
   // Writes as much of the pieces, one behind another, as can be taken now.
   virtual StreamStep write(std::span<const iovec> pieces) = 0;
 
+  // Whether open files can go along: over a Unix socket as it is.
+  virtual bool carries_files() const { return false; }
+  // Writes as write() does, and `file` goes with the first byte. REQUIRES: carries_files().
+  virtual StreamStep write_with_file(std::span<const iovec> pieces, const FileDescriptor& file);
+  // From now on a file that comes is kept, one at a time; before, the system closes it.
+  virtual void keep_files() {}
+  // The one that came last; closed when none came.
+  virtual FileDescriptor take_file() { return {}; }
+
   int descriptor() const { return socket_.get(); }
   // Ends both directions: whoever polls the descriptor wakes up, at both ends.
   void shut();

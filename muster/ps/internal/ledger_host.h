@@ -78,6 +78,8 @@ class LedgerHost {
   nlohmann::json join(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
   nlohmann::json claim(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
   nlohmann::json commit(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
+  // With the ticket of the worker's next step, where the request asks for it and it may begin now.
+  nlohmann::json with_next_claim(nlohmann::json answer, const nlohmann::json& request);
   nlohmann::json settled(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
   nlohmann::json measures() const;
   nlohmann::json with_round(nlohmann::json answer) const;

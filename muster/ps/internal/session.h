@@ -45,6 +45,8 @@ class Session {
   std::string server_name(size_t server) const;
   // Where checkpoints are.
   FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : local_file_system(); }
+  // Whether the server is on this host, and can hand over files.
+  bool carries_files(size_t server) const { return data_[server]->carries_files(); }
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
 
   // Sends a request to a server, and returns the head of its answer; `receive` reads the payload.

@@ -29,10 +29,10 @@ class ShardServer {
   using Resolve =
       std::function<std::optional<bool>(int rank, int64_t generation, int64_t ticket, bool gone)>;
   // `together`: updates are those of several workers, as apply_round() is told.
-  // Weights and gradients travel as `wire_dtype`.
-  // Checkpoints are read and written by `files`.
+  // Weights and gradients travel as `wire_dtype`; with `shared`, to workers of this host through
+  // memory where they can. Checkpoints are read and written by `files`.
   ShardServer(std::string name, uint64_t seed, distribute::BuildModel build, Resolve resolve,
-              bool together, DType wire_dtype, PartFiles files);
+              bool together, DType wire_dtype, bool shared, PartFiles files);
 
   // A worker that has connected.
   struct Client {
@@ -40,10 +40,14 @@ class ShardServer {
     int rank = 0;
     std::function<bool()> is_newest;  // whether no later process of the worker has come
     std::vector<Tensor> memory = {};  // of what it reads
+    // Of a worker on this host: where it writes its gradients.
+    std::shared_ptr<const SharedMemory> area = {};
   };
   // Answers a request, the payload of which is still to be read. Throws what the asker is to be
   // told, and what the socket throws.
   void answer(Client& client, const nlohmann::json& request);
+  // Does what a push asks for, but for the answer.
+  void take_push(Client& client, const nlohmann::json& request);
   // The step counts: its gradients go into the weights. Nothing where that is done.
   void apply(int rank, int64_t ticket);
   // The last update that several workers made together, {"number", "parts": [[rank, ticket]]}:
@@ -72,10 +76,15 @@ class ShardServer {
     std::unique_ptr<StagedGradients> staged;
   };
 
+  // How many steps are in the weights.
+  int64_t applied();
   std::shared_ptr<Defined> defined(const nlohmann::json& request);
   void define(net::MessageSocket& socket, const nlohmann::json& request);
   void rows(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
-  void push(const Client& client, const nlohmann::json& request, Defined& defined);
+  void push(Client& client, const nlohmann::json& request, Defined& defined);
+  // Gives a worker of this host the memory where weights are read, and where gradients are written.
+  static void share(Client& client, Defined& defined);
+  static void make_area(Client& client, const nlohmann::json& request, Defined& defined);
   void snapshot(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
   void write(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
   // What lives on workers alone, as the chief has it at the beginning.
@@ -90,6 +99,7 @@ class ShardServer {
   const Resolve resolve_;
   const bool together_;
   const DType wire_dtype_;
+  const bool shared_;
   const PartFiles files_;
   std::mutex mutex_;
   std::condition_variable changed_;

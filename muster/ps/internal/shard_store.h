@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/shared_memory.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/variable_table.h"
@@ -28,14 +29,16 @@ struct ShardOf {
 // The gradients of one worker's step, on their way into the weights. What it holds is kept from one
 // step to the next.
 class StagedGradients;
+class SharedWeights;
 
 class ShardStore {
  public:
   // `train_op` names the optimizer of each variable; its losses do not matter. What transforms
   // gradients, and regularizers, are the worker's business: they need all of the model. Shards are
-  // kept in at most `groups` groups, each with a lock of its own.
+  // kept in at most `groups` groups, each with a lock of its own. With `shared`, the weights lie in
+  // memory that other processes can read, where the system has such memory.
   ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp& train_op, uint64_t seed,
-             int groups);
+             int groups, bool shared = false);
   ~ShardStore();
 
   // --- by the shard's place among those it was made of ---
@@ -50,6 +53,11 @@ class ShardStore {
   // Where the gradients of a step are written to: flat, of the shard's elements.
   std::unique_ptr<StagedGradients> stage();
   Tensor destination(StagedGradients& staged, size_t shard);
+  // The same in memory that a worker writes to: `area` has dense_bytes() for them.
+  std::unique_ptr<StagedGradients> stage(std::shared_ptr<const SharedMemory> area);
+  int64_t dense_bytes() const;
+  // Where in an area the gradient of a shard that is not row-sparse lies.
+  int64_t dense_place(size_t shard) const;
   // Takes away what was written there.
   static void forget(StagedGradients& staged);
   // Gradients of rows: ids are sorted, each once.
@@ -58,11 +66,21 @@ class ShardStore {
   void check_rows(size_t shard, const Tensor& ids) const;
   // Memory for that many rows of a row-sparse shard.
   Tensor rows_like(size_t shard, int64_t rows) const;
+  TensorSpec rows_spec(size_t shard, int64_t rows) const;
   // Makes of the gradients of several workers those of one update, in the first of them.
   void merge(const std::vector<std::unique_ptr<StagedGradients>>& staged);
   // Makes the update; shards that got no gradient stay as they are. `turn` chooses where to begin,
   // so that workers do not wait for each other.
   void apply(StagedGradients& staged, size_t turn);
+
+  // --- what other processes read ---
+  // nullptr where weights are not shared.
+  const SharedWeights* shared() const { return shared_.get(); }
+  SharedWeights* shared() { return shared_.get(); }
+  size_t groups() const { return groups_.size(); }
+  // Where the weights of a shard are in it.
+  size_t group_of(size_t shard) const { return places_[shard].group; }
+  int64_t shared_place(size_t shard) const;
 
   // --- all of it ---
   // Weights, slots and counters by checkpoint name, of parts with "/part_<k>" behind it.
@@ -86,8 +104,13 @@ class ShardStore {
   std::map<std::string, Tensor> tensors(Group& group) const;
   // Throws InvalidArgument unless the shard is row-sparse.
   const Variable& table(size_t shard) const;
+  // Makes shared_, with room for the shards; leaves it as it is where the system has no such
+  // memory.
+  void share(const std::vector<ShardOf>& shards, size_t groups);
+  Tensor allocate(int64_t bytes);
 
   optim::TrainOp train_op_;
+  std::unique_ptr<SharedWeights> shared_;
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<Place> places_;
   int64_t bytes_ = 0;

@@ -1,8 +1,10 @@
 // The gradients of one worker's step on a server. Thread safety: one thread at a time.
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "muster/base/shared_memory.h"
 #include "muster/distribute/row_tables.h"
 #include "muster/tensor/tensor.h"
 
@@ -17,6 +19,9 @@ class StagedGradients {
     std::vector<distribute::RowGradient> rows;  // [table]
   };
   std::vector<Part> parts;
+  // Where they lie, when that is memory which the worker writes to; it is the worker's until it
+  // says that they are there, and the server's from then on until the step is settled.
+  std::shared_ptr<const SharedMemory> area;
   double weight = 1;  // among those of other workers
   bool mean = true;   // they are averaged, and not added
 };

@@ -16,6 +16,7 @@
 #include "muster/distribute/variable_table.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/part_files.h"
+#include "muster/ps/internal/server_memory.h"
 #include "muster/ps/internal/session.h"
 
 namespace muster::inline v0_1::ps {
@@ -34,16 +35,16 @@ class WorkerRun final : public distribute::SharedRun {
              const optim::TrainOp& train_op);
 
   // --- a step ---
-  // Brings the gradients to the servers, where they wait until the step counts.
-  // Among those of other workers they weigh `weight`, or, where losses are added, are added.
-  void push(const distribute::FlatParameters::Prepared& gradients, double weight, bool mean);
-  // Makes the step that was begun count, and its gradients the weights'.
+  // Brings the gradients to the servers, where they wait until the step counts, and makes the step
+  // that was begun count, and its gradients the weights'. Among those of other workers they weigh
+  // `weight`, or, where losses are added, are added. `rows` are the step's examples.
   struct Committed {
     int64_t step = 0;      // its number
     bool dropped = false;  // it came too late, and counts for nothing
     int64_t rows = 0;      // examples of all workers since this one's last step
   };
-  Committed commit(int64_t rows);
+  Committed make_step(const distribute::FlatParameters::Prepared& gradients, double weight,
+                      bool mean, int64_t rows);
   // Gives it back.
   void abandon();
   std::map<std::string, double> learning_rates() const { return learning_rates_; }
@@ -99,8 +100,23 @@ class WorkerRun final : public distribute::SharedRun {
   formats::SafetensorsParts parts_table(std::vector<WrittenPart>& written);
   // Whether all servers see the directory of checkpoints that the chief sees.
   bool see_model_dir();
+  // Servers of this host show their memory, where they can.
+  void share_memory();
+  // Asks for an area with room for so many bytes of gradients of rows.
+  void make_area(size_t server, int64_t row_bytes);
   void pull();
+  // Weights, and rows, out of a server's memory; false where it has to be asked for them.
+  bool copy_from(size_t server);
+  bool copy_rows(size_t server, const Layout::Part& part, const Tensor& ids, const Tensor& rows);
+  // So many steps were in the weights of a server when this worker looked at them.
+  void note_look(size_t server, int64_t applied);
   Tensor read_rows(int table, const Tensor& ids);
+  // Completes the push, with the gradients behind it or in the server's memory; gives its answer.
+  nlohmann::json bring(size_t server, const distribute::FlatParameters::Prepared& gradients,
+                       nlohmann::json request);
+  // `told` answers the commit, which is asked for again while it has to wait.
+  Committed settle(nlohmann::json told, const nlohmann::json& commit);
+  const VariableSpec& spec_of(const Layout::Part& part) const;
   // The memory of a part that is not row-sparse.
   Tensor memory_of(const Layout::Part& part) const;
   void tell_staleness();
@@ -116,7 +132,8 @@ class WorkerRun final : public distribute::SharedRun {
   distribute::FlatParameters* parameters_ = nullptr;
   bool live_ = false;
   int64_t generation_ = 0;
-  int64_t ticket_ = 0;
+  int64_t ticket_ = 0;             // of the step that is made, or of the next one
+  std::optional<int64_t> looked_;  // steps in the weights it is made on, at the first server
   int64_t step_ = 0;
   int64_t rows_ = 0;  // examples of all workers so far
   bool over_ = false;
@@ -126,6 +143,7 @@ class WorkerRun final : public distribute::SharedRun {
   std::optional<TimePoint> told_waiting_;
   uint64_t saves_ = 0;
   std::optional<bool> see_model_dir_;  // once it is known
+  std::vector<std::unique_ptr<ServerMemory>> memory_;  // [server]; nullptr where it is out of reach
   // [server]: what it calls what it holds; on the chief.
   std::vector<std::map<std::string, TensorSpec>> held_;
 };

@@ -6,7 +6,7 @@
 
 #include "muster/base/file_descriptor.h"
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1 {
 
 // A mapped memory file without a name. The system frees it when the last process that maps it ends.
 class SharedMemory {
@@ -18,6 +18,11 @@ class SharedMemory {
   // for a file of another size, and one that could be cut off later: reading it would be a bus
   // error.
   static SharedMemory map(FileDescriptor file, int64_t bytes);
+  // The same, and what is mapped can be read and not written.
+  static SharedMemory map_to_read(FileDescriptor file, int64_t bytes);
+  // From now on nobody can map the file to write it; what is mapped already stays as it is. Throws
+  // Unavailable where the system cannot do that (Linux before 5.1).
+  void keep_others_from_writing() const;
   SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
@@ -29,9 +34,11 @@ class SharedMemory {
   void close_file() { file_ = FileDescriptor(); }
 
  private:
+  static SharedMemory map(FileDescriptor file, int64_t bytes, int protection);
+
   FileDescriptor file_;
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
 };
 
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1

@@ -1,4 +1,4 @@
-#include "muster/collectives/internal/shared_memory.h"
+#include "muster/base/shared_memory.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 
 #include "muster/base/error_of.h"
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::HasSubstr;
@@ -23,6 +23,17 @@ TEST(SharedMemory, IsOneForWhoeverMapsIt) {
   EXPECT_NE(here.data(), there.data());
   here.data()[8191] = std::byte{7};
   EXPECT_EQ(there.data()[8191], std::byte{7});
+}
+
+TEST(SharedMemory, OthersCanBeKeptFromWriting) {
+  const SharedMemory here = SharedMemory::create(4096);
+  here.keep_others_from_writing();
+  EXPECT_EQ(error_of([&] { SharedMemory::map(copy_of(here.file()), 4096); }).kind(),
+            ErrorKind::kUnavailable);
+  const SharedMemory there = SharedMemory::map_to_read(copy_of(here.file()), 4096);
+  // Its maker goes on writing.
+  here.data()[17] = std::byte{3};
+  EXPECT_EQ(there.data()[17], std::byte{3});
 }
 
 // What lies behind the end of a file, or was cut off, is a bus error to read.
@@ -42,4 +53,4 @@ TEST(SharedMemory, AFileThatIsNotWhatItIsSaidToBeIsRefused) {
 }
 
 }  // namespace
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1

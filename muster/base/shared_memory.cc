@@ -1,4 +1,4 @@
-#include "muster/collectives/internal/shared_memory.h"
+#include "muster/base/shared_memory.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 #include "muster/base/error.h"
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1 {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -58,10 +58,25 @@ SharedMemory SharedMemory::create(int64_t bytes) {
   return memory;
 }
 
+void SharedMemory::keep_others_from_writing() const {
+#ifndef F_SEAL_FUTURE_WRITE
+  constexpr int F_SEAL_FUTURE_WRITE = 0x0010;
+#endif
+  if (fcntl(file_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0)
+    throw memory_error("cannot keep others from writing shared memory");
+}
+
 SharedMemory SharedMemory::map(FileDescriptor file, int64_t bytes) {
+  return map(std::move(file), bytes, PROT_READ | PROT_WRITE);
+}
+
+SharedMemory SharedMemory::map_to_read(FileDescriptor file, int64_t bytes) {
+  return map(std::move(file), bytes, PROT_READ);
+}
+
+SharedMemory SharedMemory::map(FileDescriptor file, int64_t bytes, int protection) {
   check_file(file, bytes);
-  void* data =
-      mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  void* data = mmap(nullptr, static_cast<size_t>(bytes), protection, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) {
     throw memory_error(fmt::format("cannot map {} bytes of shared memory", bytes));
   }
@@ -86,4 +101,4 @@ SharedMemory::~SharedMemory() {
   if (data_ != nullptr) munmap(data_, static_cast<size_t>(bytes_));
 }
 
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1

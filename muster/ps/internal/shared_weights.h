@@ -1,0 +1,75 @@
+// The weights of a parameter server in memory that the workers of its host read in place of asking
+// for them. They lie in groups, and of a group a reader has what was there before an update or
+// behind it: a counter beside the weights is odd while one is under way, and another one when it
+// is over. No lock is held by a reader, so none is left behind by one that is killed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "muster/base/shared_memory.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::ps {
+
+// The server's side. Thread safety: any thread may change a group, one at a time.
+class SharedWeights {
+ public:
+  // Room for `bytes` of weights, each tensor of them rounded up to kAlignment. Throws Unavailable.
+  SharedWeights(size_t groups, int64_t bytes);
+
+  static constexpr int64_t kAlignment = 64;  // bytes
+  static int64_t rounded_up(int64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  // One more step is in the weights.
+  void count_step();
+
+  // uint8 [bytes], zeroed. Throws Internal when there is no room left.
+  Tensor allocate(int64_t bytes);
+  // Where in the file memory lies that allocate() has given.
+  int64_t place_of(const Tensor& tensor) const;
+  const SharedMemory& memory() const { return *memory_; }
+
+  // While it lives, the group is changed. A store whose weights are not shared has nullptr.
+  class Change {
+   public:
+    Change(SharedWeights* weights, size_t group);
+    ~Change();
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+
+   private:
+    std::atomic<uint64_t>* const counter_;
+  };
+
+ private:
+  std::shared_ptr<SharedMemory> memory_;  // tensors keep it
+  int64_t used_ = 0;
+};
+
+// A worker's side. Thread safety: any thread.
+class SharedWeightsReader {
+ public:
+  // Maps the file of a server's SharedWeights. Throws Unavailable, and Corrupt for what is none.
+  SharedWeightsReader(FileDescriptor file, int64_t bytes, size_t groups);
+
+  size_t groups() const { return groups_; }
+  int64_t bytes() const { return memory_.bytes(); }
+  // How many steps are in the weights: what is read behind this call has at least as many.
+  int64_t steps() const;
+  // Calls `copy` with the beginning of the file, to copy weights of one group out of it. False when
+  // updates came in between again and again, or one under way did not end: what was copied is torn
+  // then.
+  bool read(size_t group, const std::function<void(const std::byte* file)>& copy) const;
+
+ private:
+  SharedMemory memory_;
+  size_t groups_;
+};
+
+}  // namespace muster::inline v0_1::ps
