@@ -75,6 +75,11 @@ class SharedRun {
   // Asks for a step, and brings the weights here. False when there is none to make: all is over, or
   // this task was told to stop.
   virtual bool begin_step() = 0;
+  // Brings the weights here as they are now, without a step.
+  virtual void read_weights() = 0;
+  // Throws PeerLost naming a server that has not the weights of this run any more. Gives the
+  // updates so far.
+  virtual int64_t check() = 0;
   // The worker's last step is made. kTold: this task alone was told to stop, and leaves; where it
   // is the chief, nobody goes on.
   enum class End { kOver, kNoMoreData, kAsked, kTold };

@@ -9,6 +9,7 @@
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 #include "muster/plan/failure.h"
+#include "muster/ps/closures.h"
 #include "muster/ps/internal/server_updater.h"
 #include "muster/ps/internal/session.h"
 #include "muster/ps/internal/worker_run.h"
@@ -157,11 +158,19 @@ class ParameterServer final : public distribute::Strategy {
     ps::serve(start, options_, build);
   }
 
+  const distribute::ParameterServerOptions& options() const { return options_; }
+
  private:
   const distribute::ParameterServerOptions options_;
 };
 
 }  // namespace
+
+const distribute::ParameterServerOptions* options_of(const distribute::Strategy& strategy) {
+  const auto* served = dynamic_cast<const ParameterServer*>(&strategy);
+  return served != nullptr ? &served->options() : nullptr;
+}
+
 }  // namespace ps
 
 distribute::StrategyPtr distribute::parameter_server(const ParameterServerOptions& options) {

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <random>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/plan/failure.h"
 #include "muster/ps/internal/hello.h"
+#include "muster/ps/internal/incarnation.h"
 #include "muster/ps/internal/wire.h"
 
 namespace muster::inline v0_1::ps {
@@ -17,11 +17,6 @@ namespace muster::inline v0_1::ps {
 using nlohmann::json;
 
 namespace {
-
-uint64_t new_incarnation() {
-  std::random_device random;
-  return (static_cast<uint64_t>(random()) << 32 | random()) | 1;
-}
 
 // A server may build a model, or wait for a cut, before it answers.
 constexpr double kLongestAnswer = 600;

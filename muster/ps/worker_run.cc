@@ -309,6 +309,13 @@ bool WorkerRun::copy_from(size_t server) {
   return memory_[server]->read(weights);
 }
 
+void WorkerRun::read_weights() { pull(); }
+
+int64_t WorkerRun::check() {
+  look_at_servers();
+  return step_ = session_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
+}
+
 void WorkerRun::pull() {
   session_.at_all_servers([&](size_t server) {
     const auto& parts = layout_->parts_on(server);

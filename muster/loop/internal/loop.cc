@@ -11,10 +11,10 @@
 #include "muster/base/log.h"
 #include "muster/cluster/resolve.h"
 #include "muster/distribute/agree.h"
+#include "muster/loop/internal/recorded_step.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
-#include "muster/train/added_losses.h"
 #include "muster/train/merge_metrics.h"
 #include "muster/train/stop_reason.h"
 #include "muster/train/stop_signal.h"
@@ -345,33 +345,11 @@ void Loop::make(Member& member, size_t local, Call& call) {
     throw invalid_argument("minimize() was called in a run() without training",
                            "leave RunOptions.training at true");
   }
-  const StepResult result = train(member, std::move(train_op), call.options, examples);
+  const StepResult result = train_recorded(
+      member.engine, member.calls, std::move(train_op),
+      {.reduction = call.options.loss_reduction, .examples = examples, .stop = cancelled_()});
   summarize(member, result);
   if (local == 0) call.result = result;
-}
-
-StepResult Loop::train(Member& member, optim::TrainOp train_op, const RunOptions& options,
-                       int64_t examples) const {
-  add_to_loss(train_op, sum_of_added(member.calls.take_losses(), options.loss_reduction, examples));
-  // A backward of the function's own may have left something.
-  for (const auto& variable : member.replica->variables().variables())
-    variable->value().mutable_grad().reset();
-  Tensor loss;
-  std::vector<Tensor> losses;
-  for (const auto& entry : train_op.entries) {
-    if (std::ranges::any_of(losses, [&](const Tensor& known) { return known.is_same(entry.loss); }))
-      continue;
-    losses.push_back(entry.loss);
-    loss = loss.defined() ? loss + entry.loss.detach() : entry.loss.detach();
-  }
-  return member.engine.train({.train_op = &train_op,
-                              .loss = loss,
-                              .reduction = options.loss_reduction,
-                              .weight = static_cast<double>(examples),
-                              .has_data = examples > 0,
-                              .rows = examples,
-                              .stop = cancelled_()},
-                             nullptr);
 }
 
 void Loop::summarize(Member& member, const StepResult& made) const {

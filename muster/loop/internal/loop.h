@@ -118,8 +118,6 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // One call of the function on one replica.
   void make(Member& member, size_t local, Call& call);
   optim::TrainOp invoke(Member& member, size_t local, const Call& call);
-  StepResult train(Member& member, optim::TrainOp train_op, const RunOptions& options,
-                   int64_t examples) const;
   // Gathers and writes the summaries of a step that was made; all replicas call it together.
   void summarize(Member& member, const StepResult& made) const;
 

@@ -1,0 +1,439 @@
+#include "muster/loop/cluster_coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/clock.h"
+#include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/cluster/resolve.h"
+#include "muster/distribute/absence.h"
+#include "muster/distribute/start_options.h"
+#include "muster/loop/internal/call_maker.h"
+#include "muster/loop/internal/remote_functions.h"
+#include "muster/loop/internal/remote_replica.h"
+#include "muster/ps/closures.h"
+#include "muster/tensor/element_spec.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/tensor/threads.h"
+#include "muster/train/checkpoint_writer.h"
+#include "muster/train/stop_signal.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+constexpr double kLookSeconds = 0.5;    // between two looks at what else may end a wait
+constexpr double kServersEvery = 1;     // they are looked at
+constexpr double kRunningSeconds = 60;  // for calls that run when the run ends
+
+const ParameterServerOptions& checked(const Strategy& strategy) {
+  const ParameterServerOptions* servers = ps::options_of(strategy);
+  if (servers == nullptr) {
+    throw invalid_argument(
+        fmt::format("a ClusterCoordinator was given {}, which has no parameter servers",
+                    strategy.name()),
+        "give it distribute::parameter_server(); other strategies have scope() and run()");
+  }
+  if (servers->max_staleness || servers->replicas_to_aggregate > 0) {
+    throw invalid_argument(
+        fmt::format("not supported: ParameterServerOptions.{} with a ClusterCoordinator, whose "
+                    "calls wait for no other",
+                    servers->max_staleness ? "max_staleness" : "replicas_to_aggregate"),
+        "leave it unset, or train an Estimator");
+  }
+  return *servers;
+}
+
+Error told_to_stop(const std::string& where) {
+  return Error(ErrorKind::kCancelled, fmt::format("stopped by {} {}", stop_signal_name(), where),
+               "run the same command again to continue");
+}
+
+}  // namespace
+
+bool RemoteValue::ready() const { return result_->ended(); }
+
+class ClusterCoordinator::Impl {
+ public:
+  Impl(StrategyPtr strategy, CoordinatorOptions options)
+      : strategy_(std::move(strategy)),
+        servers_(checked(*strategy_)),
+        options_(std::move(options)),
+        exceptions_(std::uncaught_exceptions()) {
+    set_threads(0);
+    start_ = {
+        .cluster = cluster::resolve_cluster(options_.environment ? *options_.environment
+                                                                 : Environment::process()),
+        .seed = options_.seed,
+        .join_timeout = options_.join_timeout,
+        .cancelled = options_.cancelled ? options_.cancelled : [] { return stop_signal() != 0; }};
+    if (alone()) return;
+    if (!serves()) check_worker(cluster(), "make calls");
+    if (cluster().num_ps == 0 || cluster().num_workers < 2) {
+      throw invalid_argument(
+          fmt::format("TF_CONFIG lists {}, which a ClusterCoordinator needs",
+                      cluster().num_ps == 0 ? "no parameter servers" : "no workers"),
+          "list one chief, and at least one worker and one ps; the chief makes no calls");
+    }
+  }
+
+  ~Impl() {
+    if (replica_ == nullptr || over_) return;
+    try {
+      if (broken_) {
+        // What ended it is known to the others, or they may go on without this process.
+      } else if (std::uncaught_exceptions() > exceptions_) {
+        tell_others();
+      } else {
+        end();
+      }
+    } catch (const std::exception& error) {
+      log::warning(fmt::format("at the end of the coordinator: {}", error.what()));
+    }
+  }
+
+  RemoteFunctions& before_serving(const char* what) {
+    if (!served_) return functions_;
+    throw invalid_argument(fmt::format("{} was called behind serve()", what),
+                           "call it before, in every task");
+  }
+
+  bool serve() {
+    const RemoteFunctions::Function* training = before_serving("serve()").training();
+    if (training == nullptr) {
+      throw invalid_argument("no function was defined that trains",
+                             "give one of them .training = true: it makes the model's variables");
+    }
+    served_ = true;
+    if (serves()) {
+      strategy_->serve(start_, [&](VariableStore& variables, const std::string& form) {
+        return RemoteReplica::describe(*training, variables, options_.seed, form);
+      });
+      return true;
+    }
+    // Who fails from now on is known to the servers.
+    note_joining();
+    if (!alone() && !cluster().is_chief) {
+      make_calls(*strategy_, common(), functions_, servers_.restart_timeout_seconds);
+      return true;
+    }
+    begin(*training);
+    return false;
+  }
+
+  int num_workers() const { return alone() ? 1 : cluster().num_workers - 1; }
+
+  RemoteValue schedule(const std::string& name, std::vector<Tensor> arguments) {
+    check_open();
+    for (Tensor& argument : arguments) argument = argument.detach().cpu().contiguous();
+    ps::Closure closure{.function = name, .arguments = std::move(arguments)};
+    if (host_ == nullptr) return call_here(closure);
+    std::shared_ptr<const ps::ClosureResult> result;
+    wait_until([&] {
+      if (const auto failure = host_->take_failure()) throw thrown(*failure);
+      result = host_->schedule(closure);
+      return result != nullptr;
+    });
+    return RemoteValue(std::move(result));
+  }
+
+  void join() {
+    check_open();
+    if (host_ != nullptr) wait_until([&] { return host_->unfinished() == 0; });
+    const auto failure =
+        host_ != nullptr ? host_->take_failure() : std::exchange(failure_, std::nullopt);
+    if (failure) throw thrown(*failure);
+  }
+
+  bool done() {
+    check_open();
+    return host_ == nullptr || host_->unfinished() == 0;
+  }
+
+  std::vector<Tensor> fetch(const ps::ClosureResult& result) {
+    if (!result.ended()) {
+      check_open();
+      wait_until([&] { return result.ended(); });
+    }
+    if (result.error()) throw thrown(*result.error());
+    return result.tensors();
+  }
+
+  int64_t step() {
+    check_open();
+    if (SharedRun* shared = replica_->replica().shared())
+      guarded_by_run([&] { replica_->engine().follow(shared->check()); });
+    return replica_->engine().step();
+  }
+
+  std::string save() {
+    check_open();
+    if (!writer_) {
+      throw invalid_argument("save() was called without CoordinatorOptions::model_dir",
+                             "say there where checkpoints are to be");
+    }
+    std::string prefix;
+    guarded_by_run([&] {
+      prefix = replica_->engine().save([] { return nlohmann::json::object(); }, /*epoch=*/0,
+                                       [&]() -> CheckpointWriter& { return *writer_; });
+    });
+    saved_step_ = replica_->engine().step();
+    return prefix;
+  }
+
+ private:
+  const cluster::ResolvedCluster& cluster() const { return start_.cluster; }
+  bool alone() const { return cluster().addresses.empty(); }
+  bool serves() const { return cluster().task.type == "ps"; }
+  ps::ClosureOptions common() const {
+    return {.start = start_, .servers = servers_, .definitions = functions_.describe()};
+  }
+
+  // --- the chief ---
+  // The form of the batches that the model is built on.
+  std::string form_of(const RemoteFunctions::Function& training) const {
+    if (!training.options.data) return "";
+    const RemoteFunctions::Data& data = functions_.data_of(training);
+    Element element;
+    if (functions_.open(data, 0, num_workers(), options_.seed)->next(&element)) {
+      (void)to_batch(element);
+      return encode_batch_spec(element);
+    }
+    throw invalid_argument(fmt::format("the data set \"{}\" is empty", data.name),
+                           "look at create_per_worker_dataset(): the chief reads its first batch, "
+                           "to know its form");
+  }
+
+  void begin(const RemoteFunctions::Function& training) {
+    const std::string form = form_of(training);
+    replica_ = std::make_unique<RemoteReplica>(strategy_->start(start_));
+    guarded(
+        replica_->replica(),
+        [&] {
+          if (!options_.model_dir.empty()) find_checkpoint();
+          replica_->build(training, form);
+        },
+        [&] { broken_ = current_error(); }, [] { return "while the model was built"; });
+    if (alone()) {
+      maker_ = std::make_unique<CallMaker>(*replica_, functions_, 0, 1);
+    } else {
+      host_ = ps::host_closures({.common = common(),
+                                 .form = form,
+                                 .capacity = options_.queue_capacity,
+                                 .max_attempts = options_.max_attempts});
+    }
+  }
+
+  void find_checkpoint() {
+    const CheckpointManagerOptions keep{.keep_checkpoint_max = options_.keep_checkpoint_max};
+    writer_.emplace(options_.model_dir, keep, start_.cancelled);
+    if (replica_->engine().find_checkpoint(CheckpointManager(options_.model_dir, keep)))
+      log::info(fmt::format("continuing from {}", replica_->engine().restored_from()));
+  }
+
+  void check_open() const {
+    if (broken_) {
+      throw Error(broken_->kind(), "the run is over: " + broken_->message(), broken_->hint());
+    }
+    if (replica_ != nullptr) return;
+    throw invalid_argument("the coordinator has not begun, or this task is not the chief",
+                           "call serve() first, in all tasks, and return where it is true: if "
+                           "(coordinator.serve()) return;");
+  }
+
+  // An error of a function, which the program may catch.
+  Error thrown(const Error& error) {
+    thrown_ = error;
+    return error;
+  }
+
+  // What `work` throws ends this chief's part in the run.
+  template <typename Work>
+  void guarded_by_run(Work work) {
+    try {
+      replica_->replica().group().explained(work);
+    } catch (const Error& error) {
+      const ErrorKind kind = error.kind();
+      if (kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
+          kind == ErrorKind::kUnavailable || kind == ErrorKind::kCancelled)
+        broken_ = error;
+      throw;
+    }
+  }
+
+  RemoteValue call_here(const ps::Closure& closure) {
+    if (failure_) throw thrown(*std::exchange(failure_, std::nullopt));
+    if (start_.cancelled()) end_on_request();
+    RemoteReplica::Made made = maker_->make(closure);
+    if (made.error && !failure_) failure_ = made.error;
+    auto result = std::make_shared<ps::ClosureResult>();
+    result->end(std::move(made.results), std::move(made.error));
+    return RemoteValue(std::move(result));
+  }
+
+  // Waits until `ready()`, as long as the others are there.
+  void wait_until(const std::function<bool()>& ready) {
+    uint64_t seen = host_->wait_for_change(0, 0);
+    while (!ready()) {
+      if (start_.cancelled()) end_on_request();
+      guarded_by_run([&] { look(); });
+      seen = host_->wait_for_change(seen, kLookSeconds);
+    }
+  }
+
+  void look() {
+    replica_->replica().group().check_failure();
+    if (const auto lonely = host_->without_workers()) {
+      const double patience =
+          lonely->came ? servers_.restart_timeout_seconds : options_.join_timeout;
+      if (lonely->seconds > patience) {
+        throw Error(ErrorKind::kTimeout,
+                    fmt::format("for {:.0f} s no worker is there to make calls; {} {}",
+                                lonely->seconds, host_->unfinished(), "have not ended"),
+                    "start the workers of TF_CONFIG; CoordinatorOptions::join_timeout is how long "
+                    "the first is waited for, ParameterServerOptions::restart_timeout_seconds how "
+                    "long others");
+      }
+    }
+    const TimePoint now = system_clock().now();
+    if (looked_ && to_seconds(now - *looked_) < kServersEvery) return;
+    looked_ = now;
+    try {
+      replica_->engine().follow(replica_->replica().shared()->check());
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kPeerLost) throw;
+      throw Error(ErrorKind::kPeerLost, error.message(),
+                  "start the server and this program again: it continues from the last checkpoint");
+    }
+  }
+
+  void cancel(const std::string& why) {
+    host_->cancel(Error(ErrorKind::kCancelled, why, "schedule it again in the next run"));
+  }
+
+  // What runs is waited for, within limits.
+  void wait_for_running() {
+    const TimePoint deadline = system_clock().now() + from_seconds(kRunningSeconds);
+    uint64_t seen = host_->wait_for_change(0, 0);
+    while (host_->unfinished() > 0 && system_clock().now() < deadline) {
+      replica_->replica().group().check_failure();
+      seen = host_->wait_for_change(seen, kLookSeconds);
+    }
+  }
+
+  void end() {
+    if (host_ != nullptr) {
+      cancel("the chief has ended the run");
+      wait_for_running();
+      host_->close(kRunningSeconds);
+      replica_->replica().shared()->end_steps(SharedRun::End::kTold, {});
+    }
+    replica_->engine().finish();
+    over_ = true;
+  }
+
+  [[noreturn]] void end_on_request() {
+    Error told = told_to_stop("");
+    guarded_by_run([&] {
+      if (host_ != nullptr) {
+        cancel("the chief was told to stop");
+        wait_for_running();
+      }
+      if (writer_ && saved_step_ != step()) save();
+      told = told_to_stop(writer_ ? fmt::format("after saving step {}", saved_step_)
+                                  : fmt::format("at step {}, which was not saved", step()));
+      end();
+    });
+    broken_ = told;
+    throw told;
+  }
+
+  // An exception of the program leaves the scope: the others end as well.
+  void tell_others() {
+    const bool mistake = thrown_ && (thrown_->kind() == ErrorKind::kInvalidArgument ||
+                                     thrown_->kind() == ErrorKind::kNotFound);
+    const std::string what = thrown_ ? ": " + thrown_->message() : "";
+    replica_->replica().group().fail(
+        Error(mistake ? thrown_->kind() : ErrorKind::kInternal,
+              "an exception left the scope of the coordinator" + what));
+  }
+
+  const StrategyPtr strategy_;
+  const ParameterServerOptions& servers_;  // of strategy_
+  const CoordinatorOptions options_;
+  const int exceptions_;
+  StartOptions start_;
+  RemoteFunctions functions_;
+  bool served_ = false;
+  std::optional<CheckpointWriter> writer_;
+  std::unique_ptr<RemoteReplica> replica_;  // on the chief, or alone
+  std::unique_ptr<CallMaker> maker_;        // alone
+  std::optional<Error> failure_;            // alone: of the first call that failed
+  std::unique_ptr<ps::ClosureHost> host_;   // on the chief
+  std::optional<TimePoint> looked_;
+  std::optional<Error> thrown_;  // of a function, last
+  int64_t saved_step_ = -1;
+  std::optional<Error> broken_;
+  bool over_ = false;
+};
+
+ClusterCoordinator::ClusterCoordinator(StrategyPtr strategy, CoordinatorOptions options)
+    : impl_(std::make_unique<Impl>(std::move(strategy), std::move(options))) {}
+ClusterCoordinator::~ClusterCoordinator() = default;
+
+RemoteFunctionName ClusterCoordinator::define(const std::string& name, RemoteFunction fn,
+                                              const FunctionOptions& options) {
+  RemoteFunctions& functions = impl_->before_serving("define()");
+  const RemoteFunctions::Function* training = functions.training();
+  if (!fn || name.empty() || functions.find(name) != nullptr) {
+    throw invalid_argument(fmt::format("define(\"{}\") was given {}", name,
+                                       !fn ? "no function" : "a name that is empty or taken"),
+                           "give each function a name of its own");
+  }
+  if (options.training && training != nullptr) {
+    throw invalid_argument(fmt::format("\"{}\" and \"{}\" are both defined as functions that train",
+                                       training->name, name),
+                           "let one function call all minimize(); what differs may be an argument");
+  }
+  functions.functions.push_back({name, std::move(fn), options});
+  return RemoteFunctionName(name);
+}
+
+PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(
+    const std::string& name, std::function<Dataset(const InputContext& context)> fn) {
+  RemoteFunctions& functions = impl_->before_serving("create_per_worker_dataset()");
+  const bool taken =
+      std::ranges::any_of(functions.data, [&](const auto& data) { return data.name == name; });
+  if (!fn || taken) {
+    throw invalid_argument(fmt::format("create_per_worker_dataset(\"{}\") was given {}", name,
+                                       !fn ? "no function" : "a name that is taken"),
+                           "give each data set a name of its own");
+  }
+  functions.data.push_back({name, std::move(fn)});
+  return PerWorkerDataset(static_cast<int>(functions.data.size()) - 1);
+}
+
+bool ClusterCoordinator::serve() { return impl_->serve(); }
+int ClusterCoordinator::num_workers() const { return impl_->num_workers(); }
+
+RemoteValue ClusterCoordinator::schedule(const RemoteFunctionName& function,
+                                         std::vector<Tensor> arguments) {
+  return impl_->schedule(function.name(), std::move(arguments));
+}
+
+void ClusterCoordinator::join() { impl_->join(); }
+bool ClusterCoordinator::done() { return impl_->done(); }
+std::vector<Tensor> ClusterCoordinator::fetch(const RemoteValue& value) {
+  return impl_->fetch(*value.result_);
+}
+int64_t ClusterCoordinator::step() { return impl_->step(); }
+std::string ClusterCoordinator::save() { return impl_->save(); }
+
+}  // namespace muster::inline v0_1::distribute

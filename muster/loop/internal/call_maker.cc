@@ -1,0 +1,147 @@
+#include "muster/loop/internal/call_maker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "muster/base/clock.h"
+#include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
+#include "muster/data/dataset.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+constexpr double kPoll = 1;            // seconds that the chief lets a request for a call wait
+constexpr double kBeforeRejoin = 0.5;  // seconds
+
+bool has_failed(Group& group) {
+  try {
+    group.check_failure();
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+void work(const Strategy& strategy, const ps::ClosureOptions& options,
+          const RemoteFunctions& functions, int64_t* made) {
+  const cluster::ResolvedCluster& cluster = options.start.cluster;
+  RemoteReplica replica(strategy.start(options.start));
+  Group& group = replica.replica().group();
+  const std::string task = replica.replica().place().name();
+  // Of a chief that has failed the servers know.
+  ps::ClosureOptions watchful = options;
+  watchful.start.cancelled = [&] { return options.start.cancelled() || has_failed(group); };
+  const auto until_over = [&] {
+    const auto client = ps::connect_closures(watchful);
+    replica.build(*functions.training(), client->form());
+    CallMaker maker(replica, functions, cluster.rank - 1, cluster.num_workers - 1);
+    log::info(fmt::format("{} makes calls for the chief, from step {} on", task,
+                          replica.engine().step()));
+    bool told = false;
+    while (!(told = options.start.cancelled())) {
+      const auto call = client->next(kPoll);
+      if (client->over()) break;
+      group.check_failure();
+      if (!call) continue;
+      const RemoteReplica::Made result = maker.make(call->closure);
+      if (result.over) continue;
+      const bool counts =
+          result.error ? client->fail(*call, *result.error) : client->finish(*call, result.results);
+      if (counts) ++*made;
+    }
+    // Told to stop in the middle, it gives back the call it had.
+    client->leave();
+    replica.replica().shared()->end_steps(SharedRun::End::kTold, {});
+    replica.engine().finish();
+    if (told) {
+      throw Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", task),
+                  "started again, it makes calls again");
+    }
+  };
+  guarded(
+      replica.replica(),
+      [&] {
+        try {
+          until_over();
+        } catch (const Error& error) {
+          if (error.kind() == ErrorKind::kCancelled) group.check_failure();
+          throw;
+        }
+      },
+      [] {}, [&] { return fmt::format("after step {}", replica.engine().step()); });
+}
+
+}  // namespace
+
+std::vector<std::string> RemoteFunctions::describe() const {
+  std::vector<std::string> lines;
+  for (const Function& function : functions) {
+    lines.push_back(
+        fmt::format("{}{}{}", function.name, function.options.training ? ", which trains" : "",
+                    function.options.data ? fmt::format(", on {}", data_of(function).name) : ""));
+  }
+  return lines;
+}
+
+std::unique_ptr<Iterator> RemoteFunctions::open(const Data& of, int worker, int workers,
+                                                uint64_t seed) const {
+  const RandomKey key = derive_key(
+      seed, {id_of("per_worker_dataset"), id_of(of.name), static_cast<uint64_t>(worker)});
+  const Dataset dataset =
+      of.make({.num_input_pipelines = workers, .input_pipeline_id = worker, .seed = key.key});
+  return dataset.iterator({.seed = key.key});
+}
+
+Batch CallMaker::next_batch(const RemoteFunctions::Data& data) {
+  std::unique_ptr<Iterator>& iterator = open_[data.name];
+  if (!iterator) iterator = functions_.open(data, worker_, workers_, replica_.replica().seed());
+  Element element;
+  if (iterator->next(&element)) return to_batch(element);
+  throw invalid_argument(
+      fmt::format("the data set \"{}\" is used up on {}", data.name,
+                  replica_.replica().place().name()),
+      "repeat() it in create_per_worker_dataset(), or schedule as many calls as it has batches");
+}
+
+RemoteReplica::Made CallMaker::make(const ps::Closure& closure) {
+  const RemoteFunctions::Function* function = functions_.find(closure.function);
+  if (function == nullptr) {
+    throw not_found(fmt::format("there is no function \"{}\" here", closure.function),
+                    "define it in every task");
+  }
+  if (!function->options.data) return replica_.call(*function, nullptr, closure.arguments);
+  std::optional<Batch> batch;
+  try {
+    batch = next_batch(functions_.data_of(*function));
+  } catch (const std::exception&) {
+    return {.error = current_error()};
+  }
+  return replica_.call(*function, &*batch, closure.arguments);
+}
+
+void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
+                const RemoteFunctions& functions, double patience) {
+  ps::ClosureOptions patient = options;
+  TimePoint last_progress = system_clock().now();
+  while (true) {
+    int64_t made = 0;
+    try {
+      return work(strategy, patient, functions, &made);
+    } catch (const Error& error) {
+      if (made > 0) last_progress = system_clock().now();
+      const double waited = to_seconds(system_clock().now() - last_progress);
+      if (error.kind() != ErrorKind::kPeerLost || options.start.cancelled() || waited >= patience)
+        throw;
+      log::warning(fmt::format("{}; joining the run again", error.message()));
+      patient.start.join_timeout = std::max(1.0, patience - waited);
+    }
+    system_clock().sleep_for(from_seconds(kBeforeRejoin));
+  }
+}
+
+}  // namespace muster::inline v0_1::distribute

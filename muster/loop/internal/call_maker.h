@@ -1,0 +1,44 @@
+// The calls that one worker makes: on the batches of its own data sets.
+// Thread safety: belongs to the worker's thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/data/iterator.h"
+#include "muster/distribute/start_options.h"
+#include "muster/distribute/strategy.h"
+#include "muster/loop/internal/remote_functions.h"
+#include "muster/loop/internal/remote_replica.h"
+#include "muster/ps/closures.h"
+
+namespace muster::inline v0_1::distribute {
+
+class CallMaker {
+ public:
+  // Worker `worker` of `workers`. The replica and the functions outlive it.
+  CallMaker(RemoteReplica& replica, const RemoteFunctions& functions, int worker, int workers)
+      : replica_(replica), functions_(functions), worker_(worker), workers_(workers) {}
+
+  // Reads the next batch where the function has data, and calls it. Throws what
+  // RemoteReplica::call() throws; NotFound for a function that was not defined.
+  RemoteReplica::Made make(const ps::Closure& closure);
+
+ private:
+  Batch next_batch(const RemoteFunctions::Data& data);
+
+  RemoteReplica& replica_;
+  const RemoteFunctions& functions_;
+  const int worker_, workers_;
+  std::map<std::string, std::unique_ptr<Iterator>> open_;  // by name of the data set
+};
+
+// What a worker's task does: makes the calls that the chief schedules until the run is over, and
+// joins the run again when it loses the chief or a server, within so many seconds.
+void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
+                const RemoteFunctions& functions, double patience);
+
+}  // namespace muster::inline v0_1::distribute

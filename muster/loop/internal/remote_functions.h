@@ -1,0 +1,52 @@
+// What a program has defined for its workers: functions, and the data sets they read.
+// Thread safety: values.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/data/dataset.h"
+#include "muster/data/iterator.h"
+#include "muster/loop/cluster_coordinator.h"
+
+namespace muster::inline v0_1::distribute {
+
+struct RemoteFunctions {
+  struct Function {
+    std::string name;
+    RemoteFunction call;
+    FunctionOptions options;
+  };
+  struct Data {
+    std::string name;
+    std::function<Dataset(const InputContext&)> make;
+  };
+  std::vector<Function> functions;
+  std::vector<Data> data;
+
+  // The one that trains; nullptr without one.
+  const Function* training() const {
+    for (const Function& function : functions) {
+      if (function.options.training) return &function;
+    }
+    return nullptr;
+  }
+  // nullptr for a name that was not defined.
+  const Function* find(const std::string& name) const {
+    for (const Function& function : functions) {
+      if (function.name == name) return &function;
+    }
+    return nullptr;
+  }
+  const Data& data_of(const Function& function) const {
+    return data[static_cast<size_t>(function.options.data->index())];
+  }
+  // What all tasks must have alike, a line for each.
+  std::vector<std::string> describe() const;
+  // The data set as the worker of this number reads it, of so many; `seed` is the run's.
+  std::unique_ptr<Iterator> open(const Data& data, int worker, int workers, uint64_t seed) const;
+};
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,164 @@
+#include "muster/loop/internal/remote_replica.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/foreign_error.h"
+#include "muster/loop/internal/recorded_step.h"
+#include "muster/tensor/element_spec.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/train/user_call.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+RandomKey key_of(uint64_t seed, int replica, int64_t step) {
+  return derive_key(seed, {id_of("remote function"), static_cast<uint64_t>(step),
+                           static_cast<uint64_t>(replica)});
+}
+
+// Zero rows of a batch of the form; nothing without one.
+std::optional<Batch> no_rows(const std::string& form) {
+  if (form.empty()) return std::nullopt;
+  return to_batch(zero_rows(form));
+}
+
+const Batch* pointer_to(const std::optional<Batch>& batch) { return batch ? &*batch : nullptr; }
+
+void check_trains(const RemoteFunctions::Function& training, const optim::TrainOp& train_op) {
+  if (train_op.defined()) return;
+  throw invalid_argument(
+      fmt::format("the function \"{}\" was defined as the one that trains, and called no "
+                  "Optimizer::minimize()",
+                  training.name),
+      "call minimize() in it, whatever the batch holds: it is called on zero rows first");
+}
+
+}  // namespace
+
+const Batch& RemoteCall::batch() const {
+  if (batch_ != nullptr) return *batch_;
+  throw invalid_argument("the function asks for a batch, and was defined without a data set",
+                         "set FunctionOptions::data to what create_per_worker_dataset() gave");
+}
+
+const Tensor& RemoteCall::variable(const VariableSpec& spec) const {
+  return variables_.get_or_create(spec).value();
+}
+
+RandomKey RemoteCall::random_key(const std::string& name) const { return key_.derive(id_of(name)); }
+
+RemoteReplica::RemoteReplica(std::unique_ptr<Replica> replica)
+    : replica_(std::move(replica)),
+      engine_(*replica_, /*accumulate_steps=*/1),
+      calls_(replica_->variables(), replica_->seed()) {
+  // One call whose numbers are not finite is an error of that call.
+  engine_.report_non_finite();
+}
+
+std::vector<Tensor> RemoteReplica::invoke(const RemoteFunctions::Function& function,
+                                          VariableStore& variables, CallContext& calls,
+                                          RandomKey key, int64_t step, const Batch* batch,
+                                          const std::vector<Tensor>& arguments) {
+  const CallContext::Current layers(calls);
+  return function.call(RemoteCall(variables, key, step, batch, arguments));
+}
+
+optim::TrainOp RemoteReplica::describe(const RemoteFunctions::Function& training,
+                                       VariableStore& variables, uint64_t seed,
+                                       const std::string& form) {
+  const torch::NoGradGuard no_grad;
+  CallContext calls(variables, seed);
+  calls.begin_step(/*training=*/true, /*step=*/0, /*replica=*/0);
+  const std::optional<Batch> batch = no_rows(form);
+  const optim::Recording recording;
+  (void)invoke(training, variables, calls, key_of(seed, 0, 0), 0, pointer_to(batch),
+               training.options.arguments);
+  optim::TrainOp described = recording.train_op();
+  check_trains(training, described);
+  return described;
+}
+
+void RemoteReplica::build(const RemoteFunctions::Function& training, const std::string& form) {
+  SharedRun* shared = replica_->shared();
+  replica_->group().report(Phase::kBuilding, engine_.step());
+  if (shared != nullptr) shared->set_batch_form(form);
+  const std::optional<Batch> batch = no_rows(form);
+  optim::TrainOp described;
+  {
+    const torch::NoGradGuard no_grad;
+    calls_.begin_step(/*training=*/true, /*step=*/0, replica_->replica_id());
+    const optim::Recording recording;
+    (void)invoke(training, replica_->variables(), calls_, key_of(replica_->seed(), 0, 0), 0,
+                 pointer_to(batch), training.options.arguments);
+    described = recording.train_op();
+    (void)calls_.take_losses();
+  }
+  check_trains(training, described);
+  for (const Variable* variable : replica_->variables().on_read()) {
+    if (shared == nullptr) break;
+    throw invalid_argument(
+        fmt::format("not supported: the variable {}, of which each worker keeps a value of its own "
+                    "(VariableSynchronization::kOnRead, as moving averages have it), with a "
+                    "ClusterCoordinator: its chief trains nothing, and would save it as it began",
+                    variable->name()),
+        "take LayerNormalization in place of BatchNormalization; or train an Estimator");
+  }
+  engine_.build(described);
+  if (shared == nullptr) return;
+  (void)engine_.begin_shared([](int64_t) { return std::nullopt; }, /*restart_input=*/true);
+}
+
+RemoteReplica::Made RemoteReplica::call(const RemoteFunctions::Function& function,
+                                        const Batch* batch, const std::vector<Tensor>& arguments) {
+  SharedRun* shared = replica_->shared();
+  const bool training = function.options.training;
+  replica_->group().report(training ? Phase::kTraining : Phase::kEvaluating, engine_.step());
+  if (shared != nullptr && training && !shared->begin_step()) return {.over = true};
+  if (shared != nullptr && !training) shared->read_weights();
+  const int64_t step = engine_.step(), examples = batch != nullptr ? batch->rows() : 1;
+  Made made;
+  optim::TrainOp described;
+  try {
+    const torch::AutoGradMode gradients(training);
+    calls_.begin_step(training, step, replica_->replica_id());
+    const optim::Recording recording;
+    // Those of a call that threw.
+    (void)calls_.take_losses();
+    for (const auto& variable : replica_->variables().variables()) variable->take_row_uses();
+    made.results =
+        invoke(function, replica_->variables(), calls_,
+               key_of(replica_->seed(), replica_->place().process, step), step, batch, arguments);
+    described = recording.train_op();
+    for (Tensor& result : made.results)
+      result = result.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
+    if (training) check_trains(function, described);
+    if (!training && described.defined()) {
+      throw invalid_argument("minimize() was called in a function that does not train",
+                             "define it with .training = true");
+    }
+  } catch (...) {
+    try {
+      rethrow_with_place("the function \"" + function.name + "\"",
+                         fmt::format("after step {}{}", step, on_replica(replica_->place())),
+                         [](const std::string&) { return std::string(); });
+    } catch (...) {
+      return {.error = current_error()};
+    }
+  }
+  if (!training) return made;
+  const StepResult step_made =
+      train_recorded(engine_, calls_, std::move(described),
+                     {.reduction = function.options.loss_reduction, .examples = examples});
+  if (!step_made.finite) {
+    return {.error = Error(ErrorKind::kNonFinite,
+                           fmt::format("the loss or a gradient of \"{}\" is not finite after step "
+                                       "{}{}; nothing was updated",
+                                       function.name, step, on_replica(replica_->place())),
+                           "look at the data, lower the learning rate or clip gradients")};
+  }
+  return made;
+}
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,55 @@
+// A task of a ClusterCoordinator that knows the model: builds it, and calls functions on it.
+// Thread safety: belongs to the task's thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/distribute/replica.h"
+#include "muster/layers/call_context.h"
+#include "muster/loop/internal/remote_functions.h"
+#include "muster/train/engine.h"
+
+namespace muster::inline v0_1::distribute {
+
+class RemoteReplica {
+ public:
+  explicit RemoteReplica(std::unique_ptr<Replica> replica);
+
+  Replica& replica() { return *replica_; }
+  Engine& engine() { return engine_; }
+
+  // Calls the function that trains on zero rows of a batch of this form ("" without one), which
+  // makes the variables; then begins the run, or joins it.
+  void build(const RemoteFunctions::Function& training, const std::string& form);
+
+  // What became of a call.
+  struct Made {
+    bool over = false;  // it was not begun, since the run is over or this task was told to stop
+    std::vector<Tensor> results = {};
+    std::optional<Error> error = {};  // the function threw it, or its numbers were not finite
+  };
+  // Calls the function on a batch, nullptr for a function without data, and makes the step it
+  // describes. Throws what ends this task's part in the run.
+  Made call(const RemoteFunctions::Function& function, const Batch* batch,
+            const std::vector<Tensor>& arguments);
+
+  // What a server does to learn the variables and optimizers.
+  static optim::TrainOp describe(const RemoteFunctions::Function& training,
+                                 VariableStore& variables, uint64_t seed, const std::string& form);
+
+ private:
+  static std::vector<Tensor> invoke(const RemoteFunctions::Function& function,
+                                    VariableStore& variables, CallContext& calls, RandomKey key,
+                                    int64_t step, const Batch* batch,
+                                    const std::vector<Tensor>& arguments);
+
+  const std::unique_ptr<Replica> replica_;
+  Engine engine_;
+  CallContext calls_;
+};
+
+}  // namespace muster::inline v0_1::distribute

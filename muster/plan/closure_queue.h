@@ -1,0 +1,107 @@
+// Calls that a chief schedules on workers: which ones wait, which worker makes which, and what
+// becomes of a call when its worker is lost. A state machine that does nothing by itself and waits
+// for nobody: `now` is in seconds, of one clock. Thread safety: one thread at a time.
+//
+// A call ends once: done, failed or cancelled. It may begin more often, for one whose worker is
+// lost is given to another; what the lost one has to say later counts for nothing.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::plan {
+
+class ClosureQueue {
+ public:
+  struct Options {
+    int workers = 1;            // they are numbered from 0
+    int64_t capacity = 262144;  // calls that have not ended
+    // So often a call begins at most. One that takes its workers down with it would have them all.
+    int max_attempts = 5;
+  };
+  // Nobody is there at `now`.
+  ClosureQueue(Options options, double now);
+
+  // --- the program's side ---
+  // Whether as many calls wait and run as may.
+  bool full() const { return unfinished() >= options_.capacity; }
+  // Puts a call at the end of the queue and gives its number: 1 for the first. REQUIRES: !full(),
+  // and no failure() stands.
+  int64_t schedule(std::string name);
+  // Calls that have not ended.
+  int64_t unfinished() const { return static_cast<int64_t>(calls_.size()); }
+  // The first failure since the last take_failure(). While it stands nothing begins.
+  const std::optional<Error>& failure() const { return failure_; }
+  // Gives and forgets it.
+  std::optional<Error> take_failure();
+  // Those that have not begun end, as cancelled; those that have go on, and none begins again.
+  void cancel(const Error& why);
+
+  enum class Outcome { kDone, kFailed, kCancelled };
+  // How a call ended; `error` is why, unless it is done.
+  struct Ended {
+    int64_t call = 0;
+    Outcome outcome = Outcome::kDone;
+    std::optional<Error> error;
+  };
+  // Those that have ended since the last time, in the order in which they did.
+  std::vector<Ended> take_ended();
+
+  // --- the workers' side ---
+  // The worker has come, or has come again: the call of its earlier process goes to another one.
+  void join(int worker, double now);
+  // It is gone; its call begins again elsewhere, before those that have not begun yet.
+  void leave(int worker, double now);
+  // Whether it has come and is not gone.
+  bool present(int worker) const { return at(worker).present; }
+  // Seconds since the last worker went, or since the beginning; nothing while one is there.
+  std::optional<double> without_workers(double now) const;
+
+  // What a worker is to do.
+  struct Assignment {
+    int64_t call = 0;
+    int64_t ticket = 0;  // of this attempt; no two have the same
+    int attempt = 1;     // of the call
+  };
+  // Gives the worker the next call; nothing where none waits, or it is not there. One that has a
+  // call is given the same again.
+  std::optional<Assignment> next(int worker);
+  // The call is made. False where it is this worker's no more: its result counts for nothing.
+  bool finish(int worker, int64_t ticket);
+  // It threw: it ends as failed, and those that have not begun as cancelled. False as above.
+  bool fail(int worker, int64_t ticket, const Error& error);
+
+ private:
+  struct Call {
+    std::string name;
+    int attempts = 0;
+    std::optional<Error> cancelled;  // why it begins no more when its worker is lost
+  };
+  struct Worker {
+    bool present = false;
+    std::optional<Assignment> assignment;
+  };
+  Worker& at(int worker);
+  const Worker& at(int worker) const;
+  void end(int64_t call, Outcome outcome, std::optional<Error> error = {});
+  void note_failure(int64_t call, const Error& error);
+  // What the worker had is without one.
+  void take_from(Worker& worker);
+
+  const Options options_;
+  std::vector<Worker> workers_;
+  std::map<int64_t, Call> calls_;  // that have not ended
+  std::deque<int64_t> waiting_;
+  std::vector<Ended> ended_;
+  std::optional<Error> failure_;
+  std::optional<double> none_since_;
+  int64_t last_call_ = 0, last_ticket_ = 0;
+};
+
+}  // namespace muster::inline v0_1::plan

@@ -1,0 +1,122 @@
+// Calls of functions that a chief schedules, and workers make: how they get there and back. A
+// function travels by its name, for the same program defines it in every task; its arguments and
+// results are tensors. Thread safety: as each class says.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/distribute/parameter_server.h"
+#include "muster/distribute/start_options.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::distribute {
+class Strategy;
+}
+
+namespace muster::inline v0_1::ps {
+
+// The options that parameter_server() made `strategy` of; nullptr for another strategy.
+const distribute::ParameterServerOptions* options_of(const distribute::Strategy& strategy);
+
+// A call, as it is scheduled.
+struct Closure {
+  std::string function;
+  std::vector<Tensor> arguments;  // on the CPU, contiguous
+};
+
+// What becomes of a call. Thread safety: ended() from any thread; the rest once that is true.
+class ClosureResult {
+ public:
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // Why it has no result; nothing where it has one.
+  const std::optional<Error>& error() const { return error_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  // Once.
+  void end(std::vector<Tensor> tensors, std::optional<Error> error);
+
+ private:
+  std::atomic<bool> ended_{false};
+  std::vector<Tensor> tensors_;
+  std::optional<Error> error_;
+};
+
+// What the chief and the workers must know of each other.
+struct ClosureOptions {
+  distribute::StartOptions start;
+  distribute::ParameterServerOptions servers;
+  std::vector<std::string> definitions;  // a line for each function: the same in all tasks
+};
+
+// The chief's side: gives each worker that comes one call after the other.
+// Thread safety: all calls from any thread.
+class ClosureHost {
+ public:
+  virtual ~ClosureHost() = default;
+
+  // Puts a call into the queue. Throws what took_failure() would give, and forgets it. Nothing, and
+  // nothing is scheduled, where the queue is full.
+  virtual std::shared_ptr<const ClosureResult> schedule(Closure closure) = 0;
+  // The first call that failed since the last time, as its error; and forgets it.
+  virtual std::optional<Error> take_failure() = 0;
+  // Calls that have not ended.
+  virtual int64_t unfinished() = 0;
+  // Ends those that no worker has begun, as cancelled.
+  virtual void cancel(const Error& why) = 0;
+  // Waits until something has changed since this returned `seen`, or for so many seconds; gives
+  // what to wait for next. 0 returns at once.
+  virtual uint64_t wait_for_change(uint64_t seen, double seconds) = 0;
+  // Seconds since there was a worker, and whether one ever came; nothing while one is there.
+  struct Lonely {
+    double seconds = 0;
+    bool came = false;
+  };
+  virtual std::optional<Lonely> without_workers() = 0;
+  // The run is over, as workers that ask hear; waits for their goodbyes, within so many seconds.
+  virtual void close(double seconds) = 0;
+};
+// What a host gives its workers and how much it takes: `form` is that of the batch with which they
+// build the model.
+struct ClosureHostOptions {
+  ClosureOptions common;
+  std::string form;
+  int64_t capacity = 262144;
+  int max_attempts = 5;
+};
+// Serves at the chief's address of TF_CONFIG. Throws what net::MessageServer() throws.
+std::unique_ptr<ClosureHost> host_closures(ClosureHostOptions options);
+
+// A worker's side. Thread safety: belongs to its thread.
+class ClosureClient {
+ public:
+  // Without a word, as a task that is lost.
+  virtual ~ClosureClient() = default;
+
+  // As ClosureHostOptions has it.
+  virtual const std::string& form() const = 0;
+  // What this worker is to do.
+  struct Call {
+    int64_t ticket = 0;
+    Closure closure;
+  };
+  // Waits for a call for so many seconds; nothing when there was none, or the run is over(). Throws
+  // PeerLost when the chief is gone, or has taken this worker for lost.
+  virtual std::optional<Call> next(double seconds) = 0;
+  virtual bool over() const = 0;
+  // The call is made. False where another worker makes it, so that this counts for nothing.
+  virtual bool finish(const Call& call, const std::vector<Tensor>& results) = 0;
+  // It threw.
+  virtual bool fail(const Call& call, const Error& error) = 0;
+  // This worker leaves.
+  virtual void leave() noexcept = 0;
+};
+// Connects to the chief. Throws what net::connect_messages() throws, and InvalidArgument when the
+// chief has another cluster, other options or other functions.
+std::unique_ptr<ClosureClient> connect_closures(ClosureOptions options);
+
+}  // namespace muster::inline v0_1::ps
