@@ -410,9 +410,8 @@ WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradie
     return settle(ask_ledger(commit), commit);
   }
   // The ledger is where the gradients are: one word for both.
-  commit["rank"] = session_.rank();
   json request = push;
-  request["commit"] = commit;
+  request["commit"] = session_.of_this_process(commit);
   return settle(bring(0, gradients, std::move(request)), commit);
 }
 

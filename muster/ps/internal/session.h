@@ -58,6 +58,8 @@ class Session {
   nlohmann::json receive_more(
       size_t server,
       const std::function<void(net::MessageSocket&, const nlohmann::json& head)>& receive);
+  // The request to the ledger, and who makes it.
+  nlohmann::json of_this_process(nlohmann::json request) const;
   // Makes a request to the ledger.
   nlohmann::json ask_ledger(nlohmann::json request);
   // Calls `work` for all servers at the same time.
@@ -86,8 +88,6 @@ class Session {
       net::MessageSocket& socket, const std::string& server, const std::function<void()>& send,
       const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive) const;
   nlohmann::json wait_for_answer(net::MessageSocket& socket, const std::string& server) const;
-  // The request, and who makes it.
-  nlohmann::json of_this_process(nlohmann::json request) const;
   bool is_closing() const;
   // On a thread of its own: beats, and connects again where the connection alone was lost.
   void beat_until_closed();
