@@ -25,7 +25,7 @@ class Simulation {
     processes_.resize(static_cast<size_t>(setting.workers));
     for (int w = 0; w < setting.workers; ++w) start_process(w);
     for (int i = 0; i < setting.faults; ++i)
-      agenda_.after(agenda_.uniform(0, 20), [this] { strike(); });
+      agenda_.after(agenda_.uniform(0, 10), [this] { strike(); });
   }
 
   // To the end of all processes.
@@ -398,7 +398,7 @@ class Simulation {
         ended_.insert(rank);
         return;
       }
-      agenda_.after(agenda_.uniform(0.3, 15), [=, this] {
+      agenda_.after(agenda_.uniform(0.3, 12), [=, this] {
         if (processes_[static_cast<size_t>(rank)].life == life) start_process(rank);
       });
     }
@@ -428,8 +428,8 @@ Setting drawn(uint32_t seed) {
   std::mt19937 random(seed);
   const auto draw = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
   Setting setting{.workers = 1 + draw(4), .servers = 1 + draw(3), .faults = draw(7)};
-  setting.rows = 1 + draw(25);
-  if (draw(2) == 0) setting.last_step = 1 + draw(50);
+  setting.rows = 1 + draw(12);
+  if (draw(2) == 0) setting.last_step = 1 + draw(30);
   if (draw(3) == 0) {
     setting.max_staleness = draw(4);
   } else if (draw(2) == 0) {

@@ -171,7 +171,7 @@ class SimulatedServers {
     LedgerHost::Options options{.ledger = {.workers = setting_.workers,
                                            .max_staleness = setting_.max_staleness,
                                            .aggregate = setting_.aggregate,
-                                           .rejoin_seconds = 40},
+                                           .rejoin_seconds = 20},
                                 .clock = &clock_};
     for (int w = 0; w < setting_.workers; ++w)
       options.tasks.push_back(w == 0 ? "chief" : fmt::format("worker {}", w - 1));
@@ -193,7 +193,7 @@ class SimulatedServers {
     if (told.is_null()) return;  // it answers later
     const bool waits = told.value("state", "") == "waiting" || told.value("settled", true) == false;
     if (!waits || agenda_.now() >= until) return answer(told);
-    agenda_.after(0.05, [=, this] {
+    agenda_.after(0.3, [=, this] {
       if (servers_[s].up && servers_[s].life == life) handle(s, caller, request, until, answer);
     });
   }
