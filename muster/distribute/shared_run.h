@@ -40,16 +40,16 @@ class SharedRun {
   // Gives them what `checkpoint` has, which was found at `prefix`. Servers that see its directory
   // read it themselves, each what it holds. REQUIRES: it has all that specs() has, in this form.
   virtual void restore(const CheckpointReader& checkpoint, const std::string& prefix) = 0;
-  // All they hold behind one and the same step, in memory of its own. The workers' positions in
-  // their data are those behind that step, by rank; "" is the beginning.
+  // What they hold behind one and the same step.
   struct Cut {
     int64_t step = 0;
-    std::vector<std::string> positions;
+    std::vector<std::string> positions;  // of the workers in their data, by rank; "": beginning
     std::map<std::string, Tensor> tensors;
     // Of read_for_checkpoint(): what servers have written in place of `tensors`.
     formats::SafetensorsParts parts = {};
     std::string non_finite = {};  // what of it is no number: "variable dense/kernel holds nan ..."
   };
+  // All of it, in memory of its own.
   virtual Cut read() = 0;
   // The same, for a checkpoint: where all servers see the directory of checkpoints, each writes its
   // part there, and `parts` says what lies where. Nothing is written where the weights hold what is

@@ -11,7 +11,6 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/test_model.h"
-#include "muster/estimator/internal/test_servers.h"
 #include "muster/layers/embedding.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
@@ -28,8 +27,30 @@ using testing::latest;
 using testing::LocalCluster;
 using testing::quiet_config;
 using testing::same_bits;
-using testing::train_on;
 using testing::two_layers;
+
+// A chief, `workers` - 1 workers and `servers` parameter servers that share a model_dir.
+struct Tasks {
+  int workers = 1;
+  int servers = 1;
+  ParameterServerOptions options = {};
+};
+
+void train_on(const Tasks& tasks, const std::string& model_dir, const ModelFn& model_fn,
+              const json& params, const InputFn& input, const TrainOptions& options,
+              const std::function<void(int rank, const TrainResult&)>& seen = {}) {
+  const LocalCluster cluster(tasks.workers, /*chief=*/true, tasks.servers);
+  testing::run_ranks(tasks.workers + tasks.servers, [&](int task) {
+    const bool serves = task >= tasks.workers;
+    Estimator estimator(model_fn,
+                        quiet_config(model_dir, distribute::parameter_server(tasks.options),
+                                     serves ? cluster.server_environment(task - tasks.workers)
+                                            : cluster.environment(task)),
+                        params);
+    const TrainResult result = estimator.train(input, options);
+    if (seen && !serves) seen(task, result);
+  });
+}
 
 Checkpoint train_alone(const std::string& model_dir, const ModelFn& model_fn, const json& params,
                        const InputFn& input, const TrainOptions& options) {

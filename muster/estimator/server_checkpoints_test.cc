@@ -11,22 +11,45 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/checkpoint_parts.h"
 #include "muster/checkpoint/checkpoint_reader.h"
-#include "muster/estimator/internal/test_servers.h"
+#include "muster/estimator/internal/test_model.h"
 #include "muster/layers/embedding.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/run_ranks.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-using nlohmann::json;
 using ::testing::AllOf;
 using testing::examples;
 using ::testing::HasSubstr;
 using testing::latest;
 using testing::quiet_config;
 using testing::same_bits;
-using testing::ServedTasks;
-using testing::train_on;
 using testing::two_layers;
+
+InputFn endless() {
+  return [] { return examples(60).shuffle(60).repeat().batch(10); };
+}
+
+// A chief and `servers` parameter servers, whose configurations `adapt` may change.
+struct ServedTasks {
+  int servers = 1;
+  distribute::ParameterServerOptions options = {};
+  std::function<void(RunConfig& config, bool serves, int index)> adapt = {};
+};
+
+void train_tasks(const ServedTasks& tasks, const std::string& model_dir, const ModelFn& model_fn,
+                 int64_t max_steps) {
+  const testing::LocalCluster cluster(1, /*chief=*/true, tasks.servers);
+  testing::run_ranks(1 + tasks.servers, [&](int task) {
+    const bool serves = task > 0;
+    RunConfig config =
+        quiet_config(model_dir, distribute::parameter_server(tasks.options),
+                     serves ? cluster.server_environment(task - 1) : cluster.environment(0));
+    if (tasks.adapt) tasks.adapt(config, serves, task - 1);
+    Estimator(model_fn, config).train(endless(), {.max_steps = max_steps});
+  });
+}
 
 // A dense weight, and a table of which a step uses few rows.
 EstimatorSpec table_and_dense(const Features& features, const Labels& labels, Mode mode,
@@ -42,19 +65,15 @@ EstimatorSpec table_and_dense(const Features& features, const Labels& labels, Mo
       loss, context.optimizer(optim::adam({.learning_rate = 0.01})).minimize(loss));
 }
 
-InputFn endless() {
-  return [] { return examples(60).shuffle(60).repeat().batch(10); };
-}
-
 void train_here(const std::string& model_dir, int64_t max_steps) {
   Estimator(table_and_dense, quiet_config(model_dir)).train(endless(), {.max_steps = max_steps});
 }
 
 void train_there(const std::string& model_dir, int servers, int64_t max_steps,
                  const decltype(ServedTasks::adapt)& adapt = {}) {
-  train_on(
+  train_tasks(
       {.servers = servers, .options = {.partitioner = plan::Partitioner::fixed(3)}, .adapt = adapt},
-      model_dir, table_and_dense, json::object(), endless(), {.max_steps = max_steps});
+      model_dir, table_and_dense, max_steps);
 }
 
 // The names of the parts of the newest checkpoint.
@@ -178,10 +197,8 @@ TEST(ServerCheckpointsTest, AWeightThatIsNoNumberIsNotSaved) {
             .minimize(loss);
     return spec;
   };
-  const Error error = error_of([&] {
-    train_on({.servers = 2}, directory / "model", broken, json::object(), endless(),
-             {.max_steps = 1});
-  });
+  const Error error =
+      error_of([&] { train_tasks({.servers = 2}, directory / "model", broken, 1); });
   EXPECT_EQ(error.kind(), ErrorKind::kNonFinite);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("after step 1 the variable net/dense/kernel"),
                                      HasSubstr("nothing was saved")));
@@ -193,14 +210,14 @@ TEST(ServerCheckpointsTest, AServerWithoutSpaceIsNamed) {
   TempDirectory directory;
   FaultFileSystem full(local_file_system(), {.no_space_from = 0});
   const Error error = error_of([&] {
-    train_on({.servers = 2,
-              // So long servers wait for the chief to come back.
-              .options = {.restart_timeout_seconds = 1},
-              .adapt =
-                  [&](RunConfig& config, bool serves, int index) {
-                    if (serves && index == 1) config.fs = &full;
-                  }},
-             directory / "model", two_layers, json::object(), endless(), {.max_steps = 5});
+    train_tasks({.servers = 2,
+                 // So long servers wait for the chief to come back.
+                 .options = {.restart_timeout_seconds = 1},
+                 .adapt =
+                     [&](RunConfig& config, bool serves, int index) {
+                       if (serves && index == 1) config.fs = &full;
+                     }},
+                directory / "model", two_layers, 5);
   });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(error.message(),

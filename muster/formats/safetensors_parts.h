@@ -31,6 +31,7 @@ struct TensorPiece {
 
 // What lies where.
 struct SafetensorsParts {
+  // One of the parts.
   struct File {
     std::string name;  // in the directory of the file that has the parts
     uint64_t bytes = 0;
