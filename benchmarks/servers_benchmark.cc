@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "benchmarks/servers/grpc_copy.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/random.h"
@@ -114,8 +115,8 @@ struct Times {
 };
 Times run(
     const Cluster& cluster, const LossOf& loss_of, int64_t warm_up, int64_t steps,
-    const std::function<void()>& compute = [] {}) {
-  const auto strategy = distribute::parameter_server({});
+    const std::function<void()>& compute = [] {}, const ParameterServerOptions& options = {}) {
+  const auto strategy = distribute::parameter_server(options);
   Times times;
   std::vector<std::thread> threads;
   for (int s = 0; s < cluster.servers(); ++s) {
@@ -258,10 +259,12 @@ void dense(bool quick) {
   const int64_t steps = quick ? 10 : 40;
   constexpr double kMegabytes = 4e-6 * kElements;
   std::vector<std::byte> from(4 * kElements), to(4 * kElements);
-  std::vector<double> copies, tcp;
+  std::vector<double> copies, tcp, grpc;
+  GrpcCopy stream(from.size());
   for (int64_t i = 0; i < steps; ++i) {
     copies.push_back(2 * seconds_of([&] { std::memcpy(to.data(), from.data(), from.size()); }));
     tcp.push_back(2 * tcp_copy(from, to));
+    grpc.push_back(seconds_of([&] { stream.there_and_back(from, to); }));
   }
   const double copy = median(copies), over_tcp = median(tcp);
   fmt::print(
@@ -274,13 +277,20 @@ void dense(bool quick) {
   };
   row("copied in memory, twice", copy);
   row("copied over TCP, twice", over_tcp);
-  row("the same step in one process", median(run_alone(loss_of, 3, steps)));
-  for (const int servers : {1, 2}) {
-    const Times times = run(Cluster(1, servers), loss_of, 3, steps);
-    row(fmt::format("a step with {} server(s), its update and backward included", servers),
-        median(times.steps));
+  row("over a stream of gRPC, there and back", median(grpc));
+  // What servers add to a step is the way of weights and gradients.
+  const double alone = median(run_alone(loss_of, 3, steps));
+  for (const bool shared : {true, false}) {
+    for (const int servers : {1, 2}) {
+      const Times times =
+          run(Cluster(1, servers), loss_of, 3, steps, [] {}, {.shared_memory = shared});
+      row(fmt::format("what {} server(s) add to a step, over {}", servers,
+                      shared ? "memory" : "sockets"),
+          median(times.steps) - alone);
+    }
   }
-  fmt::print("\n");
+  fmt::print("\nThe step itself, with its update and without servers, takes {:.1f} ms.\n\n",
+             1e3 * alone);
 }
 
 void rows(bool quick) {
@@ -334,12 +344,17 @@ void rows(bool quick) {
   const double alone = median(run_alone(loss_of, kWarmUp, steps));
   fmt::print("| the same step in one process | {:.0f} | {:.0f} % |\n",
              static_cast<double>(kBatch) / alone, 100 * map_step / alone);
-  for (const int servers : {1, 2}) {
-    next = 0;
-    const double step = median(run(Cluster(1, servers), loss_of, kWarmUp, steps).steps);
-    fmt::print("| {} server(s) | {:.0f} | {:.0f} % |\n", servers,
-               static_cast<double>(kBatch) / step, 100 * map_step / step);
-    std::fflush(stdout);
+  for (const bool shared : {true, false}) {
+    for (const int servers : {1, 2}) {
+      next = 0;
+      const Times times =
+          run(Cluster(1, servers), loss_of, kWarmUp, steps, [] {}, {.shared_memory = shared});
+      const double step = median(times.steps);
+      fmt::print("| {} server(s), over {} | {:.0f} | {:.0f} % |\n", servers,
+                 shared ? "memory" : "sockets", static_cast<double>(kBatch) / step,
+                 100 * map_step / step);
+      std::fflush(stdout);
+    }
   }
   fmt::print("\nA row takes {} bytes of a server, without slots.\n\n", kWidth * 4);
 }
