@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "benchmarks/servers/grpc_copy.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/random.h"
@@ -106,16 +107,23 @@ class Cluster {
   int workers_;
 };
 
-// Runs `steps` steps of each worker, after `warm_up` that do not count; `before` is called in front
-// of each. Returns the seconds of each counted step of the chief, and of all steps together.
+// How a run is made: `steps` steps of each worker, after `warm_up` that do not count.
+struct Course {
+  int64_t warm_up = 0;
+  int64_t steps = 0;
+  std::function<void()> between = [] {};  // in front of each step of the chief, outside of its time
+  std::function<void()> compute = [] {};  // within each step
+  ParameterServerOptions options = {};
+};
+
+// The seconds of each counted step of the chief, and of all steps together.
 struct Times {
   std::vector<double> steps;
   double all = 0;
 };
-Times run(
-    const Cluster& cluster, const LossOf& loss_of, int64_t warm_up, int64_t steps,
-    const std::function<void()>& compute = [] {}) {
-  const auto strategy = distribute::parameter_server({});
+
+Times run(const Cluster& cluster, const LossOf& loss_of, const Course& course) {
+  const auto strategy = distribute::parameter_server(course.options);
   Times times;
   std::vector<std::thread> threads;
   for (int s = 0; s < cluster.servers(); ++s) {
@@ -135,21 +143,22 @@ Times run(
       }
       distribute::SharedRun& shared = *replica->shared();
       (void)shared.begin({.last_step = [&](int64_t) {
-        return std::optional((warm_up + steps) * cluster.workers());
+        return std::optional((course.warm_up + course.steps) * cluster.workers());
       }});
       SteadyClock::time_point begin;
       int64_t made = 0;
       while (true) {
+        if (w == 0) course.between();
         const auto start = SteadyClock::now();
-        if (made == warm_up) begin = start;
+        if (made == course.warm_up) begin = start;
         if (!shared.begin_step()) break;
-        compute();
+        course.compute();
         const optim::TrainOp op = train_op_of(loss_of, replica->variables());
         (void)replica->train_step({.train_op = &op,
                                    .loss = op.entries[0].loss,
                                    .reduction = losses::LossReduction::kSum,
                                    .rows = 1});
-        if (w == 0 && made >= warm_up)
+        if (w == 0 && made >= course.warm_up)
           times.steps.push_back(std::chrono::duration<double>(SteadyClock::now() - start).count());
         ++made;
       }
@@ -162,26 +171,29 @@ Times run(
   return times;
 }
 
-// Seconds of each of `steps` steps in one process, without servers, after `warm_up` others.
-std::vector<double> run_alone(const LossOf& loss_of, int64_t warm_up, int64_t steps) {
-  const auto replica = distribute::one_device()->start({});
-  {
+// The same step in one process, without servers.
+class Alone {
+ public:
+  explicit Alone(const LossOf& loss_of)
+      : loss_of_(loss_of), replica_(distribute::one_device()->start({})) {
     torch::NoGradGuard no_grad;
-    replica->finish_build(train_op_of(loss_of, replica->variables()));
+    replica_->finish_build(train_op_of(loss_of_, replica_->variables()));
   }
-  std::vector<double> times;
-  for (int64_t i = 0; i < warm_up + steps; ++i) {
-    const double seconds = seconds_of([&] {
-      const optim::TrainOp op = train_op_of(loss_of, replica->variables());
-      (void)replica->train_step({.train_op = &op,
-                                 .loss = op.entries[0].loss,
-                                 .reduction = losses::LossReduction::kSum,
-                                 .rows = 1});
+  // Makes one; returns its seconds.
+  double step() {
+    return seconds_of([&] {
+      const optim::TrainOp op = train_op_of(loss_of_, replica_->variables());
+      (void)replica_->train_step({.train_op = &op,
+                                  .loss = op.entries[0].loss,
+                                  .reduction = losses::LossReduction::kSum,
+                                  .rows = 1});
     });
-    if (i >= warm_up) times.push_back(seconds);
   }
-  return times;
-}
+
+ private:
+  const LossOf& loss_of_;
+  const std::unique_ptr<distribute::Replica> replica_;
+};
 
 // A loss that depends on all of them, and costs next to nothing.
 Tensor touch(VariableStore& store, const std::vector<VariableSpec>& specs) {
@@ -206,8 +218,10 @@ void scaling(bool quick) {
   for (const int servers : {1, 2}) {
     double alone = 0;
     for (const int workers : {1, 2, 4}) {
-      const Times times = run(Cluster(workers, servers), loss_of, 5, steps,
-                              [&] { std::this_thread::sleep_for(kCompute); });
+      const Times times =
+          run(Cluster(workers, servers), loss_of, {.warm_up = 5, .steps = steps, .compute = [&] {
+                                                     std::this_thread::sleep_for(kCompute);
+                                                   }});
       const double rate = static_cast<double>(steps * workers) / times.all;
       if (workers == 1) alone = rate;
       fmt::print("| {} | {} | {:.1f} | {:.1f} % |\n", servers, workers, rate,
@@ -255,32 +269,55 @@ void dense(bool quick) {
   constexpr int64_t kElements = 25'000'000;  // 100 MB
   const std::vector<VariableSpec> specs = {weights("dense/kernel", {5000, 5000})};
   const LossOf loss_of = [&](VariableStore& store) { return touch(store, specs); };
+  constexpr int64_t kWarmUp = 3;
   const int64_t steps = quick ? 10 : 40;
   constexpr double kMegabytes = 4e-6 * kElements;
   std::vector<std::byte> from(4 * kElements), to(4 * kElements);
-  std::vector<double> copies, tcp;
-  for (int64_t i = 0; i < steps; ++i) {
-    copies.push_back(2 * seconds_of([&] { std::memcpy(to.data(), from.data(), from.size()); }));
-    tcp.push_back(2 * tcp_copy(from, to));
-  }
-  const double copy = median(copies), over_tcp = median(tcp);
+  GrpcCopy stream(from.size());
+  Alone alone(loss_of);
   fmt::print(
       "### 100 MB of weights to a worker, and 100 MB of gradients back\n\n"
       "| | ms | GB/s | of TCP | of memory |\n|---|---|---|---|---|\n");
-  const auto row = [&](const std::string& name, double seconds) {
+  // Others take turns with each step, so that whatever the machine does is done to all of them.
+  // What servers add to a step is the way of weights and gradients.
+  std::vector<double> copies, tcp, grpc, here;
+  for (const bool shared : {true, false}) {
+    for (const int servers : {1, 2}) {
+      std::vector<double> own_copies, own_tcp, own_here;
+      const auto between = [&] {
+        own_copies.push_back(2 *
+                             seconds_of([&] { std::memcpy(to.data(), from.data(), from.size()); }));
+        own_tcp.push_back(2 * tcp_copy(from, to));
+        grpc.push_back(seconds_of([&] { stream.there_and_back(from, to); }));
+        own_here.push_back(alone.step());
+      };
+      Times times = run(Cluster(1, servers), loss_of,
+                        {.warm_up = kWarmUp,
+                         .steps = steps,
+                         .between = between,
+                         .options = {.shared_memory = shared}});
+      for (size_t i = 0; i < times.steps.size(); ++i) times.steps[i] -= own_here[kWarmUp + i];
+      const double added = median(times.steps);
+      fmt::print(
+          "| what {} server(s) add to a step, over {} | {:.1f} | {:.2f} | {:.0f} % | {:.0f} % |\n",
+          servers, shared ? "memory" : "sockets", 1e3 * added, 2e-3 * kMegabytes / added,
+          100 * median(own_tcp) / added, 100 * median(own_copies) / added);
+      std::fflush(stdout);
+      copies.insert(copies.end(), own_copies.begin(), own_copies.end());
+      tcp.insert(tcp.end(), own_tcp.begin(), own_tcp.end());
+      here.insert(here.end(), own_here.begin(), own_here.end());
+    }
+  }
+  const double copy = median(copies), over_tcp = median(tcp);
+  for (const auto& [name, seconds] :
+       {std::pair<const char*, double>{"copied in memory, twice", copy},
+        {"copied over TCP, twice", over_tcp},
+        {"over a stream of gRPC, there and back", median(grpc)}}) {
     fmt::print("| {} | {:.1f} | {:.2f} | {:.0f} % | {:.0f} % |\n", name, 1e3 * seconds,
                2e-3 * kMegabytes / seconds, 100 * over_tcp / seconds, 100 * copy / seconds);
-    std::fflush(stdout);
-  };
-  row("copied in memory, twice", copy);
-  row("copied over TCP, twice", over_tcp);
-  row("the same step in one process", median(run_alone(loss_of, 3, steps)));
-  for (const int servers : {1, 2}) {
-    const Times times = run(Cluster(1, servers), loss_of, 3, steps);
-    row(fmt::format("a step with {} server(s), its update and backward included", servers),
-        median(times.steps));
   }
-  fmt::print("\n");
+  fmt::print("\nThe step itself, with its update and without servers, takes {:.1f} ms.\n\n",
+             1e3 * median(here));
 }
 
 void rows(bool quick) {
@@ -310,11 +347,9 @@ void rows(bool quick) {
       "| | rows/s | of the hash map |\n|---|---|---|\n",
       table, kWidth, kBatch);
   std::unordered_map<int64_t, std::vector<float>> map;
-  std::vector<double> mapped;
-  for (int64_t i = 0; i < 2 * steps; ++i) {
-    const Tensor& ids = batches[static_cast<size_t>(i) % batches.size()];
+  const auto map_step = [&](const Tensor& ids) {
     std::vector<float> read(kBatch * kWidth);
-    const double seconds = seconds_of([&] {
+    return seconds_of([&] {
       const int64_t* numbers = ids.data_ptr<int64_t>();
       for (int64_t r = 0; r < kBatch; ++r) {
         std::vector<float>& row = map.try_emplace(numbers[r], kWidth, 0.0F).first->second;
@@ -325,21 +360,39 @@ void rows(bool quick) {
         for (float& value : row) value -= 1e-3F;
       }
     });
-    if (i >= steps) mapped.push_back(seconds);
-  }
-  const double map_step = median(mapped);
-  fmt::print("| a hash map in the same process | {:.0f} | 100 % |\n",
-             static_cast<double>(kBatch) / map_step);
-  next = 0;
-  const double alone = median(run_alone(loss_of, kWarmUp, steps));
-  fmt::print("| the same step in one process | {:.0f} | {:.0f} % |\n",
-             static_cast<double>(kBatch) / alone, 100 * map_step / alone);
-  for (const int servers : {1, 2}) {
-    next = 0;
-    const double step = median(run(Cluster(1, servers), loss_of, kWarmUp, steps).steps);
-    fmt::print("| {} server(s) | {:.0f} | {:.0f} % |\n", servers,
-               static_cast<double>(kBatch) / step, 100 * map_step / step);
+  };
+  const auto line = [](const std::string& name, double step, double mapped) {
+    fmt::print("| {} | {:.0f} | {:.0f} % |\n", name, static_cast<double>(kBatch) / step,
+               100 * mapped / step);
     std::fflush(stdout);
+  };
+  {
+    Alone alone(loss_of);
+    std::vector<double> mapped, here;
+    for (int64_t i = 0; i < kWarmUp + steps; ++i) {
+      const double by_map = map_step(batches[static_cast<size_t>(i) % batches.size()]);
+      const double by_step = alone.step();
+      if (i < kWarmUp) continue;
+      mapped.push_back(by_map);
+      here.push_back(by_step);
+    }
+    line("a hash map in the same process", median(mapped), median(mapped));
+    line("the same step in one process", median(here), median(mapped));
+  }
+  for (const bool shared : {true, false}) {
+    for (const int servers : {1, 2}) {
+      next = 0;
+      // The map takes turns with the steps.
+      std::vector<double> mapped;
+      const auto between = [&] { mapped.push_back(map_step(batches[next % batches.size()])); };
+      const Times times = run(Cluster(1, servers), loss_of,
+                              {.warm_up = kWarmUp,
+                               .steps = steps,
+                               .between = between,
+                               .options = {.shared_memory = shared}});
+      line(fmt::format("{} server(s), over {}", servers, shared ? "memory" : "sockets"),
+           median(times.steps), median(mapped));
+    }
   }
   fmt::print("\nA row takes {} bytes of a server, without slots.\n\n", kWidth * 4);
 }

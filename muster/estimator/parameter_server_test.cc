@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
@@ -63,18 +64,21 @@ Checkpoint train_alone(const std::string& model_dir, const ModelFn& model_fn, co
 struct AloneCase {
   std::string optimizer;
   int servers;
+  bool shared_memory = true;
 };
 
 class AloneLawTest : public ::testing::TestWithParam<AloneCase> {};
 
 TEST_P(AloneLawTest, OneWorkerHasTheBitsOfARunWithoutServers) {
-  const auto [optimizer, servers] = GetParam();
+  const auto [optimizer, servers, shared_memory] = GetParam();
   TempDirectory directory;
   const json params{{"optimizer", optimizer}};
   const InputFn input = [] { return examples(53).shuffle(53).repeat(2).batch(12); };
   const Checkpoint alone =
       train_alone(directory / "alone", two_layers, params, input, {.max_steps = 8});
-  train_on({.servers = servers, .options = {.partitioner = plan::Partitioner::fixed(servers)}},
+  train_on({.servers = servers,
+            .options = {.partitioner = plan::Partitioner::fixed(servers),
+                        .shared_memory = shared_memory}},
            directory / "servers", two_layers, params, input, {.max_steps = 8});
   const Checkpoint served = latest(directory / "servers");
   EXPECT_EQ(served.global_step, 8);
@@ -82,7 +86,9 @@ TEST_P(AloneLawTest, OneWorkerHasTheBitsOfARunWithoutServers) {
 }
 INSTANTIATE_TEST_SUITE_P(Cases, AloneLawTest,
                          ::testing::Values(AloneCase{"sgd", 1}, AloneCase{"momentum", 2},
-                                           AloneCase{"adam", 3}, AloneCase{"clipped", 2}));
+                                           AloneCase{"adam", 3}, AloneCase{"clipped", 2},
+                                           AloneCase{"adam", 1, false},
+                                           AloneCase{"momentum", 2, false}));
 
 // Ids of a table of which a step uses few rows.
 Dataset sentences(int64_t rows) {
@@ -110,10 +116,35 @@ TEST(ParameterServerTest, RowsOfTablesTrainWhereTheyAre) {
     const json params{{"optimizer", optimizer}};
     const Checkpoint alone =
         train_alone(directory / (optimizer + "_alone"), words, params, input, {.max_steps = 12});
-    train_on({.servers = 2, .options = {.partitioner = plan::Partitioner::fixed(3)}},
-             directory / optimizer, words, params, input, {.max_steps = 12});
-    EXPECT_TRUE(same_bits(latest(directory / optimizer), alone)) << optimizer;
+    for (const bool shared : {true, false}) {
+      const std::string model_dir = directory / (optimizer + (shared ? "_shared" : "_sent"));
+      train_on({.servers = 2,
+                .options = {.partitioner = plan::Partitioner::fixed(3), .shared_memory = shared}},
+               model_dir, words, params, input, {.max_steps = 12});
+      EXPECT_TRUE(same_bits(latest(model_dir), alone)) << optimizer << " " << shared;
+    }
   }
+}
+
+// More gradients of rows than the memory for them has at first.
+TEST(ParameterServerTest, ManyRowsFindRoom) {
+  TempDirectory directory;
+  const InputFn input = [] {
+    Tensor ids = torch::arange(3000 * 3).reshape({3000, 3});
+    return Dataset::from_tensor_slices(Element::tuple({ids, ids.sum(1).remainder(2)})).batch(1000);
+  };
+  const ModelFn wide = [](const Features& features, const Labels& labels, Mode,
+                          ModelContext& context) {
+    const auto table = context.model(
+        "net", [] { return Sequential({Embedding(9000, 128, {.row_sparse = true})}); });
+    const auto top = context.model("top", [] { return Dense(2); });
+    const Tensor loss = testing::loss_of(top(table(features).mean(1)), labels);
+    return EstimatorSpec::train(
+        loss, context.optimizer(optim::sgd({.learning_rate = 0.1})).minimize(loss));
+  };
+  const Checkpoint alone = train_alone(directory / "alone", wide, json::object(), input, {});
+  train_on({}, directory / "served", wide, json::object(), input, {});
+  EXPECT_TRUE(same_bits(latest(directory / "served"), alone));
 }
 
 TEST(ParameterServerTest, FloatsMayTravelInHalfTheBytes) {
@@ -295,7 +326,70 @@ TEST(ParameterServerTest, StalenessMayBeBounded) {
   EXPECT_EQ(latest(directory / "model").global_step, 30);
 }
 
+// --- weights that are fetched while the step before is computed ---
+
+// One weight w, whose gradient is w: a step takes a tenth of what it was at the look away.
+EstimatorSpec shrinking(const Features&, const Labels&, Mode, ModelContext& context) {
+  const Tensor w = context.variables()
+                       .get_or_create({.name = "w",
+                                       .shape = {1},
+                                       .initializer =
+                                           [](const Shape& shape, DType dtype, RandomKey) {
+                                             return torch::ones(shape, at::dtype(dtype));
+                                           }})
+                       .value();
+  // What is fetched meanwhile comes before the step is made.
+  if (torch::GradMode::is_enabled()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const Tensor loss = (w * w).sum() / 2;
+  return EstimatorSpec::train(loss,
+                              context.optimizer(optim::sgd({.learning_rate = 0.1})).minimize(loss));
+}
+
+// Over memory nothing has to be fetched ahead.
+TEST(ParameterServerTest, WeightsThatAreFetchedAheadLackOneStep) {
+  TempDirectory directory;
+  for (const bool shared : {false, true}) {
+    const std::string model_dir = directory / (shared ? "shared" : "sent");
+    train_on({.options = {.shared_memory = shared, .prefetch = true}}, model_dir, shrinking,
+             json::object(), [] { return examples(60).batch(10); }, {.max_steps = 6});
+    float fresh = 1, before = 1, w = 1;
+    for (int step = 0; step < 6; ++step) {
+      fresh -= 0.1F * fresh;
+      before = std::exchange(w, w - 0.1F * before);
+    }
+    const float trained = latest(model_dir).tensors.at("w").item<float>();
+    if (shared) {
+      EXPECT_NEAR(trained, fresh, 1e-6);
+    } else {
+      // A fetch that comes late has the update: then the step is as one on fresh weights.
+      EXPECT_GE(trained, w - 1e-6);
+      EXPECT_LT(trained, fresh - 1e-4);
+    }
+  }
+}
+
+TEST(ParameterServerTest, StepsAreExactAlsoWhereWeightsAreFetchedAhead) {
+  TempDirectory directory;
+  train_on({.workers = 3,
+            .servers = 2,
+            .options = {.max_staleness = 2, .shared_memory = false, .prefetch = true}},
+           directory / "model", two_layers, {{"optimizer", "adam"}},
+           [] { return examples(100).repeat().batch(10); }, {.max_steps = 40});
+  EXPECT_EQ(latest(directory / "model").global_step, 40);
+  EXPECT_EQ(latest(directory / "model").tensors.at("Adam/iterations").item<int64_t>(), 40);
+}
+
 // --- mistakes ---
+
+TEST(ParameterServerTest, OptionsThatContradictPrefetchAreRefused) {
+  EXPECT_THAT(message_of([] {
+                distribute::parameter_server({.replicas_to_aggregate = 2, .prefetch = true});
+              }),
+              HasSubstr("both prefetch and replicas_to_aggregate"));
+  EXPECT_THAT(
+      message_of([] { distribute::parameter_server({.max_staleness = 0, .prefetch = true}); }),
+      HasSubstr("a max_staleness of 0"));
+}
 
 TEST(ParameterServerTest, AStrategyWithoutServersIsRefusedByAll) {
   TempDirectory directory;

@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
@@ -237,6 +239,90 @@ TEST_P(MessageSocketOver, WhoDoesNotReadIsGivenUpAfterTheIdleTime) {
   EXPECT_THAT(error.message(), HasSubstr("nothing moved for 0.1 s while sending to ps 0"));
   // Half a message was sent: nothing else makes sense behind it.
   EXPECT_EQ(error_of([&] { sockets.here().send("more"); }).message(), error.message());
+}
+
+// --- open files beside messages ---
+
+// A file with this text.
+FileDescriptor file_of(const std::string& text) {
+  FileDescriptor file(::memfd_create("test", MFD_CLOEXEC));
+  EXPECT_EQ(::pwrite(file.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  return file;
+}
+
+std::string text_of(const FileDescriptor& file) {
+  std::string text(100, '\0');
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, ::pread(file.get(), text.data(), 100, 0))));
+  return text;
+}
+
+size_t open_files() {
+  return static_cast<size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+TEST(MessageSocket, AFileTravelsBesideAMessage) {
+  Sockets sockets(Sockets::Carrier::kPlain);
+  ASSERT_TRUE(sockets.here().carries_files());
+  sockets.there().keep_files();
+  sockets.here().send("before");
+  sockets.here().send_with_file("a file", file_of("what is in it"));
+  sockets.here().send("behind");
+  EXPECT_EQ(sockets.there().receive(kLong)->text, "before");
+  EXPECT_EQ(sockets.there().receive(kLong)->text, "a file");
+  EXPECT_EQ(text_of(sockets.there().take_file()), "what is in it");
+  EXPECT_EQ(sockets.there().receive(kLong)->text, "behind");
+  EXPECT_FALSE(sockets.there().take_file().is_open());
+}
+
+TEST(MessageSocket, FilesThatNobodyAskedForAreClosed) {
+  Sockets sockets(Sockets::Carrier::kPlain);
+  const FileDescriptor file = file_of("text");
+  const size_t before = open_files();
+  for (int i = 0; i < 3; ++i) sockets.here().send_with_file("a file", file);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(sockets.there().receive(kLong)->text, "a file");
+  EXPECT_FALSE(sockets.there().take_file().is_open());
+  EXPECT_EQ(open_files(), before);
+  // Of many, one is kept.
+  sockets.there().keep_files();
+  for (int i = 0; i < 3; ++i) sockets.here().send_with_file("a file", file);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(sockets.there().receive(kLong)->text, "a file");
+  EXPECT_EQ(open_files(), before + 1);
+  EXPECT_EQ(text_of(sockets.there().take_file()), "text");
+}
+
+// Several in one letter: there is room for one.
+TEST(MessageSocket, MoreFilesThanOneAreClosed) {
+  HalfRaw half;
+  half.socket.keep_files();
+  const FileDescriptor file = file_of("text");
+  const size_t before = open_files();
+  std::string bytes = HalfRaw::header(2, 0) + "hi";
+  iovec piece{.iov_base = bytes.data(), .iov_len = bytes.size()};
+  constexpr size_t kFiles = 4;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kFiles * sizeof(int))> control{};
+  msghdr letter{};
+  letter.msg_iov = &piece;
+  letter.msg_iovlen = 1;
+  letter.msg_control = control.data();
+  letter.msg_controllen = control.size();
+  cmsghdr* const attached = CMSG_FIRSTHDR(&letter);
+  attached->cmsg_level = SOL_SOCKET;
+  attached->cmsg_type = SCM_RIGHTS;
+  attached->cmsg_len = CMSG_LEN(kFiles * sizeof(int));
+  const std::array<int, kFiles> files{file.get(), file.get(), file.get(), file.get()};
+  std::memcpy(CMSG_DATA(attached), files.data(), sizeof files);
+  ASSERT_EQ(::sendmsg(half.raw.get(), &letter, MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(half.socket.receive(kLong)->text, "hi");
+  (void)half.socket.take_file();
+  EXPECT_EQ(open_files(), before);
+}
+
+TEST(MessageSocket, TlsCarriesNoFiles) {
+  Sockets sockets(Sockets::Carrier::kTls);
+  EXPECT_FALSE(sockets.here().carries_files());
+  EXPECT_EQ(error_of([&] { sockets.here().send_with_file("a file", file_of("text")); }).kind(),
+            ErrorKind::kInternal);
 }
 
 TEST(MessageSocket, SaysWhoIsThere) {

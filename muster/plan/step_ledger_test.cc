@@ -135,6 +135,21 @@ TEST(StepLedger, MeasuresStaleness) {
   EXPECT_EQ(ledger.staleness(1).max, 0);
 }
 
+// Of weights that were fetched before the step was claimed, or behind that.
+TEST(StepLedger, StalenessCountsFromTheLookAtTheWeights) {
+  StepLedger ledger = begun({.workers = 2});
+  for (int i = 0; i < 3; ++i) step(ledger, 1);
+  const auto early = ledger.claim(0, 0);
+  EXPECT_EQ(ledger.commit(0, early.ticket, "", 0, /*looked=*/1).staleness, 2);
+  const auto late = ledger.claim(0, 0);
+  for (int i = 0; i < 3; ++i) step(ledger, 1);
+  EXPECT_EQ(ledger.commit(0, late.ticket, "", 0, /*looked=*/6).staleness, 1);
+  EXPECT_EQ(ledger.staleness(0).max, 2);
+  // Nobody has seen what was not made.
+  const auto odd = ledger.claim(0, 0);
+  EXPECT_EQ(ledger.commit(0, odd.ticket, "", 0, /*looked=*/99).staleness, 0);
+}
+
 TEST(StepLedger, BeginsAgainWhereACheckpointIs) {
   StepLedger ledger = begun({.workers = 2}, 10);
   step(ledger, 0, "late");

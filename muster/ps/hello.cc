@@ -18,10 +18,11 @@ namespace {
 std::string shared(const distribute::ParameterServerOptions& options) {
   const auto& staleness = options.max_staleness;
   return fmt::format(
-      "placement={}, partitioner={}, max_staleness={}, replicas_to_aggregate={}, wire_dtype={}",
+      "placement={}, partitioner={}, max_staleness={}, replicas_to_aggregate={}, prefetch={}, "
+      "wire_dtype={}",
       options.placement == plan::Placement::kRoundRobin ? "round_robin" : "by_bytes",
       options.partitioner.describe(), staleness ? std::to_string(*staleness) : "unset",
-      options.replicas_to_aggregate, dtype_name(options.wire_dtype));
+      options.replicas_to_aggregate, options.prefetch, dtype_name(options.wire_dtype));
 }
 
 }  // namespace

@@ -78,6 +78,16 @@ void check_options(const distribute::ParameterServerOptions& options) {
         "ParameterServerOptions has both replicas_to_aggregate and max_staleness",
         "leave max_staleness unset: workers that make updates together are never apart");
   }
+  if (options.prefetch && options.replicas_to_aggregate > 0) {
+    throw invalid_argument(
+        "ParameterServerOptions has both prefetch and replicas_to_aggregate",
+        "leave prefetch out: weights that were fetched ahead are those of an earlier update");
+  }
+  if (options.prefetch && options.max_staleness && *options.max_staleness == 0) {
+    throw invalid_argument("ParameterServerOptions has prefetch, and a max_staleness of 0",
+                           "raise max_staleness to 1 or more: weights that are fetched ahead are "
+                           "older by a step");
+  }
   for (const auto& [field, seconds] :
        {std::pair{"heartbeat_seconds", options.heartbeat_seconds},
         std::pair{"heartbeat_timeout_seconds", options.heartbeat_timeout_seconds},

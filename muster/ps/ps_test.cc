@@ -3,7 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
 
 #include "muster/base/error_of.h"
 #include "muster/net/message_server.h"
@@ -92,6 +96,48 @@ TEST(ShardStore, RowsAreReadAndUpdatedByTheirNumbers) {
   EXPECT_THAT(message_of([&] { store.read_rows(0, torch::tensor({6}, at::kLong)); }),
               HasSubstr("row 6"));
   EXPECT_THAT(message_of([&] { store.destination(*staged, 0); }), HasSubstr("is a table"));
+}
+
+// Makes no update before two are at it at the same time.
+class MeetingRule final : public optim::UpdateRule {
+ public:
+  std::string name() const override { return "Meeting"; }
+  std::vector<optim::SlotSpec> slots() const override { return {}; }
+  double learning_rate() const override { return 1; }
+  void update(const optim::Segment& segment, int64_t) const override {
+    std::unique_lock lock(mutex_);
+    ++here_;
+    changed_.notify_all();
+    // Bounded, so that the test fails rather than hangs.
+    met_ = met_ && changed_.wait_for(lock, std::chrono::seconds(20), [&] { return here_ >= 2; });
+    Tensor(segment.weights).sub_(segment.gradient);
+  }
+  bool met() const { return met_; }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable int here_ = 0;
+  mutable bool met_ = true;
+};
+
+TEST(ShardStore, UpdatesOfTwoWorkersAreMadeAtTheSameTimeOnDifferentShards) {
+  const auto rule = std::make_shared<MeetingRule>();
+  ShardStore store(cut({spec_of("a", {4}), spec_of("b", {4})}, 1),
+                   {.entries = {{.optimizer = optim::Optimizer(rule), .filter = {}}}}, 0, 2);
+  std::vector<Tensor> memory;
+  const Tensor before = torch::cat(store.read_dense(&memory)).clone();
+  std::vector<std::thread> workers;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    workers.emplace_back([&, rank] {
+      const auto staged = store.stage();
+      for (size_t shard = 0; shard < 2; ++shard) store.destination(*staged, shard).fill_(1.0);
+      store.apply(*staged, rank);
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  EXPECT_TRUE(rule->met());
+  EXPECT_TRUE(torch::cat(store.read_dense(&memory)).equal(before - 2));
 }
 
 TEST(ShardStore, IsWrittenByName) {
@@ -195,6 +241,20 @@ TEST_F(LedgerHostTest, StepsAreClaimedAndCommitted) {
   EXPECT_EQ(committed.at("rows"), 5);
   EXPECT_TRUE(host_.committed(1, claim.at("ticket").get<int64_t>()));
   EXPECT_THAT(ask({{"op", "pause"}}).at("positions"), ElementsAre("", "here"));
+}
+
+TEST_F(LedgerHostTest, TheNextStepIsClaimedWithACommit) {
+  ask({{"op", "begin"}, {"step", 0}, {"last_step", 2}, {"positions", json::array()}});
+  ask({{"op", "join"}, {"incarnation", 7}}, 0);
+  json commit{{"op", "commit"}, {"position", ""}, {"next", true}};
+  commit["ticket"] = ask({{"op", "claim"}}).at("ticket");
+  const json first = ask(commit);
+  ASSERT_TRUE(first.contains("next"));
+  commit["ticket"] = first.at("next");
+  const json last = ask(commit);
+  EXPECT_EQ(last.at("step"), 2);
+  EXPECT_FALSE(last.contains("next"));
+  EXPECT_EQ(ask({{"op", "claim"}}).at("state"), "over");
 }
 
 TEST_F(LedgerHostTest, WhoIsSilentHoldsNobodyUpAndHearsSo) {

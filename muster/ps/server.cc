@@ -30,12 +30,19 @@ using nlohmann::json;
 constexpr double kGoodbyeSeconds = 10;
 constexpr double kLastAnswerSeconds = 2;
 constexpr double kStopGraceSeconds = 600;
-// A worker has three, and for a moment those of a process of it that is gone.
-constexpr size_t kConnectionsEach = 6;
+// A worker has three or four, and for a moment those of a process of it that is gone.
+constexpr size_t kConnectionsEach = 8;
 constexpr size_t kConnections = 1024;
 constexpr size_t kUnproved = 32;
 constexpr double kSilence = 3600;  // a worker may be silent on a connection for as long as it lives
 constexpr double kResolveSeconds = 5;
+
+// By how many steps a worker may be ahead when it claims one. Weights that are fetched ahead are
+// those of the claim before.
+std::optional<int64_t> staleness_at_claims(const ParameterServerOptions& options) {
+  if (!options.max_staleness) return std::nullopt;
+  return *options.max_staleness - (options.prefetch ? 1 : 0);
+}
 
 class Server {
  public:
@@ -54,7 +61,7 @@ class Server {
             PartFiles(start.model_dir, start.fs)) {
     if (start.cluster.task.index == 0) {
       LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
-                                            .max_staleness = options.max_staleness,
+                                            .max_staleness = staleness_at_claims(options),
                                             .aggregate = options.replicas_to_aggregate,
                                             .rejoin_seconds = options.rejoin_seconds},
                                  .heartbeat_timeout = options.heartbeat_timeout_seconds};
@@ -220,7 +227,7 @@ class Server {
   // False where the connection is at its end.
   bool answer(const Peer& peer, ShardServer::Client& client, const json& request) {
     try {
-      if (peer.purpose == "data") {
+      if (peer.purpose == "data" || peer.purpose == "ahead") {
         if (request.at("op") == "finish") {
           finish(request);
           send_message(client.socket, json::object());

@@ -35,6 +35,8 @@ Session::Session(distribute::StartOptions start, distribute::ParameterServerOpti
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
     data_.push_back(connect(server, "data", timeout_seconds));
   for (const auto& socket : data_) socket->keep_files();
+  for (size_t server = 0; options_.prefetch && server < servers(); ++server)
+    ahead_.push_back(connect(server, "ahead", timeout_seconds));
   ledger_ = connect(0, "ledger", timeout_seconds);
   beats_ = connect(0, "beat", timeout_seconds);
   beater_ = std::thread([this] { beat_until_closed(); });
@@ -144,6 +146,14 @@ json Session::answer_to(
 json Session::ask(size_t server, const json& request, std::span<const Tensor> tensors,
                   const std::function<void(net::MessageSocket&, const json&)>& receive) {
   return exchange(*data_[server], server_name(server), request, tensors, receive);
+}
+
+json Session::ask_ahead(size_t server, const json& request, const Receive& receive) {
+  return exchange(*ahead_[server], server_name(server), request, {}, receive);
+}
+
+void Session::close_ahead() {
+  for (const auto& socket : ahead_) socket->close();
 }
 
 json Session::receive_more(

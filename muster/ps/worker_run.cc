@@ -21,17 +21,11 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kPoll = 1;                  // seconds that the ledger lets a request wait
-constexpr double kTellEvery = 10;            // seconds
-constexpr int64_t kLeastAreaRows = 1 << 20;  // bytes
+constexpr double kPoll = 1;        // seconds that the ledger lets a request wait
+constexpr double kTellEvery = 10;  // seconds
 
 Error told_to_stop(const std::string& what) {
   return Error(ErrorKind::kCancelled, "told to stop while " + what);
-}
-
-// Views of consecutive rows.
-Tensor rows_of(const Tensor& tensor, const plan::Shard& shard) {
-  return shard.parts == 1 ? tensor : tensor.narrow(0, shard.begin, shard.end - shard.begin);
 }
 
 std::map<std::string, TensorSpec> specs_in(const json& list) {
@@ -61,7 +55,7 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
                                      static_cast<int>(session_.servers()));
   table_ = &table;
   parameters_ = &parameters;
-  memory_.resize(session_.servers());
+  transfer_ = std::make_unique<Transfer>(session_, *layout_, parameters);
   std::set<const Variable*> placed;
   for (size_t t = 0; t < parameters.tables().size(); ++t)
     placed.insert(&parameters.tables().variable(static_cast<int>(t)));
@@ -72,7 +66,7 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
   for (size_t t = 0; t < parameters.tables().size(); ++t) {
     Variable* variable = table.find(parameters.tables().variable(static_cast<int>(t)).name());
     variable->read_rows_by(
-        [this, t](const Tensor& ids) { return read_rows(static_cast<int>(t), ids); });
+        [this, t](const Tensor& ids) { return transfer_->read_rows(static_cast<int>(t), ids); });
   }
   if (!session_.is_chief()) return;
   // Where all servers and the ledger are in one generation, the state is whole.
@@ -86,6 +80,7 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
   }
   live_ = alike;
   generation_ = live_ ? ledgers : std::max(most, ledgers) + 1;
+  transfer_->set_generation(generation_);
   if (live_) {
     ask(0, {{"op", "compare"}, {"model", model_}});
     log::info("the parameter servers hold the state of this run: going on from there");
@@ -184,7 +179,10 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
         // One without data has built no model.
         if (!session_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
         if (!session_.is_chief()) take_own();
-        if (layout_) share_memory();
+        if (transfer_) {
+          transfer_->set_generation(generation_);
+          transfer_->share_memory();
+        }
         return {.step = step_, .position = joined.at("position").get<std::string>()};
       }
       system_clock().sleep_for(from_seconds(0.2));
@@ -214,16 +212,10 @@ void WorkerRun::tell_waiting(const std::string& for_whom) {
   log::info("waiting for " + for_whom);
 }
 
-Tensor WorkerRun::memory_of(const Layout::Part& part) const {
-  const auto& parameter = parameters_->parameters()[static_cast<size_t>(part.parameter)];
-  return rows_of(parameter.variable->value().detach(), part.shard);
-}
-
 bool WorkerRun::begin_step() {
-  looked_.reset();
   if (ticket_ != 0 && !session_.told_to_stop()) {
     // It came with the answer to the step before.
-    pull();
+    transfer_->pull(nullptr);
     return true;
   }
   while (!over_) {
@@ -235,10 +227,8 @@ bool WorkerRun::begin_step() {
       over_ = true;
     } else if (state == "granted") {
       ticket_ = claim.at("ticket").get<int64_t>();
-      round_.reset();
-      if (claim.contains("round")) round_ = std::make_unique<json>(claim.at("round"));
       told_waiting_.reset();
-      pull();
+      transfer_->pull(claim.contains("round") ? &claim.at("round") : nullptr);
       return true;
     }
     if (!over_) look_at_servers();
@@ -247,150 +237,11 @@ bool WorkerRun::begin_step() {
   return false;
 }
 
-void WorkerRun::share_memory() {
-  memory_.clear();
-  memory_.resize(session_.servers());
-  // What is rounded on its way has to have one.
-  if (!session_.options().shared_memory || session_.options().wire_dtype != kFloat32) return;
-  for (size_t server = 0; server < session_.servers(); ++server) {
-    if (!session_.carries_files(server)) continue;
-    std::vector<ServerMemory::Shard> shards;
-    for (const size_t p : layout_->parts_on(server)) {
-      const Layout::Part& part = layout_->parts()[p];
-      const VariableSpec& spec = spec_of(part);
-      int64_t row_bytes = static_cast<int64_t>(c10::elementSize(spec.dtype));
-      for (size_t axis = 1; axis < spec.shape.size(); ++axis) row_bytes *= spec.shape[axis];
-      shards.push_back({.rows = spec.shape.empty() ? 1 : part.shard.end - part.shard.begin,
-                        .row_bytes = row_bytes,
-                        .row_sparse = part.table >= 0});
-    }
-    try {
-      ask(server, {{"op", "share"}}, {}, [&](net::MessageSocket& socket, const json& told) {
-        if (!told.contains("bytes")) return;
-        memory_[server] = std::make_unique<ServerMemory>(
-            session_.server_name(server), std::move(shards), told, socket.take_file());
-      });
-      if (memory_[server]) make_area(server, kLeastAreaRows);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kUnavailable) throw;
-      memory_[server].reset();
-      log::debug(fmt::format("weights of {} come over a socket: {}", session_.server_name(server),
-                             error.message()));
-    }
-  }
-}
-
-void WorkerRun::make_area(size_t server, int64_t row_bytes) {
-  ask(server, {{"op", "area"}, {"row_bytes", row_bytes}}, {},
-      [&](net::MessageSocket& socket, const json& told) {
-        memory_[server]->set_area(told, socket.take_file());
-      });
-}
-
-const VariableSpec& WorkerRun::spec_of(const Layout::Part& part) const {
-  return part.table >= 0
-             ? parameters_->tables().variable(part.table).spec()
-             : parameters_->parameters()[static_cast<size_t>(part.parameter)].variable->spec();
-}
-
-void WorkerRun::note_look(size_t server, int64_t applied) {
-  if (server == 0) looked_ = std::min(looked_.value_or(applied), applied);
-}
-
-bool WorkerRun::copy_from(size_t server) {
-  if (!memory_[server]) return false;
-  if (round_) ask(server, {{"op", "round"}, {"round", *round_}});
-  std::vector<Tensor> weights;
-  for (const size_t p : layout_->parts_on(server)) {
-    const Layout::Part& part = layout_->parts()[p];
-    weights.push_back(part.parameter >= 0 ? memory_of(part) : Tensor());
-  }
-  note_look(server, memory_[server]->steps());
-  return memory_[server]->read(weights);
-}
-
-void WorkerRun::read_weights() { pull(); }
+void WorkerRun::read_weights() { transfer_->pull(nullptr); }
 
 int64_t WorkerRun::check() {
   look_at_servers();
   return step_ = session_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
-}
-
-void WorkerRun::pull() {
-  session_.at_all_servers([&](size_t server) {
-    const auto& parts = layout_->parts_on(server);
-    const bool none =
-        std::ranges::none_of(parts, [&](size_t p) { return layout_->parts()[p].parameter >= 0; });
-    if ((none && !round_) || copy_from(server)) return;
-    json request{{"op", "pull"}};
-    if (round_) request["round"] = *round_;
-    ask(server, request, {}, [&](net::MessageSocket& socket, const json& told) {
-      note_look(server, told.at("applied").get<int64_t>());
-      for (const size_t p : parts) {
-        const Layout::Part& part = layout_->parts()[p];
-        if (part.parameter >= 0)
-          receive_rounded(socket, memory_of(part), session_.options().wire_dtype);
-      }
-    });
-  });
-  // Whoever keeps something made of the weights must notice, as after an update.
-  for (const auto& buffer : parameters_->buffers())
-    buffer.weights.unsafeGetTensorImpl()->bump_version();
-}
-
-Tensor WorkerRun::read_rows(int table, const Tensor& ids) {
-  torch::NoGradGuard no_grad;
-  const Variable& variable = parameters_->tables().variable(table);
-  Shape shape = variable.spec().shape;
-  shape[0] = ids.numel();
-  Tensor rows = torch::empty(shape, at::dtype(variable.spec().dtype));
-  if (ids.numel() == 0) return rows;
-  const int64_t* numbers = ids.data_ptr<int64_t>();
-  // Ids are sorted, and a part has consecutive rows: so what one server has is one piece.
-  struct Piece {
-    size_t part;
-    int64_t begin;
-    int64_t end;
-  };
-  std::vector<std::vector<Piece>> pieces(session_.servers());
-  int64_t at = 0;
-  for (const size_t p : layout_->parts_of_table(table)) {
-    const plan::Shard& shard = layout_->parts()[p].shard;
-    const int64_t end = std::lower_bound(numbers + at, numbers + ids.numel(), shard.end) - numbers;
-    const auto server = static_cast<size_t>(shard.server);
-    if (end > at &&
-        !copy_rows(server, layout_->parts()[p], ids.slice(0, at, end), rows.slice(0, at, end)))
-      pieces[server].push_back({p, at, end});
-    at = end;
-  }
-  if (std::ranges::all_of(pieces, [](const auto& of_server) { return of_server.empty(); }))
-    return rows;
-  session_.at_all_servers([&](size_t server) {
-    if (pieces[server].empty()) return;
-    json shards = json::array();
-    std::vector<Tensor> asked;
-    for (const Piece& piece : pieces[server]) {
-      const Layout::Part& part = layout_->parts()[piece.part];
-      shards.push_back({{"shard", part.place}, {"rows", piece.end - piece.begin}});
-      asked.push_back(ids.slice(0, piece.begin, piece.end) - part.shard.begin);
-    }
-    ask(server, {{"op", "rows"}, {"shards", shards}}, asked,
-        [&](net::MessageSocket& socket, const json& told) {
-          note_look(server, told.at("applied").get<int64_t>());
-          for (const Piece& piece : pieces[server])
-            receive_rounded(socket, rows.slice(0, piece.begin, piece.end),
-                            session_.options().wire_dtype);
-        });
-  });
-  return rows;
-}
-
-bool WorkerRun::copy_rows(size_t server, const Layout::Part& part, const Tensor& ids,
-                          const Tensor& rows) {
-  if (!memory_[server]) return false;
-  note_look(server, memory_[server]->steps());
-  const Tensor own = part.shard.begin == 0 ? ids : ids - part.shard.begin;
-  return memory_[server]->read_rows(part.place, own, rows);
 }
 
 WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradients, double weight,
@@ -403,67 +254,16 @@ WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradie
               {"rows", rows},
               {"next", true},
               {"wait", kPoll}};
-  if (looked_) commit["looked"] = *looked_;
+  if (const auto looked = transfer_->looked()) commit["looked"] = *looked;
   const json push{{"op", "push"}, {"ticket", ticket_}, {"weight", weight}, {"mean", mean}};
   if (session_.servers() > 1) {
-    session_.at_all_servers([&](size_t server) { bring(server, gradients, push); });
+    session_.at_all_servers([&](size_t server) { transfer_->push(server, gradients, push); });
     return settle(ask_ledger(commit), commit);
   }
   // The ledger is where the gradients are: one word for both.
   json request = push;
   request["commit"] = session_.of_this_process(commit);
-  return settle(bring(0, gradients, std::move(request)), commit);
-}
-
-json WorkerRun::bring(size_t server, const FlatParameters::Prepared& gradients, json request) {
-  const DType wire_dtype = session_.options().wire_dtype;
-  struct Rows {
-    const Layout::Part* part;
-    Tensor ids, values;
-  };
-  std::vector<std::pair<const Layout::Part*, Tensor>> dense;
-  std::vector<Rows> rows;
-  int64_t room = 0;
-  for (const size_t p : layout_->parts_on(server)) {
-    const Layout::Part& part = layout_->parts()[p];
-    if (part.parameter >= 0) {
-      const Tensor& gradient = gradients.gradients[static_cast<size_t>(part.parameter)];
-      if (gradient.defined()) dense.emplace_back(&part, rows_of(gradient, part.shard));
-      continue;
-    }
-    const auto& gradient = gradients.rows[static_cast<size_t>(part.table)];
-    const int64_t* ids = gradient.ids.data_ptr<int64_t>();
-    const int64_t* end = ids + gradient.ids.numel();
-    const int64_t from = std::lower_bound(ids, end, part.shard.begin) - ids;
-    const int64_t to = std::lower_bound(ids, end, part.shard.end) - ids;
-    if (from == to) continue;
-    rows.push_back({&part, gradient.ids.slice(0, from, to), gradient.values.slice(0, from, to)});
-    room += ServerMemory::room_of(rows.back().ids, rows.back().values);
-  }
-  json& places = request["dense"] = json::array();
-  json& row_places = request["rows"] = json::array();
-  for (const auto& [part, gradient] : dense) places.push_back(part->place);
-  for (const Rows& its : rows)
-    row_places.push_back({{"shard", its.part->place}, {"rows", its.ids.numel()}});
-  if (memory_[server]) {
-    const ServerMemory& memory = *memory_[server];
-    if (!memory.has_room(room)) make_area(server, 2 * room);
-    for (const auto& [part, gradient] : dense) memory.write(part->place, gradient);
-    int64_t used = 0;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      row_places[i]["at"] =
-          memory.write_rows(rows[i].ids, rows[i].part->shard.begin, rows[i].values, &used);
-    }
-    request["in_area"] = true;
-    return ask(server, std::move(request));
-  }
-  std::vector<Tensor> tensors;
-  for (const auto& [part, gradient] : dense) tensors.push_back(rounded(gradient, wire_dtype));
-  for (const Rows& its : rows) {
-    tensors.push_back(its.ids - its.part->shard.begin);
-    tensors.push_back(rounded(its.values, wire_dtype));
-  }
-  return ask(server, std::move(request), tensors);
+  return settle(transfer_->push(0, gradients, std::move(request)), commit);
 }
 
 WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {

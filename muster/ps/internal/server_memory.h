@@ -42,7 +42,8 @@ class ServerMemory {
 
   // Whether gradients of rows of so many bytes have room, with the numbers of the rows.
   bool has_room(int64_t row_bytes) const;
-  // The answer to "area".
+  // The answer to "area"; and what the worker does before it asks for another one.
+  void drop_area() { area_.reset(); }
   void set_area(const nlohmann::json& told, FileDescriptor file);
   // Copies the gradient of a shard, or a part of it, there. REQUIRES: set_area() was called.
   void write(size_t shard, const Tensor& gradient) const;

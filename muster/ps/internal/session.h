@@ -49,11 +49,17 @@ class Session {
   bool carries_files(size_t server) const { return data_[server]->carries_files(); }
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
 
+  // Reads the payload of an answer, whose head it is given.
+  using Receive = std::function<void(net::MessageSocket&, const nlohmann::json& head)>;
   // Sends a request to a server, and returns the head of its answer; `receive` reads the payload.
   // Throws what the server answers in place of it, and PeerLost naming the server when it is gone.
-  nlohmann::json ask(
-      size_t server, const nlohmann::json& request, std::span<const Tensor> tensors = {},
-      const std::function<void(net::MessageSocket&, const nlohmann::json& head)>& receive = {});
+  nlohmann::json ask(size_t server, const nlohmann::json& request,
+                     std::span<const Tensor> tensors = {}, const Receive& receive = {});
+  // The same on a connection of its own, for a thread that fetches while the worker computes: with
+  // ParameterServerOptions::prefetch.
+  nlohmann::json ask_ahead(size_t server, const nlohmann::json& request, const Receive& receive);
+  // Ends those connections.
+  void close_ahead();
   // Receives another answer to the request that was made last.
   nlohmann::json receive_more(
       size_t server,
@@ -98,7 +104,8 @@ class Session {
   const distribute::ParameterServerOptions options_;
   const std::string task_;
   const uint64_t incarnation_;
-  std::vector<std::unique_ptr<net::MessageSocket>> data_;  // by server
+  std::vector<std::unique_ptr<net::MessageSocket>> data_;   // by server
+  std::vector<std::unique_ptr<net::MessageSocket>> ahead_;  // by server; none without prefetch
   std::unique_ptr<net::MessageSocket> ledger_, beats_;
   Crew crew_;
   std::atomic<int> phase_{0};

@@ -16,8 +16,8 @@
 #include "muster/distribute/variable_table.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/part_files.h"
-#include "muster/ps/internal/server_memory.h"
 #include "muster/ps/internal/session.h"
+#include "muster/ps/internal/transfer.h"
 
 namespace muster::inline v0_1::ps {
 
@@ -102,25 +102,8 @@ class WorkerRun final : public distribute::SharedRun {
   formats::SafetensorsParts parts_table(std::vector<WrittenPart>& written);
   // Whether all servers see the directory of checkpoints that the chief sees.
   bool see_model_dir();
-  // Servers of this host show their memory, where they can.
-  void share_memory();
-  // Asks for an area with room for so many bytes of gradients of rows.
-  void make_area(size_t server, int64_t row_bytes);
-  void pull();
-  // Weights, and rows, out of a server's memory; false where it has to be asked for them.
-  bool copy_from(size_t server);
-  bool copy_rows(size_t server, const Layout::Part& part, const Tensor& ids, const Tensor& rows);
-  // So many steps were in the weights of a server when this worker looked at them.
-  void note_look(size_t server, int64_t applied);
-  Tensor read_rows(int table, const Tensor& ids);
-  // Completes the push, with the gradients behind it or in the server's memory; gives its answer.
-  nlohmann::json bring(size_t server, const distribute::FlatParameters::Prepared& gradients,
-                       nlohmann::json request);
   // `told` answers the commit, which is asked for again while it has to wait.
   Committed settle(nlohmann::json told, const nlohmann::json& commit);
-  const VariableSpec& spec_of(const Layout::Part& part) const;
-  // The memory of a part that is not row-sparse.
-  Tensor memory_of(const Layout::Part& part) const;
   void tell_staleness();
   // A line of the log now and then, while it waits.
   void tell_waiting(const std::string& for_whom);
@@ -130,22 +113,20 @@ class WorkerRun final : public distribute::SharedRun {
   std::vector<std::string> model_;
   std::string form_;
   std::unique_ptr<Layout> layout_;
+  std::unique_ptr<Transfer> transfer_;  // of what layout_ says
   distribute::VariableTable* table_ = nullptr;
   distribute::FlatParameters* parameters_ = nullptr;
   bool live_ = false;
   int64_t generation_ = 0;
-  int64_t ticket_ = 0;             // of the step that is made, or of the next one
-  std::optional<int64_t> looked_;  // steps in the weights it is made on, at the first server
+  int64_t ticket_ = 0;  // of the step that is made, or of the next one
   int64_t step_ = 0;
   int64_t rows_ = 0;  // examples of all workers so far
   bool over_ = false;
-  std::unique_ptr<nlohmann::json> round_;  // the last update of several workers, for servers
   std::function<std::string()> position_;
   std::map<std::string, double> learning_rates_;
   std::optional<TimePoint> told_waiting_;
   uint64_t saves_ = 0;
   std::optional<bool> see_model_dir_;  // once it is known
-  std::vector<std::unique_ptr<ServerMemory>> memory_;  // [server]; nullptr where it is out of reach
   // [server]: what it calls what it holds; on the chief.
   std::vector<std::map<std::string, TensorSpec>> held_;
 };

@@ -1,0 +1,282 @@
+// Weights and gradients of a server that lie in memory it shares with a worker.
+#include "muster/ps/internal/server_memory.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "muster/base/error_of.h"
+#include "muster/net/message_server.h"
+#include "muster/ps/internal/shard_server.h"
+#include "muster/ps/internal/wire.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::ps {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr double kLong = 60;  // s, for what must not be waited for in vain
+
+FileDescriptor copy_of(const FileDescriptor& file) {
+  return FileDescriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+}
+
+// --- weights ---
+
+// Two groups, each with one shard of so many floats.
+constexpr int64_t kFloats = 4096;
+struct TwoGroups {
+  SharedWeights weights{2, 2 * kFloats * 4};
+  std::array<Tensor, 2> shards{weights.allocate(kFloats * 4).view(kFloat32),
+                               weights.allocate(kFloats * 4).view(kFloat32)};
+
+  json told() const {
+    return {{"bytes", weights.memory().bytes()},
+            {"groups", 2},
+            {"shards", {{0, weights.place_of(shards[0])}, {1, weights.place_of(shards[1])}}}};
+  }
+  ServerMemory seen(const json& told) const {
+    return ServerMemory("ps 0",
+                        {{.rows = kFloats, .row_bytes = 4}, {.rows = kFloats, .row_bytes = 4}},
+                        told, copy_of(weights.memory().file()));
+  }
+};
+
+// However often it is changed, a reader has one value everywhere in a group.
+TEST(SharedWeights, AGroupIsReadBeforeAnUpdateOrBehindIt) {
+  TwoGroups server;
+  const ServerMemory memory = server.seen(server.told());
+  constexpr int kUpdates = 300;
+  std::thread updates([&] {
+    for (int i = 1; i <= kUpdates; ++i) {
+      for (size_t group = 0; group < 2; ++group) {
+        const SharedWeights::Change change(&server.weights, group);
+        server.shards[group].fill_(i);
+      }
+      server.weights.count_step();
+    }
+  });
+  std::vector<Tensor> here{torch::zeros({kFloats}), torch::zeros({kFloats})};
+  while (memory.steps() < kUpdates) {
+    if (!memory.read(here)) continue;
+    for (const Tensor& shard : here)
+      ASSERT_EQ(shard.min().item<float>(), shard.max().item<float>());
+  }
+  updates.join();
+  EXPECT_TRUE(memory.read(here));
+  EXPECT_EQ(here[1].max().item<float>(), static_cast<float>(kUpdates));
+}
+
+// As when the server is killed in it.
+TEST(SharedWeights, AnUpdateThatDoesNotEndIsNotWaitedForLong) {
+  TwoGroups server;
+  const ServerMemory memory = server.seen(server.told());
+  const std::vector<Tensor> here{torch::zeros({kFloats}), torch::zeros({kFloats})};
+  {
+    const SharedWeights::Change change(&server.weights, 1);
+    EXPECT_FALSE(memory.read(here));
+  }
+  EXPECT_TRUE(memory.read(here));
+}
+
+TEST(SharedWeights, AWorkerCannotWriteThem) {
+  const TwoGroups server;
+  EXPECT_EQ(error_of([&] {
+              SharedMemory::map(copy_of(server.weights.memory().file()),
+                                server.weights.memory().bytes());
+            }).kind(),
+            ErrorKind::kUnavailable);
+}
+
+TEST(ServerMemory, AServerThatLiesAboutPlacesIsRefused) {
+  const TwoGroups server;
+  const json honest = server.told();
+  (void)server.seen(honest);
+  const int64_t bytes = honest.at("bytes").get<int64_t>();
+  for (const auto& [pointer, value] :
+       std::vector<std::pair<std::string, int64_t>>{{"/bytes", bytes + 4096},
+                                                    {"/groups", 1},
+                                                    {"/groups", int64_t{1} << 40},
+                                                    {"/shards/0/0", 2},
+                                                    {"/shards/1/1", bytes - 4 * kFloats + 8},
+                                                    {"/shards/1/1", -8},
+                                                    {"/shards/1/1", 12},
+                                                    {"/shards/1/1", INT64_MAX - 7}}) {
+    json lie = honest;
+    lie[json::json_pointer(pointer)] = value;
+    EXPECT_EQ(error_of([&] { (void)server.seen(lie); }).kind(), ErrorKind::kCorrupt)
+        << pointer << " " << value;
+  }
+  json fewer = honest;
+  fewer["shards"].erase(1);
+  EXPECT_THAT(error_of([&] { (void)server.seen(fewer); }).message(),
+              HasSubstr("1 parts of variables, and 2 are there"));
+}
+
+// --- a server and what comes to it ---
+
+VariableSpec ones_of(const std::string& name, Shape shape, bool row_sparse) {
+  return {.name = name,
+          .shape = std::move(shape),
+          .initializer = [](const Shape& of, DType dtype,
+                            RandomKey) { return torch::ones(of, at::dtype(dtype)); },
+          .row_sparse = row_sparse};
+}
+
+// One with a variable float32[8] and a table float32[10, 2], and what a worker of this host says.
+class SharingServerTest : public ::testing::Test {
+ protected:
+  SharingServerTest()
+      : shards_(
+            "ps 0", /*seed=*/0,
+            [](VariableStore& variables, const std::string&) {
+              variables.get_or_create(ones_of("dense", {8}, false));
+              variables.get_or_create(ones_of("table", {10, 2}, true));
+              return optim::TrainOp{
+                  .entries = {{.optimizer = optim::sgd({.learning_rate = 1}), .filter = {}}}};
+            },
+            [](int, int64_t, int64_t, bool) { return std::nullopt; }, /*together=*/false, kFloat32,
+            /*shared=*/true),
+        server_({.address = "127.0.0.1:0", .job = job_, .task = "ps:0"},
+                [this](net::MessageSocket& socket) { serve(socket); }),
+        socket_(net::connect_messages(
+            {.address = server_.address(), .job = job_, .task = "worker:0"})) {
+    socket_->keep_files();
+    ask({{"op", "define"},
+         {"form", ""},
+         {"model",
+          {"dense float32[8]", "table float32[10, 2] row-sparse",
+           "optimizer " + optim::sgd({.learning_rate = 1}).describe()}},
+         {"shards", {part("dense", 8), part("table", 10)}}});
+  }
+
+  static json part(const std::string& name, int64_t rows) {
+    return {{"variable", name}, {"part", 0}, {"parts", 1}, {"begin", 0}, {"end", rows}};
+  }
+  void serve(net::MessageSocket& socket) {
+    ShardServer::Client client{.socket = socket, .rank = 0};
+    while (const auto request = receive_head(socket, kLong)) {
+      try {
+        shards_.answer(client, *request);
+      } catch (const Error& error) {
+        send_message(socket, {{"error", to_json(error)}});
+      }
+    }
+  }
+  json ask(json request) {
+    request["generation"] = 1;
+    send_message(*socket_, request);
+    const auto answer = receive_head(*socket_, kLong);
+    if (!answer) throw Error(ErrorKind::kTimeout, "no answer");
+    if (answer->contains("error")) throw to_error(answer->at("error"));
+    return *answer;
+  }
+  ServerMemory shared() {
+    const json told = ask({{"op", "share"}});
+    return ServerMemory(
+        "ps 0", {{.rows = 8, .row_bytes = 4}, {.rows = 10, .row_bytes = 8, .row_sparse = true}},
+        told, socket_->take_file());
+  }
+  void make_area(ServerMemory& memory, int64_t row_bytes) {
+    area_ = ask({{"op", "area"}, {"row_bytes", row_bytes}});
+    memory.set_area(area_, socket_->take_file());
+  }
+  json push(const json& rows) {
+    return ask({{"op", "push"},
+                {"ticket", ++ticket_},
+                {"weight", 1},
+                {"mean", true},
+                {"dense", {0}},
+                {"rows", rows},
+                {"in_area", true}});
+  }
+
+  cluster::Job job_ = [] {
+    cluster::Job job;
+    job.token = "a token of sixteen";
+    return job;
+  }();
+  ShardServer shards_;
+  net::MessageServer server_;
+  std::unique_ptr<net::MessageSocket> socket_;
+  json area_;
+  int64_t ticket_ = 0;
+};
+
+TEST_F(SharingServerTest, GradientsGoIntoItsMemoryAndWeightsComeOutOfIt) {
+  ServerMemory memory = shared();
+  make_area(memory, 4096);
+  const Tensor ids = torch::tensor({12, 19}, at::kLong);  // of a table whose rows begin at 10 here
+  memory.write(0, torch::arange(8, at::kFloat));
+  int64_t used = 0;
+  const int64_t at = memory.write_rows(ids, 10, torch::full({2, 2}, 3.0F), &used);
+  EXPECT_EQ(used, ServerMemory::room_of(ids, torch::empty({2, 2})));
+  push({{{"shard", 1}, {"rows", 2}, {"at", at}}});
+  EXPECT_EQ(memory.steps(), 0);
+  shards_.apply(0, ticket_);
+  EXPECT_EQ(memory.steps(), 1);
+  const std::vector<Tensor> weights{torch::empty({8}), Tensor()};
+  ASSERT_TRUE(memory.read(weights));
+  EXPECT_TRUE(weights[0].equal(1 - torch::arange(8, at::kFloat))) << weights[0];
+  const Tensor rows = torch::empty({3, 2});
+  ASSERT_TRUE(memory.read_rows(1, torch::tensor({2, 3, 9}, at::kLong), rows));
+  EXPECT_TRUE(rows.equal(torch::tensor({{-2.F, -2.F}, {1.F, 1.F}, {-2.F, -2.F}}))) << rows;
+}
+
+TEST_F(SharingServerTest, AWorkerThatLiesAboutPlacesIsRefused) {
+  ServerMemory memory = shared();
+  EXPECT_THAT(message_of([&] { push(json::array()); }), HasSubstr("memory it does not share"));
+  make_area(memory, 4096);
+  const int64_t bytes = area_.at("bytes").get<int64_t>();
+  const int64_t first = area_.at("dense_bytes").get<int64_t>();
+  const auto said = [&](int64_t rows, int64_t at) {
+    return error_of([&] { push({{{"shard", 1}, {"rows", rows}, {"at", at}}}); }).kind();
+  };
+  for (const auto& [rows, at] : std::vector<std::pair<int64_t, int64_t>>{{2, bytes},
+                                                                         {2, -64},
+                                                                         {2, 0},
+                                                                         {2, first + 8},
+                                                                         {-1, first},
+                                                                         {1 << 20, first},
+                                                                         {INT64_MAX, first},
+                                                                         {1, INT64_MIN}})
+    EXPECT_EQ(said(rows, at), ErrorKind::kInvalidArgument) << rows << " " << at;
+  // Rows that the table does not have.
+  int64_t used = 0;
+  const int64_t at =
+      memory.write_rows(torch::tensor({10}, at::kLong), 0, torch::zeros({1, 2}), &used);
+  EXPECT_EQ(said(1, at), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error_of([&] {
+              ask({{"op", "area"}, {"row_bytes", INT64_MAX}});
+            }).kind(),
+            ErrorKind::kInvalidArgument);
+  // It goes on serving.
+  push(json::array());
+}
+
+TEST_F(SharingServerTest, ALyingServersAreaIsRefused) {
+  ServerMemory memory = shared();
+  json told = ask({{"op", "area"}, {"row_bytes", 4096}});
+  const FileDescriptor file = socket_->take_file();
+  const int64_t bytes = told.at("bytes").get<int64_t>();
+  for (const auto& [pointer, value] :
+       std::vector<std::pair<std::string, int64_t>>{{"/bytes", bytes * 2},
+                                                    {"/dense_bytes", bytes + 64},
+                                                    {"/dense_bytes", -64},
+                                                    {"/shards/0", bytes},
+                                                    {"/shards/0", -64}}) {
+    json lie = told;
+    lie[json::json_pointer(pointer)] = value;
+    EXPECT_EQ(error_of([&] { memory.set_area(lie, copy_of(file)); }).kind(), ErrorKind::kCorrupt)
+        << pointer << " " << value;
+  }
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::ps
