@@ -142,7 +142,7 @@ class SharingServerTest : public ::testing::Test {
                   .entries = {{.optimizer = optim::sgd({.learning_rate = 1}), .filter = {}}}};
             },
             [](int, int64_t, int64_t, bool) { return std::nullopt; }, /*together=*/false, kFloat32,
-            /*shared=*/true),
+            /*shared=*/true, PartFiles("", nullptr)),
         server_({.address = "127.0.0.1:0", .job = job_, .task = "ps:0"},
                 [this](net::MessageSocket& socket) { serve(socket); }),
         socket_(net::connect_messages(
@@ -160,7 +160,7 @@ class SharingServerTest : public ::testing::Test {
     return {{"variable", name}, {"part", 0}, {"parts", 1}, {"begin", 0}, {"end", rows}};
   }
   void serve(net::MessageSocket& socket) {
-    ShardServer::Client client{.socket = socket, .rank = 0};
+    ShardServer::Client client{.socket = socket, .rank = 0, .is_newest = [] { return true; }};
     while (const auto request = receive_head(socket, kLong)) {
       try {
         shards_.answer(client, *request);
