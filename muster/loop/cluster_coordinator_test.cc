@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -387,18 +386,15 @@ TEST(ClusterCoordinator, ABatchNeedsADataSetAndMinimizeAFunctionThatTrains) {
   EXPECT_THAT(message_of([&] { coordinator.join(); }), HasSubstr("without a data set"));
 }
 
-TEST(ClusterCoordinator, AWorkerWithOtherFunctionsIsRefused) {
+TEST(ClusterCoordinator, OtherFunctionsInOneTaskEndAll) {
   const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
-  std::vector<std::optional<Error>> errors(3);
+  std::vector<std::string> messages(3);
   muster::testing::run_ranks(3, [&](int task) {
-    CoordinatorOptions options{.join_timeout = task == 1 ? 30.0 : 3.0,
-                               .cancelled = [] { return false; }};
+    CoordinatorOptions options{.cancelled = [] { return false; }};
     options.environment = task < 2 ? cluster.environment(task) : cluster.server_environment(0);
-    // When the chief has given up, the server waits for another one for so long.
-    const auto strategy = parameter_server({.restart_timeout_seconds = 1});
-    errors[static_cast<size_t>(task)] = error_of([&] {
+    messages[static_cast<size_t>(task)] = message_of([&] {
       Program program;
-      ClusterCoordinator coordinator(strategy, options);
+      ClusterCoordinator coordinator(parameter_server(), options);
       program.define(coordinator);
       if (task == 1)
         coordinator.define("more", [](const RemoteCall&) { return std::vector<Tensor>(); });
@@ -407,26 +403,47 @@ TEST(ClusterCoordinator, AWorkerWithOtherFunctionsIsRefused) {
       coordinator.join();
     });
   });
-  EXPECT_THAT(errors[0]->message(), HasSubstr("no worker is there"));
-  EXPECT_THAT(errors[1]->message(), HasSubstr("'more'"));
-  EXPECT_THAT(errors[2]->message(), HasSubstr("chief was lost"));
+  for (const std::string& message : messages) EXPECT_THAT(message, HasSubstr("'more'"));
+}
+
+TEST(ClusterCoordinator, AChiefWithoutWorkersGivesUp) {
+  const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
+  std::vector<std::optional<Error>> errors(2);
+  muster::testing::run_ranks(2, [&](int task) {
+    CoordinatorOptions options{.join_timeout = 1, .cancelled = [] { return false; }};
+    options.environment = task == 0 ? cluster.environment(0) : cluster.server_environment(0);
+    // When the chief has given up, the server waits for another one for so long.
+    const auto strategy = parameter_server({.restart_timeout_seconds = 0.5});
+    errors[static_cast<size_t>(task)] = error_of([&] {
+      Program program;
+      ClusterCoordinator coordinator(strategy, options);
+      program.define(coordinator);
+      if (coordinator.serve()) return;
+      coordinator.schedule(program.echo);
+      coordinator.join();
+    });
+  });
+  EXPECT_THAT(errors[0]->message(), HasSubstr("no worker is there to make calls"));
+  EXPECT_THAT(errors[1]->message(), HasSubstr("chief was lost"));
 }
 
 TEST(ClusterCoordinator, AveragesThatEachWorkerKeepsAreRefused) {
   const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
-  std::atomic<int> told{0};
+  std::vector<std::optional<Error>> errors(3);
   muster::testing::run_ranks(3, [&](int task) {
-    CoordinatorOptions options{.cancelled = [] { return false; }};
+    // A worker that comes when all is over already finds nobody.
+    CoordinatorOptions options{.join_timeout = 10, .cancelled = [] { return false; }};
     options.environment = task < 2 ? cluster.environment(task) : cluster.server_environment(0);
-    Program program;
-    program.model = Sequential({BatchNormalization(), Dense(1)});
-    ClusterCoordinator coordinator(parameter_server(), options);
-    program.define(coordinator);
-    const std::string message = message_of([&] { coordinator.serve(); });
-    EXPECT_THAT(message, HasSubstr("moving_mean"));
-    ++told;
+    errors[static_cast<size_t>(task)] = error_of([&] {
+      Program program;
+      program.model = Sequential({BatchNormalization(), Dense(1)});
+      ClusterCoordinator coordinator(parameter_server(), options);
+      program.define(coordinator);
+      coordinator.serve();
+    });
   });
-  EXPECT_EQ(told, 3);
+  EXPECT_THAT(errors[0]->message(), HasSubstr("moving_mean"));
+  EXPECT_THAT(errors[2]->message(), HasSubstr("moving_mean"));
 }
 
 }  // namespace

@@ -345,6 +345,8 @@ int64_t WorkerRun::check() {
   return step_ = session_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
 }
 
+bool WorkerRun::ended() { return session_.ask_ledger({{"op", "status"}}).contains("finished"); }
+
 void WorkerRun::pull() {
   session_.at_all_servers([&](size_t server) {
     const auto& parts = layout_->parts_on(server);
