@@ -173,6 +173,20 @@ class ClusterCoordinator::Impl {
     return replica_->engine().step();
   }
 
+  Tensor variable(const std::string& name) {
+    check_open();
+    const auto& variables = replica_->replica().variables();
+    if (variables.find(name) == nullptr) {
+      std::vector<std::string> names;
+      for (const auto& variable : variables.variables()) names.push_back(variable->name());
+      throw not_found(fmt::format("there is no variable \"{}\"", name),
+                      "there are " + join_quoted(names));
+    }
+    Tensor value;
+    guarded_by_run([&] { value = replica_->replica().state().tensors().at(name).clone(); });
+    return value;
+  }
+
   std::string save() {
     check_open();
     if (!writer_) {
@@ -434,6 +448,7 @@ std::vector<Tensor> ClusterCoordinator::fetch(const RemoteValue& value) {
   return impl_->fetch(*value.result_);
 }
 int64_t ClusterCoordinator::step() { return impl_->step(); }
+Tensor ClusterCoordinator::variable(const std::string& name) { return impl_->variable(name); }
 std::string ClusterCoordinator::save() { return impl_->save(); }
 
 }  // namespace muster::inline v0_1::distribute

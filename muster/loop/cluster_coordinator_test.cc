@@ -12,10 +12,13 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/cluster/resolve.h"
+#include "muster/distribute/start_options.h"
 #include "muster/layers/core.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/normalization.h"
 #include "muster/loop/internal/test_loops.h"
+#include "muster/loop/scope.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"
@@ -119,14 +122,19 @@ std::vector<double> train_steps(ClusterCoordinator& coordinator, const Program& 
 // One worker makes the calls in their order: that is this process alone.
 TEST(ClusterCoordinator, OneWorkerComputesWhatThisProcessComputesAlone) {
   std::vector<double> alone, served;
+  Tensor kernel;
   run_alone({.seed = 4}, [&](ClusterCoordinator& coordinator, const Program& program) {
     alone = train_steps(coordinator, program, 12);
     EXPECT_EQ(coordinator.step(), 12);
+    kernel = coordinator.variable("dense/kernel");
   });
   run_cluster({.servers = 2, .options = {.seed = 4}},
               [&](ClusterCoordinator& coordinator, const Program& program) {
                 served = train_steps(coordinator, program, 12);
                 EXPECT_EQ(coordinator.step(), 12);
+                EXPECT_TRUE(coordinator.variable("dense/kernel").equal(kernel));
+                EXPECT_THAT(error_of([&] { coordinator.variable("dense/karnel"); }).hint(),
+                            HasSubstr("'dense/kernel'"));
               });
   EXPECT_EQ(served, alone);
   EXPECT_LT(served.back(), served.front());
@@ -330,6 +338,28 @@ TEST(ClusterCoordinator, ContinuesFromItsCheckpointAlsoWithoutServers) {
 }
 
 // --- mistakes ---
+
+TEST(ClusterCoordinator, ALoopByHandOnServersIsToldOfIt) {
+  const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);
+  std::vector<std::optional<Error>> errors(2);
+  muster::testing::run_ranks(2, [&](int task) {
+    const bool serves = task == 1;
+    errors[static_cast<size_t>(task)] = error_of([&] {
+      if (!serves) {
+        parameter_server()->scope(
+            {.cancelled = [] { return false; }, .environment = cluster.environment(0)});
+        return;
+      }
+      // Without a chief that stays it gives up.
+      const auto strategy = parameter_server({.restart_timeout_seconds = 0.5});
+      strategy->serve({.cluster = cluster::resolve_cluster(cluster.server_environment(0)),
+                       .cancelled = [] { return false; }},
+                      {});
+    });
+  });
+  EXPECT_THAT(errors[0]->message(), HasSubstr("a loop written by hand"));
+  EXPECT_THAT(errors[0]->hint(), HasSubstr("ClusterCoordinator"));
+}
 
 std::string refused(const StrategyPtr& strategy, const Environment& environment = Environment()) {
   return message_of([&] { ClusterCoordinator(strategy, {.environment = environment}); });
