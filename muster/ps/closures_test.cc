@@ -109,6 +109,29 @@ TEST_F(ClosuresTest, AProcessThatWasReplacedIsToldSo) {
   EXPECT_EQ(result->tensors().at(0).item<int64_t>(), 2);
 }
 
+// What workers keep beside the weights: each begins with what the others have made of it.
+TEST_F(ClosuresTest, TheStateGoesToWhoeverHasItNotAndToThoseThatLook) {
+  const auto chief = host({.state = {torch::tensor(1), torch::tensor(2)}, .refreshed = {"look"}});
+  const auto one = worker(1);
+  for (const char* function : {"step", "step", "look"}) chief->schedule({.function = function});
+  auto call = next(*one);
+  EXPECT_EQ(call.state.at(1).item<int64_t>(), 2);
+  EXPECT_TRUE(one->finish(call, {torch::tensor(7)}, {torch::tensor(3), torch::tensor(4)}));
+  EXPECT_EQ(chief->state().at(0).item<int64_t>(), 3);
+  call = next(*one);
+  EXPECT_TRUE(call.state.empty());
+  EXPECT_TRUE(one->finish(call, {}));
+  call = next(*one);
+  EXPECT_EQ(call.state.at(0).item<int64_t>(), 3);
+  EXPECT_TRUE(one->finish(call, {}));
+  // Another one, or the same in another process, begins with it.
+  for (const int rank : {2, 1}) {
+    const auto other = worker(rank);
+    chief->schedule({.function = "step"});
+    EXPECT_EQ(next(*other).state.at(1).item<int64_t>(), 4);
+  }
+}
+
 TEST_F(ClosuresTest, AnErrorComesBackWithItsKindAndCancelsWhatWaits) {
   const auto chief = host();
   const auto one = worker(1);

@@ -71,10 +71,11 @@ class Worker {
       if (client->over()) break;
       group_.check_failure();
       if (!call) continue;
+      replica_.take_state(call->state);
       const RemoteReplica::Made result = maker.make(call->closure);
       if (result.over) continue;
-      const bool counts =
-          result.error ? client->fail(*call, *result.error) : client->finish(*call, result.results);
+      const bool counts = result.error ? client->fail(*call, *result.error)
+                                       : client->finish(*call, result.results, result.state);
       if (counts) ++made_;
     }
     // Told to stop in the middle, it gives back the call it had.
