@@ -45,6 +45,21 @@ TEST(ClusterCoordinator, ARunOfThemAllMakesTheStepsThatWereScheduled) {
   EXPECT_THAT(run.task("ps0").output(), HasSubstr("the run is over"));
 }
 
+// The cluster as one command, which starts a worker again that is killed.
+TEST(ClusterCoordinator, ARunOnThisMachineStartsAKilledWorkerAgain) {
+  const TempDirectory directory;
+  Program program(muster_run(
+      {"--chief", "--workers=2", "--ps=1", "--restart=2"},
+      {binary("scheduled_digits"), "--data_dir=" + digits(), "--model_dir=" + (directory / "model"),
+       "--epochs=" + std::to_string(kMakeSeveral)}));
+  program.wait_for("worker 1 makes calls for the chief, from step");
+  program.wait_for("epoch 2");
+  kill(program.task("worker", 1), SIGKILL);
+  program.wait_for("worker 1 was lost");
+  EXPECT_EQ(program.wait(100s), 0) << program.output();
+  EXPECT_GT(number_behind(program.output(), "worker 1 made "), 0) << program.output();
+}
+
 TEST(ClusterCoordinator, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) {
   ScheduledRun run(/*workers=*/2, kMakeSeveral);
   run.task("worker1").wait_for("makes calls for the chief");
