@@ -80,6 +80,8 @@ class SharedRun {
   // Throws PeerLost naming a server that has not the weights of this run any more. Gives the
   // updates so far.
   virtual int64_t check() = 0;
+  // Whether the chief has ended the run.
+  virtual bool ended() = 0;
   // The worker's last step is made. kTold: this task alone was told to stop, and leaves; where it
   // is the chief, nobody goes on.
   enum class End { kOver, kNoMoreData, kAsked, kTold };

@@ -44,8 +44,8 @@ void check_worker(const cluster::ResolvedCluster& task, const std::string& verb)
   if (task.task.type != "ps") return;
   throw invalid_argument(
       fmt::format("a task of type \"{}\" does not {}", task.task.type, verb),
-      "a parameter server only serves the others: call train() or train_and_evaluate() in it, with "
-      "distribute::parameter_server()");
+      "a parameter server only serves the others: call train() or train_and_evaluate() in it, or "
+      "ClusterCoordinator::serve(), with distribute::parameter_server()");
 }
 
 std::vector<Device> replica_devices(const std::vector<std::string>& devices, int replicas) {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "muster/base/clock.h"
@@ -173,6 +174,21 @@ class ClusterCoordinator::Impl {
     return replica_->engine().step();
   }
 
+  Tensor variable(const std::string& name) {
+    check_open();
+    const auto& variables = replica_->replica().variables();
+    if (variables.find(name) == nullptr) {
+      std::vector<std::string> names;
+      for (const auto& variable : variables.variables()) names.push_back(variable->name());
+      throw not_found(fmt::format("there is no variable \"{}\"", name),
+                      "there are " + join_quoted(names));
+    }
+    Tensor value;
+    take_state();
+    guarded_by_run([&] { value = replica_->replica().state().tensors().at(name).clone(); });
+    return value;
+  }
+
   std::string save() {
     check_open();
     if (!writer_) {
@@ -180,6 +196,7 @@ class ClusterCoordinator::Impl {
                              "say there where checkpoints are to be");
     }
     std::string prefix;
+    take_state();
     guarded_by_run([&] {
       prefix = replica_->engine().save([] { return nlohmann::json::object(); }, /*epoch=*/0,
                                        [&]() -> CheckpointWriter& { return *writer_; });
@@ -221,11 +238,17 @@ class ClusterCoordinator::Impl {
           replica_->build(training, form);
         },
         [&] { broken_ = current_error(); }, [] { return "while the model was built"; });
+    std::set<std::string> refreshed;
+    for (const auto& function : functions_.functions) {
+      if (!function.options.training) refreshed.insert(function.name);
+    }
     if (alone()) {
       maker_ = std::make_unique<CallMaker>(*replica_, functions_, 0, 1);
     } else {
       host_ = ps::host_closures({.common = common(),
                                  .form = form,
+                                 .state = replica_->own_state(),
+                                 .refreshed = std::move(refreshed),
                                  .capacity = options_.queue_capacity,
                                  .max_attempts = options_.max_attempts});
     }
@@ -246,6 +269,11 @@ class ClusterCoordinator::Impl {
     throw invalid_argument("the coordinator has not begun, or this task is not the chief",
                            "call serve() first, in all tasks, and return where it is true: if "
                            "(coordinator.serve()) return;");
+  }
+
+  // What a worker's last step has made of what lives on no server.
+  void take_state() {
+    if (host_ != nullptr) replica_->take_state(host_->state());
   }
 
   // An error of a function, which the program may catch.
@@ -434,6 +462,7 @@ std::vector<Tensor> ClusterCoordinator::fetch(const RemoteValue& value) {
   return impl_->fetch(*value.result_);
 }
 int64_t ClusterCoordinator::step() { return impl_->step(); }
+Tensor ClusterCoordinator::variable(const std::string& name) { return impl_->variable(name); }
 std::string ClusterCoordinator::save() { return impl_->save(); }
 
 }  // namespace muster::inline v0_1::distribute

@@ -163,6 +163,9 @@ class ClusterCoordinator {
 
   // Updates so far, those of the checkpoint included.
   int64_t step();
+  // The value of a variable, as all servers have it behind one and the same update; to know it, all
+  // that a checkpoint holds is brought here. Throws NotFound listing those there are.
+  Tensor variable(const std::string& name);
   // Saves weights, slots and step as model_dir/model.ckpt-<step>, the file an Estimator writes, as
   // they are behind one and the same update; calls go on meanwhile. Gives its prefix. Throws what
   // Scope::save() throws, and InvalidArgument without a model_dir.

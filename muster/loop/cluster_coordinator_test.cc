@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -13,10 +12,13 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/cluster/resolve.h"
+#include "muster/distribute/start_options.h"
 #include "muster/layers/core.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/normalization.h"
 #include "muster/loop/internal/test_loops.h"
+#include "muster/loop/scope.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"
@@ -76,7 +78,8 @@ struct Tasks {
 
 // Runs `chief` as the chief of such a cluster.
 void run_cluster(const Tasks& tasks,
-                 const std::function<void(ClusterCoordinator&, Program&)>& chief) {
+                 const std::function<void(ClusterCoordinator&, Program&)>& chief,
+                 const std::function<void(Program&)>& change = {}) {
   const LocalCluster cluster(1 + tasks.workers, /*chief=*/true, tasks.servers);
   muster::testing::run_ranks(1 + tasks.workers + tasks.servers, [&](int task) {
     CoordinatorOptions options = tasks.options;
@@ -85,6 +88,7 @@ void run_cluster(const Tasks& tasks,
                               : cluster.server_environment(task - tasks.workers - 1);
     options.cancelled = [] { return false; };
     Program program;
+    if (change) change(program);
     ClusterCoordinator coordinator(parameter_server(tasks.strategy), options);
     program.define(coordinator);
     if (coordinator.serve()) return;
@@ -94,10 +98,12 @@ void run_cluster(const Tasks& tasks,
 }
 
 void run_alone(CoordinatorOptions options,
-               const std::function<void(ClusterCoordinator&, Program&)>& body) {
+               const std::function<void(ClusterCoordinator&, Program&)>& body,
+               const std::function<void(Program&)>& change = {}) {
   options.environment = Environment();
   options.cancelled = [] { return false; };
   Program program;
+  if (change) change(program);
   ClusterCoordinator coordinator(parameter_server(), options);
   program.define(coordinator);
   ASSERT_FALSE(coordinator.serve());
@@ -120,14 +126,19 @@ std::vector<double> train_steps(ClusterCoordinator& coordinator, const Program& 
 // One worker makes the calls in their order: that is this process alone.
 TEST(ClusterCoordinator, OneWorkerComputesWhatThisProcessComputesAlone) {
   std::vector<double> alone, served;
+  Tensor kernel;
   run_alone({.seed = 4}, [&](ClusterCoordinator& coordinator, const Program& program) {
     alone = train_steps(coordinator, program, 12);
     EXPECT_EQ(coordinator.step(), 12);
+    kernel = coordinator.variable("dense/kernel");
   });
   run_cluster({.servers = 2, .options = {.seed = 4}},
               [&](ClusterCoordinator& coordinator, const Program& program) {
                 served = train_steps(coordinator, program, 12);
                 EXPECT_EQ(coordinator.step(), 12);
+                EXPECT_TRUE(coordinator.variable("dense/kernel").equal(kernel));
+                EXPECT_THAT(error_of([&] { coordinator.variable("dense/karnel"); }).hint(),
+                            HasSubstr("'dense/kernel'"));
               });
   EXPECT_EQ(served, alone);
   EXPECT_LT(served.back(), served.front());
@@ -258,6 +269,50 @@ TEST(ClusterCoordinator, DataThatIsUsedUpIsAnErrorOfTheCall) {
   body(coordinator, program);
 }
 
+// --- what lives on no server ---
+
+// With one worker it is this process alone, moving averages included; they are in the checkpoint.
+TEST(ClusterCoordinator, MovingAveragesAreThoseOfTheWorkers) {
+  TempDirectory directory;
+  const auto normalized = [](Program& program) {
+    program.model = Sequential({BatchNormalization({.momentum = 0.9}), Dense(1)});
+  };
+  struct Seen {
+    std::vector<double> losses;
+    double evaluated = 0;
+    Tensor mean;
+  };
+  const auto body = [](Seen& seen) {
+    return [&seen](ClusterCoordinator& coordinator, const Program& program) {
+      seen.losses = train_steps(coordinator, program, 12);
+      seen.evaluated =
+          coordinator.fetch(coordinator.schedule(program.evaluate)).at(0).item<double>();
+      seen.mean = coordinator.variable("batch_normalization/moving_mean");
+    };
+  };
+  Seen alone, served;
+  const CoordinatorOptions options{.seed = 4, .model_dir = directory / "model"};
+  run_alone({.seed = 4}, body(alone), normalized);
+  run_cluster(
+      {.servers = 2, .options = options},
+      [&](ClusterCoordinator& coordinator, const Program& program) {
+        body(served)(coordinator, program);
+        coordinator.save();
+      },
+      normalized);
+  EXPECT_EQ(served.losses, alone.losses);
+  EXPECT_EQ(served.evaluated, alone.evaluated);
+  EXPECT_TRUE(served.mean.equal(alone.mean));
+  EXPECT_GT(alone.mean.abs().sum().item<double>(), 0);
+  // A run that continues has them.
+  run_cluster(
+      {.workers = 2, .options = options},
+      [&](ClusterCoordinator& coordinator, const Program&) {
+        EXPECT_TRUE(coordinator.variable("batch_normalization/moving_mean").equal(alone.mean));
+      },
+      normalized);
+}
+
 // --- data ---
 
 TEST(ClusterCoordinator, EachWorkerMakesADataSetOfItsOwn) {
@@ -332,6 +387,28 @@ TEST(ClusterCoordinator, ContinuesFromItsCheckpointAlsoWithoutServers) {
 
 // --- mistakes ---
 
+TEST(ClusterCoordinator, ALoopByHandOnServersIsToldOfIt) {
+  const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);
+  std::vector<std::optional<Error>> errors(2);
+  muster::testing::run_ranks(2, [&](int task) {
+    const bool serves = task == 1;
+    errors[static_cast<size_t>(task)] = error_of([&] {
+      if (!serves) {
+        parameter_server()->scope(
+            {.cancelled = [] { return false; }, .environment = cluster.environment(0)});
+        return;
+      }
+      // Without a chief that stays it gives up.
+      const auto strategy = parameter_server({.restart_timeout_seconds = 0.5});
+      strategy->serve({.cluster = cluster::resolve_cluster(cluster.server_environment(0)),
+                       .cancelled = [] { return false; }},
+                      {});
+    });
+  });
+  EXPECT_THAT(errors[0]->message(), HasSubstr("a loop written by hand"));
+  EXPECT_THAT(errors[0]->hint(), HasSubstr("ClusterCoordinator"));
+}
+
 std::string refused(const StrategyPtr& strategy, const Environment& environment = Environment()) {
   return message_of([&] { ClusterCoordinator(strategy, {.environment = environment}); });
 }
@@ -387,18 +464,15 @@ TEST(ClusterCoordinator, ABatchNeedsADataSetAndMinimizeAFunctionThatTrains) {
   EXPECT_THAT(message_of([&] { coordinator.join(); }), HasSubstr("without a data set"));
 }
 
-TEST(ClusterCoordinator, AWorkerWithOtherFunctionsIsRefused) {
+TEST(ClusterCoordinator, OtherFunctionsInOneTaskEndAll) {
   const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
-  std::vector<std::optional<Error>> errors(3);
+  std::vector<std::string> messages(3);
   muster::testing::run_ranks(3, [&](int task) {
-    CoordinatorOptions options{.join_timeout = task == 1 ? 30.0 : 3.0,
-                               .cancelled = [] { return false; }};
+    CoordinatorOptions options{.cancelled = [] { return false; }};
     options.environment = task < 2 ? cluster.environment(task) : cluster.server_environment(0);
-    // When the chief has given up, the server waits for another one for so long.
-    const auto strategy = parameter_server({.restart_timeout_seconds = 1});
-    errors[static_cast<size_t>(task)] = error_of([&] {
+    messages[static_cast<size_t>(task)] = message_of([&] {
       Program program;
-      ClusterCoordinator coordinator(strategy, options);
+      ClusterCoordinator coordinator(parameter_server(), options);
       program.define(coordinator);
       if (task == 1)
         coordinator.define("more", [](const RemoteCall&) { return std::vector<Tensor>(); });
@@ -407,26 +481,28 @@ TEST(ClusterCoordinator, AWorkerWithOtherFunctionsIsRefused) {
       coordinator.join();
     });
   });
-  EXPECT_THAT(errors[0]->message(), HasSubstr("no worker is there"));
-  EXPECT_THAT(errors[1]->message(), HasSubstr("'more'"));
-  EXPECT_THAT(errors[2]->message(), HasSubstr("chief was lost"));
+  for (const std::string& message : messages) EXPECT_THAT(message, HasSubstr("'more'"));
 }
 
-TEST(ClusterCoordinator, AveragesThatEachWorkerKeepsAreRefused) {
+TEST(ClusterCoordinator, AChiefWithoutWorkersGivesUp) {
   const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
-  std::atomic<int> told{0};
-  muster::testing::run_ranks(3, [&](int task) {
-    CoordinatorOptions options{.cancelled = [] { return false; }};
-    options.environment = task < 2 ? cluster.environment(task) : cluster.server_environment(0);
-    Program program;
-    program.model = Sequential({BatchNormalization(), Dense(1)});
-    ClusterCoordinator coordinator(parameter_server(), options);
-    program.define(coordinator);
-    const std::string message = message_of([&] { coordinator.serve(); });
-    EXPECT_THAT(message, HasSubstr("moving_mean"));
-    ++told;
+  std::vector<std::optional<Error>> errors(2);
+  muster::testing::run_ranks(2, [&](int task) {
+    CoordinatorOptions options{.join_timeout = 1, .cancelled = [] { return false; }};
+    options.environment = task == 0 ? cluster.environment(0) : cluster.server_environment(0);
+    // When the chief has given up, the server waits for another one for so long.
+    const auto strategy = parameter_server({.restart_timeout_seconds = 0.5});
+    errors[static_cast<size_t>(task)] = error_of([&] {
+      Program program;
+      ClusterCoordinator coordinator(strategy, options);
+      program.define(coordinator);
+      if (coordinator.serve()) return;
+      coordinator.schedule(program.echo);
+      coordinator.join();
+    });
   });
-  EXPECT_EQ(told, 3);
+  EXPECT_THAT(errors[0]->message(), HasSubstr("no worker is there to make calls"));
+  EXPECT_THAT(errors[1]->message(), HasSubstr("chief was lost"));
 }
 
 }  // namespace

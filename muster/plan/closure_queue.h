@@ -19,6 +19,7 @@ namespace muster::inline v0_1::plan {
 
 class ClosureQueue {
  public:
+  // How many workers there are, and what is too much.
   struct Options {
     int workers = 1;            // they are numbered from 0
     int64_t capacity = 262144;  // calls that have not ended
@@ -43,6 +44,7 @@ class ClosureQueue {
   // Those that have not begun end, as cancelled; those that have go on, and none begins again.
   void cancel(const Error& why);
 
+  // kFailed: it threw, or every worker that began it was lost.
   enum class Outcome { kDone, kFailed, kCancelled };
   // How a call ended; `error` is why, unless it is done.
   struct Ended {

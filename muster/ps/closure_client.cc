@@ -49,18 +49,26 @@ class Client final : public ClosureClient {
   std::optional<Call> next(double seconds) override {
     Call call;
     const json told = ask({{"op", "next"}, {"wait", seconds}}, {}, [&](const json& head) {
-      if (head.at("state") != "call") return;
+      if (head.at("told") != "call") return;
       call.ticket = head.at("ticket").get<int64_t>();
       call.closure = {.function = head.at("function").get<std::string>(),
                       .arguments = receive_all(*calls_, head.at("arguments"))};
+      call.state = receive_all(*calls_, head.at("state"));
     });
-    over_ = told.at("state") == "over";
+    over_ = told.at("told") == "over";
     if (call.ticket == 0) return std::nullopt;
     return call;
   }
 
-  bool finish(const Call& call, const std::vector<Tensor>& results) override {
-    return ask({{"op", "done"}, {"ticket", call.ticket}, {"results", forms_of(results)}}, results)
+  bool finish(const Call& call, const std::vector<Tensor>& results,
+              const std::vector<Tensor>& state) override {
+    std::vector<Tensor> all = results;
+    all.insert(all.end(), state.begin(), state.end());
+    return ask({{"op", "done"},
+                {"ticket", call.ticket},
+                {"results", forms_of(results)},
+                {"state", forms_of(state)}},
+               all)
         .at("counts")
         .get<bool>();
   }

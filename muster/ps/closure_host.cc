@@ -34,6 +34,7 @@ class Host final : public ClosureHost {
                 .max_attempts = options_.max_attempts},
                now()),
         workers_(static_cast<size_t>(cluster().num_workers)),
+        state_(options_.state),
         server_({.address = cluster().addresses.front(),
                  .job = cluster().job,
                  .task = cluster().task.name(),
@@ -86,6 +87,11 @@ class Host final : public ClosureHost {
     return Lonely{.seconds = *seconds, .came = came_};
   }
 
+  std::vector<Tensor> state() override {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+
   void close(double seconds) override {
     {
       std::unique_lock lock(mutex_);
@@ -105,6 +111,7 @@ class Host final : public ClosureHost {
     bool here = false;
     double heard = 0;
     int64_t call = 0;  // the last one it was given
+    bool has_state = false;
   };
   // A call that has not ended.
   struct Pending {
@@ -273,9 +280,11 @@ class Host final : public ClosureHost {
 
   bool finish(const Peer& peer, net::MessageSocket& socket, const json& request) {
     std::vector<Tensor> results = receive_all(socket, request.at("results"));
+    std::vector<Tensor> state = receive_all(socket, request.at("state"));
     const std::lock_guard lock(mutex_);
     if (!is_here(peer) || !queue_.finish(peer.rank, request.at("ticket").get<int64_t>()))
       return false;
+    if (!state.empty()) state_ = std::move(state);
     settle(std::move(results));
     return true;
   }
@@ -301,6 +310,7 @@ class Host final : public ClosureHost {
   void next(const Peer& peer, net::MessageSocket& socket, const json& request) {
     std::shared_ptr<const Closure> closure;
     std::optional<ClosureQueue::Assignment> assignment;
+    std::vector<Tensor> state;
     {
       std::unique_lock lock(mutex_);
       const double seconds = std::clamp(request.at("wait").get<double>(), 0.0, kLongestWait);
@@ -317,15 +327,20 @@ class Host final : public ClosureHost {
       if (assignment) {
         worker(peer.rank).call = assignment->call;
         closure = pending_.at(assignment->call).closure;
+        const bool first = !std::exchange(worker(peer.rank).has_state, true);
+        if (first || options_.refreshed.contains(closure->function)) state = state_;
       }
     }
-    if (closure == nullptr) return send_message(socket, {{"state", over_ ? "over" : "waiting"}});
+    if (closure == nullptr) return send_message(socket, {{"told", over_ ? "over" : "waiting"}});
+    std::vector<Tensor> all = closure->arguments;
+    all.insert(all.end(), state.begin(), state.end());
     send_message(socket,
-                 {{"state", "call"},
+                 {{"told", "call"},
                   {"ticket", assignment->ticket},
                   {"function", closure->function},
-                  {"arguments", forms_of(closure->arguments)}},
-                 closure->arguments);
+                  {"arguments", forms_of(closure->arguments)},
+                  {"state", forms_of(state)}},
+                 all);
   }
 
   static constexpr const char* kCalls = "calls";
@@ -343,6 +358,7 @@ class Host final : public ClosureHost {
   ClosureQueue queue_;
   std::map<int64_t, Pending> pending_;
   std::vector<Worker> workers_;  // by rank; the chief never comes
+  std::vector<Tensor> state_;    // each is written once
   bool came_ = false;
   std::atomic<bool> over_{false};
   bool closed_ = false;

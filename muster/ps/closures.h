@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,14 +78,19 @@ class ClosureHost {
     bool came = false;
   };
   virtual std::optional<Lonely> without_workers() = 0;
+  // The state that came last; see ClosureHostOptions.
+  virtual std::vector<Tensor> state() = 0;
   // The run is over, as workers that ask hear; waits for their goodbyes, within so many seconds.
   virtual void close(double seconds) = 0;
 };
 // What a host gives its workers and how much it takes: `form` is that of the batch with which they
-// build the model.
+// build the model. `state` is what workers keep beside the weights: each gets it with its first
+// call, and with each call of a function of `refreshed`, and may bring another one with its result.
 struct ClosureHostOptions {
   ClosureOptions common;
   std::string form;
+  std::vector<Tensor> state = {};
+  std::set<std::string> refreshed = {};
   int64_t capacity = 262144;
   int max_attempts = 5;
 };
@@ -103,13 +109,16 @@ class ClosureClient {
   struct Call {
     int64_t ticket = 0;
     Closure closure;
+    std::vector<Tensor> state = {};  // as ClosureHostOptions has it; empty where it goes without
   };
   // Waits for a call for so many seconds; nothing when there was none, or the run is over(). Throws
   // PeerLost when the chief is gone, or has taken this worker for lost.
   virtual std::optional<Call> next(double seconds) = 0;
   virtual bool over() const = 0;
-  // The call is made. False where another worker makes it, so that this counts for nothing.
-  virtual bool finish(const Call& call, const std::vector<Tensor>& results) = 0;
+  // The call is made; `state` is empty where it brings none. False where another worker makes it,
+  // so that this counts for nothing.
+  virtual bool finish(const Call& call, const std::vector<Tensor>& results,
+                      const std::vector<Tensor>& state = {}) = 0;
   // It threw.
   virtual bool fail(const Call& call, const Error& error) = 0;
   // This worker leaves.

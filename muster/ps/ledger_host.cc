@@ -94,6 +94,7 @@ json LedgerHost::answer(const json& request) {
     Task& leaving = task(rank);
     leaving.said_goodbye = true;
     lose(rank);
+    changed_.notify_all();  // of one that never joined, too
     return json::object();
   }
   if (op == "part") {

@@ -244,6 +244,8 @@ int64_t WorkerRun::check() {
   return step_ = session_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
 }
 
+bool WorkerRun::ended() { return session_.ask_ledger({{"op", "status"}}).contains("finished"); }
+
 WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradients, double weight,
                                           bool mean, int64_t rows) {
   torch::NoGradGuard no_grad;

@@ -6,13 +6,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "muster/base/free_ports.h"
 #include "tests/end_to_end/program.h"
+#include "tests/end_to_end/served_tasks.h"
 
 namespace muster::testing {
 namespace {
@@ -23,66 +20,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // mnist on digits() as the tasks of one cluster.
-class ServedRun {
+class ServedRun : public ServedTasks {
  public:
-  ServedRun(int workers, int servers, const Words& flags) {
-    nlohmann::json cluster;
-    const auto add = [&](const std::string& type, int count) {
-      for (const int port : free_ports(count))
-        cluster[type].push_back("127.0.0.1:" + std::to_string(port));
-    };
-    add("chief", 1);
-    add("worker", workers);
-    add("ps", servers);
-    cluster_ = cluster;
-    command_ = mnist(directory_ / "model", flags);
-    command_.push_back("--strategy=parameter_server");
-    for (const auto& [type, count] :
-         {std::pair{"ps", servers}, {"chief", 1}, {"worker", workers}}) {
-      for (int index = 0; index < count; ++index) start(type, index);
-    }
-  }
-
-  void start(const std::string& type, int index) {
-    const nlohmann::json config{{"cluster", cluster_},
-                                {"task", {{"type", type}, {"index", index}}}};
-    tasks_[type + std::to_string(index)] = std::make_unique<Program>(
-        command_,
-        Variables{{"TF_CONFIG", config.dump()}, {"OMP_NUM_THREADS", "1"}, {"MUSTER_THREADS", "1"}});
-  }
-  Program& task(const std::string& name) { return *tasks_.at(name); }
-  // Kills the task for real, and starts it again.
-  void replace(const std::string& type, int index) {
-    Program& struck = task(type + std::to_string(index));
-    struck.signal(SIGKILL);
-    EXPECT_EQ(struck.wait(), -SIGKILL);
-    start(type, index);
-  }
-  // Tells all to stop; the chief saves.
-  void stop() {
-    std::map<std::string, int> codes;
-    for (auto& [name, program] : tasks_) {
-      program->signal(SIGTERM);
-      codes[name] = 143;
-    }
-    expect_codes(codes);
-    EXPECT_THAT(task("chief0").output(), HasSubstr("after saving step"));
-  }
-  // Waits for the end of all and expects these exit codes; 0 of those that are not named.
-  void expect_codes(const std::map<std::string, int>& codes = {}) {
-    for (auto& [name, program] : tasks_) {
-      const auto found = codes.find(name);
-      EXPECT_EQ(program->wait(100s), found == codes.end() ? 0 : found->second) << name << ":\n"
-                                                                               << program->output();
-    }
-  }
-  std::string model_dir() const { return directory_ / "model"; }
-
- private:
-  TempDirectory directory_;
-  nlohmann::json cluster_;
-  Words command_;
-  std::map<std::string, std::unique_ptr<Program>> tasks_;
+  ServedRun(int workers, int servers, const Words& flags)
+      : ServedTasks(workers, servers, [&](const std::string& model_dir) {
+          Words command = mnist(model_dir, flags);
+          command.push_back("--strategy=parameter_server");
+          return command;
+        }) {}
 };
 
 // Long enough that a task which is started again finds the others at work.

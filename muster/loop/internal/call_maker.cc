@@ -18,63 +18,100 @@ namespace {
 constexpr double kPoll = 1;            // seconds that the chief lets a request for a call wait
 constexpr double kBeforeRejoin = 0.5;  // seconds
 
-bool has_failed(Group& group) {
-  try {
-    group.check_failure();
-    return false;
-  } catch (const Error&) {
-    return true;
-  }
-}
+// One worker's part in a run, from its connections to its goodbye.
+class Worker {
+ public:
+  // `made` counts the calls that were made and whose results count.
+  Worker(const Strategy& strategy, const ps::ClosureOptions& options,
+         const RemoteFunctions& functions, int64_t& made)
+      : options_(options),
+        functions_(functions),
+        made_(made),
+        replica_(strategy.start(options.start)),
+        group_(replica_.replica().group()),
+        run_(*replica_.replica().shared()),
+        task_(replica_.replica().place().name()) {}
 
-void work(const Strategy& strategy, const ps::ClosureOptions& options,
-          const RemoteFunctions& functions, int64_t* made) {
-  const cluster::ResolvedCluster& cluster = options.start.cluster;
-  RemoteReplica replica(strategy.start(options.start));
-  Group& group = replica.replica().group();
-  const std::string task = replica.replica().place().name();
-  // Of a chief that has failed the servers know.
-  ps::ClosureOptions watchful = options;
-  watchful.start.cancelled = [&] { return options.start.cancelled() || has_failed(group); };
-  const auto until_over = [&] {
+  // Returns when the run is over.
+  void work() {
+    guarded(
+        replica_.replica(), [&] { work_until_over(); }, [] {},
+        [&] { return fmt::format("after step {}", replica_.engine().step()); });
+  }
+
+ private:
+  void work_until_over() {
+    try {
+      make_calls();
+    } catch (const Error& error) {
+      // It is more than the chief that is gone.
+      if (error.kind() == ErrorKind::kCancelled) group_.check_failure();
+      const bool waited = error.kind() == ErrorKind::kCancelled && !options_.start.cancelled();
+      if (!(waited || error.kind() == ErrorKind::kPeerLost) || !has_ended()) throw;
+    }
+    run_.end_steps(SharedRun::End::kTold, {});
+    replica_.engine().finish();
+    log::info(fmt::format("{} made {} calls", task_, made_));
+    if (!options_.start.cancelled()) return;
+    throw Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", task_),
+                "started again, it makes calls again");
+  }
+
+  void make_calls() {
+    ps::ClosureOptions watchful = options_;
+    watchful.start.cancelled = [this] { return options_.start.cancelled() || is_over(); };
     const auto client = ps::connect_closures(watchful);
-    replica.build(*functions.training(), client->form());
-    CallMaker maker(replica, functions, cluster.rank - 1, cluster.num_workers - 1);
-    log::info(fmt::format("{} makes calls for the chief, from step {} on", task,
-                          replica.engine().step()));
-    bool told = false;
-    while (!(told = options.start.cancelled())) {
+    replica_.build(*functions_.training(), client->form());
+    const cluster::ResolvedCluster& cluster = options_.start.cluster;
+    CallMaker maker(replica_, functions_, cluster.rank - 1, cluster.num_workers - 1);
+    log::info(fmt::format("{} makes calls for the chief, from step {} on", task_,
+                          replica_.engine().step()));
+    while (!options_.start.cancelled()) {
       const auto call = client->next(kPoll);
       if (client->over()) break;
-      group.check_failure();
+      group_.check_failure();
       if (!call) continue;
+      replica_.take_state(call->state);
       const RemoteReplica::Made result = maker.make(call->closure);
       if (result.over) continue;
-      const bool counts =
-          result.error ? client->fail(*call, *result.error) : client->finish(*call, result.results);
-      if (counts) ++*made;
+      const bool counts = result.error ? client->fail(*call, *result.error)
+                                       : client->finish(*call, result.results, result.state);
+      if (counts) ++made_;
     }
     // Told to stop in the middle, it gives back the call it had.
     client->leave();
-    replica.replica().shared()->end_steps(SharedRun::End::kTold, {});
-    replica.engine().finish();
-    if (told) {
-      throw Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", task),
-                  "started again, it makes calls again");
+  }
+
+  // Of a chief that has failed, or has ended the run, the servers know.
+  bool is_over() {
+    try {
+      group_.check_failure();
+    } catch (const Error&) {
+      return true;
     }
-  };
-  guarded(
-      replica.replica(),
-      [&] {
-        try {
-          until_over();
-        } catch (const Error& error) {
-          if (error.kind() == ErrorKind::kCancelled) group.check_failure();
-          throw;
-        }
-      },
-      [] {}, [&] { return fmt::format("after step {}", replica.engine().step()); });
-}
+    const TimePoint now = system_clock().now();
+    if (to_seconds(now - asked_) < kPoll) return false;
+    asked_ = now;
+    return run_.ended();
+  }
+
+  bool has_ended() {
+    try {
+      return run_.ended();
+    } catch (const Error&) {
+      return false;  // nobody knows
+    }
+  }
+
+  const ps::ClosureOptions& options_;
+  const RemoteFunctions& functions_;
+  int64_t& made_;
+  RemoteReplica replica_;
+  Group& group_;
+  SharedRun& run_;
+  const std::string task_;
+  TimePoint asked_ = system_clock().now();
+};
 
 }  // namespace
 
@@ -131,7 +168,7 @@ void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
   while (true) {
     int64_t made = 0;
     try {
-      return work(strategy, patient, functions, &made);
+      return Worker(strategy, patient, functions, made).work();
     } catch (const Error& error) {
       if (made > 0) last_progress = system_clock().now();
       const double waited = to_seconds(system_clock().now() - last_progress);

@@ -117,7 +117,15 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
 
 void Loop::start_replicas() {
   for (auto& replica : strategy_->start_replicas(start_)) {
-    check_in_step(*replica, "a loop written by hand, or fit(),");
+    if (replica->shared() != nullptr) {
+      throw invalid_argument(
+          "not supported: a loop written by hand, or fit(), on parameter servers, where workers do "
+          "not meet at the end of a pass",
+          "schedule its steps with distribute::ClusterCoordinator; of a Keras model make an "
+          "Estimator, by model_to_estimator(); or take distribute::multi_worker_mirrored() in "
+          "every "
+          "task, and remove \"ps\" from \"cluster\" in TF_CONFIG");
+    }
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
                                                  summary_steps(options_)));
   }

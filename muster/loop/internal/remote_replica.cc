@@ -97,13 +97,12 @@ void RemoteReplica::build(const RemoteFunctions::Function& training, const std::
   }
   check_trains(training, described);
   for (const Variable* variable : replica_->variables().on_read()) {
-    if (shared == nullptr) break;
+    if (shared == nullptr || variable->spec().aggregation != VariableAggregation::kConcat) continue;
     throw invalid_argument(
-        fmt::format("not supported: the variable {}, of which each worker keeps a value of its own "
-                    "(VariableSynchronization::kOnRead, as moving averages have it), with a "
-                    "ClusterCoordinator: its chief trains nothing, and would save it as it began",
+        fmt::format("not supported: the variable {}, which keeps something of each example for the "
+                    "next batch, with a ClusterCoordinator: any worker may make the next call",
                     variable->name()),
-        "take LayerNormalization in place of BatchNormalization; or train an Estimator");
+        "leave .stateful out, or train an Estimator");
   }
   engine_.build(described);
   if (shared == nullptr) return;
@@ -158,7 +157,24 @@ RemoteReplica::Made RemoteReplica::call(const RemoteFunctions::Function& functio
                                        function.name, step, on_replica(replica_->place())),
                            "look at the data, lower the learning rate or clip gradients")};
   }
+  if (shared != nullptr) made.state = own_state();
   return made;
+}
+
+std::vector<Tensor> RemoteReplica::own_state() const {
+  std::vector<Tensor> state;
+  for (const Variable* variable : replica_->variables().on_read())
+    state.push_back(variable->value().detach().clone().contiguous());
+  return state;
+}
+
+void RemoteReplica::take_state(const std::vector<Tensor>& state) {
+  const auto& own = replica_->variables().on_read();
+  if (state.empty()) return;
+  if (state.size() != own.size())
+    throw internal_error("a state of other variables than this model's came");
+  const torch::NoGradGuard no_grad;
+  for (size_t v = 0; v < own.size(); ++v) Tensor(own[v]->value().detach()).copy_(state[v]);
 }
 
 }  // namespace muster::inline v0_1::distribute

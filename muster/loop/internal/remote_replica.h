@@ -30,12 +30,19 @@ class RemoteReplica {
   struct Made {
     bool over = false;  // it was not begun, since the run is over or this task was told to stop
     std::vector<Tensor> results = {};
+    std::vector<Tensor> state = {};   // after a step on servers, as own_state()
     std::optional<Error> error = {};  // the function threw it, or its numbers were not finite
   };
   // Calls the function on a batch, nullptr for a function without data, and makes the step it
   // describes. Throws what ends this task's part in the run.
   Made call(const RemoteFunctions::Function& function, const Batch* batch,
             const std::vector<Tensor>& arguments);
+
+  // The variables that live on no server and change with the data
+  // (VariableSynchronization::kOnRead, as moving averages have it), in the order they were made;
+  // copies. And the way back.
+  std::vector<Tensor> own_state() const;
+  void take_state(const std::vector<Tensor>& state);
 
   // What a server does to learn the variables and optimizers.
   static optim::TrainOp describe(const RemoteFunctions::Function& training,

@@ -67,6 +67,7 @@ class WorkerRun final : public distribute::SharedRun {
   bool begin_step() override;
   void read_weights() override;
   int64_t check() override;
+  bool ended() override;
   int64_t end_steps(End end, const std::function<void(int64_t)>& others_go_on) override;
   std::map<std::string, double> measures() override;
 

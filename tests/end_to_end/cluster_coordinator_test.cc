@@ -1,0 +1,125 @@
+// A chief that schedules calls on workers, as processes: some of them die, stand still or are told
+// to stop, and the calls are made all the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "tests/end_to_end/program.h"
+#include "tests/end_to_end/served_tasks.h"
+
+namespace muster::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int kStepsPerEpoch = 32;  // 2000 images, in batches of 64
+
+// scheduled_digits on digits() as the tasks of one cluster.
+class ScheduledRun : public ServedTasks {
+ public:
+  ScheduledRun(int workers, int epochs)
+      : ServedTasks(workers, /*servers=*/1, [&](const std::string& model_dir) {
+          return Words{binary("scheduled_digits"), "--data_dir=" + digits(),
+                       "--model_dir=" + model_dir, "--epochs=" + std::to_string(epochs)};
+        }) {}
+
+  // What the chief says at its end.
+  nlohmann::json result() {
+    return nlohmann::json::parse(result_of({.output = task("chief0").output()}));
+  }
+};
+
+constexpr int kMakeSeveral = 40;  // epochs: long enough for a worker to come back
+constexpr int kNeverEnding = 100000;
+
+TEST(ClusterCoordinator, ARunOfThemAllMakesTheStepsThatWereScheduled) {
+  ScheduledRun run(/*workers=*/2, /*epochs=*/3);
+  run.expect_codes();
+  EXPECT_EQ(run.result().at("global_step"), 3 * kStepsPerEpoch);
+  EXPECT_GT(run.result().at("accuracy"), 0.8);
+  EXPECT_THAT(run.task("ps0").output(), HasSubstr("the run is over"));
+}
+
+// The cluster as one command, which starts a worker again that is killed.
+TEST(ClusterCoordinator, ARunOnThisMachineStartsAKilledWorkerAgain) {
+  const TempDirectory directory;
+  Program program(muster_run(
+      {"--chief", "--workers=2", "--ps=1", "--restart=2"},
+      {binary("scheduled_digits"), "--data_dir=" + digits(), "--model_dir=" + (directory / "model"),
+       "--epochs=" + std::to_string(kMakeSeveral)}));
+  program.wait_for("worker 1 makes calls for the chief, from step");
+  program.wait_for("epoch 2");
+  kill(program.task("worker", 1), SIGKILL);
+  program.wait_for("worker 1 was lost");
+  EXPECT_EQ(program.wait(100s), 0) << program.output();
+  EXPECT_GT(number_behind(program.output(), "worker 1 made "), 0) << program.output();
+}
+
+TEST(ClusterCoordinator, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) {
+  ScheduledRun run(/*workers=*/2, kMakeSeveral);
+  run.task("worker1").wait_for("makes calls for the chief");
+  run.task("chief0").wait_for("epoch 2");
+  run.replace("worker", 1);
+  run.task("chief0").wait_for("worker 1 was lost");
+  run.task("worker1").wait_for("makes calls for the chief");
+  run.expect_codes();
+  // A step that counted just before its worker was lost is made once more.
+  const int asked = kMakeSeveral * kStepsPerEpoch;
+  EXPECT_GE(run.result().at("global_step"), asked);
+  EXPECT_LE(run.result().at("global_step"), asked + 1);
+  EXPECT_GT(number_behind(run.task("worker1").output(), "worker 1 made "), 0);
+}
+
+TEST(ClusterCoordinator, AWorkerThatStandsStillLosesItsCallAndJoinsAgain) {
+  ScheduledRun run(/*workers=*/2, kNeverEnding);
+  run.task("worker1").wait_for("makes calls for the chief");
+  run.task("chief0").wait_for("epoch 1");
+  run.task("worker1").signal(SIGSTOP);
+  run.task("chief0").wait_for("worker 1 is silent", 30s);
+  run.task("worker1").signal(SIGCONT);
+  run.task("worker1").wait_for("joining the run again");
+  run.stop();
+}
+
+TEST(ClusterCoordinator, AServerThatDiesEndsTheChiefWhichContinuesFromItsCheckpoint) {
+  ScheduledRun run(/*workers=*/1, kNeverEnding);
+  run.task("chief0").wait_for("epoch 2");
+  run.task("ps0").signal(SIGKILL);
+  EXPECT_EQ(run.task("ps0").wait(), -SIGKILL);
+  EXPECT_EQ(run.task("chief0").wait(), 138);
+  EXPECT_THAT(run.task("chief0").output(), HasSubstr("ps 0"));
+  run.start("ps", 0);
+  run.start("chief", 0);
+  run.task("chief0").wait_for("continuing from");
+  run.task("chief0").wait_for("epoch ");
+  EXPECT_THAT(run.task("worker0").output(), HasSubstr("joining the run again"));
+  run.stop();
+}
+
+TEST(ClusterCoordinator, AChiefThatDiesGoesOnFromWhatTheServersHave) {
+  ScheduledRun run(/*workers=*/1, kNeverEnding);
+  run.task("chief0").wait_for("epoch 1");
+  run.replace("chief", 0);
+  run.task("chief0").wait_for("hold the state of this run");
+  run.task("chief0").wait_for("epoch ");
+  EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch 1 ")));
+  run.stop();
+}
+
+TEST(ClusterCoordinator, AWorkerThatIsToldToStopLeavesItsCallToOthers) {
+  ScheduledRun run(/*workers=*/2, kMakeSeveral);
+  run.task("worker1").wait_for("makes calls for the chief");
+  run.task("chief0").wait_for("epoch 1");
+  run.task("worker1").signal(SIGTERM);
+  run.expect_codes({{"worker1", 143}});
+  EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("worker 1 was lost")));
+  EXPECT_EQ(run.result().at("global_step"), kMakeSeveral * kStepsPerEpoch);
+}
+
+}  // namespace
+}  // namespace muster::testing

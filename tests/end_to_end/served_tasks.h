@@ -1,0 +1,87 @@
+// A program as the tasks of one cluster on this machine: a chief, workers and parameter servers, in
+// processes that may be killed and started again. Thread safety: one thread, the test's.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "muster/base/free_ports.h"
+#include "muster/base/temp_directory.h"
+#include "tests/end_to_end/program.h"
+
+namespace muster::testing {
+
+class ServedTasks {
+ public:
+  // `command` is what every task runs, with this model_dir.
+  ServedTasks(int workers, int servers,
+              const std::function<Words(const std::string& model_dir)>& command)
+      : command_(command(model_dir())) {
+    nlohmann::json cluster;
+    const auto add = [&](const std::string& type, int count) {
+      for (const int port : free_ports(count))
+        cluster[type].push_back("127.0.0.1:" + std::to_string(port));
+    };
+    add("chief", 1);
+    add("worker", workers);
+    add("ps", servers);
+    cluster_ = cluster;
+    for (const auto& [type, count] :
+         {std::pair{"ps", servers}, {"chief", 1}, {"worker", workers}}) {
+      for (int index = 0; index < count; ++index) start(type, index);
+    }
+  }
+
+  void start(const std::string& type, int index) {
+    const nlohmann::json config{{"cluster", cluster_},
+                                {"task", {{"type", type}, {"index", index}}}};
+    tasks_[type + std::to_string(index)] = std::make_unique<Program>(
+        command_,
+        Variables{{"TF_CONFIG", config.dump()}, {"OMP_NUM_THREADS", "1"}, {"MUSTER_THREADS", "1"}});
+  }
+  Program& task(const std::string& name) { return *tasks_.at(name); }
+  // Kills the task for real, and starts it again.
+  void replace(const std::string& type, int index) {
+    Program& struck = task(type + std::to_string(index));
+    struck.signal(SIGKILL);
+    EXPECT_EQ(struck.wait(), -SIGKILL);
+    start(type, index);
+  }
+  // Tells all to stop; the chief saves.
+  void stop() {
+    std::map<std::string, int> codes;
+    for (auto& [name, program] : tasks_) {
+      program->signal(SIGTERM);
+      codes[name] = 143;
+    }
+    expect_codes(codes);
+    EXPECT_THAT(task("chief0").output(), ::testing::HasSubstr("after saving step"));
+  }
+  // Waits for the end of all and expects these exit codes; 0 of those that are not named.
+  void expect_codes(const std::map<std::string, int>& codes = {}) {
+    for (auto& [name, program] : tasks_) {
+      const auto found = codes.find(name);
+      EXPECT_EQ(program->wait(std::chrono::seconds(100)), found == codes.end() ? 0 : found->second)
+          << name << ":\n"
+          << program->output();
+    }
+  }
+  std::string model_dir() const { return directory_ / "model"; }
+
+ private:
+  TempDirectory directory_;
+  nlohmann::json cluster_;
+  const Words command_;
+  std::map<std::string, std::unique_ptr<Program>> tasks_;
+};
+
+}  // namespace muster::testing
