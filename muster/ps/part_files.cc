@@ -2,15 +2,38 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/error.h"
-#include "muster/checkpoint/checkpoint_reader.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::ps {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr int64_t kReadAtOnce = int64_t{32} << 20;  // bytes
+
+}  // namespace
+
+void read_in_pieces(
+    const CheckpointReader& checkpoint, const std::string& name, const TensorSpec& form,
+    std::optional<int64_t> begin,
+    const std::function<void(std::optional<int64_t> first, const Tensor& values)>& take) {
+  int64_t row = static_cast<int64_t>(c10::elementSize(form.dtype));
+  for (size_t axis = 1; axis < form.shape.size(); ++axis) row *= form.shape[axis];
+  const int64_t rows = form.shape.empty() ? 0 : form.shape[0];
+  if (!begin && rows * row <= kReadAtOnce) return take(std::nullopt, checkpoint.read(name));
+  const int64_t from = begin.value_or(0),
+                at_once = std::max<int64_t>(1, kReadAtOnce / std::max<int64_t>(1, row));
+  for (int64_t first = 0; first < rows; first += at_once) {
+    const int64_t end = std::min(rows, first + at_once);
+    take(first, checkpoint.read_rows(name, from + first, from + end));
+  }
+}
 
 json WrittenPart::to_json() const {
   return non_finite.empty() ? json{{"part", part.to_text()}} : json{{"non_finite", non_finite}};
@@ -53,12 +76,18 @@ void PartFiles::restore(const json& request, ShardStore& store) const {
   if (checkpoint_step(name) < 0 || base_name(name) != name)
     throw invalid_argument(fmt::format("'{}' is no name of a checkpoint", name));
   const auto reader = open_checkpoint(fs_, join_path(model_dir_, name));
+  const std::map<std::string, TensorSpec> held = store.specs();
   for (const json& told : request.at("tensors")) {
-    const auto from = told.at("from").get<std::string>();
-    store.write({{told.at("name").get<std::string>(),
-                  told.contains("begin") ? reader->read_rows(from, told.at("begin").get<int64_t>(),
-                                                             told.at("end").get<int64_t>())
-                                         : reader->read(from)}});
+    const auto to = told.at("name").get<std::string>();
+    const auto form = held.find(to);
+    if (form == held.end()) throw invalid_argument(fmt::format("{} is not on this server", to));
+    std::optional<int64_t> begin;
+    if (told.contains("begin")) begin = told.at("begin").get<int64_t>();
+    read_in_pieces(*reader, told.at("from").get<std::string>(), form->second, begin,
+                   [&](std::optional<int64_t> first, const Tensor& values) {
+                     if (first) return store.write_rows(to, *first, values);
+                     store.write({{to, values}});
+                   });
   }
 }
 

@@ -5,15 +5,18 @@
 #include <chrono>
 #include <condition_variable>
 #include <future>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
 #include "muster/net/message_server.h"
 #include "muster/ps/internal/crew.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/ledger_host.h"
+#include "muster/ps/internal/part_files.h"
 #include "muster/ps/internal/session.h"
 #include "muster/ps/internal/shard_store.h"
 #include "muster/ps/internal/staged_gradients.h"
@@ -148,6 +151,78 @@ TEST(ShardStore, IsWrittenByName) {
                 store.write({{"a", torch::zeros({4})}});
               }),
               HasSubstr("a float32[4]"));
+}
+
+TEST(ShardStore, RowsAreWrittenByName) {
+  ShardStore store(cut({spec_of("a", {4, 2})}, 1), sgd(1), 0, 1);
+  store.write({{"a", torch::zeros({4, 2})}});
+  store.write_rows("a", 1, torch::ones({2, 2}));
+  EXPECT_TRUE(store.copy().at("a").sum(1).equal(torch::tensor({0.F, 2.F, 2.F, 0.F})));
+  for (const auto& [begin, rows] : {std::pair{3, torch::ones({2, 2})},
+                                    {-1, torch::ones({1, 2})},
+                                    {0, torch::ones({2, 3})},
+                                    {0, torch::ones({2})},
+                                    {0, torch::ones({1, 2}, at::kLong)}}) {
+    EXPECT_EQ(error_of([&] { store.write_rows("a", begin, rows); }).kind(),
+              ErrorKind::kInvalidArgument);
+  }
+  EXPECT_THAT(message_of([&] { store.write_rows("b", 0, torch::ones({1})); }),
+              HasSubstr("b is not on this server"));
+}
+
+// What one server wrote, two others read, of tables that are longer than what is read at a time.
+TEST(PartFiles, AreReadByOtherServersInPieces) {
+  TempDirectory directory;
+  const std::vector<VariableSpec> variables = {spec_of("a", {5, 3 << 20}), spec_of("b", {3})};
+  const PartFiles files(directory.path(), nullptr);
+  ShardStore before(cut(variables, 1), sgd(1), /*seed=*/3, /*groups=*/2);
+  const std::map<std::string, Tensor> copy = before.copy();
+  const std::string name = checkpoint_part_name(9, 0, 1, 5);
+  Checkpoint index{.global_step = 9};
+  index.parts = WrittenPart::of_json(files.write(name, before, copy).to_json()).part;
+  write_checkpoint(local_file_system(), directory / "model.ckpt-9.safetensors", index);
+  ShardStore after(cut(variables, 2), sgd(1), /*seed=*/4, /*groups=*/1);
+  files.restore({{"checkpoint", "model.ckpt-9"},
+                 {"tensors",
+                  {{{"name", "a/part_0"}, {"from", "a"}, {"begin", 0}},
+                   {{"name", "a/part_1"}, {"from", "a"}, {"begin", 3}},
+                   {{"name", "b/part_1"}, {"from", "b"}, {"begin", 2}}}}},
+                after);
+  const std::map<std::string, Tensor> read = after.copy();
+  EXPECT_TRUE(torch::cat({read.at("a/part_0"), read.at("a/part_1")}).equal(copy.at("a")));
+  EXPECT_TRUE(read.at("b/part_1").equal(copy.at("b").slice(0, 2, 3)));
+}
+
+TEST(PartFiles, TouchNothingButCheckpoints) {
+  TempDirectory directory;
+  const PartFiles files(directory.path(), nullptr), nowhere("", nullptr);
+  ShardStore store(cut({spec_of("a", {4})}, 1), sgd(1), 0, 1);
+  for (const std::string name : {"notes.txt", "../model.ckpt-1.part-0-of-1.00000001.safetensors",
+                                 "model.ckpt-1.safetensors", ""})
+    EXPECT_THAT(message_of([&] { files.write(name, store, store.copy()); }),
+                HasSubstr("no name of a part"));
+  for (const std::string name : {"/model.ckpt-1", "../model.ckpt-1", "weights"})
+    EXPECT_THAT(message_of([&] {
+                  files.restore({{"checkpoint", name}, {"tensors", json::array()}}, store);
+                }),
+                HasSubstr("no name of a checkpoint"));
+  EXPECT_FALSE(files.sees("text"));
+  local_file_system().write_atomically(directory / kSightFile, std::string_view("text")).value();
+  EXPECT_TRUE(files.sees("text"));
+  EXPECT_FALSE(files.sees("other"));
+  EXPECT_FALSE(nowhere.sees("text"));
+}
+
+TEST(PartFiles, WhatIsNoNumberIsNotWritten) {
+  TempDirectory directory;
+  const PartFiles files(directory.path(), nullptr);
+  ShardStore store(cut({spec_of("a", {2})}, 1), sgd(1), 0, 1);
+  store.write({{"a", torch::tensor({1.F, std::numeric_limits<float>::infinity()})}});
+  const std::string name = checkpoint_part_name(9, 0, 1, 5);
+  const WrittenPart written =
+      WrittenPart::of_json(files.write(name, store, store.copy()).to_json());
+  EXPECT_THAT(written.non_finite, HasSubstr("variable a holds inf (element 1"));
+  EXPECT_FALSE(local_file_system().exists(directory / name).value());
 }
 
 TEST(Layout, KnowsWhatServersCallAPart) {

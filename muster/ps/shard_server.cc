@@ -60,15 +60,12 @@ json to_json(const std::map<std::string, TensorSpec>& specs) {
   return list;
 }
 
-std::map<std::string, Tensor> receive_tensors(net::MessageSocket& socket, const json& list) {
-  std::map<std::string, Tensor> tensors;
-  for (const json& told : list) {
-    const Tensor tensor = torch::empty(told.at("shape").get<Shape>(),
-                                       at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
-    receive_tensor(socket, tensor);
-    tensors[told.at("name").get<std::string>()] = tensor;
-  }
-  return tensors;
+// Receives the tensor that a message describes so.
+Tensor receive_tensor_of(net::MessageSocket& socket, const json& told) {
+  const Tensor tensor = torch::empty(told.at("shape").get<Shape>(),
+                                     at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
+  receive_tensor(socket, tensor);
+  return tensor;
 }
 
 std::map<std::string, TensorSpec> specs_of(const std::map<std::string, Tensor>& tensors) {
@@ -473,12 +470,24 @@ void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defi
 }
 
 void ShardServer::write(net::MessageSocket& socket, const json& request, Defined& here) {
-  here.store->write(receive_tensors(socket, request.at("tensors")));
+  std::map<std::string, Tensor> whole;
+  for (const json& told : request.at("tensors")) {
+    const auto name = told.at("name").get<std::string>();
+    const Tensor tensor = receive_tensor_of(socket, told);
+    if (told.contains("begin")) {
+      here.store->write_rows(name, told.at("begin").get<int64_t>(), tensor);
+    } else {
+      whole[name] = tensor;
+    }
+  }
+  here.store->write(whole);
   send_message(socket, json::object());
 }
 
 void ShardServer::keep(net::MessageSocket& socket, const json& request) {
-  std::map<std::string, Tensor> tensors = receive_tensors(socket, request.at("tensors"));
+  std::map<std::string, Tensor> tensors;
+  for (const json& told : request.at("tensors"))
+    tensors[told.at("name").get<std::string>()] = receive_tensor_of(socket, told);
   {
     const std::lock_guard lock(mutex_);
     kept_ = std::move(tensors);

@@ -416,6 +416,26 @@ void ShardStore::write(const std::map<std::string, Tensor>& given) {
   }
 }
 
+void ShardStore::write_rows(const std::string& name, int64_t begin, const Tensor& rows) {
+  torch::NoGradGuard no_grad;
+  for (const auto& group : groups_) {
+    const std::unique_lock lock(group->mutex);
+    const std::map<std::string, Tensor> held = tensors(*group);
+    const auto found = held.find(name);
+    if (found == held.end()) continue;
+    const Tensor& all = found->second;
+    if (rows.dim() > 0 && rows.dim() == all.dim() && rows.scalar_type() == all.scalar_type() &&
+        rows.sizes().slice(1) == all.sizes().slice(1) && begin >= 0 &&
+        begin <= all.size(0) - rows.size(0)) {
+      all.narrow(0, begin, rows.size(0)).copy_(rows);
+      return;
+    }
+    throw invalid_argument(fmt::format("{} cannot be the rows from {} on of {} {}", describe(rows),
+                                       begin, name, describe(all)));
+  }
+  throw invalid_argument(fmt::format("{} is not on this server", name));
+}
+
 std::map<std::string, double> ShardStore::learning_rates() {
   if (groups_.empty()) return {};
   const std::shared_lock lock(groups_.front()->mutex);

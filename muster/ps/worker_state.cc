@@ -18,13 +18,6 @@ namespace muster::inline v0_1::ps {
 
 using nlohmann::json;
 
-namespace {
-
-// How much the chief reads of a checkpoint before it sends it, in bytes, for each server.
-constexpr size_t kSendAtOnce = size_t{64} << 20;
-
-}  // namespace
-
 std::map<std::string, TensorSpec> WorkerRun::specs() {
   check_chief("the state of the run");
   std::map<std::string, TensorSpec> all;
@@ -67,30 +60,25 @@ std::vector<WorkerRun::Held> WorkerRun::held_by(size_t server) const {
   return all;
 }
 
-void WorkerRun::write_to(size_t server, const std::vector<const Held*>& held,
-                         const std::function<Tensor(const Held&)>& value_of) {
-  json list = json::array();
-  std::vector<Tensor> values;
-  for (const Held* each : held) {
-    list.push_back({{"name", each->name},
-                    {"shape", each->spec.shape},
-                    {"dtype", static_cast<int>(each->spec.dtype)}});
-    values.push_back(value_of(*each).contiguous());
-  }
-  ask(server, {{"op", "write"}, {"tensors", list}}, values);
+void WorkerRun::write_to(size_t server, const std::string& name, std::optional<int64_t> first,
+                         const Tensor& values) {
+  const Tensor sent = values.contiguous();
+  json told{{"name", name},
+            {"shape", sent.sizes().vec()},
+            {"dtype", static_cast<int>(sent.scalar_type())}};
+  if (first) told["begin"] = *first;
+  ask(server, {{"op", "write"}, {"tensors", {std::move(told)}}}, std::span(&sent, 1));
 }
 
 void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
   session_.at_all_servers([&](size_t server) {
-    const std::vector<Held> all = held_by(server);
-    std::vector<const Held*> given;
-    for (const Held& held : all) {
-      if (tensors.contains(held.logical)) given.push_back(&held);
+    for (const Held& held : held_by(server)) {
+      const auto given = tensors.find(held.logical);
+      if (given == tensors.end()) continue;
+      const Tensor& value = given->second;
+      write_to(server, held.name, std::nullopt,
+               held.parts == 1 ? value : value.narrow(0, held.begin, held.spec.shape[0]));
     }
-    write_to(server, given, [&](const Held& held) {
-      const Tensor& value = tensors.at(held.logical);
-      return held.parts == 1 ? value : value.narrow(0, held.begin, held.spec.shape[0]);
-    });
   });
 }
 
@@ -102,29 +90,20 @@ void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& p
       json list = json::array();
       for (const Held& held : all) {
         list.push_back({{"name", held.name}, {"from", held.logical}});
-        if (held.parts > 1) {
-          list.back()["begin"] = held.begin;
-          list.back()["end"] = held.begin + held.spec.shape[0];
-        }
+        if (held.parts > 1) list.back()["begin"] = held.begin;
       }
       ask(server,
           {{"op", "restore"}, {"checkpoint", std::string(base_name(prefix))}, {"tensors", list}});
       return;
     }
     // A little at a time: the chief need not have room for all of it.
-    std::vector<const Held*> some;
-    size_t bytes = 0;
-    for (size_t i = 0; i < all.size(); ++i) {
-      size_t size = c10::elementSize(all[i].spec.dtype);
-      for (const int64_t extent : all[i].spec.shape) size *= static_cast<size_t>(extent);
-      some.push_back(&all[i]);
-      bytes += size;
-      if (bytes < kSendAtOnce && i + 1 < all.size()) continue;
-      write_to(server, std::exchange(some, {}), [&](const Held& held) {
-        if (held.parts == 1) return checkpoint.read(held.logical);
-        return checkpoint.read_rows(held.logical, held.begin, held.begin + held.spec.shape[0]);
-      });
-      bytes = 0;
+    for (const Held& held : all) {
+      std::optional<int64_t> begin;
+      if (held.parts > 1) begin = held.begin;
+      read_in_pieces(checkpoint, held.logical, held.spec, begin,
+                     [&](std::optional<int64_t> first, const Tensor& values) {
+                       write_to(server, held.name, first, values);
+                     });
     }
   });
 }

@@ -2,17 +2,31 @@
 // Thread safety: PartFiles from any thread; WrittenPart is a value.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint_parts.h"
+#include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/ps/internal/shard_store.h"
 
 namespace muster::inline v0_1::ps {
 
 // A file by which the chief finds out who sees the same directory, in that directory.
 inline constexpr const char* kSightFile = ".muster-sight";
+
+// Reads what a server holds, a tensor of that form, of `name` in a checkpoint: from its row `begin`
+// on, or all of it where that is unset. Calls `take` with a few MB at a time: with rows, and the
+// first of them as the server counts; or with a tensor as a whole, and nothing. Throws what reading
+// throws.
+void read_in_pieces(
+    const CheckpointReader& checkpoint, const std::string& name, const TensorSpec& form,
+    std::optional<int64_t> begin,
+    const std::function<void(std::optional<int64_t> first, const Tensor& values)>& take);
 
 // What became of a part.
 struct WrittenPart {
@@ -35,8 +49,8 @@ class PartFiles {
   // write_checkpoint_part() throws; InvalidArgument for a name that is none of a part.
   WrittenPart write(const std::string& name, const ShardStore& store,
                     const std::map<std::string, Tensor>& copy) const;
-  // Gives `store` what `request` names: {"checkpoint", "tensors": [{"name", "from", "begin",
-  // "end"}]}, without "begin" all of a tensor. Throws what reading throws.
+  // Gives `store` what `request` names: {"checkpoint", "tensors": [{"name", "from",
+  // "begin"}]}, without "begin" all of a tensor. Throws what reading throws.
   void restore(const nlohmann::json& request, ShardStore& store) const;
 
  private:

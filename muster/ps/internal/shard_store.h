@@ -91,6 +91,8 @@ class ShardStore {
   std::optional<std::string> find_non_finite(const std::map<std::string, Tensor>& copy) const;
   // Throws InvalidArgument for a name or form that is not here.
   void write(const std::map<std::string, Tensor>& tensors);
+  // The same for rows of one of them, from `begin` on.
+  void write_rows(const std::string& name, int64_t begin, const Tensor& rows);
   std::map<std::string, double> learning_rates();
   int64_t bytes() const { return bytes_; }
 

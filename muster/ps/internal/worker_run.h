@@ -93,8 +93,9 @@ class WorkerRun final : public distribute::SharedRun {
     int64_t begin = 0;  // its first row
   };
   std::vector<Held> held_by(size_t server) const;
-  void write_to(size_t server, const std::vector<const Held*>& held,
-                const std::function<Tensor(const Held&)>& value_of);
+  // Gives a server values of what it calls `name`: rows from `first` on, or all.
+  void write_to(size_t server, const std::string& name, std::optional<int64_t> first,
+                const Tensor& values);
   // Has every server copy what it holds behind the same step, and lets the workers go on. What
   // `more(server, step)` gives goes with the request; the copies, or what servers made of them, are
   // still to be received.
