@@ -124,21 +124,28 @@ json Session::exchange(net::MessageSocket& socket, const std::string& server, co
       socket, server, [&] { send_message(socket, request, tensors); }, receive);
 }
 
-json Session::answer_to(
-    net::MessageSocket& socket, const std::string& server, const std::function<void()>& send,
-    const std::function<void(net::MessageSocket&, const json&)>& receive) const {
-  json answer;
+void Session::naming_who_is_lost(const std::string& server,
+                                 const std::function<void()>& work) const {
   try {
-    send();
-    answer = wait_for_answer(socket, server);
-    if (receive && !answer.contains("error")) receive(socket, answer);
-    if (socket.payload_left() > 0) socket.skip_payload();
+    work();
   } catch (const Error& error) {
     check_failure();
     if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
     throw Error(ErrorKind::kPeerLost, fmt::format("{} was lost: {}", server, error.message()),
                 error.hint());
   }
+}
+
+json Session::answer_to(
+    net::MessageSocket& socket, const std::string& server, const std::function<void()>& send,
+    const std::function<void(net::MessageSocket&, const json&)>& receive) const {
+  json answer;
+  naming_who_is_lost(server, [&] {
+    send();
+    answer = wait_for_answer(socket, server);
+    if (receive && !answer.contains("error")) receive(socket, answer);
+    if (socket.payload_left() > 0) socket.skip_payload();
+  });
   if (answer.contains("error")) throw to_error(answer.at("error"));
   return answer;
 }
@@ -146,6 +153,17 @@ json Session::answer_to(
 json Session::ask(size_t server, const json& request, std::span<const Tensor> tensors,
                   const std::function<void(net::MessageSocket&, const json&)>& receive) {
   return exchange(*data_[server], server_name(server), request, tensors, receive);
+}
+
+void Session::ask_each(size_t first, std::span<const Request> requests) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const size_t server = first + i;
+    naming_who_is_lost(server_name(server), [&] {
+      send_message(*data_[server], requests[i].head, requests[i].tensors);
+    });
+  }
+  for (size_t server = first; server < first + requests.size(); ++server)
+    answer_to(*data_[server], server_name(server), [] {}, {});
 }
 
 json Session::ask_ahead(size_t server, const json& request, const Receive& receive) {

@@ -19,6 +19,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int64_t kLeastAreaRows = 1 << 20;  // bytes
+constexpr int64_t kLittle = 512 << 10;       // bytes
 
 // Views of consecutive rows.
 Tensor rows_of(const Tensor& tensor, const plan::Shard& shard) {
@@ -49,35 +50,41 @@ Tensor Transfer::memory_of(const Layout::Part& part) const {
 }
 
 void Transfer::share_memory() {
-  memory_.clear();
-  memory_.resize(session_.servers());
-  // What is rounded on its way has to have one.
-  if (!session_.options().shared_memory || session_.options().wire_dtype != kFloat32) return;
   for (size_t server = 0; server < session_.servers(); ++server) {
-    if (!session_.carries_files(server)) continue;
-    std::vector<ServerMemory::Shard> shards;
-    for (const size_t p : layout_.parts_on(server)) {
-      const Layout::Part& part = layout_.parts()[p];
-      const VariableSpec& spec = spec_of(part);
-      int64_t row_bytes = static_cast<int64_t>(c10::elementSize(spec.dtype));
-      for (size_t axis = 1; axis < spec.shape.size(); ++axis) row_bytes *= spec.shape[axis];
-      shards.push_back({.rows = spec.shape.empty() ? 1 : part.shard.end - part.shard.begin,
-                        .row_bytes = row_bytes,
-                        .row_sparse = part.table >= 0});
-    }
-    try {
-      ask(server, {{"op", "share"}}, {}, [&](net::MessageSocket& socket, const json& told) {
-        if (!told.contains("bytes")) return;
-        memory_[server] = std::make_unique<ServerMemory>(
-            session_.server_name(server), std::move(shards), told, socket.take_file());
-      });
-      if (memory_[server]) make_area(server, kLeastAreaRows);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kUnavailable) throw;
-      memory_[server].reset();
-      log::debug(fmt::format("weights of {} come over a socket: {}", session_.server_name(server),
-                             error.message()));
-    }
+    share_memory_of(server);
+    log::debug(fmt::format("weights and gradients of {} go through {}",
+                           session_.server_name(server), memory_[server] ? "memory" : "a socket"));
+  }
+}
+
+void Transfer::share_memory_of(size_t server) {
+  memory_[server].reset();
+  // What is rounded on its way has to have one.
+  if (!session_.options().shared_memory || session_.options().wire_dtype != kFloat32 ||
+      !session_.carries_files(server))
+    return;
+  std::vector<ServerMemory::Shard> shards;
+  for (const size_t p : layout_.parts_on(server)) {
+    const Layout::Part& part = layout_.parts()[p];
+    const VariableSpec& spec = spec_of(part);
+    int64_t row_bytes = static_cast<int64_t>(c10::elementSize(spec.dtype));
+    for (size_t axis = 1; axis < spec.shape.size(); ++axis) row_bytes *= spec.shape[axis];
+    shards.push_back({.rows = spec.shape.empty() ? 1 : part.shard.end - part.shard.begin,
+                      .row_bytes = row_bytes,
+                      .row_sparse = part.table >= 0});
+  }
+  try {
+    ask(server, {{"op", "share"}}, {}, [&](net::MessageSocket& socket, const json& told) {
+      if (!told.contains("bytes")) return;
+      memory_[server] = std::make_unique<ServerMemory>(session_.server_name(server),
+                                                       std::move(shards), told, socket.take_file());
+    });
+    if (memory_[server]) make_area(server, kLeastAreaRows);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnavailable) throw;
+    memory_[server].reset();
+    log::debug(
+        fmt::format("{} shows no memory: {}", session_.server_name(server), error.message()));
   }
 }
 
@@ -150,7 +157,13 @@ void Transfer::pull_from(size_t server, const json* round) {
 
 void Transfer::pull(const json* round) {
   looked_.reset();
-  session_.at_all_servers([&](size_t server) { pull_from(server, round); });
+  const bool at_once = std::ranges::all_of(memory_, [](const auto& memory) { return !!memory; }) &&
+                       is_little(bytes_of_weights());
+  if (at_once) {
+    for (size_t server = 0; server < session_.servers(); ++server) pull_from(server, round);
+  } else {
+    session_.at_all_servers([&](size_t server) { pull_from(server, round); });
+  }
   // Whoever keeps something made of the weights must notice, as after an update.
   for (const auto& buffer : parameters_.buffers())
     buffer.weights.unsafeGetTensorImpl()->bump_version();
@@ -243,7 +256,38 @@ bool Transfer::copy_rows(size_t server, const Layout::Part& part, const Tensor& 
   return memory_[server]->read_rows(part.place, own, rows);
 }
 
-json Transfer::push(size_t server, const FlatParameters::Prepared& gradients, json request) {
+bool Transfer::is_little(int64_t bytes) { return bytes <= kLittle; }
+
+int64_t Transfer::bytes_of_weights() const {
+  int64_t bytes = 0;
+  for (const auto& buffer : parameters_.buffers())
+    bytes += static_cast<int64_t>(buffer.weights.nbytes());
+  return bytes;
+}
+
+json Transfer::push(size_t server, const FlatParameters::Prepared& gradients, const json& request) {
+  const Session::Request whole = packed(server, gradients, request);
+  return session_.ask(server, whole.head, whole.tensors);
+}
+
+void Transfer::push_to_all(const FlatParameters::Prepared& gradients, const json& request) {
+  int64_t bytes = 0;
+  for (const Tensor& gradient : gradients.gradients)
+    bytes += gradient.defined() ? static_cast<int64_t>(gradient.nbytes()) : 0;
+  for (const auto& rows : gradients.rows) bytes += static_cast<int64_t>(rows.values.nbytes());
+  if (!is_little(bytes)) {
+    session_.at_all_servers([&](size_t server) { push(server, gradients, request); });
+    return;
+  }
+  std::vector<Session::Request> requests;
+  for (size_t server = 0; server < session_.servers(); ++server)
+    requests.push_back(packed(server, gradients, request));
+  session_.ask_each(0, requests);
+}
+
+Session::Request Transfer::packed(size_t server, const FlatParameters::Prepared& gradients,
+                                  json request) {
+  request["generation"] = generation_;
   const DType wire_dtype = session_.options().wire_dtype;
   struct Rows {
     const Layout::Part* part;
@@ -282,7 +326,7 @@ json Transfer::push(size_t server, const FlatParameters::Prepared& gradients, js
           memory.write_rows(rows[i].ids, rows[i].part->shard.begin, rows[i].values, &used);
     }
     request["in_area"] = true;
-    return ask(server, std::move(request));
+    return {.head = std::move(request)};
   }
   std::vector<Tensor> tensors;
   for (const auto& [part, gradient] : dense) tensors.push_back(rounded(gradient, wire_dtype));
@@ -290,7 +334,7 @@ json Transfer::push(size_t server, const FlatParameters::Prepared& gradients, js
     tensors.push_back(its.ids - its.part->shard.begin);
     tensors.push_back(rounded(its.values, wire_dtype));
   }
-  return ask(server, std::move(request), tensors);
+  return {.head = std::move(request), .tensors = std::move(tensors)};
 }
 
 }  // namespace muster::inline v0_1::ps

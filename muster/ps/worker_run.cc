@@ -257,15 +257,14 @@ WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradie
               {"next", true},
               {"wait", kPoll}};
   if (const auto looked = transfer_->looked()) commit["looked"] = *looked;
-  const json push{{"op", "push"}, {"ticket", ticket_}, {"weight", weight}, {"mean", mean}};
+  json push{{"op", "push"}, {"ticket", ticket_}, {"weight", weight}, {"mean", mean}};
   if (session_.servers() > 1) {
-    session_.at_all_servers([&](size_t server) { transfer_->push(server, gradients, push); });
+    transfer_->push_to_all(gradients, push);
     return settle(ask_ledger(commit), commit);
   }
   // The ledger is where the gradients are: one word for both.
-  json request = push;
-  request["commit"] = session_.of_this_process(commit);
-  return settle(transfer_->push(0, gradients, std::move(request)), commit);
+  push["commit"] = session_.of_this_process(commit);
+  return settle(transfer_->push(0, gradients, push), commit);
 }
 
 WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {
@@ -290,11 +289,9 @@ WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {
   }
   const int64_t made = std::exchange(ticket_, told.value("next", int64_t{0}));
   // The first server has made the step with its commit.
-  const json apply{{"op", "apply"}, {"ticket", made}};
-  if (session_.servers() > 1 && session_.options().replicas_to_aggregate == 0) {
-    session_.at_all_servers([&](size_t server) {
-      if (server > 0) ask(server, apply);
-    });
+  if (session_.options().replicas_to_aggregate == 0) {
+    const json apply{{"op", "apply"}, {"ticket", made}, {"generation", generation_}};
+    session_.ask_each(1, std::vector<Session::Request>(session_.servers() - 1, {.head = apply}));
   }
   return committed;
 }

@@ -55,8 +55,16 @@ class Session {
   // Throws what the server answers in place of it, and PeerLost naming the server when it is gone.
   nlohmann::json ask(size_t server, const nlohmann::json& request,
                      std::span<const Tensor> tensors = {}, const Receive& receive = {});
-  // The same on a connection of its own, for a thread that fetches while the worker computes: with
-  // ParameterServerOptions::prefetch.
+  // Sends a request to each server from `first` on, and then waits for their answers, which say
+  // nothing: in no time where requests are short, while threads would have to wake up. Throws as
+  // ask().
+  struct Request {
+    nlohmann::json head;
+    std::vector<Tensor> tensors = {};
+  };
+  void ask_each(size_t first, std::span<const Request> requests);
+  // What ask() does, on a connection of its own, for a thread that fetches while the worker
+  // computes: with ParameterServerOptions::prefetch.
   nlohmann::json ask_ahead(size_t server, const nlohmann::json& request, const Receive& receive);
   // Ends those connections.
   void close_ahead();
@@ -89,6 +97,8 @@ class Session {
       net::MessageSocket& socket, const std::string& server, const nlohmann::json& request,
       std::span<const Tensor> tensors,
       const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive) const;
+  // Throws what `work` throws, which is about the server, as ask() does.
+  void naming_who_is_lost(const std::string& server, const std::function<void()>& work) const;
   // Sends by `send`, and receives the answer.
   nlohmann::json answer_to(
       net::MessageSocket& socket, const std::string& server, const std::function<void()>& send,

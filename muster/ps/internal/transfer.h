@@ -41,10 +41,13 @@ class Transfer {
   // How many steps were in the weights of the first server when this step looked at them, or at the
   // first rows; nothing where it looked at none.
   std::optional<int64_t> looked() const { return looked_; }
-  // Completes the request, a push, with the gradients, behind it or in the server's memory; gives
-  // its answer.
+  // Completes the request, a push, with the gradients of this server, behind it or in its memory;
+  // gives its answer.
   nlohmann::json push(size_t server, const distribute::FlatParameters::Prepared& gradients,
-                      nlohmann::json request);
+                      const nlohmann::json& request);
+  // The same for all servers.
+  void push_to_all(const distribute::FlatParameters::Prepared& gradients,
+                   const nlohmann::json& request);
 
  private:
   // Weights of a server on their way here while the worker computes.
@@ -55,6 +58,7 @@ class Transfer {
 
   nlohmann::json ask(size_t server, nlohmann::json request, std::span<const Tensor> tensors = {},
                      const Session::Receive& receive = {});
+  void share_memory_of(size_t server);
   // Asks for an area with room for so many bytes of gradients of rows.
   void make_area(size_t server, int64_t row_bytes);
   // Whether there is one with so much room; it is asked for.
@@ -66,6 +70,11 @@ class Transfer {
   void fetch_ahead(size_t server);
   // False where none were fetched.
   bool take_what_was_fetched(size_t server);
+  Session::Request packed(size_t server, const distribute::FlatParameters::Prepared& gradients,
+                          nlohmann::json request);
+  // Whether all of it is sooner copied than threads wake up, that would do it at the same time.
+  static bool is_little(int64_t bytes);
+  int64_t bytes_of_weights() const;
   // So many steps were in the weights of a server when this worker looked at them.
   void note_look(size_t server, int64_t applied);
   // The parts on a server that are not row-sparse: their memory here.
