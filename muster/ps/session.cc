@@ -37,9 +37,10 @@ Session::Session(distribute::StartOptions start, distribute::ParameterServerOpti
       task_(plan::readable_task(start_.cluster.task.name())),
       incarnation_(new_incarnation()),
       crew_(start_.cluster.ps_addresses.size()) {
-  for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
-    data_.push_back(connect(server, "data", timeout_seconds));
+  // The ledger first: where the run is over, the other servers may be gone already.
   ledger_ = connect(0, "ledger", timeout_seconds);
+  for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
+    data_.push_back(connect_unless_over(server, timeout_seconds));
   beats_ = connect(0, "beat", timeout_seconds);
   beater_ = std::thread([this] { beat_until_closed(); });
 }
@@ -77,8 +78,28 @@ std::string Session::server_name(size_t server) const {
   return fmt::format("ps {} ({})", server, start_.cluster.ps_addresses[server]);
 }
 
+std::unique_ptr<net::MessageSocket> Session::connect_unless_over(size_t server,
+                                                                 double timeout_seconds) const {
+  if (server == 0 || is_chief()) return connect(server, "data", timeout_seconds);
+  bool over = false;
+  TimePoint next = system_clock().now() + from_seconds(kLook);
+  try {
+    return connect(server, "data", timeout_seconds, [&] {
+      if (system_clock().now() < next) return false;
+      next = system_clock().now() + from_seconds(kLook);
+      const json status =
+          exchange(*ledger_, server_name(0), of_this_process({{"op", "status"}}), {}, {});
+      return over = status.contains("finished");
+    });
+  } catch (const Error& error) {
+    if (!over) throw;
+    return nullptr;
+  }
+}
+
 std::unique_ptr<net::MessageSocket> Session::connect(size_t server, const char* purpose,
-                                                     double timeout_seconds) const {
+                                                     double timeout_seconds,
+                                                     const std::function<bool()>& in_vain) const {
   const std::string name = server_name(server);
   TimePoint told = system_clock().now() - from_seconds(kTellOfServerEvery / 2);
   const auto cancelled = [&] {
@@ -87,7 +108,7 @@ std::unique_ptr<net::MessageSocket> Session::connect(size_t server, const char* 
       told = now;
       log::info("waiting for " + name);
     }
-    return is_closing() || (start_.cancelled && start_.cancelled());
+    return is_closing() || (start_.cancelled && start_.cancelled()) || (in_vain && in_vain());
   };
   auto socket = net::connect_messages({.address = start_.cluster.ps_addresses[server],
                                        .job = start_.cluster.job,
