@@ -257,8 +257,17 @@ void Session::fail(const Error& error) noexcept {
 
 void Session::finish() {
   if (is_chief()) {
+    // Where one is gone all come back to the last checkpoint, and end then: nobody may have left.
+    for (size_t server = 0; server < servers(); ++server) ask(server, {{"op", "state"}});
     ask_ledger({{"op", "finish"}});
-    for (size_t server = 1; server < servers(); ++server) ask(server, {{"op", "finish"}});
+    for (size_t server = 1; server < servers(); ++server) {
+      try {
+        ask(server, {{"op", "finish"}});
+      } catch (const Error& error) {
+        log::warning(fmt::format("the run is over, and {} was not told: {}", server_name(server),
+                                 error.message()));
+      }
+    }
   }
   try {
     finished_ = true;
