@@ -71,7 +71,8 @@ void read_task(const TfConfig& config, const ResolveOptions& options, ResolvedCl
     result.is_chief = checked.is_chief;
     result.model_dir = checked.model_dir;
   } catch (const Mistake& mistake) {
-    if (!worker_leads || options.worker_zero_may_be_chief) throw;
+    // With parameter servers no worker takes its place.
+    if (!worker_leads || options.worker_zero_may_be_chief || config.cluster.has_job("ps")) throw;
     throw Mistake{
         mistake.message,
         "give the Estimator a strategy for several workers (.train_distribute = "

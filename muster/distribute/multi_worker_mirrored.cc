@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
+#include "muster/distribute/internal/check_one_process.h"
 #include "muster/distribute/internal/check_options.h"
 #include "muster/distribute/internal/start_multi_worker.h"
 #include "muster/distribute/replica.h"
@@ -22,11 +23,7 @@ class MultiWorkerMirrored : public Strategy {
   bool multi_worker() const override { return true; }
 
   std::vector<std::unique_ptr<Replica>> start_replicas(const StartOptions& options) const override {
-    if (options.cluster.num_ps > 0) {
-      throw invalid_argument(
-          "TF_CONFIG lists parameter servers, which MultiWorkerMirrored does not use",
-          "remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
-    }
+    internal::check_no_servers(options.cluster, name());
     if (!options.cluster.distributed()) {
       return mirrored({.replicas = options_.local_replicas,
                        .devices = options_.devices,

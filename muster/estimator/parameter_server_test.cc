@@ -392,15 +392,23 @@ TEST(ParameterServerTest, OptionsThatContradictPrefetchAreRefused) {
 TEST(ParameterServerTest, AStrategyWithoutServersIsRefusedByAll) {
   TempDirectory directory;
   const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);
-  const auto train = [&](const Environment& environment) {
-    Estimator(two_layers,
-              quiet_config(directory / "model", distribute::multi_worker_mirrored(), environment))
-        .train([] { return examples(10).batch(5); });
-  };
-  EXPECT_THAT(message_of([&] { train(cluster.server_environment(0)); }),
-              HasSubstr("MultiWorkerMirrored has no parameter servers"));
-  EXPECT_THAT(message_of([&] { train(cluster.environment(0)); }),
-              HasSubstr("lists parameter servers"));
+  for (const auto& strategy : {distribute::multi_worker_mirrored(),
+                               distribute::mirrored({.replicas = 2}), distribute::one_device()}) {
+    const auto error = [&](const Environment& environment) {
+      return error_of([&] {
+        Estimator(two_layers, quiet_config(directory / "model", strategy, environment)).train([] {
+          return examples(10).batch(5);
+        });
+      });
+    };
+    const std::string name(strategy->name());
+    EXPECT_THAT(error(cluster.server_environment(0)).message(),
+                HasSubstr(name + " has no parameter servers"));
+    const Error chiefs = error(cluster.environment(0));
+    EXPECT_THAT(chiefs.message(),
+                HasSubstr("lists parameter servers, which " + name + " does not use"));
+    EXPECT_THAT(chiefs.hint(), HasSubstr(".train_distribute = distribute::parameter_server()"));
+  }
 }
 
 TEST(ParameterServerTest, AClusterWithoutServersIsRefused) {
@@ -454,6 +462,26 @@ TEST(ParameterServerTest, OtherOptionsAreRefused) {
     if (task == 0) message = error.message();
   });
   EXPECT_THAT(message, HasSubstr("wire_dtype=bfloat16"));
+}
+
+TEST(ParameterServerTest, AWorkerOfAnotherModelIsRefused) {
+  TempDirectory directory;
+  const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
+  std::mutex mutex;
+  std::map<int, std::string> messages;
+  testing::run_ranks(3, [&](int task) {
+    Estimator estimator(
+        two_layers,
+        quiet_config(directory / "model", distribute::parameter_server(),
+                     task == 2 ? cluster.server_environment(0) : cluster.environment(task)),
+        {{"optimizer", task == 1 ? "adam" : "sgd"}});
+    const std::string message =
+        message_of([&] { estimator.train([] { return examples(10).repeat().batch(5); }); });
+    const std::lock_guard lock(mutex);
+    messages[task] = message;
+  });
+  for (const auto& [task, message] : messages) EXPECT_THAT(message, HasSubstr("Adam")) << task;
+  EXPECT_THAT(messages[0], HasSubstr("worker 0 failed"));
 }
 
 TEST(ParameterServerTest, AServerOfAnotherModelIsNamed) {

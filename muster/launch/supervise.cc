@@ -93,6 +93,7 @@ class Supervisor {
         if (!task.reaped && task.process.pid > 0) look_after(task);
       }
       stop_those_left_alone();
+      stop_those_too_late();
       act_on_deadline();
       look_for_idle();
     }
@@ -231,6 +232,10 @@ class Supervisor {
       done_time_ = SteadyClock::now();
     }
     if (task.exit.status.ok() || stop_signal_ != 0) return;
+    if (phase_ == Phase::kRunning && was_lost(task) && is_too_late(task)) {
+      task.exit.too_late = true;
+      return;
+    }
     if (options_.stop_on_address_in_use && task.exit.status.code == 138 &&
         task.said_address_in_use() && phase_ == Phase::kRunning) {
       address_in_use_ = true;
@@ -300,6 +305,29 @@ class Supervisor {
     const std::string who = names_of_running();
     if (!restart || who.empty()) return;
     say(fmt::format("{} is left alone: sending SIGTERM", who));
+    stop_all(SIGTERM, options_.grace);
+  }
+
+  // Whether it was started again, and the run is over without it.
+  bool is_too_late(const Task& task) const {
+    return task.spec->may_be_lost && task.restarts > 0 &&
+           std::all_of(tasks_.begin(), tasks_.end(), [&](const Task& other) {
+             return (other.restarts > 0 && other.spec->may_be_lost) ||
+                    (other.reaped && other.exit.status.ok());
+           });
+  }
+
+  void stop_those_too_late() {
+    if (phase_ != Phase::kRunning || first_done_.empty()) return;
+    SteadyClock::time_point last;
+    for (Task& task : tasks_) {
+      if (task.reaped) last = std::max(last, task.exit_time);
+      if (!task.exit.ended && !is_too_late(task)) return;
+    }
+    const std::string who = names_of_running();
+    if (who.empty() || SteadyClock::now() < last + options_.survivor_time) return;
+    say(fmt::format("{} was started again, and the run is over without it: sending SIGTERM", who));
+    for (Task& task : tasks_) task.exit.too_late = !task.exit.ended;
     stop_all(SIGTERM, options_.grace);
   }
 

@@ -19,6 +19,9 @@
 // as it is alone, for it would wait for that restart; with another exit code it has what is left of
 // `survivor_time`.
 //
+// One that may be lost, was started again and comes when all others have ended well has nobody to
+// join: after `survivor_time` it is stopped, which is no failure.
+//
 // A process that may be started again is, when it is killed or exits with 138, as long as no other
 // failure and no signal has ended the group. One that may be lost stops nobody then, nor when it
 // was told to stop by itself (130, 143), and is like one beside the group; with another exit code
@@ -85,6 +88,7 @@ struct TaskExit {
   bool ended = false;  // false: it could not be killed
   bool after_our_signal = false;
   bool stuck = false;      // it ran on when survivor_time or idle_time was over
+  bool too_late = false;   // it was started again, and the run was over without it
   int order = 0;           // 0 for the first to end
   std::string last_error;  // its last line "error: ..." or, of the log, "E 12:03:45 ..."
 };

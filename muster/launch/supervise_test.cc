@@ -411,6 +411,21 @@ TEST_F(SuperviseTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(50)}).exit_code, 2);
 }
 
+TEST_F(SuperviseTest, WhoIsStartedAgainWhenTheRunIsOverIsNoFailure) {
+  for (const std::string again : {"for i in {1..3000}; do sleep 0.01; done", "exit 138"}) {
+    std::filesystem::remove(folder_ + "/dead");
+    std::vector<ProcessSpec> processes = {
+        process("chief 0", "wait_for dead"),
+        // When it comes again the chief is gone.
+        process("worker 0",
+                "if [ -e dead ]; then sleep 0.3; " + again + "; fi; touch dead; kill -9 $$")};
+    processes[1].may_be_lost = true;
+    processes[1].restarts = 5;
+    EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(400)}).exit_code, 0);
+    EXPECT_THAT(read("err"), AllOf(HasSubstr("(1 of 5)"), Not(HasSubstr("(3 of 5)"))));
+  }
+}
+
 TEST_F(SuperviseTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
   std::vector<ProcessSpec> processes = {process("chief 0", "wait_for gone; sleep 0.1; echo done"),
                                         process("worker 0", "touch gone; exit 143")};

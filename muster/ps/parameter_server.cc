@@ -130,8 +130,10 @@ class ParameterServer final : public distribute::Strategy {
     if (cluster.num_ps == 0) {
       throw invalid_argument(
           "TF_CONFIG lists no parameter servers, which ParameterServer needs",
-          "add \"ps\" to \"cluster\" in TF_CONFIG of every task, and start them; or take "
-          ".train_distribute = distribute::multi_worker_mirrored()");
+          "add \"ps\" to \"cluster\" in TF_CONFIG of every task, and start them (muster run "
+          "--chief "
+          "--workers=2 --ps=2 -- PROGRAM starts a cluster here); or take .train_distribute = "
+          "distribute::multi_worker_mirrored()");
     }
     if (options_.replicas_to_aggregate > cluster.num_workers) {
       throw invalid_argument(

@@ -32,12 +32,13 @@ Session::Session(distribute::StartOptions start, distribute::ParameterServerOpti
       task_(plan::readable_task(start_.cluster.task.name())),
       incarnation_(new_incarnation()),
       crew_(start_.cluster.ps_addresses.size()) {
+  // The ledger first: where the run is over, the other servers may be gone already.
+  ledger_ = connect(0, "ledger", timeout_seconds);
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
-    data_.push_back(connect(server, "data", timeout_seconds));
+    data_.push_back(connect_unless_over(server, timeout_seconds));
   for (const auto& socket : data_) socket->keep_files();
   for (size_t server = 0; options_.prefetch && server < servers(); ++server)
     ahead_.push_back(connect(server, "ahead", timeout_seconds));
-  ledger_ = connect(0, "ledger", timeout_seconds);
   beats_ = connect(0, "beat", timeout_seconds);
   beater_ = std::thread([this] { beat_until_closed(); });
 }
@@ -75,8 +76,28 @@ std::string Session::server_name(size_t server) const {
   return fmt::format("ps {} ({})", server, start_.cluster.ps_addresses[server]);
 }
 
+std::unique_ptr<net::MessageSocket> Session::connect_unless_over(size_t server,
+                                                                 double timeout_seconds) const {
+  if (server == 0 || is_chief()) return connect(server, "data", timeout_seconds);
+  bool over = false;
+  TimePoint next = system_clock().now() + from_seconds(kLook);
+  try {
+    return connect(server, "data", timeout_seconds, [&] {
+      if (system_clock().now() < next) return false;
+      next = system_clock().now() + from_seconds(kLook);
+      const json status =
+          exchange(*ledger_, server_name(0), of_this_process({{"op", "status"}}), {}, {});
+      return over = status.contains("finished");
+    });
+  } catch (const Error& error) {
+    if (!over) throw;
+    return nullptr;
+  }
+}
+
 std::unique_ptr<net::MessageSocket> Session::connect(size_t server, const char* purpose,
-                                                     double timeout_seconds) const {
+                                                     double timeout_seconds,
+                                                     const std::function<bool()>& in_vain) const {
   const std::string name = server_name(server);
   TimePoint told = system_clock().now() - from_seconds(kTellOfServerEvery / 2);
   const auto cancelled = [&] {
@@ -85,7 +106,7 @@ std::unique_ptr<net::MessageSocket> Session::connect(size_t server, const char* 
       told = now;
       log::info("waiting for " + name);
     }
-    return is_closing() || (start_.cancelled && start_.cancelled());
+    return is_closing() || (start_.cancelled && start_.cancelled()) || (in_vain && in_vain());
   };
   auto socket = net::connect_messages({.address = start_.cluster.ps_addresses[server],
                                        .job = start_.cluster.job,
@@ -260,8 +281,17 @@ void Session::fail(const Error& error) noexcept {
 
 void Session::finish() {
   if (is_chief()) {
+    // Where one is gone all come back to the last checkpoint, and end then: nobody may have left.
+    for (size_t server = 0; server < servers(); ++server) ask(server, {{"op", "state"}});
     ask_ledger({{"op", "finish"}});
-    for (size_t server = 1; server < servers(); ++server) ask(server, {{"op", "finish"}});
+    for (size_t server = 1; server < servers(); ++server) {
+      try {
+        ask(server, {{"op", "finish"}});
+      } catch (const Error& error) {
+        log::warning(fmt::format("the run is over, and {} was not told: {}", server_name(server),
+                                 error.message()));
+      }
+    }
   }
   try {
     finished_ = true;

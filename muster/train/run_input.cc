@@ -80,7 +80,10 @@ void continue_input(const Engine& engine, ReplicaInput& input, bool restart,
   const json& inputs = engine.restored_inputs();
   if (inputs.contains("train") && !restart)
     restore_input(engine, input, inputs.at("train"), examples_of_step);
-  if (!engine.replica().is_chief()) return;
+  if (engine.replica().is_chief()) tell_restored(engine, input);
+}
+
+void tell_restored(const Engine& engine, ReplicaInput& input) {
   const Position position = input.batches().position();
   const std::string& prefix = engine.restored_from();
   log::event("restored",
@@ -94,6 +97,9 @@ void continue_input(const Engine& engine, ReplicaInput& input, bool restart,
 
 void continue_at(const Engine& engine, ReplicaInput& input, const std::string& position) {
   restore_or_explain("the run", [&] { input.batches().restore(json::parse(position)); });
+  // A chief that goes on from what servers hold has restored nothing.
+  if (engine.replica().is_chief() && !engine.restored_from().empty())
+    return tell_restored(engine, input);
   const Position at = input.batches().position();
   log::info(fmt::format("continuing after step {}, at epoch {}, sample {} of this worker's data",
                         engine.step(), at.epoch, at.element_in_epoch));

@@ -250,6 +250,8 @@ class Run {
       internal::continue_at(engine_, input, position);
     } else if (!replica_.is_chief()) {
       log::info(fmt::format("joined the run at step {}", engine_.step()));
+    } else if (!engine_.restored_from().empty()) {
+      internal::tell_restored(engine_, input);
     }
     shared_->set_position([&input] { return input.batches().save().dump(); });
   }

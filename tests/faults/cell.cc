@@ -64,7 +64,7 @@ Variables variables(const Cell& cell) {
   return {{"MUSTER_TRANSPORT", cell.transport},
           {"MUSTER_LOG_LEVEL", cell.phase == "connect" ? "debug" : "info"},
           {"FAULT_PHASE", cell.phase},
-          {"FAULT_TASK", std::to_string(speaker_of(cell))}};
+          {"FAULT_TASK", fmt::format("worker {}", speaker_of(cell))}};
 }
 
 // The last checkpoint of a run that nobody disturbed.

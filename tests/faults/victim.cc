@@ -1,7 +1,8 @@
 // A small training run that says which phase it is in and stays there a moment, so that a test can
-// strike it there. FAULT_PHASE names the phase and FAULT_TASK the index of the worker that says so.
+// strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
 // With FAULT_GATES, a folder, the chief waits behind each step until a file there has its number.
-// Without them it is a program as any other.
+// With FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that
+// may be started again. Without them it is a program as any other.
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -23,19 +24,27 @@ constexpr auto kPause = std::chrono::milliseconds(700);
 constexpr auto kLate = std::chrono::milliseconds(2000);  // how late the others join
 constexpr int64_t kSteps = 12, kSaveEvery = 4, kStrikeStep = 6;
 constexpr double kJoinSeconds = 20;  // as cell.h has it; a run of users waits for 600 s
+// On servers, where each worker is quick, and the steps of all are counted.
+constexpr int64_t kServedSteps = 60, kServedSaveEvery = 15, kServedStrikeStep = 20;
+constexpr auto kServedStep = std::chrono::milliseconds(5);
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
 }
 
-int own_index() {
+bool is_served() { return !variable("FAULT_SERVED").empty(); }
+
+// "worker 1"
+std::string own_task() {
   const auto config = nlohmann::json::parse(variable("TF_CONFIG"), nullptr, false);
-  return config.is_discarded() ? 0 : config["task"]["index"].get<int>();
+  if (config.is_discarded()) return "worker 0";
+  return config["task"]["type"].get<std::string>() + " " +
+         std::to_string(config["task"]["index"].get<int>());
 }
 
 bool is_struck(const std::string& phase) {
-  return variable("FAULT_PHASE") == phase && variable("FAULT_TASK") == std::to_string(own_index());
+  return variable("FAULT_PHASE") == phase && variable("FAULT_TASK") == own_task();
 }
 
 // Says once that this task has come to `phase`, and stays there for `pause`.
@@ -49,7 +58,7 @@ void reach(const std::string& phase, std::chrono::milliseconds pause = kPause) {
 // Says that the chief has made `step`, and waits until the test lets it go on.
 void pass_gate(int64_t step) {
   const std::string folder = variable("FAULT_GATES");
-  if (folder.empty() || own_index() != 0) return;
+  if (folder.empty() || own_task() != "worker 0") return;
   constexpr auto kMost = std::chrono::seconds(60);
   std::fprintf(stderr, "gate: %lld\n", static_cast<long long>(step));
   const auto end = std::chrono::steady_clock::now() + kMost;
@@ -82,8 +91,11 @@ class PausingFiles final : public FaultFileSystem {
   PausingFiles() : FaultFileSystem(local_file_system()) {}
   Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override {
     auto writer = FaultFileSystem::open_staged(path);
-    if (!writer.ok() || path.find("ckpt-" + std::to_string(kSaveEvery)) == std::string::npos)
-      return writer;
+    // On servers the numbers differ from run to run.
+    const bool trained = is_served()
+                             ? path.find("ckpt-0.") == std::string::npos
+                             : path.find("ckpt-" + std::to_string(kSaveEvery)) != std::string::npos;
+    if (!writer.ok() || path.find("ckpt-") == std::string::npos || !trained) return writer;
     return std::unique_ptr<StagedWriter>(
         std::make_unique<PausingWriter>(std::move(writer.value())));
   }
@@ -93,6 +105,11 @@ class PhaseHook final : public Hook {
  public:
   void after_step(const StepInfo& info) override {
     if (info.global_step == kStrikeStep) reach("step");
+    if (is_served()) {
+      // Its gradients are there; those of the others come all the while.
+      if (info.global_step >= kServedStrikeStep) reach("push");
+      std::this_thread::sleep_for(kServedStep);
+    }
     pass_gate(info.global_step);
   }
   void end(int64_t) override { reach("end"); }
@@ -101,6 +118,10 @@ class PhaseHook final : public Hook {
 EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
                        ModelContext& context) {
   if (mode == Mode::kTrain) reach("build");
+  // The weights were brought for it.
+  constexpr int kPulls = 5;
+  static std::atomic<int> trained = 0;
+  if (mode == Mode::kTrain && ++trained > kPulls) reach("pull");
   if (mode == Mode::kEval) reach("evaluate");
   auto model = context.model("small", [] {
     return Sequential({Dense(16, {.activation = activations::relu}), Dense(1)});
@@ -118,21 +139,32 @@ Dataset points() {
   return Dataset::from_tensor_slices(Element::tuple({x, x.sin().sum(1, true)}));
 }
 
+// Quick to notice who stands still.
+distribute::StrategyPtr strategy() {
+  if (!is_served()) return distribute::strategy_by_name("multi_worker");
+  return distribute::parameter_server(
+      {.heartbeat_seconds = 0.3,
+       .heartbeat_timeout_seconds = 1.5,
+       .restart_timeout_seconds = std::stod(variable("FAULT_SERVED")),
+       .rejoin_seconds = 10});
+}
+
 void program(const Flags& flags) {
   reach("start");
   reach("join", std::chrono::milliseconds(0));
   // Whoever is struck while it joins must still be waiting for the others.
   if (variable("FAULT_PHASE") == "join" && !is_struck("join")) std::this_thread::sleep_for(kLate);
   PausingFiles files;
-  Estimator estimator(model_fn, {.model_dir = flags.model_dir,
-                                 .random_seed = 3,
-                                 .save_checkpoints_steps = kSaveEvery,
-                                 .train_distribute = distribute::strategy_by_name("multi_worker"),
-                                 .session_creation_timeout_secs = kJoinSeconds,
-                                 .fs = variable("FAULT_PHASE") == "save" ? &files : nullptr});
+  Estimator estimator(model_fn,
+                      {.model_dir = flags.model_dir,
+                       .random_seed = 3,
+                       .save_checkpoints_steps = is_served() ? kServedSaveEvery : kSaveEvery,
+                       .train_distribute = strategy(),
+                       .session_creation_timeout_secs = kJoinSeconds,
+                       .fs = variable("FAULT_PHASE") == "save" ? &files : nullptr});
   train_and_evaluate(estimator,
                      {.input_fn = [] { return points().shuffle(256).repeat().batch(16); },
-                      .max_steps = kSteps,
+                      .max_steps = is_served() ? kServedSteps : kSteps,
                       .hooks = {std::make_shared<PhaseHook>()}},
                      {.input_fn = [] { return points().batch(64); }, .steps = std::nullopt});
 }

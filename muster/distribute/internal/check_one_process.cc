@@ -6,7 +6,16 @@
 
 namespace muster::inline v0_1::distribute::internal {
 
+void check_no_servers(const cluster::ResolvedCluster& cluster, std::string_view strategy) {
+  if (cluster.num_ps == 0) return;
+  throw invalid_argument(
+      fmt::format("TF_CONFIG lists parameter servers, which {} does not use", strategy),
+      "take .train_distribute = distribute::parameter_server(), which does; or remove \"ps\" from "
+      "\"cluster\" in TF_CONFIG of every task");
+}
+
 void check_one_process(const cluster::ResolvedCluster& cluster, std::string_view strategy) {
+  check_no_servers(cluster, strategy);
   if (!cluster.distributed()) return;
   throw invalid_argument(
       fmt::format("TF_CONFIG describes {} workers, but the strategy {} trains in one process",

@@ -28,7 +28,7 @@ bool asks_for_restart(const ExitStatus& status) {
 }
 
 int failure_rank(const TaskExit& exit, const ProcessSpec& spec) {
-  if (exit.status.ok()) return 0;
+  if (exit.status.ok() || exit.too_late) return 0;
   if (exit.stuck) return 4;
   if (exit.after_our_signal) return 7;
   if (spec.beside || (spec.may_be_lost && asks_for_restart(exit.status))) return 6;

@@ -91,8 +91,13 @@ class Session {
   void finish();
 
  private:
+  // Throws Cancelled where `in_vain`, asked now and then, says that nobody will be there.
   std::unique_ptr<net::MessageSocket> connect(size_t server, const char* purpose,
-                                              double timeout_seconds) const;
+                                              double timeout_seconds,
+                                              const std::function<bool()>& in_vain = {}) const;
+  // Nothing for a server that is gone because the run is over, as a worker hears when it joins.
+  std::unique_ptr<net::MessageSocket> connect_unless_over(size_t server,
+                                                          double timeout_seconds) const;
   nlohmann::json exchange(
       net::MessageSocket& socket, const std::string& server, const nlohmann::json& request,
       std::span<const Tensor> tensors,

@@ -24,6 +24,9 @@ int64_t examples_of_step(const Dataset& dataset, const distribute::Replica& repl
 void continue_input(const Engine& engine, distribute::ReplicaInput& input, bool restart,
                     int64_t examples_of_step);
 
+// Says on the chief which checkpoint the run continues from, and where.
+void tell_restored(const Engine& engine, distribute::ReplicaInput& input);
+
 // The input goes on at `position`, where the worker stands among those that train at their own
 // pace. Throws what Iterator::restore() throws, with what the user can do.
 void continue_at(const Engine& engine, distribute::ReplicaInput& input,
