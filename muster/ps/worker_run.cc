@@ -338,15 +338,6 @@ bool WorkerRun::begin_step() {
   return false;
 }
 
-void WorkerRun::read_weights() { pull(); }
-
-int64_t WorkerRun::check() {
-  look_at_servers();
-  return step_ = session_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
-}
-
-bool WorkerRun::ended() { return session_.ask_ledger({{"op", "status"}}).contains("finished"); }
-
 void WorkerRun::pull() {
   session_.at_all_servers([&](size_t server) {
     const auto& parts = layout_->parts_on(server);
@@ -562,5 +553,14 @@ std::map<std::string, double> WorkerRun::measures() {
   }
   return all;
 }
+
+void WorkerRun::read_weights() { pull(); }
+
+int64_t WorkerRun::check() {
+  look_at_servers();
+  return step_ = session_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
+}
+
+bool WorkerRun::ended() { return session_.ask_ledger({{"op", "status"}}).contains("finished"); }
 
 }  // namespace muster::inline v0_1::ps
