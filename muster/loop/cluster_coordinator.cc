@@ -80,7 +80,8 @@ class ClusterCoordinator::Impl {
                                                                  : Environment::process()),
         .seed = options_.seed,
         .join_timeout = options_.join_timeout,
-        .cancelled = options_.cancelled ? options_.cancelled : [] { return stop_signal() != 0; }};
+        .cancelled = options_.cancelled ? options_.cancelled : [] { return stop_signal() != 0; },
+        .model_dir = options_.model_dir};
     if (alone()) return;
     if (!serves()) check_worker(cluster(), "make calls");
     if (cluster().num_ps == 0 || cluster().num_workers < 2) {

@@ -153,8 +153,10 @@ TEST(ClosureQueue, RefusesWhatCannotBe) {
 // A process of a worker: it asks, works for a while, and answers, in words that take their time.
 class SimulatedRun {
  public:
-  explicit SimulatedRun(uint64_t seed)
+  // `some_fail`: one call in ten throws, and the program takes the error and goes on.
+  explicit SimulatedRun(uint64_t seed, bool some_fail = false)
       : random_(seed),
+        some_fail_(some_fail),
         workers_(1 + pick(4)),
         queue_({.workers = workers_, .max_attempts = 1000}, 0) {}
 
@@ -163,6 +165,7 @@ class SimulatedRun {
     for (int w = 0; w < workers_; ++w) begin(w);
     int64_t scheduled = 0;
     for (now_ = 1; now_ < kLongest; ++now_) {
+      told_ += queue_.take_failure().has_value() ? 1 : 0;
       if (scheduled < calls && pick(3) == 0) {
         queue_.schedule("f");
         ++scheduled;
@@ -178,6 +181,8 @@ class SimulatedRun {
 
   // How often a result counted, and how often work was done for nothing.
   const std::map<int64_t, int>& counted() const { return counted_; }
+  // Failures that the program was told of.
+  int told() const { return told_; }
 
  private:
   static constexpr int64_t kLongest = 100000;
@@ -228,7 +233,10 @@ class SimulatedRun {
     const bool newest = message.process == process_[message.worker];
     if (!message.asks) {
       // A result arrives whoever sent it, of a process that is gone as well.
-      if (queue_.finish(message.worker, message.ticket)) ++counted_[message.call];
+      const bool fails = some_fail_ && message.call % 10 == 0;
+      if (fails ? queue_.fail(message.worker, message.ticket, internal_error("it fails"))
+                : queue_.finish(message.worker, message.ticket))
+        ++counted_[message.call];
     }
     // One process at a time asks, as one connection does; the answer is on its way for a while.
     if (!newest || !queue_.present(message.worker)) return;
@@ -249,6 +257,7 @@ class SimulatedRun {
   }
 
   std::mt19937_64 random_;
+  const bool some_fail_;
   const int workers_;
   ClosureQueue queue_;
   int64_t now_ = 0;
@@ -257,6 +266,7 @@ class SimulatedRun {
   std::multimap<int64_t, int> returns_;
   Endings endings_;
   std::map<int64_t, int> counted_;
+  int told_ = 0;
 };
 
 TEST(ClosureQueue, EveryCallHasExactlyOneResultWhateverIsLost) {
@@ -270,6 +280,24 @@ TEST(ClosureQueue, EveryCallHasExactlyOneResultWhateverIsLost) {
       ASSERT_EQ(outcome, Outcome::kDone);
       ASSERT_EQ(run.counted().at(call), 1);
     }
+  }
+}
+
+TEST(ClosureQueue, EveryCallEndsOnceWhereSomeFail) {
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    constexpr int kCalls = 40;
+    SimulatedRun run(seed, /*some_fail=*/true);
+    const Endings endings = run.run(kCalls);
+    ASSERT_EQ(endings.size(), static_cast<size_t>(kCalls));
+    int failed = 0;
+    for (const auto& [call, outcome] : endings) {
+      if (outcome == Outcome::kFailed) ++failed;
+      // It counted once, unless it was cancelled before it ended.
+      ASSERT_EQ(run.counted().contains(call), outcome != Outcome::kCancelled) << call;
+      ASSERT_EQ(outcome == Outcome::kFailed, run.counted().contains(call) && call % 10 == 0);
+    }
+    ASSERT_LE(run.told(), failed);
   }
 }
 

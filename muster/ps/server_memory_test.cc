@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-constexpr double kLong = 60;  // s, for what must not be waited for in vain
+constexpr double kPatience = 60;  // s, for what must not be waited for in vain
 
 FileDescriptor copy_of(const FileDescriptor& file) {
   return FileDescriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
@@ -161,7 +161,7 @@ class SharingServerTest : public ::testing::Test {
   }
   void serve(net::MessageSocket& socket) {
     ShardServer::Client client{.socket = socket, .rank = 0, .is_newest = [] { return true; }};
-    while (const auto request = receive_head(socket, kLong)) {
+    while (const auto request = receive_head(socket, kPatience)) {
       try {
         shards_.answer(client, *request);
       } catch (const Error& error) {
@@ -172,7 +172,7 @@ class SharingServerTest : public ::testing::Test {
   json ask(json request) {
     request["generation"] = 1;
     send_message(*socket_, request);
-    const auto answer = receive_head(*socket_, kLong);
+    const auto answer = receive_head(*socket_, kPatience);
     if (!answer) throw Error(ErrorKind::kTimeout, "no answer");
     if (answer->contains("error")) throw to_error(answer->at("error"));
     return *answer;

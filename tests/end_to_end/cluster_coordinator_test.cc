@@ -121,5 +121,13 @@ TEST(ClusterCoordinator, AWorkerThatIsToldToStopLeavesItsCallToOthers) {
   EXPECT_EQ(run.result().at("global_step"), kMakeSeveral * kStepsPerEpoch);
 }
 
+TEST(ClusterCoordinator, AChiefThatIsToldToStopSavesAndEndsTheRun) {
+  ScheduledRun run(/*workers=*/1, kNeverEnding);
+  run.task("chief0").wait_for("epoch 1");
+  run.task("chief0").signal(SIGTERM);
+  run.expect_codes({{"chief0", 143}});
+  EXPECT_THAT(run.task("chief0").output(), HasSubstr("after saving step"));
+}
+
 }  // namespace
 }  // namespace muster::testing
