@@ -381,13 +381,4 @@ std::map<std::string, double> WorkerRun::measures() {
   return all;
 }
 
-void WorkerRun::read_weights() { pull(); }
-
-int64_t WorkerRun::check() {
-  look_at_servers();
-  return step_ = session_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
-}
-
-bool WorkerRun::ended() { return session_.ask_ledger({{"op", "status"}}).contains("finished"); }
-
 }  // namespace muster::inline v0_1::ps
