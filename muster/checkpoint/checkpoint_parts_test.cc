@@ -86,6 +86,34 @@ TEST(CheckpointPartsTest, TheyReadAsOneFileDoes) {
   reader->verify();
 }
 
+// Whoever they are: of several who share the work, one finds it.
+TEST(CheckpointPartsTest, SharesOfTheVerificationMakeUpTheWhole) {
+  TempDirectory directory;
+  const Checkpoint own = in_parts(directory.path(), make_checkpoint(12), kThreeParts);
+  const std::string index = directory / "model.ckpt-12.safetensors";
+  write_checkpoint(files(), index, own);
+  for (const std::string& path : {directory / own.parts.files[0].name, index}) {
+    const std::string good = files().read_file(path).value();
+    for (size_t at = good.size() - 8; at < good.size(); ++at) {
+      std::string bad = good;
+      bad[at] ^= 1;
+      testing::overwrite(path, bad);
+      const auto reader = open_checkpoint(files(), index);
+      int found = 0;
+      for (size_t share = 0; share < 3; ++share) {
+        try {
+          reader->verify(share, 3);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+          ++found;
+        }
+      }
+      EXPECT_EQ(found, 1) << path << " " << at;
+    }
+    testing::overwrite(path, good);
+  }
+}
+
 // Of a tensor in parts, of one in the file itself, and of one in a single file.
 TEST(CheckpointPartsTest, AnyRowsCanBeRead) {
   TempDirectory directory;

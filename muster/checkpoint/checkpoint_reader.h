@@ -33,8 +33,9 @@ class CheckpointReader {
   // Reads and verifies the rows `begin` to `end` along axis 0 of one tensor, and holds little more
   // than these. Throws what read() throws, and InvalidArgument for rows that are not there.
   virtual Tensor read_rows(const std::string& name, int64_t begin, int64_t end) const = 0;
-  // Reads and verifies all tensors, and holds a little of them at a time. Throws Corrupt.
-  virtual void verify() const = 0;
+  // Reads and verifies all tensors, and holds a little of them at a time; where several share the
+  // work, what falls to number `share` of `shares`. Throws Corrupt.
+  virtual void verify(size_t share = 0, size_t shares = 1) const = 0;
 };
 
 // Opens the checkpoint at a prefix or path by the reader of its format, with its header verified.

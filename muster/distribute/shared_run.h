@@ -2,10 +2,10 @@
 // the ledger that says which steps count. A replica in step with others has none.
 // Thread safety: belongs to the replica's thread.
 //
-// The order of calls: set_batch_form(); the build, in which variables are placed; on the chief,
-// unless live(), write(); begin(); then begin_step() before each step, whose update the Updater
-// makes; end_steps(). Any call may throw PeerLost naming the server or the task that failed,
-// Timeout, or what ended the run.
+// The order of calls: on the chief, verify() of what it may continue from; set_batch_form(); the
+// build, in which variables are placed; on the chief, unless live(), write(); begin(); then
+// begin_step() before each step, whose update the Updater makes; end_steps(). Any call may throw
+// PeerLost naming the server or the task that failed, Timeout, or what ended the run.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,10 @@ class Replica;
 class SharedRun {
  public:
   virtual ~SharedRun() = default;
+
+  // Reads and verifies all of `checkpoint`, which was found at `prefix`. Servers that see its
+  // directory share the work. Throws Corrupt.
+  virtual void verify(const CheckpointReader& checkpoint, const std::string& prefix) = 0;
 
   // How batches look, as encode_batch_spec() says it: servers build the model on zero rows of it.
   virtual void set_batch_form(const std::string& form) = 0;

@@ -71,11 +71,19 @@ WrittenPart PartFiles::write(const std::string& name, const ShardStore& store,
   return written;
 }
 
-void PartFiles::restore(const json& request, ShardStore& store) const {
-  const auto name = request.at("checkpoint").get<std::string>();
+std::unique_ptr<CheckpointReader> PartFiles::open(const std::string& name) const {
   if (checkpoint_step(name) < 0 || base_name(name) != name)
     throw invalid_argument(fmt::format("'{}' is no name of a checkpoint", name));
-  const auto reader = open_checkpoint(fs_, join_path(model_dir_, name));
+  return open_checkpoint(fs_, join_path(model_dir_, name));
+}
+
+void PartFiles::verify(const json& request) const {
+  open(request.at("checkpoint").get<std::string>())
+      ->verify(request.at("share").get<size_t>(), request.at("shares").get<size_t>());
+}
+
+void PartFiles::restore(const json& request, ShardStore& store) const {
+  const auto reader = open(request.at("checkpoint").get<std::string>());
   const std::map<std::string, TensorSpec> held = store.specs();
   for (const json& told : request.at("tensors")) {
     const auto to = told.at("name").get<std::string>();

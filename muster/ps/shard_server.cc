@@ -140,6 +140,12 @@ void ShardServer::answer(Client& client, const json& request) {
     const std::lock_guard lock(mutex_);
     return send_message(socket, {{"generation", defined_ ? defined_->generation : 0}});
   }
+  if (op == "sees")
+    return send_message(socket, {{"sees", files_.sees(request.at("text").get<std::string>())}});
+  if (op == "verify") {
+    files_.verify(request);
+    return send_message(socket, json::object());
+  }
   const std::shared_ptr<Defined> here = defined(request);
   if (request.contains("round")) apply_round(request.at("round"));
   if (op == "round") return send_message(socket, json::object());
@@ -162,8 +168,6 @@ void ShardServer::answer(Client& client, const json& request) {
     check_same_model("this task", here->model, request.at("model").get<std::vector<std::string>>());
     return send_message(socket, json::object());
   }
-  if (op == "sees")
-    return send_message(socket, {{"sees", files_.sees(request.at("text").get<std::string>())}});
   if (op == "restore") {
     files_.restore(request, *here->store);
     return send_message(socket, json::object());

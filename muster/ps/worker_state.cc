@@ -82,8 +82,18 @@ void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
   });
 }
 
+void WorkerRun::verify(const CheckpointReader& checkpoint, const std::string& prefix) {
+  if (!see(prefix)) return checkpoint.verify();
+  session_.at_all_servers([&](size_t server) {
+    session_.ask(server, {{"op", "verify"},
+                          {"checkpoint", std::string(base_name(prefix))},
+                          {"share", server},
+                          {"shares", session_.servers()}});
+  });
+}
+
 void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& prefix) {
-  const bool read_there = directory_of(prefix) == session_.start().model_dir && see_model_dir();
+  const bool read_there = see(prefix);
   session_.at_all_servers([&](size_t server) {
     const std::vector<Held> all = held_by(server);
     if (read_there) {
@@ -231,6 +241,10 @@ formats::SafetensorsParts WorkerRun::parts_table(std::vector<WrittenPart>& writt
   return table;
 }
 
+bool WorkerRun::see(const std::string& prefix) {
+  return directory_of(prefix) == session_.start().model_dir && see_model_dir();
+}
+
 bool WorkerRun::see_model_dir() {
   if (see_model_dir_) return *see_model_dir_;
   see_model_dir_ = false;
@@ -245,7 +259,8 @@ bool WorkerRun::see_model_dir() {
   } else {
     std::vector<char> sees(session_.servers(), 0);
     session_.at_all_servers([&](size_t server) {
-      sees[server] = ask(server, {{"op", "sees"}, {"text", text}}).at("sees").get<bool>() ? 1 : 0;
+      sees[server] =
+          session_.ask(server, {{"op", "sees"}, {"text", text}}).at("sees").get<bool>() ? 1 : 0;
     });
     (void)session_.files().remove(path);
     const auto first = std::ranges::find(sees, 0);

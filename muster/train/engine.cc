@@ -81,7 +81,7 @@ std::optional<CheckpointManager::Loaded> Engine::find(const CheckpointManager& c
   std::unique_ptr<CheckpointReader> reader;
   const auto prefix = checkpoints.find_latest([&](const std::string& candidate) {
     reader = checkpoints.open(candidate);
-    reader->verify();
+    replica_.shared()->verify(*reader, candidate);
   });
   if (!prefix) return std::nullopt;
   reader_ = std::move(reader);

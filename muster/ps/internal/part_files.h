@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -49,11 +50,17 @@ class PartFiles {
   // write_checkpoint_part() throws; InvalidArgument for a name that is none of a part.
   WrittenPart write(const std::string& name, const ShardStore& store,
                     const std::map<std::string, Tensor>& copy) const;
+  // Reads and verifies what falls to it of a checkpoint: {"checkpoint", "share", "shares"}. Throws
+  // what reading throws.
+  void verify(const nlohmann::json& request) const;
   // Gives `store` what `request` names: {"checkpoint", "tensors": [{"name", "from",
   // "begin"}]}, without "begin" all of a tensor. Throws what reading throws.
   void restore(const nlohmann::json& request, ShardStore& store) const;
 
  private:
+  // Throws InvalidArgument for a name that is none of a checkpoint.
+  std::unique_ptr<CheckpointReader> open(const std::string& name) const;
+
   const std::string model_dir_;
   FileSystem& fs_;
 };

@@ -57,6 +57,7 @@ class WorkerRun final : public distribute::SharedRun {
   bool live() const override { return live_; }
   std::map<std::string, TensorSpec> specs() override;
   void write(const std::map<std::string, Tensor>& tensors) override;
+  void verify(const CheckpointReader& checkpoint, const std::string& prefix) override;
   void restore(const CheckpointReader& checkpoint, const std::string& prefix) override;
   Cut read() override;
   Cut read_for_checkpoint() override;
@@ -102,6 +103,8 @@ class WorkerRun final : public distribute::SharedRun {
   Cut cut(const std::function<nlohmann::json(size_t server, int64_t step)>& more);
   // What the file of a checkpoint says of the parts that servers have written.
   formats::SafetensorsParts parts_table(std::vector<WrittenPart>& written);
+  // Whether servers can read the checkpoint at `prefix`.
+  bool see(const std::string& prefix);
   // Whether all servers see the directory of checkpoints that the chief sees.
   bool see_model_dir();
   // `told` answers the commit, which is asked for again while it has to wait.
