@@ -143,6 +143,13 @@ struct MessageSocket::Impl {
 
   // --- sending ---
 
+  void check_head(std::string_view head) const {
+    if (head.size() <= kMaxHeadBytes) return;
+    throw invalid_argument(fmt::format("a message to {} has a head of {} bytes, and {} are allowed",
+                                       options.peer, head.size(), kMaxHeadBytes),
+                           "send what is large as its payload");
+  }
+
   // `file`, unless it is nullptr, goes with the first byte.
   void send(std::span<iovec> pieces, const FileDescriptor* file = nullptr) {
     throw_when_over();
@@ -261,6 +268,7 @@ void MessageSocket::set_options(MessageSocketOptions options) {
 bool MessageSocket::carries_files() const { return impl_->stream->carries_files(); }
 
 void MessageSocket::send_with_file(std::string_view head, const FileDescriptor& file) {
+  impl_->check_head(head);
   const FrameHeader header = FrameHeader::of(head.size(), 0);
   std::array pieces{piece_of(&header, sizeof header), piece_of(head.data(), head.size())};
   impl_->send(pieces, &file);
@@ -271,11 +279,7 @@ void MessageSocket::keep_files() { impl_->stream->keep_files(); }
 FileDescriptor MessageSocket::take_file() { return impl_->stream->take_file(); }
 
 void MessageSocket::send(std::string_view head, std::span<const Bytes> payload) {
-  if (head.size() > kMaxHeadBytes) {
-    throw invalid_argument(fmt::format("a message to {} has a head of {} bytes, and {} are allowed",
-                                       impl_->options.peer, head.size(), kMaxHeadBytes),
-                           "send what is large as its payload");
-  }
+  impl_->check_head(head);
   size_t bytes = 0;
   std::vector<iovec> pieces(2);
   pieces.reserve(2 + payload.size());

@@ -132,7 +132,7 @@ VariableSpec ones_of(const std::string& name, Shape shape, bool row_sparse) {
 // One with a variable float32[8] and a table float32[10, 2], and what a worker of this host says.
 class SharingServerTest : public ::testing::Test {
  protected:
-  SharingServerTest()
+  explicit SharingServerTest(bool shared = true, bool local = true)
       : shards_(
             "ps 0", /*seed=*/0,
             [](VariableStore& variables, const std::string&) {
@@ -142,11 +142,13 @@ class SharingServerTest : public ::testing::Test {
                   .entries = {{.optimizer = optim::sgd({.learning_rate = 1}), .filter = {}}}};
             },
             [](int, int64_t, int64_t, bool) { return std::nullopt; }, /*together=*/false, kFloat32,
-            /*shared=*/true, PartFiles("", nullptr)),
+            shared, PartFiles("", nullptr)),
         server_({.address = "127.0.0.1:0", .job = job_, .task = "ps:0"},
                 [this](net::MessageSocket& socket) { serve(socket); }),
-        socket_(net::connect_messages(
-            {.address = server_.address(), .job = job_, .task = "worker:0"})) {
+        socket_(net::connect_messages({.address = server_.address(),
+                                       .job = job_,
+                                       .task = "worker:0",
+                                       .same_host_shortcut = local})) {
     socket_->keep_files();
     ask({{"op", "define"},
          {"form", ""},
@@ -258,6 +260,27 @@ TEST_F(SharingServerTest, AWorkerThatLiesAboutPlacesIsRefused) {
             ErrorKind::kInvalidArgument);
   // It goes on serving.
   push(json::array());
+}
+
+// Over TCP, as from another host, and where a server does not share: then there are sockets.
+class FarServerTest : public SharingServerTest {
+ protected:
+  FarServerTest() : SharingServerTest(/*shared=*/true, /*local=*/false) {}
+};
+class ClosedServerTest : public SharingServerTest {
+ protected:
+  ClosedServerTest() : SharingServerTest(/*shared=*/false) {}
+};
+
+TEST_F(FarServerTest, ShowsNoMemory) {
+  EXPECT_FALSE(socket_->carries_files());
+  EXPECT_EQ(ask({{"op", "share"}}), json::object());
+}
+
+TEST_F(ClosedServerTest, ShowsNoMemory) {
+  EXPECT_TRUE(socket_->carries_files());
+  EXPECT_EQ(ask({{"op", "share"}}), json::object());
+  EXPECT_FALSE(socket_->take_file().is_open());
 }
 
 TEST_F(SharingServerTest, ALyingServersAreaIsRefused) {

@@ -299,7 +299,8 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
     staged = std::exchange(mine.staged, nullptr);
   }
   const bool in_area = request.value("in_area", false);
-  if (in_area && !client.area)
+  // One of another generation may be too small.
+  if (in_area && (!client.area || client.area->bytes() < here.store->dense_bytes()))
     throw invalid_argument(
         fmt::format("{} was told of gradients in memory it does not share", name_));
   // What lies in an area of another process of the worker is nobody's any more.

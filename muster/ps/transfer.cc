@@ -79,7 +79,9 @@ void Transfer::share_memory_of(size_t server) {
       memory_[server] = std::make_unique<ServerMemory>(session_.server_name(server),
                                                        std::move(shards), told, socket.take_file());
     });
-    if (memory_[server]) make_area(server, kLeastAreaRows);
+    const bool tables = std::ranges::any_of(
+        layout_.parts_on(server), [&](size_t p) { return layout_.parts()[p].table >= 0; });
+    if (memory_[server]) make_area(server, tables ? kLeastAreaRows : 0);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnavailable) throw;
     memory_[server].reset();
