@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/plan/failure.h"
