@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/plan/failure.h"

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/shared_run.h"
 #include "muster/distribute/variable_table.h"
