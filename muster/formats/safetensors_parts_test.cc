@@ -93,7 +93,7 @@ class SafetensorsInParts : public ::testing::Test {
     write_safetensors(sink, std::vector<TensorView>{{own, "I64", {}, bytes_of(step)}},
                       {{std::string(kSafetensorsParts), parts_.to_text()}})
         .value();
-    write("index", sink.text);
+    write("index", sink.content);
   }
   Result<SafetensorsReader> open() { return SafetensorsReader::open(files_, folder_ / "index"); }
 
