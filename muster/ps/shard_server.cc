@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -227,6 +228,7 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
     kept_.clear();
     waiting_.clear();
   }
+  changed_.notify_all();
   log::info(fmt::format("{} holds {}", name_, describe()));
   send_message(socket, json::object());
 }
@@ -293,7 +295,8 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
   // An earlier process of the worker may have left a step that counts.
   settle(client.rank, /*gone=*/false);
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    wait_for_update_of(lock, client.rank);
     Waiting& mine = waiting_[client.rank];
     mine.ticket = 0;  // one before that never counted
     staged = std::exchange(mine.staged, nullptr);
@@ -343,24 +346,45 @@ void ShardServer::apply(int rank, int64_t ticket) {
   std::unique_ptr<StagedGradients> staged;
   std::shared_ptr<Defined> here;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    wait_for_update_of(lock, rank);
     const auto found = waiting_.find(rank);
     if (found == waiting_.end() || found->second.ticket != ticket || ticket == 0) return;
     found->second.ticket = 0;
+    found->second.under_way = true;
     staged = std::exchange(found->second.staged, nullptr);
     here = defined_;
   }
-  here->store->apply(*staged, static_cast<size_t>(rank));
+  std::exception_ptr failed;
+  try {
+    here->store->apply(*staged, static_cast<size_t>(rank));
+  } catch (...) {
+    failed = std::current_exception();
+  }
   {
     const std::lock_guard lock(mutex_);
     // Another generation has no use for it.
     if (here == defined_) {
-      waiting_[rank].staged = std::move(staged);
-      ++applied_;
-      if (SharedWeights* const shared = here->store->shared()) shared->count_step();
+      Waiting& mine = waiting_[rank];
+      mine.under_way = false;
+      mine.staged = std::move(staged);
+      if (!failed) count_update(*here);
     }
   }
   changed_.notify_all();
+  if (failed) std::rethrow_exception(failed);
+}
+
+void ShardServer::wait_for_update_of(std::unique_lock<std::mutex>& lock, int rank) {
+  changed_.wait(lock, [&] {
+    const auto found = waiting_.find(rank);
+    return found == waiting_.end() || !found->second.under_way;
+  });
+}
+
+void ShardServer::count_update(Defined& here) {
+  ++applied_;
+  if (SharedWeights* const shared = here.store->shared()) shared->count_step();
 }
 
 void ShardServer::apply_round(const json& round) {
@@ -394,7 +418,7 @@ void ShardServer::apply_round(const json& round) {
       Waiting& waiting = waiting_[ranks[i]];
       if (!waiting.staged) waiting.staged = std::move(staged[i]);
     }
-    applied_ = number;
+    count_update(*here);
   }
   changed_.notify_all();
 }
