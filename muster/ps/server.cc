@@ -189,8 +189,7 @@ class Server {
         .socket = socket, .rank = peer->rank, .is_newest = [&] { return is_newest(*peer); }};
     try {
       while (true) {
-        const auto request = receive_head(socket, kSilence);
-        if (request && !answer(*peer, client, *request)) break;
+        if (const auto request = receive_head(socket, kSilence)) answer(*peer, client, *request);
       }
     } catch (const Error& error) {
       log::debug(fmt::format("{}: the connection of {} has ended: {}", name_, peer->task,
@@ -234,8 +233,7 @@ class Server {
     }
   }
 
-  // False where the connection is at its end.
-  bool answer(const Peer& peer, ShardServer::Client& client, const json& request) {
+  void answer(const Peer& peer, ShardServer::Client& client, const json& request) {
     try {
       if (peer.purpose == "data" || peer.purpose == "ahead") {
         if (request.at("op") == "finish") {
@@ -247,18 +245,14 @@ class Server {
         } else {
           shards_.answer(client, request);
         }
-        return true;
+        return;
       }
       send_message(client.socket, ask_ledger(peer, request));
-    } catch (const Error& error) {
-      if (client.socket.payload_left() > 0) client.socket.skip_payload();
-      send_message(client.socket, {{"error", to_json(error)}});
     } catch (const std::exception&) {
       const Error error = current_error();
       if (client.socket.payload_left() > 0) client.socket.skip_payload();
       send_message(client.socket, {{"error", to_json(error)}});
     }
-    return true;
   }
 
   json ask_ledger(const Peer& peer, const json& request) {

@@ -392,6 +392,14 @@ TEST_F(HeldServerTest, GradientsThatComeDuringAnUpdateAreKept) {
   EXPECT_TRUE(weights[0].equal(torch::full({8}, -2.0F))) << weights[0];
 }
 
+TEST_F(SharingServerTest, AServerAtItsEndGivesNoCopyThatLacksSteps) {
+  shards_.close();
+  EXPECT_EQ(error_of([&] {
+              ask({{"op", "snapshot"}, {"commits", 1}});
+            }).kind(),
+            ErrorKind::kPeerLost);
+}
+
 TEST_F(SharingServerTest, AWorkerThatLiesAboutPlacesIsRefused) {
   ServerMemory memory = shared();
   EXPECT_THAT(message_of([&] { push(json::array()); }), HasSubstr("memory it does not share"));

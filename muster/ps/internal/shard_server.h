@@ -86,6 +86,8 @@ class ShardServer {
   // Gives a worker of this host the memory where weights are read, and where gradients are written.
   static void share(Client& client, Defined& defined);
   static void make_area(Client& client, const nlohmann::json& request, Defined& defined);
+  // What it holds, by what it calls that.
+  static void specs(net::MessageSocket& socket, Defined& defined);
   void snapshot(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
   void write(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
   // What lives on workers alone, as the chief has it at the beginning.
