@@ -327,7 +327,7 @@ class Supervisor {
     const std::string who = names_of_running();
     if (who.empty() || SteadyClock::now() < last + options_.survivor_time) return;
     say(fmt::format("{} was started again, and the run is over without it: sending SIGTERM", who));
-    for (Task& task : tasks_) task.exit.too_late = !task.exit.ended;
+    for (Task& task : tasks_) task.exit.too_late |= !task.exit.ended;
     stop_all(SIGTERM, options_.grace);
   }
 

@@ -426,6 +426,22 @@ TEST_F(SuperviseTest, WhoIsStartedAgainWhenTheRunIsOverIsNoFailure) {
   }
 }
 
+// One notices by itself that nobody is there, the other has to be stopped.
+TEST_F(SuperviseTest, TwoThatAreStartedAgainWhenTheRunIsOverAreNoFailure) {
+  std::vector<ProcessSpec> processes = {process("chief 0", "wait_for dead0; wait_for dead1")};
+  const std::vector<std::string> again = {"sleep 0.1; exit 138",
+                                          "for i in {1..3000}; do sleep 0.01; done"};
+  for (int worker = 0; worker < 2; ++worker) {
+    const std::string dead = "dead" + std::to_string(worker);
+    processes.push_back(process("worker " + std::to_string(worker),
+                                "if [ -e " + dead + " ]; then sleep 0.3; " + again.at(worker) +
+                                    "; fi; touch " + dead + "; kill -9 $$"));
+    processes.back().may_be_lost = true;
+    processes.back().restarts = 5;
+  }
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(600)}).exit_code, 0);
+}
+
 TEST_F(SuperviseTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
   std::vector<ProcessSpec> processes = {process("chief 0", "wait_for gone; sleep 0.1; echo done"),
                                         process("worker 0", "touch gone; exit 143")};

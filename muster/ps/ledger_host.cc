@@ -92,9 +92,13 @@ json LedgerHost::answer(const json& request) {
   const int rank = request.value("rank", -1);
   if (op == "bye") {
     Task& leaving = task(rank);
+    // One that never joined says it too.
+    if (leaving.incarnation != 0 &&
+        leaving.incarnation != request.at("incarnation").get<uint64_t>())
+      return json::object();
     leaving.said_goodbye = true;
     lose(rank);
-    changed_.notify_all();  // of one that never joined, too
+    changed_.notify_all();
     return json::object();
   }
   if (op == "part") {
@@ -140,24 +144,28 @@ json LedgerHost::answer(const json& request) {
     return {{"committed", committed}};
   } else {
     check_generation(request);
+    const bool here = is_here(request);
     if (op == "abandon") {
-      ledger_.abandon(rank);
-    } else if (op == "end_input") {
-      ledger_.end_input(rank);
-    } else if (op == "stop") {
-      ledger_.stop(request.at("why").get<std::string>());
-    } else if (op == "pause") {
-      if (!is_here(request)) throw taken_for_lost(rank);
-      ledger_.pause();
-      return with_round({{"step", ledger_.step()},
-                         {"commits", ledger_.commits()},
-                         {"positions", ledger_.positions()}});
+      // Of one that is gone nothing is claimed any more.
+      if (here) ledger_.abandon(rank);
     } else if (op == "resume") {
-      // It was resumed already where its task was taken for lost.
-      const json held{{"held", ledger_.paused()}};
-      ledger_.resume();
+      // It was resumed already where its task was taken for lost; what is paused now is another's.
+      const json held{{"held", here && ledger_.paused()}};
+      if (here) ledger_.resume();
       changed_.notify_all();
       return held;
+    } else if (op == "end_input" || op == "stop" || op == "pause") {
+      if (!here) throw taken_for_lost(rank);
+      if (op == "end_input") {
+        ledger_.end_input(rank);
+      } else if (op == "stop") {
+        ledger_.stop(request.at("why").get<std::string>());
+      } else {
+        ledger_.pause();
+        return with_round({{"step", ledger_.step()},
+                           {"commits", ledger_.commits()},
+                           {"positions", ledger_.positions()}});
+      }
     } else {
       throw invalid_argument(fmt::format("a parameter server knows no \"{}\"", op),
                              "run the same version of the program in every task");
@@ -247,9 +255,8 @@ json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request)
 
 json LedgerHost::with_next_claim(json answer, const json& request) {
   if (!request.value("next", false) || finished_ || options_.ledger.aggregate > 0) return answer;
-  const int rank = request.at("rank").get<int>();
-  if (!task(rank).here) return answer;
-  const StepLedger::Claim claim = ledger_.claim(rank, now());
+  if (!is_here(request)) return answer;
+  const StepLedger::Claim claim = ledger_.claim(request.at("rank").get<int>(), now());
   if (claim.state == StepLedger::Claim::State::kGranted) answer["next"] = claim.ticket;
   return answer;
 }

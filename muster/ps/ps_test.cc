@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "muster/base/error_of.h"
+#include "muster/base/free_ports.h"
 #include "muster/base/temp_directory.h"
 #include "muster/net/message_server.h"
 #include "muster/ps/internal/crew.h"
@@ -283,6 +284,29 @@ TEST(Session, BeatsGoOnOverAnotherConnection) {
   EXPECT_FALSE(session.failure());
 }
 
+// A worker that comes again when the run is over may find the first server alone.
+TEST(Session, BeginsWithoutServersThatHaveGoneWithTheRun) {
+  net::MessageServer server({.address = "127.0.0.1:0", .job = {}, .task = "ps:0"},
+                            [&](net::MessageSocket& socket) {
+                              constexpr double kPatience = 30;
+                              while (receive_head(socket, kPatience))
+                                send_message(socket, {{"finished", true}});
+                            });
+  distribute::StartOptions start;
+  start.cluster.addresses = {"127.0.0.1:1", "127.0.0.1:2"};
+  start.cluster.ps_addresses = {server.address(),
+                                "127.0.0.1:" + std::to_string(free_ports(1).front())};
+  start.cluster.num_ps = 2;
+  start.cluster.num_workers = 2;
+  start.cluster.rank = 1;
+  start.cluster.is_chief = false;
+  for (const bool prefetch : {false, true}) {
+    Session session(start, {.prefetch = prefetch}, /*timeout_seconds=*/30);
+    EXPECT_EQ(session.servers(), 2u);
+    session.close_ahead();
+  }
+}
+
 class LedgerHostTest : public ::testing::Test {
  protected:
   LedgerHostTest()
@@ -371,7 +395,40 @@ TEST_F(LedgerHostTest, WhatAnEarlierProcessAskedForSpeaksForNobody) {
   ask({{"op", "beat"}}, 1);
   const json commit{
       {"op", "commit"}, {"incarnation", 99}, {"ticket", claim.at("ticket")}, {"position", ""}};
+  // Nor does it end what the later one does.
+  ask({{"op", "abandon"}}, 1);
+  ask({{"op", "bye"}}, 1);
+  for (const char* op : {"end_input", "stop"})
+    EXPECT_EQ(error_of([&] {
+                ask({{"op", op}, {"why", "a hook"}}, 1);
+              }).kind(),
+              ErrorKind::kPeerLost);
   EXPECT_EQ(ask(commit, 1).at("state"), "accepted");
+  EXPECT_EQ(ask({{"op", "claim"}, {"incarnation", 99}}, 1).at("state"), "granted");
+}
+
+TEST_F(LedgerHostTest, AnEarlierProcessOfTheChiefEndsNoCutOfTheLaterOne) {
+  begin();
+  ask({{"op", "pause"}});
+  ask({{"op", "join"}, {"incarnation", 99}}, 0);
+  ask({{"op", "pause"}, {"incarnation", 99}}, 0);
+  EXPECT_EQ(ask({{"op", "resume"}}).at("held"), false);
+  EXPECT_EQ(ask({{"op", "resume"}, {"incarnation", 99}}).at("held"), true);
+}
+
+// It commits again what counts already, and claims nothing: that would take away the later one's
+// step.
+TEST_F(LedgerHostTest, AnEarlierProcessClaimsNothingWithItsCommit) {
+  begin();
+  json commit{{"op", "commit"}, {"position", ""}, {"next", true}};
+  commit["ticket"] = ask({{"op", "claim"}}, 1).at("ticket");
+  EXPECT_TRUE(ask(commit, 1).contains("next"));
+  ask({{"op", "join"}, {"incarnation", 99}}, 1);
+  const json later = ask({{"op", "claim"}, {"incarnation", 99}}, 1);
+  EXPECT_FALSE(ask(commit, 1).contains("next"));
+  const json committed{
+      {"op", "commit"}, {"incarnation", 99}, {"ticket", later.at("ticket")}, {"position", ""}};
+  EXPECT_EQ(ask(committed, 1).at("state"), "accepted");
 }
 
 // Tickets of a run that was lost with its server have the numbers of those of the next one.

@@ -189,15 +189,18 @@ class Server {
         .socket = socket, .rank = peer->rank, .is_newest = [&] { return is_newest(*peer); }};
     try {
       while (true) {
-        const auto request = receive_head(socket, kSilence);
-        if (request && !answer(*peer, client, *request)) break;
+        if (const auto request = receive_head(socket, kSilence)) answer(*peer, client, *request);
       }
     } catch (const Error& error) {
       log::debug(fmt::format("{}: the connection of {} has ended: {}", name_, peer->task,
                              error.message()));
     }
-    if (peer->rank >= 0) {
-      if (peer->purpose == "data" && is_newest(*peer)) shards_.worker_left(peer->rank);
+    try {
+      if (peer->rank >= 0 && peer->purpose == "data" && is_newest(*peer))
+        shards_.worker_left(peer->rank);
+    } catch (const std::exception& error) {
+      log::warning(
+          fmt::format("{}: the last step of {} was not made: {}", name_, peer->task, error.what()));
     }
     // A process that dies loses all of its connections.
     if (note_connection(*peer, -1) == 0 && peer->rank >= 0 && ledger_)
@@ -209,11 +212,17 @@ class Server {
     const auto told = receive_head(socket, options_.idle_timeout_seconds);
     if (!told) return std::nullopt;
     check_hello(*told, start_.cluster, options_);
+    Peer peer{.rank = told->at("rank").get<int>(),
+              .task = told->at("task").get<std::string>(),
+              .incarnation = told->at("incarnation").get<uint64_t>(),
+              .purpose = told->at("purpose").get<std::string>()};
+    if (peer.rank < -1 || peer.rank >= start_.cluster.num_workers) {
+      throw invalid_argument(fmt::format("{} says that it is worker {} of {}", peer.task, peer.rank,
+                                         start_.cluster.num_workers),
+                             "give every task the same cluster in TF_CONFIG");
+    }
     send_message(socket, json::object());
-    return Peer{.rank = told->at("rank").get<int>(),
-                .task = told->at("task").get<std::string>(),
-                .incarnation = told->at("incarnation").get<uint64_t>(),
-                .purpose = told->at("purpose").get<std::string>()};
+    return peer;
   }
 
   static void refuse(net::MessageSocket& socket, const Error& error) {
@@ -224,8 +233,7 @@ class Server {
     }
   }
 
-  // False where the connection is at its end.
-  bool answer(const Peer& peer, ShardServer::Client& client, const json& request) {
+  void answer(const Peer& peer, ShardServer::Client& client, const json& request) {
     try {
       if (peer.purpose == "data" || peer.purpose == "ahead") {
         if (request.at("op") == "finish") {
@@ -237,18 +245,14 @@ class Server {
         } else {
           shards_.answer(client, request);
         }
-        return true;
+        return;
       }
       send_message(client.socket, ask_ledger(peer, request));
-    } catch (const Error& error) {
-      if (client.socket.payload_left() > 0) client.socket.skip_payload();
-      send_message(client.socket, {{"error", to_json(error)}});
     } catch (const std::exception&) {
       const Error error = current_error();
       if (client.socket.payload_left() > 0) client.socket.skip_payload();
       send_message(client.socket, {{"error", to_json(error)}});
     }
-    return true;
   }
 
   json ask_ledger(const Peer& peer, const json& request) {
@@ -295,7 +299,8 @@ class Server {
     const std::pair process(peer.rank, peer.incarnation);
     const int left = per_process_[process] += change;
     if (left == 0) per_process_.erase(process);
-    if (change > 0) newest_[peer.rank] = peer.incarnation;
+    // One that stood still connects again to say that it lives, and may have a successor by now.
+    if (change > 0 && peer.purpose != "beat") newest_[peer.rank] = peer.incarnation;
     if (peer.rank != 0) return left;
     chief_connections_ += change;
     chief_came_ = true;

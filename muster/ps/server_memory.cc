@@ -39,7 +39,8 @@ ServerMemory::ServerMemory(std::string server, std::vector<Shard> shards, const 
   for (size_t s = 0; s < shards_.size(); ++s) {
     const Place place{.group = places[s].at(0).get<size_t>(),
                       .begin = places[s].at(1).get<int64_t>()};
-    if (place.group >= weights_->groups() ||
+    // Groups stand one behind another.
+    if (place.group >= weights_->groups() || (s > 0 && place.group < places_.back().group) ||
         !lies_in(place.begin, shards_[s].rows * shards_[s].row_bytes, 0, bytes))
       throw wrong(fmt::format("part {} at byte {} of {}", s, place.begin, bytes));
     places_.push_back(place);

@@ -6,12 +6,19 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "muster/base/error_of.h"
 #include "muster/net/message_server.h"
 #include "muster/ps/internal/shard_server.h"
+#include "muster/ps/internal/staged_gradients.h"
 #include "muster/ps/internal/wire.h"
 #include "muster/tensor/libtorch.h"
 
@@ -113,13 +120,16 @@ TEST(ServerMemory, AServerThatLiesAboutPlacesIsRefused) {
     EXPECT_EQ(error_of([&] { (void)server.seen(lie); }).kind(), ErrorKind::kCorrupt)
         << pointer << " " << value;
   }
+  json turned = honest;
+  turned["shards"] = {honest["shards"][1], honest["shards"][0]};
+  EXPECT_EQ(error_of([&] { (void)server.seen(turned); }).kind(), ErrorKind::kCorrupt);
   json fewer = honest;
   fewer["shards"].erase(1);
   EXPECT_THAT(error_of([&] { (void)server.seen(fewer); }).message(),
               HasSubstr("1 parts of variables, and 2 are there"));
 }
 
-// --- a server and what comes to it ---
+// --- a store ---
 
 VariableSpec ones_of(const std::string& name, Shape shape, bool row_sparse) {
   return {.name = name,
@@ -129,17 +139,56 @@ VariableSpec ones_of(const std::string& name, Shape shape, bool row_sparse) {
           .row_sparse = row_sparse};
 }
 
+ShardOf whole(const VariableSpec& variable) {
+  return {.variable = variable, .shard = {.part = 0, .parts = 1, .end = variable.shape[0]}};
+}
+
+// A worker that reads meanwhile has to read again, whoever changes them.
+TEST(ShardStore, WhateverChangesSharedWeightsTellsWhoReadsThem) {
+  ShardStore store({whole(ones_of("dense", {8}, false)), whole(ones_of("table", {4, 2}, true))},
+                   {.entries = {{.optimizer = optim::sgd({.learning_rate = 1}), .filter = {}}}},
+                   /*seed=*/0, /*groups=*/2, /*shared=*/true);
+  ASSERT_NE(store.shared(), nullptr);
+  const SharedMemory& memory = store.shared()->memory();
+  const SharedWeightsReader reader(copy_of(memory.file()), memory.bytes(), store.groups());
+  const auto update = [&] {
+    const auto staged = store.stage();
+    store.destination(*staged, 0).fill_(1);
+    store.set_rows(*staged, 1, {torch::tensor({2}, at::kLong), torch::ones({1, 2})});
+    store.apply(*staged, 0);
+  };
+  const auto write = [&] {
+    store.write({{"dense", torch::zeros({8})}, {"table", torch::zeros({4, 2})}});
+  };
+  const auto write_rows = [&] {
+    store.write_rows("dense", 2, torch::zeros({3}));
+    store.write_rows("table", 1, torch::zeros({2, 2}));
+  };
+  for (const std::function<void()>& change :
+       std::vector<std::function<void()>>{update, write, write_rows}) {
+    for (size_t group = 0; group < store.groups(); ++group) {
+      int looks = 0;
+      EXPECT_TRUE(reader.read(group, [&](const std::byte*) {
+        if (++looks == 1) change();
+      }));
+      EXPECT_EQ(looks, 2);
+    }
+  }
+}
+
+// --- a server and what comes to it ---
+
 // One with a variable float32[8] and a table float32[10, 2], and what a worker of this host says.
 class SharingServerTest : public ::testing::Test {
  protected:
-  explicit SharingServerTest(bool shared = true, bool local = true)
+  explicit SharingServerTest(bool shared = true, bool local = true,
+                             const optim::Optimizer& optimizer = optim::sgd({.learning_rate = 1}))
       : shards_(
             "ps 0", /*seed=*/0,
-            [](VariableStore& variables, const std::string&) {
+            [optimizer](VariableStore& variables, const std::string&) {
               variables.get_or_create(ones_of("dense", {8}, false));
               variables.get_or_create(ones_of("table", {10, 2}, true));
-              return optim::TrainOp{
-                  .entries = {{.optimizer = optim::sgd({.learning_rate = 1}), .filter = {}}}};
+              return optim::TrainOp{.entries = {{.optimizer = optimizer, .filter = {}}}};
             },
             [](int, int64_t, int64_t, bool) { return std::nullopt; }, /*together=*/false, kFloat32,
             shared, PartFiles("", nullptr)),
@@ -154,7 +203,7 @@ class SharingServerTest : public ::testing::Test {
          {"form", ""},
          {"model",
           {"dense float32[8]", "table float32[10, 2] row-sparse",
-           "optimizer " + optim::sgd({.learning_rate = 1}).describe()}},
+           "optimizer " + optimizer.describe()}},
          {"shards", {part("dense", 8), part("table", 10)}}});
   }
 
@@ -229,6 +278,126 @@ TEST_F(SharingServerTest, GradientsGoIntoItsMemoryAndWeightsComeOutOfIt) {
   const Tensor rows = torch::empty({3, 2});
   ASSERT_TRUE(memory.read_rows(1, torch::tensor({2, 3, 9}, at::kLong), rows));
   EXPECT_TRUE(rows.equal(torch::tensor({{-2.F, -2.F}, {1.F, 1.F}, {-2.F, -2.F}}))) << rows;
+}
+
+// How old weights are is told by a worker that knows how many updates are in them.
+TEST_F(SharingServerTest, UpdatesOfSeveralWorkersAreCountedToo) {
+  ServerMemory memory = shared();
+  make_area(memory, 4096);
+  for (int number = 1; number <= 2; ++number) {
+    memory.write(0, torch::ones({8}));
+    push(json::array());
+    shards_.apply_round({{"generation", 1}, {"number", number}, {"parts", {{0, ticket_}}}});
+    EXPECT_EQ(memory.steps(), number);
+  }
+  const std::vector<Tensor> weights{torch::empty({8}), Tensor()};
+  ASSERT_TRUE(memory.read(weights));
+  EXPECT_TRUE(weights[0].equal(torch::full({8}, -1.0F))) << weights[0];
+}
+
+// Makes no update before it is let.
+class HeldRule final : public optim::UpdateRule {
+ public:
+  std::string name() const override { return "Held"; }
+  std::vector<optim::SlotSpec> slots() const override { return {}; }
+  double learning_rate() const override { return 1; }
+  void update(const optim::Segment& segment, int64_t) const override {
+    std::unique_lock lock(mutex_);
+    begun_ = true;
+    changed_.notify_all();
+    // Bounded, so that the test fails rather than hangs.
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return let_; });
+    Tensor(segment.weights).sub_(segment.gradient);
+  }
+  bool wait_until_begun() const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return begun_; });
+  }
+  void let() const {
+    const std::lock_guard lock(mutex_);
+    let_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable bool begun_ = false, let_ = false;
+};
+
+class HeldServerTest : public SharingServerTest {
+ protected:
+  HeldServerTest() : HeldServerTest(std::make_shared<HeldRule>()) {}
+  explicit HeldServerTest(const std::shared_ptr<HeldRule>& rule)
+      : SharingServerTest(true, true, optim::Optimizer(rule)), rule_(rule) {}
+
+  // The first step's update is under way when this returns, made by another thread than the one
+  // that the worker talks to: a checkpoint's, or that of a connection which has ended.
+  std::future<void> begin_first_update(const ServerMemory& memory) {
+    memory.write(0, torch::ones({8}));
+    push(json::array());
+    auto update = std::async(std::launch::async, [this] { shards_.apply(0, 1); });
+    EXPECT_TRUE(rule_->wait_until_begun());
+    return update;
+  }
+  // Time in which what does not wait would be done.
+  static void give_time() { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
+
+  const std::shared_ptr<HeldRule> rule_;
+};
+
+// Who hears that its step is made writes the next gradients where those of this step lie.
+TEST_F(HeldServerTest, AStepIsMadeWhenItsUpdateIs) {
+  ServerMemory memory = shared();
+  make_area(memory, 0);
+  std::future<void> update = begin_first_update(memory);
+  std::atomic<bool> told = false;
+  auto worker = std::async(std::launch::async, [&] {
+    shards_.apply(0, 1);
+    told = true;
+  });
+  give_time();
+  EXPECT_FALSE(told);
+  rule_->let();
+  update.get();
+  worker.get();
+  EXPECT_EQ(memory.steps(), 1);
+}
+
+TEST_F(HeldServerTest, GradientsThatComeDuringAnUpdateAreKept) {
+  ServerMemory memory = shared();
+  make_area(memory, 0);
+  std::future<void> update = begin_first_update(memory);
+  // As another process of the worker does, over the socket.
+  const Tensor next = torch::full({8}, 2.0F);
+  auto pushed = std::async(std::launch::async, [&] {
+    send_message(*socket_,
+                 {{"op", "push"},
+                  {"generation", 1},
+                  {"ticket", 2},
+                  {"weight", 1},
+                  {"mean", true},
+                  {"dense", {0}},
+                  {"rows", json::array()}},
+                 std::span(&next, 1));
+    return receive_head(*socket_, kPatience);
+  });
+  give_time();
+  rule_->let();
+  update.get();
+  EXPECT_EQ(pushed.get(), json::object());
+  shards_.apply(0, 2);
+  const std::vector<Tensor> weights{torch::empty({8}), Tensor()};
+  ASSERT_TRUE(memory.read(weights));
+  EXPECT_TRUE(weights[0].equal(torch::full({8}, -2.0F))) << weights[0];
+}
+
+TEST_F(SharingServerTest, AServerAtItsEndGivesNoCopyThatLacksSteps) {
+  shards_.close();
+  EXPECT_EQ(error_of([&] {
+              ask({{"op", "snapshot"}, {"commits", 1}});
+            }).kind(),
+            ErrorKind::kPeerLost);
 }
 
 TEST_F(SharingServerTest, AWorkerThatLiesAboutPlacesIsRefused) {

@@ -36,10 +36,12 @@ Session::Session(distribute::StartOptions start, distribute::ParameterServerOpti
   // The ledger first: where the run is over, the other servers may be gone already.
   ledger_ = connect(0, "ledger", timeout_seconds);
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
-    data_.push_back(connect_unless_over(server, timeout_seconds));
-  for (const auto& socket : data_) socket->keep_files();
+    data_.push_back(connect_unless_over(server, "data", timeout_seconds));
+  for (const auto& socket : data_) {
+    if (socket) socket->keep_files();
+  }
   for (size_t server = 0; options_.prefetch && server < servers(); ++server)
-    ahead_.push_back(connect(server, "ahead", timeout_seconds));
+    ahead_.push_back(connect_unless_over(server, "ahead", timeout_seconds));
   beats_ = connect(0, "beat", timeout_seconds);
   beater_ = std::thread([this] { beat_until_closed(); });
 }
@@ -77,13 +79,13 @@ std::string Session::server_name(size_t server) const {
   return fmt::format("ps {} ({})", server, start_.cluster.ps_addresses[server]);
 }
 
-std::unique_ptr<net::MessageSocket> Session::connect_unless_over(size_t server,
+std::unique_ptr<net::MessageSocket> Session::connect_unless_over(size_t server, const char* purpose,
                                                                  double timeout_seconds) const {
-  if (server == 0 || is_chief()) return connect(server, "data", timeout_seconds);
+  if (server == 0 || is_chief()) return connect(server, purpose, timeout_seconds);
   bool over = false;
   TimePoint next = system_clock().now() + from_seconds(kLook);
   try {
-    return connect(server, "data", timeout_seconds, [&] {
+    return connect(server, purpose, timeout_seconds, [&] {
       if (system_clock().now() < next) return false;
       next = system_clock().now() + from_seconds(kLook);
       const json status =
@@ -193,7 +195,9 @@ json Session::ask_ahead(size_t server, const json& request, const Receive& recei
 }
 
 void Session::close_ahead() {
-  for (const auto& socket : ahead_) socket->close();
+  for (const auto& socket : ahead_) {
+    if (socket) socket->close();
+  }
 }
 
 json Session::receive_more(

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -25,9 +25,6 @@ namespace {
 
 constexpr int kGroups = 4;
 constexpr int64_t kMostAreaRows = int64_t{1} << 32;  // bytes of gradients of rows
-// What was committed is on its way to all servers.
-constexpr auto kLongestCut = std::chrono::seconds(30);
-constexpr auto kCutLook = std::chrono::milliseconds(500);
 
 // The lines a model and its optimizers are compared by.
 std::vector<std::string> lines_of(const VariableTable& table, const optim::TrainOp& train_op) {
@@ -50,29 +47,6 @@ void check_same_model(const std::string& name, const std::vector<std::string>& c
   throw invalid_argument(fmt::format("the chief and {} have built different models: {}", name,
                                      join(differences, "; ")),
                          "start the same program with the same flags in every task");
-}
-
-json to_json(const std::map<std::string, TensorSpec>& specs) {
-  json list = json::array();
-  for (const auto& [name, spec] : specs)
-    list.push_back(
-        {{"name", name}, {"shape", spec.shape}, {"dtype", static_cast<int>(spec.dtype)}});
-  return list;
-}
-
-// Receives the tensor that a message describes so.
-Tensor receive_tensor_of(net::MessageSocket& socket, const json& told) {
-  const Tensor tensor = torch::empty(told.at("shape").get<Shape>(),
-                                     at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
-  receive_tensor(socket, tensor);
-  return tensor;
-}
-
-std::map<std::string, TensorSpec> specs_of(const std::map<std::string, Tensor>& tensors) {
-  std::map<std::string, TensorSpec> specs;
-  for (const auto& [name, tensor] : tensors)
-    specs[name] = {tensor.sizes().vec(), tensor.scalar_type()};
-  return specs;
 }
 
 int64_t bytes_of(const TensorSpec& spec) {
@@ -174,7 +148,7 @@ void ShardServer::answer(Client& client, const json& request) {
   }
   if (op == "keep") return keep(socket, request);
   if (op == "kept") return kept(socket);
-  if (op == "specs") return send_message(socket, {{"tensors", to_json(here->store->specs())}});
+  if (op == "specs") return specs(socket, *here);
   if (op == "apply") {
     apply(client.rank, request.at("ticket").get<int64_t>());
   } else {
@@ -227,6 +201,7 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
     kept_.clear();
     waiting_.clear();
   }
+  changed_.notify_all();
   log::info(fmt::format("{} holds {}", name_, describe()));
   send_message(socket, json::object());
 }
@@ -293,7 +268,8 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
   // An earlier process of the worker may have left a step that counts.
   settle(client.rank, /*gone=*/false);
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    wait_for_update_of(lock, client.rank);
     Waiting& mine = waiting_[client.rank];
     mine.ticket = 0;  // one before that never counted
     staged = std::exchange(mine.staged, nullptr);
@@ -343,24 +319,45 @@ void ShardServer::apply(int rank, int64_t ticket) {
   std::unique_ptr<StagedGradients> staged;
   std::shared_ptr<Defined> here;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    wait_for_update_of(lock, rank);
     const auto found = waiting_.find(rank);
     if (found == waiting_.end() || found->second.ticket != ticket || ticket == 0) return;
     found->second.ticket = 0;
+    found->second.under_way = true;
     staged = std::exchange(found->second.staged, nullptr);
     here = defined_;
   }
-  here->store->apply(*staged, static_cast<size_t>(rank));
+  std::exception_ptr failed;
+  try {
+    here->store->apply(*staged, static_cast<size_t>(rank));
+  } catch (...) {
+    failed = std::current_exception();
+  }
   {
     const std::lock_guard lock(mutex_);
     // Another generation has no use for it.
     if (here == defined_) {
-      waiting_[rank].staged = std::move(staged);
-      ++applied_;
-      if (SharedWeights* const shared = here->store->shared()) shared->count_step();
+      Waiting& mine = waiting_[rank];
+      mine.under_way = false;
+      mine.staged = std::move(staged);
+      if (!failed) count_update(*here);
     }
   }
   changed_.notify_all();
+  if (failed) std::rethrow_exception(failed);
+}
+
+void ShardServer::wait_for_update_of(std::unique_lock<std::mutex>& lock, int rank) {
+  changed_.wait(lock, [&] {
+    const auto found = waiting_.find(rank);
+    return found == waiting_.end() || !found->second.under_way;
+  });
+}
+
+void ShardServer::count_update(Defined& here) {
+  ++applied_;
+  if (SharedWeights* const shared = here.store->shared()) shared->count_step();
 }
 
 void ShardServer::apply_round(const json& round) {
@@ -394,7 +391,7 @@ void ShardServer::apply_round(const json& round) {
       Waiting& waiting = waiting_[ranks[i]];
       if (!waiting.staged) waiting.staged = std::move(staged[i]);
     }
-    applied_ = number;
+    count_update(*here);
   }
   changed_.notify_all();
 }
@@ -427,89 +424,6 @@ void ShardServer::settle(int rank, bool gone) {
 }
 
 void ShardServer::worker_left(int rank) { settle(rank, /*gone=*/true); }
-
-void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defined& here) {
-  const auto commits = request.at("commits").get<int64_t>();
-  const auto deadline = std::chrono::steady_clock::now() + kLongestCut;
-  std::unique_lock lock(mutex_);
-  while (applied_ < commits && !closed_) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      throw Error(ErrorKind::kPeerLost,
-                  fmt::format("{} has {} of the {} steps that a checkpoint is to hold", name_,
-                              applied_, commits));
-    }
-    changed_.wait_for(lock, kCutLook);
-    if (applied_ >= commits || closed_) break;
-    // A worker that stopped between its commit and its word to this server.
-    std::vector<int> ranks;
-    for (const auto& [rank, waiting] : waiting_) {
-      if (waiting.ticket != 0) ranks.push_back(rank);
-    }
-    lock.unlock();
-    for (const int rank : ranks) settle(rank, /*gone=*/false);
-    lock.lock();
-  }
-  if (applied_ > commits) {
-    throw Error(
-        ErrorKind::kPeerLost,
-        fmt::format("{} has {} steps, and a checkpoint was to hold {}: the others have gone on",
-                    name_, applied_, commits));
-  }
-  lock.unlock();
-  const std::map<std::string, Tensor> copy = here.store->copy();
-  // The chief lets the others go on as soon as this is here; what follows takes its time.
-  send_message(socket, {{"tensors", to_json(specs_of(copy))}});
-  if (request.contains("part")) {
-    const auto part = request.at("part").get<std::string>();
-    try {
-      return send_message(socket, files_.write(part, *here.store, copy).to_json());
-    } catch (const Error& error) {
-      throw Error(
-          error.kind(), fmt::format("{} cannot save its part: {}", name_, error.message()),
-          error.hint().empty() ? "the checkpoints before this one are untouched" : error.hint());
-    }
-  }
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : copy) tensors.push_back(tensor);
-  send_message(socket, json::object(), tensors);
-}
-
-void ShardServer::write(net::MessageSocket& socket, const json& request, Defined& here) {
-  std::map<std::string, Tensor> whole;
-  for (const json& told : request.at("tensors")) {
-    const auto name = told.at("name").get<std::string>();
-    const Tensor tensor = receive_tensor_of(socket, told);
-    if (told.contains("begin")) {
-      here.store->write_rows(name, told.at("begin").get<int64_t>(), tensor);
-    } else {
-      whole[name] = tensor;
-    }
-  }
-  here.store->write(whole);
-  send_message(socket, json::object());
-}
-
-void ShardServer::keep(net::MessageSocket& socket, const json& request) {
-  std::map<std::string, Tensor> tensors;
-  for (const json& told : request.at("tensors"))
-    tensors[told.at("name").get<std::string>()] = receive_tensor_of(socket, told);
-  {
-    const std::lock_guard lock(mutex_);
-    kept_ = std::move(tensors);
-  }
-  send_message(socket, json::object());
-}
-
-void ShardServer::kept(net::MessageSocket& socket) {
-  std::map<std::string, Tensor> kept;
-  {
-    const std::lock_guard lock(mutex_);
-    kept = kept_;
-  }
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : kept) tensors.push_back(tensor);
-  send_message(socket, {{"tensors", to_json(specs_of(kept))}}, tensors);
-}
 
 std::map<std::string, double> ShardServer::learning_rates() {
   const std::lock_guard lock(mutex_);

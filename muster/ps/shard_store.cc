@@ -418,15 +418,16 @@ void ShardStore::write(const std::map<std::string, Tensor>& given) {
 
 void ShardStore::write_rows(const std::string& name, int64_t begin, const Tensor& rows) {
   torch::NoGradGuard no_grad;
-  for (const auto& group : groups_) {
-    const std::unique_lock lock(group->mutex);
-    const std::map<std::string, Tensor> held = tensors(*group);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const std::unique_lock lock(groups_[g]->mutex);
+    const std::map<std::string, Tensor> held = tensors(*groups_[g]);
     const auto found = held.find(name);
     if (found == held.end()) continue;
     const Tensor& all = found->second;
     if (rows.dim() > 0 && rows.dim() == all.dim() && rows.scalar_type() == all.scalar_type() &&
         rows.sizes().slice(1) == all.sizes().slice(1) && begin >= 0 &&
         begin <= all.size(0) - rows.size(0)) {
+      const SharedWeights::Change change(shared_.get(), g);
       all.narrow(0, begin, rows.size(0)).copy_(rows);
       return;
     }

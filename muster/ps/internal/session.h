@@ -96,7 +96,7 @@ class Session {
                                               double timeout_seconds,
                                               const std::function<bool()>& in_vain = {}) const;
   // Nothing for a server that is gone because the run is over, as a worker hears when it joins.
-  std::unique_ptr<net::MessageSocket> connect_unless_over(size_t server,
+  std::unique_ptr<net::MessageSocket> connect_unless_over(size_t server, const char* purpose,
                                                           double timeout_seconds) const;
   nlohmann::json exchange(
       net::MessageSocket& socket, const std::string& server, const nlohmann::json& request,
@@ -119,8 +119,8 @@ class Session {
   const distribute::ParameterServerOptions options_;
   const std::string task_;
   const uint64_t incarnation_;
-  std::vector<std::unique_ptr<net::MessageSocket>> data_;   // by server
-  std::vector<std::unique_ptr<net::MessageSocket>> ahead_;  // by server; none without prefetch
+  // By server; nullptr for one that is gone because the run is over. None ahead without prefetch.
+  std::vector<std::unique_ptr<net::MessageSocket>> data_, ahead_;
   std::unique_ptr<net::MessageSocket> ledger_, beats_;
   Crew crew_;
   std::atomic<int> phase_{0};

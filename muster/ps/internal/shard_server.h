@@ -74,6 +74,7 @@ class ShardServer {
   struct Waiting {
     int64_t ticket = 0;  // 0: none
     std::unique_ptr<StagedGradients> staged;
+    bool under_way = false;  // those of the step before are on their way into the weights
   };
 
   // How many steps are in the weights.
@@ -85,6 +86,8 @@ class ShardServer {
   // Gives a worker of this host the memory where weights are read, and where gradients are written.
   static void share(Client& client, Defined& defined);
   static void make_area(Client& client, const nlohmann::json& request, Defined& defined);
+  // What it holds, by what it calls that.
+  static void specs(net::MessageSocket& socket, Defined& defined);
   void snapshot(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
   void write(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
   // What lives on workers alone, as the chief has it at the beginning.
@@ -92,6 +95,11 @@ class ShardServer {
   void kept(net::MessageSocket& socket);
   // Applies what counts, or drops it, of a worker that will not say itself.
   void settle(int rank, bool gone);
+  // Waits until no thread makes an update of the worker's gradients: whoever is told that it is
+  // made writes the next ones where those lie. An update waits for nothing but other updates.
+  void wait_for_update_of(std::unique_lock<std::mutex>& lock, int rank);
+  // One more update is in the weights. REQUIRES: mutex_ is held.
+  void count_update(Defined& defined);
 
   const std::string name_;
   const uint64_t seed_;
