@@ -172,11 +172,16 @@ void ShardServer::answer(Client& client, const json& request) {
     files_.restore(request, *here->store);
     return send_message(socket, json::object());
   }
+  if (op == "begin_slots") {
+    here->store->begin_slots();
+    return send_message(socket, json::object());
+  }
   if (op == "keep") return keep(socket, request);
   if (op == "kept") return kept(socket);
   if (op == "specs") return send_message(socket, {{"tensors", to_json(here->store->specs())}});
   if (op == "apply") {
-    apply(client.rank, request.at("ticket").get<int64_t>());
+    apply(client.rank, request.at("ticket").get<int64_t>(),
+          request.value("factors", std::vector<double>()));
   } else {
     throw invalid_argument(fmt::format("a parameter server knows no \"{}\"", op),
                            "run the same version of the program in every task");
@@ -219,7 +224,9 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   auto made = std::make_shared<Defined>();
   made->generation = generation;
   made->model = model;
-  made->store = std::make_unique<ShardStore>(shards, train_op, seed_, kGroups, shared_);
+  // Of updates that several workers make together, every server sees all in one order.
+  made->store = std::make_unique<ShardStore>(shards, train_op, seed_, kGroups, shared_,
+                                             together_ || request.value("leads", false));
   {
     const std::lock_guard lock(mutex_);
     defined_ = made;
@@ -327,6 +334,8 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
   }
   staged->weight = request.at("weight").get<double>();
   staged->mean = request.at("mean").get<bool>();
+  staged->loss = request.value("loss", 0.0);
+  staged->updates = request.value("updates", std::vector<bool>());
   {
     const std::lock_guard lock(mutex_);
     // What comes late of a process that is gone must not take the place of its successor's.
@@ -339,18 +348,27 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
   }
 }
 
-void ShardServer::apply(int rank, int64_t ticket) {
+std::vector<double> ShardServer::factors() {
+  std::shared_ptr<Defined> here;
+  {
+    const std::lock_guard lock(mutex_);
+    here = defined_;
+  }
+  return here ? here->store->factors() : std::vector<double>();
+}
+
+std::vector<double> ShardServer::apply(int rank, int64_t ticket, std::vector<double> factors) {
   std::unique_ptr<StagedGradients> staged;
   std::shared_ptr<Defined> here;
   {
     const std::lock_guard lock(mutex_);
     const auto found = waiting_.find(rank);
-    if (found == waiting_.end() || found->second.ticket != ticket || ticket == 0) return;
+    if (found == waiting_.end() || found->second.ticket != ticket || ticket == 0) return factors;
     found->second.ticket = 0;
     staged = std::exchange(found->second.staged, nullptr);
     here = defined_;
   }
-  here->store->apply(*staged, static_cast<size_t>(rank));
+  factors = here->store->apply(*staged, static_cast<size_t>(rank), std::move(factors));
   {
     const std::lock_guard lock(mutex_);
     // Another generation has no use for it.
@@ -361,6 +379,7 @@ void ShardServer::apply(int rank, int64_t ticket) {
     }
   }
   changed_.notify_all();
+  return factors;
 }
 
 void ShardServer::apply_round(const json& round) {
@@ -408,7 +427,7 @@ void ShardServer::settle(int rank, bool gone) {
     ticket = found->second.ticket;
     generation = defined_->generation;
   }
-  const std::optional<bool> counts = resolve_(rank, generation, ticket, gone);
+  const std::optional<Resolved> counts = resolve_(rank, generation, ticket, gone);
   if (!counts) return;  // nobody knows: it stays
   {
     const std::lock_guard lock(mutex_);
@@ -417,13 +436,13 @@ void ShardServer::settle(int rank, bool gone) {
     if (!defined_ || defined_->generation != generation || found == waiting_.end() ||
         found->second.ticket != ticket)
       return;
-    if (!*counts) {
+    if (!counts->committed) {
       if (gone) found->second.ticket = 0;
       return;
     }
   }
   // Of an update of several workers the others know.
-  if (!together_) apply(rank, ticket);
+  if (!together_) apply(rank, ticket, counts->factors);
 }
 
 void ShardServer::worker_left(int rank) { settle(rank, /*gone=*/true); }
