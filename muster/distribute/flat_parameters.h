@@ -78,6 +78,7 @@ class FlatParameters {
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
                    const std::vector<bool>& used, const std::vector<RowGradient>& rows,
                    double scale, const Decided& decided);
+  // The same where nothing was decided elsewhere.
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
                    const std::vector<bool>& used, const std::vector<RowGradient>& rows,
                    double scale) {

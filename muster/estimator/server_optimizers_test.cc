@@ -6,11 +6,12 @@
 #include <filesystem>
 
 #include "muster/base/temp_directory.h"
-#include "muster/estimator/internal/served_run.h"
+#include "muster/estimator/internal/test_model.h"
 #include "muster/layers/embedding.h"
 #include "muster/optim/loss_scaling.h"
 #include "muster/optim/reduce_on_plateau.h"
 #include "muster/optim/schedules.h"
+#include "tests/support/served_run.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -60,7 +61,8 @@ class ServerOptimizersTest : public ::testing::Test {
     const std::string one = directory_ / "alone", other = directory_ / "served";
     for (const int64_t end : {7, 20}) {
       Estimator(alone, quiet_config(one)).train(input_, {.max_steps = end});
-      train_served({.servers = 2, .options = options}, other, served, input_, {.max_steps = end});
+      train_served({.servers = 2, .options = options}, quiet_config(other), served, input_,
+                   {.max_steps = end});
       EXPECT_TRUE(same_bits(latest(other), latest(one)))
           << end << " " << largest_difference(latest(other), latest(one));
     }
@@ -108,7 +110,7 @@ TEST_F(ServerOptimizersTest, AllWorkersLossesReduceOneRate) {
     });
     const Checkpoint end =
         train_served({.workers = 3, .servers = 2, .options = {.replicas_to_aggregate = together}},
-                     model_dir, model_fn, input_, {.max_steps = 30});
+                     quiet_config(model_dir), model_fn, input_, {.max_steps = 30});
     for (const std::string name : {"Adam/plateau", "SGD/plateau"}) {
       const Tensor& plateau = end.tensors.at(name);
       EXPECT_EQ(plateau[5].item<double>(), 30) << name << " " << together;  // losses so far
@@ -152,7 +154,8 @@ TEST_F(ServerOptimizersTest, WorkersThatOverflowDoNotDisturbOthers) {
   for (const int together : {0, 2}) {
     const std::string model_dir = directory_ / std::to_string(together);
     const Checkpoint end = train_served(
-        {.workers = 2, .servers = 2, .options = {.replicas_to_aggregate = together}}, model_dir,
+        {.workers = 2, .servers = 2, .options = {.replicas_to_aggregate = together}},
+        quiet_config(model_dir),
         two_optimizers([](const optim::Optimizer& own) { return optim::loss_scaling(own); },
                        [](int64_t call) { return call % 5 == 4 ? 1e38 : 1.0; }),
         input_, {.max_steps = 30});

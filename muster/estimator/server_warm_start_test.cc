@@ -6,11 +6,12 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/estimator/internal/served_run.h"
+#include "muster/estimator/internal/test_model.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/normalization.h"
 #include "muster/optim/exponential_moving_average.h"
 #include "muster/optim/look_ahead.h"
+#include "tests/support/served_run.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -20,7 +21,6 @@ using testing::largest_difference;
 using testing::latest;
 using testing::quiet_config;
 using testing::same_bits;
-using testing::ServedRun;
 using testing::shuffled_batches;
 using testing::train_served;
 
@@ -54,17 +54,17 @@ class ServerWarmStartTest : public ::testing::Test {
   WarmStartSettings all() const {
     return {.ckpt_to_initialize_from = base(), .vars_to_warm_start = {".*"}};
   }
+  RunConfig config(const std::string& name, const WarmStartFrom& from) const {
+    RunConfig config = quiet_config(path(name));
+    config.warm_start_from = from;
+    return config;
+  }
   // With and without servers, from the same settings.
   void expect_same(const std::string& name, const ModelFn& model_fn,
                    const WarmStartSettings& settings) {
-    RunConfig config = quiet_config(path(name + "_alone"));
-    config.warm_start_from = settings;
-    Estimator(model_fn, config).train(input_, {.max_steps = 12});
-    const Checkpoint served =
-        train_served({.servers = 2,
-                      .options = {.partitioner = plan::Partitioner::fixed(3)},
-                      .adapt = [&](RunConfig& its, int) { its.warm_start_from = settings; }},
-                     path(name), model_fn, input_, {.max_steps = 12});
+    Estimator(model_fn, config(name + "_alone", settings)).train(input_, {.max_steps = 12});
+    train_served({.servers = 2, .options = {.partitioner = plan::Partitioner::fixed(3)}},
+                 config(name, settings), model_fn, input_, {.max_steps = 12});
     for (const int64_t step : {0, 12}) {
       const auto at = [&](const std::string& model_dir) {
         return CheckpointManager(model_dir).load(fmt::format("{}/model.ckpt-{}", model_dir, step));
@@ -114,8 +114,7 @@ TEST_F(ServerWarmStartTest, RowsOfTablesMoveWithTheirWords) {
 // The checkpoint that the settings name may be gone then.
 TEST_F(ServerWarmStartTest, ARunThatContinuesTakesNothing) {
   const auto run = [&](const std::string& name, const std::string& from, int64_t end) {
-    return train_served({.adapt = [&](RunConfig& config, int) { config.warm_start_from = from; }},
-                        path(name), model_with(adam), input_, {.max_steps = end});
+    return train_served({}, config(name, from), model_with(adam), input_, {.max_steps = end});
   };
   const Checkpoint whole = run("once", base(), 20);
   run("twice", base(), 10);
@@ -123,12 +122,10 @@ TEST_F(ServerWarmStartTest, ARunThatContinuesTakesNothing) {
 }
 
 TEST_F(ServerWarmStartTest, EveryWorkerBeginsWithWhatTheChiefTook) {
-  const ServedRun run{.workers = 3, .servers = 2, .adapt = [&](RunConfig& config, int) {
-                        config.warm_start_from = all();
-                      }};
   // The steps are too small to change a weight.
   const ModelFn still = model_with([] { return optim::sgd({.learning_rate = 1e-30}); });
-  const Checkpoint end = train_served(run, path("three"), still, input_, {.max_steps = 9});
+  const Checkpoint end = train_served({.workers = 3, .servers = 2}, config("three", all()), still,
+                                      input_, {.max_steps = 9});
   const Checkpoint before = latest(base());
   for (const std::string& name : {kTable, std::string("top/dense/kernel")})
     EXPECT_TRUE(end.tensors.at(name).equal(before.tensors.at(name))) << name;
@@ -136,8 +133,8 @@ TEST_F(ServerWarmStartTest, EveryWorkerBeginsWithWhatTheChiefTook) {
 
 TEST_F(ServerWarmStartTest, ATableOfAnotherFormIsRefused) {
   const std::string message = message_of([&] {
-    train_served({.adapt = [&](RunConfig& config, int) { config.warm_start_from = base(); }},
-                 path("other"), model_with(adam, kRows + 1), input_, {.max_steps = 2});
+    train_served({}, config("other", base()), model_with(adam, kRows + 1), input_,
+                 {.max_steps = 2});
   });
   EXPECT_THAT(message, HasSubstr("net/embedding/embeddings float32[41, 4] row-sparse: the "
                                  "checkpoint holds \"net/embedding/embeddings\" as "
