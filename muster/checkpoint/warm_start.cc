@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,6 +26,7 @@ using nlohmann::json;
 
 // The names that a message lists; of models with hundreds of variables the rest is counted.
 constexpr size_t kNamesShown = 8;
+constexpr int64_t kReadAtOnce = int64_t{32} << 20;  // bytes of a table that is elsewhere
 
 // A prefix or file as it is; of a model_dir the newest.
 std::string prefix_of(FileSystem& fs, const std::string& from) {
@@ -50,11 +52,12 @@ std::unique_ptr<CheckpointReader> open_source(FileSystem& fs, const std::string&
 class WarmStart {
  public:
   WarmStart(FileSystem& fs, const WarmStartSettings& settings, VariableStore& variables,
-            uint64_t seed)
+            uint64_t seed, const WriteRows& write_rows)
       : fs_(fs),
         settings_(settings),
         variables_(variables),
         seed_(seed),
+        write_rows_(write_rows),
         prefix_(prefix_of(fs, settings.ckpt_to_initialize_from)),
         reader_(open_source(fs, prefix_)) {
     for (const std::string& name : reader_->names()) held_.insert(name);
@@ -142,22 +145,48 @@ class WarmStart {
                                      taken.previous_name, what_fits(spec)));
       return std::nullopt;
     }
-    const Tensor value = reader_->read(taken.previous_name);
     const auto info = settings_.var_name_to_vocab_info.find(spec.name);
+    if (info == settings_.var_name_to_vocab_info.end() && variable.is_elsewhere())
+      return take_rows(variable, taken);
+    const Tensor value = reader_->read(taken.previous_name);
     if (info != settings_.var_name_to_vocab_info.end()) {
       const internal::Remapped remapped = remap(info->second, spec, value);
-      variable.value().copy_(remapped.value);
+      if (variable.is_elsewhere()) {
+        write_rows_(variable, 0, remapped.value);
+      } else {
+        variable.value().copy_(remapped.value);
+      }
       taken.words_found = remapped.words_found;
       taken.words = remapped.words;
       return taken;
     }
-    if (value.sizes() != at::IntArrayRef(spec.shape) || value.scalar_type() != spec.dtype) {
-      misfits_.push_back(fmt::format("{}: the checkpoint holds \"{}\" as {}; {}", spec.describe(),
-                                     taken.previous_name, describe(value), what_fits(spec)));
-      return std::nullopt;
-    }
+    if (!fits(spec, taken, {value.sizes().vec(), value.scalar_type()})) return std::nullopt;
     variable.value().copy_(value);
     return taken;
+  }
+
+  // The same for a table that is elsewhere, for which there need not be room here.
+  std::optional<WarmStartReport::Taken> take_rows(const Variable& table,
+                                                  const WarmStartReport::Taken& taken) {
+    const VariableSpec& spec = table.spec();
+    if (!fits(spec, taken, reader_->specs().at(taken.previous_name))) return std::nullopt;
+    const int64_t row_bytes =
+        std::max<int64_t>(1, static_cast<int64_t>(c10::elementSize(spec.dtype)) *
+                                 c10::multiply_integers(spec.shape.begin() + 1, spec.shape.end()));
+    const int64_t at_once = std::max<int64_t>(1, kReadAtOnce / row_bytes);
+    for (int64_t begin = 0; begin < spec.shape[0]; begin += at_once) {
+      const int64_t end = std::min(spec.shape[0], begin + at_once);
+      write_rows_(table, begin, reader_->read_rows(taken.previous_name, begin, end));
+    }
+    return taken;
+  }
+
+  // Whether what the checkpoint holds has the variable's form; that it does not is noted.
+  bool fits(const VariableSpec& spec, const WarmStartReport::Taken& taken, const TensorSpec& held) {
+    if (held == TensorSpec{spec.shape, spec.dtype}) return true;
+    misfits_.push_back(fmt::format("{}: the checkpoint holds \"{}\" as {}; {}", spec.describe(),
+                                   taken.previous_name, held.describe(), what_fits(spec)));
+    return false;
   }
 
   internal::Remapped remap(const VocabInfo& info, const VariableSpec& spec, const Tensor& value) {
@@ -244,6 +273,7 @@ class WarmStart {
   const WarmStartSettings& settings_;
   VariableStore& variables_;
   const uint64_t seed_;
+  const WriteRows& write_rows_;
   const std::string prefix_;
   const std::unique_ptr<CheckpointReader> reader_;
   std::set<std::string> held_;                // what the checkpoint holds
@@ -255,9 +285,9 @@ class WarmStart {
 }  // namespace
 
 WarmStartReport warm_start(FileSystem& fs, const WarmStartSettings& settings,
-                           VariableStore& variables, uint64_t seed) {
+                           VariableStore& variables, uint64_t seed, const WriteRows& write_rows) {
   settings.validate();
-  return WarmStart(fs, settings, variables, seed)();
+  return WarmStart(fs, settings, variables, seed, write_rows)();
 }
 
 }  // namespace muster::inline v0_1

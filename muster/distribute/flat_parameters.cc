@@ -129,7 +129,7 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
     const optim::UpdateRule& rule = train_op.entries[claim.entry].optimizer.rule();
     if (!rule.slots_differ()) continue;
     for (const optim::SlotSpec& slot : rule.slots_of(claim.variable->spec()))
-      own.push_back({slot.name, internal::new_slot(*claim.variable, slot)});
+      own.push_back({slot.name, internal::new_slot(*claim.variable, slot), slot.begins_as_weights});
   }
 }
 
@@ -292,6 +292,25 @@ std::map<std::string, Tensor> FlatParameters::slots() const {
       named[optimizers_[o].name + "/" + name] = slot;
   }
   return named;
+}
+
+void FlatParameters::begin_slots() {
+  torch::NoGradGuard no_grad;
+  for (const OptimizerState& state : optimizers_) {
+    for (size_t s = 0; s < state.slot_specs.size(); ++s) {
+      if (!state.slot_specs[s].begins_as_weights) continue;
+      for (size_t b = 0; b < buffers_.size(); ++b) {
+        const auto [begin, end] = state.ranges[b];
+        Tensor(state.slots[s][b]).copy_(buffers_[b].weights.slice(0, begin, end));
+      }
+    }
+  }
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    for (const OwnSlot& slot : own_slots_[p]) {
+      if (slot.begins_as_weights) Tensor(slot.values).copy_(parameters_[p].variable->value());
+    }
+  }
+  tables_.begin_slots();
 }
 
 std::vector<Tensor> FlatParameters::pieces() const {

@@ -70,10 +70,20 @@ class FlatParameters {
   // Then come the optimizers' transformations, and what they throw comes before anything is
   // updated. Both may write the gradients. These are of losses times loss_scale(); where a scale is
   // dynamic and a gradient not finite, its optimizer updates nothing. At the end constraints change
-  // what was updated.
+  // what was updated. `decided` is what others have decided about this update.
+  struct Decided {
+    std::vector<bool> updates;    // [optimizer]: whether it makes one; empty: all do
+    std::vector<double> factors;  // [optimizer], of plateaus; empty: those that are here
+  };
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
                    const std::vector<bool>& used, const std::vector<RowGradient>& rows,
-                   double scale);
+                   double scale, const Decided& decided);
+  // The same where nothing was decided elsewhere.
+  void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
+                   const std::vector<bool>& used, const std::vector<RowGradient>& rows,
+                   double scale) {
+    update_flat(train_op, gradients, used, rows, scale, {});
+  }
   // Makes one update with the gradients that autograd left in the variables (undefined: unused) and
   // those that the tables have collected; it takes them away.
   void update_in_place(const optim::TrainOp& train_op, double scale);
@@ -81,9 +91,10 @@ class FlatParameters {
   struct Prepared {
     std::vector<Tensor> gradients;  // [parameter], in its shape, contiguous; undefined: unused
     std::vector<RowGradient> rows;  // [table]
+    std::vector<bool> updates;      // [optimizer]: false where its loss scale was too large
   };
   // Does what update_in_place() does with gradients, transformations included, takes them away, and
-  // gives them, scaled, in place of an update.
+  // gives them, scaled, in place of an update. Loss scales follow.
   Prepared take_prepared(const optim::TrainOp& train_op, double scale);
   // Whether all gradients are finite that update_flat() or update_in_place() would use now; those
   // of optimizers with a dynamic loss scale do not matter.
@@ -107,6 +118,9 @@ class FlatParameters {
   // Gives slots and counters by checkpoint name ("Adam/m/dense/kernel", "Adam/iterations"). They
   // are views: writing them changes the optimizer.
   std::map<std::string, Tensor> slots() const;
+  // Slots that begin as the weights become what the weights are now: those were written behind the
+  // constructor, and before the first update.
+  void begin_slots();
   // Gives everything that has to be equal on all replicas, in few contiguous pieces.
   std::vector<Tensor> pieces() const;
 
@@ -125,6 +139,7 @@ class FlatParameters {
   struct OwnSlot {
     std::string name;
     Tensor values;
+    bool begins_as_weights = false;
   };
 
   // Makes an OptimizerState for each name, and finds the one of each entry.

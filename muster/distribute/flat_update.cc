@@ -144,12 +144,15 @@ void FlatParameters::constrain(size_t p) const {
 void FlatParameters::update_flat(const optim::TrainOp& train_op,
                                  const std::vector<Tensor>& gradients,
                                  const std::vector<bool>& had_gradient,
-                                 const std::vector<RowGradient>& rows, double scale) {
+                                 const std::vector<RowGradient>& rows, double scale,
+                                 const Decided& decided) {
   torch::NoGradGuard no_grad;
+  for (size_t o = 0; o < decided.factors.size(); ++o) plateaus_.set_factor(o, decided.factors[o]);
   const std::vector<bool> used = add_penalties(gradients, had_gradient, scale);
   transform_gradients(
       train_op, [&](size_t p) { return used[p] ? gradient_in(gradients, p) : Tensor(); }, rows,
       scale);
+  for (size_t o = 0; o < decided.updates.size(); ++o) updates_[o] = decided.updates[o];
   for (size_t o = 0; o < optimizers_.size(); ++o) {
     if (!updates_[o]) continue;
     const OptimizerState& state = optimizers_[o];
@@ -243,14 +246,20 @@ FlatParameters::Prepared FlatParameters::take_prepared(const optim::TrainOp& tra
     return factor == 1.0 ? gradient : gradient.mul_(factor);
   };
   for (const Parameter& parameter : parameters_) {
-    Tensor gradient = std::exchange(parameter.variable->value().mutable_grad(), {});
-    prepared.gradients.push_back(
-        gradient.defined() ? scaled(gradient.contiguous(), parameter.optimizer) : Tensor());
+    const Tensor gradient = std::exchange(parameter.variable->value().mutable_grad(), {});
+    const bool wanted = gradient.defined() && updates_[static_cast<size_t>(parameter.optimizer)];
+    prepared.gradients.push_back(wanted ? scaled(gradient.contiguous(), parameter.optimizer)
+                                        : Tensor());
   }
   for (size_t t = 0; t < prepared.rows.size(); ++t) {
     RowGradient& rows = prepared.rows[t];
-    rows = {rows.ids.contiguous(), scaled(rows.values.contiguous(), tables_.optimizer(t))};
+    const int64_t wanted =
+        updates_[static_cast<size_t>(tables_.optimizer(t))] ? rows.ids.size(0) : 0;
+    rows = {rows.ids.narrow(0, 0, wanted).contiguous(),
+            scaled(rows.values.narrow(0, 0, wanted).contiguous(), tables_.optimizer(t))};
   }
+  for (size_t o = 0; o < optimizers_.size(); ++o) loss_scales_.update(o, updates_[o]);
+  prepared.updates = updates_;
   return prepared;
 }
 

@@ -13,10 +13,10 @@ namespace muster::inline v0_1::distribute {
 
 std::map<std::string, Tensor> ModelState::own_tensors() const {
   const std::map<std::string, TensorSpec> elsewhere = updater_.shared()->specs();
-  std::map<std::string, Tensor> named;
-  for (const auto& variable : table_.variables()) {
-    if (!elsewhere.contains(variable->name())) named[variable->name()] = variable->value().detach();
-  }
+  std::map<std::string, Tensor> named = updater_.slots();
+  for (const auto& variable : table_.variables())
+    named[variable->name()] = variable->value().detach();
+  std::erase_if(named, [&](const auto& entry) { return elsewhere.contains(entry.first); });
   return named;
 }
 

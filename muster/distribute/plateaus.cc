@@ -37,6 +37,19 @@ double Plateaus::rate(size_t optimizer, double rate) const {
   return state.options ? optim::reduced_rate(*state.options, read(state.numbers), rate) : rate;
 }
 
+double Plateaus::factor(size_t optimizer) const {
+  const State& state = plateaus_[optimizer];
+  return state.options ? read(state.numbers).factor : 1;
+}
+
+void Plateaus::set_factor(size_t optimizer, double factor) {
+  const State& state = plateaus_[optimizer];
+  if (!state.options) return;
+  Plateau plateau = read(state.numbers);
+  plateau.factor = factor;
+  write(plateau, state.numbers);
+}
+
 void Plateaus::update(size_t optimizer, double loss) {
   const State& state = plateaus_[optimizer];
   if (state.options)

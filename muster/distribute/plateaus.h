@@ -21,6 +21,11 @@ class Plateaus {
   bool reduces(size_t optimizer) const { return plateaus_[optimizer].options.has_value(); }
   // What that rate becomes: itself without reduction.
   double rate(size_t optimizer, double rate) const;
+  // What it is multiplied by, before it is limited; 1 without reduction. set_factor() takes one
+  // that was decided elsewhere.
+  double factor(size_t optimizer) const;
+  void set_factor(size_t optimizer, double factor);
+  size_t size() const { return plateaus_.size(); }
   // Takes the loss of an update that this optimizer has made.
   void update(size_t optimizer, double loss);
 

@@ -91,6 +91,7 @@ void RowTables::add(Variable& variable, int optimizer, const std::vector<optim::
   Table table{.variable = &variable, .optimizer = optimizer};
   for (const optim::SlotSpec& slot : slots) {
     table.slot_names.push_back(slot.name);
+    if (slot.begins_as_weights) table.as_weights.push_back(table.slots.size());
     table.slots.push_back(internal::new_slot(variable, slot));
   }
   tables_.push_back(std::move(table));
@@ -195,6 +196,13 @@ std::map<std::string, Tensor> RowTables::slots(int optimizer) const {
       named[table.slot_names[s] + "/" + table.variable->name()] = table.slots[s];
   }
   return named;
+}
+
+void RowTables::begin_slots() {
+  torch::NoGradGuard no_grad;
+  for (const Table& table : tables_) {
+    for (const size_t s : table.as_weights) Tensor(table.slots[s]).copy_(table.variable->value());
+  }
 }
 
 std::vector<Tensor> RowTables::pieces() const {

@@ -60,6 +60,8 @@ class RowTables {
 
   // Gives the slots of the optimizer with that index by "<slot>/<variable>", as views.
   std::map<std::string, Tensor> slots(int optimizer) const;
+  // Slots that begin as the tables become what the tables are now.
+  void begin_slots();
   // Gives tables and slots, each as one piece.
   std::vector<Tensor> pieces() const;
 
@@ -69,6 +71,7 @@ class RowTables {
     int optimizer = 0;
     std::vector<std::string> slot_names;
     std::vector<Tensor> slots;
+    std::vector<size_t> as_weights;  // of the slots, those that begin as the table
     std::vector<RowGradient> collected;
   };
   // Tables from `begin` to `end`, whose rows are updated as one segment.

@@ -41,6 +41,11 @@ class SharedRun {
   virtual std::map<std::string, TensorSpec> specs() = 0;
   // Gives them these values. Names are those of specs(), all or some.
   virtual void write(const std::map<std::string, Tensor>& tensors) = 0;
+  // Gives them these rows, from row `begin` on, of the table of that name.
+  virtual void write_rows(const std::string& name, int64_t begin, const Tensor& rows) = 0;
+  // Behind weights of another run, before the first step: slots that begin as the weights become
+  // them.
+  virtual void begin_slots() = 0;
   // Gives them what `checkpoint` has, which was found at `prefix`. Servers that see its directory
   // read it themselves, each what it holds. REQUIRES: it has all that specs() has, in this form.
   virtual void restore(const CheckpointReader& checkpoint, const std::string& prefix) = 0;

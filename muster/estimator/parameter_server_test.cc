@@ -434,22 +434,6 @@ TEST(ParameterServerTest, WithoutAClusterOneProcessTrains) {
   EXPECT_EQ(latest(directory / "model").global_step, 2);
 }
 
-TEST(ParameterServerTest, WhatServersCannotFollowIsRefused) {
-  TempDirectory directory;
-  const ModelFn plateau = [](const Features& features, const Labels& labels, Mode mode,
-                             ModelContext& context) {
-    EstimatorSpec spec = two_layers(features, labels, mode, context);
-    const Tensor loss = spec.loss;
-    spec.train_op = context.optimizer(optim::reduce_on_plateau(optim::sgd({}), {})).minimize(loss);
-    return spec;
-  };
-  EXPECT_THAT(message_of([&] {
-                train_on({}, directory / "model", plateau, json::object(),
-                         [] { return examples(10).batch(5); }, {});
-              }),
-              HasSubstr("reduce_on_plateau"));
-}
-
 TEST(ParameterServerTest, OtherOptionsAreRefused) {
   TempDirectory directory;
   const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);

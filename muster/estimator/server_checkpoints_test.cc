@@ -178,6 +178,34 @@ TEST(ServerCheckpointsTest, ADamagedPartIsPassedOver) {
   }
 }
 
+// Which examples are unread is told by the positions of two workers, and of no other number.
+TEST(ServerCheckpointsTest, OnAnotherNumberOfWorkersTheDataBeginsAnew) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "model";
+  const InputFn once = [] { return examples(120).batch(10); };
+  const auto train = [&](int workers, bool restart_input) {
+    const testing::LocalCluster cluster(workers, /*chief=*/true, /*servers=*/1);
+    testing::run_ranks(workers + 1, [&](int task) {
+      RunConfig config =
+          quiet_config(model_dir, distribute::parameter_server(),
+                       task == workers ? cluster.server_environment(0) : cluster.environment(task));
+      config.restart_input = restart_input;
+      Estimator(table_and_dense, config).train(once, {});
+    });
+    return latest(model_dir);
+  };
+  EXPECT_EQ(train(2, false).global_step, 12);
+  const Error refused = error_of([&] { train(3, false); });
+  EXPECT_THAT(refused.message(), HasSubstr("the positions of 2 workers"));
+  EXPECT_THAT(refused.hint(), HasSubstr("restart_input"));
+  // All of the data once more, and slots go on.
+  const Checkpoint end = train(3, true);
+  EXPECT_EQ(end.global_step, 24);
+  EXPECT_EQ(end.tensors.at("Adam/iterations").item<int64_t>(), 24);
+  // Where the number is the same, nothing is left to read.
+  EXPECT_EQ(train(3, false).global_step, 24);
+}
+
 TEST(ServerCheckpointsTest, RetentionDeletesPartsOfOldOnes) {
   TempDirectory directory;
   train_there(directory / "model", 2, 60,

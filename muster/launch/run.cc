@@ -250,6 +250,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       spec.name = fmt::format("{} {}", roles[i].type, roles[i].index);
       if (options.ps > 0) {
         spec.may_be_lost = roles[i].type == "worker";
+        spec.serves = roles[i].type == "ps";
         spec.restarts = options.restart;
       }
       if (in_cluster > 1) {

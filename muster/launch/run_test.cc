@@ -100,6 +100,8 @@ TEST(PlanRun, ServersAreTasksOfTheCluster) {
               "ps":["127.0.0.1:3","127.0.0.1:4"]},"task":{"type":"ps","index":1}})"));
   EXPECT_TRUE(plan.processes[1].may_be_lost);
   EXPECT_FALSE(plan.processes[0].may_be_lost || plan.processes[2].may_be_lost);
+  EXPECT_TRUE(plan.processes[2].serves);
+  EXPECT_FALSE(plan.processes[0].serves || plan.processes[1].serves);
   EXPECT_EQ(plan.processes[2].restarts, 3);
   EXPECT_THAT(message_of([] {
                 plan_run({.workers = 2, .ps = 1, .command = {"/bin/true"}}, cores(2), {1, 2, 3},

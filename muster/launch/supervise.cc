@@ -310,10 +310,11 @@ class Supervisor {
 
   // Whether it was started again, and the run is over without it.
   bool is_too_late(const Task& task) const {
-    return task.spec->may_be_lost && task.restarts > 0 &&
-           std::all_of(tasks_.begin(), tasks_.end(), [&](const Task& other) {
-             return (other.restarts > 0 && other.spec->may_be_lost) ||
-                    (other.reaped && other.exit.status.ok());
+    const auto came_again = [](const Task& one) {
+      return one.restarts > 0 && (one.spec->may_be_lost || one.spec->serves);
+    };
+    return came_again(task) && std::all_of(tasks_.begin(), tasks_.end(), [&](const Task& other) {
+             return came_again(other) || (other.reaped && other.exit.status.ok());
            });
   }
 

@@ -19,8 +19,8 @@
 // as it is alone, for it would wait for that restart; with another exit code it has what is left of
 // `survivor_time`.
 //
-// One that may be lost, was started again and comes when all others have ended well has nobody to
-// join: after `survivor_time` it is stopped, which is no failure.
+// One that may be lost, or serves the others, was started again and comes when all others have
+// ended well has nobody to join: after `survivor_time` it is stopped, which is no failure.
 //
 // A process that may be started again is, when it is killed or exits with 138, as long as no other
 // failure and no signal has ended the group. One that may be lost stops nobody then, nor when it
@@ -65,7 +65,8 @@ struct ProcessSpec {
   bool beside = false;               // it stands beside the group
   // The others go on without it when it is killed, or exits with 138, 130 or 143.
   bool may_be_lost = false;
-  int restarts = 0;  // how often it is started again then
+  bool serves = false;  // when the others have ended well, there is nothing to do for it
+  int restarts = 0;     // how often it is started again then
 };
 
 // Says how long to wait, and where output goes.

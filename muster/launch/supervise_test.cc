@@ -442,6 +442,34 @@ TEST_F(SuperviseTest, TwoThatAreStartedAgainWhenTheRunIsOverAreNoFailure) {
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(600)}).exit_code, 0);
 }
 
+// The chief has ended the run, and the server was killed before it had ended itself.
+TEST_F(SuperviseTest, AServerThatIsStartedAgainWhenTheRunIsOverIsNoFailure) {
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "wait_for dead"), process("worker 0", "wait_for dead"),
+      process("ps 0",
+              "if [ -e dead ]; then for i in {1..3000}; do sleep 0.01; done; fi; "
+              "touch dead; kill -9 $$")};
+  processes[2].serves = true;
+  processes[2].restarts = 5;
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(400)}).exit_code, 0);
+  EXPECT_THAT(read("err"), HasSubstr("ps 0 was started again, and the run is over without it"));
+}
+
+// One that was started again while the chief trains is wanted.
+TEST_F(SuperviseTest, AServerThatIsStartedAgainWhileTheChiefRunsStays) {
+  std::vector<ProcessSpec> processes = {
+      // Longer than the time after which the server would be stopped.
+      process("chief 0", "wait_for second; sleep 0.5; touch end; wait_for served"),
+      process("worker 0", "exit 0"),
+      process("ps 0",
+              "if [ -e first ]; then touch second; wait_for end; echo served; touch served; "
+              "exit 0; fi; touch first; kill -9 $$")};
+  processes[2].serves = true;
+  processes[2].restarts = 1;
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(100)}).exit_code, 0);
+  EXPECT_THAT(read("out"), HasSubstr("[ps 0] served\n"));
+}
+
 TEST_F(SuperviseTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
   std::vector<ProcessSpec> processes = {process("chief 0", "wait_for gone; sleep 0.1; echo done"),
                                         process("worker 0", "touch gone; exit 143")};

@@ -266,7 +266,11 @@ class Server {
     if (options_.replicas_to_aggregate > 0) {
       apply_last_round();
     } else if (request.at("op") == "commit" && accepted) {
-      shards_.apply(peer.rank, request.at("ticket").get<int64_t>());
+      auto factors = shards_.apply(peer.rank, request.at("ticket").get<int64_t>());
+      if (factors.empty()) factors = shards_.factors();  // where a cut was sooner to make it
+      if (!factors.empty()) told["factors"] = factors;
+    } else if (request.at("op") == "resolve") {
+      told["factors"] = shards_.factors();
     }
     if (accepted) {
       if (const auto rates = shards_.learning_rates(); !rates.empty()) told["rates"] = rates;
@@ -309,14 +313,16 @@ class Server {
   }
 
   // Asks the ledger, here or at the first server.
-  std::optional<bool> resolve(int rank, int64_t generation, int64_t ticket, bool gone) {
+  std::optional<ShardServer::Resolved> resolve(int rank, int64_t generation, int64_t ticket,
+                                               bool gone) {
     const json request{{"op", "resolve"},
                        {"rank", rank},
                        {"generation", generation},
                        {"ticket", ticket},
                        {"gone", gone}};
     try {
-      if (ledger_) return ledger_->answer(request).at("committed").get<bool>();
+      if (ledger_)
+        return ShardServer::Resolved{ledger_->answer(request).at("committed").get<bool>()};
       const auto socket = net::connect_messages({.address = start_.cluster.ps_addresses.front(),
                                                  .job = start_.cluster.job,
                                                  .task = start_.cluster.task.name(),
@@ -328,7 +334,8 @@ class Server {
       send_message(*socket, request);
       const auto told = receive_head(*socket, kResolveSeconds);
       if (!told || !told->contains("committed")) return std::nullopt;
-      return told->at("committed").get<bool>();
+      return ShardServer::Resolved{told->at("committed").get<bool>(),
+                                   told->value("factors", std::vector<double>())};
     } catch (const Error& error) {
       // Without the ledger the run begins again from a checkpoint.
       log::debug(fmt::format("{}: the ledger was not reached: {}", name_, error.message()));

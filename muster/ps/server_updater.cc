@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -28,21 +29,6 @@ class RuleElsewhere final : public optim::UpdateRule {
  private:
   const std::string name_;
 };
-
-void refuse(const optim::Optimizer& optimizer, const std::string& what) {
-  throw invalid_argument(
-      fmt::format("not supported: the optimizer {} with {} on parameter servers, where each server "
-                  "would follow it by itself",
-                  optimizer.name(), what),
-      "leave it out, or train with distribute::multi_worker_mirrored()");
-}
-
-void check(const optim::TrainOp& train_op) {
-  for (const auto& entry : train_op.entries) {
-    if (entry.optimizer.reduction()) refuse(entry.optimizer, "reduce_on_plateau()");
-    if (entry.optimizer.loss_scaling()) refuse(entry.optimizer, "loss_scaling()");
-  }
-}
 
 optim::TrainOp with_rules_elsewhere(const optim::TrainOp& train_op) {
   optim::TrainOp changed = train_op;
@@ -71,8 +57,10 @@ class ServerUpdater final : public distribute::Updater {
   distribute::SharedRun* shared() override { return run_.get(); }
 
   void build(distribute::VariableTable& table, const optim::TrainOp& train_op) override {
-    check(train_op);
     table_ = &table;
+    follows_loss_ = std::ranges::any_of(train_op.entries, [](const auto& entry) {
+      return entry.optimizer.reduction().has_value();
+    });
     building_ = &train_op;
     here_->build(table, with_rules_elsewhere(train_op));
     building_ = nullptr;
@@ -99,9 +87,11 @@ class ServerUpdater final : public distribute::Updater {
       return updated;
     }
     const TimePoint start = system_clock().now();
-    const WorkerRun::Committed committed =
-        run_->make_step(*gradients_, accumulated.mean() ? accumulated.weight : 1,
-                        accumulated.mean(), accumulated.rows);
+    WorkerRun::Step step{.weight = accumulated.mean() ? accumulated.weight : 1,
+                         .mean = accumulated.mean(),
+                         .rows = accumulated.rows};
+    if (follows_loss_) step.loss = updated.result.loss;
+    const WorkerRun::Committed committed = run_->make_step(*gradients_, step);
     gradients_.reset();
     updated.result.global_step = committed.step;
     updated.result.rows = committed.rows;
@@ -110,7 +100,8 @@ class ServerUpdater final : public distribute::Updater {
   }
 
   std::map<std::string, double> learning_rates() const override { return run_->learning_rates(); }
-  std::map<std::string, Tensor> slots() const override { return {}; }
+  // Each worker has loss scales of its own.
+  std::map<std::string, Tensor> slots() const override { return here_->slots(); }
   std::vector<Tensor> pieces() const override { return {}; }
 
  private:
@@ -119,6 +110,7 @@ class ServerUpdater final : public distribute::Updater {
   const std::unique_ptr<distribute::Updater> here_;
   distribute::VariableTable* table_ = nullptr;
   const optim::TrainOp* building_ = nullptr;
+  bool follows_loss_ = false;  // a learning rate does
   std::optional<FlatParameters::Prepared> gradients_;
 };
 

@@ -146,11 +146,16 @@ void ShardServer::answer(Client& client, const json& request) {
     files_.restore(request, *here->store);
     return send_message(socket, json::object());
   }
+  if (op == "begin_slots") {
+    here->store->begin_slots();
+    return send_message(socket, json::object());
+  }
   if (op == "keep") return keep(socket, request);
   if (op == "kept") return kept(socket);
   if (op == "specs") return specs(socket, *here);
   if (op == "apply") {
-    apply(client.rank, request.at("ticket").get<int64_t>());
+    apply(client.rank, request.at("ticket").get<int64_t>(),
+          request.value("factors", std::vector<double>()));
   } else {
     throw invalid_argument(fmt::format("a parameter server knows no \"{}\"", op),
                            "run the same version of the program in every task");
@@ -193,7 +198,9 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   auto made = std::make_shared<Defined>();
   made->generation = generation;
   made->model = model;
-  made->store = std::make_unique<ShardStore>(shards, train_op, seed_, kGroups, shared_);
+  // Of updates that several workers make together, every server sees all in one order.
+  made->store = std::make_unique<ShardStore>(shards, train_op, seed_, kGroups, shared_,
+                                             together_ || request.value("leads", false));
   {
     const std::lock_guard lock(mutex_);
     defined_ = made;
@@ -303,6 +310,8 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
   }
   staged->weight = request.at("weight").get<double>();
   staged->mean = request.at("mean").get<bool>();
+  staged->loss = request.value("loss", 0.0);
+  staged->updates = request.value("updates", std::vector<bool>());
   {
     const std::lock_guard lock(mutex_);
     // What comes late of a process that is gone must not take the place of its successor's.
@@ -315,14 +324,23 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
   }
 }
 
-void ShardServer::apply(int rank, int64_t ticket) {
+std::vector<double> ShardServer::factors() {
+  std::shared_ptr<Defined> here;
+  {
+    const std::lock_guard lock(mutex_);
+    here = defined_;
+  }
+  return here ? here->store->factors() : std::vector<double>();
+}
+
+std::vector<double> ShardServer::apply(int rank, int64_t ticket, std::vector<double> factors) {
   std::unique_ptr<StagedGradients> staged;
   std::shared_ptr<Defined> here;
   {
     std::unique_lock lock(mutex_);
     wait_for_update_of(lock, rank);
     const auto found = waiting_.find(rank);
-    if (found == waiting_.end() || found->second.ticket != ticket || ticket == 0) return;
+    if (found == waiting_.end() || found->second.ticket != ticket || ticket == 0) return factors;
     found->second.ticket = 0;
     found->second.under_way = true;
     staged = std::exchange(found->second.staged, nullptr);
@@ -330,7 +348,7 @@ void ShardServer::apply(int rank, int64_t ticket) {
   }
   std::exception_ptr failed;
   try {
-    here->store->apply(*staged, static_cast<size_t>(rank));
+    factors = here->store->apply(*staged, static_cast<size_t>(rank), std::move(factors));
   } catch (...) {
     failed = std::current_exception();
   }
@@ -346,6 +364,7 @@ void ShardServer::apply(int rank, int64_t ticket) {
   }
   changed_.notify_all();
   if (failed) std::rethrow_exception(failed);
+  return factors;
 }
 
 void ShardServer::wait_for_update_of(std::unique_lock<std::mutex>& lock, int rank) {
@@ -405,7 +424,7 @@ void ShardServer::settle(int rank, bool gone) {
     ticket = found->second.ticket;
     generation = defined_->generation;
   }
-  const std::optional<bool> counts = resolve_(rank, generation, ticket, gone);
+  const std::optional<Resolved> counts = resolve_(rank, generation, ticket, gone);
   if (!counts) return;  // nobody knows: it stays
   {
     const std::lock_guard lock(mutex_);
@@ -414,13 +433,13 @@ void ShardServer::settle(int rank, bool gone) {
     if (!defined_ || defined_->generation != generation || found == waiting_.end() ||
         found->second.ticket != ticket)
       return;
-    if (!*counts) {
+    if (!counts->committed) {
       if (gone) found->second.ticket = 0;
       return;
     }
   }
   // Of an update of several workers the others know.
-  if (!together_) apply(rank, ticket);
+  if (!together_) apply(rank, ticket, counts->factors);
 }
 
 void ShardServer::worker_left(int rank) { settle(rank, /*gone=*/true); }

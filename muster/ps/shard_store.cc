@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <utility>
 
@@ -35,11 +36,13 @@ optim::TrainOp rules_of(const optim::TrainOp& train_op,
       rule = own;
       return own;
     });
-    rules.entries.push_back({.optimizer = optim::Optimizer(rule, entry.optimizer.name()),
-                             .filter = [filter = entry.filter, logical](const VariableSpec& shard) {
-                               const auto found = logical.find(shard.name);
-                               return found != logical.end() && (!filter || filter(found->second));
-                             }});
+    optim::Optimizer own(rule, entry.optimizer.name());
+    if (const auto& reduction = entry.optimizer.reduction()) own = own.reduced(*reduction);
+    rules.entries.push_back(
+        {.optimizer = own, .filter = [filter = entry.filter, logical](const VariableSpec& shard) {
+           const auto found = logical.find(shard.name);
+           return found != logical.end() && (!filter || filter(found->second));
+         }});
   }
   return rules;
 }
@@ -89,7 +92,8 @@ struct ShardStore::Group {
 };
 
 ShardStore::ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp& train_op,
-                       uint64_t seed, int groups, bool shared) {
+                       uint64_t seed, int groups, bool shared, bool leads)
+    : leads_(leads) {
   torch::NoGradGuard no_grad;
   std::map<std::string, VariableSpec> logical;
   for (const ShardOf& of : shards) {
@@ -97,6 +101,12 @@ ShardStore::ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp&
     bytes_ += bytes_of(of);
   }
   train_op_ = rules_of(train_op, logical);
+  std::set<std::string> optimizers;
+  for (const auto& entry : train_op_.entries) {
+    if (!optimizers.insert(entry.optimizer.name()).second) continue;
+    plateaus_.add(entry.optimizer);
+    reduces_ = reduces_ || entry.optimizer.reduction();
+  }
   if (shared) share(shards, static_cast<size_t>(groups));
   // Neighbours stand together, each group with about as many bytes as the others.
   int64_t before = 0;
@@ -307,6 +317,15 @@ void ShardStore::merge(const std::vector<std::unique_ptr<StagedGradients>>& stag
     return sum > 0 ? one.weight / sum : 0.0;
   };
   StagedGradients& all = *staged.front();
+  double loss = 0;
+  for (const auto& one : staged) {
+    loss += share(*one) * one->loss;
+    // Where one worker's gradients are not finite, none of the update are.
+    if (all.updates.empty()) all.updates = one->updates;
+    for (size_t o = 0; o < one->updates.size(); ++o)
+      all.updates[o] = all.updates[o] && one->updates[o];
+  }
+  all.loss = loss;
   for (size_t g = 0; g < groups_.size(); ++g) {
     StagedGradients::Part& into = all.parts[g];
     const auto& parameters = groups_[g]->parameters->parameters();
@@ -348,20 +367,48 @@ void ShardStore::forget(StagedGradients& staged) {
   }
 }
 
-void ShardStore::apply(StagedGradients& staged, size_t turn) {
+std::vector<double> ShardStore::factors() {
+  if (!reduces_ || groups_.empty()) return {};
+  const std::shared_lock lock(groups_.front()->mutex);
+  std::vector<double> factors;
+  for (size_t o = 0; o < plateaus_.size(); ++o) factors.push_back(plateaus_.factor(o));
+  return factors;
+}
+
+std::vector<double> ShardStore::follow(const StagedGradients& staged) {
+  std::vector<double> factors;
+  const std::unique_lock lock(groups_.front()->mutex);
+  for (size_t o = 0; o < plateaus_.size(); ++o) {
+    factors.push_back(plateaus_.factor(o));
+    if (staged.updates.empty() || staged.updates[o]) plateaus_.update(o, staged.loss);
+  }
+  return factors;
+}
+
+std::vector<double> ShardStore::apply(StagedGradients& staged, size_t turn,
+                                      std::vector<double> factors) {
   torch::NoGradGuard no_grad;
+  if (reduces_ && leads_ && !groups_.empty()) factors = follow(staged);
+  const FlatParameters::Decided decided{.updates = staged.updates, .factors = factors};
   for (size_t i = 0; i < groups_.size(); ++i) {
     const size_t g = (i + turn) % groups_.size();
     StagedGradients::Part& part = staged.parts[g];
     const std::unique_lock lock(groups_[g]->mutex);
     const SharedWeights::Change change(shared_.get(), g);
-    groups_[g]->parameters->update_flat(train_op_, part.buffers, part.used, part.rows, 1.0);
+    groups_[g]->parameters->update_flat(train_op_, part.buffers, part.used, part.rows, 1.0,
+                                        decided);
   }
   forget(staged);
+  return factors;
 }
 
 std::map<std::string, Tensor> ShardStore::tensors(Group& group) const {
   std::map<std::string, Tensor> named = group.parameters->slots();
+  // Those of a group have the factor alone.
+  for (const auto& [name, numbers] : plateaus_.tensors()) {
+    named.erase(name);
+    if (leads_ && &group == groups_.front().get()) named[name] = numbers;
+  }
   for (const auto& variable : group.table.variables())
     named[variable->name()] = variable->value().detach();
   return named;
@@ -435,6 +482,13 @@ void ShardStore::write_rows(const std::string& name, int64_t begin, const Tensor
                                        begin, name, describe(all)));
   }
   throw invalid_argument(fmt::format("{} is not on this server", name));
+}
+
+void ShardStore::begin_slots() {
+  for (const auto& group : groups_) {
+    const std::unique_lock lock(group->mutex);
+    group->parameters->begin_slots();
+  }
 }
 
 std::map<std::string, double> ShardStore::learning_rates() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -96,6 +97,7 @@ void WorkerRun::define() {
     ask(server, {{"op", "define"},
                  {"form", form_},
                  {"model", model_},
+                 {"leads", server == 0},
                  {"shards", layout_->shards_on(server)}});
   });
 }
@@ -125,14 +127,23 @@ bool WorkerRun::has_penalties() const {
   });
 }
 
+std::map<std::string, Tensor> WorkerRun::here() const {
+  // Of a worker without data there is no model.
+  if (table_ == nullptr) return {};
+  std::map<std::string, Tensor> all = parameters_->slots();  // loss scales
+  for (const auto& variable : table_->variables())
+    all[variable->name()] = variable->value().detach();
+  return all;
+}
+
 void WorkerRun::keep_own() {
   const std::map<std::string, TensorSpec> theirs = specs();
   json list = json::array();
   std::vector<Tensor> values;
-  for (const auto& variable : table_->variables()) {
-    if (theirs.contains(variable->name())) continue;
-    const Tensor value = variable->value().detach().contiguous();
-    list.push_back({{"name", variable->name()},
+  for (const auto& [name, tensor] : here()) {
+    if (theirs.contains(name)) continue;
+    const Tensor value = tensor.contiguous();
+    list.push_back({{"name", name},
                     {"shape", value.sizes().vec()},
                     {"dtype", static_cast<int>(value.scalar_type())}});
     values.push_back(value);
@@ -142,15 +153,14 @@ void WorkerRun::keep_own() {
 
 void WorkerRun::take_own() {
   torch::NoGradGuard no_grad;
+  const std::map<std::string, Tensor> own = here();
   ask(0, {{"op", "kept"}}, {}, [&](net::MessageSocket& socket, const json& head) {
     for (const json& told : head.at("tensors")) {
       const Tensor value = torch::empty(told.at("shape").get<Shape>(),
                                         at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
       receive_tensor(socket, value);
-      // Of a worker without data there is no model.
-      Variable* variable =
-          table_ != nullptr ? table_->find(told.at("name").get<std::string>()) : nullptr;
-      if (variable != nullptr) variable->value().detach().copy_(value);
+      const auto found = own.find(told.at("name").get<std::string>());
+      if (found != own.end()) Tensor(found->second).copy_(value);
     }
   });
 }
@@ -246,18 +256,20 @@ int64_t WorkerRun::check() {
 
 bool WorkerRun::ended() { return session_.ask_ledger({{"op", "status"}}).contains("finished"); }
 
-WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradients, double weight,
-                                          bool mean, int64_t rows) {
+WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradients,
+                                          const Step& step) {
   torch::NoGradGuard no_grad;
   json commit{{"op", "commit"},
               {"ticket", ticket_},
               {"generation", generation_},
               {"position", position_ ? position_() : ""},
-              {"rows", rows},
+              {"rows", step.rows},
               {"next", true},
               {"wait", kPoll}};
   if (const auto looked = transfer_->looked()) commit["looked"] = *looked;
-  json push{{"op", "push"}, {"ticket", ticket_}, {"weight", weight}, {"mean", mean}};
+  json push{{"op", "push"}, {"ticket", ticket_}, {"weight", step.weight}, {"mean", step.mean}};
+  if (step.loss) push["loss"] = *step.loss;
+  if (!std::ranges::all_of(gradients.updates, std::identity())) push["updates"] = gradients.updates;
   if (session_.servers() > 1) {
     transfer_->push_to_all(gradients, push);
     return settle(ask_ledger(commit), commit);
@@ -290,7 +302,8 @@ WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {
   const int64_t made = std::exchange(ticket_, told.value("next", int64_t{0}));
   // The first server has made the step with its commit.
   if (session_.options().replicas_to_aggregate == 0) {
-    const json apply{{"op", "apply"}, {"ticket", made}, {"generation", generation_}};
+    json apply{{"op", "apply"}, {"ticket", made}, {"generation", generation_}};
+    if (told.contains("factors")) apply["factors"] = told.at("factors");
     session_.ask_each(1, std::vector<Session::Request>(session_.servers() - 1, {.head = apply}));
   }
   return committed;

@@ -82,6 +82,22 @@ void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
   });
 }
 
+void WorkerRun::write_rows(const std::string& name, int64_t begin, const Tensor& rows) {
+  session_.at_all_servers([&](size_t server) {
+    for (const Held& held : held_by(server)) {
+      if (held.logical != name) continue;
+      const int64_t first = std::max(begin, held.begin),
+                    end = std::min(begin + rows.size(0), held.begin + held.spec.shape[0]);
+      if (first < end)
+        write_to(server, held.name, first - held.begin, rows.narrow(0, first - begin, end - first));
+    }
+  });
+}
+
+void WorkerRun::begin_slots() {
+  session_.at_all_servers([&](size_t server) { ask(server, {{"op", "begin_slots"}}); });
+}
+
 void WorkerRun::verify(const CheckpointReader& checkpoint, const std::string& prefix) {
   if (!see(prefix)) return checkpoint.verify();
   session_.at_all_servers([&](size_t server) {

@@ -94,6 +94,8 @@ class Variable {
   // From now on rows come from `reader`, as of a table that lives elsewhere: value() says no more
   // than its shape.
   void read_rows_by(RowReader reader) { reader_ = std::move(reader); }
+  // Whether it is such a table.
+  bool is_elsewhere() const { return static_cast<bool>(reader_); }
   // Gives the uses since they were last taken, in the order of the calls.
   const std::vector<RowUse>& row_uses() const { return row_uses_; }
   std::vector<RowUse> take_row_uses() { return std::exchange(row_uses_, {}); }  // and forgets them

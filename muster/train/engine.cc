@@ -154,26 +154,49 @@ void Engine::warm_start(const WarmStartSettings& settings, FileSystem& fs) {
   warm_start_ = {settings, &fs};
 }
 
-void Engine::build(const optim::TrainOp& train_op) {
-  if (warm_start_ && replica_.is_chief()) {
-    if (restored_from_.empty()) {
-      // First, since sealing puts statistics back to their initial values. And slots that begin as
-      // the weights are made after it.
-      replica_.variables().seal();
-      muster::warm_start(*warm_start_->fs, warm_start_->settings, replica_.variables(),
-                         replica_.seed());
-    } else {
-      log::info(fmt::format("the run continues from {}: nothing is taken from {}", restored_from_,
-                            warm_start_->settings.ckpt_to_initialize_from));
-    }
+void Engine::take_warm_start() {
+  if (!restored_from_.empty()) {
+    log::info(fmt::format("the run continues from {}: nothing is taken from {}", restored_from_,
+                          warm_start_->settings.ckpt_to_initialize_from));
+    return;
   }
+  // First, since sealing puts statistics back to their initial values. And slots that begin as the
+  // weights are made after it.
+  replica_.variables().seal();
+  muster::warm_start(*warm_start_->fs, warm_start_->settings, replica_.variables(),
+                     replica_.seed());
+}
+
+void Engine::take_warm_start_to(SharedRun& servers) {
+  const WarmStartReport report = muster::warm_start(
+      *warm_start_->fs, warm_start_->settings, replica_.variables(), replica_.seed(),
+      [&](const Variable& table, int64_t begin, const Tensor& rows) {
+        servers.write_rows(table.name(), begin, rows);
+      });
+  const std::map<std::string, TensorSpec> theirs = servers.specs();
+  std::map<std::string, Tensor> weights;
+  for (const auto& taken : report.taken) {
+    const Variable& variable = *replica_.variables().find(taken.name);
+    if (theirs.contains(taken.name) && !variable.is_elsewhere())
+      weights[taken.name] = variable.value().detach();
+  }
+  servers.write(weights);
+  servers.begin_slots();
+}
+
+void Engine::build(const optim::TrainOp& train_op) {
+  SharedRun* shared = replica_.shared();
+  const bool takes = warm_start_ && replica_.is_chief();
+  const bool takes_to_servers = takes && shared != nullptr && restored_from_.empty();
+  if (takes && !takes_to_servers) take_warm_start();
   replica_.finish_build(train_op);
+  // What servers hold of this run is further.
+  if (takes_to_servers && !shared->live()) take_warm_start_to(*shared);
   if (replica_.is_chief()) {
     std::vector<std::string> names;
     for (const auto& variable : replica_.variables().variables()) names.push_back(variable->name());
     for (const auto& line : internal::unmatched_patterns(train_op, names)) log::warning(line);
   }
-  SharedRun* shared = replica_.shared();
   if (shared != nullptr && replica_.is_chief() && shared->live()) {
     // They are further than any checkpoint, but for what lives on workers alone.
     if (found_) replica_.state().restore_own([this](const auto& name) { return found(name); });
@@ -249,6 +272,11 @@ std::string Engine::begin_shared(std::function<std::optional<int64_t>(int64_t)> 
   if (restored_inputs_->contains("train") && !restart_input) {
     start.positions = internal::positions_of_workers(restored_inputs_->at("train"),
                                                      replica_.place().processes, restored_from_);
+  } else if (restored_inputs_->contains("train") && replica_.is_chief()) {
+    log::info(
+        fmt::format("RunConfig.restart_input is set: each of the {} workers reads its data "
+                    "from the beginning, and not from where {} says",
+                    replica_.place().processes, restored_from_));
   }
   const SharedRun::Place place = replica_.shared()->begin(start);
   step_ = place.step;

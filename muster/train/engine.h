@@ -129,6 +129,10 @@ class Engine {
   std::optional<CheckpointManager::Loaded> find(const CheckpointManager& checkpoints);
   // The state becomes that of the checkpoint that was found, if one was.
   void restore_found();
+  // On the chief, before the build is finished: the variables get values of another run, unless
+  // this one continues. Where weights live on servers, after it: these get them.
+  void take_warm_start();
+  void take_warm_start_to(distribute::SharedRun& servers);
   // Gives the state of continue_from() what it lacks, and takes away what nobody has.
   void complete_found();
   distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,

@@ -117,6 +117,7 @@ class Run {
   int64_t step() const { return engine_.step(); }
   // By this replica, since the run began.
   int64_t steps_made() const { return steps_made_; }
+  bool saved() const { return saved_; }
   // Whether it does not train: it evaluates, or waits for model_dir.
   bool idle() const { return idle_; }
 
@@ -194,12 +195,6 @@ class Run {
           "not supported: NonFinitePolicy::kRollBack on parameter servers, where others train on "
           "meanwhile",
           "take NonFinitePolicy::kSkip, or kStop, which is the default");
-    }
-    if (options_.warm_start_from) {
-      throw invalid_argument(
-          "not supported: RunConfig.warm_start_from on parameter servers",
-          "make one step with it in one process, without servers, and let the run on servers "
-          "continue that model_dir");
     }
   }
 
@@ -514,6 +509,7 @@ class Run {
         input.batches().position().epoch, [&]() -> CheckpointWriter& { return *writer_; },
         [&](const std::string& saved) { hooks_.after_save(step(), saved); });
     timer.saved(step());
+    saved_ = true;
     trace_.lap(StepTrace::kSaving);
     if (notify && options_.after_save) {
       try {
@@ -555,6 +551,7 @@ class Run {
   bool ended_ = false;                           // its steps are over
   std::vector<formats::SummaryValue> shared_summaries_;
   int64_t steps_made_ = 0;
+  bool saved_ = false;
   bool idle_ = false;
   bool measured_ = false;  // metrics of the step under way are wanted
   int64_t last_step_ = -1;
@@ -575,11 +572,16 @@ Error as_stop(const Error& error, bool idle) {
                "run the same command again to continue from the last checkpoint");
 }
 
-// `failing` is called before the other replicas learn that this one cannot go on; where it throws,
-// *made is how many steps it has made.
+// How far a replica came before it threw.
+struct Attempt {
+  int64_t steps = 0;  // that it has made
+  bool saved = false;
+};
+
+// `failing` is called before the other replicas learn that this one cannot go on.
 TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
                           const TrainerOptions& options, Replica& replica,
-                          const std::function<void()>& failing, int64_t* made = nullptr) {
+                          const std::function<void()>& failing, Attempt* attempt = nullptr) {
   Run run(model_fn, options, replica);
   TrainResult result;
   try {
@@ -587,7 +589,7 @@ TrainResult train_replica(const ModelFn& model_fn, const InputFn& input_fn,
         replica, [&] { result = run(input_fn); }, failing,
         [&] { return fmt::format("after step {}", run.step()); });
   } catch (const Error& error) {
-    if (made != nullptr) *made = run.steps_made();
+    if (attempt != nullptr) *attempt = {.steps = run.steps_made(), .saved = run.saved()};
     Error end = as_stop(error, run.idle());
     if (end.kind() == ErrorKind::kPeerLost)
       end = end.with_detail(fmt::format("this task is at step {}", run.step()));
@@ -608,14 +610,17 @@ TrainResult train_and_rejoin(const ModelFn& model_fn, const InputFn& input_fn,
   const double patience = options.strategy->rejoin_seconds();
   TimePoint last_progress = clock.now();
   distribute::StartOptions start = options.start;
+  TrainerOptions again = options;
   while (true) {
-    int64_t made = 0;
+    Attempt attempt;
     try {
       const auto replica = options.strategy->start(start);
       return train_replica(
-          model_fn, input_fn, options, *replica, [] {}, &made);
+          model_fn, input_fn, again, *replica, [] {}, &attempt);
     } catch (const Error& error) {
-      if (made > 0) last_progress = clock.now();
+      if (attempt.steps > 0) last_progress = clock.now();
+      // What this run has saved says where its own data stands.
+      if (attempt.saved) again.restart_input = false;
       const double waited = to_seconds(clock.now() - last_progress);
       if (error.kind() != ErrorKind::kPeerLost || stop_signal() != 0 || waited >= patience) throw;
       log::warning(fmt::format("{}; joining the run again", error.message()));

@@ -26,8 +26,12 @@ class ShardServer {
   // `name` is how messages call it: "ps 0". `resolve` asks the ledger whether the step of a worker
   // counts; nothing where it does not answer. `gone`: the worker is, so that the step cannot count
   // any more unless it does already.
-  using Resolve =
-      std::function<std::optional<bool>(int rank, int64_t generation, int64_t ticket, bool gone)>;
+  struct Resolved {
+    bool committed = false;
+    std::vector<double> factors = {};  // as apply() takes them
+  };
+  using Resolve = std::function<std::optional<Resolved>(int rank, int64_t generation,
+                                                        int64_t ticket, bool gone)>;
   // `together`: updates are those of several workers, as apply_round() is told.
   // Weights and gradients travel as `wire_dtype`; with `shared`, to workers of this host through
   // memory where they can. Checkpoints are read and written by `files`.
@@ -48,8 +52,11 @@ class ShardServer {
   void answer(Client& client, const nlohmann::json& request);
   // Does what a push asks for, but for the answer.
   void take_push(Client& client, const nlohmann::json& request);
-  // The step counts: its gradients go into the weights. Nothing where that is done.
-  void apply(int rank, int64_t ticket);
+  // The step counts: its gradients go into the weights. Nothing where that is done. Learning rates
+  // are reduced by `factors`, which the first server finds itself, and gives.
+  std::vector<double> apply(int rank, int64_t ticket, std::vector<double> factors = {});
+  // Those of the next step; empty where no rate is reduced.
+  std::vector<double> factors();
   // The last update that several workers made together, {"number", "parts": [[rank, ticket]]}:
   // their gradients go into the weights, once.
   void apply_round(const nlohmann::json& round);

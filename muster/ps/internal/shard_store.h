@@ -36,9 +36,10 @@ class ShardStore {
   // `train_op` names the optimizer of each variable; its losses do not matter. What transforms
   // gradients, and regularizers, are the worker's business: they need all of the model. Shards are
   // kept in at most `groups` groups, each with a lock of its own. With `shared`, the weights lie in
-  // memory that other processes can read, where the system has such memory.
+  // memory that other processes can read, where the system has such memory. Of the servers one
+  // `leads`: it sees all losses in an order, and reduces learning rates for all.
   ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp& train_op, uint64_t seed,
-             int groups, bool shared = false);
+             int groups, bool shared = false, bool leads = true);
   ~ShardStore();
 
   // --- by the shard's place among those it was made of ---
@@ -70,8 +71,11 @@ class ShardStore {
   // Makes of the gradients of several workers those of one update, in the first of them.
   void merge(const std::vector<std::unique_ptr<StagedGradients>>& staged);
   // Makes the update; shards that got no gradient stay as they are. `turn` chooses where to begin,
-  // so that workers do not wait for each other.
-  void apply(StagedGradients& staged, size_t turn);
+  // so that workers do not wait for each other. Learning rates are reduced by `factors`, which the
+  // one that leads finds itself. Gives them.
+  std::vector<double> apply(StagedGradients& staged, size_t turn, std::vector<double> factors = {});
+  // Those of the next update; empty where no rate is reduced.
+  std::vector<double> factors();
 
   // --- what other processes read ---
   // nullptr where weights are not shared.
@@ -93,6 +97,8 @@ class ShardStore {
   void write(const std::map<std::string, Tensor>& tensors);
   // The same for rows of one of them, from `begin` on.
   void write_rows(const std::string& name, int64_t begin, const Tensor& rows);
+  // Slots that begin as the weights become what those are now, before the first update.
+  void begin_slots();
   std::map<std::string, double> learning_rates();
   int64_t bytes() const { return bytes_; }
 
@@ -104,6 +110,8 @@ class ShardStore {
     int table = -1;      // of a row-sparse one
   };
   std::map<std::string, Tensor> tensors(Group& group) const;
+  // Takes the loss of an update, and gives the factors of that update.
+  std::vector<double> follow(const StagedGradients& staged);
   // Throws InvalidArgument unless the shard is row-sparse.
   const Variable& table(size_t shard) const;
   // Makes shared_, with room for the shards; leaves it as it is where the system has no such
@@ -116,6 +124,9 @@ class ShardStore {
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<Place> places_;
   int64_t bytes_ = 0;
+  const bool leads_;
+  distribute::Plateaus plateaus_;  // of all groups; under the first one's lock
+  bool reduces_ = false;
 };
 
 }  // namespace muster::inline v0_1::ps

@@ -22,8 +22,10 @@ class StagedGradients {
   // Where they lie, when that is memory which the worker writes to; it is the worker's until it
   // says that they are there, and the server's from then on until the step is settled.
   std::shared_ptr<const SharedMemory> area;
-  double weight = 1;  // among those of other workers
-  bool mean = true;   // they are averaged, and not added
+  double weight = 1;          // among those of other workers
+  bool mean = true;           // they are averaged, and not added
+  double loss = 0;            // of the step
+  std::vector<bool> updates;  // [optimizer]: whether it makes an update; empty: all do
 };
 
 }  // namespace muster::inline v0_1::ps

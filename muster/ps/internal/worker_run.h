@@ -37,15 +37,19 @@ class WorkerRun final : public distribute::SharedRun {
 
   // --- a step ---
   // Brings the gradients to the servers, where they wait until the step counts, and makes the step
-  // that was begun count, and its gradients the weights'. Among those of other workers they weigh
-  // `weight`, or, where losses are added, are added. `rows` are the step's examples.
+  // that was begun count, and its gradients the weights'.
+  struct Step {
+    double weight = 1;                // among those of other workers
+    bool mean = true;                 // else losses are added, and so are gradients
+    int64_t rows = 0;                 // its examples
+    std::optional<double> loss = {};  // where a learning rate follows it
+  };
   struct Committed {
     int64_t step = 0;      // its number
     bool dropped = false;  // it came too late, and counts for nothing
     int64_t rows = 0;      // examples of all workers since this one's last step
   };
-  Committed make_step(const distribute::FlatParameters::Prepared& gradients, double weight,
-                      bool mean, int64_t rows);
+  Committed make_step(const distribute::FlatParameters::Prepared& gradients, const Step& step);
   // Gives it back.
   void abandon();
   std::map<std::string, double> learning_rates() const { return learning_rates_; }
@@ -58,6 +62,8 @@ class WorkerRun final : public distribute::SharedRun {
   bool live() const override { return live_; }
   std::map<std::string, TensorSpec> specs() override;
   void write(const std::map<std::string, Tensor>& tensors) override;
+  void write_rows(const std::string& name, int64_t begin, const Tensor& rows) override;
+  void begin_slots() override;
   void verify(const CheckpointReader& checkpoint, const std::string& prefix) override;
   void restore(const CheckpointReader& checkpoint, const std::string& prefix) override;
   Cut read() override;
@@ -83,7 +89,9 @@ class WorkerRun final : public distribute::SharedRun {
   // the ledger alone would not notice.
   void look_at_servers();
   void check_chief(const char* what) const;
-  // Variables that no server has, as the chief has them: to the first server, and from there.
+  // All that is in this task by checkpoint name, as views.
+  std::map<std::string, Tensor> here() const;
+  // What of it no server has, as the chief has it: to the first server, and from there.
   void keep_own();
   void take_own();
   // A tensor that a server holds, and which rows of which tensor of a checkpoint it is.
