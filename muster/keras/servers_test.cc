@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
+#include <stdexcept>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
@@ -184,6 +186,40 @@ TEST(FitOnServers, CallbacksSaveStopAndGiveTheBestWeightsBack) {
     EXPECT_GE(model.step(), 12);
     EXPECT_TRUE(local_file_system().exists(folder / "log.csv").value());
   });
+}
+
+// The data begins anew then; steps and epochs go on.
+TEST(FitOnServers, ARunThatFailedGoesOnFromItsBackup) {
+  struct Failing : Callback {
+    explicit Failing(int64_t step) : step(step) {}
+    void on_train_batch_end(const BatchInfo&) override {
+      if (model().step() == step) throw std::runtime_error("it failed");
+    }
+    const int64_t step;
+  };
+  const Dataset data = rows_of(50).batch(10);
+  for (const std::optional<int64_t> save_freq : {std::optional<int64_t>(2), {}}) {
+    const TempDirectory folder;
+    const auto fit = [&](Model& model, std::optional<int64_t> failing) {
+      FitOptions options{.epochs = 4,
+                         .validation_data = rows_of(20, 99).batch(8),
+                         .callbacks = {std::make_shared<BackupAndRestore>(
+                             folder / "backup", BackupAndRestoreOptions{.save_freq = save_freq})}};
+      if (failing) options.callbacks.push_back(std::make_shared<Failing>(*failing));
+      return model.fit(data, options);
+    };
+    run_served(/*workers=*/2, [&](int, Model& model) {
+      EXPECT_THROW(fit(model, 13), std::exception);  // in all tasks
+    });
+    EXPECT_TRUE(local_file_system().exists(folder / "backup").value());
+    run_served(/*workers=*/2, [&](int task, Model& model) {
+      const History history = fit(model, {});
+      if (task != 0) return;
+      EXPECT_EQ(history.epoch, (std::vector<int64_t>{0, 1, 2, 3}));
+      EXPECT_EQ(history["val_loss"].size(), 4u);
+      EXPECT_EQ(model.step(), 20);
+    });
+  }
 }
 
 // Slots that no file has begin as they do anywhere.

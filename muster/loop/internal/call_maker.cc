@@ -100,8 +100,10 @@ class Worker {
   bool has_ended() {
     try {
       return run_.ended();
-    } catch (const Error&) {
-      return false;  // nobody knows
+    } catch (const Error& error) {
+      // What made the run fail is known to its ledger; where that is gone, nobody knows.
+      if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
+      return false;
     }
   }
 
