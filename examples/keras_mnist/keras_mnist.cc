@@ -4,6 +4,8 @@
 //   muster data digits --out digits
 //   keras_mnist --data_dir=digits
 //   muster run --workers=2 -- keras_mnist --data_dir=digits
+//   muster run --chief --workers=2 --ps=1 -- keras_mnist --data_dir=digits
+//   --strategy=parameter_server
 //
 // Expected: an accuracy of about 99 % on the digits of `muster data digits`. Ctrl-C stops it; the
 // same command goes on.
@@ -16,7 +18,7 @@ Element scale(const Element& batch) {
   return Element::tuple({batch.part(0).value().tensor().to(kFloat32).div(255), batch.part(1)});
 }
 
-void program(const Flags& flags) {
+void program(const Flags& flags, const distribute::StrategyPtr& strategy, int64_t patience) {
   const Dataset train = data::mnist(flags.data_dir, "train")
                             .shuffle(60000)
                             .batch(flags.batch_size)  // over all replicas
@@ -27,9 +29,8 @@ void program(const Flags& flags) {
   SymbolicTensor seen = Conv2D(16, 3, {.activation = activations::relu})(image);
   seen = Flatten()(MaxPooling2D()(seen));
   seen = Dropout(0.2)(Dense(64, {.activation = activations::relu})(seen));
-  keras::Model model(
-      Functional({image}, {Dense(10, {.name = "digit"})(seen)}),
-      {.name = "digits", .strategy = distribute::multi_worker_mirrored(), .seed = flags.seed});
+  keras::Model model(Functional({image}, {Dense(10, {.name = "digit"})(seen)}),
+                     {.name = "digits", .strategy = strategy, .seed = flags.seed});
   model.compile({.optimizer = optim::adam({.learning_rate = flags.learning_rate}),
                  .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"accuracy"}});
@@ -37,13 +38,14 @@ void program(const Flags& flags) {
   if (model.is_chief()) log::info(std::to_string(weights) + " weights");
 
   const keras::History history = model.fit(
-      train, {.epochs = flags.epochs,
-              .validation_data = test,
-              .callbacks = {
-                  std::make_shared<keras::BackupAndRestore>(flags.model_dir + "/backup"),
-                  std::make_shared<keras::TensorBoard>(flags.model_dir + "/logs"),
-                  std::make_shared<keras::EarlyStopping>(keras::EarlyStoppingOptions{
-                      .monitor = "val_accuracy", .patience = 2, .restore_best_weights = true})}});
+      train,
+      {.epochs = flags.epochs,
+       .validation_data = test,
+       .callbacks = {
+           std::make_shared<keras::BackupAndRestore>(flags.model_dir + "/backup"),
+           std::make_shared<keras::TensorBoard>(flags.model_dir + "/logs"),
+           std::make_shared<keras::EarlyStopping>(keras::EarlyStoppingOptions{
+               .monitor = "val_accuracy", .patience = patience, .restore_best_weights = true})}});
   const keras::Logs result = model.evaluate(test);
   model.save_weights(flags.model_dir + "/digits.safetensors");
   const std::string exported = model.export_model(flags.model_dir + "/export");
@@ -54,13 +56,19 @@ void program(const Flags& flags) {
 }
 
 int main(int argc, char** argv) {
+  std::string strategy = "multi_worker";
+  int64_t patience = 2;
   return run_main(
-      argc, argv, program,
+      argc, argv,
+      [&](const Flags& flags) { program(flags, distribute::strategy_by_name(strategy), patience); },
       {.description = "Trains a Keras model to tell digits apart.",
        .defaults = {.data_dir = "digits",
                     .model_dir = "keras_model",
                     .epochs = 3,
                     .batch_size = 64,
                     .learning_rate = 1e-3},
-       .uses = {"data_dir", "model_dir", "epochs", "batch_size", "learning_rate", "seed"}});
+       .uses = {"data_dir", "model_dir", "epochs", "batch_size", "learning_rate", "seed"},
+       .flags = {
+           {"strategy", &strategy, "one_device, mirrored:N, multi_worker or parameter_server"},
+           {"patience", &patience, "epochs without a better accuracy, before it ends"}}});
 }

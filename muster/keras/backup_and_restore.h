@@ -23,9 +23,11 @@ struct BackupAndRestoreOptions {
 // Goes into FitOptions::callbacks, once. On a cluster fit() has one by itself, in
 // "muster_backup/<name of the model>" below the working directory. The chief writes: weights,
 // slots, the place in the data, and what callbacks remember. All workers need to call fit() with
-// one. Where a backup stands behind the last of FitOptions::epochs, or behind more, fit() has the
-// weights and the History of the backup and trains nothing; one in the middle of a later epoch is
-// refused with InvalidArgument.
+// one. With parameter servers there is a backup before the first step and behind each epoch as
+// well, servers write their part where they see the folder, and the data begins anew where a run
+// goes on. Where a backup stands behind the last of FitOptions::epochs, or behind more, fit() has
+// the weights and the History of the backup and trains nothing; one in the middle of a later epoch
+// is refused with InvalidArgument.
 class BackupAndRestore : public Callback {
  public:
   // Throws InvalidArgument for an empty directory and for save_freq < 1.

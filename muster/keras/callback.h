@@ -4,7 +4,9 @@
 //
 // On a cluster every worker calls its callbacks at the same moments. What they are told (Logs of an
 // epoch, of validation) is the same on all, so that what follows from it is decided alike: do the
-// same on every worker, and write files on the chief alone (`model().is_chief()`).
+// same on every worker, and write files on the chief alone (`model().is_chief()`). With parameter
+// servers those of the chief alone are called. Who asks the model for its weights there in the
+// middle of an epoch gets those behind the newest update, which may be further than the batch.
 #pragma once
 
 #include <cstdint>

@@ -119,6 +119,7 @@ History Model::fit(const Element& features, const Element& labels,
 
 Logs Model::evaluate(const Dataset& data, const EvaluateOptions& options) {
   (void)impl_->compiled_for("evaluate");
+  if (impl_->bystander()) return {};
   Impl::check_ends(data, options.steps, "evaluate", "steps");
   for (const auto& callback : options.callbacks) callback->set_model(this);
   Logs logs = impl_->evaluate(data, options);
@@ -132,6 +133,7 @@ Logs Model::evaluate(const Element& features, const Element& labels, int64_t bat
 
 std::map<std::string, Tensor> Model::predict_outputs(const Dataset& data,
                                                      const PredictOptions& options) {
+  if (impl_->bystander()) return {};
   Impl::check_ends(data, options.steps, "predict", "steps");
   const distribute::Scope here = impl_->scope();
   for (const auto& callback : options.callbacks) {
@@ -183,6 +185,7 @@ Tensor Model::predict(const Dataset& data, const PredictOptions& options) {
         fmt::format("predict: the model has {} outputs", impl_->output_names.size()),
         "predict_outputs() gives them by name");
   }
+  if (impl_->bystander()) return {};
   return predict_outputs(data, options).begin()->second;
 }
 
@@ -193,6 +196,11 @@ Tensor Model::predict(const Element& features, int64_t batch_size) {
 Logs Model::train_on_batch(const Element& features, const Element& labels,
                            const Tensor& sample_weight, const std::vector<double>& class_weight) {
   (void)impl_->compiled_for("train_on_batch");
+  if (impl_->served()) {
+    throw invalid_argument("not supported: train_on_batch() on parameter servers",
+                           "fit() trains there; loops of one's own are distribute::"
+                           "ClusterCoordinator's");
+  }
   impl_->prepare_to_train();
   const distribute::Scope here = impl_->scope();
   const BatchResult made =
@@ -205,6 +213,7 @@ Logs Model::train_on_batch(const Element& features, const Element& labels,
 Logs Model::test_on_batch(const Element& features, const Element& labels,
                           const Tensor& sample_weight) {
   (void)impl_->compiled_for("test_on_batch");
+  if (impl_->bystander()) return {};
   const distribute::Scope here = impl_->scope();
   const BatchResult tested =
       impl_->test(impl_->divided(to_batch(joined(features, labels, sample_weight))));
@@ -291,6 +300,7 @@ double Model::learning_rate() const {
 }
 
 void Model::set_learning_rate(double rate) {
+  impl_->refuse_while_served("set_learning_rate()");
   const Impl::Compiled& compiled = impl_->compiled_for("set_learning_rate");
   const optim::LearningRate schedule = compiled.base.rule().schedule();
   if (!schedule.is_constant()) {
@@ -311,13 +321,13 @@ void Model::set_learning_rate(double rate) {
 
 int64_t Model::step() const { return impl_->step(); }
 void Model::stop_training() { impl_->stop = true; }
-bool Model::is_chief() { return impl_->scope().is_chief(); }
+bool Model::is_chief() { return impl_->served() ? !impl_->bystander() : impl_->scope().is_chief(); }
 const std::string& Model::name() const { return impl_->options.name; }
 const std::vector<std::string>& Model::input_names() const { return impl_->input_names; }
 const std::vector<std::string>& Model::output_names() const { return impl_->output_names; }
 const CompileOptions& Model::compile_options() const {
   return impl_->compiled_for("compile_options").options;
 }
-const distribute::StrategyPtr& Model::strategy() const { return impl_->strategy_pointer(); }
+const distribute::StrategyPtr& Model::strategy() const { return impl_->given_strategy(); }
 
 }  // namespace muster::inline v0_1::keras

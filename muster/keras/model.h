@@ -9,7 +9,9 @@
 //   const keras::Logs result = model.evaluate(test.batch(256));  // {"accuracy": …, "loss": …}
 //
 // A model made in the scope of a strategy trains over its replicas: batch(n) of a data set then
-// means n examples over all of them. On a cluster every worker makes the same calls.
+// means n examples over all of them. On a cluster every worker makes the same calls; with
+// distribute::parameter_server() servers make them too, fit() is where they meet, and the chief
+// alone has what comes out.
 // Thread safety: one thread.
 #pragma once
 
@@ -129,16 +131,27 @@ class Model {
   // Ctrl-C and SIGTERM end it behind a step, on all workers; with a BackupAndRestore the same
   // command goes on at the next example. Throws InvalidArgument when compile() was not called, and
   // for data that does not fit; what Strategy::run() throws; Cancelled when it is stopped.
+  //
+  // On a cluster with parameter servers the chief schedules the steps and the workers make them: so
+  // many as epochs say are those of all together, each on n examples of the worker's part of the
+  // data, which begins anew when it is used up. On the chief callbacks hear of each step in the
+  // order in which they were scheduled, while others are under way, it evaluates, and it has
+  // weights and History behind it. In workers and servers fit() returns an empty History when the
+  // run is over, or throws what ended it; all calls there that need weights do nothing and give
+  // what is empty. It can be called once, throws InvalidArgument there for what servers cannot do
+  // (accumulate_steps, ReduceLROnPlateau, LearningRateScheduler, a second fit()), and what
+  // ClusterCoordinator throws.
   History fit(const Dataset& data, const FitOptions& options = {});
   // The same with tensors, or dicts and tuples of them, whose axis 0 has the examples.
   History fit(const Element& features, const Element& labels, const FitTensorOptions& options);
 
-  // Losses and metrics over the data, those of all replicas together. Throws as fit() does, and
-  // InvalidArgument for no data.
+  // Losses and metrics over the data, those of all replicas together; with parameter servers the
+  // chief computes them. Throws as fit() does, and InvalidArgument for no data.
   Logs evaluate(const Dataset& data, const EvaluateOptions& options = {});
   Logs evaluate(const Element& features, const Element& labels, int64_t batch_size = 32);
 
-  // The outputs for all examples, in their order; every process computes them all. A model of
+  // The outputs for all examples, in their order; every process computes them all, but for workers
+  // and servers of a cluster with parameter servers, where the tensor is undefined. A model of
   // several outputs gives them by predict_outputs(). Labels of the data are left out.
   Tensor predict(const Dataset& data, const PredictOptions& options = {});
   Tensor predict(const Element& features, int64_t batch_size = 32);
@@ -148,7 +161,8 @@ class Model {
 
   // One step of one batch, one evaluation, one prediction; for loops of one's own. The rows are
   // divided between the replicas of this process; on a cluster each worker brings its own. Logs are
-  // those of this batch over all replicas.
+  // those of this batch over all replicas. Throws InvalidArgument on a cluster with parameter
+  // servers, where a ClusterCoordinator does this.
   Logs train_on_batch(const Element& features, const Element& labels,
                       const Tensor& sample_weight = {},
                       const std::vector<double>& class_weight = {});
@@ -172,7 +186,8 @@ class Model {
   // them. Throws InvalidArgument before the model is built.
   std::vector<std::pair<std::string, Tensor>> get_weights();
   // Gives weights these values; on a cluster every worker calls it, and the values of the chief
-  // count. Throws InvalidArgument for a name that is not there and for values of another shape.
+  // count. Throws InvalidArgument for a name that is not there, for values of another shape, and
+  // in the middle of a fit() on parameter servers.
   void set_weights(const std::map<std::string, Tensor>& weights);
   // Writes the weights as a .safetensors file; on a cluster every worker calls it, and the chief
   // writes.
@@ -197,7 +212,7 @@ class Model {
   std::vector<std::string> trainable_weights();
 
   // The learning rate of the next step. Setting it throws InvalidArgument where the optimizer has a
-  // schedule.
+  // schedule, and in the middle of a fit() on parameter servers; before, all tasks set it.
   double learning_rate() const;
   void set_learning_rate(double rate);
   // Updates so far.

@@ -148,6 +148,7 @@ Estimator model_to_estimator(Model& model, RunConfig config,
 }
 
 std::string Model::export_model(const std::string& directory) {
+  if (impl_->bystander()) return "";
   impl_->require_built("export_model");
   std::map<std::string, ServingFeature> features;
   for (size_t i = 0; i < impl_->options.inputs.size(); ++i) {

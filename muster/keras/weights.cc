@@ -68,6 +68,7 @@ void meet(const distribute::Strategy& strategy) {
 }  // namespace
 
 std::vector<std::pair<std::string, Tensor>> Model::get_weights() {
+  if (impl_->bystander()) return {};
   impl_->require_built("get_weights");
   const distribute::Scope here = impl_->scope();
   const Checkpoint state = here.state();
@@ -78,6 +79,7 @@ std::vector<std::pair<std::string, Tensor>> Model::get_weights() {
 }
 
 void Model::set_weights(const std::map<std::string, Tensor>& weights) {
+  if (impl_->bystander()) return;
   impl_->require_built("set_weights");
   impl_->assign_from_chief(weights);
 }
@@ -87,6 +89,7 @@ void Model::save_weights(const std::string& path) {
     throw invalid_argument(fmt::format("save_weights: the path is '{}'", path),
                            "let it end in .safetensors");
   }
+  if (impl_->bystander()) return;
   Checkpoint weights{.global_step = step()};
   for (auto& [name, value] : get_weights()) weights.tensors[name] = std::move(value);
   weights.notes[kModelNote] = name();
@@ -96,6 +99,7 @@ void Model::save_weights(const std::string& path) {
 }
 
 LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOptions& options) {
+  if (impl_->bystander()) return {};
   impl_->require_built("load_weights");
   if (options.skip_mismatch && !options.by_name) {
     throw invalid_argument("load_weights: skip_mismatch is set without by_name",
@@ -165,9 +169,10 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
 }
 
 void Model::save(const std::string& path) {
+  if (impl_->bystander()) return;
   impl_->require_built("save");
   const distribute::Scope here = impl_->scope();
-  Checkpoint state = here.state();
+  Checkpoint state = impl_->state();
   state.notes[kModelNote] = json{
       {"name", name()},
       {"optimizer", compiled() ? impl_->compiled->base.describe() : ""},
@@ -183,6 +188,8 @@ void Model::save(const std::string& path) {
 }
 
 void Model::load(const std::string& path) {
+  if (impl_->bystander()) return;
+  impl_->refuse_while_served("load()");
   impl_->require_built("load");
   const auto loaded = CheckpointManager(path).load_latest();
   if (!loaded) {

@@ -113,6 +113,17 @@ class ClusterCoordinator::Impl {
                            "call it before, in every task");
   }
 
+  PerWorkerDataset add_data(RemoteFunctions::Data data, const char* what) {
+    RemoteFunctions& functions = before_serving(fmt::format("{}()", what).c_str());
+    if (std::ranges::count(functions.data, data.name, &RemoteFunctions::Data::name) > 0) {
+      throw invalid_argument(
+          fmt::format("{}(\"{}\") was given a name that is taken", what, data.name),
+          "give each data set a name of its own");
+    }
+    functions.data.push_back(std::move(data));
+    return PerWorkerDataset(static_cast<int>(functions.data.size()) - 1);
+  }
+
   bool serve() {
     const RemoteFunctions::Function* training = before_serving("serve()").training();
     if (training == nullptr) {
@@ -190,10 +201,24 @@ class ClusterCoordinator::Impl {
       throw not_found(fmt::format("there is no variable \"{}\"", name),
                       "there are " + join_quoted(names));
     }
-    Tensor value;
+    return state().tensors.at(name);
+  }
+
+  Checkpoint state() {
+    check_open();
+    Checkpoint state;
     take_state();
-    guarded_by_run([&] { value = replica_->replica().state().tensors().at(name).clone(); });
-    return value;
+    guarded_by_run([&] {
+      ModelState& held = replica_->replica().state();
+      for (const auto& [name, tensor] : held.tensors()) state.tensors[name] = tensor.clone();
+      state.global_step = held.cut() ? held.cut()->step : replica_->engine().step();
+    });
+    return state;
+  }
+
+  const std::map<std::string, std::string>& restored_notes() const {
+    check_open();
+    return replica_->engine().restored_notes();
   }
 
   std::string save() {
@@ -206,13 +231,17 @@ class ClusterCoordinator::Impl {
     take_state();
     guarded_by_run([&] {
       prefix = replica_->engine().save([] { return nlohmann::json::object(); }, /*epoch=*/0,
-                                       [&]() -> CheckpointWriter& { return *writer_; });
+                                       [&]() -> CheckpointWriter& { return *writer_; },
+                                       /*saved=*/{}, notes());
     });
     saved_step_ = replica_->engine().step();
     return prefix;
   }
 
  private:
+  std::map<std::string, std::string> notes() const {
+    return options_.notes ? options_.notes() : std::map<std::string, std::string>();
+  }
   const cluster::ResolvedCluster& cluster() const { return start_.cluster; }
   bool alone() const { return cluster().addresses.empty(); }
   bool serves() const { return cluster().task.type == "ps"; }
@@ -242,7 +271,8 @@ class ClusterCoordinator::Impl {
         replica_->replica(),
         [&] {
           if (!options_.model_dir.empty()) find_checkpoint();
-          replica_->build(training, form);
+          replica_->build(training, form,
+                          options_.initial_state ? &*options_.initial_state : nullptr);
         },
         [&] { broken_ = current_error(); }, [] { return "while the model was built"; });
     std::set<std::string> refreshed;
@@ -443,16 +473,16 @@ RemoteFunctionName ClusterCoordinator::define(const std::string& name, RemoteFun
 
 PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(
     const std::string& name, std::function<Dataset(const InputContext& context)> fn) {
-  RemoteFunctions& functions = impl_->before_serving("create_per_worker_dataset()");
-  const bool taken =
-      std::ranges::any_of(functions.data, [&](const auto& data) { return data.name == name; });
-  if (!fn || taken) {
-    throw invalid_argument(fmt::format("create_per_worker_dataset(\"{}\") was given {}", name,
-                                       !fn ? "no function" : "a name that is taken"),
-                           "give each data set a name of its own");
+  if (!fn) {
+    throw invalid_argument(
+        fmt::format("create_per_worker_dataset(\"{}\") was given no function", name),
+        "give it one that makes the data set of a worker");
   }
-  functions.data.push_back({name, std::move(fn)});
-  return PerWorkerDataset(static_cast<int>(functions.data.size()) - 1);
+  return impl_->add_data({.name = name, .make = std::move(fn)}, "create_per_worker_dataset");
+}
+
+PerWorkerDataset ClusterCoordinator::distribute(const std::string& name, const Dataset& dataset) {
+  return impl_->add_data({.name = name, .divided = dataset}, "distribute");
 }
 
 bool ClusterCoordinator::serve() { return impl_->serve(); }
@@ -470,6 +500,10 @@ std::vector<Tensor> ClusterCoordinator::fetch(const RemoteValue& value) {
 }
 int64_t ClusterCoordinator::step() { return impl_->step(); }
 Tensor ClusterCoordinator::variable(const std::string& name) { return impl_->variable(name); }
+Checkpoint ClusterCoordinator::state() { return impl_->state(); }
+const std::map<std::string, std::string>& ClusterCoordinator::restored_notes() const {
+  return impl_->restored_notes();
+}
 std::string ClusterCoordinator::save() { return impl_->save(); }
 
 }  // namespace muster::inline v0_1::distribute

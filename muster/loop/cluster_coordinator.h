@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/checkpoint/checkpoint.h"
 #include "muster/data/dataset.h"
 #include "muster/distribute/strategy.h"
 #include "muster/loop/remote_call.h"
@@ -47,7 +49,12 @@ struct CoordinatorOptions {
   // Where the chief saves, and continues from the newest good checkpoint; empty: nowhere.
   std::string model_dir;
   int keep_checkpoint_max = 5;  // the newest ones; 0 keeps all
-  double join_timeout = 600;    // seconds to wait for servers, for the chief and for a first worker
+  // What the run begins with where neither servers nor model_dir have more: variables and slots by
+  // name, all or some, and the step. The chief's counts.
+  std::optional<Checkpoint> initial_state;
+  // On the chief: what a checkpoint is to hold beside its weights, asked for with each save.
+  std::function<std::map<std::string, std::string>()> notes;
+  double join_timeout = 600;  // seconds to wait for servers, for the chief and for a first worker
   // Calls that have not ended, at most: schedule() waits for room.
   int64_t queue_capacity = 262144;
   // So often a call begins at most, where its workers are lost one after the other.
@@ -81,6 +88,9 @@ struct FunctionOptions {
   // Of a function that trains: what RemoteCall::arguments() are while the model is built.
   std::vector<Tensor> arguments = {};
   LossReduction loss_reduction = LossReduction::kMean;
+  // Of a function that trains: whether the loss of the step, with what layers and regularizers add,
+  // joins the results of a call as the last one, a float64 scalar.
+  bool returns_step_loss = false;
 };
 // Gives the results of a call; they travel, so each is copied to the CPU.
 using RemoteFunction = std::function<std::vector<Tensor>(const RemoteCall& call)>;
@@ -133,6 +143,10 @@ class ClusterCoordinator {
   // worker that was lost and comes back begins it again. Batches must be batches.
   PerWorkerDataset create_per_worker_dataset(
       const std::string& name, std::function<Dataset(const InputContext& context)> fn);
+  // The same of a data set that describes all data: each worker reads its part, as data sets are
+  // divided between workers, again and again; one worker what Strategy::distribute() gives. What
+  // `batch(n)` gives is n examples for each call.
+  PerWorkerDataset distribute(const std::string& name, const Dataset& dataset);
   // In a worker: makes calls until the chief is through, and then is true. It joins the run again
   // when it loses the chief or a server, for ParameterServerOptions::restart_timeout_seconds. In a
   // task of type "ps": holds weights, likewise. On the chief: builds the model, continues from what
@@ -166,6 +180,11 @@ class ClusterCoordinator {
   // The value of a variable, as all servers have it behind one and the same update; to know it, all
   // that a checkpoint holds is brought here. Throws NotFound listing those there are.
   Tensor variable(const std::string& name);
+  // All variables and slots likewise, and the step.
+  Checkpoint state();
+  // CoordinatorOptions::notes of the checkpoint in model_dir that this run goes on from, also where
+  // servers have made more steps since; empty without one.
+  const std::map<std::string, std::string>& restored_notes() const;
   // Saves weights, slots and step as model_dir/model.ckpt-<step>, the file an Estimator writes, as
   // they are behind one and the same update; calls go on meanwhile. Gives its prefix. Throws what
   // Scope::save() throws, and InvalidArgument without a model_dir.

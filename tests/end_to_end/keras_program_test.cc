@@ -1,4 +1,5 @@
 // A program with a Keras model, as a user runs it: on workers, stopped and started again.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 
 #include "tests/end_to_end/photo.h"
 #include "tests/end_to_end/program.h"
+#include "tests/end_to_end/served_tasks.h"
 
 namespace muster::testing {
 namespace {
@@ -60,6 +62,77 @@ TEST(KerasProgram, WhatCtrlCStoppedGoesOnWithTheSameBits) {
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_THAT(again.output, HasSubstr("fit goes on at"));
   EXPECT_EQ(result(again), result(whole)) << again.output << whole.output;
+}
+
+// keras_mnist on digits() as the tasks of a cluster with a parameter server: 32 steps an epoch.
+class ServedKeras : public ServedTasks {
+ public:
+  ServedKeras(int workers, int epochs)
+      : ServedTasks(workers, /*servers=*/1, [&](const std::string& model_dir) {
+          Words words = program(model_dir, epochs);
+          words.push_back("--strategy=parameter_server");
+          words.push_back("--patience=" + std::to_string(epochs));
+          return words;
+        }) {}
+};
+
+constexpr int kMakeSeveral = 40;  // epochs: long enough for a worker to come back
+constexpr int kNeverEnding = 100000;
+
+TEST(KerasOnServers, TheClusterAsOneCommandTrainsOneModelWhichTheChiefSaves) {
+  const TempDirectory directory;
+  Words served = program(directory / "model", 3);
+  served.push_back("--strategy=parameter_server");
+  const Ran ran = run(muster_run({"--chief", "--workers=2", "--ps=1"}, served));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_GT(result(ran).at("accuracy").get<double>(), 0.8) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("epoch 3/3"));
+  EXPECT_EQ(names_in(directory / "model"),
+            (std::set<std::string>{"digits.safetensors", "export", "history.svg", "logs"}));
+}
+
+TEST(KerasOnServers, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) {
+  ServedKeras run(/*workers=*/2, kMakeSeveral);
+  run.task("worker1").wait_for("makes calls for the chief");
+  run.task("chief0").wait_for("epoch 1/");
+  run.replace("worker", 1);
+  run.task("chief0").wait_for("worker 1 was lost");
+  run.task("worker1").wait_for("makes calls for the chief");
+  run.expect_codes();
+  const std::string output = run.task("chief0").output();
+  EXPECT_THAT(output, HasSubstr(fmt::format("epoch {0}/{0}", kMakeSeveral)));
+  EXPECT_GT(result({.output = output}).at("accuracy").get<double>(), 0.8) << output;
+}
+
+// The chief goes on in the epoch it was in, with the curves of those before.
+TEST(KerasOnServers, AKilledChiefGoesOnAndSoDoesARunThatWasStopped) {
+  ServedKeras run(/*workers=*/2, kNeverEnding);
+  run.task("chief0").wait_for("epoch 2/");
+  run.replace("chief", 0);
+  run.task("chief0").wait_for("fit goes on at");
+  run.task("chief0").wait_for("epoch ");
+  EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch 1/")));
+  run.stop();
+  for (const auto& [type, count] : {std::pair{"ps", 1}, {"chief", 1}, {"worker", 2}}) {
+    for (int index = 0; index < count; ++index) run.start(type, index);
+  }
+  run.task("chief0").wait_for("continuing from");
+  run.task("chief0").wait_for("fit goes on at");
+  run.stop();
+}
+
+TEST(KerasOnServers, AfterTheLossOfAServerItGoesOnFromTheLastBackup) {
+  ServedKeras run(/*workers=*/1, kNeverEnding);
+  run.task("chief0").wait_for("epoch 2/");
+  run.task("ps0").signal(SIGKILL);
+  EXPECT_EQ(run.task("ps0").wait(), -SIGKILL);
+  EXPECT_EQ(run.task("chief0").wait(), 138) << run.task("chief0").output();
+  run.start("ps", 0);
+  run.start("chief", 0);
+  run.task("chief0").wait_for("fit goes on at");
+  run.task("chief0").wait_for("epoch ");
+  EXPECT_THAT(run.task("worker0").output(), HasSubstr("joining the run again"));
+  run.stop();
 }
 
 // Folders of photos of two classes, which differ in nothing but noise: they have to be learned by

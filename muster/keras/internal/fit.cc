@@ -13,6 +13,7 @@
 #include "muster/base/log.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/read_tensors.h"
+#include "muster/keras/callbacks.h"
 #include "muster/keras/progbar_logger.h"
 #include "muster/loop/replica_context.h"
 #include "muster/tensor/libtorch.h"
@@ -31,6 +32,11 @@ const char* const kFitNote = "keras_fit";
 void check_at_least(const char* field, int64_t value, int64_t least) {
   if (value >= least) return;
   throw invalid_argument(fmt::format("fit: {} is {}; it must be at least {}", field, value, least));
+}
+
+Error no_backup(const std::string& found) {
+  return invalid_argument(fmt::format("fit: {} in the backup_dir is no backup of fit()", found),
+                          "give BackupAndRestore a folder of its own");
 }
 
 bool is_progress(const std::shared_ptr<Callback>& callback) {
@@ -77,10 +83,12 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
   }
   if (std::ranges::none_of(callbacks_, is_progress))
     callbacks_.push_back(std::make_shared<ProgbarLogger>(options.verbose));
+  if (impl_.served()) check_served();
   if (backups_ == nullptr &&
-      scope_.num_local_replicas() != static_cast<size_t>(scope_.num_replicas_in_sync())) {
+      (impl_.served() ||
+       scope_.num_local_replicas() != static_cast<size_t>(scope_.num_replicas_in_sync()))) {
     backups_ = std::make_shared<BackupAndRestore>("muster_backup/" + impl_.options.name);
-    if (scope_.is_chief()) {
+    if (model_.is_chief()) {
       log::info(fmt::format(
           "backups go to {}, so that the same command goes on where a run was stopped; give fit() "
           "a BackupAndRestore for another folder",
@@ -89,25 +97,51 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
   }
 }
 
-History Fit::run(const Dataset& data) {
-  if (find_backup() && belongs_to_later_fit()) {
-    if (scope_.is_chief()) {
-      log::info(fmt::format("fit {} is left out: {} is of fit {}, which goes on", number_ + 1,
-                            backups_->backup_dir(), found_fit_ + 1));
-    }
-    return {};
+void Fit::check_served() const {
+  const auto refuse = [](const std::string& what, const std::string& hint) {
+    throw invalid_argument(fmt::format("not supported: {} on parameter servers", what), hint);
+  };
+  if (number_ > 0) {
+    refuse("a second fit() of a model",
+           "train all epochs in one call; or save_weights() behind it, and load_weights() before "
+           "the fit() of another program");
   }
-  impl_.prepare_to_train();
-  impl_.stop = false;
-  tell([&](Callback& callback) { callback.set_model(&model_); });
+  if (const int64_t steps = impl_.compiled->options.accumulate_steps; steps > 1)
+    refuse(fmt::format("accumulate_steps of {}", steps), "leave it at 1, and make batches larger");
+  for (const auto& callback : callbacks_) {
+    const bool plateau = dynamic_cast<const ReduceLROnPlateau*>(callback.get()) != nullptr;
+    if (!plateau && dynamic_cast<const LearningRateScheduler*>(callback.get()) == nullptr) continue;
+    refuse(plateau ? "ReduceLROnPlateau" : "LearningRateScheduler",
+           "servers follow the optimizer by themselves: give it a schedule, or train with "
+           "distribute::multi_worker_mirrored()");
+  }
+}
+
+History Fit::run(const Dataset& data) {
   // However it ends, callbacks that live on do not know a model that may not.
   const struct Forget {
     Fit& fit;
     ~Forget() {
       fit.tell([](Callback& callback) { callback.set_model(nullptr); });
+      fit.impl_.elsewhere.reset();
     }
   } forget{*this};
+  if (impl_.served()) {
+    if (!begin_served(data)) return {};
+  } else {
+    if (find_backup() && belongs_to_later_fit()) {
+      if (scope_.is_chief()) {
+        log::info(fmt::format("fit {} is left out: {} is of fit {}, which goes on", number_ + 1,
+                              backups_->backup_dir(), found_fit_ + 1));
+      }
+      return {};
+    }
+    impl_.prepare_to_train();
+  }
+  impl_.stop = false;
+  tell([&](Callback& callback) { callback.set_model(&model_); });
   train_epochs(data);
+  if (servers_) end_served();
   tell([&](Callback& callback) { callback.on_train_end(logs_); });
   end_backups();
   return history_;
@@ -127,11 +161,17 @@ void Fit::train_epochs(const Dataset& data) {
     for (size_t m = 0; m < trained; ++m) info.metrics.push_back("val_" + info.metrics[m]);
   }
   tell([&](Callback& callback) { callback.on_train_begin(info); });
-  if (found_fit_ == number_) resume();
+  if (found_fit_ == number_) {
+    resume();
+  } else if (servers_) {
+    // Who is killed in the first epoch goes on from here.
+    backup(first_epoch_, 0);
+  }
   // Data sets get a backup's places in the order in which they are made: it is the first.
-  auto distributed = impl_.strategy().distribute(data);
+  std::optional<distribute::DistributedDataset> distributed;
+  if (!servers_) distributed = impl_.strategy().distribute(data);
   for (int64_t epoch = first_epoch_; epoch < options_.epochs; ++epoch) {
-    const bool whole = train_epoch(distributed, epoch);
+    const bool whole = servers_ ? train_served_epoch(epoch) : train_epoch(*distributed, epoch);
     if (step_ == 0) {
       throw invalid_argument("fit: the data set gave no examples: " + data.describe(),
                              "check the data directory and the transformations; take(0), skip() "
@@ -150,6 +190,55 @@ void Fit::train_epochs(const Dataset& data) {
     step_ = 0;
     if (agree_on_end()) return;
   }
+}
+
+bool Fit::begin_served(const Dataset& data) {
+  const int64_t batches = data.cardinality();
+  Model::Impl::check_ends(data, options_.steps_per_epoch, "fit", "steps_per_epoch");
+  if (!options_.steps_per_epoch && batches < 0) {
+    throw invalid_argument(
+        "not supported: fit() on parameter servers without steps_per_epoch, of data that does not "
+        "know how many batches it has: " +
+            data.describe(),
+        "say how many steps of all workers are an epoch: .steps_per_epoch = 100");
+  }
+  if (options_.steps_per_epoch && batches >= 0) batches_ = batches;
+  place_.epoch = first_epoch_;
+  servers_.emplace(
+      impl_, data,
+      ServedStepsOptions{
+          .class_weight = options_.class_weight,
+          .backup_dir = backups_->backup_dir(),
+          .notes = [this] {
+            return std::map<std::string, std::string>{{kFitNote, note(place_.epoch, place_.step)}};
+          }});
+  if (servers_->serve()) return false;
+  const auto& notes = servers_->restored_notes();
+  if (notes.contains(kFitNote)) {
+    found_fit_ = number_;
+  } else if (!notes.empty()) {
+    throw no_backup(backups_->backup_dir());
+  }
+  return true;
+}
+
+int64_t Fit::left_of(int64_t epoch) const {
+  const int64_t before = (epoch - options_.initial_epoch) * steps_;
+  return std::min(steps_, batches_ - before) - step_;
+}
+
+bool Fit::train_served_epoch(int64_t epoch) {
+  place_ = {.epoch = epoch, .step = step_, .began = step_ > 0 ? place_.began : servers_->step()};
+  tell([&](Callback& callback) { callback.on_epoch_begin(epoch); });
+  while (left_of(epoch) > 0) train_batch(epoch);
+  (void)servers_->step();  // a step whose worker was lost may have counted twice
+  return step_ == steps_;
+}
+
+void Fit::end_served() {
+  (void)impl_.scope();  // which brings the weights
+  servers_.reset();
+  impl_.elsewhere.reset();
 }
 
 bool Fit::train_epoch(distribute::DistributedDataset& distributed, int64_t epoch) {
@@ -183,9 +272,10 @@ bool Fit::train_epoch(distribute::DistributedDataset& distributed, int64_t epoch
 
 bool Fit::train_batch(int64_t epoch) {
   tell([&](Callback& callback) { callback.on_train_batch_begin(step_); });
-  const BatchResult made = impl_.train(*batch_, options_.class_weight);
+  const BatchResult made =
+      servers_ ? servers_->next(left_of(epoch)) : impl_.train(*batch_, options_.class_weight);
   fresh_ = false;
-  ++step_;
+  place_.step = ++step_;
   waiting_ = made.updated ? 0 : waiting_ + 1;
   tally_.add(made.loss, made.rows, made.metrics);
   const BatchInfo info{.batch = step_ - 1, .rows = made.rows, .loss = made.loss, .logs = [&] {
@@ -193,7 +283,7 @@ bool Fit::train_batch(int64_t epoch) {
                        }};
   tell([&](Callback& callback) { callback.on_train_batch_end(info); });
   if (made.updated && backups_ != nullptr && backups_->options().save_freq &&
-      scope_.step() % *backups_->options().save_freq == 0) {
+      impl_.step() % *backups_->options().save_freq == 0) {
     backup(epoch, step_);
   }
   return made.updated;
@@ -214,7 +304,9 @@ void Fit::end_epoch(int64_t epoch) {
   tell([&](Callback& callback) { callback.on_epoch_end(epoch, logs); });
   history_.add(epoch, logs);
   logs_ = std::move(logs);
-  if (backups_ != nullptr && !backups_->options().save_freq && waiting_ == 0) backup(epoch + 1, 0);
+  // Chief and servers that are started again tell by the last backup which epoch they are in.
+  if (servers_ || (backups_ != nullptr && !backups_->options().save_freq && waiting_ == 0))
+    backup(epoch + 1, 0);
 }
 
 void Fit::validate(Logs& logs) {
@@ -254,9 +346,7 @@ bool Fit::find_backup() {
     if (loaded) {
       const auto note = loaded->checkpoint.notes.find(kFitNote);
       if (note == loaded->checkpoint.notes.end()) {
-        throw invalid_argument(
-            fmt::format("fit: {} in the backup_dir is no backup of fit()", loaded->prefix),
-            "give BackupAndRestore a folder of its own");
+        throw no_backup(loaded->prefix);
       }
       found = json::parse(note->second).at("fit").get<int64_t>();
     }
@@ -267,23 +357,29 @@ bool Fit::find_backup() {
 }
 
 void Fit::resume() {
-  const json note = json::parse(scope_.restored_notes().at(kFitNote));
+  const auto& notes = servers_ ? servers_->restored_notes() : scope_.restored_notes();
+  const json note = json::parse(notes.at(kFitNote));
   first_epoch_ = note.at("epoch").get<int64_t>();
   step_ = note.at("step").get<int64_t>();
+  if (servers_) {
+    // Workers may have made steps since.
+    place_.began = note.at("began").get<int64_t>();
+    step_ = std::clamp<int64_t>(servers_->step() - place_.began, 0, steps_);
+  }
   if (first_epoch_ >= options_.epochs && step_ > 0) {
     throw invalid_argument(
         fmt::format("fit: the backup in {} stands in epoch {}, and epochs is {}",
                     backups_->backup_dir(), first_epoch_ + 1, options_.epochs),
         "go on with as many epochs as the run that was stopped, or more; or remove the backup");
   }
-  saved_ = scope_.step();
+  saved_ = impl_.step();
   impl_.compiled->rate_factor->store(note.at("rate_factor").get<double>());
   history_.epoch = note.at("history").at("epoch").get<std::vector<int64_t>>();
   for (const auto& [name, values] : note.at("history").at("history").items()) {
     for (const json& value : values)
       history_.history[name].push_back(value.is_null() ? std::nan("") : value.get<double>());
   }
-  if (step_ > 0) {
+  if (note.contains("tally")) {
     const bool first = impl_.strategy().run({.training = false}, [] {
       return ReplicaContext::current().replica_id();
     })[0] == 0;
@@ -293,7 +389,8 @@ void Fit::resume() {
     if (callback.name().empty() || !note.at("callbacks").contains(callback.name())) return;
     callback.restore(note.at("callbacks").at(callback.name()));
   });
-  const std::string beside = tensors_of_callbacks(scope_.step());
+  tensors_at_ = note.value("tensors_at", impl_.step());
+  const std::string beside = tensors_of_callbacks(tensors_at_);
   if (scope_.is_chief() && local_file_system().exists(beside).value()) {
     const std::map<std::string, Tensor> tensors = read_tensors(local_file_system(), beside);
     tell([&](Callback& callback) {
@@ -320,45 +417,59 @@ std::string Fit::tensors_of_callbacks(int64_t step) const {
   return join_path(backups_->backup_dir(), fmt::format("callbacks-{}.safetensors", step));
 }
 
-void Fit::backup(int64_t epoch, int64_t step) {
-  if (saved_ == scope_.step() && step > 0) return;
+std::string Fit::note(int64_t epoch, int64_t step) const {
   json note{{"fit", number_},
             {"epoch", epoch},
             {"step", step},
+            {"began", place_.began},
             {"rate_factor", impl_.compiled->rate_factor->load()},
             {"history", {{"epoch", history_.epoch}, {"history", history_.history}}},
+            {"tensors_at", tensors_at_},
             {"callbacks", json::object()}};
   if (step > 0) note["tally"] = tally_.save(impl_.strategy());
-  tell([&](Callback& callback) {
-    if (json state = callback.state(); !callback.name().empty() && !state.is_null())
-      note["callbacks"][callback.name()] = std::move(state);
-  });
-  // First what callbacks keep, so that a backup that is there has all it needs.
+  for (const auto& callback : callbacks_) {
+    if (json state = callback->state(); !callback->name().empty() && !state.is_null())
+      note["callbacks"][callback->name()] = std::move(state);
+  }
+  return note.dump();
+}
+
+void Fit::save_tensors_of_callbacks() {
+  tensors_at_ = impl_.step();
+  if (!scope_.is_chief()) return;
   std::map<std::string, Tensor> tensors;
-  if (scope_.is_chief()) {
-    for (const auto& callback : callbacks_) {
-      for (const auto& [name, tensor] : callback->tensors())
-        tensors[callback->name() + "/" + name] = tensor;
-    }
+  for (const auto& callback : callbacks_) {
+    for (const auto& [name, tensor] : callback->tensors())
+      tensors[callback->name() + "/" + name] = tensor;
   }
+  if (tensors.empty()) return;
   FileSystem& files = local_file_system();
-  const std::string beside = tensors_of_callbacks(scope_.step());
-  if (!tensors.empty()) {
-    files.make_directories(backups_->backup_dir()).value();
-    write_checkpoint(files, beside, {.tensors = std::move(tensors)});
+  files.make_directories(backups_->backup_dir()).value();
+  write_checkpoint(files, tensors_of_callbacks(tensors_at_), {.tensors = std::move(tensors)});
+}
+
+void Fit::backup(int64_t epoch, int64_t step) {
+  if (saved_ == impl_.step() && step > 0) return;
+  // First what callbacks keep, so that a backup that is there has all it needs.
+  const int64_t tensors_before = tensors_at_;
+  save_tensors_of_callbacks();
+  if (servers_) {
+    place_ = {.epoch = epoch, .step = step, .began = step > 0 ? place_.began : impl_.step()};
+    servers_->save();
+  } else {
+    scope_.save(backups_->backup_dir(),
+                {.keep_checkpoint_max = 1, .notes = {{kFitNote, note(epoch, step)}}});
   }
-  scope_.save(backups_->backup_dir(),
-              {.keep_checkpoint_max = 1, .notes = {{kFitNote, note.dump()}}});
-  if (scope_.is_chief() && saved_ >= 0 && saved_ != scope_.step()) {
-    // That of the backup before; where there is none, nothing has to go.
-    (void)files.remove(tensors_of_callbacks(saved_));
+  if (scope_.is_chief() && tensors_before >= 0 && tensors_before != tensors_at_) {
+    // Those of the backup before; where there are none, nothing has to go.
+    (void)local_file_system().remove(tensors_of_callbacks(tensors_before));
   }
-  saved_ = scope_.step();
+  saved_ = impl_.step();
 }
 
 void Fit::end_backups() {
   if (backups_ == nullptr) return;
-  scope_.end_saving(backups_->backup_dir());
+  if (!impl_.served()) scope_.end_saving(backups_->backup_dir());
   if (!backups_->options().delete_checkpoint || !scope_.is_chief()) return;
   FileSystem& files = local_file_system();
   const Result<bool> there = files.exists(backups_->backup_dir());

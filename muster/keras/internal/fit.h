@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/internal/model_impl.h"
+#include "muster/keras/internal/served_steps.h"
 #include "muster/keras/internal/tally.h"
 #include "muster/loop/distributed_dataset.h"
 
@@ -18,7 +20,7 @@ namespace muster::inline v0_1::keras::internal {
 class Fit {
  public:
   // `number`: which fit() of the model it is, from 0. Throws InvalidArgument for options that are
-  // not as FitOptions says.
+  // not as FitOptions says, and for those that fit() on parameter servers does not have.
   Fit(Model& model, const FitOptions& options, int64_t number);
 
   History run(const Dataset& data);
@@ -32,9 +34,22 @@ class Fit {
   bool belongs_to_later_fit() const { return found_fit_ > number_; }
   void resume();
   void backup(int64_t epoch, int64_t step);
+  // What fit() has to remember there.
+  std::string note(int64_t epoch, int64_t step) const;
+  void save_tensors_of_callbacks();
   void end_backups();
   // The file of what callbacks keep beside the backup of that step.
   std::string tensors_of_callbacks(int64_t step) const;
+
+  void check_served() const;
+  // On servers: begins the run, or goes on with it. False where this task has served it until it
+  // was over.
+  bool begin_served(const Dataset& data);
+  bool train_served_epoch(int64_t epoch);
+  // Batches there are for the rest of this epoch.
+  int64_t left_of(int64_t epoch) const;
+  // Ends the run, whose weights the model has then.
+  void end_served();
 
   void train_epochs(const Dataset& data);
   // False when the data was used up before the epoch's steps were made.
@@ -68,10 +83,19 @@ class Fit {
   Batches batch_;
   bool fresh_ = false;  // the batch was not trained yet
   int64_t first_epoch_;
-  int64_t step_ = 0;     // batches of the epoch so far
-  int64_t steps_ = -1;   // of an epoch, where that is known
-  int64_t saved_ = -1;   // the step of the model at the last backup
-  int64_t waiting_ = 0;  // batches that wait for an update
+  int64_t step_ = 0;         // batches of the epoch so far
+  int64_t steps_ = -1;       // of an epoch, where that is known
+  int64_t saved_ = -1;       // the step of the model at the last backup
+  int64_t waiting_ = 0;      // batches that wait for an update
+  int64_t tensors_at_ = -1;  // the step of the model at which those of callbacks were saved
+
+  // On servers: the steps; where the run stands, and the step of the model at which its epoch
+  // began; and the batches of the data that all epochs together may have.
+  std::optional<ServedSteps> servers_;
+  struct Place {
+    int64_t epoch = 0, step = 0, began = 0;
+  } place_;
+  int64_t batches_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace muster::inline v0_1::keras::internal

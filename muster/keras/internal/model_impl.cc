@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/cluster/resolve.h"
 #include "muster/keras/internal/structure.h"
 #include "muster/keras/internal/tally.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
+#include "muster/ps/closures.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/added_losses.h"
 
@@ -44,6 +46,14 @@ Model::Impl::Impl(std::optional<Layer> of_layer, Model::Function of_function,
       strategy_(options.strategy) {
   if (strategy_ == nullptr) strategy_ = distribute::entered_strategy();
   if (strategy_ == nullptr) strategy_ = distribute::one_device();
+  given_ = strategy_;
+  if (ps::options_of(*strategy_) != nullptr) {
+    const cluster::ResolvedCluster cluster = cluster::resolve_cluster(
+        options.environment ? *options.environment : Environment::process());
+    served_ = !cluster.addresses.empty();
+    chief_ = !served_ || (cluster.is_chief && cluster.task.type != "ps");
+    strategy_ = distribute::one_device();
+  }
   if (layer) {
     if (const auto graph = Functional::of(*layer)) {
       input_names = graph->input_names();
@@ -70,6 +80,7 @@ Model::Impl::Impl(std::optional<Layer> of_layer, Model::Function of_function,
 const distribute::Session& Model::Impl::session() {
   if (session_ == nullptr) {
     distribute::ScopeOptions scope{.seed = options.seed, .environment = options.environment};
+    if (served_) scope.environment = Environment();
     if (compiled) scope.accumulate_steps = compiled->options.accumulate_steps;
     accumulate_steps_ = scope.accumulate_steps;
     session_ = std::make_unique<distribute::Session>(strategy_, scope);
@@ -138,7 +149,7 @@ void Model::Impl::prepare_to_train() {
   const bool again = trained_ ? changed_ : built && accumulate_steps != accumulate_steps_;
   if (again) {
     const distribute::Scope here = scope();
-    Checkpoint state = here.state();
+    Checkpoint state = this->state();
     std::map<std::string, Tensor> weights;
     for (const std::string& name : here.variable_names()) weights[name] = state.tensors.at(name);
     if (drop_slots_) state.tensors = std::move(weights);
@@ -146,9 +157,30 @@ void Model::Impl::prepare_to_train() {
   }
   trained_ = true;
   changed_ = drop_slots_ = false;
+  slots_.clear();
+}
+
+Checkpoint Model::Impl::state() {
+  Checkpoint state = scope().state();
+  for (const auto& [name, slot] : slots_) state.tensors.try_emplace(name, slot);
+  return state;
+}
+
+void Model::Impl::bring_weights() {
+  if (!elsewhere || !elsewhere->changed) return;
+  elsewhere->changed = false;  // first, since beginning again asks for the scope
+  begin_again(elsewhere->state());
+}
+
+void Model::Impl::refuse_while_served(const char* verb) const {
+  if (!elsewhere) return;
+  throw invalid_argument(
+      fmt::format("not supported: {} while fit() trains on parameter servers", verb),
+      "do it before fit() or behind it; the learning rate may be a schedule of the optimizer");
 }
 
 void Model::Impl::begin_again(const Checkpoint& state) {
+  slots_ = state.tensors;
   accumulate_steps_ = compiled ? compiled->options.accumulate_steps : 1;
   session().begin_again(state, accumulate_steps_);
   built = trained_ = false;
@@ -257,6 +289,7 @@ Logs Model::Impl::evaluate(const Dataset& data, const EvaluateOptions& given) {
 }
 
 void Model::Impl::assign_from_chief(const std::map<std::string, Tensor>& values) {
+  refuse_while_served("to give the model other weights");
   const distribute::Scope here = scope();
   // All processes are in this one.
   if (static_cast<int>(here.num_local_replicas()) == here.num_replicas_in_sync())

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,11 +42,23 @@ struct Model::Impl {
 
   // The replicas, which come together when they are first wanted.
   const distribute::Session& session();
-  distribute::Scope scope() { return session().scope(); }
+  distribute::Scope scope() {
+    bring_weights();
+    return session().scope();
+  }
   const distribute::Strategy& strategy() const { return *strategy_; }
-  const distribute::StrategyPtr& strategy_pointer() const { return strategy_; }
+  // As the program gave it.
+  const distribute::StrategyPtr& given_strategy() const { return given_; }
+  // Whether fit() trains on parameter servers. The weights are there while it does. The chief alone
+  // has them behind it, and all else is its own business: strategy() is its one device.
+  bool served() const { return served_; }
+  // A worker or a server then: it has no part in what is not fit().
+  bool bystander() const { return served_ && !chief_; }
   // Updates so far; 0 before the replicas came together.
-  int64_t step() const { return session_ == nullptr ? 0 : session_->scope().step(); }
+  int64_t step() const {
+    if (elsewhere) return elsewhere->step;
+    return session_ == nullptr ? 0 : session_->scope().step();
+  }
 
   // Throws InvalidArgument that names `verb` where compile() was not called.
   const Compiled& compiled_for(const char* verb) const;
@@ -90,9 +103,24 @@ struct Model::Impl {
   void change(bool drop_slots) {
     changed_ = true;
     drop_slots_ = drop_slots_ || drop_slots;
+    if (drop_slots) slots_.clear();
   }
   // The replicas begin again with this state; on a cluster the chief's counts.
   void begin_again(const Checkpoint& state);
+  // Weights, slots and step, as begin_again() takes them.
+  Checkpoint state();
+  // The rows it was first called on, without examples: who begins again makes the weights by them.
+  void note_rows(const Features& features);
+  // Throws InvalidArgument that names `verb` while fit() trains on servers.
+  void refuse_while_served(const char* verb) const;
+
+  // While fit() trains on servers, on the chief: where they are.
+  struct Elsewhere {
+    int64_t step = 0;                   // updates that were told so far
+    bool changed = true;                // since the weights were brought here
+    std::function<Checkpoint()> state;  // brings them
+  };
+  std::optional<Elsewhere> elsewhere;
 
   std::shared_ptr<const internal::FrozenLayers> frozen;  // nullptr: none
   bool stop = false;                                     // stop_training() was called
@@ -100,9 +128,12 @@ struct Model::Impl {
 
  private:
   distribute::StrategyPtr strategy_;
+  distribute::StrategyPtr given_;
+  bool served_ = false, chief_ = true;
   std::unique_ptr<distribute::Session> session_;
-  // The rows it was first called on, without examples: who begins again makes the weights by them.
-  void note_rows(const Features& features);
+  // The model gets the weights that servers have now.
+  void bring_weights();
+  std::map<std::string, Tensor> slots_;  // that wait for the first step of a session
 
   std::optional<Element> no_rows_;
   int64_t accumulate_steps_ = 1;  // of the session

@@ -11,12 +11,14 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/data/dataset.h"
+#include "muster/data/distribute.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
 
 constexpr double kPoll = 1;            // seconds that the chief lets a request for a call wait
 constexpr double kBeforeRejoin = 0.5;  // seconds
+constexpr int kPassesWithoutRows = 3;  // behind which a worker has no part of the data
 
 // One worker's part in a run, from its connections to its goodbye.
 class Worker {
@@ -98,8 +100,10 @@ class Worker {
   bool has_ended() {
     try {
       return run_.ended();
-    } catch (const Error&) {
-      return false;  // nobody knows
+    } catch (const Error& error) {
+      // What made the run fail is known to its ledger; where that is gone, nobody knows.
+      if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
+      return false;
     }
   }
 
@@ -127,6 +131,11 @@ std::vector<std::string> RemoteFunctions::describe() const {
 
 std::unique_ptr<Iterator> RemoteFunctions::open(const Data& of, int worker, int workers,
                                                 uint64_t seed) const {
+  if (of.divided) {
+    const data::ReplicaPlace place{
+        .num_input_pipelines = workers, .input_pipeline_id = worker, .in_sync = false};
+    return data::distribute(of.divided->repeat(), place, seed, {.global_batches = true}).iterator;
+  }
   const RandomKey key = derive_key(
       seed, {id_of("per_worker_dataset"), id_of(of.name), static_cast<uint64_t>(worker)});
   const Dataset dataset =
@@ -138,7 +147,15 @@ Batch CallMaker::next_batch(const RemoteFunctions::Data& data) {
   std::unique_ptr<Iterator>& iterator = open_[data.name];
   if (!iterator) iterator = functions_.open(data, worker_, workers_, replica_.replica().seed());
   Element element;
-  if (iterator->next(&element)) return to_batch(element);
+  int without_rows = 0;
+  while (iterator->next(&element)) {
+    // At the end of a pass over data that is divided there may be rows for some workers alone.
+    if (!data.divided || element.rows() > 0) return to_batch(element);
+    if (++without_rows < kPassesWithoutRows) continue;
+    throw invalid_argument(fmt::format("{} has no part of the data set \"{}\"",
+                                       replica_.replica().place().name(), data.name),
+                           "start fewer workers, or make batches smaller");
+  }
   throw invalid_argument(
       fmt::format("the data set \"{}\" is used up on {}", data.name,
                   replica_.replica().place().name()),

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct RemoteFunctions {
   };
   struct Data {
     std::string name;
-    std::function<Dataset(const InputContext&)> make;
+    std::function<Dataset(const InputContext&)> make = {};
+    std::optional<Dataset> divided = {};  // in place of `make`: all data, of which each has a part
   };
   std::vector<Function> functions;
   std::vector<Data> data;

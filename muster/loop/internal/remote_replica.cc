@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <utility>
 
 #include "muster/base/foreign_error.h"
@@ -80,8 +81,12 @@ optim::TrainOp RemoteReplica::describe(const RemoteFunctions::Function& training
   return described;
 }
 
-void RemoteReplica::build(const RemoteFunctions::Function& training, const std::string& form) {
+void RemoteReplica::build(const RemoteFunctions::Function& training, const std::string& form,
+                          const Checkpoint* initial) {
   SharedRun* shared = replica_->shared();
+  if (!engine_.restored_from().empty()) initial = nullptr;
+  if (initial != nullptr && shared == nullptr)
+    engine_.continue_from(*initial, "the state it was given");
   replica_->group().report(Phase::kBuilding, engine_.step());
   if (shared != nullptr) shared->set_batch_form(form);
   const std::optional<Batch> batch = no_rows(form);
@@ -106,7 +111,25 @@ void RemoteReplica::build(const RemoteFunctions::Function& training, const std::
   }
   engine_.build(described);
   if (shared == nullptr) return;
+  if (initial != nullptr && !shared->live()) give(*initial);
   (void)engine_.begin_shared([](int64_t) { return std::nullopt; }, /*restart_input=*/true);
+}
+
+void RemoteReplica::give(const Checkpoint& state) {
+  const auto value_of = [&](const std::string& name) {
+    const auto found = state.tensors.find(name);
+    return found == state.tensors.end() ? Tensor() : found->second;
+  };
+  std::map<std::string, Tensor> theirs;
+  for (const auto& [name, spec] : replica_->shared()->specs()) {
+    const Tensor value = value_of(name);
+    if (value.defined() && value.sizes() == at::IntArrayRef(spec.shape) &&
+        value.scalar_type() == spec.dtype)
+      theirs[name] = value;
+  }
+  replica_->shared()->write(theirs);
+  replica_->state().restore_own(value_of);
+  engine_.follow(state.global_step);
 }
 
 RemoteReplica::Made RemoteReplica::call(const RemoteFunctions::Function& function,
@@ -121,14 +144,13 @@ RemoteReplica::Made RemoteReplica::call(const RemoteFunctions::Function& functio
   optim::TrainOp described;
   try {
     const torch::AutoGradMode gradients(training);
-    calls_.begin_step(training, step, replica_->replica_id());
+    calls_.begin_step(training, step, number());
     const optim::Recording recording;
     // Those of a call that threw.
     (void)calls_.take_losses();
     for (const auto& variable : replica_->variables().variables()) variable->take_row_uses();
-    made.results =
-        invoke(function, replica_->variables(), calls_,
-               key_of(replica_->seed(), replica_->place().process, step), step, batch, arguments);
+    made.results = invoke(function, replica_->variables(), calls_,
+                          key_of(replica_->seed(), number(), step), step, batch, arguments);
     described = recording.train_op();
     for (Tensor& result : made.results)
       result = result.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
@@ -157,8 +179,15 @@ RemoteReplica::Made RemoteReplica::call(const RemoteFunctions::Function& functio
                                        function.name, step, on_replica(replica_->place())),
                            "look at the data, lower the learning rate or clip gradients")};
   }
+  if (function.options.returns_step_loss)
+    made.results.push_back(torch::full({}, step_made.loss, at::kDouble));
   if (shared != nullptr) made.state = own_state();
   return made;
+}
+
+int RemoteReplica::number() const {
+  const ReplicaPlace& place = replica_->place();
+  return place.in_chief_process ? 0 : place.process - 1;
 }
 
 std::vector<Tensor> RemoteReplica::own_state() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/replica.h"
 #include "muster/layers/call_context.h"
 #include "muster/loop/internal/remote_functions.h"
@@ -23,8 +24,10 @@ class RemoteReplica {
   Engine& engine() { return engine_; }
 
   // Calls the function that trains on zero rows of a batch of this form ("" without one), which
-  // makes the variables; then begins the run, or joins it.
-  void build(const RemoteFunctions::Function& training, const std::string& form);
+  // makes the variables; then begins the run, or joins it. On the chief, a run that goes on from
+  // nothing begins with what `initial` has, if it is given.
+  void build(const RemoteFunctions::Function& training, const std::string& form,
+             const Checkpoint* initial = nullptr);
 
   // What became of a call.
   struct Made {
@@ -49,6 +52,10 @@ class RemoteReplica {
                                  VariableStore& variables, uint64_t seed, const std::string& form);
 
  private:
+  // Gives the servers, and this replica, what `state` has of theirs.
+  void give(const Checkpoint& state);
+  // Among those that make calls, from 0: the first worker draws what a process alone draws.
+  int number() const;
   static std::vector<Tensor> invoke(const RemoteFunctions::Function& function,
                                     VariableStore& variables, CallContext& calls, RandomKey key,
                                     int64_t step, const Batch* batch,

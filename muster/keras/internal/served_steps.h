@@ -1,0 +1,60 @@
+// The steps of a fit() whose weights live on parameter servers: workers make them, and the chief
+// hears of each. Thread safety: belongs to the thread of the model.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/keras/internal/model_impl.h"
+#include "muster/loop/cluster_coordinator.h"
+#include "muster/optim/optimizer.h"
+
+namespace muster::inline v0_1::keras::internal {
+
+struct ServedStepsOptions {
+  std::vector<double> class_weight;
+  std::string backup_dir;
+  // On the chief: what a backup is to hold beside the weights.
+  std::function<std::map<std::string, std::string>()> notes;
+};
+
+class ServedSteps {
+ public:
+  // The model outlives it. All tasks make it, with the same data.
+  ServedSteps(Model::Impl& model, const Dataset& data, ServedStepsOptions options);
+
+  // A worker makes steps, a server holds weights, both until the chief is through; then true. On
+  // the chief false: the run has begun, or goes on. From now on until end() the model brings the
+  // weights here whenever it is asked for them. Throws what ClusterCoordinator::serve() throws.
+  bool serve();
+
+  // What notes() has given with the backup that the run goes on from; empty without one.
+  const std::map<std::string, std::string>& restored_notes() const {
+    return coordinator_.restored_notes();
+  }
+  // Updates so far, of all workers.
+  int64_t step();
+  // What the next step has measured, in the order in which they were scheduled. `left`: how many
+  // are wanted, this one among them; so many may be under way. Throws what
+  // ClusterCoordinator::fetch() throws, which saves where this task was told to stop.
+  BatchResult next(int64_t left);
+  // REQUIRES: none is under way, but for those that next() was told of.
+  void save() { (void)coordinator_.save(); }
+
+ private:
+  std::vector<Tensor> train(const distribute::RemoteCall& call);
+
+  Model::Impl& model_;
+  const std::vector<double> class_weight_;
+  const optim::Optimizer optimizer_;
+  distribute::ClusterCoordinator coordinator_;
+  distribute::RemoteFunctionName train_;
+  std::vector<Metric> metrics_;  // of no rows: what states that workers send are states of
+  std::deque<distribute::RemoteValue> under_way_;
+};
+
+}  // namespace muster::inline v0_1::keras::internal
