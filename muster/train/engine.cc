@@ -272,11 +272,6 @@ std::string Engine::begin_shared(std::function<std::optional<int64_t>(int64_t)> 
   if (restored_inputs_->contains("train") && !restart_input) {
     start.positions = internal::positions_of_workers(restored_inputs_->at("train"),
                                                      replica_.place().processes, restored_from_);
-  } else if (restored_inputs_->contains("train") && replica_.is_chief()) {
-    log::info(
-        fmt::format("RunConfig.restart_input is set: each of the {} workers reads its data "
-                    "from the beginning, and not from where {} says",
-                    replica_.place().processes, restored_from_));
   }
   const SharedRun::Place place = replica_.shared()->begin(start);
   step_ = place.step;

@@ -239,6 +239,12 @@ class Run {
 
   // Goes on where the workers are that train at their own pace.
   void begin_shared(ReplicaInput& input) {
+    if (options_.restart_input && replica_.is_chief() && !shared_->live() &&
+        engine_.restored_inputs().contains("train"))
+      log::info(
+          fmt::format("RunConfig.restart_input is set: each of the {} workers reads its data "
+                      "from the beginning, and not from where {} says",
+                      replica_.place().processes, engine_.restored_from()));
     const std::string position = engine_.begin_shared(
         [this](int64_t step) { return last_step_from(step); }, options_.restart_input);
     if (!position.empty()) {
