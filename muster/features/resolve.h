@@ -56,7 +56,7 @@ struct ResolvedColumn {
   bool gives_sequences = false;  // of rows of unequal lengths
   bool crosses = false;          // an example has as many values as combinations of those it reads
 };
-// Gives it for a column of any kind.
+// What `column` reads and gives.
 ResolvedColumn resolved_column(const FeatureColumn& column);
 
 }  // namespace muster::inline v0_1::feature_column

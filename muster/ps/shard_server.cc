@@ -61,8 +61,8 @@ distribute::RowGradient rows_in_area(const ShardStore& store,
                                      const std::shared_ptr<const SharedMemory>& area, size_t shard,
                                      int64_t rows, int64_t at) {
   const TensorSpec values = store.rows_spec(shard, rows);
-  const int64_t space = area->bytes() - at;
-  if (rows < 0 || at < store.dense_bytes() || at % SharedWeights::kAlignment != 0 || space < 0 ||
+  const int64_t space = at < store.dense_bytes() ? -1 : area->bytes() - at;
+  if (rows < 0 || space < 0 || at % SharedWeights::kAlignment != 0 ||
       rows > space / static_cast<int64_t>(sizeof(int64_t)) ||
       SharedWeights::rounded_up(rows * static_cast<int64_t>(sizeof(int64_t))) + bytes_of(values) >
           space) {

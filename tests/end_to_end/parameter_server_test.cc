@@ -170,17 +170,24 @@ TEST(ParameterServers, OtherServersGoOnFromTheCheckpointBeforeADamagedOne) {
   };
   ASSERT_EQ(train("2", "100").code, 0);
   std::string damaged;
+  // The chief saves behind its first step that is due, which is the 50th or one of the next.
+  int before = 0;
   for (const auto& entry : std::filesystem::directory_iterator(model)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("model.ckpt-100.part-1-of-2.")) damaged = entry.path().string();
+    for (int step = 50; step < 100; ++step) {
+      if (name == "model.ckpt-" + std::to_string(step) + ".safetensors") before = step;
+    }
   }
+  ASSERT_GE(before, 50);
   std::string bytes = read_file(damaged);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_file(damaged, bytes);
   const Ran ran = train("3", "150");
   EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, AllOf(HasSubstr("skipping a damaged checkpoint: '" + damaged),
-                                HasSubstr("model.ckpt-50' is used in place of")));
+  EXPECT_THAT(ran.output,
+              AllOf(HasSubstr("skipping a damaged checkpoint: '" + damaged),
+                    HasSubstr("model.ckpt-" + std::to_string(before) + "' is used in place of")));
   EXPECT_THAT(testing::run({binary("muster"), "inspect", "checkpoint", model}).output,
               AllOf(HasSubstr("model.ckpt-150.part-2-of-3."), HasSubstr("global_step: 150")));
 }
