@@ -95,6 +95,16 @@ TEST(ReplicaValuesTest, TheBuildPassLeavesNoTrace) {
   EXPECT_TRUE(moving.value().equal(torch::full({2}, 4.0f)));
 }
 
+TEST(ReplicaValuesTest, WhatIsAssignedBeforeTheBuildPassIsOverStays) {
+  VariableTable table(0);
+  Variable& moving = table.get_or_create(on_read("moving", VariableAggregation::kMean));
+  moving.value().fill_(7);
+  table.note_assigned(moving);
+  moving.value().add_(1);
+  table.seal();
+  EXPECT_TRUE(moving.value().equal(torch::full({2}, 7.0f)));
+}
+
 // --- over replicas -------------------------------------------------------------------------------
 
 struct TwoSteps {

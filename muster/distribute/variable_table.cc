@@ -1,5 +1,7 @@
 #include "muster/distribute/variable_table.h"
 
+#include <algorithm>
+
 #include "muster/base/error.h"
 
 namespace muster::inline v0_1::distribute {
@@ -129,6 +131,13 @@ void VariableTable::seal() {
   sealed_ = true;
   put_back_on_read(initial_);
   initial_.clear();
+}
+
+void VariableTable::note_assigned(const Variable& variable) {
+  if (sealed_) return;
+  const auto found = std::find(on_read_.begin(), on_read_.end(), &variable);
+  if (found != on_read_.end())
+    initial_[static_cast<size_t>(found - on_read_.begin())] = variable.value().detach().clone();
 }
 
 std::vector<Tensor> VariableTable::copy_on_read() const {

@@ -27,6 +27,9 @@ class VariableTable : public VariableStore {
   // The build pass is over: from now on a new name is an InvalidArgument that says so. Variables of
   // kOnRead get their initial value back, whatever the pass wrote into them.
   void seal();
+  // The variable, one of these, was assigned: where the build pass is not over, the value that it
+  // gets back is the one it has now.
+  void note_assigned(const Variable& variable);
   // Those whose synchronization is kOnRead, in creation order.
   const std::vector<Variable*>& on_read() const { return on_read_; }
   // A variable that was made without memory gets its initial value, and its rows are read here.

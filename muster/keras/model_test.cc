@@ -147,6 +147,36 @@ TEST(ModelTest, WeightsGoToAFileAndBack) {
   EXPECT_EQ(part.mismatched.size(), 2u);
 }
 
+// What a network learned of its data is among the weights it begins with.
+TEST(ModelTest, FitGoesOnWithMovingStatisticsThatWereLoaded) {
+  const TempDirectory directory;
+  const auto normalized = [] {
+    Model model(Sequential({Dense(8), BatchNormalization({.name = "bn"}), Dense(2)}), alone());
+    model.compile({.optimizer = optim::sgd({.learning_rate = 0.1}),
+                   .loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                   .metrics = {"accuracy"}});
+    model.build({4});
+    return model;
+  };
+  Model a = normalized();
+  a.fit(rows_of(40).batch(10));
+  a.save_weights(directory / "a.safetensors");
+  for (const LoadWeightsOptions& options :
+       {LoadWeightsOptions{}, LoadWeightsOptions{.by_name = true, .skip_mismatch = true}}) {
+    Model b = normalized();
+    b.load_weights(directory / "a.safetensors", options);
+    EXPECT_EQ(difference(weights_of(a), weights_of(b)), 0);
+    b.freeze({"dense", "bn"});
+    b.fit(rows_of(40).batch(10));
+    std::map<std::string, Tensor> before, after;
+    for (auto& [name, value] : a.get_weights()) before[name] = value;
+    for (auto& [name, value] : b.get_weights()) after[name] = value;
+    EXPECT_TRUE(after.at("bn/moving_mean").equal(before.at("bn/moving_mean")));
+    EXPECT_TRUE(after.at("bn/moving_variance").equal(before.at("bn/moving_variance")));
+    EXPECT_FALSE(after.at("dense_1/kernel").equal(before.at("dense_1/kernel")));
+  }
+}
+
 TEST(ModelTest, OfManyWeightsThatDoNotFitAFewAreListed) {
   const auto deep = [](int64_t units) {
     std::vector<Layer> layers;

@@ -153,6 +153,10 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
         std::string(kLikelyCause) + "; {.by_name = true} takes those that both have");
   }
   impl_->assign_from_chief(values);
+  if (here.is_chief() && options.by_name && result.loaded.size() == specs.size()) {
+    log::info(fmt::format("load_weights: all {} weights of the model \"{}\" are taken from {}",
+                          specs.size(), name(), file));
+  }
   if (here.is_chief() && result.loaded.size() < specs.size()) {
     std::vector<std::string> left = result.missing;
     for (const std::string& each : result.mismatched)

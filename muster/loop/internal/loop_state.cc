@@ -30,6 +30,7 @@ void Loop::assign(const std::map<std::string, Tensor>& values) {
             "a value has the shape of its variable");
       }
       Tensor(here).copy_(value);
+      replica.variables().note_assigned(*variable);
     }
     // They were written on purpose, on all replicas alike.
     if (replicas_[local]->engine.built()) replica.state().note_versions();
