@@ -14,7 +14,6 @@
 
 #include "muster/base/local_path.h"
 #include "muster/base/staging_leftovers.h"
-#include "muster/base/strings.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -88,23 +87,6 @@ Status sync_directory(const std::string& directory) {
   if (::fsync(fd.get()) != 0 && errno != EINVAL)
     return failed(errno, "cannot sync the directory", directory);
   return {};
-}
-
-// What is in place of a file that is not there: the names in its folder, or the folder that ends
-// the way to it.
-std::string what_is_there(const std::string& path) {
-  constexpr size_t kLooked = 1000, kNamed = 5;  // a folder may hold millions
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const std::string shown = folder.empty() ? "." : folder.string();
-  std::error_code error;
-  if (!std::filesystem::is_directory(shown, error)) return "there is no folder '" + shown + "'";
-  std::vector<std::string> names;
-  for (std::filesystem::directory_iterator at(shown, error), end;
-       !error && at != end && names.size() < kLooked; at.increment(error))
-    names.push_back(at->path().filename().string());
-  std::sort(names.begin(), names.end());
-  return "the folder '" + shown + "' " +
-         (names.empty() ? "is empty" : "holds " + join_quoted(names, kNamed));
 }
 
 class LocalReader : public FileReader {
@@ -263,12 +245,7 @@ class LocalFileSystem : public FileSystem {
     Result<std::string> local = local_path(path);
     if (!local.ok()) return local.error();
     Descriptor fd = open_file(local.value(), O_RDONLY);
-    if (!fd.open()) {
-      if (errno == ENOENT) {
-        return from_errno(ENOENT, "cannot open '" + path + "'", what_is_there(local.value()));
-      }
-      return failed(errno, "cannot open", path);
-    }
+    if (!fd.open()) return failed(errno, "cannot open", path);
     struct stat status;
     if (::fstat(fd.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
       return invalid_argument("'" + path + "' is a directory, not a file");

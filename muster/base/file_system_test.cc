@@ -181,20 +181,6 @@ TEST(FileSystem, ErrorsNameThePath) {
   EXPECT_EQ(files.read_file(temp.path()).error().kind(), ErrorKind::kInvalidArgument);
 }
 
-TEST(FileSystem, WhoFindsNoFileIsToldWhatIsThere) {
-  TempDirectory temp;
-  FileSystem& files = local_file_system();
-  const auto hint = [&](const std::string& name) {
-    return files.open_reader(temp / name).error().hint();
-  };
-  EXPECT_EQ(hint("none/x"), "there is no folder '" + temp / "none" + "'");
-  EXPECT_EQ(hint("x"), "the folder '" + temp.path() + "' is empty");
-  for (const char* name : {"train.csv", "b", "c", "d", "e", "f"})
-    files.write_atomically(temp / name, "1").value();
-  EXPECT_EQ(hint("eval.csv"),
-            "the folder '" + temp.path() + "' holds 'b', 'c', 'd', 'e', 'f' ... and 1 more");
-}
-
 TEST(FileSystem, UnknownSchemeIsNamed) {
   FileSystem& files = local_file_system();
   const auto read = files.read_file("s3://bucket/a");

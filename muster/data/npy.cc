@@ -2,6 +2,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
+#include "muster/base/missing_file.h"
 #include "muster/formats/npy.h"
 #include "muster/formats/zip.h"
 #include "muster/tensor/libtorch.h"
@@ -101,7 +102,7 @@ NpyHeader header_of(const Tensor& tensor) {
 }  // namespace
 
 Value load_npy_value(const std::string& path) {
-  return read_value(*local_file_system().open_reader(path).value());
+  return read_value(*open_named_file(local_file_system(), path).value());
 }
 
 Tensor load_npy(const std::string& path) {
@@ -113,7 +114,7 @@ Tensor load_npy(const std::string& path) {
 
 Element load_npz(const std::string& path) {
   const formats::ZipReader archive =
-      formats::ZipReader::open(local_file_system().open_reader(path).value()).value();
+      formats::ZipReader::open(open_named_file(local_file_system(), path).value()).value();
   std::vector<std::pair<std::string, Element>> arrays;
   for (const formats::ZipEntry& entry : archive.entries()) {
     constexpr std::string_view kSuffix = ".npy";

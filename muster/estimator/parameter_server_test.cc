@@ -340,8 +340,9 @@ EstimatorSpec shrinking(const Features&, const Labels&, Mode, ModelContext& cont
                                              return torch::ones(shape, at::dtype(dtype));
                                            }})
                        .value();
-  // What is fetched meanwhile comes before the step is made.
-  if (torch::GradMode::is_enabled()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  // Weights are fetched on another thread, and no test sees it: a busy machine needs some time for
+  // that, and the step must be made behind it.
+  if (torch::GradMode::is_enabled()) std::this_thread::sleep_for(std::chrono::milliseconds(60));
   const Tensor loss = (w * w).sum() / 2;
   return EstimatorSpec::train(loss,
                               context.optimizer(optim::sgd({.learning_rate = 0.1})).minimize(loss));

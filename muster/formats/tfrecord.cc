@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "muster/base/crc32c.h"
+#include "muster/base/missing_file.h"
 #include "muster/formats/gzip.h"
 #include "muster/formats/internal/zlib_stream.h"
 
@@ -72,7 +73,7 @@ Result<TfrecordReader> TfrecordReader::open(std::unique_ptr<FileReader> file,
 
 Result<TfrecordReader> TfrecordReader::open(FileSystem& files, const std::string& path,
                                             Compression compression) {
-  Result<std::unique_ptr<FileReader>> file = files.open_reader(path);
+  Result<std::unique_ptr<FileReader>> file = open_named_file(files, path);
   if (!file.ok()) return file.error();
   return open(std::move(file.value()), compression);
 }

@@ -124,11 +124,7 @@ TEST(KerasOnServers, AKilledChiefGoesOnAndSoDoesARunThatWasStopped) {
 TEST(KerasOnServers, AfterTheLossOfAServerItGoesOnFromTheLastBackup) {
   ServedKeras run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 2/");
-  run.task("ps0").signal(SIGKILL);
-  EXPECT_EQ(run.task("ps0").wait(), -SIGKILL);
-  EXPECT_EQ(run.task("chief0").wait(), 138) << run.task("chief0").output();
-  run.start("ps", 0);
-  run.start("chief", 0);
+  run.replace_server_and_chief();
   run.task("chief0").wait_for("fit goes on at");
   run.task("chief0").wait_for("epoch ");
   EXPECT_THAT(run.task("worker0").output(), HasSubstr("joining the run again"));

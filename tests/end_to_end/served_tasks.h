@@ -56,6 +56,16 @@ class ServedTasks {
     EXPECT_EQ(struck.wait(), -SIGKILL);
     start(type, index);
   }
+  // Kills the first server for real, of a run whose chief ends when it is lost, and starts both
+  // again.
+  void replace_server_and_chief() {
+    task("ps0").signal(SIGKILL);
+    EXPECT_EQ(task("ps0").wait(), -SIGKILL);
+    EXPECT_EQ(task("chief0").wait(), 138) << task("chief0").output();
+    EXPECT_THAT(task("chief0").output(), ::testing::HasSubstr("ps 0"));
+    start("ps", 0);
+    start("chief", 0);
+  }
   // Tells all to stop; the chief saves.
   void stop() {
     std::map<std::string, int> codes;

@@ -1,0 +1,26 @@
+#include "muster/base/missing_file.h"
+
+#include <gtest/gtest.h>
+
+#include "muster/base/temp_directory.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+TEST(OpenNamedFile, WhoFindsNoFileIsToldWhatIsThere) {
+  TempDirectory temp;
+  FileSystem& files = local_file_system();
+  const auto hint = [&](const std::string& name) {
+    return open_named_file(files, temp / name).error().hint();
+  };
+  EXPECT_EQ(hint("none/x"), "there is no folder '" + temp / "none" + "'");
+  EXPECT_EQ(hint("x"), "the folder '" + temp.path() + "' is empty");
+  for (const char* name : {"train.csv", "b", "c", "d", "e", "f"})
+    files.write_atomically(temp / name, "1").value();
+  EXPECT_EQ(hint("eval.csv"),
+            "the folder '" + temp.path() + "' holds 'b', 'c', 'd', 'e', 'f' ... and 1 more");
+  EXPECT_EQ(open_named_file(files, temp / "b").value()->size().value(), 1u);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
