@@ -20,7 +20,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(ExitStatus, ExplainsItself) {
   EXPECT_THAT(explain({.code = 138}), HasSubstr("exit code 138 (lost a peer"));
