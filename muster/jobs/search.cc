@@ -138,8 +138,10 @@ Trial& Search::running_trial(int number) {
   return trials_[static_cast<size_t>(number - 1)];
 }
 
-void Search::measure(int number, int64_t step, double value) {
-  if (std::isfinite(value)) running_trial(number).measurements[step] = value;
+void Search::measure(int number, const std::map<int64_t, double>& measurements) {
+  Trial& trial = running_trial(number);
+  trial.measurements = measurements;
+  std::erase_if(trial.measurements, [](const auto& one) { return !std::isfinite(one.second); });
 }
 
 bool Search::should_stop(int number) const {

@@ -60,9 +60,9 @@ class Search {
   // when too many have failed. A grid, or lists of values, may have fewer points than trials were
   // asked for.
   std::optional<Trial> begin_next();
-  // Notes a measurement; a second one of the same step replaces the first. A value that is not
-  // finite is no measurement.
-  void measure(int trial, int64_t step, double value);
+  // Sets all that a running trial has measured, by step. A value that is not finite is no
+  // measurement.
+  void measure(int trial, const std::map<int64_t, double>& measurements);
   // Whether a running trial shall be stopped because it will not become the best.
   bool should_stop(int trial) const;
   // Ends a trial that runs. One that ended well without any measurement counts as failed.

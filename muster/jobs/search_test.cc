@@ -41,13 +41,17 @@ HyperParameterSearch a_grid(int trials) {
       .algorithm = Algorithm::kGrid};
 }
 
-// Begins `count` trials and gives each its curve, measured at steps 100, 200, ...
+// What was measured at steps 100, 200, ...
+std::map<int64_t, double> curve_of(const std::vector<double>& values) {
+  std::map<int64_t, double> curve;
+  for (const double value : values) curve[100 * (static_cast<int64_t>(curve.size()) + 1)] = value;
+  return curve;
+}
+
+// Begins a trial for each curve.
 void run(Search& search, const std::vector<std::vector<double>>& curves) {
-  for (const auto& curve : curves) {
-    const Trial trial = search.begin_next().value();
-    for (size_t i = 0; i < curve.size(); ++i)
-      search.measure(trial.number, static_cast<int64_t>(100 * (i + 1)), curve[i]);
-  }
+  for (const auto& curve : curves)
+    search.measure(search.begin_next().value().number, curve_of(curve));
 }
 
 TEST(SearchTest, AGridGoesThroughAllPointsOnce) {
@@ -56,7 +60,7 @@ TEST(SearchTest, AGridGoesThroughAllPointsOnce) {
   std::set<TrialValues> seen;
   while (const auto trial = search.begin_next()) {
     seen.insert(trial->values);
-    search.measure(trial->number, 1, trial->number);
+    search.measure(trial->number, {{1, trial->number}});
     search.finish(trial->number, TrialState::kDone);
   }
   EXPECT_EQ(seen.size(), 6u);
@@ -72,7 +76,7 @@ TEST(SearchTest, ValuesAreAFunctionOfTheSeedAndTheTrial) {
       while (const auto trial = search.begin_next()) all.push_back(trial->values);
       for (const Trial& trial : std::vector<Trial>(search.trials())) {
         if (trial.state != TrialState::kRunning) continue;
-        search.measure(trial.number, 1, 0);
+        search.measure(trial.number, {{1, 0}});
         search.finish(trial.number, TrialState::kDone);
       }
     }
@@ -89,7 +93,7 @@ TEST(SearchTest, FewValuesAreAllTriedAndNoneTwice) {
   std::set<TrialValues> seen;
   while (const auto trial = search.begin_next()) {
     EXPECT_TRUE(seen.insert(trial->values).second);
-    search.measure(trial->number, 1, 0);
+    search.measure(trial->number, {{1, 0}});
     search.finish(trial->number, TrialState::kDone);
   }
   EXPECT_EQ(seen.size(), 6u);
@@ -113,8 +117,8 @@ TEST(SearchTest, TheDefaultKeepsAThirdAtEachRung) {
     EXPECT_EQ(search.should_stop(number), number <= 6) << number;
   // Of three that go on to the third measurement one stays.
   for (int number = 7; number <= 9; ++number) {
-    search.measure(number, 200, 0);
-    search.measure(number, 300, number == 8 ? 20 : 0);
+    const double first = number;
+    search.measure(number, curve_of({first, 0, number == 8 ? 20.0 : 0.0}));
   }
   EXPECT_TRUE(search.should_stop(7));
   EXPECT_FALSE(search.should_stop(8));
@@ -131,11 +135,13 @@ TEST(SearchTest, TheBestSoFarIsNeverStopped) {
       Random random(derive_key(5, {maximize}));
       for (int i = 0; i < 30; ++i) {
         const int number = search.begin_next().value().number;
-        for (int step = 1; step <= 9; ++step) search.measure(number, step, random.uniform());
+        std::vector<double> values(9);
+        for (double& value : values) value = random.uniform();
+        // Who has the best measurement of all, and has it from the beginning.
+        if (i == 29) values[0] = maximize ? 2 : -2;
+        search.measure(number, curve_of(values));
         if (i % 2 == 0) search.finish(number, TrialState::kDone);
       }
-      // Who has the best measurement of all, and has it from the beginning.
-      search.measure(30, 0, maximize ? 2 : -2);
       EXPECT_FALSE(search.should_stop(30));
     }
   }
@@ -157,7 +163,7 @@ TEST(SearchTest, TheMedianRuleStopsOnlyWhereItWasAskedFor) {
 TEST(SearchTest, ATrialThatMeasuresNothingHasFailed) {
   Search search(two_parameters(Algorithm::kRandom, 5), 1);
   const int number = search.begin_next()->number;
-  search.measure(number, 1, std::numeric_limits<double>::quiet_NaN());
+  search.measure(number, {{1, std::numeric_limits<double>::quiet_NaN()}});
   search.finish(number, TrialState::kDone);
   EXPECT_EQ(search.trial(number).state, TrialState::kFailed);
   EXPECT_THAT(search.trial(number).failure, HasSubstr("training/hptuning/metric"));

@@ -14,10 +14,10 @@
 namespace muster::inline v0_1::keras {
 namespace {
 
+using ::testing::AllOf;
 using testing::alone;
 using testing::compiled;
 using testing::difference;
-using ::testing::AllOf;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
