@@ -70,17 +70,9 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
         [this, t](const Tensor& ids) { return transfer_->read_rows(static_cast<int>(t), ids); });
   }
   if (!session_.is_chief()) return;
-  // Where all servers and the ledger are in one generation, the state is whole.
-  int64_t most = 0;
-  const int64_t ledgers = session_.ask_ledger({{"op", "status"}}).at("generation").get<int64_t>();
-  bool alike = ledgers > 0;
-  for (size_t server = 0; server < session_.servers(); ++server) {
-    const int64_t its = session_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
-    most = std::max(most, its);
-    alike = alike && its == ledgers;
-  }
-  live_ = alike;
-  generation_ = live_ ? ledgers : std::max(most, ledgers) + 1;
+  const Found found = look_for_state();
+  live_ = found.generation > 0;
+  generation_ = live_ ? found.generation : found.most + 1;
   transfer_->set_generation(generation_);
   if (live_) {
     ask(0, {{"op", "compare"}, {"model", model_}});
@@ -90,6 +82,18 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
   }
   for (size_t server = 0; server < session_.servers(); ++server)
     held_.push_back(specs_in(ask(server, {{"op", "specs"}}).at("tensors")));
+}
+
+WorkerRun::Found WorkerRun::look_for_state() {
+  // Where all servers and the ledger are in one generation, the state is whole.
+  const int64_t ledgers = session_.ask_ledger({{"op", "status"}}).at("generation").get<int64_t>();
+  Found found{.generation = ledgers, .most = ledgers};
+  for (size_t server = 0; server < session_.servers(); ++server) {
+    const int64_t its = session_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
+    found.most = std::max(found.most, its);
+    if (its != ledgers) found.generation = 0;
+  }
+  return found;
 }
 
 void WorkerRun::define() {
@@ -172,6 +176,32 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
     keep_own();
     ask_ledger(begin);
   }
+  Place place = join();
+  if (place.over) return place;
+  if (found_in_ && *found_in_ != generation_) {
+    throw Error(ErrorKind::kPeerLost,
+                fmt::format("the run began again from a checkpoint (generation {}) while {} built "
+                            "its model, whose data stands where generation {} had come",
+                            generation_, session_.task(), *found_in_));
+  }
+  // One without data has built no model.
+  if (!session_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
+  if (!session_.is_chief()) take_own();
+  if (transfer_) {
+    transfer_->set_generation(generation_);
+    transfer_->share_memory();
+  }
+  return place;
+}
+
+std::optional<distribute::SharedRun::Place> WorkerRun::find_place() {
+  if (session_.is_chief() && look_for_state().generation == 0) return std::nullopt;
+  Place place = join();
+  if (!place.over) found_in_ = generation_;
+  return place;
+}
+
+distribute::SharedRun::Place WorkerRun::join() {
   const TimePoint deadline = system_clock().now() + from_seconds(session_.start().join_timeout);
   while (true) {
     const json joined = session_.ask_ledger(
@@ -182,24 +212,13 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
       step_ = joined.at("step").get<int64_t>();
       told_waiting_.reset();
       // A server that was started again has another generation, and the chief begins anew.
-      bool alike = true;
-      for (size_t server = 0; alike && server < session_.servers(); ++server)
-        alike = session_.ask(server, {{"op", "state"}}).at("generation") == generation_;
-      if (alike) {
-        // One without data has built no model.
-        if (!session_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
-        if (!session_.is_chief()) take_own();
-        if (transfer_) {
-          transfer_->set_generation(generation_);
-          transfer_->share_memory();
-        }
+      if (look_for_state().generation == generation_)
         return {.step = step_, .position = joined.at("position").get<std::string>()};
-      }
       system_clock().sleep_for(from_seconds(0.2));
     } else if (state == "finished") {
       // There was nothing to train.
       over_ = true;
-      return {.step = step_ = joined.at("step").get<int64_t>()};
+      return {.step = step_ = joined.at("step").get<int64_t>(), .over = true};
     }
     if (session_.told_to_stop()) throw told_to_stop("it waited for the chief");
     const std::string chief = plan::readable_task(session_.start().cluster.workers.front().name());
@@ -208,8 +227,8 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
       throw Error(
           ErrorKind::kTimeout,
           fmt::format("{} has not begun the run in {:.0f} s", chief, session_.start().join_timeout),
-          "look at the chief's log; RunConfig.session_creation_timeout_secs is how long "
-          "workers wait for it");
+          "look at the chief's log; RunConfig.session_creation_timeout_secs, or "
+          "ScopeOptions.join_timeout, is how long workers wait for it");
     }
   }
 }
@@ -222,14 +241,14 @@ void WorkerRun::tell_waiting(const std::string& for_whom) {
   log::info("waiting for " + for_whom);
 }
 
-bool WorkerRun::begin_step() {
-  if (ticket_ != 0 && !session_.told_to_stop()) {
+bool WorkerRun::begin_step(bool also_when_told) {
+  if (ticket_ != 0 && (also_when_told || !session_.told_to_stop())) {
     // It came with the answer to the step before.
     transfer_->pull(nullptr);
     return true;
   }
-  while (!over_) {
-    if (session_.told_to_stop()) return false;
+  for (bool first = true; !over_; first = false) {
+    if (session_.told_to_stop() && !(also_when_told && first)) return false;
     const json claim = ask_ledger({{"op", "claim"}, {"wait", kPoll}});
     const std::string state = claim.at("state").get<std::string>();
     if (state == "over") {
@@ -340,7 +359,7 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
       const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
       if (session_.is_chief() && told.at("why") == "end of input" && !unfinished.empty()) {
         log::warning(fmt::format("{} did not come back: the rest of its data was not trained on",
-                                 join(unfinished, ", ")));
+                                 muster::join(unfinished, ", ")));
       }
       if (session_.is_chief()) tell_staleness();
       return step_;
@@ -357,7 +376,19 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
       continue;
     }
     const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
-    tell_waiting(unfinished.empty() ? "the other workers" : join(unfinished, ", "));
+    tell_waiting(unfinished.empty() ? "the other workers" : muster::join(unfinished, ", "));
+  }
+}
+
+void WorkerRun::let_go() { ask_ledger({{"op", "let_go"}}); }
+
+void WorkerRun::wait_for_leaving() {
+  while (true) {
+    const json told = ask_ledger({{"op", "others"}, {"wait", kPoll}});
+    const auto here = told.at("here").get<std::vector<std::string>>();
+    if (here.empty()) return;
+    look_at_servers();
+    tell_waiting(muster::join(here, ", ") + " to leave");
   }
 }
 
@@ -377,7 +408,7 @@ void WorkerRun::tell_staleness() {
   log::info(
       "updates of others between a worker's look at the weights and its own update, mean (99 "
       "% at most): " +
-      join(all, "; "));
+      muster::join(all, "; "));
 }
 
 std::map<std::string, double> WorkerRun::measures() {

@@ -69,14 +69,17 @@ class WorkerRun final : public distribute::SharedRun {
   Cut read() override;
   Cut read_for_checkpoint() override;
   Place begin(const Start& start) override;
+  std::optional<Place> find_place() override;
   void set_position(std::function<std::string()> position) override {
     position_ = std::move(position);
   }
-  bool begin_step() override;
+  bool begin_step(bool also_when_told) override;
   void read_weights() override;
   int64_t check() override;
   bool ended() override;
   int64_t end_steps(End end, const std::function<void(int64_t)>& others_go_on) override;
+  void let_go() override;
+  void wait_for_leaving() override;
   std::map<std::string, double> measures() override;
 
  private:
@@ -85,6 +88,14 @@ class WorkerRun final : public distribute::SharedRun {
       const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive = {});
   nlohmann::json ask_ledger(nlohmann::json request);
   void define();
+  // What servers and ledger hold.
+  struct Found {
+    int64_t generation = 0;  // that of all; 0 where they differ, or have none
+    int64_t most = 0;        // the highest of one of them
+  };
+  Found look_for_state();
+  // Takes part as soon as the chief has begun the run, and all servers are in its generation.
+  Place join();
   // Throws PeerLost naming a server that has not the weights of this run any more: who waits for
   // the ledger alone would not notice.
   void look_at_servers();
@@ -132,7 +143,8 @@ class WorkerRun final : public distribute::SharedRun {
   distribute::FlatParameters* parameters_ = nullptr;
   bool live_ = false;
   int64_t generation_ = 0;
-  int64_t ticket_ = 0;  // of the step that is made, or of the next one
+  std::optional<int64_t> found_in_;  // the generation in which find_place() found it
+  int64_t ticket_ = 0;               // of the step that is made, or of the next one
   int64_t step_ = 0;
   int64_t rows_ = 0;  // examples of all workers so far
   bool over_ = false;
