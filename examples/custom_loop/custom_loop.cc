@@ -59,7 +59,7 @@ void train(const Flags& flags, const std::string& name) {
         scope.stop();
       }
     }
-    if (scope.is_chief())
+    if (scope.is_chief() && rows > 0)
       std::printf("epoch %2d  loss %.6f\n", static_cast<int>(training.completed_passes()),
                   loss / static_cast<double>(rows));
     if (!flags.model_dir.empty()) scope.save(flags.model_dir);

@@ -135,12 +135,12 @@ class Scope {
   // stand as the checkpoint model_dir/model.ckpt-<step>: the file an Estimator writes. All
   // processes call it after the same run(); when it returns, the file is there. The chief writes,
   // and gets its prefix; the others get "". On parameter servers the chief alone saves, whenever it
-  // calls this, with the positions of all workers, while they go on. Throws InvalidArgument before
-  // anything was trained and where batches wait for an update; NonFinite when a variable is not
-  // finite; Unavailable when another program writes model_dir, or has saved there since restore()
-  // looked; Cancelled when ScopeOptions::cancelled ends the wait for it; and what
-  // CheckpointManager::save() throws. From the first save until the scope ends, model_dir is locked
-  // against other programs.
+  // calls this, with the positions of all workers, while they go on; where it has continued and
+  // made no step yet, there is nothing to save. Throws InvalidArgument before anything was trained
+  // and where batches wait for an update; NonFinite when a variable is not finite; Unavailable when
+  // another program writes model_dir, or has saved there since restore() looked; Cancelled when
+  // ScopeOptions::cancelled ends the wait for it; and what CheckpointManager::save() throws. From
+  // the first save until the scope ends, model_dir is locked against other programs.
   std::string save(const std::string& model_dir, const SaveOptions& options = {}) const;
   // Lets other programs write model_dir again, before the scope ends.
   void end_saving(const std::string& model_dir) const;

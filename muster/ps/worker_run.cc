@@ -242,11 +242,16 @@ void WorkerRun::tell_waiting(const std::string& for_whom) {
 }
 
 bool WorkerRun::begin_step(bool also_when_told) {
-  if (ticket_ != 0 && (also_when_told || !session_.told_to_stop())) {
-    // It came with the answer to the step before.
-    transfer_->pull(nullptr);
-    return true;
-  }
+  if (ahead_) return !over_ && (also_when_told || !session_.told_to_stop());
+  json round;
+  if (!claim(also_when_told, &round)) return false;
+  transfer_->pull(round.is_null() ? nullptr : &round);
+  return true;
+}
+
+bool WorkerRun::claim(bool also_when_told, json* round) {
+  // It may have come with the answer to the step before.
+  if (ticket_ != 0 && (also_when_told || !session_.told_to_stop())) return true;
   for (bool first = true; !over_; first = false) {
     if (session_.told_to_stop() && !(also_when_told && first)) return false;
     const json claim = ask_ledger({{"op", "claim"}, {"wait", kPoll}});
@@ -257,7 +262,7 @@ bool WorkerRun::begin_step(bool also_when_told) {
     } else if (state == "granted") {
       ticket_ = claim.at("ticket").get<int64_t>();
       told_waiting_.reset();
-      transfer_->pull(claim.contains("round") ? &claim.at("round") : nullptr);
+      *round = claim.value("round", json());
       return true;
     }
     if (!over_) look_at_servers();
@@ -266,18 +271,32 @@ bool WorkerRun::begin_step(bool also_when_told) {
   return false;
 }
 
-void WorkerRun::read_weights() { transfer_->pull(nullptr); }
+void WorkerRun::read_weights() {
+  await_errand();
+  transfer_->pull(nullptr);
+}
 
 int64_t WorkerRun::check() {
+  await_errand();
   look_at_servers();
   return step_ = session_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
 }
 
-bool WorkerRun::ended() { return session_.ask_ledger({{"op", "status"}}).contains("finished"); }
+bool WorkerRun::ended() {
+  await_errand();
+  return session_.ask_ledger({{"op", "status"}}).contains("finished");
+}
 
 WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradients,
                                           const Step& step) {
   torch::NoGradGuard no_grad;
+  if (session_.options().overlap) return send_off(gradients, step);
+  const Parcel parcel = pack(gradients, step);
+  ticket_ = 0;
+  return note(deliver(parcel));
+}
+
+WorkerRun::Parcel WorkerRun::pack(const FlatParameters::Prepared& gradients, const Step& step) {
   json commit{{"op", "commit"},
               {"ticket", ticket_},
               {"generation", generation_},
@@ -289,17 +308,20 @@ WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradie
   json push{{"op", "push"}, {"ticket", ticket_}, {"weight", step.weight}, {"mean", step.mean}};
   if (step.loss) push["loss"] = *step.loss;
   if (!std::ranges::all_of(gradients.updates, std::identity())) push["updates"] = gradients.updates;
-  if (session_.servers() > 1) {
-    transfer_->push_to_all(gradients, push);
-    return settle(ask_ledger(commit), commit);
-  }
-  // The ledger is where the gradients are: one word for both.
-  push["commit"] = session_.of_this_process(commit);
-  return settle(transfer_->push(0, gradients, push), commit);
+  // Of one server the ledger is where the gradients are: one word for both.
+  if (session_.servers() == 1) push["commit"] = session_.of_this_process(commit);
+  return {.push = transfer_->pack(gradients, push), .commit = std::move(commit)};
 }
 
-WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {
-  Committed committed;
+WorkerRun::Outcome WorkerRun::deliver(const Parcel& parcel) {
+  json told = transfer_->send(parcel.push);
+  if (session_.servers() > 1) told = ask_ledger(parcel.commit);
+  return settle(std::move(told), parcel.commit);
+}
+
+WorkerRun::Outcome WorkerRun::settle(json told, const json& commit) {
+  Outcome outcome;
+  Committed& committed = outcome.committed;
   const auto rows = commit.at("rows").get<int64_t>();
   for (;; told = ask_ledger(commit)) {
     // For a cut, which is short, or for the gradients of others.
@@ -308,33 +330,82 @@ WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {
       if (session_.options().replicas_to_aggregate > 0) tell_waiting("the gradients of others");
       continue;
     }
-    told_waiting_.reset();
     committed.dropped = told.at("state") == "dropped";
     if (told.contains("rates"))
-      learning_rates_ = told.at("rates").get<std::map<std::string, double>>();
-    committed.step = step_ = told.at("step").get<int64_t>();
+      outcome.learning_rates = told.at("rates").get<std::map<std::string, double>>();
+    committed.step = told.at("step").get<int64_t>();
     const auto so_far = told.at("rows").get<int64_t>();
     committed.rows = rows_ == 0 ? rows : so_far - rows_;
     rows_ = so_far;
     break;
   }
-  const int64_t made = std::exchange(ticket_, told.value("next", int64_t{0}));
+  outcome.ticket = told.value("next", int64_t{0});
   // The first server has made the step with its commit.
   if (session_.options().replicas_to_aggregate == 0) {
-    json apply{{"op", "apply"}, {"ticket", made}, {"generation", generation_}};
+    json apply{{"op", "apply"}, {"ticket", commit.at("ticket")}, {"generation", generation_}};
     if (told.contains("factors")) apply["factors"] = told.at("factors");
     session_.ask_each(1, std::vector<Session::Request>(session_.servers() - 1, {.head = apply}));
   }
-  return committed;
+  return outcome;
+}
+
+WorkerRun::Committed WorkerRun::note(const Outcome& outcome) {
+  told_waiting_.reset();
+  step_ = outcome.committed.step;
+  ticket_ = outcome.ticket;
+  if (outcome.learning_rates) learning_rates_ = *outcome.learning_rates;
+  return outcome.committed;
+}
+
+WorkerRun::Committed WorkerRun::send_off(const FlatParameters::Prepared& gradients,
+                                         const Step& step) {
+  await_errand();
+  const bool claimed = ticket_ != 0;
+  json none;
+  // What was computed, and may not be made, counts for nothing: the place of the data stays.
+  if (!claim(/*also_when_told=*/true, &none)) return {.step = step_, .dropped = true};
+  // Where the next step could not be claimed at once, its weights were not fetched either: they are
+  // at most as old as the claim before theirs, which is what max_staleness reckons with.
+  if (!claimed && ahead_) transfer_->fetch();
+  auto parcel = std::make_shared<const Parcel>(pack(gradients, step));
+  ticket_ = 0;
+  transfer_->take_fetched();
+  ahead_ = errand_ = true;
+  if (!courier_) courier_ = std::make_unique<Courier>();
+  const Committed expected{.step = step_ + 1, .rows = std::exchange(rows_of_last_, 0)};
+  outcome_ = {.committed = {.step = step_}};
+  courier_->send([this, parcel] {
+    torch::NoGradGuard no_grad;
+    outcome_ = deliver(*parcel);
+    if (outcome_.ticket != 0) transfer_->fetch();
+  });
+  return expected.rows > 0 ? expected : Committed{.step = expected.step, .rows = step.rows};
+}
+
+void WorkerRun::await_errand() {
+  if (!courier_ || !errand_) return;
+  errand_ = false;
+  courier_->wait();
+  rows_of_last_ = note(outcome_).rows;
+}
+
+void WorkerRun::stop_errand() noexcept {
+  try {
+    await_errand();
+  } catch (const std::exception& error) {
+    log::debug(std::string("a step on its way was not made: ") + error.what());
+  }
 }
 
 void WorkerRun::abandon() {
+  await_errand();
   if (ticket_ == 0) return;
   ask_ledger({{"op", "abandon"}});
   ticket_ = 0;
 }
 
 int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others_go_on) {
+  await_errand();
   if (generation_ == 0) return step_;  // it never began
   abandon();
   switch (end) {
@@ -380,9 +451,13 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
   }
 }
 
-void WorkerRun::let_go() { ask_ledger({{"op", "let_go"}}); }
+void WorkerRun::let_go() {
+  await_errand();
+  ask_ledger({{"op", "let_go"}});
+}
 
 void WorkerRun::wait_for_leaving() {
+  await_errand();
   while (true) {
     const json told = ask_ledger({{"op", "others"}, {"wait", kPoll}});
     const auto here = told.at("here").get<std::vector<std::string>>();
@@ -412,6 +487,7 @@ void WorkerRun::tell_staleness() {
 }
 
 std::map<std::string, double> WorkerRun::measures() {
+  await_errand();
   std::map<std::string, double> all;
   const json told = ask_ledger({{"op", "measures"}});
   if (session_.options().replicas_to_aggregate > 0)

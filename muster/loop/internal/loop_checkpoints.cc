@@ -87,6 +87,8 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
   const bool on_servers = first().shared() != nullptr;
   // The others train on meanwhile.
   if (on_servers && !first().is_chief()) return "";
+  // A worker's place may be behind the last batch of a pass, which then ends without a step.
+  if (on_servers && !built() && (restored_ || joined_)) return "";
   if (!built()) {
     throw invalid_argument("save() was called before anything was trained",
                            "save after a run() that called minimize()");
