@@ -41,7 +41,9 @@ std::string program_in_path(const std::string& name) {
   }
 }
 
-CompletedProcess ask(const std::vector<std::string>& argv) { return run_to_end(argv, kAnswerTime); }
+launch::CompletedProcess ask(const std::vector<std::string>& argv) {
+  return launch::run_to_end(argv, kAnswerTime);
+}
 
 std::string first_line(const std::string& text) {
   const std::vector<std::string> lines = split(text, '\n');
@@ -102,10 +104,10 @@ class Context {
     }
     // A build folder knows how to install what was built in it.
     const fs::path build = fs::path(self).parent_path().parent_path();
-    const CompletedProcess installed =
-        run_to_end({program_in_path("cmake"), "--install", build.string(), "--prefix",
-                    prefix.string(), "--component", "library"},
-                   seconds(120));
+    const launch::CompletedProcess installed =
+        launch::run_to_end({program_in_path("cmake"), "--install", build.string(), "--prefix",
+                            prefix.string(), "--component", "library"},
+                           seconds(120));
     for (const char* folder : {"lib", "lib64"}) {
       const fs::path library = prefix / folder / "libmuster.so";
       if (fs::exists(library)) return library.string();
@@ -154,7 +156,7 @@ std::string choose_engine(const std::string& wanted,
       continue;
     }
     // Docker's client answers --version also where nothing can be built.
-    const CompletedProcess answer = run({path, "info"});
+    const launch::CompletedProcess answer = run({path, "info"});
     if (!answer.timed_out && answer.status.ok()) return path;
     const std::string why = answer.timed_out ? "it did not answer" : first_line(answer.err);
     said += fmt::format("{}{} does not work: {}", said.empty() ? "" : "; ", name, why);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/muster/subprocess.h"
+#include "muster/launch/subprocess.h"
 
 namespace muster::app {
 
@@ -19,8 +19,8 @@ struct ImageOptions {
   bool push = false;
 };
 
-// Runs a program to its end within a time, as run_to_end() does.
-using RunProgram = std::function<CompletedProcess(const std::vector<std::string>& argv)>;
+// Runs a program to its end within a time, as launch::run_to_end() does.
+using RunProgram = std::function<launch::CompletedProcess(const std::vector<std::string>& argv)>;
 
 // Returns the engine to build with, after asking it whether it works. `find` gives the path of a
 // program, or "". Throws NotFound when none is there or none works, with what each said.

@@ -17,7 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-CompletedProcess answers(int code, const std::string& err = "") {
+launch::CompletedProcess answers(int code, const std::string& err = "") {
   return {.status = {.code = code}, .err = err};
 }
 
@@ -65,7 +65,7 @@ TEST(Image, StandsOnTheSystemOfThisMachine) {
 TEST(Image, PackagesAreThoseOfWhatTheLibraryLoads) {
   const auto packages =
       packages_to_build("/x/libmuster.so", [](const std::vector<std::string>& argv) {
-        CompletedProcess ran;
+        launch::CompletedProcess ran;
         if (argv[0].ends_with("ldd")) {
           ran.out =
               "\tlinux-vdso.so.1 (0x0)\n\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x1)\n"
