@@ -31,8 +31,7 @@ bool is_not_found(const Error& error) { return error.kind() == ErrorKind::kNotFo
 
 ObjectFileSystem::ObjectFileSystem(std::unique_ptr<ObjectService> service,
                                    const StoreOptions& limits)
-    : transfers_(std::make_shared<Transfers>(std::move(service), limits)),
-      service_(*transfers_->service) {}
+    : service_(*service), transfers_(std::make_shared<Transfers>(std::move(service), limits)) {}
 
 Result<ObjectName> ObjectFileSystem::any_name(const std::string& path) const {
   return parse_object_name(service_.scheme(), path);
@@ -120,14 +119,14 @@ Result<std::unique_ptr<FileWriter>> ObjectFileSystem::open_writer(const std::str
     base = std::move(made).value();
   }
   return std::unique_ptr<FileWriter>(std::make_unique<GrowingObject>(
-      transfers_, std::move(name).value(), std::move(base), std::move(content)));
+      transfers_, service_, std::move(name).value(), std::move(base), std::move(content)));
 }
 
 Result<std::unique_ptr<StagedWriter>> ObjectFileSystem::open_staged(const std::string& path) {
   Result<ObjectName> name = file_name(path);
   if (!name.ok()) return name.error();
   return std::unique_ptr<StagedWriter>(
-      std::make_unique<StagedObject>(transfers_, std::move(name).value()));
+      std::make_unique<StagedObject>(transfers_, service_, std::move(name).value()));
 }
 
 Result<std::vector<std::string>> ObjectFileSystem::list_directory(const std::string& path) {

@@ -34,8 +34,8 @@ class ObjectFileSystem : public FileSystem {
   enum class Below { kNothing, kMarker, kSomething };
   Result<Below> below(const ObjectName& directory);
 
+  ObjectService& service_;  // owned by transfers_
   const std::shared_ptr<Transfers> transfers_;
-  ObjectService& service_;
   std::mutex mutex_;
   std::set<std::string> known_buckets_;  // that were seen
 };

@@ -55,16 +55,21 @@ class PartUpload {
   virtual Status abort() = 0;
 };
 
-class ObjectService {
+// Where objects are read from.
+class ObjectSource {
  public:
-  virtual ~ObjectService() = default;
-  virtual std::string scheme() const = 0;
-  // Looks at the object. NotFound when it, or its bucket, is not there.
-  virtual Result<ObjectInfo> look(const ObjectName& object) = 0;
+  virtual ~ObjectSource() = default;
   // Reads [offset, offset + out.size()) of version `version`, or of the newest when that is empty.
   // Unavailable when there is another version by now.
   virtual Result<RangeRead> read(const ObjectName& object, const std::string& version,
                                  uint64_t offset, MutableBytes out, Cancellation* cancellation) = 0;
+};
+
+class ObjectService : public ObjectSource {
+ public:
+  virtual std::string scheme() const = 0;
+  // Looks at the object. NotFound when it, or its bucket, is not there.
+  virtual Result<ObjectInfo> look(const ObjectName& object) = 0;
   // Writes an object of few bytes in one request; returns the new version.
   virtual Result<ObjectInfo> put(const ObjectName& object, Bytes bytes) = 0;
   virtual Result<std::unique_ptr<PartUpload>> begin_upload(const ObjectName& object) = 0;
