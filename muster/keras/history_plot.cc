@@ -9,6 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/keras/history.h"
+#include "muster/stores/file_systems.h"
 #include "muster/train/progress_line.h"
 
 namespace muster::inline v0_1::keras {
@@ -179,7 +180,7 @@ void History::plot(const std::string& path) const {
     svg += panels[p].draw(kWidth * static_cast<double>(p % columns),
                           kHeight * static_cast<double>(p / columns));
   }
-  local_file_system().write_atomically(path, svg + "</svg>\n").value();
+  stores::file_systems().write_atomically(path, svg + "</svg>\n").value();
 }
 
 }  // namespace muster::inline v0_1::keras

@@ -68,6 +68,10 @@ class FileSystems final : public FileSystem {
     return with<std::vector<std::string>>(
         path, [&](FileSystem& files) { return files.list_directory(path); });
   }
+  Result<std::vector<DirectoryEntry>> list_entries(const std::string& path) override {
+    return with<std::vector<DirectoryEntry>>(
+        path, [&](FileSystem& files) { return files.list_entries(path); });
+  }
   Status make_directories(const std::string& path) override {
     return done(path, [&](FileSystem& files) { return files.make_directories(path); });
   }

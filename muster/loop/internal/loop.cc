@@ -13,6 +13,7 @@
 #include "muster/distribute/agree.h"
 #include "muster/loop/internal/recorded_step.h"
 #include "muster/optim/train_op.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/merge_metrics.h"
@@ -107,7 +108,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   start_replicas();
   if (first().is_chief() && summary_steps(options) > 0) {
     summary_hook_ = std::make_unique<SummaryHook>(
-        std::make_shared<summary::EventWriter>(options.summary_dir, local_file_system(),
+        std::make_shared<summary::EventWriter>(options.summary_dir, stores::file_systems(),
                                                system_clock()),
         options.save_summary_steps, options.save_summary_steps, system_clock());
   }
