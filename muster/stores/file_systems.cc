@@ -6,10 +6,14 @@
 #include <optional>
 #include <utility>
 
+#include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
 #include "muster/base/uri.h"
+#include "muster/stores/gcs_store.h"
+#include "muster/stores/http_store.h"
+#include "muster/stores/s3_store.h"
 
 namespace muster::inline v0_1::stores {
 namespace {
@@ -161,7 +165,14 @@ class FileSystems final : public FileSystem {
 };
 
 FileSystems& instance() {
-  static FileSystems* const all = new FileSystems();
+  static FileSystems* const all = [] {
+    auto* files = new FileSystems();
+    files->add("s3", [] { return make_s3_store(S3Options::from(Environment::process())); });
+    files->add("gs", [] { return make_gcs_store(GcsOptions::from(Environment::process())); });
+    for (const char* scheme : {"http", "https"})
+      files->add(scheme, [] { return make_http_store(HttpOptions::from(Environment::process())); });
+    return files;
+  }();
   return *all;
 }
 
