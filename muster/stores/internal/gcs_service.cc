@@ -248,7 +248,7 @@ Result<ObjectInfo> GcsService::extend(const ObjectName& object, const ObjectInfo
 Result<ListPage> GcsService::list(const ObjectName& bucket, const std::string& prefix, bool flat,
                                   const std::string& next, int most) {
   const ObjectName whole = bucket.with_key("");
-  Query query{{"prefix", prefix}, {"fields", "items(name),prefixes,nextPageToken"}};
+  Query query{{"prefix", prefix}, {"fields", "items(name,size,updated),prefixes,nextPageToken"}};
   if (!flat) query.add("delimiter", "/");
   if (!next.empty()) query.add("pageToken", next);
   if (most > 0) query.add("maxResults", std::to_string(most));
@@ -259,8 +259,12 @@ Result<ListPage> GcsService::list(const ObjectName& bucket, const std::string& p
   Result<nlohmann::json> json = parse_json(answer.value().body, "a list of '" + whole.uri() + "'");
   if (!json.ok()) return json.error();
   ListPage page;
-  for (const nlohmann::json& item : json.value().value("items", nlohmann::json::array()))
+  for (const nlohmann::json& item : json.value().value("items", nlohmann::json::array())) {
     page.keys.push_back(text_of_field(item, "name"));
+    page.infos.push_back(
+        {.size = static_cast<uint64_t>(parse_int(text_of_field(item, "size")).value_or(0)),
+         .modified_seconds = parse_iso_time(text_of_field(item, "updated")).value_or(0)});
+  }
   for (const nlohmann::json& entry : json.value().value("prefixes", nlohmann::json::array())) {
     if (entry.is_string()) page.prefixes.push_back(entry.get<std::string>());
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/bytes.h"
+#include "muster/base/file_system.h"
 #include "muster/base/result.h"
 #include "muster/stores/internal/cancellation.h"
 #include "muster/stores/internal/object_name.h"
@@ -34,6 +35,7 @@ struct RangeRead {
 // What a directory holds, a page at a time. Keys and prefixes are whole.
 struct ListPage {
   std::vector<std::string> keys;
+  std::vector<FileInfo> infos;        // of the keys
   std::vector<std::string> prefixes;  // each ends with a slash
   std::string next;                   // what asks for the next page; empty behind the last
 };
