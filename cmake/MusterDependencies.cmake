@@ -9,6 +9,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(yaml-cpp REQUIRED)
 # Headers alone.
 find_path(MUSTER_PROTOZERO_DIR protozero/pbf_builder.hpp)
 if(NOT MUSTER_PROTOZERO_DIR)
