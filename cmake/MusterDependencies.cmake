@@ -10,6 +10,8 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(yaml-cpp REQUIRED)
+find_package(CURL REQUIRED)
+find_package(pugixml REQUIRED)
 # Headers alone.
 find_path(MUSTER_PROTOZERO_DIR protozero/pbf_builder.hpp)
 if(NOT MUSTER_PROTOZERO_DIR)

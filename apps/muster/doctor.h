@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "apps/muster/subprocess.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/network_interfaces.h"
 #include "muster/launch/run.h"
+#include "muster/launch/subprocess.h"
 
 namespace muster::app {
 
@@ -40,7 +40,7 @@ struct ProbeFacts {
   std::vector<std::string> looked_in;  // folders, when there is no probe to start
   std::string path;                    // empty: not found
   std::optional<Error> not_started;
-  std::optional<CompletedProcess> ran;
+  std::optional<launch::CompletedProcess> ran;
   double deadline = 0;        // seconds
   std::string doing;          // what it was at when it ended; empty when it said nothing
   nlohmann::json facts = {};  // an object; see apps/probe/probe.cc

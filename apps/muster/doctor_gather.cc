@@ -133,7 +133,7 @@ ProbeFacts gather_probe(const std::string& own_folder, std::chrono::milliseconds
   probe.looked_in = std::move(helper.looked_in);
   if (probe.path.empty()) return probe;
   try {
-    probe.ran = run_to_end({probe.path}, deadline);
+    probe.ran = launch::run_to_end({probe.path}, deadline);
     read_facts(probe);
   } catch (const Error& error) {
     probe.not_started = error;

@@ -117,7 +117,7 @@ std::optional<Finding> judge_start(const ProbeFacts& probe) {
     return problem("cannot be examined: " + probe.not_started->message(),
                    "build Muster for this machine, and let " + probe.path + " be executable");
   }
-  const CompletedProcess& ran = *probe.ran;
+  const launch::CompletedProcess& ran = *probe.ran;
   const std::string at = probe.doing.empty() ? "loading libraries" : probe.doing;
   if (ran.timed_out) {
     return problem(

@@ -14,6 +14,8 @@
 namespace muster::app {
 namespace {
 
+using launch::CompletedProcess;
+using launch::run_to_end;
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -403,25 +405,6 @@ TEST(Doctor, TextAndJsonSayTheSame) {
   EXPECT_EQ(document.at("findings").at(0).at("level"), "ok");
   EXPECT_EQ(document.at("machine").at("usable_cores"), 4);
   EXPECT_EQ(document.at("probe").at("facts").at("gemm_gflops"), 98.4);
-}
-
-TEST(Subprocess, KeepsBothStreamsAndTheEnd) {
-  const CompletedProcess ran = run_to_end(
-      {"/bin/sh", "-c", "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2; exit 7"}, 30s);
-  EXPECT_EQ(ran.status.code, 7);
-  EXPECT_EQ(ran.out.size(), 300000u);
-  EXPECT_EQ(ran.err.size(), 300000u);
-  EXPECT_FALSE(ran.timed_out);
-  EXPECT_EQ(run_to_end({"/bin/sh", "-c", "kill -9 $$"}, 30s).status.signal, SIGKILL);
-  EXPECT_THROW(run_to_end({"/nowhere/at/all"}, 30s), Error);
-}
-
-TEST(Subprocess, EndsAtTheDeadline) {
-  for (const char* script : {"echo early; exec sleep 60", "exec >&- 2>&-; exec sleep 60"}) {
-    const CompletedProcess ran = run_to_end({"/bin/sh", "-c", script}, 300ms);
-    EXPECT_TRUE(ran.timed_out);
-    EXPECT_EQ(ran.status.signal, SIGKILL);
-  }
 }
 
 // The real command, in `folder`, with NAME=value pairs before it.

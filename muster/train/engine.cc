@@ -268,11 +268,16 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
 
 std::string Engine::begin_shared(std::function<std::optional<int64_t>(int64_t)> last_step,
                                  bool restart_input) {
-  SharedRun::Start start{.step = step_, .last_step = std::move(last_step)};
+  SharedRun::Start start{.last_step = std::move(last_step)};
   if (restored_inputs_->contains("train") && !restart_input) {
     start.positions = internal::positions_of_workers(restored_inputs_->at("train"),
                                                      replica_.place().processes, restored_from_);
   }
+  return begin_shared(start);
+}
+
+std::string Engine::begin_shared(SharedRun::Start start) {
+  start.step = step_;
   const SharedRun::Place place = replica_.shared()->begin(start);
   step_ = place.step;
   return place.position;

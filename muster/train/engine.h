@@ -20,6 +20,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/replica.h"
+#include "muster/distribute/shared_run.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/batch.h"
 #include "muster/train/checkpoint_writer.h"
@@ -94,6 +95,8 @@ class Engine {
   // the beginning.
   std::string begin_shared(std::function<std::optional<int64_t>(int64_t step)> last_step,
                            bool restart_input);
+  // The same, where the caller knows the positions.
+  std::string begin_shared(distribute::SharedRun::Start start);
   // Others have made updates as well.
   void follow(int64_t step) { step_ = step; }
 

@@ -1,0 +1,258 @@
+#include "apps/muster/image.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "apps/muster/install_prefix.h"
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/strings.h"
+#include "muster/launch/child_process.h"
+#include "muster/launch/run.h"
+
+namespace muster::app {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+
+constexpr std::array<const char*, 3> kEngines = {"podman", "buildah", "docker"};
+// What an engine or dpkg answers within, when it works.
+constexpr seconds kAnswerTime(20);
+
+// What compiles a program, and what the library's headers include. The library says itself what it
+// loads.
+constexpr std::array<const char*, 8> kCompilers = {
+    "cmake",        "g++",         "libfmt-dev",        "libmimalloc-dev", "libopenblas0-openmp",
+    "libtorch-dev", "ninja-build", "nlohmann-json3-dev"};
+
+std::string program_in_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  try {
+    return launch::find_program(name, path != nullptr ? path : "");
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+launch::CompletedProcess ask(const std::vector<std::string>& argv) {
+  return launch::run_to_end(argv, kAnswerTime);
+}
+
+std::string first_line(const std::string& text) {
+  const std::vector<std::string> lines = split(text, '\n');
+  const auto it =
+      std::find_if(lines.begin(), lines.end(), [](const auto& line) { return !line.empty(); });
+  return it == lines.end() ? "" : *it;
+}
+
+// Runs with our outputs, to the end; engines have time limits of their own for what they fetch.
+int run_visibly(const std::vector<std::string>& argv) {
+  launch::ChildProcess child({.argv = argv});
+  for (;;) {
+    if (const auto status = child.wait_for(seconds(60))) return status->shell_code();
+  }
+}
+
+// The folder `.muster` of the project: what the image needs of this machine. It goes with this
+// object.
+class Context {
+ public:
+  Context(const std::string& folder, const std::string& self)
+      : path_(fs::path(folder) / ".muster") {
+    remove();
+    try {
+      const std::string library = bring_library(self);
+      const std::string names = join(packages_to_build(library, ask), "\n") + "\n";
+      local_file_system().write_atomically((path_ / "packages").string(), names).value();
+    } catch (...) {
+      remove();
+      throw;
+    }
+  }
+  ~Context() { remove(); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+ private:
+  void remove() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+
+  // Copies the library, its headers and what CMake needs to find it; returns the library's path.
+  std::string bring_library(const std::string& self) {
+    const Installation from = installation_of(self);
+    const fs::path prefix = path_ / "prefix";
+    if (!from.prefix.empty()) {
+      const fs::path source = from.prefix;
+      copy(source / "include/muster", prefix / "include/muster");
+      copy(source / from.folder / "cmake/muster", prefix / from.folder / "cmake/muster");
+      fs::create_directories(prefix / from.folder);
+      for (const auto& entry : fs::directory_iterator(source / from.folder)) {
+        if (entry.path().filename().string().starts_with("libmuster.so"))
+          fs::copy(entry.path(), prefix / from.folder / entry.path().filename(),
+                   fs::copy_options::copy_symlinks);
+      }
+      return (prefix / from.folder / "libmuster.so").string();
+    }
+    // A build folder knows how to install what was built in it.
+    const fs::path build = fs::path(self).parent_path().parent_path();
+    const launch::CompletedProcess installed =
+        launch::run_to_end({program_in_path("cmake"), "--install", build.string(), "--prefix",
+                            prefix.string(), "--component", "library"},
+                           seconds(120));
+    for (const char* folder : {"lib", "lib64"}) {
+      const fs::path library = prefix / folder / "libmuster.so";
+      if (fs::exists(library)) return library.string();
+    }
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("there is no library to put into the image: {} is not installed, and "
+                            "its build folder does not install it: {}",
+                            self, first_line(installed.err)),
+                fmt::format("cmake --build {} --target library", launch::shell_quoted(build)));
+  }
+
+  static void copy(const fs::path& from, const fs::path& to) {
+    fs::create_directories(to.parent_path());
+    fs::copy(from, to, fs::copy_options::recursive);
+  }
+
+  fs::path path_;
+};
+
+ImageOptions completed(ImageOptions options) {
+  if (options.tag.empty()) options.tag = default_tag(options.folder);
+  if (options.base.empty()) {
+    const auto release = local_file_system().read_file("/etc/os-release");
+    options.base = default_base(release.value_or(""));
+  }
+  return options;
+}
+
+void check_folder(const std::string& folder) {
+  if (fs::exists(fs::path(folder) / "Dockerfile")) return;
+  throw Error(ErrorKind::kNotFound, fmt::format("{} has no Dockerfile", folder),
+              "name the folder of a project; muster new makes one with a Dockerfile");
+}
+
+}  // namespace
+
+std::string choose_engine(const std::string& wanted,
+                          const std::function<std::string(const std::string&)>& find,
+                          const RunProgram& run) {
+  std::string said;
+  for (const std::string name : kEngines) {
+    if (!wanted.empty() && name != wanted) continue;
+    const std::string path = find(name);
+    if (path.empty()) {
+      said += fmt::format("{}{} is not here", said.empty() ? "" : "; ", name);
+      continue;
+    }
+    // Docker's client answers --version also where nothing can be built.
+    const launch::CompletedProcess answer = run({path, "info"});
+    if (!answer.timed_out && answer.status.ok()) return path;
+    const std::string why = answer.timed_out ? "it did not answer" : first_line(answer.err);
+    said += fmt::format("{}{} does not work: {}", said.empty() ? "" : "; ", name, why);
+  }
+  throw Error(ErrorKind::kNotFound, fmt::format("nothing here builds images: {}", said),
+              "on Debian: apt-get install buildah");
+}
+
+std::string default_tag(const std::string& folder) {
+  // A slash at the end would leave no name behind it.
+  std::string name = (fs::weakly_canonical(folder) / "").parent_path().filename().string();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) {
+    return std::isalnum(c) ? static_cast<char>(std::tolower(c)) : '-';
+  });
+  while (name.starts_with('-')) name.erase(0, 1);
+  return (name.empty() ? std::string("program") : name) + ":latest";
+}
+
+std::vector<std::vector<std::string>> image_commands(const ImageOptions& options,
+                                                     const std::string& engine) {
+  const bool buildah = fs::path(engine).filename() == "buildah";
+  std::vector<std::vector<std::string>> commands{{engine, buildah ? "bud" : "build", "--build-arg",
+                                                  "DEBIAN=" + options.base, "--tag", options.tag,
+                                                  options.folder}};
+  if (options.push) commands.push_back({engine, "push", options.tag});
+  return commands;
+}
+
+std::vector<std::string> packages_to_build(const std::string& library, const RunProgram& run) {
+  std::set<std::string> packages(kCompilers.begin(), kCompilers.end());
+  const std::string ldd = program_in_path("ldd"), dpkg = program_in_path("dpkg-query");
+  if (ldd.empty() || dpkg.empty()) {
+    throw invalid_argument("not supported: an image from a machine without ldd and dpkg",
+                           "build it on Debian, or write a Dockerfile of your own");
+  }
+  std::vector<std::string> search{dpkg, "--search"};
+  for (const std::string& line : split(run({ldd, library}).out, '\n')) {
+    const size_t arrow = line.find("=> /");
+    if (arrow == std::string::npos) continue;
+    std::string path = line.substr(arrow + 3);
+    path.erase(path.find_last_of('(') == std::string::npos ? path.size()
+                                                           : path.find_last_of('(') - 1);
+    // Where /lib is /usr/lib, a package may know either.
+    search.push_back(path);
+    search.push_back(path.starts_with("/usr/") ? path.substr(4) : "/usr" + path);
+  }
+  // It fails where it does not know one of the paths, and tells of the others.
+  for (const std::string& line : split(run(search).out, '\n')) {
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos && !line.starts_with("diversion ")) {
+      packages.insert(line.substr(0, colon));
+    }
+  }
+  return {packages.begin(), packages.end()};
+}
+
+std::string default_base(const std::string& os_release) {
+  std::string id, codename;
+  for (const std::string& line : split(os_release, '\n')) {
+    const auto value = [&](std::string_view key) {
+      std::string text = line.substr(key.size());
+      std::erase(text, '"');
+      return text;
+    };
+    if (line.starts_with("ID=")) id = value("ID=");
+    if (line.starts_with("VERSION_CODENAME=")) codename = value("VERSION_CODENAME=");
+  }
+  if (id == "debian" && !codename.empty()) return fmt::format("debian:{}-slim", codename);
+  throw invalid_argument(
+      fmt::format("the library of this machine ({}) needs an image of the same system",
+                  id.empty() ? "an unknown one" : id),
+      "name one whose packages come by apt-get: --base=IMAGE");
+}
+
+int build_image(const ImageOptions& given, const std::string& self) {
+  check_folder(given.folder);
+  const ImageOptions options = completed(given);
+  const std::string engine = choose_engine(options.engine, program_in_path, ask);
+  const Context context(options.folder, self);
+  for (const std::vector<std::string>& command : image_commands(options, engine)) {
+    if (const int code = run_visibly(command); code != 0) return code;
+  }
+  return 0;
+}
+
+std::string describe_image(const ImageOptions& given) {
+  check_folder(given.folder);
+  const ImageOptions options = completed(given);
+  std::string text;
+  for (const auto& command :
+       image_commands(options, choose_engine(options.engine, program_in_path, ask))) {
+    std::vector<std::string> words;
+    for (const std::string& word : command) words.push_back(launch::shell_quoted(word));
+    text += join(words, " ") + "\n";
+  }
+  return text;
+}
+
+}  // namespace muster::app

@@ -1,0 +1,35 @@
+// Runs a program to its end, or to a deadline, and keeps what it printed, or hands it on line by
+// line. Thread safety: any thread; each call is its own.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/launch/exit_status.h"
+
+namespace muster::inline v0_1::launch {
+
+// How a program ended, and what it printed.
+struct CompletedProcess {
+  ExitStatus status;
+  bool timed_out = false;  // it was killed at the deadline, or because it was not wanted any more
+  std::string out;
+  std::string err;
+};
+
+// Runs argv[0], which is a path, or a name in PATH. Its standard input is empty; of each output the
+// first 4 MB are kept. Throws Error when it cannot be started.
+CompletedProcess run_to_end(const std::vector<std::string>& argv,
+                            std::chrono::milliseconds deadline);
+
+// The same without a deadline, for a program that prints while others work: `line` gets each line
+// of its standard output, without the end, and `out` stays empty. `unwanted` is asked ten times a
+// second; when it says true, the program is killed.
+CompletedProcess run_by_lines(const std::vector<std::string>& argv,
+                              const std::function<void(std::string_view line)>& line,
+                              const std::function<bool()>& unwanted);
+
+}  // namespace muster::inline v0_1::launch
