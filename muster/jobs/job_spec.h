@@ -90,6 +90,8 @@ struct JobSpec {
   std::vector<std::pair<std::string, std::string>> labels;
   Scheduling scheduling;
   std::optional<HyperParameterSearch> search;
+  // Of a search, the number of the trial that this job is; empty: none. TF_CONFIG tells it.
+  std::string trial = {};
   bool operator==(const JobSpec&) const = default;
 
   // The pool of that role; nullptr when it has no tasks.

@@ -14,6 +14,7 @@
 namespace muster::inline v0_1::keras {
 namespace {
 
+using ::testing::AllOf;
 using testing::alone;
 using testing::compiled;
 using testing::difference;
@@ -287,6 +288,14 @@ TEST(FitTest, FrozenLayersStayAndTrainAgainLater) {
   EXPECT_FALSE(weights_of(model).at("body/kernel").equal(after.at("body/kernel")));
   EXPECT_FALSE(weights_of(model).at("norm/moving_mean").equal(after.at("norm/moving_mean")));
   EXPECT_THAT(message_of([&] { model.freeze({"boddy"}); }), HasSubstr("boddy"));
+}
+
+TEST(FitTest, AFrozenLayerThatIsNotThereIsToldAtTheFirstStepOfAModelWithoutWeights) {
+  Model model(Sequential({Dense(8, {.name = "body"}), Dense(2, {.name = "head"})}), alone());
+  model.compile(testing::settings());
+  model.freeze({"boddy"});
+  EXPECT_THAT(message_of([&] { model.fit(rows_of(40).batch(10)); }),
+              AllOf(HasSubstr("boddy"), HasSubstr("body")));
 }
 
 TEST(FitTest, ALearningRateCanBeSet) {

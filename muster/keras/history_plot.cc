@@ -1,5 +1,4 @@
-// History as a picture. SVG is text that every browser draws, so no library is needed for some
-// lines and words.
+// History as a picture.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,11 +7,15 @@
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
+#include "muster/formats/svg.h"
 #include "muster/keras/history.h"
 #include "muster/train/progress_line.h"
 
 namespace muster::inline v0_1::keras {
 namespace {
+
+using formats::axis_step;
+using formats::svg_text;
 
 constexpr double kWidth = 460, kHeight = 280;                       // of a panel
 constexpr double kLeft = 62, kRight = 16, kTop = 34, kBottom = 40;  // around its axes
@@ -23,45 +26,6 @@ struct Curve {
   std::string label;
   std::vector<double> values;
 };
-
-// A step of 1, 2 or 5 times a power of ten, of which about `most` fit into `range`.
-double round_step(double range, int most) {
-  const double rough = range / most;
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= rough) return factor * power;
-  }
-  return 10 * power;
-}
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += c;
-    }
-  }
-  return safe;
-}
-
-std::string text_at(double x, double y, const std::string& anchor, const std::string& text,
-                    const std::string& more = {}) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
-                     anchor, more, escaped(text));
-}
 
 class Panel {
  public:
@@ -79,32 +43,32 @@ class Panel {
     }
     if (low_ > high_) low_ = 0, high_ = 1;
     if (low_ == high_) low_ -= 0.5, high_ += 0.5;
-    step_ = round_step(high_ - low_, 5);
+    step_ = axis_step(high_ - low_, 5);
     low_ = std::floor(low_ / step_) * step_;
     high_ = std::ceil(high_ / step_) * step_;
   }
 
   std::string draw(double left, double top) const {
     std::string svg = fmt::format("<g transform=\"translate({:.0f},{:.0f})\">\n", left, top);
-    svg += text_at(kWidth / 2, 18, "middle", title_, " font-weight=\"bold\"");
+    svg += svg_text(kWidth / 2, 18, "middle", title_, " font-weight=\"bold\"");
     for (int i = 0; low_ + i * step_ <= high_ + step_ / 2; ++i) {
       const double value = low_ + i * step_;
       svg += fmt::format(
           "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n",
           kLeft, y(value), kWidth - kRight, y(value));
-      svg += text_at(kLeft - 6, y(value) + 4, "end", fmt::format("{:.4g}", value));
+      svg += svg_text(kLeft - 6, y(value) + 4, "end", fmt::format("{:.4g}", value));
     }
     const double range = epochs_.empty() ? 1 : epochs_.back() - epochs_.front();
-    const double step = std::max(1.0, range > 0 ? round_step(range, 8) : 1);
+    const double step = std::max(1.0, range > 0 ? axis_step(range, 8) : 1);
     for (double epoch = epochs_.empty() ? 1 : epochs_.front();
          !epochs_.empty() && epoch <= epochs_.back(); epoch += step)
-      svg += text_at(x(epoch), kHeight - kBottom + 16, "middle", fmt::format("{:.0f}", epoch));
-    svg += text_at(kWidth / 2, kHeight - 8, "middle", "epoch");
+      svg += svg_text(x(epoch), kHeight - kBottom + 16, "middle", fmt::format("{:.0f}", epoch));
+    svg += svg_text(kWidth / 2, kHeight - 8, "middle", "epoch");
     double label = kLeft + 8;
     for (const Curve& curve : curves_) {
       svg += line(curve);
-      svg +=
-          text_at(label, kTop - 4, "start", curve.label, fmt::format(" fill=\"{}\"", curve.colour));
+      svg += svg_text(label, kTop - 4, "start", curve.label,
+                      fmt::format(" fill=\"{}\"", curve.colour));
       label += 8.0 * static_cast<double>(curve.label.size()) + 16;
     }
     return svg + "</g>\n";
@@ -168,18 +132,16 @@ void History::plot(const std::string& path) const {
   }
   const auto columns = std::min<size_t>(2, std::max<size_t>(1, panels.size()));
   const size_t rows = (panels.size() + columns - 1) / columns;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 "
-      "0 "
-      "{0:.0f} {1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      kWidth * static_cast<double>(columns),
-      kHeight * static_cast<double>(std::max<size_t>(1, rows)));
+  std::string body;
   for (size_t p = 0; p < panels.size(); ++p) {
-    svg += panels[p].draw(kWidth * static_cast<double>(p % columns),
-                          kHeight * static_cast<double>(p / columns));
+    body += panels[p].draw(kWidth * static_cast<double>(p % columns),
+                           kHeight * static_cast<double>(p / columns));
   }
-  local_file_system().write_atomically(path, svg + "</svg>\n").value();
+  local_file_system()
+      .write_atomically(path, formats::svg_picture(
+                                  kWidth * static_cast<double>(columns),
+                                  kHeight * static_cast<double>(std::max<size_t>(1, rows)), body))
+      .value();
 }
 
 }  // namespace muster::inline v0_1::keras

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "muster/base/error.h"
-#include "muster/base/unknown_name.h"
 #include "muster/keras/internal/fit.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/layers/mixed_precision.h"
@@ -271,15 +270,7 @@ int64_t Model::count_params() {
 
 void Model::freeze(const std::vector<std::string>& layers) {
   auto frozen = std::make_shared<const internal::FrozenLayers>(layers);
-  if (impl_->built) {
-    std::vector<std::string> names;
-    for (const std::string& variable : impl_->scope().variable_names()) {
-      const std::string layer = internal::layer_of(variable);
-      if (names.empty() || names.back() != layer) names.push_back(layer);
-    }
-    if (const auto missed = frozen->unmatched(names); !missed.empty())
-      throw unknown_name("freeze: the model", "layer", missed.front(), names);
-  }
+  if (impl_->built) impl_->require_frozen_layers(*frozen);
   impl_->frozen = layers.empty() ? nullptr : std::move(frozen);
   impl_->change(/*drop_slots=*/false);
 }

@@ -207,7 +207,8 @@ class Model {
 
   // Layers whose names match one of these regular expressions do not train, from the next fit() or
   // train_on_batch() on: their variables stay, and batch normalization in them uses its moving
-  // statistics. They replace those of the last call; {} lets all train.
+  // statistics. They replace those of the last call; {} lets all train. Throws InvalidArgument
+  // where no layer has such a name; of a model without weights, the first step of fit() does.
   void freeze(const std::vector<std::string>& layers);
   std::vector<std::string> trainable_weights();
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/unknown_name.h"
 #include "muster/cluster/resolve.h"
 #include "muster/keras/internal/structure.h"
 #include "muster/keras/internal/tally.h"
@@ -140,6 +141,16 @@ void Model::Impl::require_built(const char* verb) {
       "Functional, or give it ModelOptions::inputs");
 }
 
+void Model::Impl::require_frozen_layers(const internal::FrozenLayers& frozen) {
+  std::vector<std::string> layers;
+  for (const std::string& variable : scope().variable_names()) {
+    const std::string layer = internal::layer_of(variable);
+    if (layers.empty() || layers.back() != layer) layers.push_back(layer);
+  }
+  if (const auto missed = frozen.unmatched(layers); !missed.empty())
+    throw unknown_name("freeze: the model", "layer", missed.front(), layers);
+}
+
 optim::Optimizer Model::Impl::training_optimizer() const {
   return frozen ? frozen->leave_out(compiled->optimizer) : compiled->optimizer;
 }
@@ -202,6 +213,8 @@ BatchResult Model::Impl::train(const PerReplica<Batch>& batch,
         return std::move(measured.metrics);
       },
       batch);
+  // Where freeze() was called before there were layers to look for.
+  if (!built && frozen) require_frozen_layers(*frozen);
   built = true;
   BatchResult result{.updated = here.step() > before};
   if (result.updated) {

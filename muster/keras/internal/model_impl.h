@@ -68,6 +68,9 @@ struct Model::Impl {
   void build(const std::optional<Element>& features);
   // Throws InvalidArgument that names `verb` where there are no weights yet.
   void require_built(const char* verb);
+  // Throws InvalidArgument where one of the frozen layers is not in the model, which has its
+  // weights.
+  void require_frozen_layers(const internal::FrozenLayers& frozen);
   // Before a step: lets the replicas begin again where other variables train now, or the optimizer
   // is another one.
   void prepare_to_train();

@@ -1,0 +1,159 @@
+#include "muster/jobs/job_record.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/json.h"
+#include "muster/base/nearest.h"
+#include "muster/base/strings.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+constexpr size_t kLongestName = 63;
+constexpr const char* kFile = "record.json";
+
+bool small_letter(char c) { return c >= 'a' && c <= 'z'; }
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string to_text(const JobRecord& record) {
+  nlohmann::ordered_json text = {{"name", record.name},       {"target", record.target},
+                                 {"id", record.id},           {"job_dir", record.job_dir},
+                                 {"command", record.command}, {"submitted", record.submitted},
+                                 {"details", record.details}};
+  return text.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// Returns nothing when there is no record in `folder`, or none that can be read: a job that is
+// being submitted, or somebody else's folder.
+std::optional<JobRecord> read_record(const std::string& folder) {
+  const auto text = local_file_system().read_file(join_path(folder, kFile));
+  if (!text.ok()) return std::nullopt;
+  const auto parsed = parse_json(text.value(), kFile);
+  if (!parsed.ok() || !parsed.value().is_object()) return std::nullopt;
+  try {
+    const nlohmann::json& json = parsed.value();
+    return JobRecord{.name = json.at("name"),
+                     .target = json.at("target"),
+                     .id = json.at("id"),
+                     .folder = folder,
+                     .job_dir = json.at("job_dir"),
+                     .command = json.at("command"),
+                     .submitted = json.at("submitted"),
+                     .details = json.at("details")};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void check_job_name(std::string_view name) {
+  const bool letters =
+      std::ranges::all_of(name, [](char c) { return small_letter(c) || digit(c) || c == '-'; });
+  if (!name.empty() && name.size() <= kLongestName && letters && small_letter(name.front()) &&
+      name.back() != '-') {
+    return;
+  }
+  throw invalid_argument(
+      fmt::format("'{}' cannot be the name of a job", name),
+      fmt::format("use 1 to {} small letters, digits and '-', a letter first and no '-' last, such "
+                  "as {}",
+                  kLongestName, job_name_from(name)));
+}
+
+std::string job_name_from(std::string_view text) {
+  std::string name;
+  for (const char c : to_lower(text)) {
+    if (small_letter(c) || (digit(c) && !name.empty())) {
+      name += c;
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  name = name.substr(0, kLongestName);
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name.empty() ? "job" : name;
+}
+
+JobStore::JobStore(std::string folder) : folder_(std::move(folder)) {}
+
+JobStore JobStore::of(const Environment& environment) {
+  const std::string state = environment.get_or("XDG_STATE_HOME", "");
+  if (state.starts_with('/')) return JobStore(state + "/muster/jobs");
+  const std::string home = environment.get_or("HOME", "");
+  if (home.starts_with('/')) return JobStore(home + "/.local/state/muster/jobs");
+  throw invalid_argument(
+      fmt::format("there is no place for records of jobs: XDG_STATE_HOME is '{}' and HOME is '{}'",
+                  state, home),
+      "set one of them to an absolute path");
+}
+
+JobRecord JobStore::preview(const std::string& name, const std::string& stem) const {
+  if (!name.empty()) {
+    check_job_name(name);
+    return {.name = name, .folder = join_path(folder_, name)};
+  }
+  // Room for "-" and a number.
+  const std::string base = job_name_from(stem).substr(0, kLongestName - 10);
+  for (int number = 1;; ++number) {
+    const std::string tried = fmt::format("{}-{}", base, number);
+    if (local_file_system().exists(join_path(folder_, tried)).value()) continue;
+    return {.name = tried, .folder = join_path(folder_, tried)};
+  }
+}
+
+JobRecord JobStore::add(const std::string& name, const std::string& stem) {
+  local_file_system().make_directories(folder_).value();
+  for (;;) {
+    JobRecord record = preview(name, stem);
+    if (mkdir(record.folder.c_str(), 0700) == 0) return record;
+    if (errno != EEXIST) throw from_errno(errno, "cannot make the folder " + record.folder);
+    // Another process was quicker; without a name of the user's there is a next one.
+    if (name.empty()) continue;
+    throw invalid_argument(
+        fmt::format("there is a job '{}' already, in {}", name, record.folder),
+        fmt::format("take another --name, or forget that one: muster jobs remove {}", name));
+  }
+}
+
+void JobStore::save(const JobRecord& record) const {
+  local_file_system().write_atomically(join_path(record.folder, kFile), to_text(record)).value();
+}
+
+JobRecord JobStore::find(const std::string& name) const {
+  if (name.find('/') == std::string::npos && !name.empty()) {
+    if (auto record = read_record(join_path(folder_, name))) return *record;
+  }
+  std::vector<std::string> names;
+  for (const JobRecord& record : list()) names.push_back(record.name);
+  const auto near = nearest(name, names);
+  throw not_found(fmt::format("there is no job '{}' in {}", name, folder_),
+                  near ? fmt::format("did you mean {}? muster jobs list shows all", *near)
+                       : "muster jobs list shows the jobs there are");
+}
+
+std::vector<JobRecord> JobStore::list() const {
+  std::vector<JobRecord> records;
+  const auto names = local_file_system().list_directory(folder_);
+  if (!names.ok() && names.error().kind() != ErrorKind::kNotFound) throw names.error();
+  if (!names.ok()) return records;
+  for (const std::string& name : names.value()) {
+    if (auto record = read_record(join_path(folder_, name))) records.push_back(std::move(*record));
+  }
+  std::ranges::stable_sort(records, {}, &JobRecord::submitted);
+  return records;
+}
+
+void JobStore::remove(const JobRecord& record) const {
+  local_file_system().remove_tree(record.folder).value();
+}
+
+}  // namespace muster::inline v0_1::jobs

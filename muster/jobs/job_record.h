@@ -1,0 +1,63 @@
+// What is kept of each job that was submitted from this account: a folder with a record in it, by
+// which `muster jobs` finds the job again on its target. Thread safety: values; a JobStore may be
+// used by several processes at a time.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/environment.h"
+
+namespace muster::inline v0_1::jobs {
+
+struct JobRecord {
+  std::string name;    // unique in its store
+  std::string target;  // "local", as Target::name()
+  std::string id;      // the target's own name of it; empty until it is submitted
+  std::string folder;  // where the record lies, absolute
+  std::string job_dir;
+  std::string command;                         // for people: the program and its arguments
+  double submitted = 0;                        // Unix time, in seconds
+  std::map<std::string, std::string> details;  // what the target needs to find it; no secrets
+  bool operator==(const JobRecord&) const = default;
+};
+
+// Throws InvalidArgument unless `name` can name a job everywhere: 1 to 63 small letters, digits and
+// '-', the first a letter, the last no '-', as Kubernetes and Vertex AI ask for.
+void check_job_name(std::string_view name);
+// Makes such a name of any text: "ResNet_50.exe" gives "resnet-50-exe"; "job" where nothing is
+// left.
+std::string job_name_from(std::string_view text);
+
+class JobStore {
+ public:
+  // The store in `folder`, which is made when the first job comes.
+  explicit JobStore(std::string folder);
+  // The store of this account: $XDG_STATE_HOME/muster/jobs, else ~/.local/state/muster/jobs. Throws
+  // InvalidArgument where neither XDG_STATE_HOME nor HOME is an absolute path.
+  static JobStore of(const Environment& environment);
+
+  // Makes a folder, which this account alone can enter, for a job of that name, and returns the
+  // record of it, without writing that. Throws InvalidArgument when the name is taken; an empty
+  // name gives the first of "stem-1", "stem-2", ... that is free.
+  JobRecord add(const std::string& name, const std::string& stem);
+  // The record that add() would return; nothing is made.
+  JobRecord preview(const std::string& name, const std::string& stem) const;
+  // Writes the record into its folder.
+  void save(const JobRecord& record) const;
+  // Throws NotFound, with the nearest name, when there is no such job.
+  JobRecord find(const std::string& name) const;
+  // All jobs, the newest last. Folders without a record that can be read are left out.
+  std::vector<JobRecord> list() const;
+  // Forgets a job, with all in its folder.
+  void remove(const JobRecord& record) const;
+
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace muster::inline v0_1::jobs

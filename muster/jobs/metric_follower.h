@@ -1,0 +1,43 @@
+// Follows one metric of a run that goes on, by the event files it writes. Thread safety: one thread
+// at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "muster/base/file_system.h"
+#include "muster/base/result.h"
+
+namespace muster::inline v0_1::jobs {
+
+// The metric is a scalar by its tag ("accuracy"), in the folder of the run or one below it, or by
+// folder and tag ("eval/accuracy"). Of several folders with such a tag, one of an evaluation (eval,
+// validation) is meant, else the first by name.
+class MetricFollower {
+ public:
+  // `files` must outlive the follower; `directory` need not be there yet.
+  MetricFollower(FileSystem& files, std::string directory, std::string metric);
+
+  // Reads what has been written since the last call. Returns why files could not be read; what is
+  // damaged, or not whole yet, is left for the next call.
+  Status read();
+  // What the metric was, by step; of one step the last that was written.
+  const std::map<int64_t, double>& measurements() const;
+  // The names of all scalars so far, with their folders: "eval/accuracy", "loss".
+  const std::set<std::string>& names() const { return names_; }
+
+ private:
+  Status read_folder(const std::string& folder, int depth);
+  Status read_file(const std::string& folder, const std::string& path);
+
+  FileSystem& files_;
+  const std::string directory_;
+  const std::string metric_;
+  std::map<std::string, uint64_t> offsets_;  // where reading goes on, by path
+  std::set<std::string> names_;
+  std::map<std::string, std::map<int64_t, double>> by_folder_;  // of the metric
+};
+
+}  // namespace muster::inline v0_1::jobs

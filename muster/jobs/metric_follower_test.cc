@@ -1,0 +1,80 @@
+#include "muster/jobs/metric_follower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/clock.h"
+#include "muster/base/temp_directory.h"
+#include "muster/summary/event_writer.h"
+
+namespace muster::jobs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+class MetricFollowerTest : public ::testing::Test {
+ protected:
+  summary::EventWriter writer(const std::string& folder) {
+    return {directory_ / folder, local_file_system(), system_clock()};
+  }
+  TempDirectory directory_;
+};
+
+TEST_F(MetricFollowerTest, ReadsWhatIsAddedWhileTheRunGoesOn) {
+  MetricFollower follower(local_file_system(), directory_ / "run", "accuracy");
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(), IsEmpty());
+  auto events = writer("run");
+  events.add_scalars({{"accuracy", 0.5}, {"loss", 2}}, 10);
+  events.flush();
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(10, 0.5)));
+  events.add_scalar("accuracy", 0.25, 20);
+  events.flush();
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(10, 0.5), Pair(20, 0.25)));
+  EXPECT_THAT(follower.names(), UnorderedElementsAre("accuracy", "loss"));
+}
+
+TEST_F(MetricFollowerTest, AnEvaluationIsMeantWhereTrainingHasTheSameTag) {
+  MetricFollower follower(local_file_system(), directory_ / "run", "accuracy");
+  auto training = writer("run");
+  training.add_scalar("accuracy", 1, 10);
+  training.flush();
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(10, 1)));
+  auto evaluation = writer("run/eval");
+  evaluation.add_scalar("accuracy", 0.5, 10);
+  evaluation.flush();
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(10, 0.5)));
+}
+
+TEST_F(MetricFollowerTest, AFolderChoosesBetweenTags) {
+  for (const char* folder : {"run", "run/logs/train", "run/logs/validation"}) {
+    auto events = writer(folder);
+    events.add_scalar("loss", static_cast<double>(std::string(folder).size()), 1);
+  }
+  MetricFollower follower(local_file_system(), directory_ / "run", "logs/train/loss");
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(1, 14)));
+}
+
+TEST_F(MetricFollowerTest, ADamagedFileIsLeftAndOthersAreRead) {
+  auto events = writer("run");
+  events.add_scalar("loss", 3, 1);
+  events.flush();
+  local_file_system()
+      .write_atomically(directory_ / "run/events.out.tfevents.1.a", "broken")
+      .value();
+  MetricFollower follower(local_file_system(), directory_ / "run", "loss");
+  follower.read().value();
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(1, 3)));
+}
+
+}  // namespace
+}  // namespace muster::jobs

@@ -1,0 +1,290 @@
+#include "muster/jobs/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+// A third goes on. The median of fewer curves says little.
+constexpr size_t kReduction = 3;
+constexpr size_t kLeastCurves = 3;
+constexpr int kDraws = 100;
+
+constexpr std::array<std::string_view, 4> kStates = {"running", "done", "stopped early", "failed"};
+
+TrialState state_named(const std::string& name) {
+  const auto it = std::find(kStates.begin(), kStates.end(), name);
+  if (it == kStates.end()) {
+    throw invalid_argument(fmt::format("a trial of the saved search is '{}'", name),
+                           "begin the search in a new folder");
+  }
+  return static_cast<TrialState>(it - kStates.begin());
+}
+
+bool counts(const Trial& trial) {
+  return trial.state == TrialState::kDone || trial.state == TrialState::kStopped;
+}
+
+// What must not change when a search goes on; more trials may be asked for.
+nlohmann::json identity(const HyperParameterSearch& search) {
+  nlohmann::json parameters = nlohmann::json::array();
+  for (const HyperParameter& one : search.parameters) {
+    parameters.push_back({{"name", one.name},
+                          {"type", static_cast<int>(one.type)},
+                          {"range", {one.min_value, one.max_value}},
+                          {"categories", one.categories},
+                          {"values", one.values},
+                          {"scale", static_cast<int>(one.scale)}});
+  }
+  return {{"maximize", search.maximize},
+          {"metric", search.metric_tag},
+          {"algorithm", static_cast<int>(search.algorithm)},
+          {"parameters", parameters}};
+}
+
+// The best of the first `count` measurements.
+double best_of_first(const Trial& trial, size_t count, bool maximize) {
+  double best =
+      maximize ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  for (const auto& [step, value] : trial.measurements) {
+    if (count-- == 0) break;
+    best = maximize ? std::max(best, value) : std::min(best, value);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string_view to_string(TrialState state) { return kStates[static_cast<size_t>(state)]; }
+
+std::optional<double> Trial::best(bool maximize) const {
+  if (measurements.empty()) return std::nullopt;
+  return best_of_first(*this, measurements.size(), maximize);
+}
+
+Search::Search(HyperParameterSearch what, uint64_t seed) : what_(std::move(what)), seed_(seed) {
+  check_search(what_);
+  if (what_.max_trials < 1 || what_.max_parallel_trials < 1) {
+    throw invalid_argument(fmt::format("the search asks for {} trials, {} at a time",
+                                       what_.max_trials, what_.max_parallel_trials),
+                           "give maxTrials and maxParallelTrials of at least 1");
+  }
+}
+
+int64_t Search::planned() const {
+  const int64_t points = count_points(what_);
+  return points == 0 ? what_.max_trials : std::min<int64_t>(points, what_.max_trials);
+}
+
+std::optional<TrialValues> Search::values_of(int number) const {
+  if (what_.algorithm == HyperParameterSearch::Algorithm::kGrid)
+    return grid_point(what_, number - 1);
+  const RandomKey key =
+      derive_key(seed_, {id_of("hyper-parameters"), static_cast<uint64_t>(number)});
+  const auto known = [&](const TrialValues& values) {
+    return std::any_of(trials_.begin(), trials_.end(),
+                       [&](const Trial& trial) { return trial.values == values; });
+  };
+  TrialValues values;
+  for (uint64_t draw = 0; draw < kDraws; ++draw) {
+    values = draw_values(what_, key.derive(draw));
+    if (!known(values)) return values;
+  }
+  // Few values are left: the first of the grid that nobody had.
+  for (int64_t point = 0; point < count_points(what_); ++point) {
+    values = grid_point(what_, point);
+    if (!known(values)) return values;
+  }
+  return std::nullopt;
+}
+
+std::optional<Trial> Search::begin_next() {
+  if (running() >= what_.max_parallel_trials || !gave_up().empty()) return std::nullopt;
+  if (!again_.empty()) {
+    Trial& trial = trials_[static_cast<size_t>(again_.front() - 1)];
+    again_.erase(again_.begin());
+    trial.state = TrialState::kRunning;
+    return trial;
+  }
+  const int number = static_cast<int>(trials_.size()) + 1;
+  if (number > planned()) return std::nullopt;
+  std::optional<TrialValues> values = values_of(number);
+  if (!values) return std::nullopt;
+  trials_.push_back({number, *std::move(values), TrialState::kRunning, {}, {}});
+  return trials_.back();
+}
+
+const Trial& Search::trial(int number) const {
+  if (number < 1 || static_cast<size_t>(number) > trials_.size()) {
+    throw invalid_argument(fmt::format("there is no trial {}", number),
+                           fmt::format("trials are 1 to {}", trials_.size()));
+  }
+  return trials_[static_cast<size_t>(number - 1)];
+}
+
+Trial& Search::running_trial(int number) {
+  if (trial(number).state != TrialState::kRunning) {
+    throw internal_error(
+        fmt::format("trial {} is {} and does not run", number, to_string(trial(number).state)));
+  }
+  return trials_[static_cast<size_t>(number - 1)];
+}
+
+void Search::measure(int number, const std::map<int64_t, double>& measurements) {
+  Trial& trial = running_trial(number);
+  trial.measurements = measurements;
+  std::erase_if(trial.measurements, [](const auto& one) { return !std::isfinite(one.second); });
+}
+
+bool Search::should_stop(int number) const {
+  const Trial& trial = this->trial(number);
+  if (trial.state != TrialState::kRunning || trial.measurements.empty()) return false;
+  if (what_.algorithm == HyperParameterSearch::Algorithm::kDefault) return behind_its_rung(trial);
+  return what_.early_stopping && behind_the_median(trial);
+}
+
+bool Search::behind_its_rung(const Trial& trial) const {
+  size_t rung = 1;
+  while (rung * kReduction <= trial.measurements.size()) rung *= kReduction;
+  const double mine = best_of_first(trial, rung, what_.maximize);
+  size_t others = 0, ahead = 0;
+  for (const Trial& other : trials_) {
+    if (other.state == TrialState::kFailed || other.measurements.size() < rung) continue;
+    ++others;
+    if (better(best_of_first(other, rung, what_.maximize), mine)) ++ahead;
+  }
+  const size_t places = (others + kReduction - 1) / kReduction;
+  return ahead >= places;
+}
+
+bool Search::behind_the_median(const Trial& trial) const {
+  const size_t count = trial.measurements.size();
+  std::vector<double> means;
+  for (const Trial& other : trials_) {
+    if (!counts(other) || other.measurements.size() < count) continue;
+    double sum = 0;
+    auto it = other.measurements.begin();
+    for (size_t i = 0; i < count; ++i, ++it) sum += it->second;
+    means.push_back(sum / static_cast<double>(count));
+  }
+  if (means.size() < kLeastCurves) return false;
+  // Of an even number the worse of the two in the middle, so that fewer are stopped.
+  const auto middle = means.begin() + static_cast<std::ptrdiff_t>(means.size() / 2);
+  std::nth_element(means.begin(), middle, means.end(),
+                   [&](double a, double b) { return better(a, b); });
+  return better(*middle, *trial.best(what_.maximize));
+}
+
+void Search::finish(int number, TrialState state, const std::string& failure) {
+  Trial& trial = running_trial(number);
+  trial.state = state;
+  trial.failure = failure;
+  if (trial.measurements.empty() && state != TrialState::kFailed) {
+    trial.state = TrialState::kFailed;
+    trial.failure =
+        failure.empty() ? fmt::format("it never measured '{}'", what_.metric_tag) : failure;
+  }
+}
+
+int Search::running() const {
+  const auto all = std::count_if(trials_.begin(), trials_.end(), [](const Trial& trial) {
+    return trial.state == TrialState::kRunning;
+  });
+  return static_cast<int>(all) - static_cast<int>(again_.size());
+}
+
+int Search::failures() const {
+  return static_cast<int>(std::count_if(trials_.begin(), trials_.end(), [](const Trial& trial) {
+    return trial.state == TrialState::kFailed;
+  }));
+}
+
+int Search::allowed_failures() const {
+  if (what_.max_failed_trials > 0) return what_.max_failed_trials;
+  return static_cast<int>(std::max<int64_t>(2, planned() / 2));
+}
+
+std::string Search::gave_up() const {
+  if (failures() <= allowed_failures()) return {};
+  return fmt::format("{} trials failed, and at most {} may{}", failures(), allowed_failures(),
+                     what_.max_failed_trials > 0 ? " (maxFailedTrials)" : "");
+}
+
+bool Search::done() const {
+  if (running() > 0) return false;
+  if (!gave_up().empty()) return true;
+  return again_.empty() && static_cast<int64_t>(trials_.size()) >= planned();
+}
+
+std::vector<const Trial*> Search::ranking() const {
+  std::vector<const Trial*> ranked;
+  for (const Trial& trial : trials_) ranked.push_back(&trial);
+  std::stable_sort(ranked.begin(), ranked.end(), [&](const Trial* a, const Trial* b) {
+    const bool a_counts = counts(*a), b_counts = counts(*b);
+    if (a_counts != b_counts) return a_counts;
+    return a_counts && better(*a->best(what_.maximize), *b->best(what_.maximize));
+  });
+  return ranked;
+}
+
+const Trial* Search::best() const {
+  const std::vector<const Trial*> ranked = ranking();
+  return ranked.empty() || !counts(*ranked.front()) ? nullptr : ranked.front();
+}
+
+nlohmann::json Search::to_json() const {
+  nlohmann::json trials = nlohmann::json::array();
+  for (const Trial& trial : trials_) {
+    nlohmann::json measurements = nlohmann::json::array();
+    for (const auto& [step, value] : trial.measurements) measurements.push_back({step, value});
+    trials.push_back({{"number", trial.number},
+                      {"values", trial.values},
+                      {"state", std::string(to_string(trial.state))},
+                      {"measurements", measurements},
+                      {"failure", trial.failure}});
+  }
+  return {{"search", identity(what_)}, {"seed", seed_}, {"trials", trials}};
+}
+
+void Search::restore(const nlohmann::json& saved) {
+  try {
+    if (saved.at("search") != identity(what_) || saved.at("seed").get<uint64_t>() != seed_) {
+      throw invalid_argument(
+          "the folder holds a search over other hyper-parameters, or with another seed",
+          "give another --job-dir, or the configuration that the search began with");
+    }
+    std::vector<Trial> trials;
+    std::vector<int> again;
+    for (const nlohmann::json& entry : saved.at("trials")) {
+      Trial trial{.number = entry.at("number").get<int>(),
+                  .values = entry.at("values").get<TrialValues>(),
+                  .state = state_named(entry.at("state").get<std::string>()),
+                  .measurements = {},
+                  .failure = entry.at("failure").get<std::string>()};
+      if (trial.number != static_cast<int>(trials.size()) + 1) {
+        throw invalid_argument(fmt::format("the saved search has trial {} in place {}",
+                                           trial.number, trials.size() + 1),
+                               "begin the search in a new folder");
+      }
+      if (trial.state == TrialState::kRunning) again.push_back(trial.number);
+      for (const nlohmann::json& measured : entry.at("measurements"))
+        trial.measurements[measured.at(0).get<int64_t>()] = measured.at(1).get<double>();
+      trials.push_back(std::move(trial));
+    }
+    trials_ = std::move(trials);
+    again_ = std::move(again);
+  } catch (const nlohmann::json::exception& error) {
+    throw invalid_argument(fmt::format("the saved search is damaged: {}", error.what()),
+                           "begin the search in a new folder");
+  }
+}
+
+}  // namespace muster::inline v0_1::jobs

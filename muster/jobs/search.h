@@ -1,0 +1,110 @@
+// A search for the best hyper-parameters as a state machine: which trial comes next, which one is
+// stopped early, what is best. It starts nothing and reads nothing. Thread safety: a value; one
+// thread at a time.
+//
+// Trials are numbered from 1. The values of a trial are a function of the seed and its number, so a
+// search that is interrupted goes on with the trials that it would have had.
+//
+// Grid goes through all points in order. Random draws each trial for itself. Both stop a trial
+// early only where the search asks for it (`early_stopping`): when its best measurement so far is
+// worse than the median of the means that the finished trials had up to the same measurement, as
+// Vizier's median rule does (Golovin et al., "Google Vizier", KDD 2017, 3.2).
+// The default draws like random and stops by successive halving (asynchronous, of Li et al., "A
+// System for Massively Parallel Hyperparameter Tuning", MLSys 2020, without pauses): with its 1st,
+// 3rd, 9th, ... measurement a trial goes on only if it is among the best third of those that have
+// come as far.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/jobs/job_spec.h"
+#include "muster/jobs/search_space.h"
+
+namespace muster::inline v0_1::jobs {
+
+// Where a trial is.
+enum class TrialState {
+  kRunning,
+  kDone,     // it ended well
+  kStopped,  // it was stopped early, and what it measured counts
+  kFailed,   // it failed, or measured nothing
+};
+// "running", "done", "stopped early", "failed".
+std::string_view to_string(TrialState state);
+
+// One run of the job.
+struct Trial {
+  int number = 0;
+  TrialValues values;
+  TrialState state = TrialState::kRunning;
+  std::map<int64_t, double> measurements;  // by step; numbers that are finite
+  std::string failure;                     // why it failed
+  bool operator==(const Trial&) const = default;
+
+  // The best measurement; nothing when there is none.
+  std::optional<double> best(bool maximize) const;
+};
+
+class Search {
+ public:
+  // Throws what check_search() throws, and InvalidArgument for less than one trial.
+  Search(HyperParameterSearch what, uint64_t seed);
+
+  // Begins the next trial and returns it; nothing when as many run as may, when all have begun, or
+  // when too many have failed. A grid, or lists of values, may have fewer points than trials were
+  // asked for.
+  std::optional<Trial> begin_next();
+  // Sets all that a running trial has measured, by step. A value that is not finite is no
+  // measurement.
+  void measure(int trial, const std::map<int64_t, double>& measurements);
+  // Whether a running trial shall be stopped because it will not become the best.
+  bool should_stop(int trial) const;
+  // Ends a trial that runs. One that ended well without any measurement counts as failed.
+  void finish(int trial, TrialState state, const std::string& failure = {});
+
+  const HyperParameterSearch& what() const { return what_; }
+  uint64_t seed() const { return seed_; }
+  const std::vector<Trial>& trials() const { return trials_; }
+  // Throws InvalidArgument for a number that is none.
+  const Trial& trial(int number) const;
+  // The trials that have begun and not ended.
+  int running() const;
+  // How many trials there will be in all.
+  int64_t planned() const;
+  // Whether nothing runs and nothing will begin.
+  bool done() const;
+  // Why the search ended before its time: too many trials failed. Empty: it did not.
+  std::string gave_up() const;
+  // The best trial that ended well or was stopped; nullptr when there is none. Of equal ones it is
+  // the first.
+  const Trial* best() const;
+  // Trials that measured something, the best first, then those that did not.
+  std::vector<const Trial*> ranking() const;
+
+  // What a search that is interrupted needs to go on: trials that ended. Those that ran begin anew.
+  nlohmann::json to_json() const;
+  // Goes on from what to_json() gave. Throws InvalidArgument when that is of another search.
+  void restore(const nlohmann::json& saved);
+
+ private:
+  Trial& running_trial(int number);
+  std::optional<TrialValues> values_of(int number) const;
+  bool behind_the_median(const Trial& trial) const;
+  bool behind_its_rung(const Trial& trial) const;
+  bool better(double a, double b) const { return what_.maximize ? a > b : a < b; }
+  int failures() const;
+  int allowed_failures() const;
+
+  HyperParameterSearch what_;
+  uint64_t seed_;
+  std::vector<Trial> trials_;  // in order of their numbers
+  std::vector<int> again_;     // of an interrupted search: begun, not ended; in order
+};
+
+}  // namespace muster::inline v0_1::jobs

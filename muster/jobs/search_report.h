@@ -1,0 +1,18 @@
+// What a search found, for people: a table, and a picture. Thread safety: pure functions.
+#pragma once
+
+#include <string>
+
+#include "muster/jobs/search.h"
+
+namespace muster::inline v0_1::jobs {
+
+// A line for each trial, the best first: its number, values, best measurement and the step of that,
+// how many measurements there are, and how it ended.
+std::string search_table(const Search& search);
+
+// An SVG picture of parallel axes: one for each hyper-parameter and one for the metric, and a line
+// across them for each trial, the best one on top.
+std::string search_picture(const Search& search);
+
+}  // namespace muster::inline v0_1::jobs

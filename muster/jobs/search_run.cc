@@ -1,0 +1,234 @@
+#include "muster/jobs/search_run.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/json.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/formats/hparams.h"
+#include "muster/formats/number_text.h"
+#include "muster/jobs/metric_follower.h"
+#include "muster/jobs/search_report.h"
+#include "muster/summary/event_writer.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+std::string described(const TrialValues& values) {
+  std::string text;
+  for (const auto& [name, value] : values)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
+  return text;
+}
+
+// What TensorBoard's HParams page shows of a trial.
+std::map<std::string, formats::HParam> hparams_of(const TrialValues& values) {
+  std::map<std::string, formats::HParam> hparams;
+  for (const auto& [name, text] : values) {
+    double number = 0;
+    if (formats::parse_number(text, &number)) {
+      hparams[name] = number;
+    } else {
+      hparams[name] = text;
+    }
+  }
+  return hparams;
+}
+
+class SearchRun {
+ public:
+  SearchRun(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
+            const SearchOptions& options)
+      : job_(job),
+        host_(host),
+        files_(files),
+        clock_(clock),
+        options_(options),
+        search_(job.search.value(), options.seed) {}
+
+  Search run() {
+    restore();
+    try {
+      while (!search_.done() && !options_.interrupted()) {
+        begin_trials();
+        if (search_.running() == 0) break;
+        clock_.sleep_for(options_.poll_time);
+        look();
+      }
+    } catch (...) {
+      stop_all();
+      throw;
+    }
+    if (search_.running() > 0) {
+      log::info(fmt::format("stopping {} trials; the same command goes on with the search",
+                            search_.running()));
+      stop_all();
+    }
+    save();
+    return std::move(search_);
+  }
+
+ private:
+  struct Running {
+    Running(const std::string& folder, const std::string& tag, FileSystem& files, Clock& clock)
+        : metric(files, folder, tag), events(folder, files, clock) {}
+    MetricFollower metric;
+    summary::EventWriter events;
+    bool asked_to_stop = false;
+  };
+
+  std::string state_file() const { return join_path(job_.job_dir, "search.json"); }
+
+  void restore() {
+    const Result<std::string> saved = files_.read_file(state_file());
+    if (!saved.ok() && saved.error().kind() == ErrorKind::kNotFound) return;
+    search_.restore(parse_json(saved.value(), state_file()).value());
+    log::info(fmt::format("the search goes on behind trial {} of {}", search_.trials().size(),
+                          search_.planned()));
+  }
+
+  void save() {
+    files_.make_directories(job_.job_dir).value();
+    files_.write_atomically(state_file(), search_.to_json().dump(1) + "\n").value();
+    files_.write_atomically(join_path(job_.job_dir, "search.svg"), search_picture(search_)).value();
+  }
+
+  void begin_trials() {
+    while (const auto trial = search_.begin_next()) {
+      const JobSpec job = trial_job(job_, *trial);
+      files_.make_directories(job.job_dir).value();
+      const auto it =
+          running_
+              .try_emplace(trial->number, job.job_dir, search_.what().metric_tag, files_, clock_)
+              .first;
+      it->second.events.add_values(
+          {formats::hparams_session_start(hparams_of(trial->values), "", clock_.wall_seconds())},
+          0);
+      it->second.events.flush();
+      log::info(fmt::format("trial {} of {} begins: {}", trial->number, search_.planned(),
+                            described(trial->values)));
+      try {
+        host_.start(trial->number, job);
+      } catch (const Error& error) {
+        end(trial->number, TrialState::kFailed, error.message());
+        continue;
+      }
+      save();
+    }
+  }
+
+  // Looks at each trial once.
+  void look() {
+    std::vector<int> numbers;
+    for (const auto& [number, state] : running_) numbers.push_back(number);
+    for (const int number : numbers) {
+      Running& trial = running_.at(number);
+      // First whether it has ended, so that nothing it wrote is missed.
+      const std::optional<int> code = host_.exit_code(number);
+      if (const Status read = trial.metric.read(); !read.ok()) {
+        // A bucket may be away for a while; the trial itself knows what to do.
+        log::warning(fmt::format("trial {}: its events cannot be read now: {}", number,
+                                 read.error().message()));
+      }
+      search_.measure(number, trial.metric.measurements());
+      if (code) {
+        ended(number, *code);
+      } else if (!trial.asked_to_stop && search_.should_stop(number)) {
+        log::info(fmt::format("trial {} is stopped: with {:.6g} it fell behind", number,
+                              *search_.trial(number).best(search_.what().maximize)));
+        trial.asked_to_stop = true;
+        host_.stop(number);
+      }
+    }
+  }
+
+  void ended(int number, int code) {
+    const Running& trial = running_.at(number);
+    if (trial.asked_to_stop) return end(number, TrialState::kStopped);
+    if (code != 0) return end(number, TrialState::kFailed, fmt::format("exit code {}", code));
+    if (trial.metric.measurements().empty()) {
+      const std::set<std::string>& names = trial.metric.names();
+      const std::string known = join(std::vector<std::string>(names.begin(), names.end()), ", ");
+      return end(number, TrialState::kFailed,
+                 fmt::format("it never wrote the summary '{}'; its event files have {}",
+                             search_.what().metric_tag, known.empty() ? "no scalars" : known));
+    }
+    end(number, TrialState::kDone);
+  }
+
+  void end(int number, TrialState state, const std::string& failure = {}) {
+    search_.finish(number, state, failure);
+    const auto node = running_.extract(number);
+    const Trial& trial = search_.trial(number);
+    const bool failed = trial.state == TrialState::kFailed;
+    node.mapped().events.add_values(
+        {formats::hparams_session_end(
+            failed ? formats::SessionResult::kFailure : formats::SessionResult::kSuccess,
+            clock_.wall_seconds())},
+        0);
+    node.mapped().events.close();
+    if (failed) {
+      log::warning(fmt::format("trial {} failed: {}", number, trial.failure));
+    } else {
+      log::info(fmt::format("trial {} is {}: {} {:.6g}", number, to_string(trial.state),
+                            search_.what().metric_tag, *trial.best(search_.what().maximize)));
+    }
+    save();
+  }
+
+  // What the trials have not ended is begun anew by a search that goes on.
+  void stop_all() {
+    for (auto& [number, trial] : running_) host_.stop(number);
+    const TimePoint deadline = clock_.now() + options_.stop_time;
+    for (const auto& [number, trial] : running_) {
+      while (!host_.exit_code(number) && clock_.now() < deadline)
+        clock_.sleep_for(options_.poll_time);
+    }
+  }
+
+  const JobSpec& job_;
+  TrialHost& host_;
+  FileSystem& files_;
+  Clock& clock_;
+  const SearchOptions& options_;
+  Search search_;
+  std::map<int, Running> running_;
+};
+
+}  // namespace
+
+JobSpec trial_job(const JobSpec& job, const Trial& trial) {
+  JobSpec one = job;
+  const std::string number = fmt::format("{}", trial.number);
+  one.search.reset();
+  if (!job.name.empty()) one.name = job.name + "-" + number;
+  one.job_dir = join_path(job.job_dir, number);
+  for (const auto& [name, value] : trial.values)
+    one.args.push_back(fmt::format("--{}={}", name, value));
+  for (Pool& pool : one.pools) {
+    pool.environment.emplace_back("CLOUD_ML_TRIAL_ID", number);
+    if (pool.args.empty()) continue;
+    for (const auto& [name, value] : trial.values)
+      pool.args.push_back(fmt::format("--{}={}", name, value));
+  }
+  return one;
+}
+
+Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
+                  const SearchOptions& options) {
+  if (!job.search) {
+    throw invalid_argument("the job has no search", "give its configuration 'hyperparameters'");
+  }
+  if (job.job_dir.empty()) {
+    throw invalid_argument("the search has no folder", "give one: --job-dir=DIR");
+  }
+  return SearchRun(job, host, files, clock, options).run();
+}
+
+}  // namespace muster::inline v0_1::jobs

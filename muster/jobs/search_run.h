@@ -1,0 +1,53 @@
+// Runs a search: starts its trials where a host runs them, follows their metric, stops those that
+// fell behind, and keeps what it knows in the job's folder, so that it can be interrupted. Thread
+// safety: one call at a time.
+//
+// In the job's folder: search.json (what is known), search.svg (a picture), and a folder for each
+// trial, by its number, which the trial gets as its --job-dir. In there TensorBoard's HParams page
+// finds the values of the trial.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/file_system.h"
+#include "muster/jobs/job_spec.h"
+#include "muster/jobs/search.h"
+
+namespace muster::inline v0_1::jobs {
+
+// Where trials run.
+class TrialHost {
+ public:
+  virtual ~TrialHost() = default;
+  // Starts a trial. Throws Error when it cannot.
+  virtual void start(int number, const JobSpec& job) = 0;
+  // Returns nothing while the trial runs, then its exit code.
+  virtual std::optional<int> exit_code(int number) = 0;
+  // Asks the trial to end; exit_code() tells when it has.
+  virtual void stop(int number) = 0;
+};
+
+struct SearchOptions {
+  uint64_t seed = 1;
+  Duration poll_time = std::chrono::seconds(1);    // between two looks at the trials
+  Duration stop_time = std::chrono::seconds(120);  // for trials to end when the search is stopped
+  std::function<bool()> interrupted = [] { return false; };
+};
+
+// The job of one trial: without the search, with the trial's values as flags behind the arguments,
+// its folder below the job's, and CLOUD_ML_TRIAL_ID in its environment.
+JobSpec trial_job(const JobSpec& job, const Trial& trial);
+
+// Runs the search of `job` to its end, or until it is interrupted, and returns it. One that finds
+// search.json goes on. Throws InvalidArgument when the job has no search or no folder, or the
+// folder holds another search; and Error when its files cannot be written, after it has stopped the
+// trials.
+Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
+                  const SearchOptions& options = {});
+
+}  // namespace muster::inline v0_1::jobs

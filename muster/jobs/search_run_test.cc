@@ -1,0 +1,162 @@
+#include "muster/jobs/search_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/formats/number_text.h"
+#include "muster/jobs/search_report.h"
+#include "muster/summary/event_writer.h"
+
+namespace muster::jobs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::StartsWith;
+
+// Trials that measure once with every look: -(x - 3)^2, which is best at x = 3, times how far they
+// have come. They end after five measurements.
+class PretendedTrials : public TrialHost {
+ public:
+  void start(int number, const JobSpec& job) override {
+    if (fails.contains(number)) throw invalid_argument("no machine is free", "wait");
+    jobs.emplace(number, job);
+    std::string x = job.args.back();
+    double value = 0;
+    formats::parse_number(x.substr(x.find('=') + 1), &value);
+    x_[number] = value;
+    most_ = std::max<size_t>(most_, x_.size() - ended_);
+  }
+  std::optional<int> exit_code(int number) override {
+    const int64_t step = ++steps_[number];
+    if (step <= 5 && !stopped.contains(number) && !silent) {
+      summary::EventWriter events(jobs.at(number).job_dir + "/eval", local_file_system(),
+                                  system_clock());
+      const double x = x_.at(number);
+      events.add_scalar("score", -(x - 3) * (x - 3) * 5.0 / static_cast<double>(step), step);
+    }
+    if (step <= 5 && !stopped.contains(number)) return std::nullopt;
+    ++ended_;
+    return stopped.contains(number) ? 143 : codes[number];
+  }
+  void stop(int number) override { stopped.insert(number); }
+
+  size_t most_at_a_time() const { return most_; }
+
+  std::set<int> fails, stopped;
+  std::map<int, int> codes;
+  std::map<int, JobSpec> jobs;
+  bool silent = false;
+
+ private:
+  std::map<int, double> x_;
+  std::map<int, int64_t> steps_;
+  size_t ended_ = 0, most_ = 0;
+};
+
+class SearchRunTest : public ::testing::Test {
+ protected:
+  SearchRunTest() {
+    job_.name = "fit";
+    job_.args = {"--epochs=2"};
+    job_.pools = {{.role = "chief", .count = 1}};
+    job_.job_dir = directory_ / "search";
+    job_.search = {.parameters = {{.name = "x",
+                                   .type = HyperParameter::Type::kInteger,
+                                   .min_value = 0,
+                                   .max_value = 8}},
+                   .max_trials = 9,
+                   .max_parallel_trials = 2,
+                   .metric_tag = "score",
+                   .algorithm = HyperParameterSearch::Algorithm::kGrid};
+  }
+  Search run(TrialHost& host, SearchOptions options = {}) {
+    return run_search(job_, host, local_file_system(), clock_, options);
+  }
+
+  TempDirectory directory_;
+  ManualClock clock_{{.sleep_advances = true}};
+  JobSpec job_;
+};
+
+TEST_F(SearchRunTest, FindsTheBestAndTellsOfAll) {
+  PretendedTrials trials;
+  const Search search = run(trials);
+  EXPECT_TRUE(search.done());
+  EXPECT_EQ(search.trials().size(), 9u);
+  EXPECT_EQ(search.best()->values.at("x"), "3");
+  EXPECT_EQ(trials.most_at_a_time(), 2u);
+  EXPECT_THAT(trials.jobs.at(4).args, ::testing::ElementsAre("--epochs=2", "--x=3"));
+  EXPECT_EQ(trials.jobs.at(4).job_dir, directory_ / "search/4");
+  EXPECT_EQ(trials.jobs.at(4).name, "fit-4");
+  EXPECT_THAT(trials.jobs.at(4).pools[0].environment, Contains(Pair("CLOUD_ML_TRIAL_ID", "4")));
+  EXPECT_FALSE(trials.jobs.at(4).search);
+  EXPECT_THAT(search_table(search), AllOf(HasSubstr("trial"), HasSubstr("score")));
+  const std::string picture =
+      local_file_system().read_file(directory_ / "search/search.svg").value();
+  EXPECT_THAT(picture, AllOf(StartsWith("<svg"), HasSubstr("9 trials"), HasSubstr("trial 4:")));
+}
+
+TEST_F(SearchRunTest, BadTrialsAreStoppedAndTheBestIsNot) {
+  job_.search->algorithm = HyperParameterSearch::Algorithm::kDefault;
+  job_.search->max_parallel_trials = 9;
+  PretendedTrials trials;
+  const Search search = run(trials);
+  EXPECT_EQ(search.best()->values.at("x"), "3");
+  EXPECT_EQ(search.best()->state, TrialState::kDone);
+  EXPECT_GE(trials.stopped.size(), 6u);
+  for (const int number : trials.stopped)
+    EXPECT_EQ(search.trial(number).state, TrialState::kStopped);
+}
+
+TEST_F(SearchRunTest, AnInterruptedSearchGoesOn) {
+  PretendedTrials before, after;
+  int looks = 0;
+  const Search first = run(before, {.interrupted = [&] { return ++looks > 10; }});
+  EXPECT_FALSE(first.done());
+  EXPECT_EQ(first.running(), 2);
+  const Search second = run(after);
+  EXPECT_EQ(second.trials().size(), 9u);
+  EXPECT_EQ(second.best()->values.at("x"), "3");
+  // Those that had ended are not run again, those that ran are.
+  for (const Trial& trial : first.trials())
+    EXPECT_EQ(after.jobs.contains(trial.number), trial.state == TrialState::kRunning);
+}
+
+TEST_F(SearchRunTest, FailuresAreToldAndTheOthersGoOn) {
+  PretendedTrials trials;
+  trials.fails = {1};
+  trials.codes[2] = 2;
+  const Search search = run(trials);
+  EXPECT_EQ(search.trial(1).failure, "no machine is free");
+  EXPECT_EQ(search.trial(2).failure, "exit code 2");
+  EXPECT_EQ(search.best()->values.at("x"), "3");
+}
+
+TEST_F(SearchRunTest, AMetricThatNobodyWritesIsToldWithWhatThereIs) {
+  job_.search->metric_tag = "scores";
+  PretendedTrials trials;
+  const Search search = run(trials);
+  EXPECT_THAT(search.trial(1).failure, AllOf(HasSubstr("'scores'"), HasSubstr("eval/score")));
+  EXPECT_THAT(search.gave_up(), HasSubstr("trials failed"));
+  EXPECT_EQ(search.best(), nullptr);
+}
+
+TEST_F(SearchRunTest, AFolderOfAnotherSearchIsRefused) {
+  PretendedTrials trials;
+  (void)run(trials);
+  job_.search->parameters[0].max_value = 9;
+  EXPECT_THAT(message_of([&] { (void)run(trials); }), HasSubstr("other hyper-parameters"));
+  job_.job_dir.clear();
+  EXPECT_THAT(message_of([&] { (void)run(trials); }), HasSubstr("no folder"));
+}
+
+}  // namespace
+}  // namespace muster::jobs

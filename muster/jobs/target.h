@@ -1,0 +1,84 @@
+// A place where jobs run: this machine, Slurm, Kubernetes, Vertex AI. Thread safety: one thread at
+// a time.
+//
+// A job that was submitted is known by its JobRecord, of which the target fills in what it needs to
+// find the job again (`id`, `details`). The record's folder is the target's to write into.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/jobs/job_record.h"
+#include "muster/jobs/job_spec.h"
+
+namespace muster::inline v0_1::jobs {
+
+// Where a job, or a task, is.
+enum class JobState {
+  kQueued,
+  kRunning,
+  kSucceeded,
+  kFailed,
+  kCancelled,
+  kUnknown,  // the target has forgotten it, or cannot be asked now
+};
+// "queued", "running", "succeeded", "failed", "cancelled", "unknown".
+std::string_view to_string(JobState state);
+// Whether it will not change any more.
+bool is_final(JobState state);
+
+// One task of a job.
+struct TaskStatus {
+  std::string name;  // "worker-0"
+  JobState state = JobState::kUnknown;
+  std::optional<int> exit_code = {};  // 128 + n for signal n
+  std::string place = {};             // host or pod; empty: not known
+};
+
+// A job, and its tasks where the target tells of them.
+struct JobStatus {
+  JobState state = JobState::kUnknown;
+  std::optional<int> exit_code = {};  // of the job, when it has ended
+  std::string detail = {};            // one line for people: why it waits, what failed
+  int restarts = 0;                   // how often it was started again
+  std::vector<TaskStatus> tasks = {};
+};
+
+// Which lines of a job's log are wanted.
+struct LogOptions {
+  std::string task = {};         // "worker-0"; empty: all tasks
+  bool follow = false;           // until the job has ended
+  std::optional<int> tail = {};  // of what is there already only so many lines
+  // Asked while lines are awaited; true ends the following.
+  std::function<bool()> interrupted = [] { return false; };
+};
+// Takes one line, without its end.
+using LogSink = std::function<void(std::string_view line)>;
+
+class Target {
+ public:
+  virtual ~Target() = default;
+
+  // As `--to` names it: "local".
+  virtual std::string_view name() const = 0;
+  // Throws InvalidArgument for a job that cannot run here as it is, naming what and the fix.
+  // Returns a line for each thing that the job asks for and this target does without.
+  virtual std::vector<std::string> check(const JobSpec& job) const = 0;
+  // What submit() would start, for --dry-run: text of the kind that the target takes (commands, a
+  // batch script, manifests), with secrets left out. It starts nothing and writes nothing.
+  virtual std::string describe(const JobSpec& job, const JobRecord& record) const = 0;
+  // Starts the job, whose folder is there. Throws Error when it cannot; then nothing runs.
+  virtual void submit(const JobSpec& job, JobRecord& record) = 0;
+  // Throws Unavailable when the target cannot be asked.
+  virtual JobStatus status(const JobRecord& record) = 0;
+  // Throws NotFound for a task that the job does not have.
+  virtual void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) = 0;
+  // Asks the job to end: its tasks save what they have first. It does not wait for that, and is
+  // nothing for a job that has ended.
+  virtual void cancel(const JobRecord& record) = 0;
+};
+
+}  // namespace muster::inline v0_1::jobs
