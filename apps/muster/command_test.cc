@@ -21,7 +21,7 @@ TEST(Command, HelpAndVersion) {
   for (const char* command :
        {"", "run ", "data ", "data digits ", "inspect ", "inspect checkpoint ", "inspect events ",
         "inspect records ", "export ", "export torch ", "new ", "completion ", "completion bash ",
-        "doctor ", "serve ", "train "}) {
+        "doctor ", "serve ", "train ", "ls ", "cp ", "cat "}) {
     const ShellOutput ran = muster(std::string(command) + "--help");
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("Example")) << command;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "muster/base/temp_directory.h"
+#include "muster/stores/testing/memory_store.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -48,6 +49,29 @@ TEST_F(JournalTest, IsReadAsItGrows) {
   EXPECT_THAT(reader.read_new(), IsEmpty());
   journal.append(entry_at(3));
   EXPECT_THAT(reader.read_new(), ElementsAre(entry_at(3)));
+}
+
+// In a store each entry is an object of its own, whoever writes it and whenever.
+TEST_F(JournalTest, InAStoreEachEntryIsAnObject) {
+  stores::MemoryStore store;
+  ManualClock clock;
+  EvaluationJournal one("mem://b/m", store, clock), other("mem://b/m", store, clock),
+      reads("mem://b/m", store, clock);
+  EXPECT_THAT(reads.read_new(), IsEmpty());
+  one.append(entry_at(1));
+  clock.advance(std::chrono::seconds(1));
+  other.append(entry_at(2));
+  EXPECT_THAT(reads.read_new(), ElementsAre(entry_at(1), entry_at(2)));
+  EXPECT_THAT(reads.read_new(), IsEmpty());
+  store.set_plan({.fail_at = 0});
+  EXPECT_THROW(one.append(entry_at(3)), Error);
+  clock.advance(std::chrono::seconds(1));
+  one.append(entry_at(4));
+  store.write_atomically("mem://b/m/evaluations.jsonl/9", "no evaluation").value();
+  EXPECT_THAT(reads.read_new(), ElementsAre(entry_at(4)));
+  EXPECT_EQ(store.objects().size(), 4u);
+  store.remove_tree("mem://b/m/evaluations.jsonl").value();
+  EXPECT_THAT(reads.read_new(), IsEmpty());
 }
 
 TEST_F(JournalTest, WhatIsNoNumberStaysNone) {

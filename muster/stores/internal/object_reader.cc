@@ -64,7 +64,9 @@ Result<size_t> ObjectReader::read_at(uint64_t offset, MutableBytes out) {
     if (found == stream->segments.end())
       return internal_error("no segment of '" + name_ + "' holds byte " + std::to_string(offset));
     const std::shared_ptr<Segment> segment = *found;
+    ++segment->waiting;
     changed_.wait(lock, [&] { return segment->ready || segment->error; });
+    --segment->waiting;
     if (segment->error) {
       // The next read asks anew.
       if (Stream* failed = find_stream(offset)) drop(*failed);
@@ -152,7 +154,8 @@ void ObjectReader::fetch(Stream& stream, size_t bytes) {
 
 void ObjectReader::drop_front(Stream& stream) {
   const std::shared_ptr<Segment>& segment = stream.segments.front();
-  segment->cancellation.cancel();
+  // Another thread that shares the reader may wait for it still.
+  if (segment->waiting == 0) segment->cancellation.cancel();
   transfers_->held_ahead.fetch_sub(segment->charged);
   stream.segments.pop_front();
 }

@@ -34,6 +34,7 @@ class ObjectReader : public FileReader {
     std::string bytes;
     size_t charged = 0;  // to Transfers::held_ahead
     bool ready = false;
+    int waiting = 0;  // threads
     std::optional<Error> error;
     Cancellation cancellation;
     uint64_t end() const { return begin + bytes.size(); }
