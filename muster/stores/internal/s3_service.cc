@@ -316,8 +316,8 @@ Result<ObjectInfo> S3Service::send_again(const ObjectName& object, const ObjectI
   int number = 0;
   for (uint64_t offset = 0; offset < base.size; offset += part.size()) {
     part.resize(std::min<uint64_t>(upload.part_bytes(++number), base.size - offset));
-    Result<RangeRead> read = this->read(object, base.version, offset,
-                                        std::as_writable_bytes(std::span(part)), &never);
+    Result<RangeRead> read =
+        this->read(object, base.version, offset, std::as_writable_bytes(std::span(part)), &never);
     if (!read.ok()) return read.error();
     if (read.value().bytes != part.size())
       return corrupt("'" + object.uri() + "' became shorter while it was written to");
