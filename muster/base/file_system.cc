@@ -426,6 +426,18 @@ Status FileSystem::write_atomically(const std::string& path, std::string_view te
   return write_atomically(path, bytes_of(text));
 }
 
+Result<std::vector<DirectoryEntry>> FileSystem::list_entries(const std::string& path) {
+  Result<std::vector<std::string>> names = list_directory(path);
+  if (!names.ok()) return names.error();
+  std::vector<DirectoryEntry> entries;
+  for (std::string& name : names.value()) {
+    // Of a disk some cannot be looked at: removed since, or links that lead nowhere.
+    const Result<FileInfo> found = info(join_path(path, name));
+    if (found.ok()) entries.push_back({std::move(name), found.value()});
+  }
+  return entries;
+}
+
 Status FileSystem::remove_tree(const std::string& path) {
   Result<FileInfo> found = info(path);
   if (!found.ok())

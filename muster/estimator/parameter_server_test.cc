@@ -408,6 +408,41 @@ TEST(ParameterServerTest, StepsAreExactAlsoWhereTheyOverlap) {
   }
 }
 
+// Whoever joins again finds the step that was on its way in the weights, or its data not read.
+TEST(ParameterServerTest, NoStepIsLostWhereATaskJoinsAgainWhileOneIsOnItsWay) {
+  TempDirectory directory;
+  for (const int64_t lost_at : {3, 6}) {
+    const std::string model_dir = directory / std::to_string(lost_at);
+    std::atomic<int64_t> calls = 0;
+    const ModelFn losing = [&](const Features& features, const Labels& labels, Mode mode,
+                               ModelContext& context) {
+      if (torch::GradMode::is_enabled() && ++calls == lost_at)
+        throw Error(ErrorKind::kPeerLost, "ps 0 was lost");
+      return two_layers(features, labels, mode, context);
+    };
+    train_on({.servers = 2, .options = {.overlap = true}}, model_dir, losing, json::object(),
+             [] { return examples(80).batch(10); }, {});
+    EXPECT_EQ(latest(model_dir).global_step, 8);
+    EXPECT_EQ(calls, 9);
+  }
+}
+
+TEST(ParameterServerTest, AMistakeEndsTheRunWhileAStepIsOnItsWay) {
+  TempDirectory directory;
+  const ModelFn mistaken = [calls = std::make_shared<std::atomic<int64_t>>(0)](
+                               const Features& features, const Labels& labels, Mode mode,
+                               ModelContext& context) {
+    if (torch::GradMode::is_enabled() && ++*calls == 5) throw invalid_argument("no such column");
+    return two_layers(features, labels, mode, context);
+  };
+  EXPECT_THAT(message_of([&] {
+                train_on({.workers = 2, .options = {.overlap = true}}, directory / "model",
+                         mistaken, json::object(), [] { return examples(200).repeat().batch(10); },
+                         {.max_steps = 1000});
+              }),
+              HasSubstr("no such column"));
+}
+
 // --- mistakes ---
 
 TEST(ParameterServerTest, OptionsThatContradictOverlapAreRefused) {

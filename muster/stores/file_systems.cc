@@ -6,10 +6,14 @@
 #include <optional>
 #include <utility>
 
+#include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
 #include "muster/base/uri.h"
+#include "muster/stores/gcs_store.h"
+#include "muster/stores/http_store.h"
+#include "muster/stores/s3_store.h"
 
 namespace muster::inline v0_1::stores {
 namespace {
@@ -67,6 +71,10 @@ class FileSystems final : public FileSystem {
   Result<std::vector<std::string>> list_directory(const std::string& path) override {
     return with<std::vector<std::string>>(
         path, [&](FileSystem& files) { return files.list_directory(path); });
+  }
+  Result<std::vector<DirectoryEntry>> list_entries(const std::string& path) override {
+    return with<std::vector<DirectoryEntry>>(
+        path, [&](FileSystem& files) { return files.list_entries(path); });
   }
   Status make_directories(const std::string& path) override {
     return done(path, [&](FileSystem& files) { return files.make_directories(path); });
@@ -157,7 +165,14 @@ class FileSystems final : public FileSystem {
 };
 
 FileSystems& instance() {
-  static FileSystems* const all = new FileSystems();
+  static FileSystems* const all = [] {
+    auto* files = new FileSystems();
+    files->add("s3", [] { return make_s3_store(S3Options::from(Environment::process())); });
+    files->add("gs", [] { return make_gcs_store(GcsOptions::from(Environment::process())); });
+    for (const char* scheme : {"http", "https"})
+      files->add(scheme, [] { return make_http_store(HttpOptions::from(Environment::process())); });
+    return files;
+  }();
   return *all;
 }
 

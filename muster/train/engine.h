@@ -118,11 +118,13 @@ class Engine {
   // `epoch` and with `notes`. The chief writes through `writer()` and calls `saved(prefix)`; the
   // others wait for it at a barrier, and not in a collective, however long that takes. Returns the
   // prefix, "" but on the chief. Throws NonFinite, and saves nothing, when a variable is not
-  // finite.
+  // finite; and what the writer throws, unless `failed` is given: then the chief calls that
+  // instead, and returns "" as well if it returns.
   std::string save(const std::function<nlohmann::json()>& inputs, int64_t epoch,
                    const std::function<CheckpointWriter&()>& writer,
                    const std::function<void(const std::string& prefix)>& saved = {},
-                   const std::map<std::string, std::string>& notes = {});
+                   const std::map<std::string, std::string>& notes = {},
+                   const std::function<void(const Error& error)>& failed = {});
 
   // The clean end: all replicas are through.
   void finish() { replica_.finish(); }

@@ -15,6 +15,7 @@
 #include "muster/loop/internal/recorded_step.h"
 #include "muster/optim/train_op.h"
 #include "muster/ps/closures.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/merge_metrics.h"
@@ -113,7 +114,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   start_replicas();
   if (first().is_chief() && summary_steps(options) > 0) {
     summary_hook_ = std::make_unique<SummaryHook>(
-        std::make_shared<summary::EventWriter>(options.summary_dir, local_file_system(),
+        std::make_shared<summary::EventWriter>(options.summary_dir, stores::file_systems(),
                                                system_clock()),
         options.save_summary_steps, options.save_summary_steps, system_clock());
   }

@@ -8,10 +8,12 @@
 #include "muster/base/file_system.h"
 #include "muster/base/local_path.h"
 #include "muster/base/log.h"
+#include "muster/base/uri.h"
 #include "muster/distribute/agree.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
 #include "muster/loop/internal/served_positions.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -22,6 +24,7 @@ namespace {
 
 // One name for each directory, however it is spelled.
 std::string key_of(const std::string& model_dir) {
+  if (is_remote(model_dir)) return std::string(without_trailing_slashes(model_dir));
   namespace fs = std::filesystem;
   const fs::path path = fs::weakly_canonical(fs::absolute(local_path(model_dir).value()));
   return path.has_filename() ? path.string() : path.parent_path().string();
@@ -194,7 +197,7 @@ void Loop::warm_start(const WarmStartSettings& settings) {
   }
   settings.validate();
   warm_start_ = settings.ckpt_to_initialize_from;
-  for (const auto& member : replicas_) member->engine.warm_start(settings, local_file_system());
+  for (const auto& member : replicas_) member->engine.warm_start(settings, stores::file_systems());
 }
 
 bool Loop::restore_variables(Member& member) {

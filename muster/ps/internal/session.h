@@ -21,6 +21,7 @@
 #include "muster/net/message_socket.h"
 #include "muster/plan/phase.h"
 #include "muster/ps/internal/crew.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::ps {
@@ -45,7 +46,7 @@ class Session {
   const std::string& task() const { return task_; }
   std::string server_name(size_t server) const;
   // Where checkpoints are.
-  FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : local_file_system(); }
+  FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : stores::file_systems(); }
   // Whether the server is on this host, and can hand over files.
   bool carries_files(size_t server) const { return data_[server]->carries_files(); }
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }

@@ -10,9 +10,10 @@ constexpr uint64_t kMostUnsent = uint64_t{32} << 20;
 
 }  // namespace
 
-GrowingObject::GrowingObject(std::shared_ptr<Transfers> transfers, ObjectName object,
-                             ObjectInfo info, std::string content)
+GrowingObject::GrowingObject(std::shared_ptr<Transfers> transfers, ObjectService& service,
+                             ObjectName object, ObjectInfo info, std::string content)
     : transfers_(std::move(transfers)),
+      service_(service),
       object_(std::move(object)),
       base_(std::move(info)),
       content_(std::move(content)),
@@ -28,9 +29,8 @@ Status GrowingObject::append(Bytes bytes) {
 Status GrowingObject::flush() {
   if (!open_) return internal_error("'" + object_.uri() + "' was written to after it was closed");
   if (unsent_ == 0) return {};
-  Result<ObjectInfo> sent = small_
-                                ? transfers_->service->put(object_, bytes_of(content_))
-                                : transfers_->service->extend(object_, base_, bytes_of(content_));
+  Result<ObjectInfo> sent = small_ ? service_.put(object_, bytes_of(content_))
+                                   : service_.extend(object_, base_, bytes_of(content_));
   // What was not sent stays for the next flush; the object is what it was before.
   if (!sent.ok()) return sent.error();
   base_ = std::move(sent).value();

@@ -12,10 +12,10 @@ namespace muster::inline v0_1::stores::internal {
 
 class GrowingObject : public FileWriter {
  public:
-  // Continues `info` if it is given. Of a small object `content` holds the bytes; of a large one it
-  // is empty.
-  GrowingObject(std::shared_ptr<Transfers> transfers, ObjectName object, ObjectInfo info,
-                std::string content);
+  // Continues `info`; `service` is what `transfers` owns. Of a small object `content` holds the
+  // bytes; of a large one it is empty.
+  GrowingObject(std::shared_ptr<Transfers> transfers, ObjectService& service, ObjectName object,
+                ObjectInfo info, std::string content);
 
   Status append(Bytes bytes) override;
   Status flush() override;
@@ -28,6 +28,7 @@ class GrowingObject : public FileWriter {
 
  private:
   const std::shared_ptr<Transfers> transfers_;
+  ObjectService& service_;
   const ObjectName object_;
   ObjectInfo base_;      // what the store has of it
   std::string content_;  // all of it while it is small; behind that what is not sent yet

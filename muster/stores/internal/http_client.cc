@@ -40,7 +40,9 @@ size_t on_header(char* data, size_t, size_t size, void* user) {
   }
   const size_t colon = line.find(':');
   if (colon != std::string_view::npos) {
-    exchange.response.headers[to_lower(line.substr(0, colon))] = trim(line.substr(colon + 1));
+    std::string& value = exchange.response.headers[to_lower(line.substr(0, colon))];
+    if (!value.empty()) value += ", ";
+    value += trim(line.substr(colon + 1));
   }
   return size;
 }

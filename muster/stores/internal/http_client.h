@@ -44,7 +44,9 @@ struct HttpResponse {
   std::string problem;  // what went wrong below HTTP
   bool timed_out = false;
   int status = 0;
-  std::map<std::string, std::string> headers;  // names in small letters
+  // Names in small letters; values of a header that came twice stand behind each other, with
+  // commas.
+  std::map<std::string, std::string> headers;
   std::string body;
   size_t received = 0;  // bytes in HttpRequest::into
   int attempts = 1;     // tries that it took

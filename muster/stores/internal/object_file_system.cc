@@ -1,6 +1,7 @@
 #include "muster/stores/internal/object_file_system.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -31,8 +32,7 @@ bool is_not_found(const Error& error) { return error.kind() == ErrorKind::kNotFo
 
 ObjectFileSystem::ObjectFileSystem(std::unique_ptr<ObjectService> service,
                                    const StoreOptions& limits)
-    : transfers_(std::make_shared<Transfers>(std::move(service), limits)),
-      service_(*transfers_->service) {}
+    : service_(*service), transfers_(std::make_shared<Transfers>(std::move(service), limits)) {}
 
 Result<ObjectName> ObjectFileSystem::any_name(const std::string& path) const {
   return parse_object_name(service_.scheme(), path);
@@ -120,43 +120,52 @@ Result<std::unique_ptr<FileWriter>> ObjectFileSystem::open_writer(const std::str
     base = std::move(made).value();
   }
   return std::unique_ptr<FileWriter>(std::make_unique<GrowingObject>(
-      transfers_, std::move(name).value(), std::move(base), std::move(content)));
+      transfers_, service_, std::move(name).value(), std::move(base), std::move(content)));
 }
 
 Result<std::unique_ptr<StagedWriter>> ObjectFileSystem::open_staged(const std::string& path) {
   Result<ObjectName> name = file_name(path);
   if (!name.ok()) return name.error();
   return std::unique_ptr<StagedWriter>(
-      std::make_unique<StagedObject>(transfers_, std::move(name).value()));
+      std::make_unique<StagedObject>(transfers_, service_, std::move(name).value()));
 }
 
 Result<std::vector<std::string>> ObjectFileSystem::list_directory(const std::string& path) {
+  Result<std::vector<DirectoryEntry>> entries = list_entries(path);
+  if (!entries.ok()) return entries.error();
+  std::vector<std::string> names;
+  for (DirectoryEntry& entry : entries.value()) names.push_back(std::move(entry.name));
+  return names;
+}
+
+Result<std::vector<DirectoryEntry>> ObjectFileSystem::list_entries(const std::string& path) {
   Result<ObjectName> name = any_name(path);
   if (!name.ok()) return name.error();
   const std::string prefix = name.value().directory_prefix();
-  std::vector<std::string> names;
+  std::map<std::string, FileInfo> entries;
   bool found = prefix.empty();  // a bucket that answers is there
   std::string next;
   do {
     Result<ListPage> page = service_.list(name.value(), prefix, false, next, 0);
     if (!page.ok()) return page.error();
-    for (const std::string& key : page.value().keys) {
+    for (size_t i = 0; i < page.value().keys.size(); ++i) {
       found = true;
+      const std::string& key = page.value().keys[i];
       // A key that ends with a slash marks the directory.
-      if (key.size() > prefix.size()) names.push_back(key.substr(prefix.size()));
+      if (key.size() > prefix.size()) entries[key.substr(prefix.size())] = page.value().infos[i];
     }
     for (const std::string& inside : page.value().prefixes) {
       found = true;
       const std::string below = inside.substr(prefix.size(), inside.size() - prefix.size() - 1);
-      if (!below.empty()) names.push_back(below);
+      // A key may be an object and the directory of others; info() gives the object.
+      if (!below.empty()) entries.try_emplace(below, FileInfo{.is_directory = true});
     }
     next = page.value().next;
   } while (!next.empty());
   if (!found) return nothing_at(name.value());
-  std::ranges::sort(names);
-  // A key may be an object and the directory of others.
-  names.erase(std::ranges::unique(names).begin(), names.end());
-  return names;
+  std::vector<DirectoryEntry> listed;
+  for (auto& [below, info] : entries) listed.push_back({below, info});
+  return listed;
 }
 
 Status ObjectFileSystem::make_directories(const std::string& path) {

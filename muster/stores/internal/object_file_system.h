@@ -21,6 +21,7 @@ class ObjectFileSystem : public FileSystem {
   Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) override;
   Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override;
   Result<std::vector<std::string>> list_directory(const std::string& path) override;
+  Result<std::vector<DirectoryEntry>> list_entries(const std::string& path) override;
   Status make_directories(const std::string& path) override;
   Status remove(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
@@ -34,8 +35,8 @@ class ObjectFileSystem : public FileSystem {
   enum class Below { kNothing, kMarker, kSomething };
   Result<Below> below(const ObjectName& directory);
 
+  ObjectService& service_;  // owned by transfers_
   const std::shared_ptr<Transfers> transfers_;
-  ObjectService& service_;
   std::mutex mutex_;
   std::set<std::string> known_buckets_;  // that were seen
 };

@@ -137,7 +137,7 @@ void ObjectReader::fetch(Stream& stream, size_t bytes) {
   ++running_;
   transfers_->threads.submit([this, segment] {
     const Status read =
-        read_block(*transfers_->service, object_, info_, segment->begin,
+        read_block(*transfers_->source, object_, info_, segment->begin,
                    std::as_writable_bytes(std::span(segment->bytes)), &segment->cancellation);
     std::lock_guard lock(mutex_);
     if (read.ok()) {
@@ -182,7 +182,7 @@ Status ObjectReader::read_directly(std::unique_lock<std::mutex>& lock, uint64_t 
     ++running_;
     transfers_->threads.submit([this, offset, block, &work] {
       const Status read =
-          read_block(*transfers_->service, object_, info_, offset, block, &cancellation_);
+          read_block(*transfers_->source, object_, info_, offset, block, &cancellation_);
       std::lock_guard locked(mutex_);
       if (!read.ok() && !work.error) work.error = read.error();
       --work.waiting;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/bytes.h"
+#include "muster/base/file_system.h"
 #include "muster/base/result.h"
 #include "muster/stores/internal/cancellation.h"
 #include "muster/stores/internal/object_name.h"
@@ -34,6 +35,7 @@ struct RangeRead {
 // What a directory holds, a page at a time. Keys and prefixes are whole.
 struct ListPage {
   std::vector<std::string> keys;
+  std::vector<FileInfo> infos;        // of the keys
   std::vector<std::string> prefixes;  // each ends with a slash
   std::string next;                   // what asks for the next page; empty behind the last
 };
@@ -55,16 +57,21 @@ class PartUpload {
   virtual Status abort() = 0;
 };
 
-class ObjectService {
+// Where objects are read from.
+class ObjectSource {
  public:
-  virtual ~ObjectService() = default;
-  virtual std::string scheme() const = 0;
-  // Looks at the object. NotFound when it, or its bucket, is not there.
-  virtual Result<ObjectInfo> look(const ObjectName& object) = 0;
+  virtual ~ObjectSource() = default;
   // Reads [offset, offset + out.size()) of version `version`, or of the newest when that is empty.
   // Unavailable when there is another version by now.
   virtual Result<RangeRead> read(const ObjectName& object, const std::string& version,
                                  uint64_t offset, MutableBytes out, Cancellation* cancellation) = 0;
+};
+
+class ObjectService : public ObjectSource {
+ public:
+  virtual std::string scheme() const = 0;
+  // Looks at the object. NotFound when it, or its bucket, is not there.
+  virtual Result<ObjectInfo> look(const ObjectName& object) = 0;
   // Writes an object of few bytes in one request; returns the new version.
   virtual Result<ObjectInfo> put(const ObjectName& object, Bytes bytes) = 0;
   virtual Result<std::unique_ptr<PartUpload>> begin_upload(const ObjectName& object) = 0;

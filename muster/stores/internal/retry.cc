@@ -50,7 +50,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const std::string&
     const Verdict verdict = judge ? judge(response) : Verdict::kByStatus;
     if (verdict == Verdict::kAtOnce && lessons++ < kMostLessons) continue;
     const bool again =
-        verdict == Verdict::kAgain ||
+        verdict == Verdict::kAgain || verdict == Verdict::kAtOnce ||
         (verdict == Verdict::kByStatus &&
          (response.transport == Transport::kNoContact || response.transport == Transport::kBroken ||
           (response.transport == Transport::kAnswered && is_busy(response.status))));

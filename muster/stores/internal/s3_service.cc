@@ -369,8 +369,12 @@ Result<ListPage> S3Service::list(const ObjectName& bucket, const std::string& pr
                             "check AWS_ENDPOINT_URL: another service seems to answer there");
   }
   ListPage page;
-  for (const pugi::xml_node entry : result.children("Contents"))
+  for (const pugi::xml_node entry : result.children("Contents")) {
     page.keys.emplace_back(entry.child_value("Key"));
+    page.infos.push_back(
+        {.size = entry.child("Size").text().as_ullong(),
+         .modified_seconds = parse_iso_time(entry.child_value("LastModified")).value_or(0)});
+  }
   for (const pugi::xml_node entry : result.children("CommonPrefixes"))
     page.prefixes.emplace_back(entry.child_value("Prefix"));
   if (std::strcmp(result.child_value("IsTruncated"), "true") == 0)

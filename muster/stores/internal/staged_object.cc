@@ -5,8 +5,10 @@
 
 namespace muster::inline v0_1::stores::internal {
 
-StagedObject::StagedObject(std::shared_ptr<Transfers> transfers, ObjectName object)
+StagedObject::StagedObject(std::shared_ptr<Transfers> transfers, ObjectService& service,
+                           ObjectName object)
     : transfers_(std::move(transfers)),
+      service_(service),
       object_(std::move(object)),
       part_bytes_(transfers_->limits.part_bytes) {}
 
@@ -33,7 +35,7 @@ Status StagedObject::commit() {
   if (!open_) return finished();
   if (upload_ == nullptr) {
     open_ = false;
-    Result<ObjectInfo> put = transfers_->service->put(object_, bytes_of(part_));
+    Result<ObjectInfo> put = service_.put(object_, bytes_of(part_));
     part_ = {};
     return put.ok() ? Status() : Status(put.error());
   }
@@ -60,7 +62,7 @@ Status StagedObject::discard() {
 }
 
 Status StagedObject::begin_upload() {
-  Result<std::unique_ptr<PartUpload>> begun = transfers_->service->begin_upload(object_);
+  Result<std::unique_ptr<PartUpload>> begun = service_.begin_upload(object_);
   if (!begun.ok()) return begun.error();
   upload_ = std::move(begun).value();
   return {};

@@ -15,7 +15,8 @@ namespace muster::inline v0_1::stores::internal {
 
 class StagedObject : public StagedWriter {
  public:
-  StagedObject(std::shared_ptr<Transfers> transfers, ObjectName object);
+  // `service` is what `transfers` owns.
+  StagedObject(std::shared_ptr<Transfers> transfers, ObjectService& service, ObjectName object);
   ~StagedObject() override;
 
   Status append(Bytes bytes) override;
@@ -31,6 +32,7 @@ class StagedObject : public StagedWriter {
   Status finished() const;
 
   const std::shared_ptr<Transfers> transfers_;
+  ObjectService& service_;
   const ObjectName object_;
   std::unique_ptr<PartUpload> upload_;  // none while the bytes fit into one request
   std::string part_;

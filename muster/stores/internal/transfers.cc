@@ -42,12 +42,12 @@ void TransferThreads::work() {
   }
 }
 
-Transfers::Transfers(std::unique_ptr<ObjectService> made, const StoreOptions& given)
-    : limits(given), service(std::move(made)), threads(kThreads) {}
+Transfers::Transfers(std::unique_ptr<ObjectSource> from, const StoreOptions& given)
+    : limits(given), source(std::move(from)), threads(kThreads) {}
 
-Status read_block(ObjectService& service, const ObjectName& object, const ObjectInfo& info,
+Status read_block(ObjectSource& source, const ObjectName& object, const ObjectInfo& info,
                   uint64_t offset, MutableBytes out, Cancellation* cancellation) {
-  Result<RangeRead> got = service.read(object, info.version, offset, out, cancellation);
+  Result<RangeRead> got = source.read(object, info.version, offset, out, cancellation);
   if (!got.ok()) return got.error();
   if (got.value().bytes == out.size()) return {};
   return corrupt("'" + object.uri() + "' ended at byte " +

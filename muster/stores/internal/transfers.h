@@ -39,17 +39,17 @@ class TransferThreads {
 
 // One store and the means to read and write it.
 struct Transfers {
-  Transfers(std::unique_ptr<ObjectService> service, const StoreOptions& limits);
+  Transfers(std::unique_ptr<ObjectSource> from, const StoreOptions& limits);
 
   const StoreOptions limits;
-  const std::unique_ptr<ObjectService> service;
+  const std::unique_ptr<ObjectSource> source;
   std::atomic<size_t> held_ahead{0};  // bytes of all readers
   TransferThreads threads;            // ends first
 };
 
 // Reads [offset, offset + out.size()), and goes on behind what came when a transfer breaks. Returns
 // Corrupt when the object ends before.
-Status read_block(ObjectService& service, const ObjectName& object, const ObjectInfo& info,
+Status read_block(ObjectSource& source, const ObjectName& object, const ObjectInfo& info,
                   uint64_t offset, MutableBytes out, Cancellation* cancellation);
 
 }  // namespace muster::inline v0_1::stores::internal

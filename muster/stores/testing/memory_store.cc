@@ -159,19 +159,34 @@ Result<std::unique_ptr<StagedWriter>> MemoryStore::open_staged(const std::string
 }
 
 Result<std::vector<std::string>> MemoryStore::list_directory(const std::string& path) {
+  Result<std::vector<DirectoryEntry>> entries = list_entries(path);
+  if (!entries.ok()) return entries.error();
+  std::vector<std::string> names;
+  for (DirectoryEntry& entry : entries.value()) names.push_back(std::move(entry.name));
+  return names;
+}
+
+Result<std::vector<DirectoryEntry>> MemoryStore::list_entries(const std::string& path) {
   if (Status admitted = admit(path, /*writes=*/false); !admitted.ok()) return admitted.error();
   const std::string prefix = key_of(path) + "/";
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> names;
+  std::map<std::string, FileInfo> found;
   for (auto each = objects_.lower_bound(prefix);
        each != objects_.end() && each->first.starts_with(prefix); ++each) {
     const std::string rest = each->first.substr(prefix.size());
-    names.push_back(rest.substr(0, rest.find('/')));
+    const size_t slash = rest.find('/');
+    // What is an object and a folder too is told as an object, as info() does.
+    if (slash == std::string::npos) {
+      found[rest] = {.size = each->second.content->size(),
+                     .modified_seconds = each->second.modified_seconds};
+    } else {
+      found.try_emplace(rest.substr(0, slash), FileInfo{.is_directory = true});
+    }
   }
-  if (names.empty()) return nothing_at(path);
-  std::ranges::sort(names);
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
+  if (found.empty()) return nothing_at(path);
+  std::vector<DirectoryEntry> entries;
+  for (auto& [name, info] : found) entries.push_back({name, info});
+  return entries;
 }
 
 Status MemoryStore::make_directories(const std::string&) { return {}; }

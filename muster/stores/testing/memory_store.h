@@ -52,6 +52,8 @@ class MemoryStore final : public FileSystem {
   Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override;
   // NotFound where no object's name begins with the folder's.
   Result<std::vector<std::string>> list_directory(const std::string& path) override;
+  // One request, as a store's own listing tells sizes and times.
+  Result<std::vector<DirectoryEntry>> list_entries(const std::string& path) override;
   // Does nothing: a folder is there when something is in it.
   Status make_directories(const std::string& path) override;
   Status remove(const std::string& path) override;

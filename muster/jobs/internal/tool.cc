@@ -1,0 +1,60 @@
+#include "muster/jobs/internal/tool.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/launch/run.h"
+
+namespace muster::inline v0_1::jobs::internal {
+namespace {
+
+std::string found(const std::string& tool) {
+  const char* path = std::getenv("PATH");
+  return launch::find_program(tool, path != nullptr ? path : "");
+}
+
+}  // namespace
+
+launch::CompletedProcess run_tool(const ToolCall& call) {
+  std::vector<std::string> argv = call.argv;
+  try {
+    argv.at(0) = found(argv.at(0));
+  } catch (const Error& error) {
+    throw not_found(fmt::format("{}: the command {} is not there", call.what, call.argv[0]),
+                    call.install);
+  }
+  launch::CompletedProcess ran = launch::run_to_end(argv, call.deadline);
+  if (ran.timed_out) {
+    throw Error(ErrorKind::kTimeout,
+                fmt::format("{}: {} did not end within {}", call.what, call.argv[0],
+                            human_duration(std::chrono::duration<double>(call.deadline).count())),
+                "try again; is the network slow, or does it wait for a password?");
+  }
+  return ran;
+}
+
+bool tool_is_there(const std::string& tool) {
+  try {
+    found(tool);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::string complaint(const launch::CompletedProcess& ran) {
+  std::vector<std::string> lines;
+  for (const std::string& line : split(ran.err, '\n')) {
+    std::string_view text = trim(line);
+    for (const std::string_view prefix : {"error: ", "Error: ", "ERROR: "}) {
+      if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+    }
+    if (!text.empty()) lines.emplace_back(text);
+  }
+  return lines.empty() ? launch::explain(ran.status) : join(lines, "; ");
+}
+
+}  // namespace muster::inline v0_1::jobs::internal

@@ -1,0 +1,323 @@
+#include "muster/jobs/kubernetes_target.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/json.h"
+#include "muster/base/secret.h"
+#include "muster/base/strings.h"
+#include "muster/base/temp_directory.h"
+#include "muster/jobs/internal/tool.h"
+#include "muster/jobs/internal/yaml_text.h"
+#include "muster/jobs/kubernetes_status.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kNamespace = "namespace";
+constexpr const char* kContext = "context";
+constexpr const char* kKind = "kind";
+// The file in the record's folder that says that the job was cancelled: the cluster forgets it.
+constexpr const char* kCancelled = "cancelled";
+constexpr int kCertificateDays = 365;  // a job may wait for its nodes for long
+constexpr auto kLookForPods = std::chrono::seconds(2);
+
+std::string resources_of(KubernetesKind kind) {
+  switch (kind) {
+    case KubernetesKind::kTfJob:
+      return "tfjobs.kubeflow.org";
+    case KubernetesKind::kPyTorchJob:
+      return "pytorchjobs.kubeflow.org";
+    case KubernetesKind::kJob:
+      break;
+  }
+  return "jobs.batch";
+}
+
+JobSecrets make_secrets(const std::string& name, bool tls) {
+  JobSecrets secrets{.token = random_secret()};
+  if (tls) secrets.certificates = launch::make_certificates({name}, kCertificateDays);
+  return secrets;
+}
+
+std::string selector(const std::string& name) {
+  return "app.kubernetes.io/managed-by=muster,app.kubernetes.io/instance=" + name;
+}
+
+// Turns what kubectl complained of into an error that says what to do.
+Error refused(const std::string& what, const launch::CompletedProcess& ran) {
+  const std::string why = internal::complaint(ran);
+  const auto says = [&](std::string_view text) { return why.find(text) != std::string::npos; };
+  const std::string message = fmt::format("{}: {}", what, why);
+  if (says("AlreadyExists") || says("already exists")) {
+    return invalid_argument(message,
+                            "take another name with --name, or cancel the job that has it");
+  }
+  if (says("no matches for kind") || says("doesn't have a resource type")) {
+    return invalid_argument(message,
+                            "install Kubeflow's training operator in the cluster, or use "
+                            "--kubernetes-kind=job, which needs nothing");
+  }
+  if (says("Forbidden") || says("forbidden") || says("Unauthorized") || says("must be logged in")) {
+    return invalid_argument(message,
+                            "ask for the right to create jobs, services and secrets in the "
+                            "namespace, or name another with --namespace");
+  }
+  if (says("connection refused") || says("was refused") || says("Unable to connect") ||
+      says("no such host") || says("i/o timeout") || says("deadline exceeded") ||
+      says("ServiceUnavailable") || says("TooManyRequests")) {
+    return Error(ErrorKind::kUnavailable, message,
+                 "does `kubectl get pods` work? --context names a cluster of its configuration");
+  }
+  return invalid_argument(message,
+                          "`muster submit --to kubernetes --dry-run` prints the documents");
+}
+
+// Follows the logs of pods, each by a process of its own, until all have ended. Lines of several
+// pods reach the sink one at a time.
+class LogFollower {
+ public:
+  LogFollower(const LogSink& sink, const std::function<bool()>& interrupted)
+      : sink_(sink), interrupted_(interrupted) {}
+  ~LogFollower() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // Begins with a pod, unless it was begun with before.
+  void follow(const std::string& pod, std::vector<std::string> argv, const std::string& prefix) {
+    if (!pods_.insert(pod).second) return;
+    ++running_;
+    threads_.emplace_back([this, argv = std::move(argv), prefix] {
+      try {
+        launch::run_by_lines(
+            argv,
+            [&](std::string_view line) {
+              const std::scoped_lock lock(mutex_);
+              sink_(prefix + std::string(line));
+            },
+            [this] { return stop_.load(); });
+      } catch (const Error&) {
+        // kubectl could be started a moment ago: the next look at the job says what is wrong.
+      }
+      const std::scoped_lock lock(mutex_);
+      --running_;
+      changed_.notify_all();
+    });
+  }
+
+  // Waits for this time, for the end of all, or for an interruption.
+  void wait(std::chrono::milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    std::unique_lock lock(mutex_);
+    while (running_ > 0 && !interrupted_() && std::chrono::steady_clock::now() < end) {
+      changed_.wait_for(lock, std::chrono::milliseconds(100));
+    }
+  }
+
+  bool idle() {
+    const std::scoped_lock lock(mutex_);
+    return running_ == 0;
+  }
+
+ private:
+  const LogSink& sink_;
+  const std::function<bool()>& interrupted_;
+  std::atomic<bool> stop_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int running_ = 0;
+  std::set<std::string> pods_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::vector<std::string> KubernetesTarget::check(const JobSpec& job) const {
+  return kubernetes_manifests(job, "job", options_.documents, options_.tls).notes;
+}
+
+std::string KubernetesTarget::describe(const JobSpec& job, const JobRecord& record) const {
+  const KubernetesManifests manifests =
+      kubernetes_manifests(job, record.name, options_.documents, options_.tls);
+  std::string text = to_yaml(manifests);
+  if (job.task_count() < 2) return text;
+  if (options_.show_secrets) {
+    return text + "---\n" +
+           internal::to_yaml(kubernetes_secret(manifests, options_.documents,
+                                               make_secrets(manifests.name, options_.tls)));
+  }
+  return text +
+         "# The Secret with the job's token is made when the job is submitted; --show-secrets "
+         "shows one.\n";
+}
+
+std::vector<std::string> KubernetesTarget::kubectl(const JobRecord& record,
+                                                   std::vector<std::string> words) const {
+  const auto detail = [&](const char* key, const std::string& otherwise) {
+    const auto it = record.details.find(key);
+    return it == record.details.end() ? otherwise : it->second;
+  };
+  std::vector<std::string> argv = {options_.kubectl};
+  const std::string context = detail(kContext, options_.context);
+  const std::string name_space = detail(kNamespace, options_.documents.name_space);
+  if (!context.empty()) argv.push_back("--context=" + context);
+  if (!name_space.empty()) argv.push_back("--namespace=" + name_space);
+  argv.insert(argv.end(), words.begin(), words.end());
+  return argv;
+}
+
+std::string KubernetesTarget::create(const JobRecord& record, const std::vector<Json>& documents,
+                                     const std::string& file) const {
+  std::string text;
+  for (const Json& document : documents) text += document.dump() + "\n";
+  // A document may hold the token, so only this user may read them.
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const bool written = descriptor >= 0 && write(descriptor, text.data(), text.size()) ==
+                                              static_cast<ssize_t>(text.size());
+  const int number = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (!written) throw from_errno(number, "cannot write " + file, "free space in TMPDIR");
+  const std::string what = fmt::format("cannot create the job '{}' in Kubernetes", record.name);
+  const launch::CompletedProcess ran = internal::run_tool(
+      {.argv = kubectl(record, {"create", "--filename=" + file, "--output=json"}),
+       .what = what,
+       .install = "install kubectl, and give it access to the cluster"});
+  if (!ran.status.ok()) throw refused(what, ran);
+  return ran.out;
+}
+
+void KubernetesTarget::submit(const JobSpec& job, JobRecord& record) {
+  const bool tls = options_.tls && job.task_count() > 1;
+  const KubernetesManifests manifests =
+      kubernetes_manifests(job, record.name, options_.documents, tls);
+  record.id = manifests.name;
+  if (!options_.context.empty()) record.details[kContext] = options_.context;
+  record.details[kKind] = resources_of(options_.documents.kind);
+
+  local_file_system()
+      .write_atomically(join_path(record.folder, "kubernetes.yaml"), to_yaml(manifests))
+      .value();
+
+  const TempDirectory folder;
+  const nlohmann::json leading =
+      parse_json(create(record, {manifests.documents.front()}, folder / "leading.json"),
+                 "what kubectl printed")
+          .value();
+  record.details[kNamespace] = leading.at("metadata").at("namespace");
+
+  std::vector<Json> others;
+  const auto add = [&](Json document) {
+    document["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", leading["apiVersion"]},
+                                                            {"kind", leading["kind"]},
+                                                            {"name", leading["metadata"]["name"]},
+                                                            {"uid", leading["metadata"]["uid"]}}});
+    others.push_back(std::move(document));
+  };
+  if (job.task_count() > 1) {
+    add(kubernetes_secret(manifests, options_.documents, make_secrets(manifests.name, tls)));
+  }
+  for (size_t i = 1; i < manifests.documents.size(); ++i) add(manifests.documents[i]);
+  if (others.empty()) return;
+  try {
+    create(record, others, folder / "others.json");
+  } catch (const Error& error) {
+    try {
+      cancel(record);
+    } catch (const Error& again) {
+      throw error.with_detail("and what was created before is still there: " + again.message());
+    }
+    throw;
+  }
+}
+
+nlohmann::json KubernetesTarget::list(const JobRecord& record) const {
+  const std::string what = fmt::format("cannot ask Kubernetes for the job '{}'", record.name);
+  const launch::CompletedProcess ran = internal::run_tool(
+      {.argv = kubectl(record, {"get", record.details.at(kKind) + ",pods",
+                                "--selector=" + selector(record.id), "--output=json"}),
+       .what = what,
+       .install = "install kubectl, and give it access to the cluster"});
+  if (!ran.status.ok()) throw refused(what, ran);
+  return parse_json(ran.out, "what kubectl printed").value();
+}
+
+JobStatus KubernetesTarget::status(const JobRecord& record) {
+  JobStatus status = kubernetes_status(list(record));
+  if (status.state != JobState::kUnknown) return status;
+  if (local_file_system().exists(join_path(record.folder, kCancelled)).value_or(false)) {
+    status.state = JobState::kCancelled;
+  } else {
+    status.detail = "the cluster does not know it any more";
+  }
+  return status;
+}
+
+void KubernetesTarget::logs(const JobRecord& record, const LogOptions& options,
+                            const LogSink& sink) {
+  const auto wanted = [&](const KubernetesPod& pod) {
+    return options.task.empty() || pod.status.name == options.task;
+  };
+  LogFollower follower(sink, options.interrupted);
+  for (bool last = false; !last;) {
+    const nlohmann::json found = list(record);
+    const JobStatus status = kubernetes_status(found);
+    // One look more when the job has ended: a pod may have come since the look before.
+    last = !options.follow || is_final(status.state) || status.state == JobState::kUnknown;
+    std::vector<std::string> names;
+    for (const KubernetesPod& pod : kubernetes_pods(found)) {
+      names.push_back(pod.status.name);
+      if (!wanted(pod) || !pod.started) continue;
+      std::vector<std::string> words = {"logs", pod.name};
+      if (options.follow) words.push_back("--follow");
+      if (options.tail) words.push_back(fmt::format("--tail={}", *options.tail));
+      follower.follow(pod.name, kubectl(record, words),
+                      options.task.empty() ? fmt::format("[{}] ", pod.status.name) : "");
+      // Without following, tasks come one behind another.
+      if (!options.follow) {
+        while (!follower.idle() && !options.interrupted()) follower.wait(kLookForPods);
+      }
+    }
+    if (last && !options.task.empty() && std::ranges::find(names, options.task) == names.end()) {
+      throw not_found(fmt::format("the job '{}' has no task '{}'; it has {}", record.name,
+                                  options.task, join_quoted(names)),
+                      "`muster jobs status` lists them");
+    }
+    do {
+      if (options.interrupted()) return;
+      follower.wait(kLookForPods);
+      if (!last && follower.idle()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    } while (last && !follower.idle());
+  }
+}
+
+void KubernetesTarget::cancel(const JobRecord& record) {
+  if (is_final(kubernetes_status(list(record)).state)) return;
+  const std::string what = fmt::format("cannot cancel the job '{}' in Kubernetes", record.name);
+  const launch::CompletedProcess ran = internal::run_tool(
+      {.argv = kubectl(record, {"delete", record.details.at(kKind) + ",services,secrets",
+                                "--selector=" + selector(record.id), "--wait=false"}),
+       .what = what,
+       .install = "install kubectl, and give it access to the cluster"});
+  if (!ran.status.ok()) throw refused(what, ran);
+  local_file_system()
+      .write_atomically(join_path(record.folder, kCancelled), std::string_view("\n"))
+      .value();
+}
+
+}  // namespace muster::inline v0_1::jobs

@@ -1,0 +1,275 @@
+// The target drives the real kubectl against a stand-in for the cluster's API server.
+#include "muster/jobs/kubernetes_target.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
+#include "muster/jobs/internal/leaf_disease_job.h"
+#include "muster/jobs/internal/stand_in_cluster.h"
+#include "muster/jobs/internal/tool.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class KubernetesTargetTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!internal::tool_is_there("kubectl")) {
+      GTEST_SKIP() << "needs kubectl, which Debian does not have";
+    }
+    cluster_.write_configuration(folder_ / "config");
+    // kubectl keeps what it discovered below HOME.
+    setenv("KUBECONFIG", (folder_ / "config").c_str(), 1);
+    setenv("HOME", folder_.path().c_str(), 1);
+    record_ = {.name = "leaf-disease-1", .target = "kubernetes", .folder = folder_.path()};
+  }
+
+  void TearDown() override { EXPECT_THAT(cluster_.unknown_requests(), IsEmpty()); }
+
+  // The pod that a Job would make for the task.
+  json pod(const std::string& role, int index, const std::string& phase, json state,
+           const std::string& created = "2030-01-01T00:00:00Z") {
+    const std::string name = "leaf-disease-1-" + role + "-" + std::to_string(index);
+    return {
+        {"apiVersion", "v1"},
+        {"kind", "Pod"},
+        {"metadata",
+         {{"name", name + "-" + std::to_string(++pods_)},
+          {"namespace", "lab"},
+          {"creationTimestamp", created},
+          {"annotations", {{"batch.kubernetes.io/job-completion-index", std::to_string(index)}}},
+          {"labels",
+           {{"app.kubernetes.io/managed-by", "muster"},
+            {"app.kubernetes.io/instance", "leaf-disease-1"},
+            {"app.kubernetes.io/component", role}}}}},
+        {"spec", {{"containers", {{{"name", "program"}, {"image", "x"}}}}}},
+        {"status",
+         {{"phase", phase},
+          {"containerStatuses", {{{"name", "program"}, {"state", std::move(state)}}}}}}};
+  }
+  void end_job(const std::string& role, const char* type, const std::string& reason = "",
+               const std::string& message = "") {
+    json job = cluster_.find("jobs", "leaf-disease-1-" + role);
+    job["status"]["conditions"] = {
+        {{"type", type}, {"status", "True"}, {"reason", reason}, {"message", message}}};
+    cluster_.put("jobs", job);
+  }
+
+  TempDirectory folder_;
+  internal::StandInCluster cluster_;
+  KubernetesTarget target_{{}};
+  JobRecord record_;
+  int pods_ = 0;
+};
+
+const json kRunning = {{"running", {{"startedAt", "2030-01-01T00:00:01Z"}}}};
+json ended(int code) { return {{"terminated", {{"exitCode", code}}}}; }
+
+// What is described is what arrives, with owners and a token that nobody has seen.
+TEST_F(KubernetesTargetTest, CreatesWhatItDescribes) {
+  const JobSpec job = internal::leaf_disease_job();
+  target_.submit(job, record_);
+  EXPECT_EQ(record_.id, "leaf-disease-1");
+  EXPECT_EQ(record_.details.at("namespace"), "lab");
+
+  const KubernetesManifests manifests = kubernetes_manifests(job, record_.name, {});
+  const json leading = cluster_.find("jobs", "leaf-disease-1-chief");
+  for (const auto& document : manifests.documents) {
+    const std::string kind = document.at("kind");
+    json arrived = cluster_.find(kind == "Job" ? "jobs" : "services", document["metadata"]["name"]);
+    ASSERT_FALSE(arrived.is_null()) << document;
+    if (arrived != leading) {
+      EXPECT_EQ(arrived["metadata"]["ownerReferences"],
+                json::array({{{"apiVersion", "batch/v1"},
+                              {"kind", "Job"},
+                              {"name", "leaf-disease-1-chief"},
+                              {"uid", leading["metadata"]["uid"]}}}));
+    }
+    for (const char* added : {"uid", "namespace", "ownerReferences"}) {
+      arrived["metadata"].erase(added);
+    }
+    EXPECT_EQ(arrived, json(document));
+  }
+  const json secret = cluster_.find("secrets", "leaf-disease-1-secret");
+  const std::string token = secret.at("stringData").at("token");
+  EXPECT_EQ(token.size(), 64u);
+  EXPECT_EQ(secret["metadata"]["ownerReferences"][0]["uid"], leading["metadata"]["uid"]);
+  EXPECT_EQ(cluster_.validation_of("jobs"), "Strict");
+
+  // Neither what is printed nor what stays here holds it.
+  EXPECT_THAT(target_.describe(job, record_), Not(HasSubstr(token)));
+  for (const std::string& file : local_file_system().list_directory(folder_.path()).value()) {
+    if (const auto text = local_file_system().read_file(folder_ / file); text.ok()) {
+      EXPECT_THAT(text.value(), Not(HasSubstr(token))) << file;
+    }
+  }
+  EXPECT_EQ(local_file_system().read_file(folder_ / "kubernetes.yaml").value(), to_yaml(manifests));
+}
+
+TEST_F(KubernetesTargetTest, ANameIsTakenOnce) {
+  const JobSpec job = internal::leaf_disease_job();
+  target_.submit(job, record_);
+  const Error error = error_of([&] { target_.submit(job, record_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("cannot create the job 'leaf-disease-1'"),
+                                     HasSubstr("already exists")));
+  EXPECT_THAT(error.hint(), HasSubstr("--name"));
+  EXPECT_THAT(cluster_.names("jobs"), ElementsAre("leaf-disease-1-chief", "leaf-disease-1-worker"));
+}
+
+TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
+  cluster_.forbid("secrets");
+  const Error error = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
+  EXPECT_THAT(error.message(), HasSubstr("secrets is forbidden"));
+  EXPECT_THAT(error.hint(), HasSubstr("--namespace"));
+  EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
+  EXPECT_THAT(cluster_.names("services"), IsEmpty());
+}
+
+TEST_F(KubernetesTargetTest, TellsHowTasksAre) {
+  JobSpec job = internal::leaf_disease_job();
+  job.pools[1].count = 2;
+  target_.submit(job, record_);
+  EXPECT_EQ(target_.status(record_).state, JobState::kQueued);
+
+  cluster_.put("pods", pod("chief", 0, "Running", kRunning));
+  json waiting = pod("worker", 0, "Pending",
+                     {{"waiting", {{"reason", "ErrImagePull"}, {"message", "no such image"}}}});
+  cluster_.put("pods", waiting);
+  JobStatus status = target_.status(record_);
+  EXPECT_EQ(status.state, JobState::kRunning);
+  EXPECT_EQ(status.detail, "worker-0 waits: ErrImagePull: no such image");
+  ASSERT_EQ(status.tasks.size(), 2u);
+  EXPECT_EQ(status.tasks[0].name, "chief-0");
+  EXPECT_EQ(status.tasks[0].place, "leaf-disease-1-chief-0-1");
+  EXPECT_EQ(status.tasks[1].state, JobState::kQueued);
+
+  // A worker is killed and comes again; then the chief finds a mistake.
+  json killed = waiting;
+  killed["status"] = pod("worker", 0, "Failed", ended(137))["status"];
+  cluster_.put("pods", killed);
+  cluster_.put("pods", pod("worker", 0, "Running", kRunning, "2030-01-01T00:01:00Z"));
+  status = target_.status(record_);
+  EXPECT_EQ(status.restarts, 1);
+  EXPECT_EQ(status.tasks[1].state, JobState::kRunning);
+  cluster_.put("pods", pod("chief", 0, "Failed", ended(2), "2030-01-01T00:02:00Z"));
+  end_job("chief", "Failed", "PodFailurePolicy", "exit code 2");
+  status = target_.status(record_);
+  EXPECT_EQ(status.state, JobState::kFailed);
+  EXPECT_EQ(status.exit_code, 2);
+  EXPECT_THAT(status.detail, HasSubstr("chief: PodFailurePolicy: exit code 2"));
+}
+
+TEST_F(KubernetesTargetTest, TheChiefsEndIsTheJobsButForAnEvaluator) {
+  JobSpec job = internal::leaf_disease_job();
+  job.pools.push_back(job.pools[1]);
+  job.pools.back().role = "evaluator";
+  target_.submit(job, record_);
+  end_job("chief", "Complete");
+  EXPECT_NE(target_.status(record_).state, JobState::kSucceeded);
+  end_job("evaluator", "Complete");
+  EXPECT_EQ(target_.status(record_).state, JobState::kSucceeded);
+  EXPECT_EQ(target_.status(record_).exit_code, 0);
+}
+
+TEST_F(KubernetesTargetTest, LogsBearTheTasksName) {
+  target_.submit(internal::leaf_disease_job(), record_);
+  const json chief = pod("chief", 0, "Running", kRunning);
+  const json worker = pod("worker", 0, "Failed", ended(2));
+  cluster_.put("pods", chief);
+  cluster_.put("pods", worker);
+  cluster_.set_log(chief["metadata"]["name"], "step 1\nstep 2\n");
+  cluster_.set_log(worker["metadata"]["name"], "E no data\n");
+  std::vector<std::string> lines;
+  const LogSink keep = [&](std::string_view line) { lines.emplace_back(line); };
+  target_.logs(record_, {}, keep);
+  EXPECT_THAT(lines, ElementsAre("[chief-0] step 1", "[chief-0] step 2", "[worker-0] E no data"));
+  lines.clear();
+  target_.logs(record_, {.task = "chief-0"}, keep);
+  EXPECT_THAT(lines, ElementsAre("step 1", "step 2"));
+  const Error error = error_of([&] { target_.logs(record_, {.task = "worker-7"}, keep); });
+  EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(error.message(), HasSubstr("it has 'chief-0', 'worker-0'"));
+
+  // Following ends with the job.
+  end_job("chief", "Complete");
+  lines.clear();
+  target_.logs(record_, {.follow = true}, keep);
+  EXPECT_THAT(lines, testing::UnorderedElementsAre("[chief-0] step 1", "[chief-0] step 2",
+                                                   "[worker-0] E no data"));
+}
+
+TEST_F(KubernetesTargetTest, CancellingLeavesNothingBehind) {
+  target_.submit(internal::leaf_disease_job(), record_);
+  target_.cancel(record_);
+  for (const char* resource : {"jobs", "services", "secrets"}) {
+    EXPECT_THAT(cluster_.names(resource), IsEmpty()) << resource;
+  }
+  EXPECT_EQ(target_.status(record_).state, JobState::kCancelled);
+  target_.cancel(record_);  // again: nothing
+}
+
+TEST_F(KubernetesTargetTest, KubeflowsKindsAreOneDocument) {
+  for (const auto& [kind, resource] : {std::pair{KubernetesKind::kTfJob, "tfjobs"},
+                                       {KubernetesKind::kPyTorchJob, "pytorchjobs"}}) {
+    KubernetesTarget target({.documents = {.kind = kind}, .tls = true});
+    JobRecord record = record_;
+    target.submit(internal::leaf_disease_job(), record);
+    EXPECT_THAT(cluster_.names(resource), ElementsAre("leaf-disease-1"));
+    EXPECT_THAT(json(cluster_.find("secrets", "leaf-disease-1-secret")["stringData"]["key.pem"]),
+                HasSubstr("PRIVATE KEY"));
+    json object = cluster_.find(resource, "leaf-disease-1");
+    object["status"]["conditions"] = {{{"type", "Created"}, {"status", "True"}},
+                                      {{"type", "Running"}, {"status", "False"}},
+                                      {{"type", "Succeeded"}, {"status", "True"}}};
+    cluster_.put(resource, object);
+    EXPECT_EQ(target.status(record).state, JobState::kSucceeded);
+    object["status"] = json::object();
+    cluster_.put(resource, object);
+    target.cancel(record);
+    EXPECT_THAT(cluster_.names(resource), IsEmpty());
+    EXPECT_THAT(cluster_.names("secrets"), IsEmpty());
+  }
+}
+
+TEST_F(KubernetesTargetTest, WithoutItsOperatorAKindIsRefused) {
+  const internal::StandInCluster bare(/*kubeflow=*/false);
+  bare.write_configuration(folder_ / "config");
+  KubernetesTarget target({.documents = {.kind = KubernetesKind::kTfJob}});
+  const Error error = error_of([&] { target.submit(internal::leaf_disease_job(), record_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.hint(), HasSubstr("--kubernetes-kind=job"));
+}
+
+TEST_F(KubernetesTargetTest, AClusterThatIsNotThereMayComeBack) {
+  {
+    const internal::StandInCluster gone;
+    gone.write_configuration(folder_ / "config");
+  }
+  const Error error = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
+}
+
+TEST(KubernetesTarget, WithoutKubectlItSaysSo) {
+  const TempDirectory folder;
+  KubernetesTarget target({.kubectl = folder / "kubectl"});
+  JobRecord record{.name = "a", .folder = folder.path()};
+  const Error error = error_of([&] { target.submit(internal::leaf_disease_job(), record); });
+  EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(error.hint(), HasSubstr("install kubectl"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::jobs
