@@ -75,8 +75,8 @@ class GcloudVertexApi final : public VertexApi {
 
   std::vector<json> log_entries(const VertexPlace& place, const std::string& filter,
                                 int most) override {
-    std::vector<std::string> argv = {"gcloud", "logging", "read", filter, "--order=asc",
-                                     fmt::format("--limit={}", most)};
+    std::vector<std::string> argv = {"gcloud", "logging",     "read",
+                                     filter,   "--order=asc", fmt::format("--limit={}", most)};
     add_project(place, argv);
     const json entries = call(argv, "cannot read the log of the job");
     return entries.is_array() ? entries.get<std::vector<json>>() : std::vector<json>{};
@@ -92,8 +92,8 @@ class GcloudVertexApi final : public VertexApi {
  private:
   std::vector<std::string> about(const char* verb, const VertexPlace& place,
                                  const std::string& name) const {
-    std::vector<std::string> argv = {"gcloud", "ai", group_of(name), verb, name,
-                                     "--region=" + place.region};
+    std::vector<std::string> argv = {"gcloud", "ai", group_of(name),
+                                     verb,     name, "--region=" + place.region};
     add_project(place, argv);
     return argv;
   }
@@ -118,14 +118,14 @@ class GcloudVertexApi final : public VertexApi {
 }  // namespace
 
 std::vector<std::string> gcloud_create_command(const VertexPlace& place, const VertexJob& job) {
-  std::vector<std::string> argv = {"gcloud",
-                                   "ai",
-                                   job.tuning ? "hp-tuning-jobs" : "custom-jobs",
-                                   "create",
-                                   "--region=" + place.region,
-                                   "--display-name=" +
-                                       job.resource.at("displayName").get<std::string>(),
-                                   "--config=job.json"};
+  std::vector<std::string> argv = {
+      "gcloud",
+      "ai",
+      job.tuning ? "hp-tuning-jobs" : "custom-jobs",
+      "create",
+      "--region=" + place.region,
+      "--display-name=" + job.resource.at("displayName").get<std::string>(),
+      "--config=job.json"};
   add_project(place, argv);
   if (job.tuning) {
     argv.push_back("--max-trial-count=" + job.resource.at("maxTrialCount").dump());

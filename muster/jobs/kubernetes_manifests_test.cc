@@ -8,9 +8,9 @@
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/cluster/resolve.h"
-#include "muster/jobs/internal/kubernetes_schema.h"
 #include "muster/jobs/internal/kubernetes_values.h"
 #include "muster/jobs/internal/leaf_disease_job.h"
+#include "muster/jobs/internal/published_fields.h"
 #include "muster/jobs/internal/yaml_text.h"
 
 namespace muster::inline v0_1::jobs {
@@ -102,12 +102,13 @@ TEST(KubernetesManifests, KeepToTheSchema) {
         for (const bool tls : {false, true}) {
           const auto manifests = kubernetes_manifests(job, "a-job", options, tls);
           for (const auto& document : manifests.documents) {
-            EXPECT_THAT(internal::schema_problems(json(document)), IsEmpty()) << document.dump(2);
+            EXPECT_THAT(internal::kubernetes_problems(json(document)), IsEmpty())
+                << document.dump(2);
           }
           const auto secret = kubernetes_secret(
               manifests, options,
               {.token = "t", .certificates = launch::Certificates{"a", "b", "c"}});
-          EXPECT_THAT(internal::schema_problems(json(secret)), IsEmpty());
+          EXPECT_THAT(internal::kubernetes_problems(json(secret)), IsEmpty());
         }
       }
     }
@@ -121,7 +122,7 @@ TEST(KubernetesManifests, TheSchemaFindsMistakes) {
   const auto problems = [&](const std::string& pointer, const json& value) {
     json bad = good;
     bad[json::json_pointer(pointer)] = value;
-    return internal::schema_problems(bad);
+    return internal::kubernetes_problems(bad);
   };
   EXPECT_THAT(problems("/spec/completion", 1), ElementsAre("Job.spec.completion is no field"));
   EXPECT_THAT(problems("/spec/completions", "1"),
@@ -132,7 +133,7 @@ TEST(KubernetesManifests, TheSchemaFindsMistakes) {
   EXPECT_THAT(problems("/kind", "Jobs"), ElementsAre("no kind 'batch/v1 Jobs'"));
   json bad = good;
   bad["spec"].erase("template");
-  EXPECT_THAT(internal::schema_problems(bad), ElementsAre("Job.spec has no template"));
+  EXPECT_THAT(internal::kubernetes_problems(bad), ElementsAre("Job.spec has no template"));
 }
 
 // Every pod finds its place with what it is started with, and all find the same cluster.
@@ -240,7 +241,7 @@ TEST(KubernetesManifests, NamesAreLabelsOfDns) {
   EXPECT_NE(one, other);
   const auto manifests = kubernetes_manifests(large_job(), std::string(63, 'x'), {});
   for (const auto& document : manifests.documents) {
-    EXPECT_THAT(internal::schema_problems(json(document)), IsEmpty());
+    EXPECT_THAT(internal::kubernetes_problems(json(document)), IsEmpty());
     EXPECT_LE(document["metadata"]["name"].get<std::string>().size() + 5, 63u);
   }
 }

@@ -208,9 +208,7 @@ void KubernetesTarget::submit(const JobSpec& job, JobRecord& record) {
       .value();
 
   const nlohmann::json leading =
-      parse_json(create(record, {manifests.documents.front()}),
-                 "what kubectl printed")
-          .value();
+      parse_json(create(record, {manifests.documents.front()}), "what kubectl printed").value();
   record.details[kNamespace] = leading.at("metadata").at("namespace");
 
   std::vector<Json> others;

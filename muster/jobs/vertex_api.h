@@ -39,7 +39,8 @@ class VertexApi {
 std::vector<std::string> gcloud_create_command(const VertexPlace& place, const VertexJob& job);
 
 // `gcloud` is a path, or a name in PATH. Every call throws NotFound when it is not there,
-// InvalidArgument with what it said when it refuses, Unavailable when the service cannot be reached.
+// InvalidArgument with what it said when it refuses, Unavailable when the service cannot be
+// reached.
 std::unique_ptr<VertexApi> gcloud_vertex_api(const std::string& gcloud = "gcloud");
 
 }  // namespace muster::inline v0_1::jobs

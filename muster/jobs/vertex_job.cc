@@ -208,8 +208,8 @@ class Maker {
 
   Json study_spec(const HyperParameterSearch& search) {
     Json spec;
-    spec["metrics"] = Json::array({{{"metricId", search.metric_tag},
-                                    {"goal", search.maximize ? "MAXIMIZE" : "MINIMIZE"}}});
+    spec["metrics"] = Json::array(
+        {{{"metricId", search.metric_tag}, {"goal", search.maximize ? "MAXIMIZE" : "MINIMIZE"}}});
     spec["parameters"] = Json::array();
     for (const HyperParameter& it : search.parameters) spec["parameters"].push_back(parameter(it));
     if (search.algorithm == HyperParameterSearch::Algorithm::kGrid) {
@@ -220,10 +220,11 @@ class Maker {
     if (search.early_stopping) {
       spec["medianAutomatedStoppingSpec"]["useElapsedDuration"] = false;
     }
-    notes_.push_back(fmt::format(
-        "Vertex AI takes the metric {} from what the program writes with its hypertune library, not "
-        "from summaries",
-        search.metric_tag));
+    notes_.push_back(
+        fmt::format("Vertex AI takes the metric {} from what the program writes with its hypertune "
+                    "library, not "
+                    "from summaries",
+                    search.metric_tag));
     return spec;
   }
 

@@ -104,8 +104,8 @@ std::vector<std::string> VertexTarget::check(const JobSpec& job) const {
 }
 
 std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) const {
-  const VertexJob made = vertex_job(job, record.name, options_.job,
-                                    options_.show_secrets ? token_for(job) : "");
+  const VertexJob made =
+      vertex_job(job, record.name, options_.job, options_.show_secrets ? token_for(job) : "");
   std::string text;
   for (const std::string& note : made.notes) text += "# note: " + note + "\n";
   std::vector<std::string> words;
@@ -115,8 +115,9 @@ std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) 
   text += fmt::format("# {}\n# where job.json holds {}:\n", join(words, " "),
                       made.tuning ? "studySpec and trialJobSpec" : "jobSpec");
   if (job.task_count() > 1 && !options_.show_secrets) {
-    text += "# (MUSTER_JOB_TOKEN, one more variable of every pool, is made when the job is "
-            "submitted; --show-secrets shows one)\n";
+    text +=
+        "# (MUSTER_JOB_TOKEN, one more variable of every pool, is made when the job is "
+        "submitted; --show-secrets shows one)\n";
   }
   return text + made.resource.dump(2) + "\n";
 }

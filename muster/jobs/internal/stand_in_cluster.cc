@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "muster/base/strings.h"
-#include "muster/jobs/internal/kubernetes_schema.h"
+#include "muster/jobs/internal/published_fields.h"
 
 namespace muster::inline v0_1::jobs::internal {
 namespace {
@@ -127,7 +127,7 @@ void StandInCluster::Impl::create(const std::string& resource, const httplib::Re
         "application/json");
     return;
   }
-  if (const auto problems = schema_problems(object); !problems.empty()) {
+  if (const auto problems = kubernetes_problems(object); !problems.empty()) {
     response.status = 400;
     response.set_content(
         failure(400, "BadRequest", "strict decoding error: " + join(problems, ", ")).dump(),

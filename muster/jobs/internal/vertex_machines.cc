@@ -14,11 +14,21 @@ namespace {
 
 // MachineSpec.acceleratorType.
 const std::vector<std::string>& known_accelerators() {
-  static const std::vector<std::string> kKnown = {
-      "NVIDIA_TESLA_P100", "NVIDIA_TESLA_V100",     "NVIDIA_TESLA_P4",  "NVIDIA_TESLA_T4",
-      "NVIDIA_TESLA_A100", "NVIDIA_A100_80GB",      "NVIDIA_L4",        "NVIDIA_H100_80GB",
-      "NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200",      "TPU_V2",
-      "TPU_V3",            "TPU_V4_POD",            "TPU_V5_LITEPOD"};
+  static const std::vector<std::string> kKnown = {"NVIDIA_TESLA_P100",
+                                                  "NVIDIA_TESLA_V100",
+                                                  "NVIDIA_TESLA_P4",
+                                                  "NVIDIA_TESLA_T4",
+                                                  "NVIDIA_TESLA_A100",
+                                                  "NVIDIA_A100_80GB",
+                                                  "NVIDIA_L4",
+                                                  "NVIDIA_H100_80GB",
+                                                  "NVIDIA_H100_MEGA_80GB",
+                                                  "NVIDIA_H200_141GB",
+                                                  "NVIDIA_B200",
+                                                  "TPU_V2",
+                                                  "TPU_V3",
+                                                  "TPU_V4_POD",
+                                                  "TPU_V5_LITEPOD"};
   return kKnown;
 }
 
@@ -70,7 +80,8 @@ std::string vertex_accelerator(const std::string& type, const std::string& role)
   }
   const auto meant = nearest(wanted, known_accelerators());
   throw invalid_argument(
-      fmt::format("the {} asks for the accelerator '{}', which Vertex AI does not know", role, type),
+      fmt::format("the {} asks for the accelerator '{}', which Vertex AI does not know", role,
+                  type),
       meant ? "did you mean " + *meant : "it knows " + join(known_accelerators(), ", "));
 }
 
@@ -91,12 +102,12 @@ VertexMachine vertex_machine(const Pool& pool, const std::string& default_type) 
           fmt::format("write {} with acceleratorConfig: {{type: NVIDIA_TESLA_T4, count: {}}}",
                       now.type, std::min(machine.accelerator.count, 4)));
     }
-    machine.note = fmt::format(
-        "the machine type {} of the {} is AI Platform's: Vertex AI gets {}{}", machine.type,
-        pool.role, now.type,
-        now.accelerator.count == 0
-            ? ""
-            : fmt::format(" with {} {}", now.accelerator.count, now.accelerator.type));
+    machine.note =
+        fmt::format("the machine type {} of the {} is AI Platform's: Vertex AI gets {}{}",
+                    machine.type, pool.role, now.type,
+                    now.accelerator.count == 0
+                        ? ""
+                        : fmt::format(" with {} {}", now.accelerator.count, now.accelerator.type));
     machine.type = now.type;
   } else if (machine.type.find('_') != std::string::npos) {
     // All of Compute Engine's have dashes.

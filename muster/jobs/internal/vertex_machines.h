@@ -10,9 +10,9 @@
 namespace muster::inline v0_1::jobs::internal {
 
 struct VertexMachine {
-  std::string type;               // "n1-standard-8"
-  Accelerator accelerator = {};   // its type as Vertex AI spells it
-  std::string note = {};          // how an old name was understood; empty: it was none
+  std::string type;              // "n1-standard-8"
+  Accelerator accelerator = {};  // its type as Vertex AI spells it
+  std::string note = {};         // how an old name was understood; empty: it was none
 };
 
 // Returns the machine of a pool. Names of AI Platform's own ("complex_model_m_p100") become the

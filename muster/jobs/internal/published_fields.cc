@@ -1,4 +1,4 @@
-#include "muster/jobs/internal/kubernetes_schema.h"
+#include "muster/jobs/internal/published_fields.h"
 
 #include <fmt/format.h>
 
@@ -189,6 +189,69 @@ const std::map<std::string, std::map<std::string, std::string>>& types() {
        {{"replicas", "whole"},
         {"restartPolicy", "Always|OnFailure|Never|ExitCode"},
         {"template", "PodTemplate"}}},
+
+      {"CustomJob",
+       {{"!displayName", "text"},
+        {"!jobSpec", "CustomJobSpec"},
+        {"labels", "texts"},
+        {"encryptionSpec", "EncryptionSpec"}}},
+      {"EncryptionSpec", {{"!kmsKeyName", "text"}}},
+      {"CustomJobSpec",
+       {{"!workerPoolSpecs", "[WorkerPoolSpec]"},
+        {"scheduling", "VertexScheduling"},
+        {"serviceAccount", "text"},
+        {"network", "text"},
+        {"reservedIpRanges", "[text]"},
+        {"baseOutputDirectory", "GcsDestination"},
+        {"tensorboard", "text"},
+        {"enableWebAccess", "bool"},
+        {"enableDashboardAccess", "bool"},
+        {"experiment", "text"},
+        {"experimentRun", "text"}}},
+      {"GcsDestination", {{"!outputUriPrefix", "text"}}},
+      {"VertexScheduling",
+       {{"timeout", "duration"},
+        {"restartJobOnWorkerRestart", "bool"},
+        {"disableRetries", "bool"},
+        {"maxWaitDuration", "duration"}}},
+      {"WorkerPoolSpec",
+       {{"machineSpec", "MachineSpec"},
+        {"replicaCount", "number"},
+        {"diskSpec", "DiskSpec"},
+        {"containerSpec", "ContainerSpec"}}},
+      {"MachineSpec",
+       {{"!machineType", "text"}, {"acceleratorType", "text"}, {"acceleratorCount", "number"}}},
+      {"DiskSpec", {{"bootDiskType", "text"}, {"bootDiskSizeGb", "number"}}},
+      {"ContainerSpec",
+       {{"!imageUri", "text"}, {"command", "[text]"}, {"args", "[text]"}, {"env", "[EnvVar]"}}},
+      {"EnvVar", {{"!name", "text"}, {"!value", "text"}}},
+
+      {"HyperparameterTuningJob",
+       {{"!displayName", "text"},
+        {"!studySpec", "StudySpec"},
+        {"!maxTrialCount", "number"},
+        {"!parallelTrialCount", "number"},
+        {"maxFailedTrialCount", "number"},
+        {"!trialJobSpec", "CustomJobSpec"},
+        {"labels", "texts"}}},
+      {"StudySpec",
+       {{"!metrics", "[MetricSpec]"},
+        {"!parameters", "[ParameterSpec]"},
+        {"algorithm", "ALGORITHM_UNSPECIFIED|GRID_SEARCH|RANDOM_SEARCH"},
+        {"medianAutomatedStoppingSpec", "MedianStopping"}}},
+      {"MedianStopping", {{"useElapsedDuration", "bool"}}},
+      {"MetricSpec", {{"!metricId", "text"}, {"!goal", "MAXIMIZE|MINIMIZE"}}},
+      {"ParameterSpec",
+       {{"!parameterId", "text"},
+        {"scaleType", "UNIT_LINEAR_SCALE|UNIT_LOG_SCALE|UNIT_REVERSE_LOG_SCALE"},
+        {"doubleValueSpec", "DoubleValues"},
+        {"integerValueSpec", "IntegerValues"},
+        {"categoricalValueSpec", "CategoricalValues"},
+        {"discreteValueSpec", "DiscreteValues"}}},
+      {"DoubleValues", {{"!minValue", "real"}, {"!maxValue", "real"}}},
+      {"IntegerValues", {{"!minValue", "number"}, {"!maxValue", "number"}}},
+      {"CategoricalValues", {{"!values", "[text]"}}},
+      {"DiscreteValues", {{"!values", "[real]"}}},
   };
   return kTypes;
 }
@@ -220,6 +283,9 @@ bool is_text(const json& value) { return value.is_string(); }
 bool is_simple(const json& value, const std::string& type) {
   if (type == "text") return value.is_string();
   if (type == "whole") return value.is_number_integer();
+  if (type == "number") return value.is_number_integer() || matches("-?[0-9]+", value);
+  if (type == "real") return value.is_number();
+  if (type == "duration") return matches("[0-9]+(\\.[0-9]+)?s", value);
   if (type == "bool") return value.is_boolean();
   if (type == "label") return matches("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", value);
   if (type == "quantity") return is_quantity(value);
@@ -286,13 +352,31 @@ void check_job_rules(const json& job, std::vector<std::string>& problems) {
 
 }  // namespace
 
-std::vector<std::string> schema_problems(const json& document) {
+std::vector<std::string> kubernetes_problems(const json& document) {
   const std::string kind =
       document.value("apiVersion", std::string()) + " " + document.value("kind", std::string());
   if (!types().contains(kind)) return {"no kind '" + kind + "'"};
   std::vector<std::string> problems;
   check(document, kind, document.value("kind", ""), problems);
   if (problems.empty() && kind == "batch/v1 Job") check_job_rules(document, problems);
+  return problems;
+}
+
+std::vector<std::string> vertex_problems(const json& resource) {
+  const bool tuning = resource.contains("studySpec");
+  std::vector<std::string> problems;
+  check(resource, tuning ? "HyperparameterTuningJob" : "CustomJob", "job", problems);
+  if (!problems.empty()) return problems;
+  const json& pools = resource.at(tuning ? "trialJobSpec" : "jobSpec").at("workerPoolSpecs");
+  for (size_t i = 0; i < pools.size(); ++i) {
+    if (i > 0 && pools[i].empty()) continue;  // a pool that is not used
+    for (const char* field : {"machineSpec", "replicaCount", "containerSpec"}) {
+      if (!pools[i].contains(field)) problems.push_back(fmt::format("pool {} has no {}", i, field));
+    }
+  }
+  if (pools.size() > 4) problems.push_back("more than 4 pools");
+  const json count = pools.empty() ? json() : pools[0].value("replicaCount", json());
+  if (count != json(1) && count != json("1")) problems.push_back("pool 0 has not 1 task");
   return problems;
 }
 
