@@ -35,6 +35,12 @@ void add_serve(CLI::App& app, const std::vector<std::string>& words, const std::
 // `words` as for add_serve().
 void add_train(CLI::App& app, const std::vector<std::string>& words, const std::string& own_folder,
                Action& action);
+// `arguments` is what follows "--" on the command line.
+void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
+                const std::string& own_folder, Action& action);
+// `arguments` as for add_submit().
+void add_job(CLI::App& app, const std::vector<std::string>& arguments, Action& action);
+void add_jobs(CLI::App& app, const std::string& own_folder, Action& action);
 void add_doctor(CLI::App& app, const std::string& own_folder, Action& action);
 
 }  // namespace muster::app

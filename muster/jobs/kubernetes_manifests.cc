@@ -395,7 +395,8 @@ std::vector<std::string> notes(const Making& making) {
   const auto listed = [](const std::set<std::string>& names) {
     return join({names.begin(), names.end()}, ", ");
   };
-  if (!machines.empty() && options.machine_label.empty()) {
+  if (!machines.empty() && options.machine_label.empty() && options.cpu.empty() &&
+      options.memory.empty()) {
     result.push_back(fmt::format(
         "any node will do, not only {}: --cpu and --memory say what a task needs, --machine-label "
         "by which label of the nodes their machine type is known",

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -19,7 +18,7 @@
 #include "muster/base/json.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
-#include "muster/base/temp_directory.h"
+#include "muster/jobs/internal/private_file.h"
 #include "muster/jobs/internal/tool.h"
 #include "muster/jobs/internal/yaml_text.h"
 #include "muster/jobs/kubernetes_status.h"
@@ -60,7 +59,7 @@ std::string selector(const std::string& name) {
 }
 
 // Turns what kubectl complained of into an error that says what to do.
-Error refused(const std::string& what, const launch::CompletedProcess& ran) {
+Error kubectl_refused(const std::string& what, const launch::CompletedProcess& ran) {
   const std::string why = internal::complaint(ran);
   const auto says = [&](std::string_view text) { return why.find(text) != std::string::npos; };
   const std::string message = fmt::format("{}: {}", what, why);
@@ -182,23 +181,17 @@ std::vector<std::string> KubernetesTarget::kubectl(const JobRecord& record,
   return argv;
 }
 
-std::string KubernetesTarget::create(const JobRecord& record, const std::vector<Json>& documents,
-                                     const std::string& file) const {
+std::string KubernetesTarget::create(const JobRecord& record,
+                                     const std::vector<Json>& documents) const {
   std::string text;
   for (const Json& document : documents) text += document.dump() + "\n";
-  // A document may hold the token, so only this user may read them.
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const bool written = descriptor >= 0 && write(descriptor, text.data(), text.size()) ==
-                                              static_cast<ssize_t>(text.size());
-  const int number = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (!written) throw from_errno(number, "cannot write " + file, "free space in TMPDIR");
+  const internal::PrivateFile file(join_path(record.folder, "create.json"), text);
   const std::string what = fmt::format("cannot create the job '{}' in Kubernetes", record.name);
   const launch::CompletedProcess ran = internal::run_tool(
-      {.argv = kubectl(record, {"create", "--filename=" + file, "--output=json"}),
+      {.argv = kubectl(record, {"create", "--filename=" + file.path(), "--output=json"}),
        .what = what,
        .install = "install kubectl, and give it access to the cluster"});
-  if (!ran.status.ok()) throw refused(what, ran);
+  if (!ran.status.ok()) throw kubectl_refused(what, ran);
   return ran.out;
 }
 
@@ -214,11 +207,8 @@ void KubernetesTarget::submit(const JobSpec& job, JobRecord& record) {
       .write_atomically(join_path(record.folder, "kubernetes.yaml"), to_yaml(manifests))
       .value();
 
-  const TempDirectory folder;
   const nlohmann::json leading =
-      parse_json(create(record, {manifests.documents.front()}, folder / "leading.json"),
-                 "what kubectl printed")
-          .value();
+      parse_json(create(record, {manifests.documents.front()}), "what kubectl printed").value();
   record.details[kNamespace] = leading.at("metadata").at("namespace");
 
   std::vector<Json> others;
@@ -235,7 +225,7 @@ void KubernetesTarget::submit(const JobSpec& job, JobRecord& record) {
   for (size_t i = 1; i < manifests.documents.size(); ++i) add(manifests.documents[i]);
   if (others.empty()) return;
   try {
-    create(record, others, folder / "others.json");
+    create(record, others);
   } catch (const Error& error) {
     try {
       cancel(record);
@@ -253,7 +243,7 @@ nlohmann::json KubernetesTarget::list(const JobRecord& record) const {
                                 "--selector=" + selector(record.id), "--output=json"}),
        .what = what,
        .install = "install kubectl, and give it access to the cluster"});
-  if (!ran.status.ok()) throw refused(what, ran);
+  if (!ran.status.ok()) throw kubectl_refused(what, ran);
   return parse_json(ran.out, "what kubectl printed").value();
 }
 
@@ -314,7 +304,7 @@ void KubernetesTarget::cancel(const JobRecord& record) {
                                 "--selector=" + selector(record.id), "--wait=false"}),
        .what = what,
        .install = "install kubectl, and give it access to the cluster"});
-  if (!ran.status.ok()) throw refused(what, ran);
+  if (!ran.status.ok()) throw kubectl_refused(what, ran);
   local_file_system()
       .write_atomically(join_path(record.folder, kCancelled), std::string_view("\n"))
       .value();

@@ -45,9 +45,9 @@ class KubernetesTarget final : public Target {
   std::vector<std::string> kubectl(const JobRecord& record, std::vector<std::string> words) const;
   // The documents and pods of the job, as kubectl lists them.
   nlohmann::json list(const JobRecord& record) const;
-  // Creates the documents, by a file of that path, and returns what kubectl printed.
-  std::string create(const JobRecord& record, const std::vector<nlohmann::ordered_json>& documents,
-                     const std::string& file) const;
+  // Creates the documents, and returns what kubectl printed.
+  std::string create(const JobRecord& record,
+                     const std::vector<nlohmann::ordered_json>& documents) const;
 
   KubernetesTargetOptions options_;
 };

@@ -30,7 +30,9 @@ namespace muster::inline v0_1 {
 namespace {
 
 int code_of(const Error& error) {
-  if (error.kind() == ErrorKind::kCancelled) return stop_signal() == SIGINT ? 130 : 143;
+  // 130, 143, or 138 for SIGUSR1.
+  if (error.kind() == ErrorKind::kCancelled)
+    return 128 + (stop_signal() == 0 ? SIGTERM : stop_signal());
   return exit_code(error.kind());
 }
 

@@ -190,7 +190,10 @@ TEST(RunMainTest, TheFolderThatAClusterGivesIsTheModelsWhereTheProgramHasNoOther
   EXPECT_EQ(run({"--job-dir=j", "--model_dir=m"}).flags.model_dir, "m");
   std::string own;
   const ProgramOptions options{.flags = {{"job-dir", &own, "Its own"}}};
-  EXPECT_EQ(run({"--job-dir=j"}, [](const Flags&) {}, options).flags.model_dir, Flags().model_dir);
+  EXPECT_EQ(run(
+                {"--job-dir=j"}, [](const Flags&) {}, options)
+                .flags.model_dir,
+            Flags().model_dir);
   EXPECT_EQ(own, "j");
   EXPECT_EQ(run({"--job-dir=j"}, [](const Flags&) {}, {.uses = {"seed"}}).code, 2);
 }

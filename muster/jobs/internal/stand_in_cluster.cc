@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/published_fields.h"
 
 namespace muster::inline v0_1::jobs::internal {
 namespace {
@@ -123,6 +124,13 @@ void StandInCluster::Impl::create(const std::string& resource, const httplib::Re
     response.status = 403;
     response.set_content(
         failure(403, "Forbidden", resource + " is forbidden: you cannot create it").dump(),
+        "application/json");
+    return;
+  }
+  if (const auto problems = kubernetes_problems(object); !problems.empty()) {
+    response.status = 400;
+    response.set_content(
+        failure(400, "BadRequest", "strict decoding error: " + join(problems, ", ")).dump(),
         "application/json");
     return;
   }

@@ -1,0 +1,120 @@
+#include "muster/jobs/internal/stand_in_vertex.h"
+
+#include <fmt/format.h>
+#include <httplib.h>
+
+#include <chrono>
+#include <mutex>
+#include <regex>
+#include <thread>
+
+#include "muster/base/strings.h"
+#include "muster/jobs/internal/published_fields.h"
+
+namespace muster::inline v0_1::jobs::internal {
+
+using nlohmann::json;
+
+struct StandInVertex::Impl {
+  httplib::Server server;
+  int port = 0;
+  std::thread thread;
+  mutable std::mutex mutex;
+  json created;
+  std::vector<std::string> requests;
+  std::string authorization;
+  json state = {{"state", "JOB_STATE_PENDING"}};
+  std::vector<json> log;
+
+  void answer(const httplib::Request& request, httplib::Response& response);
+};
+
+void StandInVertex::Impl::answer(const httplib::Request& request, httplib::Response& response) {
+  static const std::regex kJobs(
+      "/v1/(projects/[^/]+/locations/[^/]+/(customJobs|hyperparameterTuningJobs))");
+  static const std::regex kJob(
+      "/v1/(projects/[^/]+/locations/[^/]+/(customJobs|hyperparameterTuningJobs)/7)(:cancel)?");
+  const std::scoped_lock lock(mutex);
+  requests.push_back(request.method + " " + request.target);
+  authorization = request.get_header_value("Authorization");
+  const auto reply = [&](const json& value, int status = 200) {
+    response.status = status;
+    response.set_content(value.dump(), "application/json");
+  };
+  const auto fail = [&](int code, const char* status, const std::string& message) {
+    reply({{"error", {{"code", code}, {"message", message}, {"status", status}}}}, code);
+  };
+  std::smatch parts;
+  if (request.path == "/v2/entries:list" && request.method == "POST") {
+    return reply({{"entries", log}});
+  }
+  if (std::regex_match(request.path, parts, kJobs) && request.method == "POST") {
+    const json resource = json::parse(request.body);
+    const auto problems = vertex_problems(resource);
+    if (!problems.empty()) return fail(400, "INVALID_ARGUMENT", join(problems, ", "));
+    created = resource;
+    json made = resource;
+    made["name"] = parts[1].str() + "/7";
+    made.update(state);
+    return reply(made);
+  }
+  if (std::regex_match(request.path, parts, kJob)) {
+    if (parts[3].matched) {
+      state = {{"state", "JOB_STATE_CANCELLED"}};
+      return reply(json::object());
+    }
+    json found = created;
+    found["name"] = parts[1].str();
+    found.update(state);
+    return reply(found);
+  }
+  fail(404, "NOT_FOUND", "nothing at " + request.path);
+}
+
+StandInVertex::StandInVertex() : impl_(std::make_unique<Impl>()) {
+  const auto handler = [this](const httplib::Request& request, httplib::Response& response) {
+    impl_->answer(request, response);
+  };
+  impl_->server.Get(".*", handler).Post(".*", handler);
+  impl_->port = impl_->server.bind_to_any_port("127.0.0.1");
+  impl_->thread = std::thread([this] { impl_->server.listen_after_bind(); });
+  // stop() is heard by a server that runs alone. The thread needs a moment for that.
+  while (!impl_->server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+StandInVertex::~StandInVertex() {
+  impl_->server.stop();
+  impl_->thread.join();
+}
+
+std::string StandInVertex::address() const {
+  return fmt::format("http://127.0.0.1:{}", impl_->port);
+}
+
+json StandInVertex::created() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->created;
+}
+
+std::vector<std::string> StandInVertex::requests() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->requests;
+}
+
+std::string StandInVertex::authorization() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->authorization;
+}
+
+void StandInVertex::set_state(const std::string& state, const std::string& error) {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->state = {{"state", state}};
+  if (!error.empty()) impl_->state["error"] = {{"code", 3}, {"message", error}};
+}
+
+void StandInVertex::set_log(std::vector<json> entries) {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->log = std::move(entries);
+}
+
+}  // namespace muster::inline v0_1::jobs::internal

@@ -1,0 +1,35 @@
+// A server that answers as Vertex AI and Cloud Logging do, for tests: what is created is checked
+// field by field and kept in memory. Thread safety: any thread.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace muster::inline v0_1::jobs::internal {
+
+class StandInVertex {
+ public:
+  StandInVertex();
+  ~StandInVertex();
+
+  // "http://127.0.0.1:40123"
+  std::string address() const;
+  // What was created last, as it came.
+  nlohmann::json created() const;
+  // The method, path and query of what was asked, the last behind.
+  std::vector<std::string> requests() const;
+  // The Authorization of the last request.
+  std::string authorization() const;
+  // What get answers of every job from now on, beside its name.
+  void set_state(const std::string& state, const std::string& error = {});
+  // The entries that the log has, which every filter selects.
+  void set_log(std::vector<nlohmann::json> entries);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::inline v0_1::jobs::internal

@@ -1,0 +1,23 @@
+// The machines that Vertex AI has, by the names that other configurations give them. Thread safety:
+// pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/jobs/job_spec.h"
+
+namespace muster::inline v0_1::jobs::internal {
+
+struct VertexMachine {
+  std::string type;              // "n1-standard-8"
+  Accelerator accelerator = {};  // its type as Vertex AI spells it
+  std::string note = {};         // how an old name was understood; empty: it was none
+};
+
+// Returns the machine of a pool. Names of AI Platform's own ("complex_model_m_p100") become the
+// machines of Compute Engine that these were; accelerators are known in any spelling. Throws
+// InvalidArgument for those that are gone and for accelerators that nobody knows.
+VertexMachine vertex_machine(const Pool& pool, const std::string& default_type);
+
+}  // namespace muster::inline v0_1::jobs::internal

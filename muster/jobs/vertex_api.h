@@ -1,0 +1,46 @@
+// What Muster asks of Vertex AI: create, get and cancel a job, read its log. By gcloud where it is,
+// which knows who is asking, or by REST with credentials of its own. Thread safety: one thread at a
+// time.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "muster/jobs/vertex_job.h"
+
+namespace muster::inline v0_1::jobs {
+
+// Where jobs are.
+struct VertexPlace {
+  std::string region;   // "us-central1"
+  std::string project;  // empty: the one that gcloud, or the credentials, have as default
+};
+
+class VertexApi {
+ public:
+  virtual ~VertexApi() = default;
+
+  // Creates the job and returns its resource name: "projects/1/locations/us-central1/customJobs/2".
+  // Secrets in it are shown to nobody; `folder` is one that this account alone can enter.
+  virtual std::string create(const VertexPlace& place, const VertexJob& job,
+                             const std::string& folder) = 0;
+  // Returns the resource. Throws NotFound when there is none.
+  virtual nlohmann::json get(const VertexPlace& place, const std::string& name) = 0;
+  virtual void cancel(const VertexPlace& place, const std::string& name) = 0;
+  // Returns entries of Cloud Logging that `filter` selects, the oldest first, at most `most`.
+  virtual std::vector<nlohmann::json> log_entries(const VertexPlace& place,
+                                                  const std::string& filter, int most) = 0;
+};
+
+// The commands of gcloud for this job, for people: what create() runs, but for the file, which is
+// called "job.json".
+std::vector<std::string> gcloud_create_command(const VertexPlace& place, const VertexJob& job);
+
+// `gcloud` is a path, or a name in PATH. Every call throws NotFound when it is not there,
+// InvalidArgument with what it said when it refuses, Unavailable when the service cannot be
+// reached.
+std::unique_ptr<VertexApi> gcloud_vertex_api(const std::string& gcloud = "gcloud");
+
+}  // namespace muster::inline v0_1::jobs

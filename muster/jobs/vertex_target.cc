@@ -1,0 +1,211 @@
+#include "muster/jobs/vertex_target.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/base/secret.h"
+#include "muster/base/strings.h"
+#include "muster/launch/run.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kRegion = "region";
+constexpr const char* kProject = "project";
+constexpr int kEntriesAtOnce = 1000;
+// Cloud Logging allows 60 reads a minute.
+constexpr auto kLookForEntries = std::chrono::seconds(5);
+
+std::string token_for(const JobSpec& job) { return job.task_count() > 1 ? random_secret() : ""; }
+
+VertexPlace place_of(const JobRecord& record) {
+  const auto detail = [&](const char* key) {
+    const auto it = record.details.find(key);
+    return it == record.details.end() ? std::string() : it->second;
+  };
+  return {.region = detail(kRegion), .project = detail(kProject)};
+}
+
+JobState state_of(const std::string& state) {
+  static const std::map<std::string, JobState> kStates = {
+      {"JOB_STATE_QUEUED", JobState::kQueued},       {"JOB_STATE_PENDING", JobState::kQueued},
+      {"JOB_STATE_RUNNING", JobState::kRunning},     {"JOB_STATE_UPDATING", JobState::kRunning},
+      {"JOB_STATE_SUCCEEDED", JobState::kSucceeded}, {"JOB_STATE_FAILED", JobState::kFailed},
+      {"JOB_STATE_EXPIRED", JobState::kFailed},      {"JOB_STATE_PAUSED", JobState::kQueued},
+      {"JOB_STATE_CANCELLING", JobState::kRunning},  {"JOB_STATE_CANCELLED", JobState::kCancelled}};
+  const auto it = kStates.find(state);
+  return it == kStates.end() ? JobState::kUnknown : it->second;
+}
+
+// "The replica workerpool1-0 exited with a non-zero status of 2. ..."
+std::optional<int> exit_code_in(const std::string& message) {
+  constexpr std::string_view kBefore = "non-zero status of ";
+  const size_t at = message.find(kBefore);
+  if (at == std::string::npos) return std::nullopt;
+  const std::string_view rest = std::string_view(message).substr(at + kBefore.size());
+  const auto code = parse_int(rest.substr(0, rest.find_first_not_of("0123456789")));
+  return code ? std::optional(static_cast<int>(*code)) : std::nullopt;
+}
+
+constexpr std::array kRoles = {"chief", "worker", "ps", "evaluator"};
+
+// "worker-2" for "workerpool1-2", and back; other texts stay.
+std::string task_name(const std::string& place) {
+  for (size_t i = 0; i < kRoles.size(); ++i) {
+    const std::string pool = fmt::format("workerpool{}-", i);
+    if (place.starts_with(pool)) return std::string(kRoles[i]) + "-" + place.substr(pool.size());
+  }
+  return place;
+}
+std::string place_name(const std::string& task) {
+  for (size_t i = 0; i < kRoles.size(); ++i) {
+    const std::string role = std::string(kRoles[i]) + "-";
+    if (task.starts_with(role)) return fmt::format("workerpool{}-{}", i, task.substr(role.size()));
+  }
+  return task;
+}
+
+std::string text_of(const json& entry) {
+  if (entry.contains("textPayload")) return entry.at("textPayload").get<std::string>();
+  if (!entry.contains("jsonPayload")) return "";
+  const json& payload = entry.at("jsonPayload");
+  return payload.contains("message") && payload.at("message").is_string()
+             ? payload.at("message").get<std::string>()
+             : payload.dump();
+}
+
+std::string job_number(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+
+}  // namespace
+
+VertexPlace VertexTarget::place_of(const JobSpec& job) const {
+  VertexPlace place = options_.place;
+  if (place.region.empty()) place.region = job.region;
+  if (place.project.empty()) place.project = job.project;
+  if (place.region.empty()) {
+    throw invalid_argument("the job names no region, which Vertex AI needs",
+                           "add region: us-central1 to the configuration, or pass --region");
+  }
+  return place;
+}
+
+std::vector<std::string> VertexTarget::check(const JobSpec& job) const {
+  place_of(job);
+  return vertex_job(job, "job", options_.job).notes;
+}
+
+std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) const {
+  const VertexJob made =
+      vertex_job(job, record.name, options_.job, options_.show_secrets ? token_for(job) : "");
+  std::string text;
+  for (const std::string& note : made.notes) text += "# note: " + note + "\n";
+  std::vector<std::string> words;
+  for (const std::string& word : gcloud_create_command(place_of(job), made)) {
+    words.push_back(launch::shell_quoted(word));
+  }
+  text += fmt::format("# {}\n# where job.json holds {}:\n", join(words, " "),
+                      made.tuning ? "studySpec and trialJobSpec" : "jobSpec");
+  if (job.task_count() > 1 && !options_.show_secrets) {
+    text +=
+        "# (MUSTER_JOB_TOKEN, one more variable of every pool, is made when the job is "
+        "submitted; --show-secrets shows one)\n";
+  }
+  return text + made.resource.dump(2) + "\n";
+}
+
+void VertexTarget::submit(const JobSpec& job, JobRecord& record) {
+  const VertexPlace place = place_of(job);
+  const VertexJob made = vertex_job(job, record.name, options_.job, token_for(job));
+  record.details[kRegion] = place.region;
+  if (!place.project.empty()) record.details[kProject] = place.project;
+  record.id = api_->create(place, made, record.folder);
+}
+
+JobStatus VertexTarget::status(const JobRecord& record) {
+  JobStatus status;
+  json found;
+  try {
+    found = api_->get(jobs::place_of(record), record.id);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    status.detail = "Vertex AI does not know it any more";
+    return status;
+  }
+  const std::string state = found.value("state", "");
+  status.state = state_of(state);
+  if (found.contains("error")) status.detail = found.at("error").value("message", "");
+  if (status.state == JobState::kSucceeded) status.exit_code = 0;
+  if (status.state == JobState::kFailed) status.exit_code = exit_code_in(status.detail);
+  if (status.detail.empty() && (state == "JOB_STATE_CANCELLING" || state == "JOB_STATE_PAUSED" ||
+                                state == "JOB_STATE_EXPIRED")) {
+    status.detail = "Vertex AI says " + state;
+  }
+  return status;
+}
+
+void VertexTarget::logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) {
+  const VertexPlace place = jobs::place_of(record);
+  std::string filter = fmt::format("resource.type=\"ml_job\" AND resource.labels.job_id=\"{}\"",
+                                   job_number(record.id));
+  if (!options.task.empty()) {
+    filter += fmt::format(" AND resource.labels.task_name=\"{}\"", place_name(options.task));
+  }
+  std::string since;
+  std::set<std::string> seen;  // entries at the time `since`
+  std::vector<std::string> first;
+  for (bool last = false, begun = false; !last; begun = true) {
+    last = !options.follow || is_final(status(record).state);
+    for (bool more = true; more;) {
+      const auto entries = api_->log_entries(
+          place, since.empty() ? filter : filter + " AND timestamp>=\"" + since + "\"",
+          kEntriesAtOnce);
+      bool news = false;
+      for (const json& entry : entries) {
+        const std::string id = entry.value("insertId", "");
+        const std::string time = entry.value("timestamp", "");
+        if (time != since) {
+          since = time;
+          seen.clear();
+        }
+        if (!seen.insert(id).second) continue;
+        news = true;
+        const json labels = entry.value("/resource/labels"_json_pointer, json::object());
+        const std::string line =
+            (options.task.empty() ? "[" + task_name(labels.value("task_name", "service")) + "] "
+                                  : "") +
+            std::string(trim(text_of(entry)));
+        if (begun || !options.tail) {
+          sink(line);
+        } else {
+          first.push_back(line);
+        }
+      }
+      more = news && entries.size() == kEntriesAtOnce && !options.interrupted();
+    }
+    if (!begun && options.tail) {
+      const size_t wanted = std::min(first.size(), static_cast<size_t>(*options.tail));
+      for (size_t i = first.size() - wanted; i < first.size(); ++i) sink(first[i]);
+    }
+    const auto end = std::chrono::steady_clock::now() + kLookForEntries;
+    while (!last && std::chrono::steady_clock::now() < end) {
+      if (options.interrupted()) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+}
+
+void VertexTarget::cancel(const JobRecord& record) {
+  if (is_final(status(record).state)) return;
+  api_->cancel(jobs::place_of(record), record.id);
+}
+
+}  // namespace muster::inline v0_1::jobs

@@ -1,0 +1,227 @@
+// The target against a server that stands in for Vertex AI, by the real gcloud where it is, and by
+// a gcloud that notes what it was asked where not.
+#include "muster/jobs/vertex_target.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
+#include "muster/base/strings.h"
+#include "muster/base/temp_directory.h"
+#include "muster/jobs/internal/leaf_disease_job.h"
+#include "muster/jobs/internal/stand_in_vertex.h"
+#include "muster/jobs/internal/tool.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Google's JSON has numbers of 64 bits as texts; here both are numbers.
+json with_numbers(json value) {
+  if (value.is_string()) {
+    const auto number = parse_int(value.get<std::string>());
+    if (number) return *number;
+  }
+  if (value.is_structured()) {
+    for (json& item : value) item = with_numbers(item);
+  }
+  return value;
+}
+
+json log_entry(const std::string& id, const std::string& task, const std::string& message) {
+  return {{"insertId", id},
+          {"timestamp", "2030-01-01T00:00:0" + id + "Z"},
+          {"logName", "projects/lab/logs/" + task},
+          {"resource", {{"type", "ml_job"}, {"labels", {{"job_id", "7"}, {"task_name", task}}}}},
+          {"jsonPayload", {{"message", message}}}};
+}
+
+class RealGcloud : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!internal::tool_is_there("gcloud")) {
+      GTEST_SKIP() << "needs gcloud, which Debian does not have";
+    }
+    std::ofstream(folder_ / "token") << "a-token\n";
+    for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+             {"CLOUDSDK_CONFIG", folder_ / "gcloud"},
+             {"CLOUDSDK_AUTH_ACCESS_TOKEN_FILE", folder_ / "token"},
+             {"CLOUDSDK_CORE_PROJECT", "lab"},
+             {"CLOUDSDK_CORE_DISABLE_USAGE_REPORTING", "1"},
+             {"CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK", "1"},
+             {"CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", server_.address() + "/"},
+             {"CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING", server_.address() + "/"}}) {
+      setenv(name.c_str(), value.c_str(), 1);
+    }
+    record_ = {.name = "leaf-disease-1", .target = "vertex", .folder = folder_.path()};
+  }
+
+  TempDirectory folder_;
+  internal::StandInVertex server_;
+  VertexTarget target_{{}, gcloud_vertex_api()};
+  JobRecord record_;
+};
+
+// One job from its beginning to its end: gcloud takes a second for each question.
+TEST_F(RealGcloud, SendsTheJobAndAsksForIt) {
+  const JobSpec job = internal::leaf_disease_job();
+  target_.submit(job, record_);
+  EXPECT_EQ(record_.id, "projects/lab/locations/us-central1/customJobs/7");
+  EXPECT_EQ(server_.authorization(), "Bearer a-token");
+  EXPECT_THAT(server_.requests().back(),
+              HasSubstr("POST /v1/projects/lab/locations/us-central1/customJobs"));
+  json arrived = with_numbers(server_.created());
+  const std::string token =
+      arrived["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"].back()["value"];
+  EXPECT_EQ(token.size(), 64u);
+  EXPECT_EQ(arrived, with_numbers(json(vertex_job(job, record_.name, {}, token).resource)));
+  // The file that held the token is gone.
+  for (const std::string& file : local_file_system().list_directory(folder_.path()).value()) {
+    EXPECT_NE(file, "job.json");
+  }
+
+  server_.set_state("JOB_STATE_RUNNING");
+  EXPECT_EQ(target_.status(record_).state, JobState::kRunning);
+  target_.cancel(record_);
+  EXPECT_THAT(server_.requests().back(), HasSubstr("customJobs/7:cancel"));
+
+  server_.set_log({log_entry("1", "workerpool0-0", "step 1"),
+                   log_entry("2", "workerpool1-0", "step 1\n"),
+                   log_entry("3", "service", "Job completed.")});
+  std::vector<std::string> lines;
+  target_.logs(record_, {}, [&](std::string_view line) { lines.emplace_back(line); });
+  EXPECT_THAT(lines,
+              ElementsAre("[chief-0] step 1", "[worker-0] step 1", "[service] Job completed."));
+}
+
+TEST_F(RealGcloud, SendsATuningJob) {
+  JobSpec job = internal::leaf_disease_job();
+  job.labels = {{"team", "leaf"}};
+  job.search =
+      HyperParameterSearch{.parameters = {{.name = "rate", .min_value = 0.1, .max_value = 1}},
+                           .max_trials = 8,
+                           .max_parallel_trials = 2};
+  target_.submit(job, record_);
+  json arrived = with_numbers(server_.created());
+  const auto& environment = arrived["trialJobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"];
+  const std::string token = environment.back()["value"];
+  EXPECT_EQ(arrived, with_numbers(json(vertex_job(job, record_.name, {}, token).resource)));
+  EXPECT_EQ(record_.id, "projects/lab/locations/us-central1/hyperparameterTuningJobs/7");
+}
+
+TEST_F(RealGcloud, WithoutCredentialsNothingIsSent) {
+  unsetenv("CLOUDSDK_AUTH_ACCESS_TOKEN_FILE");
+  const Error error = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+  EXPECT_THAT(error.hint(), HasSubstr("gcloud auth login"));
+  EXPECT_THAT(server_.requests(), IsEmpty());
+}
+
+// A gcloud that notes its words in a file, keeps the configuration, and prints what a test says.
+class NotedGcloud : public ::testing::Test {
+ protected:
+  NotedGcloud() {
+    std::ofstream(folder_ / "gcloud")
+        << "#!/bin/sh\nfor word; do echo \"$word\"; case $word in --config=*) cp \"${word#*=}\" '"
+        << folder_ / "config"
+        << "';; esac; done >'" << folder_ / "words"
+        << "'\ncat '" << folder_ / "answer"
+        << "'\ncat '" << folder_ / "complaint"
+        << "' >&2\nexit $(cat '" << folder_ / "code"
+        << "')\n";
+    chmod((folder_ / "gcloud").c_str(), 0700);
+    answer(R"({"name": "projects/1/locations/us-central1/customJobs/7"})");
+  }
+  void answer(const std::string& text, int code = 0, const std::string& complaint = "") {
+    std::ofstream(folder_ / "answer") << text;
+    std::ofstream(folder_ / "complaint") << complaint;
+    std::ofstream(folder_ / "code") << code;
+  }
+  std::vector<std::string> words() const {
+    return split(trim(local_file_system().read_file(folder_ / "words").value()), '\n');
+  }
+
+  TempDirectory folder_;
+  VertexTarget target_{{.place = {.project = "lab"}}, gcloud_vertex_api(folder_ / "gcloud")};
+  JobRecord record_{.name = "leaf-disease-1", .target = "vertex", .folder = folder_.path()};
+};
+
+TEST_F(NotedGcloud, GetsTheWordsThatAreDescribed) {
+  const JobSpec job = internal::leaf_disease_job();
+  target_.submit(job, record_);
+  EXPECT_EQ(record_.id, "projects/1/locations/us-central1/customJobs/7");
+  EXPECT_THAT(words(),
+              ElementsAre("ai", "custom-jobs", "create", "--region=us-central1",
+                          "--display-name=leaf-disease-1", "--config=" + folder_ / "job.json",
+                          "--project=lab", "--format=json", "--quiet"));
+  const json sent = json::parse(local_file_system().read_file(folder_ / "config").value());
+  const std::string token = sent["workerPoolSpecs"][0]["containerSpec"]["env"].back()["value"];
+  EXPECT_EQ(sent, json(vertex_job(job, record_.name, {}, token).resource["jobSpec"]));
+  const std::string text = target_.describe(job, record_);
+  EXPECT_THAT(text, AllOf(HasSubstr("# gcloud ai custom-jobs create --region=us-central1 "
+                                    "--display-name=leaf-disease-1 --config=job.json"),
+                          Not(HasSubstr(token)), Not(HasSubstr("\"MUSTER_JOB_TOKEN\""))));
+}
+
+TEST_F(NotedGcloud, StatesAreUnderstood) {
+  record_.id = "projects/1/locations/us-central1/customJobs/7";
+  record_.details = {{"region", "us-central1"}};
+  answer(R"({"state": "JOB_STATE_FAILED", "error": {"code": 3, "message":
+         "The replica workerpool1-0 exited with a non-zero status of 2. Look at the log."}})");
+  const JobStatus failed = target_.status(record_);
+  EXPECT_EQ(failed.state, JobState::kFailed);
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_THAT(failed.detail, HasSubstr("workerpool1-0"));
+  EXPECT_THAT(words(), ElementsAre("ai", "custom-jobs", "describe", record_.id,
+                                   "--region=us-central1", "--format=json", "--quiet"));
+  for (const auto& [word, state] :
+       std::vector<std::pair<std::string, JobState>>{{"QUEUED", JobState::kQueued},
+                                                     {"PENDING", JobState::kQueued},
+                                                     {"RUNNING", JobState::kRunning},
+                                                     {"SUCCEEDED", JobState::kSucceeded},
+                                                     {"CANCELLED", JobState::kCancelled},
+                                                     {"OF_TOMORROW", JobState::kUnknown}}) {
+    answer(R"({"state": "JOB_STATE_)" + word + "\"}");
+    EXPECT_EQ(target_.status(record_).state, state) << word;
+  }
+  answer("", 1, "ERROR: (gcloud.ai.custom-jobs.describe) NOT_FOUND: no job");
+  EXPECT_EQ(target_.status(record_).state, JobState::kUnknown);
+}
+
+TEST_F(NotedGcloud, WhatItComplainsOfIsPassedOn) {
+  const auto error = [&](const std::string& complaint) {
+    answer("", 1, complaint);
+    return error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
+  };
+  const Error denied = error("ERROR: (gcloud.ai) PERMISSION_DENIED: no");
+  EXPECT_EQ(denied.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(denied.message(), HasSubstr("cannot create the job 'leaf-disease-1' on Vertex AI"));
+  EXPECT_THAT(denied.hint(), HasSubstr("roles/aiplatform.user"));
+  EXPECT_EQ(error("ERROR: UNAVAILABLE: later").kind(), ErrorKind::kUnavailable);
+  EXPECT_TRUE(record_.id.empty());
+}
+
+TEST(VertexTarget, NeedsARegionAndATool) {
+  const TempDirectory folder;
+  VertexTarget target({}, gcloud_vertex_api(folder / "gcloud"));
+  JobSpec job = internal::leaf_disease_job();
+  JobRecord record{.name = "a", .folder = folder.path()};
+  EXPECT_EQ(error_of([&] { target.submit(job, record); }).kind(), ErrorKind::kNotFound);
+  job.region.clear();
+  EXPECT_THAT(message_of([&] { target.check(job); }), HasSubstr("no region"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::jobs
