@@ -76,8 +76,9 @@ class ClusterCoordinator::Impl {
         exceptions_(std::uncaught_exceptions()) {
     set_threads(0);
     start_ = {
-        .cluster = cluster::resolve_cluster(options_.environment ? *options_.environment
-                                                                 : Environment::process()),
+        .cluster = cluster::resolve_cluster(
+            options_.environment ? *options_.environment : Environment::process(),
+            {.wants_servers = true}),
         .seed = options_.seed,
         .join_timeout = options_.join_timeout,
         .cancelled = options_.cancelled ? options_.cancelled : [] { return stop_signal() != 0; },
