@@ -21,6 +21,7 @@
 #include "muster/loop/internal/ended_run.h"
 #include "muster/loop/internal/remote_functions.h"
 #include "muster/loop/internal/remote_replica.h"
+#include "muster/loop/session.h"
 #include "muster/ps/closures.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
@@ -87,6 +88,11 @@ class ClusterCoordinator::Impl {
         .model_dir = options_.model_dir};
     if (alone()) return;
     if (!serves()) check_worker(cluster(), "make calls");
+    if (const StrategyPtr entered = entered_strategy(); entered && ps::options_of(*entered)) {
+      throw invalid_argument(
+          "not supported: a ClusterCoordinator, or fit(), in a scope on the same parameter servers",
+          "leave the scope: who schedules needs none");
+    }
     if (cluster().num_ps == 0 || cluster().num_workers < 2) {
       throw invalid_argument(
           fmt::format("TF_CONFIG lists {}, which a ClusterCoordinator needs",
