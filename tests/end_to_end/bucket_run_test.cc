@@ -60,7 +60,6 @@ TEST_F(BucketRun, KilledAndContinuedItEndsAsOnADisk) {
   bucket_.server().fail({.only = "GET /bucket/data", .cut_after = 100}, 2);
   const Ran rest = run(muster_run({"--evaluator"}, in_bucket(flags)), environment());
   ASSERT_EQ(rest.code, 0) << rest.output;
-std::cerr << rest.output;
   EXPECT_THAT(rest.output, AllOf(HasSubstr("continuing after step"), Not(HasSubstr("] E "))));
   EXPECT_TRUE(files_->read_file("s3://bucket/run/model.ckpt-120.safetensors").value() ==
               checkpoint_bytes(directory_ / "whole", 120));
