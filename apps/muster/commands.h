@@ -21,6 +21,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
 void add_data(CLI::App& app, Action& action);
 // `self` is the path of the muster binary.
 void add_new(CLI::App& app, const std::string& self, Action& action);
+void add_image(CLI::App& app, Action& action);
 void add_certificates(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);

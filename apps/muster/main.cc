@@ -89,6 +89,7 @@ int run(int argc, char** argv) {
   muster::app::add_serve(app, words, self.parent_path().string(), action);
   muster::app::add_train(app, words, self.parent_path().string(), action);
   muster::app::add_new(app, self, action);
+  muster::app::add_image(app, action);
   muster::app::add_certificates(app, action);
   muster::app::add_completion(app, action);
   muster::app::add_doctor(app, self.parent_path().string(), action);

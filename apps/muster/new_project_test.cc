@@ -24,8 +24,9 @@ TEST(NewProject, BearsItsName) {
   const NewProject made = write_new_project(dir / "deep/shapes-2");
   EXPECT_EQ(made.name, "shapes-2");
   EXPECT_EQ(made.folder, dir / "deep/shapes-2");
-  for (const char* file : {"CMakeLists.txt", "README.md", ".gitignore", "src/main.cc",
-                           "src/model.cc", "src/input.cc", "tests/shapes-2_test.cc"}) {
+  for (const char* file :
+       {"CMakeLists.txt", "Dockerfile", "README.md", ".dockerignore", ".gitignore", "src/main.cc",
+        "src/model.cc", "src/input.cc", "tests/shapes-2_test.cc"}) {
     EXPECT_THAT(made.files, Contains(file));
   }
   EXPECT_EQ(made.files.size(), new_project_template().size());
@@ -48,7 +49,7 @@ TEST(NewProject, IsWordForWordWhatIsInTheTree) {
   const char* source = std::getenv("MUSTER_SOURCE_DIR");
   ASSERT_NE(source, nullptr) << "run this test through ctest";
   for (const TemplateFile& file : new_project_template()) {
-    const std::string name = file.path == ".gitignore" ? "gitignore" : file.path;
+    const std::string name = file.path.ends_with("ignore") ? file.path.substr(1) : file.path;
     std::string there = read(join_path(source, "apps/muster/new_project/" + name));
     const std::string version = "@MUSTER_VERSION@";
     if (const size_t at = there.find(version); at != std::string::npos) {
