@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax summaries evaluation mnist resnet linear tabular trees workers servers layers optimizers predictor serve input records csv columns images loopback all_reduce network)
+all=(tax summaries evaluation mnist resnet linear tabular trees workers start servers layers optimizers predictor serve input records csv columns images loopback all_reduce network)
 names=() quick=() images=() beside=() targets=
 for word in "$@"; do
   case $word in
@@ -92,6 +92,8 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
       benchmarks/network.sh "$bin" "$out/digits" "$figures" "${quick[@]}"
     elif [ "$name" = input ] || [ "$name" = csv ] || [ "$name" = columns ]; then
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
+    elif [ "$name" = start ]; then
+      "$bin/start_benchmark" "${quick[@]}"
     elif [ "$name" = mnist ]; then
       "$bin/mnist_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"
     else

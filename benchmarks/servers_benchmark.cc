@@ -232,6 +232,44 @@ void scaling(bool quick) {
   fmt::print("\n");
 }
 
+// Steps of one worker, with and without the next one being computed meanwhile.
+void overlap(bool quick) {
+  constexpr auto kCompute = std::chrono::milliseconds(50);
+  const std::vector<VariableSpec> specs = {weights("dense/kernel", {5000, 5000})};
+  const LossOf loss_of = [&](VariableStore& store) { return touch(store, specs); };
+  const int64_t steps = quick ? 5 : 15;
+  const int rounds = quick ? 3 : 5;
+  fmt::print(
+      "### Steps of a model of 100 MB whose computing is a wait of {} ms, and of 100 MB to add "
+      "up\n\n"
+      "| | steps/s | where they overlap | ratio |\n|---|---|---|---|\n",
+      kCompute.count());
+  for (const bool shared : {true, false}) {
+    for (const int servers : {1, 2}) {
+      std::vector<double> apart, together, ratios;
+      for (int round = 0; round < rounds; ++round) {
+        const auto rate = [&](bool overlap) {
+          const Times times = run(Cluster(1, servers), loss_of,
+                                  {.warm_up = 3,
+                                   .steps = steps,
+                                   .compute = [&] { std::this_thread::sleep_for(kCompute); },
+                                   .options = {.shared_memory = shared, .overlap = overlap}});
+          return static_cast<double>(steps) / times.all;
+        };
+        apart.push_back(rate(false));
+        together.push_back(rate(true));
+        ratios.push_back(together.back() / apart.back());
+      }
+      const auto [least, most] = std::ranges::minmax(ratios);
+      fmt::print("| {} server(s), over {} | {:.1f} | {:.1f} | {:.2f} ({:.2f} to {:.2f}) |\n",
+                 servers, shared ? "memory" : "sockets", median(apart), median(together),
+                 median(ratios), least, most);
+      std::fflush(stdout);
+    }
+  }
+  fmt::print("\n");
+}
+
 // Seconds to move `bytes` over a connection of loopback, from one thread to another.
 double tcp_copy(std::vector<std::byte>& from, std::vector<std::byte>& to) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -413,6 +451,7 @@ int main(int argc, char** argv) {
   muster::set_threads(1);
   fmt::print("## Parameter servers\n\n");
   if (only.empty() || only == "scaling") muster::bench::scaling(quick);
+  if (only.empty() || only == "overlap") muster::bench::overlap(quick);
   if (only.empty() || only == "dense") muster::bench::dense(quick);
   if (only.empty() || only == "rows") muster::bench::rows(quick);
 }

@@ -4,8 +4,8 @@ set(entries "")
 foreach(file IN LISTS FILES)
   file(READ ${ROOT}/${file} text)
   string(REPLACE "@MUSTER_VERSION@" "${VERSION}" text "${text}")
-  # Under its own name the first would hide others from git.
-  string(REGEX REPLACE "^(git|docker)ignore$" ".\\1ignore" path "${file}")
+  # Under its own name the file would hide others from git; and its like beside it.
+  string(REGEX REPLACE "^(gitignore|dockerignore)$" ".\\1" path "${file}")
   string(APPEND entries "      {\"${path}\", R\"muster(${text})muster\"},\n")
 endforeach()
 file(WRITE ${OUT} "// Made by MusterEmbed.cmake.

@@ -131,6 +131,7 @@
 #include "muster/preprocessing/resizing.h"
 #include "muster/preprocessing/string_lookup.h"
 #include "muster/program/run_main.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/features.h"
 #include "muster/train/early_stopping.h"
 #include "muster/train/estimator_spec.h"

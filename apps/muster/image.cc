@@ -2,242 +2,257 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <set>
 
+#include "apps/muster/install_prefix.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
-#include "muster/base/json.h"
 #include "muster/base/strings.h"
 #include "muster/launch/child_process.h"
 #include "muster/launch/run.h"
-#include "muster/launch/subprocess.h"
 
 namespace muster::app {
 namespace {
 
 namespace fs = std::filesystem;
-using launch::CompletedProcess;
-using launch::run_to_end;
+using std::chrono::seconds;
 
-constexpr auto kAnswerTime = std::chrono::seconds(60);  // of an engine that is asked something
+constexpr std::array<const char*, 3> kEngines = {"podman", "buildah", "docker"};
+// What an engine or dpkg answers within, when it works.
+constexpr seconds kAnswerTime(20);
 
-// The last line that is not empty: the rest is what led to it.
-std::string last_words(const std::string& text) {
-  std::string last;
-  for (const std::string& line : split(text, '\n')) {
-    if (!trim(line).empty()) last = trim(line);
-  }
-  return last;
-}
+// What compiles a program, and what the library's headers include. The library says itself what it
+// loads.
+constexpr std::array<const char*, 8> kCompilers = {
+    "cmake",        "g++",         "libfmt-dev",        "libmimalloc-dev", "libopenblas0-openmp",
+    "libtorch-dev", "ninja-build", "nlohmann-json3-dev"};
 
-// Why the engine cannot be used; nothing when it can.
-std::optional<std::string> problem_with(const std::string& engine) {
+std::string program_in_path(const std::string& name) {
   const char* path = std::getenv("PATH");
   try {
-    launch::find_program(engine, path != nullptr ? path : "");
+    return launch::find_program(name, path != nullptr ? path : "");
   } catch (const Error&) {
-    return "not installed";
+    return "";
   }
-  const CompletedProcess ran = run_to_end({engine, "info"}, kAnswerTime);
-  if (ran.timed_out) return "does not answer";
-  if (ran.status.ok()) return std::nullopt;
-  const std::string said = last_words(ran.err.empty() ? ran.out : ran.err);
-  return said.empty() ? launch::explain(ran.status) : said;
 }
 
-std::string working_engine(const std::string& only) {
-  const Engines engines = find_engines(only);
-  if (!engines.working.empty()) return engines.working.front();
-  throw not_found("no program that builds images works here: " + join(engines.problems, "; "),
-                  "install one (Debian: apt-get install podman, or buildah), or start the one that "
-                  "is there");
+launch::CompletedProcess ask(const std::vector<std::string>& argv) {
+  return launch::run_to_end(argv, kAnswerTime);
 }
 
-// Runs the engine on our outputs.
-void run_aloud(const std::vector<std::string>& argv, std::chrono::seconds limit,
-               const std::string& what) {
+std::string first_line(const std::string& text) {
+  const std::vector<std::string> lines = split(text, '\n');
+  const auto it =
+      std::find_if(lines.begin(), lines.end(), [](const auto& line) { return !line.empty(); });
+  return it == lines.end() ? "" : *it;
+}
+
+// Runs with our outputs, to the end; engines have time limits of their own for what they fetch.
+int run_visibly(const std::vector<std::string>& argv) {
   launch::ChildProcess child({.argv = argv});
-  const auto status = child.wait_for(limit);
-  if (!status) {
-    throw Error(ErrorKind::kTimeout,
-                fmt::format("{}: {} did not end within {}", what, argv[0],
-                            human_duration(static_cast<double>(limit.count()))),
-                "give it more time with --limit");
+  for (;;) {
+    if (const auto status = child.wait_for(seconds(60))) return status->shell_code();
   }
-  if (status->ok()) return;
-  throw invalid_argument(fmt::format("{}: {} ended with {}", what, argv[0], explain(*status)),
-                         "the lines above say why");
 }
 
-nlohmann::json inspected(const std::string& engine, const std::string& tag) {
-  const std::vector<std::string> argv =
-      engine == "buildah" ? std::vector<std::string>{"buildah", "inspect", "--type=image", tag}
-                          : std::vector<std::string>{engine, "image", "inspect", tag};
-  const CompletedProcess ran = run_to_end(argv, kAnswerTime);
-  if (!ran.status.ok()) {
-    throw not_found(fmt::format("the image {} is not there: {}", tag, last_words(ran.err)),
-                    "what the engine printed while it built says why");
-  }
-  return parse_json(ran.out, "what the engine said of the image", ErrorKind::kInternal).value();
-}
-
-// Returns the first word of the entry point.
-std::string entry_point(const std::string& engine, const std::string& tag) {
-  const nlohmann::json image = inspected(engine, tag);
-  const nlohmann::json* config = &image;
-  for (const nlohmann::json::json_pointer& place :
-       {"/0/Config/Entrypoint"_json_pointer, "/OCIv1/config/Entrypoint"_json_pointer}) {
-    if (!config->contains(place)) continue;
-    const nlohmann::json& words = config->at(place);
-    if (words.is_array() && !words.empty()) return words.at(0);
-  }
-  throw invalid_argument(fmt::format("the image {} has no entry point", tag),
-                         "name the program in it: --program=/usr/local/bin/train");
-}
-
-// A working container of buildah, which is removed with this object.
-class Container {
+// The folder `.muster` of the project: what the image needs of this machine. It goes with this
+// object.
+class Context {
  public:
-  explicit Container(const std::string& tag) {
-    const CompletedProcess ran = run_to_end({"buildah", "from", "--pull-never", tag}, kAnswerTime);
-    if (!ran.status.ok()) {
-      throw internal_error(
-          fmt::format("cannot start a container of the image {}: {}", tag, last_words(ran.err)));
-    }
-    name_ = last_words(ran.out);
-  }
-  ~Container() {
+  Context(const std::string& folder, const std::string& self)
+      : path_(fs::path(folder) / ".muster") {
+    remove();
     try {
-      run_to_end({"buildah", "rm", name_}, kAnswerTime);
-    } catch (const Error&) {
-      // It stays behind, which costs disk alone.
+      const std::string library = bring_library(self);
+      const std::string names = join(packages_to_build(library, ask), "\n") + "\n";
+      local_file_system().write_atomically((path_ / "packages").string(), names).value();
+    } catch (...) {
+      remove();
+      throw;
     }
   }
-  Container(const Container&) = delete;
-  Container& operator=(const Container&) = delete;
-
-  const std::string& name() const { return name_; }
+  ~Context() { remove(); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
 
  private:
-  std::string name_;
+  void remove() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+
+  // Copies the library, its headers and what CMake needs to find it; returns the library's path.
+  std::string bring_library(const std::string& self) {
+    const Installation from = installation_of(self);
+    const fs::path prefix = path_ / "prefix";
+    if (!from.prefix.empty()) {
+      const fs::path source = from.prefix;
+      copy(source / "include/muster", prefix / "include/muster");
+      copy(source / from.folder / "cmake/muster", prefix / from.folder / "cmake/muster");
+      fs::create_directories(prefix / from.folder);
+      for (const auto& entry : fs::directory_iterator(source / from.folder)) {
+        if (entry.path().filename().string().starts_with("libmuster.so"))
+          fs::copy(entry.path(), prefix / from.folder / entry.path().filename(),
+                   fs::copy_options::copy_symlinks);
+      }
+      return (prefix / from.folder / "libmuster.so").string();
+    }
+    // A build folder knows how to install what was built in it.
+    const fs::path build = fs::path(self).parent_path().parent_path();
+    const launch::CompletedProcess installed =
+        launch::run_to_end({program_in_path("cmake"), "--install", build.string(), "--prefix",
+                            prefix.string(), "--component", "library"},
+                           seconds(120));
+    for (const char* folder : {"lib", "lib64"}) {
+      const fs::path library = prefix / folder / "libmuster.so";
+      if (fs::exists(library)) return library.string();
+    }
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("there is no library to put into the image: {} is not installed, and "
+                            "its build folder does not install it: {}",
+                            self, first_line(installed.err)),
+                fmt::format("cmake --build {} --target library", launch::shell_quoted(build)));
+  }
+
+  static void copy(const fs::path& from, const fs::path& to) {
+    fs::create_directories(to.parent_path());
+    fs::copy(from, to, fs::copy_options::recursive);
+  }
+
+  fs::path path_;
 };
 
-CompletedProcess help_of(const std::string& engine, const std::string& tag,
-                         const std::string& program) {
-  if (engine != "buildah") {
-    return run_to_end({engine, "run", "--rm", "--entrypoint=" + program, tag, "--help"},
-                      kAnswerTime);
+ImageOptions completed(ImageOptions options) {
+  if (options.tag.empty()) options.tag = default_tag(options.folder);
+  if (options.base.empty()) {
+    const auto release = local_file_system().read_file("/etc/os-release");
+    options.base = default_base(release.value_or(""));
   }
-  const Container container(tag);
-  return run_to_end({"buildah", "run", container.name(), "--", program, "--help"}, kAnswerTime);
+  return options;
 }
 
-// An image without the program, or with one that lacks a library, would fail on every node.
-void check_program(const std::string& engine, const std::string& tag, const std::string& program) {
-  const CompletedProcess ran = help_of(engine, tag, program);
-  if (ran.status.ok()) return;
-  const std::string said = last_words(ran.err.empty() ? ran.out : ran.err);
-  const bool missing = ran.status.code == 126 || ran.status.code == 127 ||
-                       said.find("no such file") != std::string::npos ||
-                       said.find("not found") != std::string::npos;
-  if (missing && said.find("shared libraries") == std::string::npos) {
-    throw not_found(fmt::format("the image {} has no program {}: {}", tag, program, said),
-                    "does the Dockerfile copy it into its last stage? --program names another");
-  }
-  throw invalid_argument(
-      fmt::format("{} in the image {} does not answer --help: {}", program, tag,
-                  ran.timed_out ? "it ran on for a minute" : said),
-      "an image of `muster new` has the libraries that ldd finds; are others loaded later?");
-}
-
-std::string size_of(const std::string& engine, const std::string& tag) {
-  const CompletedProcess ran =
-      engine == "buildah"
-          ? run_to_end({"buildah", "images", "--format={{.Size}}", tag}, kAnswerTime)
-          : run_to_end({engine, "image", "inspect", "--format={{.Size}}", tag}, kAnswerTime);
-  const std::string text(trim(ran.out));
-  const auto bytes = parse_int(text);
-  return bytes ? human_bytes(static_cast<uint64_t>(*bytes)) : text;
-}
-
-// Sees to it that the Debian package, which the Dockerfile takes from the folder, lies there.
-void bring_package(const ImageOptions& options) {
-  const fs::path folder(options.folder);
-  if (!options.package.empty()) {
-    const fs::path from(options.package);
-    const std::string name = from.filename().string();
-    if (!name.starts_with("muster_") || !name.ends_with(".deb")) {
-      throw invalid_argument(fmt::format("--package is '{}'", options.package),
-                             "name Muster's Debian package, muster_VERSION_ARCHITECTURE.deb, which "
-                             "`./dev package` makes");
-    }
-    std::error_code error;
-    fs::copy_file(from, folder / name, fs::copy_options::overwrite_existing, error);
-    if (error && !fs::equivalent(from, folder / name, error)) {
-      throw not_found(fmt::format("cannot copy {} into {}", options.package, options.folder),
-                      "`./dev package` in Muster's source makes it");
-    }
-    return;
-  }
-  const std::string recipe =
-      local_file_system().read_file((folder / "Dockerfile").string()).value();
-  if (recipe.find("COPY muster_*.deb") == std::string::npos) return;
-  for (const std::string& file : local_file_system().list_directory(options.folder).value()) {
-    if (file.starts_with("muster_") && file.ends_with(".deb")) return;
-  }
-  throw not_found(
-      fmt::format("{} holds no muster_*.deb, which its Dockerfile installs", options.folder),
-      "`./dev package` in Muster's source makes it; pass it with --package=FILE");
+void check_folder(const std::string& folder) {
+  if (fs::exists(fs::path(folder) / "Dockerfile")) return;
+  throw Error(ErrorKind::kNotFound, fmt::format("{} has no Dockerfile", folder),
+              "name the folder of a project; muster new makes one with a Dockerfile");
 }
 
 }  // namespace
 
-Engines find_engines(const std::string& only) {
-  Engines engines;
-  for (const char* engine : {"podman", "buildah", "docker"}) {
-    if (!only.empty() && only != engine) continue;
-    const auto problem = problem_with(engine);
-    if (problem) {
-      engines.problems.push_back(fmt::format("{}: {}", engine, *problem));
-    } else {
-      engines.working.emplace_back(engine);
+std::string choose_engine(const std::string& wanted,
+                          const std::function<std::string(const std::string&)>& find,
+                          const RunProgram& run) {
+  std::string said;
+  for (const std::string name : kEngines) {
+    if (!wanted.empty() && name != wanted) continue;
+    const std::string path = find(name);
+    if (path.empty()) {
+      said += fmt::format("{}{} is not here", said.empty() ? "" : "; ", name);
+      continue;
+    }
+    // Docker's client answers --version also where nothing can be built.
+    const launch::CompletedProcess answer = run({path, "info"});
+    if (!answer.timed_out && answer.status.ok()) return path;
+    const std::string why = answer.timed_out ? "it did not answer" : first_line(answer.err);
+    said += fmt::format("{}{} does not work: {}", said.empty() ? "" : "; ", name, why);
+  }
+  throw Error(ErrorKind::kNotFound, fmt::format("nothing here builds images: {}", said),
+              "on Debian: apt-get install buildah");
+}
+
+std::string default_tag(const std::string& folder) {
+  // A slash at the end would leave no name behind it.
+  std::string name = (fs::weakly_canonical(folder) / "").parent_path().filename().string();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) {
+    return std::isalnum(c) ? static_cast<char>(std::tolower(c)) : '-';
+  });
+  while (name.starts_with('-')) name.erase(0, 1);
+  return (name.empty() ? std::string("program") : name) + ":latest";
+}
+
+std::vector<std::vector<std::string>> image_commands(const ImageOptions& options,
+                                                     const std::string& engine) {
+  const bool buildah = fs::path(engine).filename() == "buildah";
+  std::vector<std::vector<std::string>> commands{{engine, buildah ? "bud" : "build", "--build-arg",
+                                                  "DEBIAN=" + options.base, "--tag", options.tag,
+                                                  options.folder}};
+  if (options.push) commands.push_back({engine, "push", options.tag});
+  return commands;
+}
+
+std::vector<std::string> packages_to_build(const std::string& library, const RunProgram& run) {
+  std::set<std::string> packages(kCompilers.begin(), kCompilers.end());
+  const std::string ldd = program_in_path("ldd"), dpkg = program_in_path("dpkg-query");
+  if (ldd.empty() || dpkg.empty()) {
+    throw invalid_argument("not supported: an image from a machine without ldd and dpkg",
+                           "build it on Debian, or write a Dockerfile of your own");
+  }
+  std::vector<std::string> search{dpkg, "--search"};
+  for (const std::string& line : split(run({ldd, library}).out, '\n')) {
+    const size_t arrow = line.find("=> /");
+    if (arrow == std::string::npos) continue;
+    std::string path = line.substr(arrow + 3);
+    path.erase(path.find_last_of('(') == std::string::npos ? path.size()
+                                                           : path.find_last_of('(') - 1);
+    // Where /lib is /usr/lib, a package may know either.
+    search.push_back(path);
+    search.push_back(path.starts_with("/usr/") ? path.substr(4) : "/usr" + path);
+  }
+  // It fails where it does not know one of the paths, and tells of the others.
+  for (const std::string& line : split(run(search).out, '\n')) {
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos && !line.starts_with("diversion ")) {
+      packages.insert(line.substr(0, colon));
     }
   }
-  return engines;
+  return {packages.begin(), packages.end()};
 }
 
-std::vector<std::string> build_command(const std::string& engine, const ImageOptions& options) {
-  std::vector<std::string> argv = {engine, "build", "--tag=" + options.tag};
-  if (!options.base.empty()) argv.push_back("--build-arg=BASE=" + options.base);
-  argv.push_back("--file=" + (fs::path(options.folder) / "Dockerfile").string());
-  argv.push_back(options.folder);
-  return argv;
+std::string default_base(const std::string& os_release) {
+  std::string id, codename;
+  for (const std::string& line : split(os_release, '\n')) {
+    const auto value = [&](std::string_view key) {
+      std::string text = line.substr(key.size());
+      std::erase(text, '"');
+      return text;
+    };
+    if (line.starts_with("ID=")) id = value("ID=");
+    if (line.starts_with("VERSION_CODENAME=")) codename = value("VERSION_CODENAME=");
+  }
+  if (id == "debian" && !codename.empty()) return fmt::format("debian:{}-slim", codename);
+  throw invalid_argument(
+      fmt::format("the library of this machine ({}) needs an image of the same system",
+                  id.empty() ? "an unknown one" : id),
+      "name one whose packages come by apt-get: --base=IMAGE");
 }
 
-std::string build_image(const ImageOptions& given) {
-  ImageOptions options = given;
-  if (!fs::is_regular_file(fs::path(options.folder) / "Dockerfile")) {
-    throw invalid_argument(
-        fmt::format("there is no Dockerfile in {}", options.folder),
-        "name the folder of a project; `muster new` makes one with a Dockerfile");
+int build_image(const ImageOptions& given, const std::string& self) {
+  check_folder(given.folder);
+  const ImageOptions options = completed(given);
+  const std::string engine = choose_engine(options.engine, program_in_path, ask);
+  const Context context(options.folder, self);
+  for (const std::vector<std::string>& command : image_commands(options, engine)) {
+    if (const int code = run_visibly(command); code != 0) return code;
   }
-  if (options.tag.empty()) {
-    options.tag = to_lower((fs::absolute(options.folder) / "").parent_path().filename().string());
+  return 0;
+}
+
+std::string describe_image(const ImageOptions& given) {
+  check_folder(given.folder);
+  const ImageOptions options = completed(given);
+  std::string text;
+  for (const auto& command :
+       image_commands(options, choose_engine(options.engine, program_in_path, ask))) {
+    std::vector<std::string> words;
+    for (const std::string& word : command) words.push_back(launch::shell_quoted(word));
+    text += join(words, " ") + "\n";
   }
-  const std::string engine = working_engine(options.engine);
-  bring_package(options);
-  run_aloud(build_command(engine, options), options.limit, "cannot build the image");
-  const std::string program =
-      options.program.empty() ? entry_point(engine, options.tag) : options.program;
-  check_program(engine, options.tag, program);
-  if (options.push) {
-    run_aloud({engine, "push", options.tag}, options.limit, "cannot push the image");
-  }
-  return fmt::format("image: {} ({}, {} answers --help{})", options.tag,
-                     size_of(engine, options.tag), program, options.push ? "; pushed" : "");
+  return text;
 }
 
 }  // namespace muster::app

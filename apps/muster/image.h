@@ -1,40 +1,56 @@
-// `muster image`: builds the container image of a project with the engine that is here, and looks
-// whether the program in it runs. Thread safety: one call at a time in a process.
+// Container images of projects: what an image is built of, and with which program. Thread safety:
+// functions of their arguments and of this machine.
 #pragma once
 
-#include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "muster/launch/subprocess.h"
 
 namespace muster::app {
 
 // The flags of `muster image`.
 struct ImageOptions {
-  std::string folder = ".";  // of the project; it holds a Dockerfile
-  std::string tag;           // empty: the folder's name
-  std::string program;       // its path in the image; empty: the image's entry point
-  std::string package;       // Muster's Debian package, copied into the folder; empty: it is there
-  std::string base;          // of both stages; empty: what the Dockerfile says
-  std::string engine;        // podman, buildah or docker; empty: the first of them that works
+  std::string folder = ".";  // the project, with its Dockerfile
+  std::string tag;           // "registry/name:version"; empty: the folder's name, with :latest
+  std::string base;          // the Debian it stands on; empty: the slim one of this machine's
+  std::string engine;        // "podman", "buildah" or "docker"; empty: the first that works
   bool push = false;
-  std::chrono::seconds limit = std::chrono::hours(2);  // of building, and of pushing
 };
 
-// The engines there are, and why others cannot be used.
-struct Engines {
-  std::vector<std::string> working;
-  std::vector<std::string> problems;  // "docker: Cannot connect to the Docker daemon ..."
-};
-// Asks podman, buildah and docker, in this order, or `only` one of them.
-Engines find_engines(const std::string& only = {});
+// Runs a program to its end within a time, as launch::run_to_end() does.
+using RunProgram = std::function<launch::CompletedProcess(const std::vector<std::string>& argv)>;
 
-// The words that build the image, for people and for the engine.
-std::vector<std::string> build_command(const std::string& engine, const ImageOptions& options);
+// Returns the engine to build with, after asking it whether it works. `find` gives the path of a
+// program, or "". Throws NotFound when none is there or none works, with what each said.
+std::string choose_engine(const std::string& wanted,
+                          const std::function<std::string(const std::string&)>& find,
+                          const RunProgram& run);
 
-// Builds, looks whether the program answers --help, and pushes. What the engine prints while it
-// builds goes on to our outputs. Returns a line that says what was made. Throws InvalidArgument for
-// a folder that is no project, NotFound when no engine works or the image has no program, and Error
-// with what the engine said.
-std::string build_image(const ImageOptions& options);
+// Returns the name an image of the folder gets: lower case, with what registries forbid as '-'.
+std::string default_tag(const std::string& folder);
+
+// Returns the commands that build the image, and push it where that is asked for, with `engine`, a
+// path.
+std::vector<std::vector<std::string>> image_commands(const ImageOptions& options,
+                                                     const std::string& engine);
+
+// Returns the Debian packages that compile a program with the library `library`: the compiler,
+// what the headers need, and what holds the libraries that it loads. Throws NotSupported where
+// dpkg does not know them.
+std::vector<std::string> packages_to_build(const std::string& library, const RunProgram& run);
+
+// Returns "debian:bookworm-slim" for this machine's /etc/os-release, given as text. Throws
+// InvalidArgument, which asks for --base, when it names no Debian.
+std::string default_base(const std::string& os_release);
+
+// Builds the image. `self` is the path of the muster binary: its library is what the image gets.
+// What the engine prints is passed on. Returns the exit code of the command that failed, or 0.
+// Throws Error when the folder has no Dockerfile, no engine works, or the library cannot be found.
+int build_image(const ImageOptions& options, const std::string& self);
+
+// Returns the commands, one a line, for --dry-run.
+std::string describe_image(const ImageOptions& options);
 
 }  // namespace muster::app

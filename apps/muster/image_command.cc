@@ -8,62 +8,45 @@
 #include "muster/command/command_line.h"
 
 namespace muster::app {
-namespace {
 
-struct ImageFlags {
-  ImageOptions options;
-  int limit = 7200;
-};
-
-}  // namespace
-
-void add_image(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("image", "Build the container image of a project");
-  auto flags = std::make_shared<ImageFlags>();
-  ImageOptions& options = flags->options;
-  command::add_argument(*command,
-                        {"DIR", &options.folder, "Folder of the project, with a Dockerfile"});
+void add_image(CLI::App& app, const std::string& self, Action& action) {
+  auto* command = app.add_subcommand("image", "Build a container image of a project");
+  auto options = std::make_shared<ImageOptions>();
+  auto dry_run = std::make_shared<bool>(false);
+  command::add_argument(*command, {"DIR", &options->folder, "Folder of the project"});
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
-  flag({"tag", &options.tag, "Name of the image; empty: the folder's", {}, "NAME"});
-  flag({"package",
-        &options.package,
-        "Muster's Debian package, which is copied into the folder; empty: it lies there",
+  flag({"tag",
+        &options->tag,
+        "Name of the image, with its registry and version; DIR:latest without it",
         {},
-        "FILE"});
+        "NAME"});
+  flag({"push", &options->push, "Send the image to its registry"});
   flag({"base",
-        &options.base,
-        "The Debian that it is built on; empty: what the Dockerfile says",
+        &options->base,
+        "Image to begin with, of the same Debian as this machine; its slim one without it",
         {},
         "IMAGE"});
-  flag({"program",
-        &options.program,
-        "The program in the image that must answer --help; empty: its entry point",
-        {},
-        "PATH"});
   flag({"engine",
-        &options.engine,
-        "What builds it; empty: the first of these that works",
+        &options->engine,
+        "What builds; the first that works without it",
         {},
         {},
         {"podman", "buildah", "docker"}});
-  flag({"push", &options.push, "Push the image to its registry when it is built"});
-  flag({"limit",
-        &flags->limit,
-        "Seconds for building, and for pushing",
-        {.at_least = 1},
-        "SECONDS"});
+  flag({"dry-run", dry_run.get(), "Print what would be called, and stop there"});
   command->footer(
-      "Takes podman, buildah or docker, whichever is there and works, and looks whether the "
-      "program "
-      "in the\n"
-      "image answers --help.\n"
+      "Compiles the project in a container and makes an image of the program and the libraries it "
+      "loads, by the\n"
+      "Dockerfile that `muster new` wrote. This machine's Muster goes in; Debian's packages come "
+      "from where the\n"
+      "base image has them from. The exit code is that of the engine.\n"
       "\nExamples:\n"
-      "  muster image shapes --package=muster_0.1.0_amd64.deb\n"
-      "  muster image shapes --tag=registry.example.com/team/shapes:v1 --push");
-  command->callback([flags, &action] {
-    action = [flags] {
-      flags->options.limit = std::chrono::seconds(flags->limit);
-      fmt::print("{}\n", build_image(flags->options));
+      "  muster image\n"
+      "  muster image shapes --tag=registry.example/team/shapes:3 --push\n"
+      "  muster image --engine=podman --base=registry.example/debian:bookworm-slim");
+  command->callback([options, dry_run, self, &action] {
+    action = [options, dry_run, self] {
+      if (!*dry_run) return build_image(*options, self);
+      fmt::print("{}", describe_image(*options));
       return 0;
     };
   });

@@ -5,6 +5,7 @@
 #include "apps/muster/commands.h"
 #include "apps/muster/inspect.h"
 #include "muster/command/command_line.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::app {
 namespace {
@@ -43,7 +44,7 @@ void add_checkpoint(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flag
       "  muster inspect checkpoint weights.safetensors");
   checkpoint->callback([flags, &action] {
     action = [flags] {
-      return show(inspect_checkpoint(local_file_system(), flags->path, flags->json));
+      return show(inspect_checkpoint(stores::file_systems(), flags->path, flags->json));
     };
   });
 }
@@ -64,7 +65,7 @@ void add_events(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, A
   events->callback([flags, &action] {
     action = [flags] {
       const auto tag = flags->tag.empty() ? std::nullopt : std::optional(flags->tag);
-      return show(inspect_events(local_file_system(), flags->path, tag, flags->json));
+      return show(inspect_events(stores::file_systems(), flags->path, tag, flags->json));
     };
   });
 }
@@ -92,7 +93,8 @@ void add_records(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, 
       "  muster inspect records train.tfrecord --skip 1000 --limit 1 --json");
   records->callback([flags, &action] {
     action = [flags] {
-      return show(inspect_records(local_file_system(), flags->paths, flags->records, flags->json));
+      return show(
+          inspect_records(stores::file_systems(), flags->paths, flags->records, flags->json));
     };
   });
 }

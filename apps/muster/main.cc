@@ -83,13 +83,16 @@ int run(int argc, char** argv) {
       "written or an internal error, 2 a wrong argument or something not found.");
   muster::app::Action action;
   muster::app::add_run(app, program, self.parent_path().string(), action);
+  muster::app::add_submit(app, program, self.parent_path().string(), action);
+  muster::app::add_jobs(app, self.parent_path().string(), action);
+  muster::app::add_job(app, program, action);
   muster::app::add_data(app, action);
   muster::app::add_inspect(app, action);
   muster::app::add_export(app, action);
   muster::app::add_serve(app, words, self.parent_path().string(), action);
   muster::app::add_train(app, words, self.parent_path().string(), action);
   muster::app::add_new(app, self, action);
-  muster::app::add_image(app, action);
+  muster::app::add_image(app, self, action);
   muster::app::add_certificates(app, action);
   muster::app::add_completion(app, action);
   muster::app::add_doctor(app, self.parent_path().string(), action);
@@ -98,11 +101,13 @@ int run(int argc, char** argv) {
     return "write two dashes before the program: " + with_dashes(app, words, word);
   };
   if (!muster::command::parse(app, words, surplus)) return 0;
-  if (app.got_subcommand("run")) return action();
+  if (app.got_subcommand("run") || app.got_subcommand("jobs") || app.got_subcommand("submit")) {
+    return action();
+  }
   try {
     return action();
   } catch (const muster::Error& error) {
-    // 138 asks a scheduler for a restart, and only a run has one.
+    // 138 asks a scheduler for a restart, and only runs and jobs have one.
     return report(error) == 2 ? 2 : 1;
   }
 }

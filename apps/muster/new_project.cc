@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "apps/muster/install_prefix.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
@@ -61,24 +62,6 @@ void check_name(const std::string& name) {
         fmt::format("a project cannot be named '{}': CMake or a library has that name", name),
         fmt::format("take another, for example my_{}", name));
   }
-}
-
-// Returns the prefix under which `self` is installed; "" when the library is not beside it.
-std::string prefix_of(const fs::path& self) {
-  const fs::path prefix = self.parent_path().parent_path();
-  std::error_code ignored;
-  if (self.parent_path().filename() != "bin" || !fs::is_directory(prefix, ignored)) return "";
-  // The library is in lib/cmake, lib64/cmake or lib/<architecture>/cmake.
-  for (const char* library : {"lib", "lib64"}) {
-    const fs::path folder = prefix / library;
-    if (fs::exists(folder / "cmake/muster/musterConfig.cmake", ignored)) return prefix.string();
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      if (fs::exists(entry.path() / "cmake/muster/musterConfig.cmake", ignored)) {
-        return prefix.string();
-      }
-    }
-  }
-  return "";
 }
 
 // Writes files and remembers which were not there before, so that it can remove them again.
@@ -143,7 +126,7 @@ NewProject write_new_project(const std::string& folder) {
 std::string describe(const NewProject& made, const std::string& self) {
   std::string text = fmt::format("{}: a project to start from\n", made.folder);
   for (const std::string& file : made.files) text += fmt::format("  {}\n", file);
-  const std::string prefix = prefix_of(self);
+  const std::string prefix = installation_of(self).prefix;
   std::string found;  // where CMake finds it, when it does not by itself
   text += "\nNext:\n";
   if (prefix.empty()) {

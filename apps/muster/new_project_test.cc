@@ -25,7 +25,7 @@ TEST(NewProject, BearsItsName) {
   EXPECT_EQ(made.name, "shapes-2");
   EXPECT_EQ(made.folder, dir / "deep/shapes-2");
   for (const char* file :
-       {"CMakeLists.txt", "Dockerfile", "README.md", ".dockerignore", ".gitignore", "src/main.cc",
+       {"CMakeLists.txt", "README.md", ".gitignore", "Dockerfile", ".dockerignore", "src/main.cc",
         "src/model.cc", "src/input.cc", "tests/shapes-2_test.cc"}) {
     EXPECT_THAT(made.files, Contains(file));
   }
@@ -49,7 +49,7 @@ TEST(NewProject, IsWordForWordWhatIsInTheTree) {
   const char* source = std::getenv("MUSTER_SOURCE_DIR");
   ASSERT_NE(source, nullptr) << "run this test through ctest";
   for (const TemplateFile& file : new_project_template()) {
-    const std::string name = file.path.ends_with("ignore") ? file.path.substr(1) : file.path;
+    const std::string name = file.path.substr(file.path.starts_with('.') ? 1 : 0);
     std::string there = read(join_path(source, "apps/muster/new_project/" + name));
     const std::string version = "@MUSTER_VERSION@";
     if (const size_t at = there.find(version); at != std::string::npos) {

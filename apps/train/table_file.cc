@@ -13,6 +13,7 @@
 #include "muster/base/strings.h"
 #include "muster/formats/input_stream.h"
 #include "muster/formats/number_text.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::app {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::array<std::string_view, 9> kMissing = {"?",    "na",   "n/a", "na
                                                       "none", "#n/a", "-",   "<na>"};
 
 formats::CsvReader open(const std::string& path, char delimiter) {
-  auto stream = formats::InputStream::open(local_file_system(), path).value();
+  auto stream = formats::InputStream::open(stores::file_systems(), path).value();
   return formats::CsvReader::open(std::move(stream), {.delimiter = delimiter}).value();
 }
 

@@ -13,6 +13,7 @@
 #include "muster/base/text_table.h"
 #include "muster/estimator/permutation_importance.h"
 #include "muster/launch/run.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/libtorch.h"
 
@@ -72,7 +73,7 @@ class Writer {
         plan_(trained.plan),
         folder_(join_path(trained.model_dir, "report")),
         report_(title()) {
-    local_file_system().make_directories(folder_).value();
+    stores::file_systems().make_directories(folder_).value();
   }
 
   Report write() {
@@ -88,7 +89,7 @@ class Writer {
     save("held_out_predictions.csv", predictions_with_labels(predictions));
     say_importance();
     say_files();
-    local_file_system()
+    stores::file_systems()
         .write_atomically(join_path(folder_, "report.md"), report_.to_markdown())
         .value();
     return report_;
@@ -103,7 +104,7 @@ class Writer {
   }
 
   void save(const std::string& name, const std::string& csv) {
-    local_file_system().write_atomically(join_path(folder_, name), csv).value();
+    stores::file_systems().write_atomically(join_path(folder_, name), csv).value();
   }
   void save(const std::string& name, const Report::Table& table) { save(name, to_csv(table)); }
 

@@ -1,7 +1,8 @@
 // A training loop written by hand, on one replica, on several of this process, or on the workers of
 // a cluster: linear regression with one dense unit and Adam. The data set is described once, in
 // batches over all replicas; each gets its share. So the numbers are the same on all of them, but
-// for rounding.
+// for rounding. On parameter servers each worker goes through its share at its own pace, and a
+// batch is one of a worker.
 //
 // Expected: the weights 3 and -2 and the bias 1 that the data was made of, to a tenth.
 #include <muster/muster.h>
@@ -42,6 +43,7 @@ void train(const Flags& flags, const std::string& name) {
     return metrics::mean((model(x) - expected).square());
   };
 
+  if (scope.serve(step)) return;  // a parameter server: until the run is over
   auto training = strategy->distribute(points(1000, 1).shuffle(1000).batch(flags.batch_size));
   // With a model_dir, the same command continues, on any number of replicas.
   if (!flags.model_dir.empty()) scope.restore(flags.model_dir);
@@ -57,13 +59,15 @@ void train(const Flags& flags, const std::string& name) {
         scope.stop();
       }
     }
-    if (scope.is_chief())
+    if (scope.is_chief() && rows > 0)
       std::printf("epoch %2d  loss %.6f\n", static_cast<int>(training.completed_passes()),
                   loss / static_cast<double>(rows));
     if (!flags.model_dir.empty()) scope.save(flags.model_dir);
   }
+  scope.end_training();  // on parameter servers others may still be at it
 
-  // Each replica measures its share; together they have seen every row once.
+  // Each replica measures its share; together they have seen every row once. (On
+  // parameter servers this is the chief's share.)
   Metric error = metrics::mean(torch::zeros({0}));
   for (const auto& batch : strategy->distribute(points(500, 2).batch(100))) {
     error.merge(strategy->reduce(strategy->run({.training = false}, squared_error, batch)));
@@ -84,8 +88,11 @@ int main(int argc, char** argv) {
                    .examples = "Examples:\n"
                                "  custom_loop\n"
                                "  custom_loop --strategy=mirrored:2 --model_dir=loop\n"
-                               "  muster run --workers=2 -- custom_loop --strategy=multi_worker\n",
+                               "  muster run --workers=2 -- custom_loop --strategy=multi_worker\n"
+                               "  muster run --chief --workers=1 --ps=1 --restart=3 -- custom_loop "
+                               "--strategy=parameter_server --model_dir=loop\n",
                    .defaults = {.epochs = 10, .batch_size = 50, .learning_rate = 0.05},
                    .uses = {"epochs", "batch_size", "learning_rate", "seed", "model_dir"},
-                   .flags = {{"strategy", &strategy, "one_device, mirrored:N or multi_worker"}}});
+                   .flags = {{"strategy", &strategy,
+                              "one_device, mirrored:N, multi_worker or parameter_server"}}});
 }

@@ -11,15 +11,11 @@
 #include <fmt/format.h>
 #include <muster/muster.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 using namespace muster;
 
 namespace {
-
-namespace fs = std::filesystem;
 
 // Photos are looked at so many times in an epoch, each time in another part and at another size,
 // that there are at least so many.
@@ -68,8 +64,8 @@ Functional network(const Settings& settings, int64_t classes) {
 std::string job_file(const Settings& settings) { return settings.job_dir + "/job.json"; }
 
 nlohmann::json job_in(const Settings& settings) {
-  std::ifstream file(job_file(settings));
-  return file ? nlohmann::json::parse(file) : nlohmann::json();
+  const Result<std::string> text = stores::file_systems().read_file(job_file(settings));
+  return text.ok() ? nlohmann::json::parse(text.value()) : nlohmann::json();
 }
 
 nlohmann::json job_of(const Settings& settings, const std::vector<std::string>& classes) {
@@ -99,7 +95,7 @@ void classify(Settings settings) {
   for (size_t i = 0; i < paths.size(); ++i) {
     const auto row = static_cast<int64_t>(i);
     const std::string& name = classes.at(static_cast<size_t>(labels[row].item<int64_t>()));
-    fmt::print("{}: {} ({:.0f} %)\n", fs::path(paths[i]).filename().string(), name,
+    fmt::print("{}: {} ({:.0f} %)\n", base_name(paths[i]), name,
                100 * probabilities[row].item<float>());
     table.write(
         Element::dict({{"photo", paths[i]}, {"class", name}, {"probability", probabilities[row]}}));
@@ -108,7 +104,7 @@ void classify(Settings settings) {
 }
 
 void train(const Flags& flags, const Settings& settings) {
-  const bool has_validation = fs::is_directory(flags.data_dir + "/val");
+  const bool has_validation = stores::file_systems().exists(flags.data_dir + "/val").value();
   const std::string folder = has_validation ? flags.data_dir + "/train" : flags.data_dir;
   const std::vector<std::string> classes = data::image_classes(folder);
   const auto photos = [&](const std::string& from, data::ImageFit fit) {
@@ -122,7 +118,7 @@ void train(const Flags& flags, const Settings& settings) {
                             before.dump(), job.dump()),
                 "give another --job-dir; --weights begins with the weights of this one");
   }
-  if (fs::exists(settings.job_dir + "/weights.safetensors")) {
+  if (stores::file_systems().exists(settings.job_dir + "/weights.safetensors").value()) {
     throw Error(ErrorKind::kInvalidArgument, settings.job_dir + " holds a job that is done",
                 "give another --job-dir, and --weights=" + settings.job_dir +
                     "/weights.safetensors to go on from it");
@@ -145,8 +141,8 @@ void train(const Flags& flags, const Settings& settings) {
   keras::Model model(network(settings, static_cast<int64_t>(classes.size())),
                      {.name = "resnet", .seed = flags.seed});
   if (model.is_chief()) {
-    fs::create_directories(settings.job_dir);
-    std::ofstream(job_file(settings)) << job.dump(1) << "\n";
+    stores::file_systems().make_directories(settings.job_dir).value();
+    stores::file_systems().write_atomically(job_file(settings), job.dump(1) + "\n").value();
   }
   model.compile({.optimizer = optim::adam({.learning_rate = flags.learning_rate}),
                  .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),

@@ -10,8 +10,6 @@
 #include <muster/muster.h>
 #include <torch/types.h>
 
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 
 using namespace muster;
@@ -48,11 +46,10 @@ int main(int argc, char** argv) {
   return run_main(
       argc, argv,
       [&](const Flags& flags) {
-        if (!std::filesystem::is_regular_file(file)) {
+        if (!stores::file_systems().exists(file).value()) {
           throw Error(ErrorKind::kNotFound, "there is no file " + file, "name a text: --text");
         }
-        std::ifstream stream(file, std::ios::binary);
-        const std::string text{std::istreambuf_iterator<char>(stream), {}};
+        const std::string text = stores::file_systems().read_file(file).value();
         if (text.size() <= kContext) {
           throw Error(
               ErrorKind::kInvalidArgument,

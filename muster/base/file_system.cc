@@ -14,6 +14,7 @@
 
 #include "muster/base/local_path.h"
 #include "muster/base/staging_leftovers.h"
+#include "muster/base/uri.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -425,6 +426,18 @@ Status FileSystem::write_atomically(const std::string& path, std::string_view te
   return write_atomically(path, bytes_of(text));
 }
 
+Result<std::vector<DirectoryEntry>> FileSystem::list_entries(const std::string& path) {
+  Result<std::vector<std::string>> names = list_directory(path);
+  if (!names.ok()) return names.error();
+  std::vector<DirectoryEntry> entries;
+  for (std::string& name : names.value()) {
+    // Of a disk some cannot be looked at: removed since, or links that lead nowhere.
+    const Result<FileInfo> found = info(join_path(path, name));
+    if (found.ok()) entries.push_back({std::move(name), found.value()});
+  }
+  return entries;
+}
+
 Status FileSystem::remove_tree(const std::string& path) {
   Result<FileInfo> found = info(path);
   if (!found.ok())
@@ -436,7 +449,9 @@ Status FileSystem::remove_tree(const std::string& path) {
       if (Status removed = remove_tree(join_path(path, name)); !removed.ok()) return removed;
     }
   }
-  return remove(path);
+  // In a store a folder goes with the last that is in it.
+  Status removed = remove(path);
+  return !removed.ok() && removed.error().kind() == ErrorKind::kNotFound ? Status() : removed;
 }
 
 FileSystem& local_file_system() {
@@ -449,21 +464,23 @@ std::unique_ptr<FileReader> memory_reader(Bytes bytes, std::string name) {
 }
 
 std::string join_path(std::string_view directory, std::string_view name) {
-  if (directory.empty() || (!name.empty() && name.front() == '/')) return std::string(name);
+  if (directory.empty() || root_size(name) > 0) return std::string(name);
   std::string path(directory);
   if (path.back() != '/') path += '/';
   return path += name;
 }
 
 std::string_view base_name(std::string_view path) {
+  const size_t root = root_size(path);
   const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+  return path.substr(slash == std::string_view::npos || slash < root ? root : slash + 1);
 }
 
 std::string directory_of(std::string_view path) {
+  const size_t root = root_size(path);
   const size_t slash = path.rfind('/');
-  if (slash == std::string_view::npos) return ".";
-  return std::string(path.substr(0, slash == 0 ? 1 : slash));
+  if (slash != std::string_view::npos && slash >= root) return std::string(path.substr(0, slash));
+  return root == 0 ? "." : std::string(path.substr(0, root));
 }
 
 bool is_staging_name(std::string_view name) {

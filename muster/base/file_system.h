@@ -2,9 +2,11 @@
 // can implement. Thread safety: a FileSystem may be used from many threads; a writer belongs to one
 // thread at a time; a reader may be shared.
 //
-// Paths are plain ("models/a") or URIs ("file:///models/a"). Nothing may assume a local rename:
-// what must appear whole or not at all goes through write_atomically() or a StagedWriter's
-// commit().
+// Paths are plain ("models/a") or URIs ("file:///models/a", "s3://bucket/a"; muster/base/uri.h).
+// Nothing may assume a local rename: what must appear whole or not at all goes through
+// write_atomically() or a StagedWriter's commit(). The stores behind URIs keep whole objects:
+// open_writer() and rename() are refused there, and folders come and go with what is in them
+// (muster/stores/file_systems.h).
 #pragma once
 
 #include <cstdint>
@@ -74,6 +76,12 @@ struct FileInfo {
   double modified_seconds = 0;  // Unix time
 };
 
+// What a directory holds, under its name there.
+struct DirectoryEntry {
+  std::string name;
+  FileInfo info;
+};
+
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -89,6 +97,9 @@ class FileSystem {
   virtual Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) = 0;
   // Returns the names inside, sorted, without "." and "..".
   virtual Result<std::vector<std::string>> list_directory(const std::string& path) = 0;
+  // What list_directory() gives, with what is known of each; what cannot be looked at is left out.
+  // A store answers it with few requests, where info() for each name would take one for each.
+  virtual Result<std::vector<DirectoryEntry>> list_entries(const std::string& path);
   // Makes the directory and its missing parents; one that exists already is no error.
   virtual Status make_directories(const std::string& path) = 0;
   // Removes a file or an empty directory. Returns NotFound when it is not there.
@@ -119,11 +130,12 @@ FileSystem& local_file_system();
 // Reads `bytes` as if they were a file of that name; they must outlive the reader.
 std::unique_ptr<FileReader> memory_reader(Bytes bytes, std::string name);
 
-// Joins "a" and "b" to "a/b"; an absolute `name` stays as it is.
+// Joins "a" and "b" to "a/b"; an absolute `name`, also a URI, stays as it is.
 std::string join_path(std::string_view directory, std::string_view name);
-// Returns what follows the last slash.
+// Returns what follows the last slash; nothing for the root of a URI, such as "gs://bucket".
 std::string_view base_name(std::string_view path);
-// Returns what precedes the last slash; "." when there is none.
+// Returns what precedes the last slash; "." when there is none. A root, such as "/" and
+// "gs://bucket", is in itself.
 std::string directory_of(std::string_view path);
 // Whether a StagedWriter that did not commit gave a file this name: ".<name>.staging-<pid>-<n>".
 bool is_staging_name(std::string_view name);

@@ -149,6 +149,12 @@ TEST(FileSystem, DirectoriesAndRemoval) {
   files.write_atomically(temp / "a/b/y", "").value();
   EXPECT_THAT(files.list_directory(temp / "a/b").value(), ElementsAre("c", "y", "z"));
   EXPECT_TRUE(files.info(temp / "a").value().is_directory);
+  const auto entries = files.list_entries(temp / "a/b").value();
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_TRUE(entries[0].info.is_directory);
+  EXPECT_EQ(entries[2].name, "z");
+  EXPECT_EQ(entries[2].info.size, 1u);
+  EXPECT_EQ(files.list_entries(temp / "none").error().kind(), ErrorKind::kNotFound);
   files.rename(temp / "a/b/z", temp / "a/moved").value();
   EXPECT_EQ(files.read_file(temp / "a/moved").value(), "1");
   EXPECT_FALSE(files.remove(temp / "a").ok());

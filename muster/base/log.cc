@@ -166,6 +166,16 @@ Log& instance() {
   return *log;
 }
 
+// Whether a text is said for the first time, and may be.
+bool is_first(std::string_view message) {
+  // Texts may name strangers, of whom there is no end.
+  constexpr size_t kMostOnce = 1000;
+  static std::mutex mutex;
+  static auto* const said = new std::set<std::string>();
+  const std::lock_guard lock(mutex);
+  return said->size() < kMostOnce && said->insert(std::string(message)).second;
+}
+
 }  // namespace
 
 void debug(std::string_view message) { instance().logger.debug("{}", message); }
@@ -173,16 +183,12 @@ void info(std::string_view message) { instance().logger.info("{}", message); }
 void warning(std::string_view message) { instance().logger.warn("{}", message); }
 void error(std::string_view message) { instance().logger.error("{}", message); }
 
+void info_once(std::string_view message) {
+  if (is_first(message)) info(message);
+}
+
 void warning_once(std::string_view message) {
-  // Texts may name strangers, of whom there is no end.
-  constexpr size_t kMostOnce = 1000;
-  static std::mutex mutex;
-  static auto* const said = new std::set<std::string>();
-  {
-    std::lock_guard lock(mutex);
-    if (said->size() >= kMostOnce || !said->insert(std::string(message)).second) return;
-  }
-  warning(message);
+  if (is_first(message)) warning(message);
 }
 
 void event(std::string_view name, const nlohmann::json& fields, std::string_view message) {

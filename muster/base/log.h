@@ -21,8 +21,9 @@ void info(std::string_view message);
 void warning(std::string_view message);
 void error(std::string_view message);
 
-// Says `message` the first time it is called with this text, and never again in this process.
-// After a thousand texts it says nothing more.
+// Say `message` the first time they are called with this text, and never again in this process.
+// After a thousand texts they say nothing more.
+void info_once(std::string_view message);
 void warning_once(std::string_view message);
 
 // Writes what happened, at level info: `message` as text, or {"event": name, ...fields} as JSON.

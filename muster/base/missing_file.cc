@@ -11,9 +11,7 @@ namespace {
 
 std::string what_is_there(FileSystem& files, const std::string& path) {
   constexpr size_t kNamed = 5;
-  const size_t slash = path.rfind('/');
-  const std::string folder =
-      slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
+  const std::string folder = directory_of(path);
   Result<std::vector<std::string>> names = files.list_directory(folder);
   if (!names.ok()) return "there is no folder '" + folder + "'";
   if (names.value().empty()) return "the folder '" + folder + "' is empty";

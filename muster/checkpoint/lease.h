@@ -1,7 +1,8 @@
 // A lease is a file "<name>.lease" in a model_dir by which a process says that it is at work there,
 // which checkpoints must stay meanwhile, and what those beside it should know. Its holder rewrites
-// it every two seconds, so one that died is told from one that works. Clocks of two machines are
-// never compared closely: whoever looks measures, by its own clock, for how long nothing changed.
+// it every two seconds (in a store, every ten), so one that died is told from one that works.
+// Clocks of two machines are never compared closely: whoever looks measures, by its own clock, for
+// how long nothing changed.
 //
 // Thread safety: a Lease may be used from any thread; a LeaseWatch and a LeasedCheckpoints belong
 // to one thread at a time.
@@ -35,8 +36,9 @@ struct LeaseContent {
 
 // How a lease is held.
 struct LeaseOptions {
-  FileSystem* fs = nullptr;  // nullptr: the local one; otherwise it must outlive the lease
-  std::chrono::milliseconds beat = std::chrono::seconds(2);
+  FileSystem* fs = nullptr;  // nullptr: that of the path; otherwise it must outlive the lease
+  // Unset: two seconds; ten in a store, where each beat is two requests.
+  std::optional<std::chrono::milliseconds> beat = {};
   // Called on a thread of the lease's own before each beat; it may change what the lease says.
   std::function<void(LeaseContent&)> before_beat = {};
 };
@@ -94,6 +96,8 @@ class LeaseWatch {
   // where the file is ten minutes old. Throws nothing: a file that cannot be read counts as
   // unchanged.
   std::optional<LeaseContent> look();
+  // How often look() has seen the file change; the first time it was there counts.
+  int64_t changes() const { return changes_; }
   // What the file said last, whether its holder is dead or alive; empty when there was no file.
   const LeaseContent& last() const { return last_; }
 
@@ -104,6 +108,7 @@ class LeaseWatch {
   std::string text_;
   LeaseContent last_;
   TimePoint changed_;
+  int64_t changes_ = 0;
   bool gone_ = false;  // its process
 };
 

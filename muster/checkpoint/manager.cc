@@ -8,11 +8,14 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/secret.h"
 #include "muster/base/strings.h"
+#include "muster/base/uri.h"
 #include "muster/checkpoint/internal/file_names.h"
 #include "muster/checkpoint/internal/leftovers.h"
 #include "muster/checkpoint/internal/state_file.h"
 #include "muster/checkpoint/lease.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1 {
 
@@ -55,7 +58,7 @@ struct CheckpointManager::Listing {
 CheckpointManager::CheckpointManager(std::string model_dir, CheckpointManagerOptions options)
     : model_dir_(std::move(model_dir)),
       options_(options),
-      fs_(options.fs != nullptr ? *options.fs : local_file_system()),
+      fs_(options.fs != nullptr ? *options.fs : stores::file_systems()),
       clock_(options.clock != nullptr ? *options.clock : system_clock()),
       pins_(std::make_shared<Pins>()),
       leased_(std::make_unique<LeasedCheckpoints>(model_dir_, fs_, clock_)) {
@@ -79,8 +82,15 @@ std::string CheckpointManager::path_of(const std::string& name) const {
 }
 
 void CheckpointManager::ensure_writable() {
+  const bool remote = is_remote(model_dir_);
   const auto try_write = [&]() -> Status {
     if (Status made = fs_.make_directories(model_dir_); !made.ok()) return made;
+    if (remote) {
+      // In a store nothing shows before it is committed.
+      const std::string trial = path_of(".writable-" + random_secret().substr(0, 16));
+      if (Status written = fs_.write_atomically(trial, "x"); !written.ok()) return written;
+      return fs_.remove(trial);
+    }
     auto writer = fs_.open_staged(path_of(std::string(internal::kStateFile)));
     if (!writer.ok()) return writer.error();
     // One page, so that a full disk shows.
@@ -89,6 +99,14 @@ void CheckpointManager::ensure_writable() {
     return writer.value()->discard();
   };
   if (Status done = try_write(); !done.ok()) {
+    if (remote) {
+      throw Error(done.error().kind(),
+                  fmt::format("cannot write checkpoints to model_dir '{}': {}", model_dir_,
+                              done.error().message()),
+                  done.error().hint().empty()
+                      ? "check that the bucket exists and that these credentials may write to it"
+                      : done.error().hint());
+    }
     const ErrorKind kind = done.error().kind() == ErrorKind::kUnavailable
                                ? ErrorKind::kUnavailable
                                : ErrorKind::kInvalidArgument;
@@ -249,7 +267,7 @@ Error CheckpointManager::save_failed(const std::string& prefix, const Error& err
   std::string hint = before.all.empty()
                          ? "nothing was saved before"
                          : fmt::format("the checkpoints up to {} are untouched", before.latest);
-  hint = error.kind() == ErrorKind::kUnavailable
+  hint = error.kind() == ErrorKind::kUnavailable && !is_remote(model_dir_)
              ? fmt::format("free some space in '{}' and run the same command again; {}", model_dir_,
                            hint)
          : error.hint().empty() ? hint

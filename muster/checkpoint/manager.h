@@ -29,7 +29,7 @@ struct CheckpointState;
 
 // Which checkpoints are kept.
 struct CheckpointManagerOptions {
-  FileSystem* fs = nullptr;  // nullptr: the local one; otherwise it must outlive the manager
+  FileSystem* fs = nullptr;  // nullptr: that of the path; otherwise it must outlive the manager
   Clock* clock = nullptr;    // nullptr: the system's; otherwise it must outlive the manager
   // The newest ones to keep; 0 keeps all.
   int keep_checkpoint_max = 5;
@@ -64,7 +64,7 @@ class CheckpointManager {
 
   // Creates the directory and proves that files can be written there, so that a run fails before it
   // trains and not at its first save. Throws InvalidArgument naming the directory; Unavailable when
-  // the disk is full.
+  // the disk is full; of a bucket, what the store says.
   void ensure_writable();
 
   // Saves under "<model_dir>/model.ckpt-<global_step>", replacing what was saved at that step

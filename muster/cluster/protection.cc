@@ -11,6 +11,21 @@ namespace muster::inline v0_1::cluster {
 
 namespace {
 
+// How a launcher hands a variable to all tasks; "" where there is nothing to say.
+std::string how_to_pass(const std::string& source) {
+  if (source == "torchrun")
+    return "; torchrun hands its own environment on to the tasks of its node";
+  if (source == "MPI")
+    return "; mpirun -x MUSTER_JOB_TOKEN (Open MPI) hands it on, mpiexec of MPICH does so unasked";
+  if (source == "Slurm")
+    return "; srun --export=ALL, which is what it does unasked, hands it on from sbatch and srun";
+  if (source == "PET_* (Kubeflow)" || source == "RANK and WORLD_SIZE" || source == "Kubernetes Job")
+    return "; in Kubernetes it is a Secret, as env or as a file of the pods";
+  if (source == "CLUSTER_SPEC") return "; in Vertex AI it is in containerSpec.env of each pool";
+  if (source == "SageMaker") return "; in SageMaker it is in the Environment of the training job";
+  return "";
+}
+
 bool is_protected(const Job& job, const std::string& address) {
   return !job.token.empty() || job.tls || job.insecure || is_loopback(host_of(address));
 }
@@ -27,9 +42,14 @@ void check_protected(const ResolvedCluster& cluster) {
         "give it the job's: the same MUSTER_JOB_TOKEN, or file of it in MUSTER_JOB_TOKEN_FILE, as "
         "on all other tasks; export MUSTER_JOB_TOKEN=$(openssl rand -hex 32) makes a new one; "
         "where "
-        "the network itself keeps strangers out: MUSTER_INSECURE=1");
+        "the network itself keeps strangers out: MUSTER_INSECURE=1" +
+            how_to_pass(cluster.source));
   }
-  check_protected(cluster.job, "the coordinator", cluster.coordinator_address);
+  try {
+    check_protected(cluster.job, "the coordinator", cluster.coordinator_address);
+  } catch (const Error& error) {
+    throw invalid_argument(error.message(), error.hint() + how_to_pass(cluster.source));
+  }
 }
 
 void check_protected(const Job& job, const std::string& who, const std::string& address) {

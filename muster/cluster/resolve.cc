@@ -10,6 +10,7 @@
 #include "muster/base/strings.h"
 #include "muster/cluster/internal/corrections.h"
 #include "muster/cluster/internal/mistake.h"
+#include "muster/cluster/internal/sources.h"
 
 namespace muster::inline v0_1::cluster {
 namespace {
@@ -156,13 +157,6 @@ ResolvedCluster resolved(const Read& read, const ResolveOptions& options) {
   }
 }
 
-std::optional<ResolvedCluster> from_tf_config(const Environment& environment,
-                                              const ResolveOptions& options) {
-  const std::string text = environment.get_or("TF_CONFIG", "");
-  if (text.empty()) return std::nullopt;
-  return resolved([&] { return parse_text(text); }, options);
-}
-
 }  // namespace
 
 std::string ResolvedCluster::describe() const {
@@ -178,23 +172,13 @@ std::string ResolvedCluster::describe() const {
                      leader);
 }
 
-std::span<const ClusterSource> cluster_sources() {
-  static constexpr std::array kSources = {ClusterSource{"TF_CONFIG", from_tf_config}};
-  return kSources;
-}
-
-ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options) {
-  for (const ClusterSource& source : cluster_sources()) {
-    if (std::optional<ResolvedCluster> found = source.resolve(environment, options)) {
-      found->job = read_job(environment);
-      return *found;
-    }
-  }
-  return resolve_cluster(TfConfig(), options);
-}
-
 ResolvedCluster resolve_cluster(const TfConfig& config, const ResolveOptions& options) {
   return resolved([&]() -> const TfConfig& { return config; }, options);
+}
+
+ResolvedCluster internal::resolve_tf_config_text(const std::string& text,
+                                                 const ResolveOptions& options) {
+  return resolved([&] { return parse_text(text); }, options);
 }
 
 }  // namespace muster::inline v0_1::cluster

@@ -2,10 +2,9 @@
 // safety: values and pure functions.
 #pragma once
 
+#include <functional>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "muster/base/environment.h"
@@ -24,12 +23,21 @@ struct ResolvedCluster {
   int num_workers = 1;  // chief and workers; 0 for the evaluator
   int num_ps = 0;
   std::vector<Task> workers{{"worker", 0}};  // in rank order
-  std::vector<std::string> addresses;        // of `workers`; empty without a cluster
-  std::string coordinator_address;           // the chief's; empty without a cluster
-  std::vector<std::string> ps_addresses;     // in order of their index
-  std::optional<std::string> model_dir;      // from TF_CONFIG
-  std::vector<std::string> notes;            // what was repaired, for the log
-  Job job;                                   // what keeps strangers out
+  // Of `workers`; empty without a cluster. Where a launcher names the host of rank 0 alone, the
+  // others' are "": they say where they are when they have met.
+  std::vector<std::string> addresses;
+  std::string coordinator_address;        // the chief's; empty without a cluster
+  std::vector<std::string> ps_addresses;  // in order of their index
+  // From TF_CONFIG; else, where the program gives none, the folder that the service names.
+  std::optional<std::string> model_dir;
+  std::vector<std::string> notes;  // what was repaired, for the log
+  int local_rank = 0;  // among the tasks of this machine, where the launcher counts them
+  int local_size = 1;  // those tasks
+  std::string source;  // who said so: "torchrun"; "" for a run of this process alone
+  // "torchrun 4f7e (also seen, not used: Slurm step 12.0)"; "" where nothing but TF_CONFIG was
+  // seen.
+  std::string origin;
+  Job job;  // what keeps strangers out
 
   // Whether several workers must meet before they train.
   bool distributed() const { return num_workers > 1; }
@@ -37,29 +45,33 @@ struct ResolvedCluster {
   std::string describe() const;
 };
 
-// What the program knows and TF_CONFIG does not say.
+// The text of a small file; nothing when it is not there.
+using ReadSmallFile = std::function<std::optional<std::string>(const std::string& path)>;
+
+// What the program knows and its environment does not say.
 struct ResolveOptions {
   // Set where a strategy for several workers is used: a cluster of workers alone is valid then, and
   // its first worker is the chief.
   bool worker_zero_may_be_chief = false;
   std::optional<std::string> model_dir;  // the program's own
+  ReadSmallFile read_file;               // for tests; unset reads this machine's files
 };
 
-// A way in which a process learns its place in a cluster.
-struct ClusterSource {
-  std::string_view name;  // "TF_CONFIG"
-  // Returns nothing when the environment does not use this way. Throws InvalidArgument when it does
-  // and is wrong.
-  std::optional<ResolvedCluster> (*resolve)(const Environment& environment,
-                                            const ResolveOptions& options);
-};
-
-// All sources, in the order in which they are asked. Today TF_CONFIG is the only one.
-std::span<const ClusterSource> cluster_sources();
-
-// Returns what the first source says that knows this process, or a run of this process alone when
-// none does. Throws InvalidArgument when a source is wrong.
+// Returns what the launcher of this process says, the first of cluster_sources() that has started
+// it or the one that MUSTER_CLUSTER names, or a run of this process alone when there is none.
+// Throws InvalidArgument when what it says is wrong, and when two launchers contradict each other.
 ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options = {});
+
+// Writes `notes` and `origin` to the log, each line once.
+void announce(const ResolvedCluster& cluster);
+
+// This process among those that one launcher started on this machine.
+struct LocalPlace {
+  int rank = 0;
+  int size = 1;
+};
+// The place that resolve_cluster() finds; alone where it finds a mistake.
+LocalPlace local_place(const Environment& environment) noexcept;
 
 // Returns what training makes of a TF_CONFIG. It differs from read_run_config where that is known
 // to hurt: "master" is the chief; an evaluator may be inside or outside of the cluster, with any

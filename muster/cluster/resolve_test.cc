@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "muster/base/error.h"
+#include "muster/cluster/cluster_source.h"
 
 namespace muster::inline v0_1::cluster {
 namespace {
@@ -160,15 +161,17 @@ TEST(Resolve, ModelDirTravels) {
 }
 
 TEST(Resolve, SourcesSpeakOnlyOfWhatIsTheirs) {
-  ASSERT_EQ(cluster_sources().size(), 1u);
+  const auto no_files = [](const std::string&) { return std::optional<std::string>(); };
+  for (const ClusterSource& source : cluster_sources())
+    EXPECT_EQ(source.seen({Environment(), no_files}), "") << source.name;
   const ClusterSource& source = cluster_sources()[0];
   EXPECT_EQ(source.name, "TF_CONFIG");
-  EXPECT_FALSE(source.resolve(Environment({{"WORLD_SIZE", "2"}, {"RANK", "1"}}), {}));
-  EXPECT_FALSE(source.resolve(Environment({{"TF_CONFIG", ""}}), {}));
-  const auto found = source.resolve(
-      Environment({{"TF_CONFIG", task(R"("chief":["a:1"],"worker":["b:1"])", "worker", 0)}}), {});
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->rank, 1);
+  EXPECT_EQ(source.seen({Environment({{"WORLD_SIZE", "2"}, {"RANK", "1"}}), no_files}), "");
+  EXPECT_EQ(source.seen({Environment({{"TF_CONFIG", ""}}), no_files}), "");
+  const Environment given(
+      {{"TF_CONFIG", task(R"("chief":["a:1"],"worker":["b:1"])", "worker", 0)}});
+  EXPECT_NE(source.seen({given, no_files}), "");
+  EXPECT_EQ(source.resolve({given, no_files}, {}).rank, 1);
 }
 
 }  // namespace

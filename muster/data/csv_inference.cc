@@ -6,6 +6,7 @@
 #include "muster/data/csv.h"
 #include "muster/data/internal/csv_table.h"
 #include "muster/formats/number_text.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -108,7 +109,7 @@ CsvOptions infer_csv(const std::string& path, CsvOptions options) {
                            "let it look at one row at least");
   }
   formats::check_dialect({.delimiter = options.delimiter}).value();
-  internal::CsvTable table = internal::open_csv(local_file_system(), path, options);
+  internal::CsvTable table = internal::open_csv(stores::file_systems(), path, options);
   const internal::MissingValues missing(options.na_values);
   std::vector<Seen> columns;
   for (const size_t field : selected(table, options)) columns.push_back({.field = field});

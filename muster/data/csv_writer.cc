@@ -8,6 +8,7 @@
 #include "muster/base/strings.h"
 #include "muster/data/csv.h"
 #include "muster/formats/csv.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
@@ -117,7 +118,7 @@ CsvWriter::CsvWriter(const std::string& path, const CsvWriteOptions& options)
   formats::check_dialect({.delimiter = options.delimiter}).value();
   state_->path = path;
   state_->options = options;
-  state_->file = local_file_system().open_staged(path).value();
+  state_->file = stores::file_systems().open_staged(path).value();
 }
 
 CsvWriter::~CsvWriter() = default;

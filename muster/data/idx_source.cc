@@ -4,6 +4,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
 #include "muster/formats/idx.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
@@ -36,7 +37,7 @@ Tensor to_int64(const IdxArray& array, const std::string& path) {
 }  // namespace
 
 Dataset from_idx(const std::string& images_path, const std::string& labels_path) {
-  FileSystem& files = local_file_system();
+  FileSystem& files = stores::file_systems();
   const IdxArray images = formats::read_idx(files, images_path).value();
   const IdxArray labels = formats::read_idx(files, labels_path).value();
   if (images.type != IdxType::kUint8 || images.shape.size() != 3) {
@@ -75,8 +76,8 @@ Dataset mnist(const std::string& data_dir, const std::string& split) {
   std::vector<std::string> missing;
   const auto find = [&](const std::string& name) {
     const std::string plain = join_path(data_dir, name);
-    const bool has_plain = local_file_system().exists(plain).value();
-    if (!local_file_system().exists(plain + ".gz").value()) {
+    const bool has_plain = stores::file_systems().exists(plain).value();
+    if (!stores::file_systems().exists(plain + ".gz").value()) {
       if (!has_plain) missing.push_back(name + "[.gz]");
       return plain;
     }
@@ -93,7 +94,7 @@ Dataset mnist(const std::string& data_dir, const std::string& split) {
                            "pass --data_dir=DIR; muster data digits --out DIR makes one");
   }
   if (!missing.empty()) {
-    FileSystem& files = local_file_system();
+    FileSystem& files = stores::file_systems();
     const auto make_in = [](const std::string& folder) {
       return "make a data set with: muster data digits --out " + folder;
     };

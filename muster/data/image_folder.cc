@@ -5,8 +5,10 @@
 #include "muster/base/file_system.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/base/uri.h"
 #include "muster/data/image.h"
 #include "muster/data/internal/image_options.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
@@ -24,6 +26,14 @@ struct Listing {
 
 Listing list(FileSystem& files, const std::string& dir) {
   Listing listing;
+  if (is_remote(dir)) {
+    // One request tells what the files of a whole folder are.
+    for (const auto& [name, info] : files.list_entries(dir).value()) {
+      if (!is_hidden(name))
+        (info.is_directory ? listing.directories : listing.files).push_back(name);
+    }
+    return listing;
+  }
   for (const std::string& name : files.list_directory(dir).value()) {
     if (is_hidden(name)) continue;
     const FileInfo info = files.info(join_path(dir, name)).value();
@@ -57,7 +67,7 @@ void add_images_below(FileSystem& files, const std::string& dir,
 }
 
 Tensor read_image(std::string_view path, const ImageOptions& image, RandomKey key) {
-  const std::string bytes = local_file_system().read_file(std::string(path)).value();
+  const std::string bytes = stores::file_systems().read_file(std::string(path)).value();
   return fit_image(bytes, image, key, path);
 }
 
@@ -110,7 +120,7 @@ void report_left_out(const std::string& dir, const std::vector<std::string>& nam
 }  // namespace
 
 std::vector<std::string> image_classes(const std::string& dir) {
-  return list_classes(local_file_system(), dir).directories;
+  return list_classes(stores::file_systems(), dir).directories;
 }
 
 Dataset image_folder(const std::string& dir, const ImageOptions& image,
@@ -119,7 +129,7 @@ Dataset image_folder(const std::string& dir, const ImageOptions& image,
   if (options.extensions.empty()) {
     throw invalid_argument("ImageFolderOptions: extensions is empty", "give \".jpg\", for example");
   }
-  FileSystem& files = local_file_system();
+  FileSystem& files = stores::file_systems();
   const Listing top = list_classes(files, dir);
   const std::vector<int64_t> labels = labels_of(dir, top.directories, options.classes);
 
@@ -174,7 +184,7 @@ Dataset images_at(const std::vector<std::string>& paths, const ImageOptions& ima
 
 std::vector<std::string> image_files(const std::string& dir,
                                      const std::vector<std::string>& extensions) {
-  FileSystem& files = local_file_system();
+  FileSystem& files = stores::file_systems();
   check_folder(files, dir, "name a folder that holds images");
   std::vector<std::string> paths;
   add_images_below(files, dir, extensions, paths);

@@ -8,6 +8,7 @@
 #include "muster/base/strings.h"
 #include "muster/data/dataset.h"
 #include "muster/data/internal/path_list.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -29,21 +30,17 @@ void match(FileSystem& files, const std::string& directory, const std::string& p
     if (info.ok() && !info.value().is_directory) found.insert(path);
   };
   if (!has_wildcard(part)) return go_on(part);
-  const Result<std::vector<std::string>> names =
-      files.list_directory(directory.empty() ? "." : directory);
-  if (!names.ok()) {
-    if (names.error().kind() == ErrorKind::kNotFound) return;
-    throw names.error().with_context(fmt::format("no files of {} can be listed", pattern));
+  const Result<std::vector<DirectoryEntry>> entries =
+      files.list_entries(directory.empty() ? "." : directory);
+  if (!entries.ok()) {
+    if (entries.error().kind() == ErrorKind::kNotFound) return;
+    throw entries.error().with_context(fmt::format("no files of {} can be listed", pattern));
   }
-  for (const std::string& name : names.value()) {
+  for (const auto& [name, info] : entries.value()) {
     // As a shell does, "*" leaves out names that begin with a dot.
-    if (!is_staging_name(name) && fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) == 0) {
-      const bool is_directory = [&] {
-        const Result<FileInfo> info = files.info(directory + name);
-        return info.ok() && info.value().is_directory;
-      }();
-      if (last || is_directory) go_on(name);
-    }
+    if (is_staging_name(name) || fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+    if (!last && info.is_directory) go_on(name);
+    if (last && !info.is_directory) found.insert(directory + name);
   }
 }
 
@@ -59,7 +56,7 @@ Dataset Dataset::list_files(const std::vector<std::string>& patterns,
     // What a URI begins with is no pattern.
     const size_t scheme = pattern.find("://");
     const size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
-    match(local_file_system(), pattern.substr(0, begin), pattern, begin, matched);
+    match(stores::file_systems(), pattern.substr(0, begin), pattern, begin, matched);
     if (matched.empty()) {
       throw not_found(fmt::format("no file matches {}", pattern),
                       has_wildcard(pattern) ? "\"*\" does not match \"/\"; check the directory"

@@ -35,11 +35,12 @@ struct ParameterServerOptions {
   // Without it, with kBFloat16, with certificates, and where the system does not let them, bytes go
   // through sockets.
   bool shared_memory = true;
-  // A worker fetches the weights of its next step while it computes this one. It waits for the
-  // network less, and its weights are older by a step, its own update among what they lack: so one
-  // worker alone has other bits than a run without servers. Bounds and measures of staleness count
-  // it. What a worker reads out of a server's memory is not fetched ahead.
-  bool prefetch = false;
+  // While a worker computes a step, the gradients of the one before travel and become an update,
+  // and then the weights of the next one come. So it hardly waits for servers and network, and its
+  // weights are older by a step, its own update among what they lack: one worker alone has other
+  // bits than a run without servers. One step of a worker is on its way at most; what went wrong
+  // with it is thrown by the next call. Bounds and measures of staleness count it.
+  bool overlap = false;
   double heartbeat_seconds = 1;          // how often a task says that it is alive
   double heartbeat_timeout_seconds = 6;  // silence after which a worker holds nobody up any more
   // For so long servers and workers wait for a chief, and workers for a server, that is gone and

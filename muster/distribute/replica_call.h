@@ -91,6 +91,18 @@ inline int64_t rows_of(const PerReplica<Tensor>& values, size_t replica) {
   return values[replica].dim() > 0 ? values[replica].size(0) : -1;
 }
 
+// The batch that an argument is for a replica; nullptr when it is none.
+template <typename T>
+const Batch* batch_of(const T& /*value*/, size_t /*replica*/) {
+  return nullptr;
+}
+// One all replicas share.
+inline const Batch* batch_of(const Batch& batch, size_t /*replica*/) { return &batch; }
+// The replica's own.
+inline const Batch* batch_of(const PerReplica<Batch>& batches, size_t replica) {
+  return &batches[replica];
+}
+
 // How many replicas an argument holds values of, when it differs by replica.
 template <typename T>
 std::optional<size_t> replicas_of(const T& /*value*/) {

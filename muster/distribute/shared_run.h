@@ -74,16 +74,21 @@ class SharedRun {
   // Where this worker begins.
   struct Place {
     int64_t step = 0;
-    std::string position;
+    std::string position = {};
+    bool over = false;  // the run has ended already
   };
+  // Where this worker will begin, for who reads data before the build. Waits until the chief has
+  // begun the run; on the chief nothing, unless the servers hold the state of this run already.
+  // begin() throws PeerLost where the run began again meanwhile.
+  virtual std::optional<Place> find_place() = 0;
   // Begins the run, or waits until the chief has begun it.
   virtual Place begin(const Start& start) = 0;
 
   // Says where this worker's data stands, behind the batches it has read.
   virtual void set_position(std::function<std::string()> position) = 0;
   // Asks for a step, and brings the weights here. False when there is none to make: all is over, or
-  // this task was told to stop.
-  virtual bool begin_step() = 0;
+  // this task was told to stop; with `also_when_told` that counts only where it would have to wait.
+  virtual bool begin_step(bool also_when_told = false) = 0;
   // Brings the weights here as they are now, without a step.
   virtual void read_weights() = 0;
   // Throws PeerLost naming a server that has not the weights of this run any more. Gives the
@@ -95,9 +100,14 @@ class SharedRun {
   // is the chief, nobody goes on.
   enum class End { kOver, kNoMoreData, kAsked, kTold };
   // Waits until no worker makes a step any more, and on others than the chief until it has ended
-  // the run; a worker that was told to stop does not wait. Meanwhile `others_go_on` is called now
-  // and then with the number of updates so far. Returns their number at the end.
+  // the run, or let them go; a worker that was told to stop does not wait. Meanwhile `others_go_on`
+  // is called now and then with the number of updates so far. Returns their number at the end.
   virtual int64_t end_steps(End end, const std::function<void(int64_t step)>& others_go_on) = 0;
+
+  // On the chief, behind end_steps() and the last save: the others need not wait any more.
+  virtual void let_go() = 0;
+  // On the chief: waits until every other worker has left, or is lost.
+  virtual void wait_for_leaving() = 0;
 
   // Numbers of the run so far, by the names of their summaries.
   virtual std::map<std::string, double> measures() = 0;

@@ -19,7 +19,7 @@ struct StartOptions {
   std::function<bool()> cancelled;   // asked while waiting for them; true ends the wait
   // Where the run's checkpoints are, which parameter servers read and write; "": nowhere.
   std::string model_dir = {};
-  FileSystem* fs = nullptr;  // of model_dir; nullptr: the local one
+  FileSystem* fs = nullptr;  // of model_dir; nullptr: that of the path
 };
 
 }  // namespace muster::inline v0_1::distribute

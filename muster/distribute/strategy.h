@@ -126,7 +126,8 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   size_t num_local_replicas() const;
   void check_replicas(std::optional<size_t> given) const;
   void run_on_replicas(const RunOptions& options, const std::function<void(size_t)>& body,
-                       const std::function<int64_t(size_t)>& rows) const;
+                       const std::function<int64_t(size_t)>& rows,
+                       const std::function<const Batch*(size_t)>& batch) const;
 };
 
 // How RunConfig holds a strategy.
@@ -215,16 +216,21 @@ auto Strategy::run(const RunOptions& options, Fn&& fn, const Args&... args) cons
     (void)((found = replica_call::rows_of(args, replica), found >= 0) || ...);
     return found >= 0 ? found : 1;
   };
+  const auto batch = [&]([[maybe_unused]] size_t replica) {
+    const Batch* found = nullptr;
+    (void)((found = replica_call::batch_of(args, replica), found != nullptr) || ...);
+    return found;
+  };
   (check_replicas(replica_call::replicas_of(args)), ...);
   using Result = std::decay_t<decltype(invoke(0))>;
   if constexpr (std::is_void_v<Result>) {
-    run_on_replicas(options, invoke, rows);
+    run_on_replicas(options, invoke, rows, batch);
   } else {
     std::vector<std::optional<Result>> results(num_local_replicas());
     run_on_replicas(
         options,
         [&](size_t replica) { results[replica] = replica_call::without_graph(invoke(replica)); },
-        rows);
+        rows, batch);
     std::deque<Result> all;
     for (auto& result : results) all.push_back(std::move(*result));
     return PerReplica<Result>(std::move(all));

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/uri.h"
 #include "muster/estimator/run_end.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
@@ -134,6 +135,9 @@ const std::string& Estimator::Impl::directory() {
     log::warning("no model_dir was given: using the temporary directory " + made);
     model_dir = made;
   }
+  // In a store "run//eval" and "run/eval" are two places: what is made of it by adding "/eval" must
+  // be one.
+  if (is_remote(model_dir)) model_dir = without_trailing_slashes(model_dir);
   return model_dir;
 }
 
@@ -344,6 +348,7 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   }
   trainer.keep_checkpoint_max = config.keep_checkpoint_max;
   trainer.keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours;
+  trainer.max_failed_saves = config.max_failed_saves;
   trainer.hooks = options.hooks;
   trainer.non_finite = config.non_finite;
   trainer.non_finite_limit = config.non_finite_limit;

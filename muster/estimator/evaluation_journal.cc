@@ -10,6 +10,8 @@
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/log.h"
+#include "muster/base/secret.h"
+#include "muster/base/uri.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/estimator/internal/metrics_json.h"
 
@@ -63,10 +65,25 @@ CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs) {
 int64_t JournalEntry::step() const { return static_cast<int64_t>(metrics.at("global_step")); }
 
 EvaluationJournal::EvaluationJournal(const std::string& model_dir, FileSystem& fs, Clock& clock)
-    : path_(join_path(model_dir, "evaluations.jsonl")), fs_(fs), clock_(clock) {}
+    : path_(join_path(model_dir, "evaluations.jsonl")),
+      fs_(fs),
+      clock_(clock),
+      remote_(is_remote(model_dir)) {}
 
 void EvaluationJournal::append(const JournalEntry& entry) {
-  std::string line = line_of(entry, clock_.wall_seconds());
+  const double now = clock_.wall_seconds();
+  std::string line = line_of(entry, now);
+  const auto check = [](const Status& done) {
+    if (done.ok()) return;
+    throw Error(done.error().kind(),
+                fmt::format("cannot note an evaluation: {}", done.error().message()),
+                done.error().hint());
+  };
+  if (remote_) {
+    const std::string name =
+        fmt::format("{:017}-{}", static_cast<int64_t>(now * 1e6), random_secret().substr(0, 8));
+    return check(fs_.write_atomically(join_path(path_, name), line));
+  }
   // Whoever was killed while it wrote has left half a line.
   const Result<uint64_t> size = fs_.file_size(path_);
   if (size.ok() && size.value() > 0) {
@@ -79,25 +96,44 @@ void EvaluationJournal::append(const JournalEntry& entry) {
     if (Status done = writer.value()->append(bytes_of(line)); !done.ok()) return done;
     return writer.value()->close();
   };
-  if (const Status done = write(); !done.ok()) {
-    throw Error(done.error().kind(),
-                fmt::format("cannot note an evaluation: {}", done.error().message()),
-                done.error().hint());
+  check(write());
+}
+
+std::string EvaluationJournal::read_lines() {
+  if (remote_) {
+    const Result<std::vector<std::string>> names = fs_.list_directory(path_);
+    if (!names.ok() && names.error().kind() != ErrorKind::kNotFound) throw names.error();
+    std::string lines;
+    std::set<std::string> there;
+    for (const std::string& name : names.value_or({})) {
+      if (!seen_.contains(name)) {
+        const Result<std::string> line = fs_.read_file(join_path(path_, name));
+        if (!line.ok()) continue;  // the next look tries again
+        lines += line.value();
+        if (!lines.ends_with('\n')) lines += '\n';
+      }
+      there.insert(name);
+    }
+    seen_ = std::move(there);
+    return lines;
   }
+  const Result<uint64_t> size = fs_.file_size(path_);
+  if (!size.ok() && size.error().kind() != ErrorKind::kNotFound) throw size.error();
+  if (!size.ok() || size.value() < read_) read_ = 0;  // it is another file, or none
+  if (!size.ok() || size.value() == read_) return "";
+  Result<std::string> text = fs_.read_range(path_, read_, size.value() - read_);
+  if (!text.ok()) return "";  // replaced since: the next look sees what there is
+  const size_t complete = text.value().rfind('\n') + 1;
+  read_ += complete;
+  return text.value().substr(0, complete);
 }
 
 std::vector<JournalEntry> EvaluationJournal::read_new() {
   std::vector<JournalEntry> entries;
-  const Result<uint64_t> size = fs_.file_size(path_);
-  if (!size.ok() && size.error().kind() != ErrorKind::kNotFound) throw size.error();
-  if (!size.ok() || size.value() < read_) read_ = 0;  // it is another file, or none
-  if (!size.ok() || size.value() == read_) return entries;
-  const Result<std::string> text = fs_.read_range(path_, read_, size.value() - read_);
-  if (!text.ok()) return entries;  // replaced since: the next look sees what there is
-  std::string_view rest = text.value();
+  const std::string text = read_lines();
+  std::string_view rest = text;
   for (size_t end; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1)) {
     const std::string_view line = rest.substr(0, end);
-    read_ += end + 1;
     if (line.empty()) continue;
     if (std::optional<JournalEntry> entry = entry_of(line)) {
       entries.push_back(*std::move(entry));

@@ -17,6 +17,8 @@
 #include "muster/estimator/internal/exporter_name.h"
 #include "muster/estimator/internal/metrics_json.h"
 #include "muster/export/servable.h"
+#include "muster/export/write_version.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -47,12 +49,11 @@ CompareFn comparison(std::string metric, bool higher) {
 }
 
 FileSystem& files_of(const Estimator& estimator) {
-  return estimator.config().fs != nullptr ? *estimator.config().fs : local_file_system();
+  return estimator.config().fs != nullptr ? *estimator.config().fs : stores::file_systems();
 }
 
-void remove_version(FileSystem& files, const std::string& directory, int64_t version) {
-  const std::string path = join_path(directory, std::to_string(version));
-  if (const Status removed = files.remove_tree(path); !removed.ok())
+void retire_version(FileSystem& files, const std::string& directory, int64_t version) {
+  if (const Status removed = remove_version(files, directory, version); !removed.ok())
     log::warning(fmt::format("cannot remove an old export: {}", removed.error().message()));
 }
 
@@ -121,7 +122,7 @@ class LatestExporter final : public ExporterBase {
     const std::vector<int64_t> versions = model_versions(export_path, &files);
     const auto keep = static_cast<size_t>(*exports_to_keep_);
     for (size_t i = 0; i + keep < versions.size(); ++i)
-      remove_version(files, export_path, versions[i]);
+      retire_version(files, export_path, versions[i]);
     return path;
   }
 };
@@ -213,7 +214,7 @@ class BestExporter final : public ExporterBase {
     so_far.exports.push_back(*so_far.best);
     const std::vector<int64_t> retired = retire(so_far.exports);
     write_best(files, file, so_far);
-    for (const int64_t each : retired) remove_version(files, export_path, each);
+    for (const int64_t each : retired) retire_version(files, export_path, each);
     return path;
   }
 

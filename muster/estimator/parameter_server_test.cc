@@ -328,7 +328,7 @@ TEST(ParameterServerTest, StalenessMayBeBounded) {
   EXPECT_EQ(latest(directory / "model").global_step, 30);
 }
 
-// --- weights that are fetched while the step before is computed ---
+// --- a step is computed while the one before is on its way ---
 
 // One weight w, whose gradient is w: a step takes a tenth of what it was at the look away.
 EstimatorSpec shrinking(const Features&, const Labels&, Mode, ModelContext& context) {
@@ -340,57 +340,118 @@ EstimatorSpec shrinking(const Features&, const Labels&, Mode, ModelContext& cont
                                              return torch::ones(shape, at::dtype(dtype));
                                            }})
                        .value();
-  // Weights are fetched on another thread, and no test sees it: a busy machine needs some time for
-  // that, and the step must be made behind it.
-  if (torch::GradMode::is_enabled()) std::this_thread::sleep_for(std::chrono::milliseconds(60));
   const Tensor loss = (w * w).sum() / 2;
   return EstimatorSpec::train(loss,
                               context.optimizer(optim::sgd({.learning_rate = 0.1})).minimize(loss));
 }
 
-// Over memory nothing has to be fetched ahead.
-TEST(ParameterServerTest, WeightsThatAreFetchedAheadLackOneStep) {
+TEST(ParameterServerTest, StepsThatOverlapLackTheOneBefore) {
   TempDirectory directory;
   for (const bool shared : {false, true}) {
     const std::string model_dir = directory / (shared ? "shared" : "sent");
-    train_on({.options = {.shared_memory = shared, .prefetch = true}}, model_dir, shrinking,
+    train_on({.options = {.shared_memory = shared, .overlap = true}}, model_dir, shrinking,
              json::object(), [] { return examples(60).batch(10); }, {.max_steps = 6});
-    float fresh = 1, before = 1, w = 1;
-    for (int step = 0; step < 6; ++step) {
-      fresh -= 0.1F * fresh;
-      before = std::exchange(w, w - 0.1F * before);
-    }
-    const float trained = latest(model_dir).tensors.at("w").item<float>();
-    if (shared) {
-      EXPECT_NEAR(trained, fresh, 1e-6);
-    } else {
-      // A fetch that comes late has the update: then the step is as one on fresh weights.
-      EXPECT_GE(trained, w - 1e-6);
-      EXPECT_LT(trained, fresh - 1e-4);
-    }
+    float before = 1, w = 1;
+    for (int step = 0; step < 6; ++step) before = std::exchange(w, w - 0.1F * before);
+    EXPECT_NEAR(latest(model_dir).tensors.at("w").item<float>(), w, 1e-6);
   }
 }
 
-TEST(ParameterServerTest, StepsAreExactAlsoWhereWeightsAreFetchedAhead) {
+// Which of them are on their way when is no matter of chance.
+TEST(ParameterServerTest, StepsThatOverlapHaveTheSameBitsOnAnyServers) {
   TempDirectory directory;
-  train_on({.workers = 3,
-            .servers = 2,
-            .options = {.max_staleness = 2, .shared_memory = false, .prefetch = true}},
-           directory / "model", two_layers, {{"optimizer", "adam"}},
-           [] { return examples(100).repeat().batch(10); }, {.max_steps = 40});
-  EXPECT_EQ(latest(directory / "model").global_step, 40);
-  EXPECT_EQ(latest(directory / "model").tensors.at("Adam/iterations").item<int64_t>(), 40);
+  const json params{{"optimizer", "adam"}};
+  const auto train = [&](const std::string& name, const ModelFn& model_fn, const Dataset& data,
+                         int servers, bool shared) {
+    train_on({.servers = servers,
+              .options = {.partitioner = plan::Partitioner::fixed(servers),
+                          .shared_memory = shared,
+                          .overlap = true}},
+             directory / name, model_fn, params, [&] { return data; }, {.max_steps = 12});
+    return latest(directory / name);
+  };
+  const Dataset numbers = examples(53).shuffle(53).repeat().batch(12);
+  const Checkpoint one = train("one", two_layers, numbers, 1, true);
+  EXPECT_EQ(one.global_step, 12);
+  EXPECT_TRUE(same_bits(train("two", two_layers, numbers, 2, true), one));
+  EXPECT_TRUE(same_bits(train("sent", two_layers, numbers, 2, false), one));
+}
+
+TEST(ParameterServerTest, RowsOfTablesTrainWhileStepsOverlap) {
+  TempDirectory directory;
+  for (const bool shared : {true, false}) {
+    const std::string model_dir = directory / (shared ? "shared" : "sent");
+    train_on({.workers = 2,
+              .servers = 2,
+              .options = {.partitioner = plan::Partitioner::fixed(3),
+                          .shared_memory = shared,
+                          .overlap = true}},
+             model_dir, words, {{"optimizer", "adam"}}, [] { return sentences(60).batch(5); }, {});
+    EXPECT_EQ(latest(model_dir).global_step, 12);
+  }
+}
+
+// Also where workers wait for each other, and where a step was computed that is one too many.
+TEST(ParameterServerTest, StepsAreExactAlsoWhereTheyOverlap) {
+  TempDirectory directory;
+  for (const bool shared : {true, false}) {
+    const std::string model_dir = directory / (shared ? "shared" : "sent");
+    train_on(
+        {.workers = 3,
+         .servers = 2,
+         .options = {.max_staleness = shared ? 1 : 2, .shared_memory = shared, .overlap = true}},
+        model_dir, two_layers, {{"optimizer", "adam"}},
+        [] { return examples(100).repeat().batch(10); }, {.max_steps = 40},
+        [&](int, const TrainResult& result) { EXPECT_EQ(result.global_step, 40); });
+    EXPECT_EQ(latest(model_dir).global_step, 40);
+    EXPECT_EQ(latest(model_dir).tensors.at("Adam/iterations").item<int64_t>(), 40);
+  }
+}
+
+// Whoever joins again finds the step that was on its way in the weights, or its data not read.
+TEST(ParameterServerTest, NoStepIsLostWhereATaskJoinsAgainWhileOneIsOnItsWay) {
+  TempDirectory directory;
+  for (const int64_t lost_at : {3, 6}) {
+    const std::string model_dir = directory / std::to_string(lost_at);
+    std::atomic<int64_t> calls = 0;
+    const ModelFn losing = [&](const Features& features, const Labels& labels, Mode mode,
+                               ModelContext& context) {
+      if (torch::GradMode::is_enabled() && ++calls == lost_at)
+        throw Error(ErrorKind::kPeerLost, "ps 0 was lost");
+      return two_layers(features, labels, mode, context);
+    };
+    train_on({.servers = 2, .options = {.overlap = true}}, model_dir, losing, json::object(),
+             [] { return examples(80).batch(10); }, {});
+    EXPECT_EQ(latest(model_dir).global_step, 8);
+    EXPECT_EQ(calls, 9);
+  }
+}
+
+TEST(ParameterServerTest, AMistakeEndsTheRunWhileAStepIsOnItsWay) {
+  TempDirectory directory;
+  const ModelFn mistaken = [calls = std::make_shared<std::atomic<int64_t>>(0)](
+                               const Features& features, const Labels& labels, Mode mode,
+                               ModelContext& context) {
+    if (torch::GradMode::is_enabled() && ++*calls == 5) throw invalid_argument("no such column");
+    return two_layers(features, labels, mode, context);
+  };
+  EXPECT_THAT(message_of([&] {
+                train_on({.workers = 2, .options = {.overlap = true}}, directory / "model",
+                         mistaken, json::object(), [] { return examples(200).repeat().batch(10); },
+                         {.max_steps = 1000});
+              }),
+              HasSubstr("no such column"));
 }
 
 // --- mistakes ---
 
-TEST(ParameterServerTest, OptionsThatContradictPrefetchAreRefused) {
+TEST(ParameterServerTest, OptionsThatContradictOverlapAreRefused) {
   EXPECT_THAT(message_of([] {
-                distribute::parameter_server({.replicas_to_aggregate = 2, .prefetch = true});
+                distribute::parameter_server({.replicas_to_aggregate = 2, .overlap = true});
               }),
-              HasSubstr("both prefetch and replicas_to_aggregate"));
+              HasSubstr("both overlap and replicas_to_aggregate"));
   EXPECT_THAT(
-      message_of([] { distribute::parameter_server({.max_staleness = 0, .prefetch = true}); }),
+      message_of([] { distribute::parameter_server({.max_staleness = 0, .overlap = true}); }),
       HasSubstr("a max_staleness of 0"));
 }
 

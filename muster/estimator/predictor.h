@@ -29,7 +29,7 @@ struct PredictorOptions {
 // Options of a Predictor of exported models.
 struct ExportedPredictorOptions {
   std::string signature = "serving_default";
-  FileSystem* fs = nullptr;  // nullptr: the local one; otherwise it must outlive the Predictor
+  FileSystem* fs = nullptr;  // nullptr: that of the path; otherwise it must outlive the Predictor
 };
 
 // Thread safety: all members may be called from several threads at once. With exported models the

@@ -44,6 +44,8 @@ void RunConfig::validate() const {
           session_creation_timeout_secs, "more than 0");
   require(evaluator_timeout_secs > 0, "evaluator_timeout_secs", evaluator_timeout_secs,
           "more than 0");
+  require(max_failed_saves.value_or(0) >= 0, "max_failed_saves", max_failed_saves.value_or(0),
+          "0 or more");
   require(non_finite_limit >= 0, "non_finite_limit", non_finite_limit, "0 or more");
   if (non_finite == NonFinitePolicy::kRollBack &&
       (save_checkpoints_steps == 0 || save_checkpoints_secs == 0.0)) {

@@ -41,6 +41,10 @@ struct RunConfig {
   std::optional<double> save_checkpoints_secs;
   int keep_checkpoint_max = 5;                   // newest ones; 0 keeps all
   double keep_checkpoint_every_n_hours = 10000;  // and one for good every so often
+  // So many saves in a row may fail, and the run goes on and tries again with the next; one more
+  // ends it. The first save of a run and the last must not fail. Unset: 2 where model_dir is in a
+  // bucket, 0 on a disk. 0 or more; the chief's counts.
+  std::optional<int64_t> max_failed_saves;
   // And the best ones, by the evaluations of train_and_evaluate(); unset keeps none for that.
   std::optional<KeepBest> keep_best;
   // Progress lines, train_metrics and rates: of the first step, and then every so many (steps 1,

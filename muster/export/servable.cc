@@ -11,10 +11,12 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
+#include "muster/base/uri.h"
 #include "muster/export/internal/description.h"
 #include "muster/export/internal/raw_features.h"
 #include "muster/export/internal/text_ids.h"
 #include "muster/export/internal/trace.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 
@@ -209,7 +211,8 @@ struct Servable::Impl {
 };
 
 Servable::Servable(const std::string& directory, FileSystem* files)
-    : impl_(std::make_unique<Impl>(directory, files != nullptr ? *files : local_file_system())) {}
+    : impl_(std::make_unique<Impl>(directory, files != nullptr ? *files : stores::file_systems())) {
+}
 Servable::~Servable() = default;
 Servable::Servable(Servable&&) noexcept = default;
 Servable& Servable::operator=(Servable&&) noexcept = default;
@@ -269,8 +272,19 @@ std::optional<int64_t> Servable::version() const {
 int64_t Servable::global_step() const { return impl_->description.global_step; }
 
 std::vector<int64_t> model_versions(const std::string& directory, FileSystem* files) {
-  const Result<std::vector<std::string>> names =
-      (files != nullptr ? *files : local_file_system()).list_directory(directory);
+  FileSystem& fs = files != nullptr ? *files : stores::file_systems();
+  std::vector<int64_t> versions = internal::numbered_folders(fs, directory);
+  if (is_remote(directory)) {
+    std::erase_if(versions, [&](int64_t version) {
+      const std::string folder = join_path(directory, std::to_string(version));
+      return !fs.exists(join_path(folder, internal::kSignaturesFile)).value();
+    });
+  }
+  return versions;
+}
+
+std::vector<int64_t> internal::numbered_folders(FileSystem& files, const std::string& directory) {
+  const Result<std::vector<std::string>> names = files.list_directory(directory);
   if (!names.ok() && names.error().kind() == ErrorKind::kNotFound) return {};
   std::vector<int64_t> versions;
   for (const std::string& name : names.value()) {

@@ -74,7 +74,9 @@ class Servable {
 };
 
 // The versions in a folder of exported models: the names of its folders that are decimal numbers
-// ("1732400000", not "007" or "temp-1"), in rising order. Empty where there is no such folder.
+// ("1732400000", not "007" or "temp-1"), in rising order. Empty where there is no such folder. In a
+// store, where folders are not made in one step, only those that are whole: their signatures.json,
+// which is written last, is there.
 // Throws what reading a directory throws.
 std::vector<int64_t> model_versions(const std::string& directory, FileSystem* files = nullptr);
 // The greatest of them; nothing where there is none. Its folder is

@@ -12,6 +12,8 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/base/uri.h"
+#include "muster/export/internal/description.h"
 #include "muster/export/servable.h"
 
 namespace muster::inline v0_1 {
@@ -47,6 +49,9 @@ class Unfinished {
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
+  // It is finished, under the name it has.
+  void keep() { path_.clear(); }
+
   // Gives the folder the name `seconds`, or the next one that makes it the newest, and returns its
   // path.
   std::string finish(const std::string& directory, int64_t seconds) {
@@ -70,6 +75,38 @@ class Unfinished {
   std::string path_;
 };
 
+// Removes what exports that were killed have left in a store: folders that never became whole, that
+// hold nothing else, and that were begun longer ago than any export takes.
+void remove_unfinished(FileSystem& files, const std::string& export_dir, int64_t seconds) {
+  constexpr int64_t kLongestExport = 24 * 3600;
+  for (const int64_t version : internal::numbered_folders(files, export_dir)) {
+    if (version > seconds - kLongestExport) continue;
+    const std::string folder = join_path(export_dir, std::to_string(version));
+    const Result<std::vector<std::string>> names = files.list_directory(folder);
+    if (!names.ok() || !std::ranges::all_of(names.value(), [](const std::string& name) {
+          return name == internal::kModuleFile || name == internal::kWeightsFile;
+        }))
+      continue;
+    if (const Status removed = files.remove_tree(folder); !removed.ok())
+      log::warning(fmt::format("cannot remove a leftover: {}", removed.error().message()));
+  }
+}
+
+// Where folders are not renamed, the version is written in its place, and is one when the last of
+// its files is there.
+std::string write_in_store(FileSystem& files, const std::string& export_dir, int64_t seconds,
+                           const ServableSource& source) {
+  remove_unfinished(files, export_dir, seconds);
+  const std::vector<int64_t> there = internal::numbered_folders(files, export_dir);
+  const int64_t version = there.empty() ? seconds : std::max(seconds, there.back() + 1);
+  const std::string path = join_path(export_dir, std::to_string(version));
+  Unfinished folder(files, path);
+  write_servable(files, path, source);
+  folder.keep();
+  log::info(fmt::format("exported step {} to {}", source.global_step, path));
+  return path;
+}
+
 }  // namespace
 
 void check_export(const std::string& export_dir, const ServingInputReceiver& receiver) {
@@ -88,6 +125,7 @@ std::string write_version(FileSystem& files, const std::string& export_dir, int6
                           const ServableSource& source) {
   check_export(export_dir, source.receiver);
   files.make_directories(export_dir).value();
+  if (is_remote(export_dir)) return write_in_store(files, export_dir, seconds, source);
   remove_leftovers(files, export_dir);
   const std::string aside = join_path(export_dir, temporary_name(seconds));
   files.remove_tree(aside).value();
@@ -97,6 +135,16 @@ std::string write_version(FileSystem& files, const std::string& export_dir, int6
   const std::string path = folder.finish(export_dir, seconds);
   log::info(fmt::format("exported step {} to {}", source.global_step, path));
   return path;
+}
+
+Status remove_version(FileSystem& files, const std::string& export_dir, int64_t version) {
+  const std::string path = join_path(export_dir, std::to_string(version));
+  if (is_remote(export_dir)) {
+    // The one that makes it a version goes first: nobody takes what is left for whole.
+    const Status first = files.remove(join_path(path, internal::kSignaturesFile));
+    if (!first.ok() && first.error().kind() != ErrorKind::kNotFound) return first;
+  }
+  return files.remove_tree(path);
 }
 
 }  // namespace muster::inline v0_1

@@ -207,6 +207,7 @@ JobSpec trial_job(const JobSpec& job, const Trial& trial) {
   JobSpec one = job;
   const std::string number = fmt::format("{}", trial.number);
   one.search.reset();
+  one.trial = number;
   if (!job.name.empty()) one.name = job.name + "-" + number;
   one.job_dir = join_path(job.job_dir, number);
   for (const auto& [name, value] : trial.values)

@@ -1,5 +1,13 @@
 #include "muster/jobs/target.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/base/error.h"
+#include "muster/base/nearest.h"
+#include "muster/base/strings.h"
+
 namespace muster::inline v0_1::jobs {
 
 std::string_view to_string(JobState state) {
@@ -23,6 +31,15 @@ std::string_view to_string(JobState state) {
 bool is_final(JobState state) {
   return state == JobState::kSucceeded || state == JobState::kFailed ||
          state == JobState::kCancelled;
+}
+
+void check_task(const JobRecord& record, const std::string& task,
+                const std::vector<std::string>& tasks) {
+  if (std::ranges::find(tasks, task) != tasks.end()) return;
+  const auto near = nearest(task, tasks);
+  throw not_found(
+      fmt::format("the job {} has no task '{}'; it has {}", record.name, task, join_quoted(tasks)),
+      near ? fmt::format("did you mean {}?", *near) : "take one of these");
 }
 
 }  // namespace muster::inline v0_1::jobs

@@ -58,6 +58,10 @@ struct LogOptions {
 // Takes one line, without its end.
 using LogSink = std::function<void(std::string_view line)>;
 
+// Throws NotFound, with the nearest name, unless `task` is one of a job's tasks.
+void check_task(const JobRecord& record, const std::string& task,
+                const std::vector<std::string>& tasks);
+
 class Target {
  public:
   virtual ~Target() = default;

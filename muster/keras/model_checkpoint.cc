@@ -1,7 +1,6 @@
 #include <fmt/args.h>
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "muster/base/strings.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/model.h"
+#include "muster/stores/file_systems.h"
 #include "muster/train/progress_line.h"
 
 namespace muster::inline v0_1::keras {
@@ -70,10 +70,7 @@ void ModelCheckpoint::save(const Logs& logs) {
         "there are " + join_quoted(names) + ", with formats such as {epoch:02d} and {loss:.3f}");
   }
   if (!options_.save_weights_only) return model().save(path);
-  if (const auto folder = std::filesystem::path(path).parent_path();
-      !folder.empty() && model().is_chief()) {
-    std::filesystem::create_directories(folder);
-  }
+  if (model().is_chief()) stores::file_systems().make_directories(directory_of(path)).value();
   model().save_weights(path);
 }
 

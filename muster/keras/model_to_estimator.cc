@@ -16,6 +16,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/structure.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/model_context.h"
 
@@ -97,10 +98,10 @@ std::vector<std::string> renamed(const std::vector<std::string>& names,
 class PassingFolder {
  public:
   explicit PassingFolder(std::string path) : path_(std::move(path)) {
-    local_file_system().make_directories(path_).value();
+    stores::file_systems().make_directories(path_).value();
   }
   ~PassingFolder() {
-    if (const Status removed = local_file_system().remove_tree(path_); !removed.ok())
+    if (const Status removed = stores::file_systems().remove_tree(path_); !removed.ok())
       log::warning(fmt::format("cannot remove {}: {}", path_, removed.error().message()));
   }
   PassingFolder(const PassingFolder&) = delete;
@@ -135,7 +136,7 @@ Estimator model_to_estimator(Model& model, RunConfig config,
   const std::string prefix = join_path(named.model_dir(), "keras/keras_model.ckpt-0");
   Checkpoint weights;
   for (auto& [name, value] : model.get_weights()) weights.tensors[name] = std::move(value);
-  FileSystem& files = local_file_system();
+  FileSystem& files = stores::file_systems();
   if (named.is_chief() && !named.latest_checkpoint()) {
     files.make_directories(join_path(named.model_dir(), "keras")).value();
     write_checkpoint(files, checkpoint_file(prefix), weights);

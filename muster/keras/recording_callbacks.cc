@@ -11,6 +11,7 @@
 #include "muster/keras/callbacks.h"
 #include "muster/keras/model.h"
 #include "muster/layers/model_graph.h"
+#include "muster/stores/file_systems.h"
 #include "muster/summary/event_writer.h"
 #include "muster/tensor/libtorch.h"
 
@@ -35,7 +36,7 @@ TensorBoard::~TensorBoard() = default;
 void TensorBoard::on_train_begin(const FitInfo& /*info*/) {
   if (!model().is_chief()) return;
   const auto writer = [&](const char* name) {
-    return std::make_unique<summary::EventWriter>(join_path(log_dir_, name), local_file_system(),
+    return std::make_unique<summary::EventWriter>(join_path(log_dir_, name), stores::file_systems(),
                                                   system_clock());
   };
   train_ = writer("train");
@@ -90,7 +91,7 @@ CSVLogger::CSVLogger(std::string path, std::string separator, bool append)
 void CSVLogger::on_train_begin(const FitInfo& /*info*/) {
   columns_.clear();
   text_.clear();
-  FileSystem& files = local_file_system();
+  FileSystem& files = stores::file_systems();
   if (append_ && model().is_chief() && files.exists(path_).value())
     text_ = files.read_file(path_).value();
 }
@@ -119,7 +120,7 @@ void CSVLogger::on_epoch_end(int64_t epoch, Logs& logs) {
     }
   }
   text_ += line + "\n";
-  if (model().is_chief()) local_file_system().write_atomically(path_, text_).value();
+  if (model().is_chief()) stores::file_systems().write_atomically(path_, text_).value();
 }
 
 nlohmann::json CSVLogger::state() const { return {{"columns", columns_}, {"text", text_}}; }

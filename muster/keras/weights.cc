@@ -15,6 +15,7 @@
 #include "muster/checkpoint/read_tensors.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/loop/replica_context.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::keras {
@@ -94,7 +95,7 @@ void Model::save_weights(const std::string& path) {
   for (auto& [name, value] : get_weights()) weights.tensors[name] = std::move(value);
   weights.notes[kModelNote] = name();
   const distribute::Scope here = impl_->scope();
-  if (here.is_chief()) write_checkpoint(local_file_system(), path, weights);
+  if (here.is_chief()) write_checkpoint(stores::file_systems(), path, weights);
   meet(impl_->strategy());
 }
 
@@ -106,7 +107,7 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
                            "set both: {.by_name = true, .skip_mismatch = true}");
   }
   const distribute::Scope here = impl_->scope();
-  FileSystem& files = local_file_system();
+  FileSystem& files = stores::file_systems();
   const std::string file = file_of(files, path);
   const std::map<std::string, Tensor> stored = read_tensors(files, file);
   std::vector<std::string> in_file, in_model;

@@ -360,6 +360,7 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
   for (;;) {
     RunPlan plan =
         plan_run(options, this_machine(), ports(cluster_size(options)), Environment::process());
+    if (options.adjust) options.adjust(plan);
     if (!plan.warning.empty() && supervision.stop_on_address_in_use) log::warning(plan.warning);
     if (!options.json) ask_for_status_lines(plan.processes, supervision.err_fd);
     for (ProcessSpec& task : plan.processes) {

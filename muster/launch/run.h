@@ -19,6 +19,8 @@
 
 namespace muster::inline v0_1::launch {
 
+struct RunPlan;
+
 // The flags of `muster run`.
 struct RunOptions {
   int workers = 1;
@@ -35,6 +37,8 @@ struct RunOptions {
   int restart = 0;
   std::vector<std::string> command;
   SuperviseOptions supervise;
+  // Changes what run() has planned, before it is started; also when it is started again.
+  std::function<void(RunPlan&)> adjust = {};
 };
 
 // The cores that this process may use. Siblings of one physical core, and cores of one socket,

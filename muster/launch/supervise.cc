@@ -112,7 +112,7 @@ class Supervisor {
   void start_all() {
     for (Task& task : tasks_) {
       try {
-        task.process = internal::start(*task.spec, signals_.former());
+        begin(task);
       } catch (const Error&) {
         kill_all();
         const auto deadline = SteadyClock::now() + kKillTime;
@@ -130,6 +130,15 @@ class Supervisor {
         throw;
       }
     }
+  }
+
+  std::size_t index_of(const Task& task) const {
+    return static_cast<std::size_t>(&task - tasks_.data());
+  }
+
+  void begin(Task& task) {
+    task.process = internal::start(*task.spec, signals_.former());
+    if (options_.on_start) options_.on_start(index_of(task));
   }
 
   void wait_for_events() {
@@ -182,6 +191,7 @@ class Supervisor {
       output_.passing(stream, task.spec->name, color, text);
       return;
     }
+    if (options_.on_line) options_.on_line(index_of(task), text);
     ++task.line_count;
     task.activity.note_life(SteadyClock::now());
     if (contains_ignoring_case(text, kAddressInUse)) task.in_use_line = task.line_count;
@@ -206,6 +216,7 @@ class Supervisor {
     const bool written = task.process.out < 0 && task.process.err < 0;
     if (!written && SteadyClock::now() < task.exit_time + kPipeTime) return;
     reap(task);
+    if (options_.on_exit) options_.on_exit(index_of(task), task.exit.status);
     on_exit(task);
   }
 
@@ -276,7 +287,7 @@ class Supervisor {
     task = Task();
     task.spec = spec;
     task.restarts = made;
-    task.process = internal::start(*spec, signals_.former());
+    begin(task);
   }
 
   void on_signal(int number) {

@@ -44,8 +44,10 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -81,6 +83,11 @@ struct SuperviseOptions {
   // When it is set, a task that exits with 138 and printed "address already in use" ends the group
   // at once and quietly. The outcome says so, and the caller may try again with other ports.
   bool stop_on_address_in_use = false;
+  // For who keeps a record: called in between, and to be quick, when the task of that index in
+  // `processes` was started, once more too; wrote a line; ended.
+  std::function<void(std::size_t task)> on_start = {};
+  std::function<void(std::size_t task, std::string_view line)> on_line = {};
+  std::function<void(std::size_t task, const ExitStatus& status)> on_exit = {};
 };
 
 // How one process ended.

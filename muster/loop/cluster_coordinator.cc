@@ -49,9 +49,9 @@ const ParameterServerOptions& checked(const Strategy& strategy) {
                     servers->max_staleness ? "max_staleness" : "replicas_to_aggregate"),
         "leave it unset, or train an Estimator");
   }
-  if (servers->prefetch) {
+  if (servers->overlap) {
     throw invalid_argument(
-        "not supported: ParameterServerOptions.prefetch with a ClusterCoordinator, whose next call "
+        "not supported: ParameterServerOptions.overlap with a ClusterCoordinator, whose next call "
         "may come at any time, and would find weights of long ago",
         "leave it unset, or train an Estimator");
   }

@@ -416,7 +416,7 @@ std::string refused(const StrategyPtr& strategy, const Environment& environment 
 TEST(ClusterCoordinator, RefusesWhatCannotBe) {
   EXPECT_THAT(refused(one_device()), HasSubstr("was given OneDevice"));
   EXPECT_THAT(refused(parameter_server({.max_staleness = 2})), HasSubstr("max_staleness"));
-  EXPECT_THAT(refused(parameter_server({.prefetch = true})), HasSubstr("prefetch"));
+  EXPECT_THAT(refused(parameter_server({.overlap = true})), HasSubstr("overlap"));
   EXPECT_THAT(refused(parameter_server({.replicas_to_aggregate = 2})),
               HasSubstr("replicas_to_aggregate"));
   EXPECT_THAT(refused(parameter_server(), LocalCluster(1, true, 1).environment(0)),

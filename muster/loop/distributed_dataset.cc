@@ -34,6 +34,11 @@ class DistributedDataset::Pass {
           replica, dataset, for_this_process,
           data::DistributeOptions{.global_batches = !for_this_process, .pass = number});
       part.copier.emplace(replica.device());
+      if (!replica.place().in_sync) {
+        pipeline_ = part.input->batches().save().at("pipeline");
+        if (resumed) part.input->batches().restore(resumed->at("data"));
+        return;
+      }
       if (local == 0 && !part.input->by_process())
         pipeline_ = part.input->batches().save().at("pipeline");
       // Before a position is restored, which fits the right data alone.
@@ -53,6 +58,9 @@ class DistributedDataset::Pass {
   // Its number and the position behind the last batch. All replicas take part.
   json save() const {
     json data;
+    // Of one at its own pace nobody else has to say anything: a step says it as it is committed.
+    if (!loop_->first().place().in_sync)
+      return {{"number", number_}, {"data", parts_.front().input->batches().save()}};
     loop_->each([&](Replica&, size_t local) {
       json mine = parts_[local].input->save();
       if (local == 0) data = std::move(mine);
@@ -67,8 +75,11 @@ class DistributedDataset::Pass {
     loop_->each([&](Replica& replica, size_t local) {
       Part& part = parts_[local];
       bool has = part.input->batches().next(&part.element);
+      // Where a pass is divided, its last batch may have rows for some workers alone.
+      while (has && !replica.place().in_sync && part.element.rows() == 0)
+        has = part.input->batches().next(&part.element);
       // Divided by Muster, all end together.
-      if (part.input->by_process() && replica.place().processes > 1)
+      if (part.input->by_process() && replica.place().in_sync && replica.place().processes > 1)
         has = any_has(replica, part, has);
       if (has) batches[local] = to_batch((*part.copier)(part.element));
       if (local == 0) any = has;
@@ -138,9 +149,17 @@ DistributedDataset::DistributedDataset(std::shared_ptr<Loop> loop, Dataset datas
       for_this_process_(for_this_process),
       progress_(std::move(progress)) {}
 
-int64_t DistributedDataset::completed_passes() const { return progress_->completed; }
+int64_t DistributedDataset::completed_passes() const {
+  loop_->find_place();
+  return progress_->completed;
+}
 
 DistributedDataset::Iterator DistributedDataset::begin() {
+  loop_->find_place();
+  if (loop_->over()) {
+    ++progress_->completed;
+    return {};
+  }
   const std::optional<json> resumed = std::exchange(progress_->resumed, std::nullopt);
   const auto open = [&] {
     const int64_t number = resumed ? resumed->at("number").get<int64_t>() : progress_->begun++;

@@ -5,6 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/distribute/exchange.h"
 #include "muster/distribute/replica.h"
+#include "muster/loop/internal/loop.h"
 #include "muster/loop/internal/merge_point.h"
 #include "muster/tensor/libtorch.h"
 
@@ -27,8 +28,9 @@ ReplicaContext::Enter::Enter(ReplicaContext& context)
     : outer_(std::exchange(current_context, &context)) {}
 ReplicaContext::Enter::~Enter() { current_context = outer_; }
 
-ReplicaContext::ReplicaContext(Replica& replica)
-    : replica_(replica), summaries_(replica.variables()) {}
+ReplicaContext::ReplicaContext(Replica& replica) : ReplicaContext(replica, replica.variables()) {}
+ReplicaContext::ReplicaContext(Replica& replica, VariableStore& variables)
+    : replica_(replica), variables_(variables), summaries_(variables) {}
 
 int ReplicaContext::replica_id() const { return replica_.replica_id(); }
 int ReplicaContext::num_replicas_in_sync() const { return replica_.num_replicas_in_sync(); }
@@ -39,6 +41,7 @@ Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) const {
 }
 
 Tensor ReplicaContext::all_gather(const Tensor& value, int64_t axis) const {
+  check_meets(replica_, "all_gather()");
   if (value.dim() == 0 || axis < -value.dim() || axis >= value.dim()) {
     throw invalid_argument(
         fmt::format("all_gather of {} along axis {}", describe(value), axis),
@@ -63,12 +66,12 @@ void ReplicaContext::meet(const std::string& kind, std::shared_ptr<void> mine,
 }
 
 Tensor ReplicaContext::regularization_loss() const {
-  const Tensor loss = muster::regularization_loss(replica_.variables());
+  const Tensor loss = muster::regularization_loss(variables_);
   return loss.defined() ? loss : torch::zeros({}, at::device(device()).dtype(kFloat64));
 }
 
 const Tensor& ReplicaContext::variable(const VariableSpec& spec) {
-  return replica_.variables().get_or_create(spec).value();
+  return variables_.get_or_create(spec).value();
 }
 
 RandomKey ReplicaContext::random_key(const std::string& name) const {

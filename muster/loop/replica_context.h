@@ -32,6 +32,8 @@ class ReplicaContext {
  public:
   // `replica` outlives it.
   explicit ReplicaContext(Replica& replica);
+  // The same with variables that are not the replica's; they outlive it.
+  ReplicaContext(Replica& replica, VariableStore& variables);
   ReplicaContext(const ReplicaContext&) = delete;
   ReplicaContext& operator=(const ReplicaContext&) = delete;
 
@@ -110,6 +112,7 @@ class ReplicaContext {
             const std::function<void(const Visits&)>& body);
 
   Replica& replica_;
+  VariableStore& variables_;
   Summaries summaries_;
   int64_t step_ = 0;
   int64_t batch_ = 0;

@@ -20,9 +20,15 @@ Scope::~Scope() {
   if (loop_) loop_->leave(std::uncaught_exceptions() > exceptions_);
 }
 
+bool Scope::serve_by(const std::function<void(const Batch&)>& call) const {
+  return loop_->serve(call);
+}
+
+void Scope::end_training() const { loop_->end_training(); }
+
 int Scope::num_replicas_in_sync() const { return loop_->first().num_replicas_in_sync(); }
 size_t Scope::num_local_replicas() const { return loop_->num_local_replicas(); }
-bool Scope::is_chief() const { return loop_->first().is_chief(); }
+bool Scope::is_chief() const { return loop_->is_chief(); }
 int64_t Scope::step() const { return loop_->step(); }
 void Scope::apply_accumulated() const { loop_->apply_accumulated(); }
 bool Scope::should_stop() const { return loop_->should_stop(); }
@@ -44,7 +50,7 @@ Tensor Scope::variable(const std::string& name) const {
     throw not_found(fmt::format("there is no variable \"{}\"", name),
                     "there are " + join_quoted(variable_names()));
   }
-  return found->value().detach().clone();
+  return loop_->value(*found);
 }
 
 std::vector<std::string> Scope::variable_names() const {

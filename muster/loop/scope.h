@@ -22,13 +22,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "muster/base/environment.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/warm_start_settings.h"
+#include "muster/distribute/replica_call.h"
 #include "muster/distribute/step.h"
 #include "muster/distribute/strategy.h"
+#include "muster/tensor/batch.h"
 #include "muster/tensor/tensor.h"
 #include "muster/tensor/variable.h"
 
@@ -53,6 +56,10 @@ struct ScopeOptions {
   // ReplicaContext::summary() was given, and steps per second; empty: nowhere. The same on all
   // workers.
   std::string summary_dir;
+  // On parameter servers the directory that save() will be given: servers that see it write and
+  // read their parts of checkpoints there. Empty: all goes through the chief, which needs room for
+  // it. Elsewhere it says nothing.
+  std::string model_dir;
   int64_t save_summary_steps = 100;  // of the first step, and then every so many; at least 1
   // Where TF_CONFIG is read from; the process's own environment when not set.
   std::optional<Environment> environment;
@@ -68,11 +75,38 @@ struct SaveOptions {
 // An entered strategy. The replicas live as long as the outermost scope of it; scopes of one
 // strategy may nest; the options are those of the outermost. Leaving it is a meeting of all
 // processes, unless an exception leaves it, which the others then learn of.
+//
+// On parameter servers no call but end_training() and the end of the scope meets the others. Each
+// worker, and the chief, goes through its share of the data at its own pace; the end of a pass is
+// its own. "All processes" below are this one there. Whoever loses a server throws PeerLost, which
+// is exit code 138: started again, all continue from the last checkpoint.
 class Scope {
  public:
   ~Scope();
   Scope(Scope&&) noexcept = default;
   Scope& operator=(Scope&&) = delete;
+
+  // In a task of type "ps": holds its part of the weights until the run is over, and returns true.
+  // Elsewhere returns false, at once. `step` is the function that run() trains with, of a batch or
+  // of nothing: it is called once, on zero rows of the form of batch that the chief has, so that
+  // its variables and optimizers are known. In front of the loop, in every task:
+  //   if (scope.serve(step)) return;
+  // Throws what Strategy::serve() throws, and InvalidArgument where `step` trains nothing.
+  template <typename Fn>
+  bool serve(Fn&& step) const {
+    return serve_by([&](const Batch& batch) {
+      if constexpr (std::is_invocable_v<Fn&>) {
+        (void)step();
+      } else {
+        replica_call::call(step, batch);
+      }
+    });
+  }
+  // This process makes no more steps. On parameter servers it waits until nobody does, so that all
+  // see the same weights afterwards; for as long as others live and have data. The chief then saves
+  // once more where it has saved in this scope. The end of the scope does the same, and only warns
+  // of what goes wrong. Where replicas train in step there is nothing to wait for.
+  void end_training() const;
 
   int num_replicas_in_sync() const;
   // Those of them that are in this process.
@@ -100,8 +134,10 @@ class Scope {
   // Saves variables, optimizer slots, the number of updates and where the data sets of this scope
   // stand as the checkpoint model_dir/model.ckpt-<step>: the file an Estimator writes. All
   // processes call it after the same run(); when it returns, the file is there. The chief writes,
-  // and gets its prefix; the others get "". Throws InvalidArgument before anything was trained and
-  // where batches wait for an update; NonFinite when a variable is not finite; Unavailable when
+  // and gets its prefix; the others get "". On parameter servers the chief alone saves, whenever it
+  // calls this, with the positions of all workers, while they go on; where it has continued and
+  // made no step yet, there is nothing to save. Throws InvalidArgument before anything was trained
+  // and where batches wait for an update; NonFinite when a variable is not finite; Unavailable when
   // another program writes model_dir, or has saved there since restore() looked; Cancelled when
   // ScopeOptions::cancelled ends the wait for it; and what CheckpointManager::save() throws. From
   // the first save until the scope ends, model_dir is locked against other programs.
@@ -117,7 +153,9 @@ class Scope {
   // warning, to the data set that is distributed next in its place; where each process reads data
   // of its own this is not compared. It only reads model_dir, and locks nothing. All processes call
   // it, before anything was trained; what does not fit the model, InvalidArgument, comes from
-  // run().
+  // run(). On parameter servers the chief reads it, unless the servers hold the state of this run
+  // already, and positions are those of each worker; the others wait for it to begin, and are given
+  // whether the run has made steps.
   bool restore(const std::string& model_dir) const;
   // Gives the SaveOptions::notes of the checkpoint that restore() found, on all processes.
   const std::map<std::string, std::string>& restored_notes() const;
@@ -137,17 +175,18 @@ class Scope {
   // Gives what the variables are, in the order in which they were created.
   std::vector<VariableSpec> variable_specs() const;
   // Gives variables these values, on all replicas; the slots of optimizers stay. All processes call
-  // it together, with the same values. Throws NotFound with the nearest names for a variable that
-  // is not there, and InvalidArgument for a value of another shape.
+  // it together, with the same values. Not on parameter servers. Throws NotFound with the nearest
+  // names for a variable that is not there, and InvalidArgument for a value of another shape.
   void assign(const std::map<std::string, Tensor>& values) const;
   // Gives copies, on the CPU, of what a checkpoint would hold: variables and, from the first step
-  // that trained on, slots. All processes call it together.
+  // that trained on, slots. All processes call it together; on parameter servers the chief alone.
   Checkpoint state() const;
 
  private:
   friend class Session;
   friend class Strategy;
   explicit Scope(std::shared_ptr<Loop> loop);
+  bool serve_by(const std::function<void(const Batch&)>& call) const;
 
   std::shared_ptr<Loop> loop_;
   int exceptions_;

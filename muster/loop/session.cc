@@ -29,6 +29,12 @@ Session::Session(StrategyPtr strategy, const ScopeOptions& options)
     shares_scope_ = false;
   }
   loop_ = shares_scope_ ? entered->shared_from_this() : std::make_shared<Loop>(strategy_, options);
+  if (loop_->first().shared() != nullptr) {
+    throw invalid_argument(
+        fmt::format("not supported: fit() in a scope of {}, where workers go at their own pace",
+                    strategy_->name()),
+        "give keras::Model the strategy outside of a scope: fit() then schedules its steps");
+  }
   loop_->keep();
 }
 

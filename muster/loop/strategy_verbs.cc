@@ -59,8 +59,9 @@ void Strategy::check_replicas(std::optional<size_t> given) const {
 }
 
 void Strategy::run_on_replicas(const RunOptions& options, const std::function<void(size_t)>& body,
-                               const std::function<int64_t(size_t)>& rows) const {
-  loop_of(*this, "run()").run(options, body, rows);
+                               const std::function<int64_t(size_t)>& rows,
+                               const std::function<const Batch*(size_t)>& batch) const {
+  loop_of(*this, "run()").run(options, body, rows, batch);
 }
 
 Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& value,

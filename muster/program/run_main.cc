@@ -30,7 +30,9 @@ namespace muster::inline v0_1 {
 namespace {
 
 int code_of(const Error& error) {
-  if (error.kind() == ErrorKind::kCancelled) return stop_signal() == SIGINT ? 130 : 143;
+  // 130, 143, or 138 for SIGUSR1.
+  if (error.kind() == ErrorKind::kCancelled)
+    return 128 + (stop_signal() == 0 ? SIGTERM : stop_signal());
   return exit_code(error.kind());
 }
 
@@ -65,6 +67,10 @@ void add_flags(CLI::App& app, Flags& flags, const ProgramOptions& options) {
   }
   for (const Flag& flag : options.flags) command::add_flag(app, flag);
   for (const Flag& argument : options.arguments) command::add_argument(app, argument);
+}
+
+bool has_flag(const ProgramOptions& options, const std::string& name) {
+  return std::ranges::any_of(options.flags, [&](const Flag& flag) { return flag.name == name; });
 }
 
 // GNU OpenMP reads its environment before main(), and by default a thread that waits for the others
@@ -136,9 +142,16 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
                  options.name.empty() ? path.substr(path.rfind('/') + 1) : options.name);
     if (!options.examples.empty()) app.footer(options.examples);
     add_flags(app, flags, options);
+    std::string job_dir;
+    CLI::Option* model_dir = app.get_option_no_throw("--model_dir");
+    if (model_dir != nullptr && !has_flag(options, "job-dir")) {
+      // What clusters call it: they add it to the arguments of every program. Help has one name.
+      command::add_flag(app, {"job-dir", &job_dir, "Another name of --model_dir"})->group("");
+    }
     std::string log_format;
     command::add_flag(app, command::log_format_flag(log_format));
     if (!command::parse(app, {argv + std::min(argc, 1), argv + argc})) return 0;
+    if (!job_dir.empty() && model_dir->count() == 0) flags.model_dir = job_dir;
     if (!log_format.empty()) log::set_format(log::parse_format(log_format));
     // Before anything is read or made; an Estimator would say it later.
     (void)threads_asked_for(Environment::process());

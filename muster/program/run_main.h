@@ -35,14 +35,16 @@ struct ProgramOptions {
   std::vector<Flag> flags;
 };
 
-// Parses the flags (all programs have --log_format besides), installs the handlers of SIGINT and
-// SIGTERM (training then saves and ends), calls `program`, prints what it throws. Returns the exit
-// code: 0 done; 1 Corrupt, NonFinite, Internal; 2 InvalidArgument, NotFound and wrong flags; 138
-// PeerLost, Timeout, Unavailable ("please restart me"); 143 stopped by SIGTERM, 130 by Ctrl-C,
-// after saving. What is wrong in `options` (a name twice, or one that is no shared flag) is an
-// InvalidArgument too. A reader of its output that leaves does not end the program.
-// Do nothing before it: a process with several OpenMP threads starts once more from here (the same
-// process number), with GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set already.
+// Parses the flags (all programs have --log_format besides; --job-dir, which clusters add to the
+// arguments, is --model_dir where neither that is given nor the program has such a flag), installs
+// the handlers of SIGINT and SIGTERM (training then saves and ends), calls `program`, prints what
+// it throws. Returns the exit code: 0 done; 1 Corrupt, NonFinite, Internal; 2 InvalidArgument,
+// NotFound and wrong flags; 138 PeerLost, Timeout, Unavailable ("please restart me"); 143 stopped
+// by SIGTERM, 130 by Ctrl-C, after saving. What is wrong in `options` (a name twice, or one that is
+// no shared flag) is an InvalidArgument too. A reader of its output that leaves does not end the
+// program. Do nothing before it: a process with several OpenMP threads starts once more from here
+// (the same process number), with GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set
+// already.
 int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
              const ProgramOptions& options = {});
 

@@ -185,6 +185,19 @@ TEST(RunMainTest, FlagsAreReadOverTheProgramsDefaults) {
   EXPECT_FALSE(defaults.flags.max_steps);
 }
 
+TEST(RunMainTest, TheFolderThatAClusterGivesIsTheModelsWhereTheProgramHasNoOther) {
+  EXPECT_EQ(run({"--job-dir", "gs://b/j"}).flags.model_dir, "gs://b/j");
+  EXPECT_EQ(run({"--job-dir=j", "--model_dir=m"}).flags.model_dir, "m");
+  std::string own;
+  const ProgramOptions options{.flags = {{"job-dir", &own, "Its own"}}};
+  EXPECT_EQ(run(
+                {"--job-dir=j"}, [](const Flags&) {}, options)
+                .flags.model_dir,
+            Flags().model_dir);
+  EXPECT_EQ(own, "j");
+  EXPECT_EQ(run({"--job-dir=j"}, [](const Flags&) {}, {.uses = {"seed"}}).code, 2);
+}
+
 TEST(RunMainTest, WrongFlagsEndWithTwoBeforeTheProgramRuns) {
   const std::pair<const char*, const char*> wrong[] = {
       {"--no_such_flag", "--no_such_flag is not a flag of program"},

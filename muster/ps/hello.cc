@@ -18,11 +18,11 @@ namespace {
 std::string shared(const distribute::ParameterServerOptions& options) {
   const auto& staleness = options.max_staleness;
   return fmt::format(
-      "placement={}, partitioner={}, max_staleness={}, replicas_to_aggregate={}, prefetch={}, "
+      "placement={}, partitioner={}, max_staleness={}, replicas_to_aggregate={}, overlap={}, "
       "wire_dtype={}",
       options.placement == plan::Placement::kRoundRobin ? "round_robin" : "by_bytes",
       options.partitioner.describe(), staleness ? std::to_string(*staleness) : "unset",
-      options.replicas_to_aggregate, options.prefetch, dtype_name(options.wire_dtype));
+      options.replicas_to_aggregate, options.overlap, dtype_name(options.wire_dtype));
 }
 
 }  // namespace

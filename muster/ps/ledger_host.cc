@@ -111,6 +111,7 @@ json LedgerHost::answer(const json& request) {
   if (op == "claim") return claim(lock, request);
   if (op == "commit") return commit(lock, request);
   if (op == "settled") return settled(lock, request);
+  if (op == "others") return others(lock, request);
   if (op == "measures") return measures();
   if (op == "beat") {
     if (is_here(request)) {
@@ -126,6 +127,7 @@ json LedgerHost::answer(const json& request) {
                             .positions = request.at("positions").get<std::vector<std::string>>()};
     if (request.contains("last_step")) start.last_step = request.at("last_step").get<int64_t>();
     ledger_.begin(std::move(start), now());
+    let_go_ = false;
   } else if (op == "finish") {
     finished_ = true;
   } else if (op == "status") {
@@ -154,12 +156,14 @@ json LedgerHost::answer(const json& request) {
       if (here) ledger_.resume();
       changed_.notify_all();
       return held;
-    } else if (op == "end_input" || op == "stop" || op == "pause") {
+    } else if (op == "end_input" || op == "stop" || op == "pause" || op == "let_go") {
       if (!here) throw taken_for_lost(rank);
       if (op == "end_input") {
         ledger_.end_input(rank);
       } else if (op == "stop") {
         ledger_.stop(request.at("why").get<std::string>());
+      } else if (op == "let_go") {
+        let_go_ = true;
       } else {
         ledger_.pause();
         return with_round({{"step", ledger_.step()},
@@ -273,7 +277,7 @@ json LedgerHost::settled(std::unique_lock<std::mutex>& lock, const json& request
   const bool chief = request.at("rank") == kChief;
   // Workers stay until the chief has saved: were a server lost before, all would go back to the
   // checkpoint before, and their data would be wanted again.
-  const auto ready = [&] { return finished_ || (chief && ledger_.settled(now())); };
+  const auto ready = [&] { return finished_ || (chief ? ledger_.settled(now()) : let_go_); };
   wait(lock, request, ready);
   // The chief saves for the last time now: who comes later has nothing to do any more.
   if (chief && ledger_.settled(now())) ledger_.stop(ledger_.why(now()));
@@ -282,6 +286,19 @@ json LedgerHost::settled(std::unique_lock<std::mutex>& lock, const json& request
           {"step", ledger_.step()},
           {"why", ledger_.why(now())},
           {"unfinished", names(ledger_.unfinished())}};
+}
+
+json LedgerHost::others(std::unique_lock<std::mutex>& lock, const json& request) {
+  const int asker = request.at("rank").get<int>();
+  std::vector<int> here;
+  wait(lock, request, [&] {
+    here.clear();
+    for (int rank = 0; rank < options_.ledger.workers; ++rank) {
+      if (rank != asker && task(rank).here) here.push_back(rank);
+    }
+    return here.empty();
+  });
+  return {{"here", names(here)}};
 }
 
 json LedgerHost::with_round(json answer) const {

@@ -9,7 +9,9 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "muster/ps/internal/simulated_servers.h"
@@ -47,6 +49,11 @@ class Simulation {
     int64_t ticket = 0;
     int64_t next = 0;  // row
     json round;        // the last update of several workers
+    // Of steps that overlap.
+    int64_t looked = 0;               // steps in the weights it has
+    std::optional<int64_t> fetched;   // and in those of the next step, where they are here
+    bool on_its_way = false;          // the one before
+    std::function<void()> on_return;  // what waits for that
   };
   using SessionPtr = std::shared_ptr<Session>;
   using Next = SimulatedServers::Next;
@@ -243,13 +250,105 @@ class Simulation {
           [=](size_t) {
             return with_round({{"op", "pull"}}, session->round);
           },
-          [=, this](const std::vector<json>&) {
-            // It computes.
-            agenda_.after(agenda_.uniform(0.01, 0.3),
-                          [=, this] { wake(session, [=, this] { push(session); }); });
+          [=, this](const std::vector<json>& pulled) {
+            session->looked = pulled.front().at("applied").get<int64_t>();
+            compute(session, [=, this] { setting_.overlap ? send_off(session) : push(session); });
           });
     });
   }
+
+  void compute(const SessionPtr& session, const std::function<void()>& next) {
+    agenda_.after(agenda_.uniform(0.01, 0.3), [=, this] { wake(session, next); });
+  }
+
+  // --- steps that overlap, as WorkerRun::send_off() has them ---
+
+  // `next` comes when no step is on its way.
+  static void after_errand(const SessionPtr& session, const std::function<void()>& next) {
+    if (!session->on_its_way) return next();
+    session->on_return = next;
+  }
+
+  // A step was computed.
+  void send_off(const SessionPtr& session) {
+    after_errand(session, [=, this] {
+      if (session->ticket != 0) return send_claimed(session);
+      // It could not be claimed with the commit before it.
+      ask(session, 0, {{"op", "claim"}}, [=, this](const json& claim) {
+        if (claim.at("state") == "over") return wait_for_end(session);
+        if (claim.at("state") == "waiting")
+          return look_at_servers(session, [=, this] { send_off(session); });
+        session->ticket = claim.at("ticket").get<int64_t>();
+        fetch(session, [=, this] { send_claimed(session); });
+      });
+    });
+  }
+
+  // Weights come beside those that a step is computed with.
+  void fetch(const SessionPtr& session, const std::function<void()>& next) {
+    ask_all(
+        session,
+        [](size_t) {
+          return json{{"op", "pull"}};
+        },
+        [=](const std::vector<json>& pulled) {
+          session->fetched = pulled.front().at("applied").get<int64_t>();
+          next();
+        });
+  }
+
+  void send_claimed(const SessionPtr& session) {
+    const int64_t ticket = std::exchange(session->ticket, 0);
+    const int64_t row = session->next++;
+    const int64_t looked = session->looked;
+    session->looked = std::exchange(session->fetched, std::nullopt).value_or(looked);
+    session->on_its_way = true;
+    const json request{{"op", "push"}, {"ticket", ticket}, {"row", row}};
+    ask_all(
+        session, [=](size_t) { return request; },
+        [=, this](const std::vector<json>&) { commit_behind(session, ticket, row, looked); });
+    // Meanwhile the chief may want to save, and the data may be used up.
+    const bool saves = session->rank == 0 && agenda_.draw(8) == 0;
+    if (!saves) return compute_next(session);
+    after_errand(session, [=, this] { save(session, [=, this] { compute_next(session); }); });
+  }
+
+  void compute_next(const SessionPtr& session) {
+    if (!setting_.last_step && session->next == setting_.rows)
+      return after_errand(session, [=, this] { claim(session); });
+    compute(session, [=, this] { send_off(session); });
+  }
+
+  void commit_behind(const SessionPtr& session, int64_t ticket, int64_t row, int64_t looked) {
+    const json request{{"op", "commit"},
+                       {"ticket", ticket},
+                       {"position", std::to_string(row + 1)},
+                       {"looked", looked},
+                       {"next", true}};
+    ask(session, 0, request, [=, this](const json& told) {
+      if (told.at("state") == "waiting")
+        return look_at_servers(session, [=, this] { commit_behind(session, ticket, row, looked); });
+      const auto left = std::make_shared<size_t>(servers_.size());
+      const auto applied = [=, this] {
+        if (--*left > 0) return;
+        session->ticket = told.value("next", int64_t{0});
+        // The weights of the step behind the next one.
+        session->ticket != 0 ? fetch(session, [=, this] { come_back(session); })
+                             : come_back(session);
+      };
+      for (size_t s = 1; s < servers_.size(); ++s) {
+        ask(session, s, {{"op", "apply"}, {"ticket", ticket}}, [=](const json&) { applied(); });
+      }
+      applied();  // by the first one, with the commit
+    });
+  }
+
+  static void come_back(const SessionPtr& session) {
+    session->on_its_way = false;
+    if (const auto next = std::exchange(session->on_return, nullptr)) next();
+  }
+
+  // --- steps one behind another ---
 
   static json with_round(json request, const json& round) {
     if (!round.is_null()) request["round"] = round;
@@ -369,7 +468,9 @@ class Simulation {
     const json told = servers_.ask_ledger({{"op", "measures"}, {"rank", -1}});
     // Another worker is at most s behind when a step is claimed, and at most s + 1 ahead when it is
     // committed.
-    const int64_t most = (setting_.workers - 1) * (2 * *setting_.max_staleness + 1);
+    // Where steps overlap it has looked a step earlier, and its own update is among what it lacks.
+    const int64_t more = setting_.overlap ? 1 : 0;
+    const int64_t most = (setting_.workers - 1) * (2 * *setting_.max_staleness + 1 + more) + more;
     for (const auto& [task, staleness] : told.at("tasks").items()) {
       require(staleness.at("max") <= most, "weights were older than they may be");
     }
@@ -435,6 +536,7 @@ Setting drawn(uint32_t seed) {
   } else if (draw(2) == 0) {
     setting.aggregate = 1 + draw(setting.workers);
   }
+  setting.overlap = setting.aggregate == 0 && draw(2) == 0;
   return setting;
 }
 
@@ -444,9 +546,11 @@ TEST(LedgerSimulation, EverySeedEndsWithStepsThatCountOnce) {
   for (uint32_t seed = 1; seed <= 1000; ++seed) {
     const Setting setting = drawn(seed);
     const auto where = [&] {
-      return fmt::format("seed {}: {} workers, {} servers, {} faults, staleness {}, aggregate {}: ",
-                         seed, setting.workers, setting.servers, setting.faults,
-                         setting.max_staleness.value_or(-1), setting.aggregate);
+      return fmt::format(
+          "seed {}: {} workers, {} servers, {} faults, staleness {}, aggregate {}, "
+          "overlap {}: ",
+          seed, setting.workers, setting.servers, setting.faults,
+          setting.max_staleness.value_or(-1), setting.aggregate, setting.overlap);
     };
     try {
       Simulation simulation(setting, seed);

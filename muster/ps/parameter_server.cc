@@ -32,6 +32,7 @@ class ServersGroup final : public distribute::Group {
   void declare_model(const std::vector<std::string>& lines) override { run_.set_model(lines); }
   void barrier(const std::string&) override { session_->check_failure(); }
   void finish() override {
+    run_.stop_errand();
     finished_ = true;
     session_->finish();
   }
@@ -41,6 +42,7 @@ class ServersGroup final : public distribute::Group {
     // Whoever lost the others may come back, and who was told to stop may be started again.
     const bool may_return = kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
                             kind == ErrorKind::kUnavailable || kind == ErrorKind::kCancelled;
+    run_.stop_errand();
     // A run that has failed does so for servers that do not know it yet as well.
     if (!finished_ && (!may_return || session_->failure())) session_->fail(error);
   }
@@ -78,15 +80,16 @@ void check_options(const distribute::ParameterServerOptions& options) {
         "ParameterServerOptions has both replicas_to_aggregate and max_staleness",
         "leave max_staleness unset: workers that make updates together are never apart");
   }
-  if (options.prefetch && options.replicas_to_aggregate > 0) {
+  if (options.overlap && options.replicas_to_aggregate > 0) {
     throw invalid_argument(
-        "ParameterServerOptions has both prefetch and replicas_to_aggregate",
-        "leave prefetch out: weights that were fetched ahead are those of an earlier update");
+        "ParameterServerOptions has both overlap and replicas_to_aggregate",
+        "leave overlap out: weights that come while a step is computed are those of an earlier "
+        "update");
   }
-  if (options.prefetch && options.max_staleness && *options.max_staleness == 0) {
-    throw invalid_argument("ParameterServerOptions has prefetch, and a max_staleness of 0",
-                           "raise max_staleness to 1 or more: weights that are fetched ahead are "
-                           "older by a step");
+  if (options.overlap && options.max_staleness && *options.max_staleness == 0) {
+    throw invalid_argument("ParameterServerOptions has overlap, and a max_staleness of 0",
+                           "raise max_staleness to 1 or more: weights that come while a step is "
+                           "computed are older by a step");
   }
   for (const auto& [field, seconds] :
        {std::pair{"heartbeat_seconds", options.heartbeat_seconds},

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::ps {
@@ -50,7 +51,7 @@ WrittenPart WrittenPart::of_json(const json& told) {
 }
 
 PartFiles::PartFiles(std::string model_dir, FileSystem* fs)
-    : model_dir_(std::move(model_dir)), fs_(fs != nullptr ? *fs : local_file_system()) {}
+    : model_dir_(std::move(model_dir)), fs_(fs != nullptr ? *fs : stores::file_systems()) {}
 
 bool PartFiles::sees(const std::string& text) const {
   if (model_dir_.empty()) return false;

@@ -300,10 +300,9 @@ TEST(Session, BeginsWithoutServersThatHaveGoneWithTheRun) {
   start.cluster.num_workers = 2;
   start.cluster.rank = 1;
   start.cluster.is_chief = false;
-  for (const bool prefetch : {false, true}) {
-    Session session(start, {.prefetch = prefetch}, /*timeout_seconds=*/30);
+  for (const bool overlap : {false, true}) {
+    const Session session(start, {.overlap = overlap}, /*timeout_seconds=*/30);
     EXPECT_EQ(session.servers(), 2u);
-    session.close_ahead();
   }
 }
 

@@ -37,11 +37,11 @@ constexpr size_t kUnproved = 32;
 constexpr double kSilence = 3600;  // a worker may be silent on a connection for as long as it lives
 constexpr double kResolveSeconds = 5;
 
-// By how many steps a worker may be ahead when it claims one. Weights that are fetched ahead are
-// those of the claim before.
+// By how many steps a worker may be ahead when it claims one. Weights that come while a step is
+// computed are those of the claim before.
 std::optional<int64_t> staleness_at_claims(const ParameterServerOptions& options) {
   if (!options.max_staleness) return std::nullopt;
-  return *options.max_staleness - (options.prefetch ? 1 : 0);
+  return *options.max_staleness - (options.overlap ? 1 : 0);
 }
 
 class Server {
@@ -235,7 +235,7 @@ class Server {
 
   void answer(const Peer& peer, ShardServer::Client& client, const json& request) {
     try {
-      if (peer.purpose == "data" || peer.purpose == "ahead") {
+      if (peer.purpose == "data" || peer.purpose == "rows") {
         if (request.at("op") == "finish") {
           finish(request);
           send_message(client.socket, json::object());

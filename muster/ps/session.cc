@@ -32,7 +32,8 @@ Session::Session(distribute::StartOptions start, distribute::ParameterServerOpti
       options_(std::move(options)),
       task_(plan::readable_task(start_.cluster.task.name())),
       incarnation_(new_incarnation()),
-      crew_(start_.cluster.ps_addresses.size()) {
+      crew_(start_.cluster.ps_addresses.size()),
+      rows_crew_(options_.overlap ? start_.cluster.ps_addresses.size() : 1) {
   // The ledger first: where the run is over, the other servers may be gone already.
   ledger_ = connect(0, "ledger", timeout_seconds);
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
@@ -40,8 +41,8 @@ Session::Session(distribute::StartOptions start, distribute::ParameterServerOpti
   for (const auto& socket : data_) {
     if (socket) socket->keep_files();
   }
-  for (size_t server = 0; options_.prefetch && server < servers(); ++server)
-    ahead_.push_back(connect_unless_over(server, "ahead", timeout_seconds));
+  for (size_t server = 0; options_.overlap && server < servers(); ++server)
+    rows_.push_back(connect_unless_over(server, "rows", timeout_seconds));
   beats_ = connect(0, "beat", timeout_seconds);
   beater_ = std::thread([this] { beat_until_closed(); });
 }
@@ -190,14 +191,14 @@ void Session::ask_each(size_t first, std::span<const Request> requests) {
     answer_to(*data_[server], server_name(server), [] {}, {});
 }
 
-json Session::ask_ahead(size_t server, const json& request, const Receive& receive) {
-  return exchange(*ahead_[server], server_name(server), request, {}, receive);
+json Session::ask_for_rows(size_t server, const json& request, std::span<const Tensor> tensors,
+                           const Receive& receive) {
+  const auto& socket = options_.overlap ? rows_[server] : data_[server];
+  return exchange(*socket, server_name(server), request, tensors, receive);
 }
 
-void Session::close_ahead() {
-  for (const auto& socket : ahead_) {
-    if (socket) socket->close();
-  }
+void Session::at_all_servers_for_rows(const std::function<void(size_t server)>& work) {
+  (options_.overlap ? rows_crew_ : crew_).run(work);
 }
 
 json Session::receive_more(

@@ -34,6 +34,15 @@ std::vector<std::string> lines_of(const VariableTable& table, const optim::Train
   return lines;
 }
 
+// Behind the optimizers stands what workers alone do, as how many batches they make an update of.
+std::vector<std::string> without_workers_own(std::vector<std::string> chiefs) {
+  const auto last = std::find_if(chiefs.rbegin(), chiefs.rend(), [](const std::string& line) {
+    return line.starts_with("optimizer ");
+  });
+  chiefs.erase(last.base(), chiefs.end());
+  return chiefs;
+}
+
 void check_same_model(const std::string& name, const std::vector<std::string>& chiefs,
                       const std::vector<std::string>& own) {
   if (chiefs == own) return;
@@ -181,7 +190,7 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   }();
   table.seal();
   const auto model = request.at("model").get<std::vector<std::string>>();
-  check_same_model(name_, model, lines_of(table, train_op));
+  check_same_model(name_, without_workers_own(model), lines_of(table, train_op));
   std::vector<ShardOf> shards;
   for (const json& told : request.at("shards")) {
     const Variable* variable = table.find(told.at("variable").get<std::string>());

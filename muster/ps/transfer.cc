@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t kLeastAreaRows = 1 << 20;  // bytes
 constexpr int64_t kLittle = 512 << 10;       // bytes
+constexpr int64_t kLookedAtNothing = -1;
 
 // Views of consecutive rows.
 Tensor rows_of(const Tensor& tensor, const plan::Shard& shard) {
@@ -29,14 +30,7 @@ Tensor rows_of(const Tensor& tensor, const plan::Shard& shard) {
 }  // namespace
 
 Transfer::Transfer(Session& session, const Layout& layout, FlatParameters& parameters)
-    : session_(session),
-      layout_(layout),
-      parameters_(parameters),
-      memory_(session.servers()),
-      ahead_(session.servers()) {}
-
-// What is on its way ends with its connection; its memory stays until then.
-Transfer::~Transfer() { session_.close_ahead(); }
+    : session_(session), layout_(layout), parameters_(parameters), memory_(session.servers()) {}
 
 json Transfer::ask(size_t server, json request, std::span<const Tensor> tensors,
                    const Session::Receive& receive) {
@@ -123,84 +117,83 @@ void Transfer::note_look(size_t server, int64_t applied) {
   if (server == 0) looked_ = std::min(looked_.value_or(applied), applied);
 }
 
-std::vector<Tensor> Transfer::dense_on(size_t server) const {
-  std::vector<Tensor> dense;
+int64_t Transfer::pull_from(size_t server, const std::vector<Tensor>& into, const json* round) {
+  const auto weights = [&](size_t p) -> const Tensor& { return into[p]; };
+  std::vector<Tensor> by_place, dense;
   for (const size_t p : layout_.parts_on(server)) {
-    const Layout::Part& part = layout_.parts()[p];
-    if (part.parameter >= 0) dense.push_back(memory_of(part));
+    by_place.push_back(weights(p));
+    if (weights(p).defined()) dense.push_back(weights(p));
   }
-  return dense;
-}
-
-bool Transfer::copy_from(size_t server, const json* round) {
-  if (!memory_[server]) return false;
-  if (round != nullptr) ask(server, {{"op", "round"}, {"round", *round}});
-  std::vector<Tensor> weights;
-  for (const size_t p : layout_.parts_on(server)) {
-    const Layout::Part& part = layout_.parts()[p];
-    weights.push_back(part.parameter >= 0 ? memory_of(part) : Tensor());
+  if (dense.empty() && round == nullptr) return kLookedAtNothing;
+  if (memory_[server]) {
+    if (round != nullptr) ask(server, {{"op", "round"}, {"round", *round}});
+    const int64_t applied = memory_[server]->steps();
+    if (memory_[server]->read(by_place)) return applied;
   }
-  note_look(server, memory_[server]->steps());
-  return memory_[server]->read(weights);
-}
-
-void Transfer::pull_from(size_t server, const json* round) {
-  const std::vector<Tensor> dense = dense_on(server);
-  if (dense.empty() && round == nullptr) return;
-  if (copy_from(server, round) || take_what_was_fetched(server)) return;
   json request{{"op", "pull"}};
   if (round != nullptr) request["round"] = *round;
+  int64_t applied = 0;
   ask(server, std::move(request), {}, [&](net::MessageSocket& socket, const json& told) {
-    note_look(server, told.at("applied").get<int64_t>());
-    for (const Tensor& weights : dense)
-      receive_rounded(socket, weights, session_.options().wire_dtype);
+    applied = told.at("applied").get<int64_t>();
+    for (const Tensor& shard : dense) receive_rounded(socket, shard, session_.options().wire_dtype);
   });
+  return applied;
 }
 
-void Transfer::pull(const json* round) {
-  looked_.reset();
+std::optional<int64_t> Transfer::pull_into(const std::vector<Tensor>& into, const json* round) {
+  std::vector<int64_t> applied(session_.servers(), kLookedAtNothing);
+  const auto pull = [&](size_t server) {
+    torch::NoGradGuard no_grad;
+    applied[server] = pull_from(server, into, round);
+  };
   const bool at_once = std::ranges::all_of(memory_, [](const auto& memory) { return !!memory; }) &&
                        is_little(bytes_of_weights());
   if (at_once) {
-    for (size_t server = 0; server < session_.servers(); ++server) pull_from(server, round);
+    for (size_t server = 0; server < session_.servers(); ++server) pull(server);
   } else {
-    session_.at_all_servers([&](size_t server) { pull_from(server, round); });
+    session_.at_all_servers(pull);
   }
+  if (applied.front() == kLookedAtNothing) return std::nullopt;
+  return applied.front();
+}
+
+std::vector<Tensor> Transfer::weights_here() const {
+  std::vector<Tensor> weights;
+  for (const Layout::Part& part : layout_.parts())
+    weights.push_back(part.parameter >= 0 ? memory_of(part) : Tensor());
+  return weights;
+}
+
+void Transfer::note_new_weights() const {
   // Whoever keeps something made of the weights must notice, as after an update.
   for (const auto& buffer : parameters_.buffers())
     buffer.weights.unsafeGetTensorImpl()->bump_version();
-  if (!session_.options().prefetch) return;
-  for (size_t server = 0; server < session_.servers(); ++server) fetch_ahead(server);
 }
 
-void Transfer::fetch_ahead(size_t server) {
-  // Out of memory weights come when they are needed, in no more time.
-  if (memory_[server]) return;
-  Ahead& ahead = ahead_[server];
-  if (ahead.weights.empty()) {
-    for (const Tensor& weights : dense_on(server)) ahead.weights.push_back(at::empty_like(weights));
+void Transfer::pull(const json* round) {
+  looked_ = pull_into(weights_here(), round);
+  note_new_weights();
+}
+
+void Transfer::fetch() {
+  if (fetched_.empty()) {
+    for (const Tensor& weights : weights_here())
+      fetched_.push_back(weights.defined() ? at::empty_like(weights) : Tensor());
   }
-  if (ahead.weights.empty()) return;
-  ahead.applied = std::async(std::launch::async, [this, server, &ahead] {
-    torch::NoGradGuard no_grad;
-    const json request{{"op", "pull"}, {"generation", generation_}};
-    const json told =
-        session_.ask_ahead(server, request, [&](net::MessageSocket& socket, const json&) {
-          for (const Tensor& weights : ahead.weights)
-            receive_rounded(socket, weights, session_.options().wire_dtype);
-        });
-    return told.at("applied").get<int64_t>();
-  });
+  fetched_looked_ = pull_into(fetched_, nullptr);
+  has_fetched_ = true;
 }
 
-bool Transfer::take_what_was_fetched(size_t server) {
-  Ahead& ahead = ahead_[server];
-  if (!ahead.applied.valid()) return false;
+void Transfer::take_fetched() {
+  // What stays is as old as it was.
+  if (!std::exchange(has_fetched_, false)) return;
   torch::NoGradGuard no_grad;
-  note_look(server, ahead.applied.get());
-  const std::vector<Tensor> dense = dense_on(server);
-  for (size_t i = 0; i < dense.size(); ++i) Tensor(dense[i]).copy_(ahead.weights[i]);
-  return true;
+  const std::vector<Tensor> here = weights_here();
+  for (size_t p = 0; p < here.size(); ++p) {
+    if (here[p].defined()) Tensor(here[p]).copy_(fetched_[p]);
+  }
+  looked_ = fetched_looked_;
+  note_new_weights();
 }
 
 Tensor Transfer::read_rows(int table, const Tensor& ids) {
@@ -230,7 +223,7 @@ Tensor Transfer::read_rows(int table, const Tensor& ids) {
   }
   if (std::ranges::all_of(pieces, [](const auto& of_server) { return of_server.empty(); }))
     return rows;
-  session_.at_all_servers([&](size_t server) {
+  session_.at_all_servers_for_rows([&](size_t server) {
     if (pieces[server].empty()) return;
     json shards = json::array();
     std::vector<Tensor> asked;
@@ -239,13 +232,13 @@ Tensor Transfer::read_rows(int table, const Tensor& ids) {
       shards.push_back({{"shard", part.place}, {"rows", piece.end - piece.begin}});
       asked.push_back(ids.slice(0, piece.begin, piece.end) - part.shard.begin);
     }
-    ask(server, {{"op", "rows"}, {"shards", shards}}, asked,
-        [&](net::MessageSocket& socket, const json& told) {
-          note_look(server, told.at("applied").get<int64_t>());
-          for (const Piece& piece : pieces[server])
-            receive_rounded(socket, rows.slice(0, piece.begin, piece.end),
-                            session_.options().wire_dtype);
-        });
+    session_.ask_for_rows(server, {{"op", "rows"}, {"shards", shards}, {"generation", generation_}},
+                          asked, [&](net::MessageSocket& socket, const json& told) {
+                            note_look(server, told.at("applied").get<int64_t>());
+                            for (const Piece& piece : pieces[server])
+                              receive_rounded(socket, rows.slice(0, piece.begin, piece.end),
+                                              session_.options().wire_dtype);
+                          });
   });
   return rows;
 }
@@ -267,24 +260,35 @@ int64_t Transfer::bytes_of_weights() const {
   return bytes;
 }
 
-json Transfer::push(size_t server, const FlatParameters::Prepared& gradients, const json& request) {
-  const Session::Request whole = packed(server, gradients, request);
-  return session_.ask(server, whole.head, whole.tensors);
+Transfer::Push Transfer::pack(const FlatParameters::Prepared& gradients, const json& request) {
+  Push push;
+  for (const Tensor& gradient : gradients.gradients)
+    push.bytes += gradient.defined() ? static_cast<int64_t>(gradient.nbytes()) : 0;
+  for (const auto& rows : gradients.rows) push.bytes += static_cast<int64_t>(rows.values.nbytes());
+  push.requests.resize(session_.servers());
+  const auto pack = [&](size_t server) {
+    torch::NoGradGuard no_grad;
+    push.requests[server] = packed(server, gradients, request);
+  };
+  if (is_little(push.bytes)) {
+    for (size_t server = 0; server < session_.servers(); ++server) pack(server);
+  } else {
+    session_.at_all_servers(pack);
+  }
+  return push;
 }
 
-void Transfer::push_to_all(const FlatParameters::Prepared& gradients, const json& request) {
-  int64_t bytes = 0;
-  for (const Tensor& gradient : gradients.gradients)
-    bytes += gradient.defined() ? static_cast<int64_t>(gradient.nbytes()) : 0;
-  for (const auto& rows : gradients.rows) bytes += static_cast<int64_t>(rows.values.nbytes());
-  if (!is_little(bytes)) {
-    session_.at_all_servers([&](size_t server) { push(server, gradients, request); });
-    return;
+json Transfer::send(const Push& push) {
+  if (push.requests.size() == 1)
+    return session_.ask(0, push.requests[0].head, push.requests[0].tensors);
+  if (is_little(push.bytes)) {
+    session_.ask_each(0, push.requests);
+  } else {
+    session_.at_all_servers([&](size_t server) {
+      session_.ask(server, push.requests[server].head, push.requests[server].tensors);
+    });
   }
-  std::vector<Session::Request> requests;
-  for (size_t server = 0; server < session_.servers(); ++server)
-    requests.push_back(packed(server, gradients, request));
-  session_.ask_each(0, requests);
+  return json::object();
 }
 
 Session::Request Transfer::packed(size_t server, const FlatParameters::Prepared& gradients,

@@ -70,17 +70,9 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
         [this, t](const Tensor& ids) { return transfer_->read_rows(static_cast<int>(t), ids); });
   }
   if (!session_.is_chief()) return;
-  // Where all servers and the ledger are in one generation, the state is whole.
-  int64_t most = 0;
-  const int64_t ledgers = session_.ask_ledger({{"op", "status"}}).at("generation").get<int64_t>();
-  bool alike = ledgers > 0;
-  for (size_t server = 0; server < session_.servers(); ++server) {
-    const int64_t its = session_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
-    most = std::max(most, its);
-    alike = alike && its == ledgers;
-  }
-  live_ = alike;
-  generation_ = live_ ? ledgers : std::max(most, ledgers) + 1;
+  const Found found = look_for_state();
+  live_ = found.generation > 0;
+  generation_ = live_ ? found.generation : found.most + 1;
   transfer_->set_generation(generation_);
   if (live_) {
     ask(0, {{"op", "compare"}, {"model", model_}});
@@ -90,6 +82,18 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
   }
   for (size_t server = 0; server < session_.servers(); ++server)
     held_.push_back(specs_in(ask(server, {{"op", "specs"}}).at("tensors")));
+}
+
+WorkerRun::Found WorkerRun::look_for_state() {
+  // Where all servers and the ledger are in one generation, the state is whole.
+  const int64_t ledgers = session_.ask_ledger({{"op", "status"}}).at("generation").get<int64_t>();
+  Found found{.generation = ledgers, .most = ledgers};
+  for (size_t server = 0; server < session_.servers(); ++server) {
+    const int64_t its = session_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
+    found.most = std::max(found.most, its);
+    if (its != ledgers) found.generation = 0;
+  }
+  return found;
 }
 
 void WorkerRun::define() {
@@ -172,6 +176,32 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
     keep_own();
     ask_ledger(begin);
   }
+  Place place = join();
+  if (place.over) return place;
+  if (found_in_ && *found_in_ != generation_) {
+    throw Error(ErrorKind::kPeerLost,
+                fmt::format("the run began again from a checkpoint (generation {}) while {} built "
+                            "its model, whose data stands where generation {} had come",
+                            generation_, session_.task(), *found_in_));
+  }
+  // One without data has built no model.
+  if (!session_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
+  if (!session_.is_chief()) take_own();
+  if (transfer_) {
+    transfer_->set_generation(generation_);
+    transfer_->share_memory();
+  }
+  return place;
+}
+
+std::optional<distribute::SharedRun::Place> WorkerRun::find_place() {
+  if (session_.is_chief() && look_for_state().generation == 0) return std::nullopt;
+  Place place = join();
+  if (!place.over) found_in_ = generation_;
+  return place;
+}
+
+distribute::SharedRun::Place WorkerRun::join() {
   const TimePoint deadline = system_clock().now() + from_seconds(session_.start().join_timeout);
   while (true) {
     const json joined = session_.ask_ledger(
@@ -182,24 +212,13 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
       step_ = joined.at("step").get<int64_t>();
       told_waiting_.reset();
       // A server that was started again has another generation, and the chief begins anew.
-      bool alike = true;
-      for (size_t server = 0; alike && server < session_.servers(); ++server)
-        alike = session_.ask(server, {{"op", "state"}}).at("generation") == generation_;
-      if (alike) {
-        // One without data has built no model.
-        if (!session_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
-        if (!session_.is_chief()) take_own();
-        if (transfer_) {
-          transfer_->set_generation(generation_);
-          transfer_->share_memory();
-        }
+      if (look_for_state().generation == generation_)
         return {.step = step_, .position = joined.at("position").get<std::string>()};
-      }
       system_clock().sleep_for(from_seconds(0.2));
     } else if (state == "finished") {
       // There was nothing to train.
       over_ = true;
-      return {.step = step_ = joined.at("step").get<int64_t>()};
+      return {.step = step_ = joined.at("step").get<int64_t>(), .over = true};
     }
     if (session_.told_to_stop()) throw told_to_stop("it waited for the chief");
     const std::string chief = plan::readable_task(session_.start().cluster.workers.front().name());
@@ -208,8 +227,8 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
       throw Error(
           ErrorKind::kTimeout,
           fmt::format("{} has not begun the run in {:.0f} s", chief, session_.start().join_timeout),
-          "look at the chief's log; RunConfig.session_creation_timeout_secs is how long "
-          "workers wait for it");
+          "look at the chief's log; RunConfig.session_creation_timeout_secs, or "
+          "ScopeOptions.join_timeout, is how long workers wait for it");
     }
   }
 }
@@ -222,14 +241,19 @@ void WorkerRun::tell_waiting(const std::string& for_whom) {
   log::info("waiting for " + for_whom);
 }
 
-bool WorkerRun::begin_step() {
-  if (ticket_ != 0 && !session_.told_to_stop()) {
-    // It came with the answer to the step before.
-    transfer_->pull(nullptr);
-    return true;
-  }
-  while (!over_) {
-    if (session_.told_to_stop()) return false;
+bool WorkerRun::begin_step(bool also_when_told) {
+  if (ahead_) return !over_ && (also_when_told || !session_.told_to_stop());
+  json round;
+  if (!claim(also_when_told, &round)) return false;
+  transfer_->pull(round.is_null() ? nullptr : &round);
+  return true;
+}
+
+bool WorkerRun::claim(bool also_when_told, json* round) {
+  // It may have come with the answer to the step before.
+  if (ticket_ != 0 && (also_when_told || !session_.told_to_stop())) return true;
+  for (bool first = true; !over_; first = false) {
+    if (session_.told_to_stop() && !(also_when_told && first)) return false;
     const json claim = ask_ledger({{"op", "claim"}, {"wait", kPoll}});
     const std::string state = claim.at("state").get<std::string>();
     if (state == "over") {
@@ -238,7 +262,7 @@ bool WorkerRun::begin_step() {
     } else if (state == "granted") {
       ticket_ = claim.at("ticket").get<int64_t>();
       told_waiting_.reset();
-      transfer_->pull(claim.contains("round") ? &claim.at("round") : nullptr);
+      *round = claim.value("round", json());
       return true;
     }
     if (!over_) look_at_servers();
@@ -247,18 +271,32 @@ bool WorkerRun::begin_step() {
   return false;
 }
 
-void WorkerRun::read_weights() { transfer_->pull(nullptr); }
+void WorkerRun::read_weights() {
+  await_errand();
+  transfer_->pull(nullptr);
+}
 
 int64_t WorkerRun::check() {
+  await_errand();
   look_at_servers();
   return step_ = session_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
 }
 
-bool WorkerRun::ended() { return session_.ask_ledger({{"op", "status"}}).contains("finished"); }
+bool WorkerRun::ended() {
+  await_errand();
+  return session_.ask_ledger({{"op", "status"}}).contains("finished");
+}
 
 WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradients,
                                           const Step& step) {
   torch::NoGradGuard no_grad;
+  if (session_.options().overlap) return send_off(gradients, step);
+  const Parcel parcel = pack(gradients, step);
+  ticket_ = 0;
+  return note(deliver(parcel));
+}
+
+WorkerRun::Parcel WorkerRun::pack(const FlatParameters::Prepared& gradients, const Step& step) {
   json commit{{"op", "commit"},
               {"ticket", ticket_},
               {"generation", generation_},
@@ -270,17 +308,20 @@ WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradie
   json push{{"op", "push"}, {"ticket", ticket_}, {"weight", step.weight}, {"mean", step.mean}};
   if (step.loss) push["loss"] = *step.loss;
   if (!std::ranges::all_of(gradients.updates, std::identity())) push["updates"] = gradients.updates;
-  if (session_.servers() > 1) {
-    transfer_->push_to_all(gradients, push);
-    return settle(ask_ledger(commit), commit);
-  }
-  // The ledger is where the gradients are: one word for both.
-  push["commit"] = session_.of_this_process(commit);
-  return settle(transfer_->push(0, gradients, push), commit);
+  // Of one server the ledger is where the gradients are: one word for both.
+  if (session_.servers() == 1) push["commit"] = session_.of_this_process(commit);
+  return {.push = transfer_->pack(gradients, push), .commit = std::move(commit)};
 }
 
-WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {
-  Committed committed;
+WorkerRun::Outcome WorkerRun::deliver(const Parcel& parcel) {
+  json told = transfer_->send(parcel.push);
+  if (session_.servers() > 1) told = ask_ledger(parcel.commit);
+  return settle(std::move(told), parcel.commit);
+}
+
+WorkerRun::Outcome WorkerRun::settle(json told, const json& commit) {
+  Outcome outcome;
+  Committed& committed = outcome.committed;
   const auto rows = commit.at("rows").get<int64_t>();
   for (;; told = ask_ledger(commit)) {
     // For a cut, which is short, or for the gradients of others.
@@ -289,33 +330,82 @@ WorkerRun::Committed WorkerRun::settle(json told, const json& commit) {
       if (session_.options().replicas_to_aggregate > 0) tell_waiting("the gradients of others");
       continue;
     }
-    told_waiting_.reset();
     committed.dropped = told.at("state") == "dropped";
     if (told.contains("rates"))
-      learning_rates_ = told.at("rates").get<std::map<std::string, double>>();
-    committed.step = step_ = told.at("step").get<int64_t>();
+      outcome.learning_rates = told.at("rates").get<std::map<std::string, double>>();
+    committed.step = told.at("step").get<int64_t>();
     const auto so_far = told.at("rows").get<int64_t>();
     committed.rows = rows_ == 0 ? rows : so_far - rows_;
     rows_ = so_far;
     break;
   }
-  const int64_t made = std::exchange(ticket_, told.value("next", int64_t{0}));
+  outcome.ticket = told.value("next", int64_t{0});
   // The first server has made the step with its commit.
   if (session_.options().replicas_to_aggregate == 0) {
-    json apply{{"op", "apply"}, {"ticket", made}, {"generation", generation_}};
+    json apply{{"op", "apply"}, {"ticket", commit.at("ticket")}, {"generation", generation_}};
     if (told.contains("factors")) apply["factors"] = told.at("factors");
     session_.ask_each(1, std::vector<Session::Request>(session_.servers() - 1, {.head = apply}));
   }
-  return committed;
+  return outcome;
+}
+
+WorkerRun::Committed WorkerRun::note(const Outcome& outcome) {
+  told_waiting_.reset();
+  step_ = outcome.committed.step;
+  ticket_ = outcome.ticket;
+  if (outcome.learning_rates) learning_rates_ = *outcome.learning_rates;
+  return outcome.committed;
+}
+
+WorkerRun::Committed WorkerRun::send_off(const FlatParameters::Prepared& gradients,
+                                         const Step& step) {
+  await_errand();
+  const bool claimed = ticket_ != 0;
+  json none;
+  // What was computed, and may not be made, counts for nothing: the place of the data stays.
+  if (!claim(/*also_when_told=*/true, &none)) return {.step = step_, .dropped = true};
+  // Where the next step could not be claimed at once, its weights were not fetched either: they are
+  // at most as old as the claim before theirs, which is what max_staleness reckons with.
+  if (!claimed && ahead_) transfer_->fetch();
+  auto parcel = std::make_shared<const Parcel>(pack(gradients, step));
+  ticket_ = 0;
+  transfer_->take_fetched();
+  ahead_ = errand_ = true;
+  if (!courier_) courier_ = std::make_unique<Courier>();
+  const Committed expected{.step = step_ + 1, .rows = std::exchange(rows_of_last_, 0)};
+  outcome_ = {.committed = {.step = step_}};
+  courier_->send([this, parcel] {
+    torch::NoGradGuard no_grad;
+    outcome_ = deliver(*parcel);
+    if (outcome_.ticket != 0) transfer_->fetch();
+  });
+  return expected.rows > 0 ? expected : Committed{.step = expected.step, .rows = step.rows};
+}
+
+void WorkerRun::await_errand() {
+  if (!courier_ || !errand_) return;
+  errand_ = false;
+  courier_->wait();
+  rows_of_last_ = note(outcome_).rows;
+}
+
+void WorkerRun::stop_errand() noexcept {
+  try {
+    await_errand();
+  } catch (const std::exception& error) {
+    log::debug(std::string("a step on its way was not made: ") + error.what());
+  }
 }
 
 void WorkerRun::abandon() {
+  await_errand();
   if (ticket_ == 0) return;
   ask_ledger({{"op", "abandon"}});
   ticket_ = 0;
 }
 
 int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others_go_on) {
+  await_errand();
   if (generation_ == 0) return step_;  // it never began
   abandon();
   switch (end) {
@@ -340,7 +430,7 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
       const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
       if (session_.is_chief() && told.at("why") == "end of input" && !unfinished.empty()) {
         log::warning(fmt::format("{} did not come back: the rest of its data was not trained on",
-                                 join(unfinished, ", ")));
+                                 muster::join(unfinished, ", ")));
       }
       if (session_.is_chief()) tell_staleness();
       return step_;
@@ -357,7 +447,23 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
       continue;
     }
     const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
-    tell_waiting(unfinished.empty() ? "the other workers" : join(unfinished, ", "));
+    tell_waiting(unfinished.empty() ? "the other workers" : muster::join(unfinished, ", "));
+  }
+}
+
+void WorkerRun::let_go() {
+  await_errand();
+  ask_ledger({{"op", "let_go"}});
+}
+
+void WorkerRun::wait_for_leaving() {
+  await_errand();
+  while (true) {
+    const json told = ask_ledger({{"op", "others"}, {"wait", kPoll}});
+    const auto here = told.at("here").get<std::vector<std::string>>();
+    if (here.empty()) return;
+    look_at_servers();
+    tell_waiting(muster::join(here, ", ") + " to leave");
   }
 }
 
@@ -377,10 +483,11 @@ void WorkerRun::tell_staleness() {
   log::info(
       "updates of others between a worker's look at the weights and its own update, mean (99 "
       "% at most): " +
-      join(all, "; "));
+      muster::join(all, "; "));
 }
 
 std::map<std::string, double> WorkerRun::measures() {
+  await_errand();
   std::map<std::string, double> all;
   const json told = ask_ledger({{"op", "measures"}});
   if (session_.options().replicas_to_aggregate > 0)

@@ -137,6 +137,7 @@ void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& p
 distribute::SharedRun::Cut WorkerRun::cut(
     const std::function<json(size_t server, int64_t step)>& more) {
   check_chief("the state of the run");
+  await_errand();
   const json paused = ask_ledger({{"op", "pause"}});
   Cut cut{.step = paused.at("step").get<int64_t>(),
           .positions = paused.at("positions").get<std::vector<std::string>>()};

@@ -7,6 +7,7 @@
 
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/base/uri.h"
 
 namespace muster::inline v0_1::serve {
 
@@ -85,11 +86,21 @@ Result<std::vector<int64_t>> ModelVersions::versions() const {
   for (const std::string& name : names.value()) {
     const auto number = parse_int(name);
     if (!number || *number < 0 || std::to_string(*number) != name) continue;
-    const auto info = files_.info(join_path(directory_, name));
-    if (info.ok() && info.value().is_directory) found.push_back(*number);
+    if (is_there(*number)) found.push_back(*number);
   }
   std::ranges::sort(found, std::greater());
   return found;
+}
+
+bool ModelVersions::is_there(int64_t version) const {
+  const std::string folder = join_path(directory_, std::to_string(version));
+  if (!is_remote(directory_)) {
+    const auto info = files_.info(folder);
+    return info.ok() && info.value().is_directory;
+  }
+  // What was served was whole.
+  if (find(version) != nullptr) return true;
+  return files_.exists(join_path(folder, "signatures.json")).value_or(false);
 }
 
 std::shared_ptr<ServedVersion> ModelVersions::get(int64_t version) {

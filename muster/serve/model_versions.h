@@ -71,6 +71,9 @@ class ModelVersions {
     int next_wait = 2;  // after the next failure
   };
 
+  // Whether there is a folder of that number; in a store, whose folders are not made in one step,
+  // whether it is whole: the file that is written last is there.
+  bool is_there(int64_t version) const;
   // The numbers of the folders, the newest first.
   Result<std::vector<int64_t>> versions() const;
   // Returns the version, loaded now unless it is already; null when it cannot be.

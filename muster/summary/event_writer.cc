@@ -1,32 +1,27 @@
 #include "muster/summary/event_writer.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <atomic>
 
 #include "muster/base/log.h"
+#include "muster/base/uri.h"
 #include "muster/formats/tfrecord.h"
 #include "muster/summary/histogram.h"
+#include "muster/summary/internal/event_file.h"
+#include "muster/summary/internal/event_parts.h"
 
 namespace muster::inline v0_1::summary {
-namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "localhost";
-  return name;
-}
-
-}  // namespace
-
 EventWriter::EventWriter(std::string directory, FileSystem& files, Clock& clock,
                          EventWriterOptions options)
     : directory_(std::move(directory)),
       files_(files),
       clock_(clock),
       options_(std::move(options)),
-      last_write_(clock.now()) {}
+      last_write_(clock.now()) {
+  if (is_remote(directory_)) {
+    parts_ = std::make_unique<internal::EventParts>(
+        directory_, files_, clock_, internal::EventPartsOptions{.suffix = options_.suffix});
+  }
+}
 
 EventWriter::~EventWriter() {
   try {
@@ -98,6 +93,12 @@ void EventWriter::add_locked(formats::Event event) {
 void EventWriter::write_locked() {
   last_write_ = clock_.now();
   if (buffer_.empty()) return;
+  if (parts_ != nullptr) {
+    parts_->add(buffer_, buffered_events_);
+    buffer_.clear();
+    buffered_events_ = 0;
+    return;
+  }
   const Status written = write_buffer();
   const int64_t lost = buffered_events_;
   buffer_.clear();
@@ -118,19 +119,15 @@ Status EventWriter::write_buffer() {
 }
 
 Status EventWriter::open_file() {
-  // Counts the event files of this process, so that two made in the same second differ.
-  static std::atomic<int64_t> counter{0};
   if (Status made = files_.make_directories(directory_); !made.ok()) return made;
   const double now = clock_.wall_seconds();
-  path_ = join_path(directory_,
-                    fmt::format("events.out.tfevents.{:010}.{}.{}.{}{}", static_cast<int64_t>(now),
-                                host_name(), ::getpid(), counter.fetch_add(1), options_.suffix));
+  path_ = join_path(directory_, internal::event_file_name(
+                                    static_cast<int64_t>(now),
+                                    std::to_string(internal::next_event_file()), options_.suffix));
   Result<std::unique_ptr<FileWriter>> file = files_.open_writer(path_);
   if (!file.ok()) return file.error();
   file_ = std::move(file.value());
-  const formats::Event first{.wall_time = now,
-                             .file_version = std::string(formats::kEventFileVersion)};
-  return formats::write_tfrecord(*file_, bytes_of(formats::encode_event(first).value()));
+  return file_->append(bytes_of(internal::event_file_header(now)));
 }
 
 void EventWriter::flush() {
@@ -142,12 +139,13 @@ void EventWriter::close() {
   std::lock_guard lock(mutex_);
   if (std::exchange(closed_, true)) return;
   write_locked();
+  if (parts_ != nullptr) parts_->close();
   if (file_ != nullptr) file_->close().value();
 }
 
 std::string EventWriter::path() const {
   std::lock_guard lock(mutex_);
-  return path_;
+  return parts_ != nullptr ? parts_->path() : path_;
 }
 
 }  // namespace muster::inline v0_1::summary

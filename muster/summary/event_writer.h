@@ -4,6 +4,11 @@
 // Events are kept in memory. They are written when 64 KiB have gathered, when an event is added 120
 // s after the last write, and by flush() and close(), so that a killed process loses little. The
 // first write makes the file.
+//
+// In a store, whose files do not grow, each write makes a file of its own, whole from the first
+// moment, with a name that sorts behind those before, so that TensorBoard reads all of them. These
+// files are sent in the background: no call waits for the network but close(), which takes 30 s at
+// most, and what cannot be sent is tried again, warned of once, and never an error.
 #pragma once
 
 #include <memory>
@@ -18,6 +23,10 @@
 #include "muster/formats/event.h"
 
 namespace muster::inline v0_1::summary {
+
+namespace internal {
+class EventParts;
+}
 
 // Says when to write, and under which name.
 struct EventWriterOptions {
@@ -58,13 +67,15 @@ class EventWriter {
   // Adds `event` as it is; only a wall_time of 0 becomes the time now.
   void add(formats::Event event);
 
-  // Gives everything to the operating system, so that readers see it.
+  // Gives everything to the operating system, so that readers see it; in a store it is on its way
+  // then.
   void flush();
   // Does what flush() does; nothing may be added after it. Closing again does nothing.
   void close();
 
   // The path of the file that is being written: <directory>/events.out.tfevents.<10 digits of
-  // seconds>.<host>.<pid>.<n><suffix>. It is empty before the first write.
+  // seconds>.<host>.<pid>.<n><suffix>. It is empty before the first write. In a store, that of the
+  // file that was sent last.
   std::string path() const;
 
  private:
@@ -79,6 +90,7 @@ class EventWriter {
   const EventWriterOptions options_;
 
   mutable std::mutex mutex_;
+  std::unique_ptr<internal::EventParts> parts_;  // in a store
   std::unique_ptr<FileWriter> file_;
   std::string path_;
   std::string buffer_;

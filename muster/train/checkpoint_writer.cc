@@ -3,6 +3,9 @@
 #include <chrono>
 #include <utility>
 
+#include "muster/base/uri.h"
+#include "muster/stores/file_systems.h"
+
 namespace muster::inline v0_1 {
 
 CheckpointWriter::CheckpointWriter(const std::string& model_dir,
@@ -10,11 +13,21 @@ CheckpointWriter::CheckpointWriter(const std::string& model_dir,
                                    const std::function<bool()>& cancelled)
     : checkpoints_(std::in_place, model_dir, options) {
   checkpoints_->ensure_writable();
-  if (options.fs == nullptr) lock_.emplace(model_dir, std::chrono::seconds(10), cancelled);
+  if (is_remote(model_dir)) {
+    claim_.emplace(model_dir, options.fs != nullptr ? *options.fs : stores::file_systems(),
+                   cancelled);
+  } else if (options.fs == nullptr) {
+    lock_.emplace(model_dir, std::chrono::seconds(10), cancelled);
+  }
+}
+
+void CheckpointWriter::check() const {
+  if (lock_) lock_->check();
+  if (claim_) claim_->check();
 }
 
 std::string CheckpointWriter::save(const Checkpoint& checkpoint) {
-  if (lock_) lock_->check();
+  check();
   return checkpoints_->save(checkpoint);
 }
 

@@ -9,14 +9,16 @@
 
 #include "muster/checkpoint/directory_lock.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/checkpoint/store_claim.h"
 
 namespace muster::inline v0_1 {
 
 class CheckpointWriter {
  public:
-  // Proves that the directory can be written, and locks it against other programs; a file system
-  // that is not the local one locks in its own way, or not. Throws what
-  // CheckpointManager::ensure_writable() and DirectoryLock throw.
+  // Proves that the directory can be written, and locks it against other programs: by the operating
+  // system on a disk, by a lease in a store; a file system that was given for plain paths locks in
+  // its own way, or not. Throws what CheckpointManager::ensure_writable(), DirectoryLock and
+  // StoreClaim throw.
   explicit CheckpointWriter(const std::string& model_dir,
                             const CheckpointManagerOptions& options = {},
                             const std::function<bool()>& cancelled = {});
@@ -25,12 +27,15 @@ class CheckpointWriter {
   void set_options(const CheckpointManagerOptions& options);
   // The prefixes of the checkpoints there are, oldest first.
   std::vector<std::string> all() const { return checkpoints_->all(); }
-  // As CheckpointManager::save(). Throws Unavailable as well when the directory was replaced since.
+  // Throws Unavailable when the directory was replaced since, or another program has taken it.
+  void check() const;
+  // As CheckpointManager::save(), behind check().
   std::string save(const Checkpoint& checkpoint);
 
  private:
   std::optional<CheckpointManager> checkpoints_;  // always set
   std::optional<DirectoryLock> lock_;
+  std::optional<StoreClaim> claim_;
 };
 
 }  // namespace muster::inline v0_1

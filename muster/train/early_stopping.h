@@ -41,7 +41,7 @@ struct StopIfOptions {
   int64_t min_steps = 0;      // evaluations of earlier steps do not count; 0 or more
   Every every = {};           // how often events are looked at; 60 seconds when unset
   Clock* clock = nullptr;     // nullptr: the system's
-  FileSystem* fs = nullptr;   // nullptr: the local one
+  FileSystem* fs = nullptr;   // nullptr: that of the path
 };
 // All throw InvalidArgument for an empty metric, min_steps below 0, a bad `every`, and a number
 // below 1 where steps are meant; the hook throws it when evaluations have no such metric.

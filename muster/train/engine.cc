@@ -268,11 +268,16 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
 
 std::string Engine::begin_shared(std::function<std::optional<int64_t>(int64_t)> last_step,
                                  bool restart_input) {
-  SharedRun::Start start{.step = step_, .last_step = std::move(last_step)};
+  SharedRun::Start start{.last_step = std::move(last_step)};
   if (restored_inputs_->contains("train") && !restart_input) {
     start.positions = internal::positions_of_workers(restored_inputs_->at("train"),
                                                      replica_.place().processes, restored_from_);
   }
+  return begin_shared(start);
+}
+
+std::string Engine::begin_shared(SharedRun::Start start) {
+  start.step = step_;
   const SharedRun::Place place = replica_.shared()->begin(start);
   step_ = place.step;
   return place.position;
@@ -281,7 +286,8 @@ std::string Engine::begin_shared(std::function<std::optional<int64_t>(int64_t)> 
 std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
                          const std::function<CheckpointWriter&()>& writer,
                          const std::function<void(const std::string& prefix)>& saved,
-                         const std::map<std::string, std::string>& notes) {
+                         const std::map<std::string, std::string>& notes,
+                         const std::function<void(const Error& error)>& failed) {
   replica_.group().report(Phase::kSaving, step_);
   Checkpoint checkpoint{.notes = notes};
   checkpoint.epoch = epoch;
@@ -305,8 +311,15 @@ std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
           fmt::format("after step {} the {}; nothing was saved", step_, *bad),
           "lower the learning rate or clip gradients, and continue from the last checkpoint");
     }
-    prefix = writer().save(checkpoint);
-    if (saved) saved(prefix);
+    CheckpointWriter& to = writer();
+    to.check();  // what it throws is no failed save: this run must not write there any more
+    try {
+      prefix = to.save(checkpoint);
+    } catch (const Error& error) {
+      if (!failed) throw;
+      failed(error);
+    }
+    if (saved && !prefix.empty()) saved(prefix);
   }
   replica_.group().barrier("saved");
   return prefix;

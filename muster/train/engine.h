@@ -20,6 +20,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/replica.h"
+#include "muster/distribute/shared_run.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/batch.h"
 #include "muster/train/checkpoint_writer.h"
@@ -94,6 +95,8 @@ class Engine {
   // the beginning.
   std::string begin_shared(std::function<std::optional<int64_t>(int64_t step)> last_step,
                            bool restart_input);
+  // The same, where the caller knows the positions.
+  std::string begin_shared(distribute::SharedRun::Start start);
   // Others have made updates as well.
   void follow(int64_t step) { step_ = step; }
 
@@ -115,11 +118,13 @@ class Engine {
   // `epoch` and with `notes`. The chief writes through `writer()` and calls `saved(prefix)`; the
   // others wait for it at a barrier, and not in a collective, however long that takes. Returns the
   // prefix, "" but on the chief. Throws NonFinite, and saves nothing, when a variable is not
-  // finite.
+  // finite; and what the writer throws, unless `failed` is given: then the chief calls that
+  // instead, and returns "" as well if it returns.
   std::string save(const std::function<nlohmann::json()>& inputs, int64_t epoch,
                    const std::function<CheckpointWriter&()>& writer,
                    const std::function<void(const std::string& prefix)>& saved = {},
-                   const std::map<std::string, std::string>& notes = {});
+                   const std::map<std::string, std::string>& notes = {},
+                   const std::function<void(const Error& error)>& failed = {});
 
   // The clean end: all replicas are through.
   void finish() { replica_.finish(); }

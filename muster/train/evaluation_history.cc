@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/unknown_name.h"
+#include "muster/base/uri.h"
 #include "muster/formats/event.h"
 
 namespace muster::inline v0_1 {
@@ -14,13 +15,16 @@ EvaluationHistory::EvaluationHistory(FileSystem& fs, std::string eval_dir)
     : fs_(fs), eval_dir_(std::move(eval_dir)) {}
 
 bool EvaluationHistory::read() {
+  // The objects of a store do not grow: what is there was read, or is new.
+  const bool grows = !is_remote(eval_dir_);
   const std::vector<std::string> paths = formats::list_event_files(fs_, eval_dir_).value();
   std::map<std::string, uint64_t> sizes;
-  for (const std::string& path : paths) sizes[path] = fs_.file_size(path).value();
+  for (const std::string& path : paths) sizes[path] = grows ? fs_.file_size(path).value() : 0;
   if (sizes == sizes_) return false;
-  sizes_ = std::move(sizes);
-  values_.clear();
+  const std::map<std::string, uint64_t> before = std::exchange(sizes_, std::move(sizes));
+  if (grows) values_.clear();
   for (const std::string& path : paths) {
+    if (!grows && before.contains(path)) continue;
     for (const formats::Event& event : formats::read_events(fs_, path).value().events) {
       for (const formats::SummaryValue& value : event.values) {
         if (const float* number = std::get_if<float>(&value.value))

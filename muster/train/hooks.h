@@ -56,7 +56,7 @@ struct StepCounterOptions {
   Every every = {};             // 100 steps when unset
   std::string output_dir = {};  // where "global_step/sec" goes for TensorBoard; empty: nowhere
   Clock* clock = nullptr;       // nullptr: the system's
-  FileSystem* fs = nullptr;     // nullptr: the local one
+  FileSystem* fs = nullptr;     // nullptr: that of the path
 };
 // Logs how many steps a second were made, without the time of saves and evaluations. Estimators
 // write "global_step/sec" by themselves; this one is for another cadence or another place, and for
@@ -74,7 +74,7 @@ struct GlobalStepWaiterOptions {
   double poll_secs = 0.5;       // more than 0
   double timeout_secs = 7200;   // then it throws Timeout; more than 0
   Clock* clock = nullptr;       // nullptr: the system's
-  FileSystem* fs = nullptr;     // nullptr: the local one
+  FileSystem* fs = nullptr;     // nullptr: that of the path
 };
 // Waits, before the first step, for another run to come so far. All workers of this run wait with
 // the one it is given to. Ends with Cancelled when this task is asked to stop. Throws
@@ -87,7 +87,7 @@ struct ProfilerOptions {
   int64_t steps_in_a_row = 1;   // recorded each time, for one file; 1 or more
   std::string output_dir = {};  // empty: the model_dir
   Clock* clock = nullptr;       // nullptr: the system's
-  FileSystem* fs = nullptr;     // nullptr: the local one
+  FileSystem* fs = nullptr;     // nullptr: that of the path
 };
 // Writes <output_dir>/timeline-<step>.json for the second step of the run, and then every so often:
 // what each replica of each task did in it, on one time line, for chrome://tracing and Perfetto

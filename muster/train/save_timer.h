@@ -21,16 +21,21 @@ class SaveTimer {
   bool enabled() const { return steps_ || secs_; }
   // Whether the seconds are over; false but on the chief.
   bool wanted_by_clock(bool chief) const {
-    return chief && secs_ && to_seconds(clock_.now() - saved_at_) >= *secs_;
+    return chief && secs_ && to_seconds(clock_.now() - tried_at_) >= *secs_;
   }
   // Whether to save behind this step; `agreed`: the chief's clock wanted it.
   bool due(int64_t step, bool agreed) const {
-    return (steps_ && step >= saved_step_ + *steps_) || (secs_ && agreed);
+    return (steps_ && step >= tried_step_ + *steps_) || (secs_ && agreed);
   }
   // What was just saved is of this step: the next save counts from here.
   void saved(int64_t step) {
     saved_step_ = step;
-    saved_at_ = clock_.now();
+    failed(step);
+  }
+  // What could not be saved is of this step: it is tried again when the next save is due.
+  void failed(int64_t step) {
+    tried_step_ = step;
+    tried_at_ = clock_.now();
   }
   // The step that was saved last; the first one of the run where none was.
   int64_t saved_step() const { return saved_step_; }
@@ -40,7 +45,8 @@ class SaveTimer {
   std::optional<double> secs_;
   Clock& clock_;
   int64_t saved_step_ = -1;
-  TimePoint saved_at_;
+  int64_t tried_step_ = -1;  // of the last save, whether it failed or not
+  TimePoint tried_at_;
 };
 
 }  // namespace muster::inline v0_1

@@ -7,9 +7,12 @@
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/base/uri.h"
 #include "muster/distribute/agree.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/distribute/replica_threads.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
@@ -68,7 +71,7 @@ class Run {
     restored_ = engine_.find_checkpoint(checkpoints());
     if (options_.warm_start_from) {
       engine_.warm_start(*options_.warm_start_from,
-                         options_.fs != nullptr ? *options_.fs : local_file_system());
+                         options_.fs != nullptr ? *options_.fs : stores::file_systems());
     }
     if (options_.max_steps && engine_.step() >= *options_.max_steps) return nothing_to_do();
     const Dataset dataset = input_fn(replica_.input_context());
@@ -290,6 +293,16 @@ class Run {
     return std::ranges::any_of(wishes, [](const std::string& wish) { return !wish.empty(); });
   }
 
+  // What may fail is for the chief to say, which knows where model_dir is.
+  void agree_on_patience() {
+    const int64_t mine = options_.max_failed_saves.value_or(is_remote(options_.model_dir) ? 2 : 0);
+    const std::vector<std::string> told = replica_.group().gather_text(
+        "max_failed_saves", replica_.is_chief() ? std::to_string(mine) : "");
+    max_failed_saves_ = mine;
+    for (const std::string& text : told)
+      max_failed_saves_ = parse_int(text).value_or(max_failed_saves_);
+  }
+
   // A wish to stop that nobody else has to agree to: several replicas agree with their next step.
   bool stops_alone() const {
     return replica_.num_replicas_in_sync() == 1 && (hooks_.stop() || stop_signal() != 0);
@@ -302,7 +315,8 @@ class Run {
     replica_.group().report(Phase::kTraining, step());
     SaveTimer timer(options_.save_checkpoints_steps, options_.save_checkpoints_secs, clock_,
                     step());
-    if (saves(timer) && !restored_) save(input, timer, /*notify=*/false);
+    if (saves(timer) && !restored_) save(input, timer, {.notify = false, .must = true});
+    if (timer.enabled()) agree_on_patience();
     result->stopped = agree_on_no_step();
     StepTimer metrics_due(options_.metrics_every_steps);
     while (!result->stopped && has_step()) {
@@ -325,7 +339,7 @@ class Run {
       }
       // Who wants to stop behind a step means one that was made: all replicas go on to it.
       bool stops = (made.stop && made.finite) || stops_alone();
-      if (saves(timer) && timer.due(step(), made.save)) save(input, timer, /*notify=*/!stops);
+      if (saves(timer) && timer.due(step(), made.save)) save(input, timer, {.notify = !stops});
       profile_.end_step(step());
       tell_profile();
       profile_.follow(made.profile_steps);
@@ -343,11 +357,11 @@ class Run {
                                      : SharedRun::End::kOver,
                 [&] {
                   if (saves(timer) && timer.due(step(), timer.wanted_by_clock(true)))
-                    save(input, timer, /*notify=*/true);
+                    save(input, timer, {});
                 });
       if (stop_signal() != 0 && replica_.is_chief()) end_on_request(input, timer);
     }
-    if (saves(timer) && timer.saved_step() != step()) save(input, timer, /*notify=*/true);
+    if (saves(timer) && timer.saved_step() != step()) save(input, timer, {.must = true});
     profile_.end_run();
     tell_profile();
   }
@@ -496,7 +510,8 @@ class Run {
     const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
     if (!reason) return;  // a hook's wish, here or elsewhere
     if (shared_ != nullptr && !ended_) end_steps(SharedRun::End::kTold);
-    if (saves(timer) && timer.saved_step() != step()) save(input, timer, /*notify=*/false);
+    if (saves(timer) && timer.saved_step() != step())
+      save(input, timer, {.notify = false, .must = true});
     const std::string saved = saves(timer) ? fmt::format("after saving step {}", step())
                               : timer.enabled()
                                   ? fmt::format("at step {}; the chief saves", step())
@@ -505,19 +520,57 @@ class Run {
     throw reason->error(saved);
   }
 
-  void save(ReplicaInput& input, SaveTimer& timer, bool notify) {
+  struct Save {
+    bool notify = true;  // TrainerOptions::after_save is called
+    bool must = false;   // when it fails, the run ends
+  };
+
+  // On the chief: the run goes on without this save, or ends here.
+  void note_failed_save(const Error& error) {
+    ++failed_saves_;
+    if (error.kind() == ErrorKind::kCancelled) throw error;
+    if (failed_saves_ > max_failed_saves_) {
+      throw Error(error.kind(),
+                  fmt::format("{} saves in a row failed, and no more may; the last: {}",
+                              failed_saves_, error.message()),
+                  error.hint() + "; RunConfig.max_failed_saves says how many may fail");
+    }
+    log::warning(
+        fmt::format("{}; the run goes on, and tries again with the next save ({} of the {} "
+                    "that may fail in a row have failed); {}",
+                    error.message(), failed_saves_, max_failed_saves_, error.hint()));
+  }
+
+  // Whether the chief could save; all replicas learn it.
+  bool agree_on_saved(const std::string& prefix) {
+    const bool failed = replica_.is_chief() && prefix.empty();
+    const std::vector<std::string> told =
+        replica_.group().gather_text("save", failed ? "failed" : "");
+    return std::ranges::all_of(told, [](const std::string& each) { return each.empty(); });
+  }
+
+  void save(ReplicaInput& input, SaveTimer& timer, const Save& how) {
     trace_.start();
     const TimePoint begun = clock_.now();
     replica_.group().report(Phase::kSaving, step());  // before_save() has the patience of a save
     if (replica_.is_chief()) hooks_.before_save(step());
+    const bool patient = !how.must && max_failed_saves_ > 0;
     const std::string prefix = engine_.save(
         [&] { return internal::positions_of(input, examples_of_step_); },
         input.batches().position().epoch, [&]() -> CheckpointWriter& { return *writer_; },
-        [&](const std::string& saved) { hooks_.after_save(step(), saved); });
-    timer.saved(step());
-    saved_ = true;
+        [&](const std::string& saved) { hooks_.after_save(step(), saved); }, /*notes=*/{},
+        patient ? [this](const Error& error) { note_failed_save(error); }
+                : std::function<void(const Error&)>());
+    const bool saved = !patient || agree_on_saved(prefix);
+    if (saved) {
+      timer.saved(step());
+      failed_saves_ = 0;
+      saved_ = true;
+    } else {
+      timer.failed(step());
+    }
     trace_.lap(StepTrace::kSaving);
-    if (notify && options_.after_save) {
+    if (saved && how.notify && options_.after_save) {
       try {
         while_idle([&] { options_.after_save(step(), prefix, replica_); });
       } catch (const Error& error) {
@@ -558,6 +611,8 @@ class Run {
   std::vector<formats::SummaryValue> shared_summaries_;
   int64_t steps_made_ = 0;
   bool saved_ = false;
+  int64_t max_failed_saves_ = 0;  // that may fail in a row
+  int64_t failed_saves_ = 0;      // in a row, on the chief
   bool idle_ = false;
   bool measured_ = false;  // metrics of the step under way are wanted
   int64_t last_step_ = -1;

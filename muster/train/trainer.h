@@ -39,6 +39,10 @@ struct TrainerOptions {
   std::optional<double> save_checkpoints_secs;
   int keep_checkpoint_max = 5;
   double keep_checkpoint_every_n_hours = 10000;
+  // So many saves in a row may fail, and the run goes on; one more ends it. The first of a run,
+  // which proves that it can save, and the last of it must not fail. Unset: 2 where model_dir is in
+  // a store, 0 on a disk. The chief's counts.
+  std::optional<int64_t> max_failed_saves;
   // As CheckpointManagerOptions::keep, on the chief.
   std::function<bool(const std::string& prefix)> keep_checkpoint;
   std::vector<std::shared_ptr<Hook>> hooks;        // on every worker
@@ -57,7 +61,7 @@ struct TrainerOptions {
   // What a run without a checkpoint begins with, in place of initial values.
   std::optional<WarmStartSettings> warm_start_from;
   bool trace = false;        // print where a step's time went
-  FileSystem* fs = nullptr;  // nullptr: the local one
+  FileSystem* fs = nullptr;  // nullptr: that of the path
   Clock* clock = nullptr;    // nullptr: the system's
   // Called on every worker after a checkpoint was written (prefix empty but on the chief); the
   // others wait for the chief at a barrier while it is busy here. Not called for the checkpoint a

@@ -21,6 +21,22 @@ if grep -E 'warning:|CMake Warning' first.log | grep -v '/TorchConfig.cmake:'; t
   exit 1
 fi
 
+# An image, by an engine that looks at what it is given, and writes down how it is called.
+mkdir engine
+cat >engine/podman <<'ENGINE'
+#!/bin/sh
+echo "$@" >>"$0.calls"
+[ "$1" = build ] || exit 0
+for folder; do :; done
+test -e "$folder/.muster/prefix/include/muster/muster.h" && ls "$folder"/.muster/prefix/lib*/libmuster.so &&
+  grep -x libtorch-dev "$folder/.muster/packages" && grep '^COPY .muster/prefix' "$folder/Dockerfile"
+ENGINE
+chmod +x engine/podman
+PATH=$PWD/engine:$PATH muster image spirals --tag=registry.example/spirals:1 --push
+grep -qE '^build --build-arg DEBIAN=debian:[a-z]+-slim --tag registry.example/spirals:1 spirals$' engine/podman.calls
+grep -qx 'push registry.example/spirals:1' engine/podman.calls
+[ ! -e spirals/.muster ]
+
 cd spirals
 ctest --test-dir build --output-on-failure
 # accuracy FILE: what the last result line says, in ten thousandths.

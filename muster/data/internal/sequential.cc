@@ -7,6 +7,7 @@
 #include "muster/base/error.h"
 #include "muster/data/internal/file_names.h"
 #include "muster/data/internal/identity.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -33,9 +34,9 @@ void SequentialStream::close() {
 bool SequentialStream::open() {
   if (file_ == files()) return false;
   if (reader_ == nullptr) {
-    reader_ = from_files_ == nullptr
-                  ? source_->open()
-                  : from_files_->format->open(local_file_system(), from_files_->files[file_].path);
+    reader_ = from_files_ == nullptr ? source_->open()
+                                     : from_files_->format->open(stores::file_systems(),
+                                                                 from_files_->files[file_].path);
     remember_place();
   }
   return true;

@@ -1,10 +1,13 @@
-// The journal of the evaluations of a model_dir: evaluations.jsonl, a JSON object a line. By it an
+// The journal of the evaluations of a model_dir: evaluations.jsonl, a JSON object a line. In a
+// store, where nothing grows, each line is an object of its own in the folder evaluations.jsonl,
+// whose names sort by time: "<microseconds>-<8 random digits>". By it an
 // evaluator that starts again knows what was evaluated, and the chief learns what the evaluator
 // found. Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,10 +59,15 @@ class EvaluationJournal {
   std::vector<JournalEntry> read_new();
 
  private:
+  // The complete lines that were written since the last call.
+  std::string read_lines();
+
   std::string path_;
   FileSystem& fs_;
   Clock& clock_;
-  uint64_t read_ = 0;  // bytes of complete lines
+  const bool remote_;           // in a store
+  uint64_t read_ = 0;           // bytes of complete lines
+  std::set<std::string> seen_;  // objects, in a store
 };
 
 }  // namespace muster::inline v0_1::internal

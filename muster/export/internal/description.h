@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/file_system.h"
 #include "muster/data/example.h"
 #include "muster/export/signature.h"
 #include "muster/features/feature_column.h"
@@ -17,6 +18,10 @@ namespace muster::inline v0_1::internal {
 inline constexpr const char* kModuleFile = "model.pt";
 inline constexpr const char* kWeightsFile = "model.safetensors";
 inline constexpr const char* kSignaturesFile = "signatures.json";
+
+// The names of a directory that are decimal numbers, in rising order, whether these are whole
+// exported models or not. Empty where there is no such directory.
+std::vector<int64_t> numbered_folders(FileSystem& files, const std::string& directory);
 
 // Which of the module's outputs an output of a signature is.
 using OutputKeys = std::map<std::string, std::string>;

@@ -16,6 +16,7 @@
 #include "muster/keras/callbacks.h"
 #include "muster/keras/progbar_logger.h"
 #include "muster/loop/replica_context.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::keras::internal {
@@ -391,8 +392,8 @@ void Fit::resume() {
   });
   tensors_at_ = note.value("tensors_at", impl_.step());
   const std::string beside = tensors_of_callbacks(tensors_at_);
-  if (scope_.is_chief() && local_file_system().exists(beside).value()) {
-    const std::map<std::string, Tensor> tensors = read_tensors(local_file_system(), beside);
+  if (scope_.is_chief() && stores::file_systems().exists(beside).value()) {
+    const std::map<std::string, Tensor> tensors = read_tensors(stores::file_systems(), beside);
     tell([&](Callback& callback) {
       std::map<std::string, Tensor> own;
       const std::string prefix = callback.name() + "/";
@@ -443,7 +444,7 @@ void Fit::save_tensors_of_callbacks() {
       tensors[callback->name() + "/" + name] = tensor;
   }
   if (tensors.empty()) return;
-  FileSystem& files = local_file_system();
+  FileSystem& files = stores::file_systems();
   files.make_directories(backups_->backup_dir()).value();
   write_checkpoint(files, tensors_of_callbacks(tensors_at_), {.tensors = std::move(tensors)});
 }
@@ -462,7 +463,7 @@ void Fit::backup(int64_t epoch, int64_t step) {
   }
   if (scope_.is_chief() && tensors_before >= 0 && tensors_before != tensors_at_) {
     // Those of the backup before; where there are none, nothing has to go.
-    (void)local_file_system().remove(tensors_of_callbacks(tensors_before));
+    (void)stores::file_systems().remove(tensors_of_callbacks(tensors_before));
   }
   saved_ = impl_.step();
 }
@@ -471,7 +472,7 @@ void Fit::end_backups() {
   if (backups_ == nullptr) return;
   if (!impl_.served()) scope_.end_saving(backups_->backup_dir());
   if (!backups_->options().delete_checkpoint || !scope_.is_chief()) return;
-  FileSystem& files = local_file_system();
+  FileSystem& files = stores::file_systems();
   const Result<bool> there = files.exists(backups_->backup_dir());
   if (!there.ok() || !there.value()) return;
   if (const Status removed = files.remove_tree(backups_->backup_dir()); !removed.ok()) {

@@ -10,9 +10,12 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/cluster/resolve.h"
+#include "muster/distribute/absence.h"
 #include "muster/distribute/agree.h"
 #include "muster/loop/internal/recorded_step.h"
 #include "muster/optim/train_op.h"
+#include "muster/ps/closures.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/merge_metrics.h"
@@ -61,6 +64,7 @@ struct Loop::Call {
   const RunOptions& options;
   const std::function<void(size_t)>& body;
   const std::function<int64_t(size_t)>& rows;
+  const std::function<const Batch*(size_t)>& batch;
   StepResult result;                      // of the first replica here
   std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
 
@@ -99,15 +103,18 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
       options.environment ? *options.environment : Environment::process();
   const cluster::ResolvedCluster resolved = cluster::resolve_cluster(
       environment, {.worker_zero_may_be_chief = strategy_->multi_worker()});
-  check_worker(resolved, "train");
+  if (resolved.is_evaluator || ps::options_of(*strategy_) == nullptr)
+    check_worker(resolved, "train");
   start_ = {.cluster = resolved,
             .seed = options.seed,
             .join_timeout = options.join_timeout,
-            .cancelled = cancelled_};
+            .cancelled = cancelled_,
+            .model_dir = options.model_dir};
+  if (serves()) return;
   start_replicas();
   if (first().is_chief() && summary_steps(options) > 0) {
     summary_hook_ = std::make_unique<SummaryHook>(
-        std::make_shared<summary::EventWriter>(options.summary_dir, local_file_system(),
+        std::make_shared<summary::EventWriter>(options.summary_dir, stores::file_systems(),
                                                system_clock()),
         options.save_summary_steps, options.save_summary_steps, system_clock());
   }
@@ -117,21 +124,25 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
 
 void Loop::start_replicas() {
   for (auto& replica : strategy_->start_replicas(start_)) {
-    if (replica->shared() != nullptr) {
-      throw invalid_argument(
-          "not supported: a loop written by hand, or fit(), on parameter servers, where workers do "
-          "not meet at the end of a pass",
-          "schedule its steps with distribute::ClusterCoordinator; of a Keras model make an "
-          "Estimator, by model_to_estimator(); or take distribute::multi_worker_mirrored() in "
-          "every "
-          "task, and remove \"ps\" from \"cluster\" in TF_CONFIG");
-    }
+    // Who fails from now on is known to the servers.
+    if (replica->shared() != nullptr) note_joining();
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
                                                  summary_steps(options_)));
   }
   merge_point_ =
       std::make_unique<MergePoint>(replicas_.size(), options_.merge_timeout, first().replica_id());
   for (const auto& member : replicas_) member->context.set_merge_point(merge_point_.get());
+}
+
+const Replica& Loop::first() const {
+  if (!replicas_.empty()) return *replicas_.front()->replica;
+  if (broken_) {
+    throw Error(broken_->kind(), "the scope is over: " + broken_->message(), broken_->hint());
+  }
+  throw invalid_argument(
+      "a parameter server has no replicas: it only serves those of the other tasks",
+      "give the function that trains to Scope::serve() in front of the loop, in every task: if "
+      "(scope.serve(step)) return;");
 }
 
 Loop* Loop::entered() { return entered_loops.empty() ? nullptr : entered_loops.back(); }
@@ -156,6 +167,7 @@ void Loop::release(bool by_exception) noexcept {
 
 void Loop::end_if_left(bool by_exception) noexcept {
   if (scopes_ > 0 || keepers_ > 0) return;
+  if (serves()) return;
   try {
     if (broken_) {
       // The others know, or are gone.
@@ -169,8 +181,10 @@ void Loop::end_if_left(bool by_exception) noexcept {
                         "scope.apply_accumulated() makes a smaller one of them",
                         strategy_->name(), waiting, first().accumulate_steps()));
       }
+      end_training();
       each([&](Replica& replica, size_t local) {
         meet_at_end(replica);
+        if (replica.shared() != nullptr) leave_servers(replica);
         replicas_[local]->engine.finish();
       });
     }
@@ -193,6 +207,7 @@ void Loop::each(const std::function<void(Replica&, size_t)>& fn) {
   if (broken_) {
     throw Error(broken_->kind(), "the scope is over: " + broken_->message(), broken_->hint());
   }
+  (void)first();
   if (running_) {
     throw invalid_argument(
         "the strategy was called inside of merge(), while its replicas wait for that",
@@ -223,8 +238,13 @@ void Loop::each(const std::function<void(Replica&, size_t)>& fn) {
 }
 
 void Loop::run(const RunOptions& options, const std::function<void(size_t)>& body,
-               const std::function<int64_t(size_t)>& rows) {
-  Call call{options, body, rows};
+               const std::function<int64_t(size_t)>& rows,
+               const std::function<const Batch*(size_t)>& batch) {
+  if (trained_ && options.training) {
+    throw invalid_argument("run() was to train after end_training()",
+                           "{.training = false} evaluates");
+  }
+  Call call{options, body, rows, batch};
   each([&](Replica&, size_t local) { make(*replicas_[local], local, call); });
   if (call.training > 0) return note(call.result);
   // A function that computes without variables has nothing to train.
@@ -249,6 +269,7 @@ bool Loop::should_stop() const {
 }
 
 void Loop::stop() {
+  if (first().shared() != nullptr) stop_on_servers();
   std::optional<Error> told;
   each([&](Replica& replica, size_t local) {
     meet_at_end(replica);
@@ -310,6 +331,7 @@ bool Loop::build(Member& member, Call& call, const std::function<optim::TrainOp(
     check_same(*member.replica, settings_of(call.options));
     // Those that train move together before they are used.
     member.engine.build(described);
+    begin_on_servers(member);
     if (summary_hook_ != nullptr && member.replica->is_chief())
       summary_hook_->begin({.start_step = step_});
     return true;
@@ -329,8 +351,10 @@ void Loop::make(Member& member, size_t local, Call& call) {
   const bool builds = call.options.training && !member.engine.built();
   replica.group().report(builds ? Phase::kBuilding : Phase::kTraining, step_);
   if (builds) {
+    tell_form(member, call.batch(local));
     if (!build(member, call, call_function)) return;
   }
+  begin_call_on_servers(member, call.options.training);
   const int64_t examples = call.rows(local);
   if (call.options.training && member.engine.built()) {
     member.summaries.begin_batch(step_ + 1, replica.accumulated(), examples);
@@ -419,6 +443,7 @@ Metric Loop::reduce(const PerReplica<Metric>& value) {
 Tensor Loop::gather(const PerReplica<Tensor>& value, int64_t axis) {
   check_values(value.size(), "gather()");
   Tensor result;
+  check_meets(first(), "gather()");
   each([&](Replica& replica, size_t local) {
     const Tensor& mine = value[local];
     if (mine.dim() == 0 || axis < -mine.dim() || axis >= mine.dim()) {

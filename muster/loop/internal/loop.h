@@ -16,6 +16,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/distribute/replica.h"
 #include "muster/distribute/replica_threads.h"
+#include "muster/distribute/shared_run.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/call_context.h"
@@ -29,6 +30,9 @@
 #include "muster/train/step_summaries.h"
 
 namespace muster::inline v0_1::distribute {
+
+// Throws InvalidArgument for what needs all workers, where they go at their own pace.
+void check_meets(const Replica& replica, const char* what);
 
 class Loop : public std::enable_shared_from_this<Loop> {
  public:
@@ -47,18 +51,30 @@ class Loop : public std::enable_shared_from_this<Loop> {
 
   const Strategy& strategy() const { return *strategy_; }
   size_t num_local_replicas() const { return replicas_.size(); }
+  bool is_chief() const { return !replicas_.empty() && first().is_chief(); }
   // Throws InvalidArgument unless `size`, of values given to `what`, is the number of replicas
   // here.
   void check_values(size_t size, const char* what) const;
-  const Replica& first() const { return *replicas_.front()->replica; }
+  // Throws InvalidArgument in a parameter server's task, and after the end.
+  const Replica& first() const;
   int64_t step() const { return step_; }
   // Whether a function that trains was called already; from then on no variables are added.
-  bool built() const { return replicas_.front()->engine.built(); }
+  bool built() const { return !replicas_.empty() && replicas_.front()->engine.built(); }
   const StepResult& last_step() const { return last_step_; }
 
-  // Calls `body` on every replica; `rows(r)` are the examples local replica r has.
+  // Calls `body` on every replica; `rows(r)` are the examples local replica r has, and `batch(r)`
+  // its batch, if there is one.
   void run(const RunOptions& options, const std::function<void(size_t)>& body,
-           const std::function<int64_t(size_t)>& rows);
+           const std::function<int64_t(size_t)>& rows,
+           const std::function<const Batch*(size_t)>& batch);
+  // Do what Scope::serve() and Scope::end_training() say.
+  bool serve(const std::function<void(const Batch&)>& call);
+  void end_training();
+  // On parameter servers, before the data of this process is read: takes the position at which the
+  // run has it.
+  void find_place();
+  // Whether the run had ended when this process joined it: there is no data to read.
+  bool over() const { return over_; }
   // Do what Scope::should_stop() and Scope::stop() say.
   bool should_stop() const;
   [[noreturn]] void stop();
@@ -73,10 +89,13 @@ class Loop : public std::enable_shared_from_this<Loop> {
   void end_saving(const std::string& model_dir);
   bool restore(const std::string& model_dir);
   void warm_start(const WarmStartSettings& settings);
+  // A copy of what a variable is now.
+  Tensor value(const Variable& variable);
   // Takes the position back that a data set got and that is another's: the next one that is
   // distributed in its place gets it.
   void give_back(const DistributedDataset::Progress& from, nlohmann::json state);
   const std::map<std::string, std::string>& restored_notes() const {
+    (void)first();
     return replicas_.front()->engine.restored_notes();
   }
   // Calls `fn(replica, r)` on every replica at once. When it throws on one, the others end too, and
@@ -115,6 +134,26 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // On the chief: the right to write model_dir, from the first save there until the scope ends.
   CheckpointWriter& writer(const std::string& model_dir, const CheckpointManagerOptions& options);
   void note(const StepResult& result);
+  // --- on parameter servers; elsewhere they do nothing ---
+  bool serves() const;
+  // In front of the build: servers learn the form of batches. Behind it: the run begins.
+  static void tell_form(Member& member, const Batch* batch);
+  void begin_on_servers(Member& member);
+  // In front of a call: claims its step, or brings the weights here as they are.
+  void begin_call_on_servers(Member& member, bool training);
+  // Where the checkpoint that was found has the data of each worker; and where this one is now.
+  std::vector<std::string> positions_of_workers() const;
+  nlohmann::json positions_of_data() const;
+  void take_positions(const std::string& position);
+  // Whether the run has begun for this process.
+  bool takes_part() const;
+  // This worker makes no more steps.
+  void end_steps(SharedRun::End end);
+  // The chief saves what was made since the program saved last, where it does.
+  void save_last();
+  void leave_servers(Replica& replica);
+  [[noreturn]] void stop_on_servers();
+
   // One call of the function on one replica.
   void make(Member& member, size_t local, Call& call);
   optim::TrainOp invoke(Member& member, size_t local, const Call& call);
@@ -132,6 +171,15 @@ class Loop : public std::enable_shared_from_this<Loop> {
   const std::function<bool()> cancelled_;
   bool stop_ = false;        // a step told all replicas to
   int64_t saved_step_ = -1;  // of the last save()
+  struct LastSave {
+    std::string model_dir;
+    SaveOptions options;
+  };
+  std::optional<LastSave> last_save_;
+  bool placed_ = false;   // on servers: find_place() was called
+  bool joined_ = false;   // it found the run under way
+  bool over_ = false;     // it found that the run had ended
+  bool trained_ = false;  // on servers: this process makes no more steps
   bool told_of_no_step_ = false;
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.

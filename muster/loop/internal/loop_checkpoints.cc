@@ -8,9 +8,12 @@
 #include "muster/base/file_system.h"
 #include "muster/base/local_path.h"
 #include "muster/base/log.h"
+#include "muster/base/uri.h"
 #include "muster/distribute/agree.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
+#include "muster/loop/internal/served_positions.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -21,6 +24,7 @@ namespace {
 
 // One name for each directory, however it is spelled.
 std::string key_of(const std::string& model_dir) {
+  if (is_remote(model_dir)) return std::string(without_trailing_slashes(model_dir));
   namespace fs = std::filesystem;
   const fs::path path = fs::weakly_canonical(fs::absolute(local_path(model_dir).value()));
   return path.has_filename() ? path.string() : path.parent_path().string();
@@ -83,6 +87,11 @@ CheckpointWriter& Loop::writer(const std::string& model_dir,
 }
 
 std::string Loop::save(const std::string& model_dir, const SaveOptions& options) {
+  const bool on_servers = first().shared() != nullptr;
+  // The others train on meanwhile.
+  if (on_servers && !first().is_chief()) return "";
+  // A worker's place may be behind the last batch of a pass, which then ends without a step.
+  if (on_servers && !built() && (restored_ || joined_)) return "";
   if (!built()) {
     throw invalid_argument("save() was called before anything was trained",
                            "save after a run() that called minimize()");
@@ -93,22 +102,27 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
                     first().accumulate_steps()),
         "save when step() has changed, or call apply_accumulated() before");
   }
-  json data = json::array();
+  if (on_servers && !options_.model_dir.empty() &&
+      key_of(options_.model_dir) != key_of(model_dir)) {
+    throw invalid_argument(fmt::format("save() was given '{}', and servers write their parts to "
+                                       "ScopeOptions.model_dir, '{}'",
+                                       model_dir, options_.model_dir),
+                           "give both the same directory, or leave that of ScopeOptions empty");
+  }
   int64_t epoch = 0;  // of the first data set
   for (const auto& known : data_) {
     const auto progress = known.lock();
     if (!progress) continue;
-    if (data.empty()) epoch = progress->completed;
-    data.push_back(progress->save());
+    epoch = progress->completed;
+    break;
   }
+  // On servers the ledger has the positions of all workers, this one's among them.
+  const json positions = on_servers ? json::object() : json{{"loop", positions_of_data()}};
   std::string prefix;
   each([&](Replica& replica, size_t local) {
     meet_others(replica, "save", {{"the step to save", std::to_string(step_)}});
     const std::string mine = replicas_[local]->engine.save(
-        [&] {
-          return json{{"loop", data}};
-        },
-        epoch,
+        [&] { return positions; }, epoch,
         [&]() -> CheckpointWriter& {
           return writer(model_dir, {.keep_checkpoint_max = options.keep_checkpoint_max});
         },
@@ -119,7 +133,10 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
     if (local == 0) prefix = mine;
     replica.group().report(Phase::kEvaluating, step_);
   });
+  // Others have gone on until the save.
+  step_ = replicas_.front()->engine.step();
   saved_step_ = step_;
+  last_save_ = {model_dir, options};
   return prefix;
 }
 
@@ -132,6 +149,11 @@ bool Loop::restore(const std::string& model_dir) {
   if (built()) {
     throw invalid_argument(fmt::format("restore() was called after {} steps", step_),
                            "restore before the first run() that trains");
+  }
+  if (first().shared() != nullptr && !first().is_chief()) {
+    // The chief reads it, and the servers have it.
+    find_place();
+    return step_ > 0 || over_;
   }
   bool found = false;
   each([&](Replica& replica, size_t local) {
@@ -148,10 +170,12 @@ bool Loop::restore(const std::string& model_dir) {
   if (!found) return false;
   const Engine& engine = replicas_.front()->engine;
   step_ = engine.step();
-  restored_data_ = engine.restored_inputs().value("loop", json::array());
-  std::erase_if(data_, [](const auto& known) { return known.expired(); });
-  for (size_t d = 0; d < data_.size() && d < restored_data_.size(); ++d)
-    data_[d].lock()->restore(std::exchange(restored_data_[d], nullptr));
+  if (first().shared() != nullptr) {
+    placed_ = false;
+    find_place();
+  } else {
+    take_positions(to_position(engine.restored_inputs().value("loop", json::array())));
+  }
   if (first().is_chief()) {
     log::event("restored", {{"checkpoint", engine.restored_from()}, {"global_step", step_}},
                fmt::format("restored {}: continuing after step {}", engine.restored_from(), step_));
@@ -173,7 +197,7 @@ void Loop::warm_start(const WarmStartSettings& settings) {
   }
   settings.validate();
   warm_start_ = settings.ckpt_to_initialize_from;
-  for (const auto& member : replicas_) member->engine.warm_start(settings, local_file_system());
+  for (const auto& member : replicas_) member->engine.warm_start(settings, stores::file_systems());
 }
 
 bool Loop::restore_variables(Member& member) {

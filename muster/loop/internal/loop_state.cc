@@ -13,6 +13,11 @@
 namespace muster::inline v0_1::distribute {
 
 void Loop::assign(const std::map<std::string, Tensor>& values) {
+  if (first().shared() != nullptr) {
+    throw invalid_argument(
+        "not supported: Scope::assign() on parameter servers, where others train on meanwhile",
+        "begin with the values: Scope::warm_start() takes them from a checkpoint");
+  }
   each([&](Replica& replica, size_t local) {
     const torch::NoGradGuard no_grad;
     for (const auto& [name, value] : values) {
@@ -37,17 +42,32 @@ void Loop::assign(const std::map<std::string, Tensor>& values) {
   });
 }
 
+Tensor Loop::value(const Variable& variable) {
+  if (built() && first().shared() != nullptr) {
+    if (variable.is_elsewhere()) {
+      throw invalid_argument(
+          fmt::format("not supported: Scope::variable() of {}, whose rows live on servers",
+                      variable.spec().describe()),
+          "Scope::state() has all of it, on the chief");
+    }
+    each([](Replica& replica, size_t) { replica.shared()->read_weights(); });
+  }
+  return variable.value().detach().clone();
+}
+
 Checkpoint Loop::state() {
   Checkpoint state{.global_step = step_};
   each([&](Replica& replica, size_t local) {
     std::map<std::string, Tensor> tensors;
     if (replicas_[local]->engine.built()) {
-      tensors = replica.state().gather_for_checkpoint();
+      tensors = replica.shared() != nullptr ? replica.state().tensors()
+                                            : replica.state().gather_for_checkpoint();
     } else {
       for (const auto& variable : replica.variables().variables())
         tensors[variable->name()] = variable->value().detach();
     }
     if (local != 0) return;
+    if (const auto& cut = replica.state().cut()) state.global_step = cut->step;
     for (const auto& [name, tensor] : tensors) state.tensors[name] = tensor.to(at::kCPU).clone();
   });
   return state;

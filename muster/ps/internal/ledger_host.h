@@ -81,6 +81,7 @@ class LedgerHost {
   // With the ticket of the worker's next step, where the request asks for it and it may begin now.
   nlohmann::json with_next_claim(nlohmann::json answer, const nlohmann::json& request);
   nlohmann::json settled(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
+  nlohmann::json others(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
   nlohmann::json measures() const;
   nlohmann::json with_round(nlohmann::json answer) const;
   std::vector<std::string> names(const std::vector<int>& ranks) const;
@@ -92,7 +93,8 @@ class LedgerHost {
   std::vector<Task> tasks_;
   std::optional<Error> failure_;
   std::optional<double> chief_gone_since_;
-  int64_t rows_ = 0;  // examples of all steps that counted
+  int64_t rows_ = 0;     // examples of all steps that counted
+  bool let_go_ = false;  // the chief has saved for the last time
   bool finished_ = false;
   bool closed_ = false;
 };

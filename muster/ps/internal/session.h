@@ -1,5 +1,6 @@
 // A worker's connections to the parameter servers: requests and their answers, and a thread that
-// says that the worker is alive. Thread safety: belongs to the worker's thread, but for report().
+// says that the worker is alive. Thread safety: belongs to the worker's thread, or to the errand it
+// has sent; but for report(), and for rows, which are the worker's.
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,7 @@
 #include "muster/net/message_socket.h"
 #include "muster/plan/phase.h"
 #include "muster/ps/internal/crew.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::ps {
@@ -44,7 +46,7 @@ class Session {
   const std::string& task() const { return task_; }
   std::string server_name(size_t server) const;
   // Where checkpoints are.
-  FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : local_file_system(); }
+  FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : stores::file_systems(); }
   // Whether the server is on this host, and can hand over files.
   bool carries_files(size_t server) const { return data_[server]->carries_files(); }
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
@@ -63,11 +65,12 @@ class Session {
     std::vector<Tensor> tensors = {};
   };
   void ask_each(size_t first, std::span<const Request> requests);
-  // What ask() does, on a connection of its own, for a thread that fetches while the worker
-  // computes: with ParameterServerOptions::prefetch.
-  nlohmann::json ask_ahead(size_t server, const nlohmann::json& request, const Receive& receive);
-  // Ends those connections.
-  void close_ahead();
+  // What ask() and at_all_servers() do, for rows that are read while a step is computed: with
+  // ParameterServerOptions::overlap on connections and threads of their own, since another thread
+  // uses the others meanwhile.
+  nlohmann::json ask_for_rows(size_t server, const nlohmann::json& request,
+                              std::span<const Tensor> tensors, const Receive& receive);
+  void at_all_servers_for_rows(const std::function<void(size_t server)>& work);
   // Receives another answer to the request that was made last.
   nlohmann::json receive_more(
       size_t server,
@@ -119,10 +122,10 @@ class Session {
   const distribute::ParameterServerOptions options_;
   const std::string task_;
   const uint64_t incarnation_;
-  // By server; nullptr for one that is gone because the run is over. None ahead without prefetch.
-  std::vector<std::unique_ptr<net::MessageSocket>> data_, ahead_;
+  // By server; nullptr for one that is gone because the run is over. None for rows without overlap.
+  std::vector<std::unique_ptr<net::MessageSocket>> data_, rows_;
   std::unique_ptr<net::MessageSocket> ledger_, beats_;
-  Crew crew_;
+  Crew crew_, rows_crew_;
   std::atomic<int> phase_{0};
   std::atomic<int64_t> step_{-1};
   mutable std::mutex mutex_;

@@ -72,6 +72,7 @@ struct Setting {
   int64_t rows = 0;                  // of each worker
   std::optional<int64_t> max_staleness;
   int aggregate = 0;
+  bool overlap = false;  // workers compute a step while the one before is on its way
   int faults = 0;
 };
 
@@ -234,6 +235,7 @@ class SimulatedServers {
     if (server.generation != request.at("generation")) return {{"lost", "another generation"}};
     if (request.contains("round")) apply_round(server, request.at("round"));
     const int rank = caller->rank;
+    if (op == "pull") return {{"applied", server.applied}};
     if (op == "write") {
       server.weights = saved_.weights;
     } else if (op == "push") {

@@ -15,6 +15,7 @@
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/shared_run.h"
 #include "muster/distribute/variable_table.h"
+#include "muster/ps/internal/courier.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/part_files.h"
 #include "muster/ps/internal/session.h"
@@ -44,6 +45,8 @@ class WorkerRun final : public distribute::SharedRun {
     int64_t rows = 0;                 // its examples
     std::optional<double> loss = {};  // where a learning rate follows it
   };
+  // With ParameterServerOptions::overlap it is on its way when this returns, and what is told is
+  // expected of it.
   struct Committed {
     int64_t step = 0;      // its number
     bool dropped = false;  // it came too late, and counts for nothing
@@ -52,6 +55,8 @@ class WorkerRun final : public distribute::SharedRun {
   Committed make_step(const distribute::FlatParameters::Prepared& gradients, const Step& step);
   // Gives it back.
   void abandon();
+  // Waits for a step that is on its way; what becomes of it does not matter any more.
+  void stop_errand() noexcept;
   std::map<std::string, double> learning_rates() const { return learning_rates_; }
   // Updates so far, as this worker knows.
   int64_t step() const { return step_; }
@@ -69,14 +74,17 @@ class WorkerRun final : public distribute::SharedRun {
   Cut read() override;
   Cut read_for_checkpoint() override;
   Place begin(const Start& start) override;
+  std::optional<Place> find_place() override;
   void set_position(std::function<std::string()> position) override {
     position_ = std::move(position);
   }
-  bool begin_step() override;
+  bool begin_step(bool also_when_told) override;
   void read_weights() override;
   int64_t check() override;
   bool ended() override;
   int64_t end_steps(End end, const std::function<void(int64_t)>& others_go_on) override;
+  void let_go() override;
+  void wait_for_leaving() override;
   std::map<std::string, double> measures() override;
 
  private:
@@ -85,6 +93,14 @@ class WorkerRun final : public distribute::SharedRun {
       const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive = {});
   nlohmann::json ask_ledger(nlohmann::json request);
   void define();
+  // What servers and ledger hold.
+  struct Found {
+    int64_t generation = 0;  // that of all; 0 where they differ, or have none
+    int64_t most = 0;        // the highest of one of them
+  };
+  Found look_for_state();
+  // Takes part as soon as the chief has begun the run, and all servers are in its generation.
+  Place join();
   // Throws PeerLost naming a server that has not the weights of this run any more: who waits for
   // the ledger alone would not notice.
   void look_at_servers();
@@ -116,8 +132,30 @@ class WorkerRun final : public distribute::SharedRun {
   bool see(const std::string& prefix);
   // Whether all servers see the directory of checkpoints that the chief sees.
   bool see_model_dir();
+  // Gradients as they travel, with their commit.
+  struct Parcel {
+    Transfer::Push push;
+    nlohmann::json commit;
+  };
+  Parcel pack(const distribute::FlatParameters::Prepared& gradients, const Step& step);
+  // What became of a step.
+  struct Outcome {
+    Committed committed;
+    int64_t ticket = 0;  // of the next one; 0: it is still to be claimed
+    std::optional<std::map<std::string, double>> learning_rates;
+  };
+  // Brings it to the servers, and makes it count.
+  Outcome deliver(const Parcel& parcel);
   // `told` answers the commit, which is asked for again while it has to wait.
-  Committed settle(nlohmann::json told, const nlohmann::json& commit);
+  Outcome settle(nlohmann::json told, const nlohmann::json& commit);
+  Committed note(const Outcome& outcome);
+  // Asks for a step until there is one; false when there is none to make. `round` is what
+  // Transfer::pull() is given.
+  bool claim(bool also_when_told, nlohmann::json* round);
+  // Sends a step off while the next one is computed.
+  Committed send_off(const distribute::FlatParameters::Prepared& gradients, const Step& step);
+  // Waits for the step that is on its way, and takes what came of it.
+  void await_errand();
   void tell_staleness();
   // A line of the log now and then, while it waits.
   void tell_waiting(const std::string& for_whom);
@@ -132,10 +170,15 @@ class WorkerRun final : public distribute::SharedRun {
   distribute::FlatParameters* parameters_ = nullptr;
   bool live_ = false;
   int64_t generation_ = 0;
-  int64_t ticket_ = 0;  // of the step that is made, or of the next one
+  std::optional<int64_t> found_in_;  // the generation in which find_place() found it
+  int64_t ticket_ = 0;               // of the step that is made, or of the next one
   int64_t step_ = 0;
   int64_t rows_ = 0;  // examples of all workers so far
   bool over_ = false;
+  bool errand_ = false;  // a step is on its way
+  bool ahead_ = false;   // with overlap: a step was sent off, and none is claimed before it is made
+  Outcome outcome_;      // of the errand
+  int64_t rows_of_last_ = 0;
   std::function<std::string()> position_;
   std::map<std::string, double> learning_rates_;
   std::optional<TimePoint> told_waiting_;
@@ -143,6 +186,7 @@ class WorkerRun final : public distribute::SharedRun {
   std::optional<bool> see_model_dir_;  // once it is known
   // [server]: what it calls what it holds; on the chief.
   std::vector<std::map<std::string, TensorSpec>> held_;
+  std::unique_ptr<Courier> courier_;  // with overlap; it ends before what it uses
 };
 
 }  // namespace muster::inline v0_1::ps

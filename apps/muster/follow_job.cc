@@ -1,0 +1,81 @@
+#include "apps/muster/follow_job.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/jobs/search_job.h"
+
+namespace muster::app {
+namespace {
+
+// A signal handler can reach nothing but globals.
+std::atomic<bool> interrupted{false};
+
+extern "C" void on_interrupt(int number) {
+  if (interrupted.exchange(true)) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);
+  }
+}
+
+// For a target to tell of the end of a job whose log has ended.
+constexpr std::chrono::seconds kEndTime{60};
+constexpr std::chrono::milliseconds kEndLook{100};
+
+}  // namespace
+
+InterruptScope::InterruptScope() {
+  interrupted = false;
+  for (const int number : {SIGINT, SIGTERM}) std::signal(number, on_interrupt);
+}
+
+InterruptScope::~InterruptScope() {
+  for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
+}
+
+bool was_interrupted() { return interrupted; }
+
+jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptions& options) {
+  try {
+    if (jobs::is_search(record)) return jobs::search_status(record);
+    return jobs::make_target(record.target, options)->status(record);
+  } catch (const Error& error) {
+    return {.state = jobs::JobState::kUnknown, .detail = error.message()};
+  }
+}
+
+int follow_job(jobs::Target& target, const jobs::JobRecord& record, jobs::LogOptions options) {
+  const InterruptScope interrupts;
+  options.follow = true;
+  options.interrupted = was_interrupted;
+  target.logs(record, options, [](std::string_view line) {
+    fwrite(line.data(), 1, line.size(), stdout);
+    fputc('\n', stdout);
+    fflush(stdout);
+  });
+  jobs::JobStatus status = target.status(record);
+  const auto end = std::chrono::steady_clock::now() + kEndTime;
+  while (!was_interrupted() && !jobs::is_final(status.state) &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kEndLook);
+    status = target.status(record);
+  }
+  if (was_interrupted() && !jobs::is_final(status.state)) {
+    fmt::print(stderr, "{0} goes on; muster jobs cancel {0} ends it\n", record.name);
+    return 130;
+  }
+  fmt::print(stderr, "{} {}{}\n", record.name, jobs::to_string(status.state),
+             status.detail.empty() ? "" : ": " + status.detail);
+  if (status.state == jobs::JobState::kSucceeded) return 0;
+  const int code = status.exit_code.value_or(1);
+  return code == 0 ? 1 : code;
+}
+
+}  // namespace muster::app

@@ -1,0 +1,28 @@
+// Looks at jobs for the commands that submit and show them. Thread safety: the main thread.
+#pragma once
+
+#include "muster/jobs/job_record.h"
+#include "muster/jobs/target.h"
+#include "muster/jobs/targets.h"
+
+namespace muster::app {
+
+// While it is there, Ctrl-C and SIGTERM do not end this process, but set was_interrupted(); a
+// second one ends it.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+};
+bool was_interrupted();
+
+// Asks the record's target. A target that cannot be asked is JobState::kUnknown, and says why.
+jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptions& options);
+
+// Prints the job's log until it has ended, and returns its exit code: 0 when it succeeded. Ctrl-C
+// ends the printing, not the job.
+int follow_job(jobs::Target& target, const jobs::JobRecord& record, jobs::LogOptions options = {});
+
+}  // namespace muster::app

@@ -1,0 +1,230 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/muster/commands.h"
+#include "apps/muster/follow_job.h"
+#include "muster/base/environment.h"
+#include "muster/base/error.h"
+#include "muster/base/text_table.h"
+#include "muster/command/command_line.h"
+#include "muster/jobs/local_target.h"
+#include "muster/jobs/search_job.h"
+#include "muster/jobs/slurm_task.h"
+#include "muster/jobs/targets.h"
+
+namespace muster::app {
+namespace {
+
+using jobs::JobRecord;
+using jobs::JobState;
+using jobs::JobStatus;
+
+struct JobsFlags {
+  std::string name, task, folder, attempt;
+  bool follow = false, json = false;
+  std::optional<int64_t> tail;
+  jobs::TargetOptions options;
+};
+
+jobs::JobStore store() { return jobs::JobStore::of(Environment::process()); }
+
+std::string date(double seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm local{};
+  localtime_r(&time, &local);
+  return fmt::format("{:%Y-%m-%d %H:%M}", local);
+}
+
+nlohmann::ordered_json to_json(const JobRecord& record, const JobStatus& status) {
+  const auto optional = [](const std::optional<int>& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+  };
+  nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
+  for (const jobs::TaskStatus& task : status.tasks) {
+    tasks.push_back({{"name", task.name},
+                     {"state", jobs::to_string(task.state)},
+                     {"exit_code", optional(task.exit_code)},
+                     {"place", task.place}});
+  }
+  return {{"name", record.name},
+          {"target", record.target},
+          {"id", record.id},
+          {"state", jobs::to_string(status.state)},
+          {"exit_code", optional(status.exit_code)},
+          {"detail", status.detail},
+          {"restarts", status.restarts},
+          {"submitted", record.submitted},
+          {"job_dir", record.job_dir},
+          {"folder", record.folder},
+          {"command", record.command},
+          {"tasks", tasks}};
+}
+
+void print(const nlohmann::ordered_json& json) {
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+int list(const JobsFlags& flags) {
+  const std::vector<JobRecord> records = store().list();
+  if (flags.json) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const JobRecord& record : records)
+      all.push_back(to_json(record, status_of(record, flags.options)));
+    print(all);
+    return 0;
+  }
+  if (records.empty()) {
+    fmt::print("no jobs; muster submit starts one\n");
+    return 0;
+  }
+  TextTable table({"job", "target", "state", "submitted", "job directory"});
+  for (const JobRecord& record : records) {
+    table.add({record.name, record.target,
+               std::string(jobs::to_string(status_of(record, flags.options).state)),
+               date(record.submitted), record.job_dir});
+  }
+  fputs(table.text("").c_str(), stdout);
+  return 0;
+}
+
+int show(const JobsFlags& flags) {
+  const JobRecord record = store().find(flags.name);
+  const JobStatus status = status_of(record, flags.options);
+  if (flags.json) {
+    print(to_json(record, status));
+    return 0;
+  }
+  const auto line = [](const char* what, const std::string& value) {
+    if (!value.empty()) fmt::print("{:<15}{}\n", what, value);
+  };
+  line("job", record.name);
+  line("state", std::string(jobs::to_string(status.state)) +
+                    (status.detail.empty() ? "" : ": " + status.detail));
+  if (status.exit_code) line("exit code", std::to_string(*status.exit_code));
+  if (status.restarts > 0) line("restarts", std::to_string(status.restarts));
+  line("target", record.target + (record.id.empty() ? "" : ", " + record.id));
+  line("submitted", date(record.submitted));
+  line("job directory", record.job_dir);
+  line("record", record.folder);
+  line("command", record.command);
+  if (status.tasks.empty()) return 0;
+  TextTable table({"task", "state", ">exit code", "place"});
+  for (const jobs::TaskStatus& task : status.tasks) {
+    table.add({task.name, std::string(jobs::to_string(task.state)),
+               task.exit_code ? std::to_string(*task.exit_code) : "", task.place});
+  }
+  fputs(table.text("").c_str(), stdout);
+  return 0;
+}
+
+int logs(const JobsFlags& flags) {
+  const JobRecord record = store().find(flags.name);
+  if (jobs::is_search(record)) {
+    throw invalid_argument(fmt::format("{} is a search, whose trials have logs", record.name),
+                           fmt::format("they are files in {}/trials", record.folder));
+  }
+  const auto target = jobs::make_target(record.target, flags.options);
+  jobs::LogOptions options{.task = flags.task};
+  if (flags.tail) options.tail = static_cast<int>(*flags.tail);
+  if (flags.follow) return follow_job(*target, record, options);
+  target->logs(record, options, [](std::string_view line) {
+    fwrite(line.data(), 1, line.size(), stdout);
+    fputc('\n', stdout);
+  });
+  return 0;
+}
+
+int cancel(const JobsFlags& flags) {
+  const JobRecord record = store().find(flags.name);
+  const JobState state = status_of(record, flags.options).state;
+  if (jobs::is_final(state)) {
+    fmt::print("{} {} already\n", record.name,
+               state == JobState::kSucceeded ? "has ended" : jobs::to_string(state));
+    return 0;
+  }
+  if (jobs::is_search(record)) {
+    jobs::cancel_search(record);
+  } else {
+    jobs::make_target(record.target, flags.options)->cancel(record);
+  }
+  fmt::print("{0} is asked to end; its tasks save first: muster jobs status {0}\n", record.name);
+  return 0;
+}
+
+int remove(const JobsFlags& flags) {
+  jobs::JobStore jobs_there = store();
+  const JobRecord record = jobs_there.find(flags.name);
+  const JobState state = status_of(record, flags.options).state;
+  if (state == JobState::kQueued || state == JobState::kRunning) {
+    throw invalid_argument(fmt::format("{} is {}", record.name, jobs::to_string(state)),
+                           fmt::format("end it first: muster jobs cancel {}", record.name));
+  }
+  jobs_there.remove(record);
+  fmt::print("{} is forgotten{}\n", record.name,
+             record.job_dir.empty() ? "" : "; its job directory stays: " + record.job_dir);
+  return 0;
+}
+
+}  // namespace
+
+void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
+  auto* command = app.add_subcommand("jobs", "Show, follow and end the jobs that were submitted");
+  command->require_subcommand(1);
+  command->footer(
+      "Examples:\n"
+      "  muster jobs list\n"
+      "  muster jobs logs --follow mnist-1\n"
+      "  muster jobs logs --task=worker-1 --tail=20 mnist-1\n"
+      "  muster jobs cancel mnist-1\n"
+      "\nRecords of jobs lie in $XDG_STATE_HOME/muster/jobs, else in ~/.local/state/muster/jobs.");
+  auto flags = std::make_shared<JobsFlags>();
+  flags->options.muster = own_folder + "/muster";
+  const auto add = [&](const char* name, const char* help, int (*run)(const JobsFlags&)) {
+    CLI::App* one = command->add_subcommand(name, help);
+    one->callback([flags, run, &action] { action = [flags, run] { return run(*flags); }; });
+    return one;
+  };
+  const auto named = [&](CLI::App* one) {
+    command::add_argument(*one, {"JOB", &flags->name, "The job's name"})->required();
+  };
+  const Flag json{"json", &flags->json, "One JSON document, for programs"};
+  CLI::App* list_command = add("list", "All jobs, the newest last", list);
+  command::add_flag(*list_command, json);
+  CLI::App* status_command = add("status", "One job and its tasks", show);
+  named(status_command);
+  command::add_flag(*status_command, json);
+  CLI::App* logs_command = add("logs", "What the tasks have printed", logs);
+  named(logs_command);
+  command::add_flag(
+      *logs_command,
+      {"follow", &flags->follow,
+       "Go on until the job ends, and return its exit code; Ctrl-C ends the printing"});
+  command::add_flag(*logs_command, {"task", &flags->task, "Of one task, such as worker-1"});
+  command::add_flag(*logs_command, {"tail",
+                                    &flags->tail,
+                                    "Only the last lines of what is there",
+                                    {.at_least = 0, .at_most = 1e9},
+                                    "LINES"});
+  named(add("cancel", "End a job; its tasks save first", cancel));
+  named(add("remove", "Forget a job that has ended, with its logs", remove));
+
+  // What jobs start themselves.
+  CLI::App* keep = add("keep", "Stay with a job of this machine",
+                       [](const JobsFlags& it) { return jobs::keep_local_job(it.folder); });
+  command::add_argument(*keep, {"FOLDER", &flags->folder, "Of its record"})->required();
+  CLI::App* task = add("task", "Be a task of a job on Slurm", [](const JobsFlags& it) {
+    return jobs::run_slurm_task(it.folder, std::atoi(it.attempt.c_str()), Environment::process());
+  });
+  command::add_argument(*task, {"FOLDER", &flags->folder, "Of its record"})->required();
+  command::add_argument(*task, {"ATTEMPT", &flags->attempt, "How often it was started"})
+      ->required();
+  for (CLI::App* own : {keep, task}) own->group("");
+}
+
+}  // namespace muster::app

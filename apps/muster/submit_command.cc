@@ -1,0 +1,317 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "apps/muster/commands.h"
+#include "apps/muster/follow_job.h"
+#include "muster/base/clock.h"
+#include "muster/base/environment.h"
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/command/command_line.h"
+#include "muster/jobs/config_writer.h"
+#include "muster/jobs/job_config.h"
+#include "muster/jobs/search_job.h"
+#include "muster/jobs/submit.h"
+#include "muster/jobs/targets.h"
+#include "muster/jobs/task_start.h"
+#include "muster/launch/run.h"
+
+namespace muster::app {
+namespace {
+
+// Flags that describe a job, with or without a configuration.
+struct JobFlags {
+  std::string config, job_dir, name, program;
+  int workers = 0, ps = 0;
+  bool chief = false, evaluator = false;
+  std::optional<int64_t> max_running_time, restarts;
+  std::optional<int64_t> max_trials, parallel_trials;
+  bool no_accelerators = false;
+};
+
+struct SubmitFlags {
+  JobFlags job;
+  std::string to = "local", slurm;
+  bool dry_run = false, wait = false;
+  uint64_t seed = 1;
+};
+
+class WithArguments final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    usage.insert(usage.find_last_not_of('\n') + 1, " [-- ARGUMENTS]");
+    return usage;
+  }
+};
+
+// Puts the counts of the flags in place of the configuration's.
+void set_counts(jobs::JobSpec& job, const JobFlags& flags) {
+  const auto set = [&](const std::string& role, int count) {
+    if (count == 0) return;
+    for (jobs::Pool& pool : job.pools) {
+      if (pool.role == role) {
+        pool.count = count;
+        return;
+      }
+    }
+    // A new role runs from the image of the others.
+    job.pools.push_back(
+        {.role = role, .count = count, .image = job.pools.empty() ? "" : job.pools.front().image});
+  };
+  set("chief", flags.chief || (flags.ps > 0 && job.pool("chief") == nullptr) ? 1 : 0);
+  set("worker", flags.workers);
+  set("ps", flags.ps);
+  set("evaluator", flags.evaluator ? 1 : 0);
+}
+
+jobs::JobSpec job_of(const JobFlags& flags, const std::vector<std::string>& arguments) {
+  jobs::JobSpec job;
+  if (!flags.config.empty()) {
+    jobs::JobConfig config = jobs::read_job_config_file(flags.config);
+    for (const std::string& note : config.notes) log::info(note);
+    job = std::move(config.job);
+    set_counts(job, flags);
+    // Names in configurations are of services that take more letters.
+    if (!job.name.empty()) job.name = jobs::job_name_from(job.name);
+  } else {
+    job.pools = jobs::pools_of_counts(flags.chief, flags.workers, flags.ps, flags.evaluator);
+    if (job.pools.empty() || (flags.evaluator && job.pools.size() == 1))
+      job.pools.insert(job.pools.begin(), {.role = "chief", .count = 1});
+  }
+  if (!flags.name.empty()) {
+    jobs::check_job_name(flags.name);
+    job.name = flags.name;
+  }
+  if (!flags.job_dir.empty()) job.job_dir = flags.job_dir;
+  if (!flags.program.empty()) job.program = {flags.program};
+  job.args.insert(job.args.end(), arguments.begin(), arguments.end());
+  for (jobs::Pool& pool : job.pools) {
+    if (!pool.args.empty()) pool.args.insert(pool.args.end(), arguments.begin(), arguments.end());
+    if (flags.no_accelerators) pool.accelerator = {};
+  }
+  if (flags.max_running_time) job.scheduling.max_running_seconds = *flags.max_running_time;
+  if (flags.restarts) job.scheduling.restarts = static_cast<int>(*flags.restarts);
+  if (job.search && flags.max_trials) job.search->max_trials = static_cast<int>(*flags.max_trials);
+  if (job.search && flags.parallel_trials)
+    job.search->max_parallel_trials = static_cast<int>(*flags.parallel_trials);
+  return job;
+}
+
+// Where programs of this machine run, or of nodes that have it at the same place.
+bool runs_programs(const std::string& target) { return target == "local" || target == "slurm"; }
+
+// Gives the program its path, so that it is found wherever it is started.
+void find_program(jobs::JobSpec& job, const std::string& own_folder) {
+  const auto resolve = [&](std::vector<std::string>& words) {
+    if (words.empty()) return;
+    const char* path = std::getenv("PATH");
+    words[0] = launch::find_program(words[0], path ? path : "", own_folder);
+    if (words[0].front() != '/') words[0] = std::filesystem::absolute(words[0]).string();
+  };
+  resolve(job.program);
+  if (job.program.empty()) {
+    for (jobs::Pool& pool : job.pools) resolve(pool.command);
+  }
+}
+
+int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& store,
+           jobs::Target& target) {
+  jobs::SearchJobOptions options{.seed = flags.seed, .interrupted = was_interrupted};
+  InterruptScope interrupts;
+  const jobs::SearchJobResult result =
+      jobs::run_search_job(store, target, job, system_clock(), options);
+  fputs(result.table.c_str(), stdout);
+  fmt::print("{}\n", result.summary);
+  return result.exit_code;
+}
+
+int submit(const SubmitFlags& flags, std::vector<std::string> arguments,
+           const std::string& own_folder) {
+  JobFlags job_flags = flags.job;
+  // As behind `muster run`: the first word names the program where nothing else does.
+  const bool program_behind = job_flags.config.empty() && job_flags.program.empty() &&
+                              !arguments.empty() && !arguments.front().starts_with('-');
+  if (program_behind) {
+    job_flags.program = arguments.front();
+    arguments.erase(arguments.begin());
+  }
+  jobs::JobSpec job = job_of(job_flags, arguments);
+  jobs::TargetOptions options{.muster = own_folder + "/muster"};
+  for (const std::string& word : split(flags.slurm, ' ')) {
+    if (!word.empty()) options.slurm_flags.push_back(word);
+  }
+  const auto target = jobs::make_target(flags.to, options);
+  if (runs_programs(flags.to)) find_program(job, own_folder);
+  for (const std::string& note : target->check(job)) log::info(note);
+  jobs::JobStore store = jobs::JobStore::of(Environment::process());
+  if (flags.dry_run) {
+    const jobs::JobRecord record = jobs::preview_job(store, *target, job);
+    fputs(target->describe(job, record).c_str(), stdout);
+    return 0;
+  }
+  jobs::check_job_dir(store, job.job_dir,
+                      [&](const jobs::JobRecord& record) { return status_of(record, options); });
+  if (job.search) return search(flags, job, store, *target);
+  const jobs::JobRecord record = jobs::submit_job(store, *target, job, system_clock());
+  if (flags.wait) return follow_job(*target, record);
+  fmt::print("{} is submitted to {}{}\n", record.name, record.target,
+             record.target == "local" ? "" : fmt::format(" as {}", record.id));
+  fmt::print(
+      "  muster jobs logs --follow {0}\n  muster jobs status {0}\n  muster jobs cancel {0}\n",
+      record.name);
+  return 0;
+}
+
+// The flags that `muster job init` has too.
+void add_job_flags(CLI::App& command, JobFlags& flags) {
+  const FlagLimits count{.at_least = 0, .at_most = 4096};
+  const auto flag = [&](const Flag& it) { command::add_flag(command, it); };
+  flag({"job-dir",
+        &flags.job_dir,
+        "Where the job writes: a path or a URI, which the program gets as --job-dir",
+        {},
+        "DIR"});
+  flag({"workers", &flags.workers, "Worker tasks; 0: as the configuration says, or none", count});
+  flag({"chief", &flags.chief, "One task more, of type chief; without any other it is alone"});
+  flag({"ps", &flags.ps, "Parameter servers; there is a chief then", count});
+  flag({"evaluator", &flags.evaluator, "One task more, that evaluates checkpoints"});
+  flag({"max-running-time",
+        &flags.max_running_time,
+        "After so many seconds the job is told to stop",
+        {.at_least = 1},
+        "SECONDS"});
+}
+
+struct InitFlags {
+  JobFlags job;
+  std::string machine, image, accelerator, region, out;
+  int gpus = 0;
+};
+
+int init(const InitFlags& flags, const std::vector<std::string>& arguments) {
+  jobs::JobSpec job = job_of(flags.job, arguments);
+  job.region = flags.region;
+  for (jobs::Pool& pool : job.pools) {
+    pool.machine_type = flags.machine;
+    pool.image = flags.image;
+    const bool trains = pool.role == "chief" || pool.role == "worker";
+    if (flags.gpus > 0 && trains) pool.accelerator = {flags.accelerator, flags.gpus};
+  }
+  // AI Platform's first task is the master, whatever trains.
+  if (job.pool("chief") == nullptr) {
+    for (jobs::Pool& pool : job.pools) {
+      if (pool.role != "worker") continue;
+      jobs::Pool chief = pool;
+      chief.role = "chief";
+      chief.count = 1;
+      --pool.count;
+      job.pools.insert(job.pools.begin(), chief);
+      break;
+    }
+  }
+  const std::string text = jobs::to_ai_platform_yaml(job);
+  if (flags.out.empty()) {
+    fputs(text.c_str(), stdout);
+    return 0;
+  }
+  if (local_file_system().exists(flags.out).value()) {
+    throw invalid_argument(fmt::format("there is a file {} already", flags.out),
+                           "give another --out, or remove it");
+  }
+  local_file_system().write_atomically(flags.out, text).value();
+  fmt::print("{} is written; muster submit --config={} --dry-run PROGRAM shows what it starts\n",
+             flags.out, launch::shell_quoted(flags.out));
+  return 0;
+}
+
+}  // namespace
+
+void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
+                const std::string& own_folder, Action& action) {
+  auto* command = app.add_subcommand(
+      "submit", "Start a program as a job: on this machine, Slurm, Kubernetes, Vertex AI");
+  auto flags = std::make_shared<SubmitFlags>();
+  command->formatter(std::make_shared<WithArguments>());
+  const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
+  command::add_argument(*command, {"PROGRAM", &flags->job.program,
+                                   "The program; where an image has one, it may be left out"});
+  flag({"config",
+        &flags->job.config,
+        "A job of AI Platform (trainingInput) or Vertex AI (workerPoolSpecs), YAML or JSON",
+        {},
+        "FILE"});
+  flag({"to", &flags->to, "Where it runs", {}, {}, jobs::target_names()});
+  flag({"name", &flags->job.name, "The job's name; empty: the program's, and a number"});
+  add_job_flags(*command, flags->job);
+  flag({"restart",
+        &flags->job.restarts,
+        "How often tasks that were killed, or ask for it with 138, are started again; 3 without a "
+        "configuration",
+        {.at_least = 0, .at_most = 1000}});
+  flag({"no-accelerators", &flags->job.no_accelerators,
+        "Ask for no accelerators, whatever the configuration says"});
+  flag({"max-trials",
+        &flags->job.max_trials,
+        "Trials of a search, in place of the configuration's",
+        {.at_least = 1, .at_most = 1000000}});
+  flag({"parallel-trials",
+        &flags->job.parallel_trials,
+        "Trials of a search at a time, in place of the configuration's",
+        {.at_least = 1, .at_most = 1000000}});
+  flag({"seed", &flags->seed, "Of a search: the same seed gives the same trials"});
+  flag({"slurm", &flags->slurm, "Flags for sbatch, as in --slurm='--partition=gpu --account=lab'"});
+  flag(
+      {"wait", &flags->wait, "Print the job's log until it ends; its exit code is this command's"});
+  flag({"dry-run", &flags->dry_run, "Print what would be started, and stop there"});
+  command->footer(
+      "The program's arguments stand behind two dashes, after those of the configuration.\n"
+      "The command returns when the job is submitted; a job of this machine goes on when the\n"
+      "terminal is gone. A configuration with hyperparameters is a search: the command runs its\n"
+      "trials as jobs until it is over, and the same command goes on with one that was stopped.\n"
+      "\nExamples:\n"
+      "  muster submit --workers=2 mnist -- --data_dir=digits --model_dir=model\n"
+      "  muster submit --config=config.yaml --job-dir=runs/7 resnet50 -- --epochs=5\n"
+      "  muster submit --config=config.yaml --to=slurm --slurm=--partition=gpu --dry-run resnet50");
+  command->callback([flags, arguments, own_folder, &action] {
+    action = [flags, arguments, own_folder] { return submit(*flags, arguments, own_folder); };
+  });
+}
+
+void add_job(CLI::App& app, const std::vector<std::string>& arguments, Action& action) {
+  auto* job = app.add_subcommand("job", "Write the configuration of a job");
+  job->require_subcommand(1);
+  job->footer("Example:\n  muster job init --workers=4 --gpus=1 --out=config.yaml");
+  auto* command = job->add_subcommand("init", "From flags, as AI Platform has it: trainingInput");
+  auto flags = std::make_shared<InitFlags>();
+  flags->machine = "n1-standard-8";
+  flags->accelerator = "NVIDIA_TESLA_T4";
+  command->formatter(std::make_shared<WithArguments>());
+  add_job_flags(*command, flags->job);
+  const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
+  flag({"machine", &flags->machine, "The machine of each task"});
+  flag({"gpus",
+        &flags->gpus,
+        "Accelerators of each task that trains",
+        {.at_least = 0, .at_most = 1024}});
+  flag({"accelerator", &flags->accelerator, "Their type"});
+  flag({"image", &flags->image, "The image the tasks run from"});
+  flag({"region", &flags->region, "Where, as in europe-west4"});
+  flag({"out", &flags->out, "The file to write; empty: printed", {}, "FILE"});
+  command->footer(
+      "Arguments behind two dashes become the configuration's args.\n"
+      "\nExamples:\n"
+      "  muster job init --workers=4 --gpus=1 --out=config.yaml\n"
+      "  muster job init --workers=4 --ps=2 --evaluator -- --epochs=5");
+  command->callback([flags, arguments, &action] {
+    action = [flags, arguments] { return init(*flags, arguments); };
+  });
+}
+
+}  // namespace muster::app

@@ -1,0 +1,30 @@
+// What paths and URIs begin with. Thread safety: pure functions.
+//
+// A path is plain ("models/a") or a URI ("s3://bucket/models/a"). A URI has a root, of its scheme
+// and what stands behind that ("s3://bucket"), and a path below it.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace muster::inline v0_1 {
+
+// Returns "s3" for "s3://bucket/a", and nothing for a plain path. A slash before "://" makes a path
+// plain.
+std::string_view scheme_of(std::string_view path);
+
+// Whether the path names an object of a store and not a file of this machine: it has a scheme, and
+// that is not "file". A store keeps objects, each of which is written whole: nothing there is
+// renamed in one step, grows, or is locked, and folders are what the names of objects have in
+// common.
+bool is_remote(std::string_view path);
+
+// Returns how many letters the root takes: those of "s3://bucket", of "file:///", of "/"; 0 for a
+// relative path.
+size_t root_size(std::string_view path);
+
+// Returns the path without slashes at its end; what is a root stays as it is: "gs://bucket/model/"
+// becomes "gs://bucket/model".
+std::string_view without_trailing_slashes(std::string_view path);
+
+}  // namespace muster::inline v0_1

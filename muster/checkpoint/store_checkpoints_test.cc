@@ -1,0 +1,137 @@
+// Checkpoints in a store, where nothing is renamed and nothing grows, and which fails at any
+// request.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "muster/checkpoint/internal/test_checkpoints.h"
+#include "muster/checkpoint/lease.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/stores/testing/memory_store.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using stores::MemoryStore;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::make_checkpoint;
+using testing::same;
+
+constexpr const char* kRun = "mem://bucket/run";
+
+CheckpointManager manager_of(MemoryStore& store, int keep = 2) {
+  return CheckpointManager(kRun, {.fs = &store, .keep_checkpoint_max = keep});
+}
+
+std::vector<std::string> names_in(MemoryStore& store) {
+  const auto names = store.list_directory(kRun);
+  return names.value_or({});
+}
+
+TEST(StoreCheckpoints, AreSavedKeptAndFound) {
+  MemoryStore store;
+  auto manager = manager_of(store);
+  EXPECT_FALSE(manager.latest()) << "a bucket in which nothing was written yet";
+  manager.ensure_writable();
+  EXPECT_TRUE(store.objects().empty()) << "the trial is taken away";
+  for (const int64_t step : {1, 2, 3}) manager.save(make_checkpoint(step));
+  EXPECT_THAT(names_in(store),
+              ElementsAre("checkpoint", "model.ckpt-2.safetensors", "model.ckpt-3.safetensors"));
+  EXPECT_EQ(manager.latest(), "mem://bucket/run/model.ckpt-3");
+  EXPECT_TRUE(same(manager.load_latest()->checkpoint, make_checkpoint(3)));
+}
+
+// Whatever request of a save the program is killed before, a program that looks later finds a whole
+// checkpoint, the one before or the new one, and goes on saving.
+TEST(StoreCheckpoints, KilledAtAnyRequest) {
+  int64_t at = 0;
+  for (bool killed = true; killed; ++at) {
+    MemoryStore store;
+    manager_of(store).save(make_checkpoint(1));
+    manager_of(store).save(make_checkpoint(2));
+    store.set_plan({.fail_from = at});
+    bool saved = true;
+    try {
+      manager_of(store).save(make_checkpoint(3));
+    } catch (const Error&) {
+      saved = false;
+    }
+    killed = store.requests() > at;
+    store.set_plan({});
+    const auto loaded = manager_of(store).load_latest();
+    ASSERT_TRUE(loaded) << at;
+    EXPECT_TRUE(loaded->skipped.empty()) << at;
+    if (saved) EXPECT_EQ(loaded->checkpoint.global_step, 3) << at;
+    EXPECT_TRUE(same(loaded->checkpoint, make_checkpoint(loaded->checkpoint.global_step))) << at;
+    EXPECT_GE(loaded->checkpoint.global_step, 2) << at;
+    manager_of(store).save(make_checkpoint(4));
+    manager_of(store).save(make_checkpoint(5));
+    EXPECT_EQ(manager_of(store).load_latest()->checkpoint.global_step, 5) << at;
+    EXPECT_THAT(names_in(store),
+                ::testing::IsSupersetOf({"model.ckpt-4.safetensors", "model.ckpt-5.safetensors"}))
+        << at;
+  }
+  EXPECT_GE(at, 3);
+}
+
+// A request that fails once fails this save at most; what was saved before is as it was, and the
+// next save leaves exactly what is to be kept.
+TEST(StoreCheckpoints, OneRequestThatFails) {
+  int64_t requests = 0;
+  for (int64_t at = 0; at == 0 || at < requests; ++at) {
+    MemoryStore store;
+    auto manager = manager_of(store);
+    for (const int64_t step : {1, 2}) manager.save(make_checkpoint(step));
+    store.set_plan({.fail_at = at});
+    bool saved = true;
+    try {
+      manager.save(make_checkpoint(3));
+    } catch (const Error& error) {
+      saved = false;
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(error.hint(), HasSubstr("the checkpoints up to model.ckpt-2 are untouched"));
+      EXPECT_THAT(error.hint(), ::testing::Not(HasSubstr("free some space")));
+    }
+    requests = std::max(requests, store.requests());
+    EXPECT_EQ(manager.load_latest()->checkpoint.global_step, saved ? 3 : 2) << at;
+    manager.save(make_checkpoint(4));
+    EXPECT_THAT(
+        names_in(store),
+        ElementsAre("checkpoint", saved ? "model.ckpt-3.safetensors" : "model.ckpt-2.safetensors",
+                    "model.ckpt-4.safetensors"))
+        << at;
+  }
+}
+
+TEST(StoreCheckpoints, ABucketThatForbidsIsToldBeforeTheRun) {
+  MemoryStore store;
+  store.set_plan({.fail_from = 0, .kind = ErrorKind::kInvalidArgument});
+  const Error error = error_of([&] { manager_of(store).ensure_writable(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(),
+              HasSubstr("cannot write checkpoints to model_dir 'mem://bucket/run'"));
+  EXPECT_FALSE(error.hint().empty());
+}
+
+TEST(StoreCheckpoints, LeasesKeepThem) {
+  MemoryStore store;
+  auto manager = manager_of(store, 1);
+  manager.save(make_checkpoint(1));
+  {
+    const Lease lease(kRun, "evaluator", {.holder = "evaluator:0", .pinned = {"model.ckpt-1"}},
+                      {.fs = &store});
+    manager.save(make_checkpoint(2));
+    EXPECT_THAT(names_in(store),
+                ElementsAre("checkpoint", "evaluator.lease", "model.ckpt-1.safetensors",
+                            "model.ckpt-2.safetensors"));
+  }
+  manager.save(make_checkpoint(3));
+  EXPECT_THAT(names_in(store), ElementsAre("checkpoint", "model.ckpt-3.safetensors"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1

@@ -1,0 +1,36 @@
+// A way in which a process learns its place in a cluster: one for each launcher and scheduler.
+// Thread safety: values and pure functions of what they are given.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "muster/base/environment.h"
+#include "muster/cluster/resolve.h"
+
+namespace muster::inline v0_1::cluster {
+
+// Where a source looks.
+struct Surroundings {
+  const Environment& environment;
+  ReadSmallFile read_file;  // for what a launcher leaves in files
+};
+
+// One launcher: whether it started this process, and what it says.
+struct ClusterSource {
+  std::string_view name;  // "Slurm", as messages call it
+  std::string_view word;  // "slurm", by which MUSTER_CLUSTER chooses it
+  // What it calls this process, "Slurm step 12.0"; "" when it has not started it.
+  std::string (*seen)(const Surroundings& around);
+  // REQUIRES: seen() says something. Throws InvalidArgument when what the launcher says is wrong,
+  // or too little to find the other tasks.
+  ResolvedCluster (*resolve)(const Surroundings& around, const ResolveOptions& options);
+};
+
+// All sources, in the order in which they are asked: the innermost launcher first.
+std::span<const ClusterSource> cluster_sources();
+
+}  // namespace muster::inline v0_1::cluster

@@ -1,0 +1,412 @@
+// Environments as launchers set them, and what becomes of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/error_of.h"
+#include "muster/cluster/cluster_source.h"
+#include "muster/cluster/pet.h"
+#include "muster/cluster/protection.h"
+#include "muster/cluster/resolve.h"
+
+namespace muster::inline v0_1::cluster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+using Variables = std::map<std::string, std::string>;
+using Files = std::map<std::string, std::string>;
+
+Variables operator+(Variables all, const Variables& more) {
+  for (const auto& [name, value] : more) all[name] = value;
+  return all;
+}
+
+Variables without(Variables all, std::initializer_list<const char*> names) {
+  for (const char* name : names) all.erase(name);
+  return all;
+}
+
+ResolvedCluster resolve(const Variables& variables, const Files& files = {}) {
+  return resolve_cluster(Environment(variables),
+                         {.worker_zero_may_be_chief = true,
+                          .read_file = [&](const std::string& path) -> std::optional<std::string> {
+                            const auto file = files.find(path);
+                            return file == files.end() ? std::nullopt : std::optional(file->second);
+                          }});
+}
+
+Error refusal(const Variables& variables, const Files& files = {}) {
+  return error_of([&] { resolve(variables, files); });
+}
+
+// torchrun 1.13, rank 1 of two nodes with two processes each.
+const Variables kTorchrun{{"RANK", "2"},
+                          {"WORLD_SIZE", "4"},
+                          {"GROUP_RANK", "1"},
+                          {"GROUP_WORLD_SIZE", "2"},
+                          {"LOCAL_RANK", "0"},
+                          {"LOCAL_WORLD_SIZE", "2"},
+                          {"ROLE_RANK", "2"},
+                          {"ROLE_WORLD_SIZE", "4"},
+                          {"MASTER_ADDR", "node1"},
+                          {"MASTER_PORT", "29500"},
+                          {"OMP_NUM_THREADS", "1"},
+                          {"TORCHELASTIC_MAX_RESTARTS", "3"},
+                          {"TORCHELASTIC_RESTART_COUNT", "0"},
+                          {"TORCHELASTIC_RUN_ID", "4f7e"},
+                          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+// Slurm 22.05, task 2 of 3 on two nodes.
+const Variables kSlurm{{"SLURM_JOB_ID", "12"},
+                       {"SLURM_JOBID", "12"},
+                       {"SLURM_STEP_ID", "0"},
+                       {"SLURM_STEPID", "0"},
+                       {"SLURM_PROCID", "2"},
+                       {"SLURM_LOCALID", "0"},
+                       {"SLURM_NODEID", "1"},
+                       {"SLURM_NTASKS", "3"},
+                       {"SLURM_NPROCS", "3"},
+                       {"SLURM_STEP_NUM_TASKS", "3"},
+                       {"SLURM_STEP_NUM_NODES", "2"},
+                       {"SLURM_STEP_NODELIST", "node[01-02]"},
+                       {"SLURM_JOB_NODELIST", "node[01-02]"},
+                       {"SLURM_STEP_TASKS_PER_NODE", "2,1"},
+                       {"SLURM_TASKS_PER_NODE", "2,1"},
+                       {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.9"},
+                       {"SLURM_JOB_NAME", "train"},
+                       {"SLURMD_NODENAME", "node02"}};
+// Open MPI 4.1, rank 1 of 2 on one machine.
+const Variables kOpenMpi{{"OMPI_COMM_WORLD_SIZE", "2"},
+                         {"OMPI_COMM_WORLD_RANK", "1"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                         {"OMPI_COMM_WORLD_NODE_RANK", "1"},
+                         {"OMPI_UNIVERSE_SIZE", "2"},
+                         {"PMIX_NAMESPACE", "233439233"},
+                         {"PMIX_RANK", "1"},
+                         {"OMPI_MCA_orte_hnp_uri", "233439232.0;tcp://10.0.0.9:46345"}};
+// MPICH 4.0, rank 1 of 2 on one machine.
+const Variables kMpich{{"PMI_RANK", "1"},        {"PMI_SIZE", "2"},
+                       {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"},
+                       {"PMI_FD", "8"},          {"MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "vm"}};
+// PyTorchJob of training-operator 1.3, the second worker.
+const Variables kPyTorchJob{{"MASTER_ADDR", "mnist-master-0"},
+                            {"MASTER_PORT", "23456"},
+                            {"WORLD_SIZE", "3"},
+                            {"RANK", "2"},
+                            {"PYTHONUNBUFFERED", "0"}};
+// PyTorchJob of training-operator 1.8 with two processes a node: RANK is the node's.
+const Variables kNewPyTorchJob{
+    {"MASTER_ADDR", "mnist-master-0"}, {"MASTER_PORT", "23456"}, {"WORLD_SIZE", "4"}, {"RANK", "1"},
+    {"PET_NPROC_PER_NODE", "2"},       {"PET_NODE_RANK", "1"},   {"PET_NNODES", "2"}};
+// TrainJob of Kubeflow's Trainer 2.
+const Variables kTrainer{{"PET_NNODES", "2"},          {"PET_NPROC_PER_NODE", "auto"},
+                         {"PET_NODE_RANK", "1"},       {"PET_MASTER_ADDR", "mnist-node-0-0.mnist"},
+                         {"PET_MASTER_PORT", "29500"}, {"JOB_COMPLETION_INDEX", "1"}};
+const Variables kVertex{
+    {"CLUSTER_SPEC",
+     R"({"cluster":{"workerpool0":["cmle-training-workerpool0-ab12-0:2222"],)"
+     R"("workerpool1":["cmle-training-workerpool1-ab12-0:2222","cmle-training-workerpool1-ab12-1:2222"]},)"
+     R"("environment":"cloud","task":{"type":"workerpool1","index":1,"trial":""},)"
+     R"("job":"{\"worker_pool_specs\":[]}","open_ports":["2222","3333"]})"},
+    {"CLOUD_ML_JOB_ID", "7"},
+    {"AIP_MODEL_DIR", "gs://bucket/run/model/"},
+    {"AIP_CHECKPOINT_DIR", "gs://bucket/run/checkpoints/"},
+    {"AIP_TENSORBOARD_LOG_DIR", "gs://bucket/run/logs/"}};
+const Variables kSageMaker{{"SM_HOSTS", R"(["algo-2","algo-1"])"},
+                           {"SM_CURRENT_HOST", "algo-2"},
+                           {"SM_NETWORK_INTERFACE_NAME", "eth0"},
+                           {"SM_MODEL_DIR", "/opt/ml/model"},
+                           {"TRAINING_JOB_NAME", "mnist-7"}};
+const Variables kIndexedJob{
+    {"JOB_COMPLETION_INDEX", "1"}, {"WORLD_SIZE", "3"}, {"HOSTNAME", "train-1"}};
+const Files kPodHosts{{"/etc/hosts",
+                       "127.0.0.1\tlocalhost\n"
+                       "10.0.0.7\ttrain-1.net.default.svc.cluster.local\ttrain-1\n"}};
+
+struct Case {
+  const char* name;
+  Variables variables;
+  const char* source;
+  int rank, size, local_rank, local_size;
+  const char* coordinator;
+};
+
+TEST(Guest, FindsItsPlaceUnderEachLauncher) {
+  const std::vector<Case> cases{
+      {"torchrun", kTorchrun, "torchrun", 2, 4, 0, 2, "node1:29501"},
+      {"torchrun on one machine",
+       kTorchrun + Variables{{"LOCAL_WORLD_SIZE", "4"}, {"LOCAL_RANK", "2"}}, "torchrun", 2, 4, 2,
+       4, "127.0.0.1:29501"},
+      {"MUSTER_PORT goes before MASTER_PORT", kTorchrun + Variables{{"MUSTER_PORT", "7000"}},
+       "torchrun", 2, 4, 0, 2, "node1:7000"},
+      {"the last port", kTorchrun + Variables{{"MASTER_PORT", "65535"}}, "torchrun", 2, 4, 0, 2,
+       "node1:65534"},
+      {"an IPv6 host", kTorchrun + Variables{{"MASTER_ADDR", "fd00::2"}}, "torchrun", 2, 4, 0, 2,
+       "[fd00::2]:29501"},
+      {"srun", kSlurm, "Slurm", 2, 3, 0, 1, "node01:61452"},
+      {"srun, another step", kSlurm + Variables{{"SLURM_STEP_ID", "1"}, {"SLURM_STEPID", "1"}},
+       "Slurm", 2, 3, 0, 1, "node01:61549"},
+      {"srun, the first task", kSlurm + Variables{{"SLURM_PROCID", "0"}, {"SLURM_NODEID", "0"}},
+       "Slurm", 0, 3, 0, 2, "node01:61452"},
+      {"srun on one machine",
+       kSlurm + Variables{{"SLURM_STEP_NODELIST", "vm"},
+                          {"SLURM_STEP_TASKS_PER_NODE", "3"},
+                          {"SLURM_NODEID", "0"},
+                          {"SLURM_LOCALID", "2"}},
+       "Slurm", 2, 3, 2, 3, "127.0.0.1:61452"},
+      {"srun with MASTER_ADDR", kSlurm + Variables{{"MASTER_ADDR", "ib0"}, {"MASTER_PORT", "6000"}},
+       "Slurm", 2, 3, 0, 1, "ib0:6001"},
+      {"srun, a site without SLURM_NTASKS",
+       without(kSlurm, {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"}), "Slurm", 2, 3, 0,
+       1, "node01:61452"},
+      {"mpirun of Open MPI", kOpenMpi, "MPI", 1, 2, 1, 2, "127.0.0.1:62152"},
+      {"mpirun on machines of Slurm",
+       kOpenMpi + Variables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                            {"SLURM_JOB_ID", "12"},
+                            {"SLURM_JOB_NODELIST", "node[01-02]"}},
+       "MPI", 1, 2, 0, 1, "node01:62152"},
+      {"mpirun -x MASTER_ADDR",
+       kOpenMpi + Variables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                            {"MASTER_ADDR", "node1"}},
+       "MPI", 1, 2, 0, 1, "node1:62152"},
+      {"mpiexec of MPICH", kMpich, "MPI", 1, 2, 1, 2, "127.0.0.1:29501"},
+      {"PyTorchJob", kPyTorchJob, "RANK and WORLD_SIZE", 2, 3, 0, 1, "mnist-master-0:23457"},
+      {"a newer PyTorchJob with one process a node",
+       kNewPyTorchJob + Variables{{"PET_NPROC_PER_NODE", "1"}, {"WORLD_SIZE", "2"}},
+       "PET_* (Kubeflow)", 1, 2, 0, 1, "mnist-master-0:23457"},
+      {"a newer PyTorchJob that leaves the number to torchrun",
+       kNewPyTorchJob + Variables{{"PET_NPROC_PER_NODE", "auto"}, {"WORLD_SIZE", "2"}},
+       "PET_* (Kubeflow)", 1, 2, 0, 1, "mnist-master-0:23457"},
+      {"TrainJob", kTrainer, "PET_* (Kubeflow)", 1, 2, 0, 1, "mnist-node-0-0.mnist:29501"},
+      {"Vertex AI", kVertex, "CLUSTER_SPEC", 2, 3, 0, 1, "cmle-training-workerpool0-ab12-0:2222"},
+      {"SageMaker", kSageMaker, "SageMaker", 1, 2, 0, 1, "algo-1:29501"},
+      {"an Indexed Job", kIndexedJob, "Kubernetes Job", 1, 3, 0, 1,
+       "train-0.net.default.svc.cluster.local:29501"},
+      {"an Indexed Job with MASTER_ADDR", kIndexedJob + Variables{{"MASTER_ADDR", "train-0.net"}},
+       "Kubernetes Job", 1, 3, 0, 1, "train-0.net:29501"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const ResolvedCluster got = resolve(c.variables, kPodHosts);
+    EXPECT_EQ(got.source, c.source);
+    EXPECT_EQ(got.rank, c.rank);
+    EXPECT_EQ(got.num_workers, c.size);
+    EXPECT_EQ(got.local_rank, c.local_rank);
+    EXPECT_EQ(got.local_size, c.local_size);
+    EXPECT_EQ(got.coordinator_address, c.coordinator);
+    EXPECT_EQ(got.addresses.front(), c.coordinator);
+    EXPECT_EQ(got.is_chief, c.rank == 0);
+    EXPECT_THAT(got.workers, SizeIs(static_cast<size_t>(c.size)));
+    EXPECT_EQ(got.workers.at(static_cast<size_t>(c.rank)), got.task);
+    EXPECT_THAT(got.addresses, SizeIs(static_cast<size_t>(c.size)));
+  }
+}
+
+TEST(Guest, IsAloneWhereALauncherStartedOneProcessOrNone) {
+  const std::vector<std::pair<const char*, Variables>> cases{
+      {"nothing", {}},
+      {"one process of torchrun", kTorchrun + Variables{{"RANK", "0"},
+                                                        {"WORLD_SIZE", "1"},
+                                                        {"GROUP_RANK", "0"},
+                                                        {"LOCAL_WORLD_SIZE", "1"}}},
+      {"the script of sbatch", without(kSlurm, {"SLURM_STEP_ID", "SLURM_STEPID"})},
+      {"the shell of salloc", kSlurm + Variables{{"SLURM_STEP_ID", "4294967290"}}},
+      {"a batch step", kSlurm + Variables{{"SLURM_STEP_ID", "batch"}}},
+      {"srun --pty bash", kSlurm + Variables{{"SLURM_JOB_NAME", "bash"}}},
+      {"PMIx alone, which does not say how many", {{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "n"}}},
+      {"a task of Slurm with PMI", {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}},
+      {"an Indexed Job whose pods are no cluster", without(kIndexedJob, {"WORLD_SIZE"})},
+      {"a TFJob of one replica, which gets no TF_CONFIG",
+       {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}},
+      {"a job of Vertex AI with one replica",
+       {{"CLUSTER_SPEC", R"({"cluster":{"workerpool0":["h:2222"],"workerpool1":[]},)"
+                         R"("environment":"cloud","task":{"type":"workerpool0","index":0}})"}}},
+      {"another system's CLUSTER_SPEC", {{"CLUSTER_SPEC", "blue"}}},
+      {"a job of SageMaker with one host",
+       {{"SM_HOSTS", R"(["algo-1"])"}, {"SM_CURRENT_HOST", "algo-1"}}},
+      {"the user's word", kTorchrun + kSlurm + Variables{{"MUSTER_CLUSTER", "local"}}}};
+  for (const auto& [name, variables] : cases) {
+    SCOPED_TRACE(name);
+    const ResolvedCluster got = resolve(variables);
+    EXPECT_FALSE(got.distributed());
+    EXPECT_TRUE(got.is_chief);
+    EXPECT_EQ(got.coordinator_address, "");
+  }
+}
+
+TEST(Guest, TakesTheInnermostLauncherAndSaysWhatElseItSaw) {
+  EXPECT_EQ(resolve(kTorchrun).origin, "torchrun 4f7e");
+  EXPECT_EQ(resolve(kSlurm + kTorchrun).origin,
+            "torchrun 4f7e (also seen, not used: Slurm step 12.0)");
+  const ResolvedCluster mpi = resolve(kSlurm + kOpenMpi);
+  EXPECT_EQ(mpi.rank, 1);
+  EXPECT_EQ(mpi.origin, "Open MPI rank 1 of 2 (also seen, not used: Slurm step 12.0)");
+  EXPECT_EQ(resolve({{"SLURM_JOB_ID", "12"}}).origin, "");
+  EXPECT_EQ(resolve(kSlurm + Variables{{"MUSTER_CLUSTER", "local"}}).origin,
+            "this process alone (also seen, not used: Slurm step 12.0)");
+}
+
+TEST(Guest, MusterClusterChooses) {
+  const ResolvedCluster got = resolve(kTorchrun + kSlurm + Variables{{"MUSTER_CLUSTER", "slurm"}});
+  EXPECT_EQ(got.source, "Slurm");
+  EXPECT_EQ(got.num_workers, 3);
+  const Error unknown = refusal({{"MUSTER_CLUSTER", "slrum"}});
+  EXPECT_THAT(unknown.message(), HasSubstr("MUSTER_CLUSTER is 'slrum'"));
+  EXPECT_THAT(unknown.hint(), HasSubstr("torchrun"));
+  const Error absent = refusal(kTorchrun + Variables{{"MUSTER_CLUSTER", "slurm"}});
+  EXPECT_THAT(absent.message(), HasSubstr("seen: torchrun 4f7e"));
+  for (const ClusterSource& source : cluster_sources()) {
+    const Error none = refusal({{"MUSTER_CLUSTER", std::string(source.word)}});
+    EXPECT_THAT(none.message(), HasSubstr("nothing says")) << source.word;
+  }
+}
+
+std::string tf_config(const std::string& type, int index) {
+  return R"({"cluster":{"chief":["c:1"],"worker":["w0:1","w1:1"]},"task":{"type":")" + type +
+         R"(","index":)" + std::to_string(index) + "}}";
+}
+
+TEST(Guest, NamesBothWhereTheyContradictEachOther) {
+  const Variables config{{"TF_CONFIG", tf_config("worker", 1)}};
+  const Error workers = refusal(config + kTorchrun);
+  EXPECT_THAT(workers.message(), HasSubstr("TF_CONFIG says that this is rank 2 of 3"));
+  EXPECT_THAT(workers.message(), HasSubstr("torchrun that it is rank 2 of 4"));
+  EXPECT_THAT(workers.hint(), HasSubstr("MUSTER_CLUSTER=torchrun"));
+  EXPECT_EQ(resolve(config + kTorchrun + Variables{{"MUSTER_CLUSTER", "torchrun"}}).num_workers, 4);
+
+  const Error rank = refusal(config + kPyTorchJob + Variables{{"RANK", "1"}});
+  EXPECT_THAT(rank.message(), HasSubstr("RANK and WORLD_SIZE that it is rank 1 of 3"));
+  EXPECT_EQ(resolve(config + kPyTorchJob).source, "TF_CONFIG");
+
+  const Error mpi = refusal(kOpenMpi + kPyTorchJob);
+  EXPECT_THAT(mpi.message(), HasSubstr("MPI that it is rank 1 of 2"));
+  // An evaluator has no rank that could be another one.
+  EXPECT_TRUE(
+      resolve(Variables{{"TF_CONFIG", tf_config("evaluator", 0)}} + kPyTorchJob).is_evaluator);
+  // What is not used may be wrong.
+  EXPECT_EQ(resolve(config + kPyTorchJob + Variables{{"RANK", "x"}}).source, "TF_CONFIG");
+}
+
+TEST(Guest, SaysWhichVariableIsWrong) {
+  const std::vector<std::pair<Variables, const char*>> cases{
+      {kTorchrun + Variables{{"RANK", "two"}}, "RANK is 'two'"},
+      {kTorchrun + Variables{{"RANK", "-1"}}, "RANK is '-1'"},
+      {kTorchrun + Variables{{"RANK", "4"}}, "rank 4 of 4"},
+      {kTorchrun + Variables{{"MASTER_PORT", "x"}}, "MASTER_PORT is 'x'"},
+      {kTorchrun + Variables{{"MUSTER_PORT", "70000"}}, "MUSTER_PORT is 70000"},
+      {without(kTorchrun, {"MASTER_ADDR"}), "does not say on which machine"},
+      {kSlurm + Variables{{"SLURM_STEP_NODELIST", "n[1"}}, "a bracket without its end"},
+      {kSlurm + Variables{{"SLURM_STEP_TASKS_PER_NODE", "x"}}, "how many tasks each node has"},
+      {kOpenMpi +
+           Variables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}},
+       "Open MPI does not say on which machine"},
+      {kNewPyTorchJob, "nobody started 2 processes"},
+      {kNewPyTorchJob + Variables{{"WORLD_SIZE", "3"}}, "WORLD_SIZE is 3"},
+      {kNewPyTorchJob + Variables{{"PET_NPROC_PER_NODE", "many"}}, "PET_NPROC_PER_NODE is 'many'"},
+      {kTrainer + Variables{{"PET_NNODES", "1:4"}}, "number of nodes changes"},
+      {{{"PET_NNODES", "2"}, {"PET_RDZV_ENDPOINT", "w0:23456"}}, "no PET_NODE_RANK"},
+      {kSageMaker + Variables{{"SM_CURRENT_HOST", "algo-3"}}, "SM_CURRENT_HOST is 'algo-3'"},
+      {kSageMaker + Variables{{"SM_HOSTS", "{"}}, "SM_HOSTS"},
+      {kIndexedJob + Variables{{"JOB_INDEX", "1"}}, "replica 1 of a Job"},
+      {kVertex + Variables{{"CLUSTER_SPEC", R"({"cluster":["h:1"],"task":{}})"}},
+       "cluster is no object"}};
+  for (const auto& [variables, says] : cases) {
+    EXPECT_THAT(refusal(variables).message(), HasSubstr(says)) << says;
+  }
+  EXPECT_THAT(refusal(kIndexedJob).hint(), HasSubstr("headless Service"));
+}
+
+TEST(Guest, StartsTheProcessesOfANodeAsTorchrunWould) {
+  const auto processes = processes_of_node(Environment(kNewPyTorchJob));
+  ASSERT_THAT(processes, SizeIs(2));
+  for (size_t local = 0; local < processes.size(); ++local) {
+    const ResolvedCluster got = resolve(kNewPyTorchJob + processes[local]);
+    EXPECT_EQ(got.source, "torchrun");
+    EXPECT_EQ(got.rank, 2 + static_cast<int>(local));
+    EXPECT_EQ(got.num_workers, 4);
+    EXPECT_EQ(got.local_rank, static_cast<int>(local));
+    EXPECT_EQ(got.local_size, 2);
+    EXPECT_EQ(got.coordinator_address, "mnist-master-0:23457");
+    // They start none themselves.
+    EXPECT_THAT(processes_of_node(Environment(kNewPyTorchJob + processes[local])), IsEmpty());
+  }
+  const auto trainer =
+      processes_of_node(Environment(kTrainer + Variables{{"PET_NPROC_PER_NODE", "4"}}));
+  ASSERT_THAT(trainer, SizeIs(4));
+  EXPECT_EQ(trainer[3].at("RANK"), "7");
+  EXPECT_EQ(trainer[3].at("MASTER_ADDR"), "mnist-node-0-0.mnist");
+  for (const Variables& one : {Variables(), kTrainer, kTorchrun, kPyTorchJob,
+                               kNewPyTorchJob + Variables{{"MUSTER_CLUSTER", "local"}},
+                               kNewPyTorchJob + Variables{{"TF_CONFIG", tf_config("worker", 0)}}})
+    EXPECT_THAT(processes_of_node(Environment(one)), IsEmpty());
+}
+
+TEST(Guest, ReadsTheHostsOfSageMakerFromItsFile) {
+  const ResolvedCluster got = resolve(
+      {{"TRAINING_JOB_NAME", "mnist-7"}},
+      {{"/opt/ml/input/config/resourceconfig.json",
+        R"({"current_host":"algo-1","hosts":["algo-1","algo-2"],"network_interface_name":"eth0"})"}});
+  EXPECT_EQ(got.rank, 0);
+  EXPECT_EQ(got.num_workers, 2);
+  EXPECT_EQ(got.origin, "SageMaker job mnist-7");
+}
+
+TEST(Guest, LearnsWhereTheServiceWantsTheModel) {
+  EXPECT_EQ(resolve(kVertex).model_dir, "gs://bucket/run/checkpoints/");
+  EXPECT_EQ(resolve(without(kVertex, {"AIP_CHECKPOINT_DIR"})).model_dir, "gs://bucket/run/model/");
+  EXPECT_EQ(resolve(kSageMaker).model_dir, "/opt/ml/model");
+  EXPECT_EQ(resolve(Variables()).model_dir, std::nullopt);
+  EXPECT_EQ(resolve_cluster(Environment(kVertex), {.model_dir = "mine"}).model_dir, "mine");
+}
+
+TEST(Guest, KnowsTheJobsOfAiPlatformAndOfKubeflow) {
+  // Vertex and AI Platform say the same twice.
+  const std::string both =
+      R"({"cluster":{"master":["m:2222"],"worker":["w:2222"]},"environment":"cloud",)"
+      R"("task":{"type":"worker","index":0,"trial":"3","cloud":"x"},"job":{"scaleTier":"CUSTOM"}})";
+  const ResolvedCluster platform = resolve({{"TF_CONFIG", both}, {"CLUSTER_SPEC", both}});
+  EXPECT_EQ(platform.source, "TF_CONFIG");
+  EXPECT_EQ(platform.rank, 1);
+  EXPECT_EQ(resolve({{"CLUSTER_SPEC", both}}).rank, 1);
+  // A dynamic worker of a TFJob hears of itself and of the parameter servers; its tasks are found
+  // by their numbers, as texts.
+  const auto sparse = [](const std::string& cluster) {
+    return Variables{{"TF_CONFIG", R"({"sparseCluster":{)" + cluster +
+                                       R"(},"task":{"type":"worker","index":1}})"}};
+  };
+  EXPECT_EQ(resolve(sparse(R"("worker":{"0":"j-worker-0:2222","1":"j-worker-1:2222"})")).rank, 1);
+  EXPECT_THAT(refusal(sparse(R"("worker":{"1":"j-worker-1:2222"},"ps":["j-ps-0:2222"])")).message(),
+              HasSubstr("it must have one \"chief\" task"));
+}
+
+TEST(Guest, NeedsATokenWhereOthersCanReachTheCoordinator) {
+  EXPECT_NO_THROW(check_protected(resolve(kOpenMpi)));
+  const Error torchrun = error_of([] { check_protected(resolve(kTorchrun)); });
+  EXPECT_THAT(torchrun.message(), HasSubstr("MUSTER_JOB_TOKEN"));
+  EXPECT_THAT(torchrun.hint(), HasSubstr("torchrun hands its own environment on"));
+  EXPECT_THAT(error_of([] { check_protected(resolve(kSlurm)); }).hint(),
+              HasSubstr("srun --export=ALL"));
+  EXPECT_THAT(error_of([] {
+                check_protected(resolve(kOpenMpi + Variables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+                                                             {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                                             {"MASTER_ADDR", "node1"}}));
+              }).hint(),
+              HasSubstr("mpirun -x MUSTER_JOB_TOKEN"));
+  EXPECT_NO_THROW(check_protected(
+      resolve(kTorchrun + Variables{{"MUSTER_JOB_TOKEN", "0123456789abcdef0123"}})));
+}
+
+TEST(Guest, KnowsItsPlaceOnTheMachine) {
+  EXPECT_EQ(local_place(Environment(kOpenMpi)).rank, 1);
+  EXPECT_EQ(local_place(Environment(kOpenMpi)).size, 2);
+  EXPECT_EQ(local_place(Environment(kTorchrun + Variables{{"RANK", "x"}})).size, 1);
+  EXPECT_EQ(local_place(Environment()).size, 1);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::cluster

@@ -1,0 +1,109 @@
+#include "muster/cluster/internal/guest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "muster/base/error.h"
+#include "muster/base/hash.h"
+#include "muster/base/strings.h"
+
+namespace muster::inline v0_1::cluster::internal {
+namespace {
+
+constexpr int kLastPort = 65535;
+
+void check_ranks(const Guest& guest) {
+  if (guest.size < 1 || guest.rank >= guest.size) {
+    throw invalid_argument(
+        fmt::format("{} says that this process has rank {} of {}: ranks are 0 to {}", guest.source,
+                    guest.rank, guest.size, guest.size - 1),
+        "start the program by one launcher, which sets both");
+  }
+  if (guest.local_size < 1 || guest.local_rank >= guest.local_size ||
+      guest.local_size > guest.size) {
+    throw invalid_argument(
+        fmt::format("{} says that this process is number {} of {} on its machine, of {} in all",
+                    guest.source, guest.local_rank, guest.local_size, guest.size),
+        "start the program by one launcher, which sets all of these");
+  }
+}
+
+int coordinator_port(const Guest& guest, const Environment& environment) {
+  if (const auto own = number_if_set(environment, "MUSTER_PORT", 1)) {
+    if (*own <= kLastPort) return *own;
+    throw invalid_argument(fmt::format("MUSTER_PORT is {}; ports end at {}", *own, kLastPort));
+  }
+  if (const auto master = number_if_set(environment, "MASTER_PORT", 1)) {
+    // The launcher's own store may listen at MASTER_PORT itself.
+    return *master < kLastPort ? *master + 1 : *master - 1;
+  }
+  return guest.port != 0 ? guest.port : kUsualPort;
+}
+
+std::string coordinator_host(const Guest& guest, const Environment& environment) {
+  if (guest.one_machine) return "127.0.0.1";
+  const std::string given = environment.get_or("MASTER_ADDR", "");
+  const std::string& host = given.empty() ? guest.host : given;
+  if (!host.empty()) return host.find(':') == std::string::npos ? host : "[" + host + "]";
+  throw invalid_argument(
+      fmt::format("{} does not say on which machine rank 0 of the {} processes runs", guest.source,
+                  guest.size),
+      guest.no_host_hint.empty() ? "set MASTER_ADDR to its name or number in all of them"
+                                 : guest.no_host_hint);
+}
+
+}  // namespace
+
+ResolvedCluster to_cluster(const Guest& guest, const Environment& environment) {
+  check_ranks(guest);
+  ResolvedCluster result;
+  result.rank = guest.rank;
+  result.local_rank = guest.local_rank;
+  result.local_size = guest.local_size;
+  if (guest.size == 1) return result;
+  result.task = {"worker", guest.rank};
+  result.is_chief = guest.rank == 0;
+  result.num_workers = guest.size;
+  result.coordinator_address = fmt::format("{}:{}", coordinator_host(guest, environment),
+                                           coordinator_port(guest, environment));
+  result.workers.clear();
+  for (int rank = 0; rank < guest.size; ++rank) result.workers.push_back({"worker", rank});
+  result.addresses.resize(static_cast<size_t>(guest.size));
+  result.addresses.front() = result.coordinator_address;
+  return result;
+}
+
+std::optional<int> number_if_set(const Environment& environment, const std::string& name,
+                                 int least) {
+  const std::string text = environment.get_or(name, "");
+  if (text.empty()) return std::nullopt;
+  const std::optional<int64_t> number = parse_int(text);
+  if (number && *number >= least && *number <= std::numeric_limits<int>::max())
+    return static_cast<int>(*number);
+  throw invalid_argument(
+      fmt::format("{} is '{}', and not a whole number of at least {}", name, text, least),
+      "its launcher sets it; MUSTER_CLUSTER=local trains alone");
+}
+
+int number_of(const Environment& environment, const std::string& name, int least) {
+  if (const auto number = number_if_set(environment, name, least)) return *number;
+  throw invalid_argument(
+      fmt::format("{} is not set, and the launcher of this process should", name),
+      "set it; MUSTER_CLUSTER=local trains alone");
+}
+
+bool has_all(const Environment& environment, std::initializer_list<const char*> names) {
+  return std::ranges::all_of(
+      names, [&](const char* name) { return !environment.get_or(name, "").empty(); });
+}
+
+int port_for(uint64_t job) {
+  constexpr int kFirst = 61440, kCount = 4096;
+  return kFirst + static_cast<int>(job % kCount);
+}
+
+int port_for(std::string_view job) { return port_for(fingerprint64(job)); }
+
+}  // namespace muster::inline v0_1::cluster::internal

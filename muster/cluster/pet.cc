@@ -1,0 +1,148 @@
+#include "muster/cluster/pet.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/sources.h"
+
+namespace muster::inline v0_1::cluster {
+namespace {
+
+using internal::number_if_set;
+
+// A pod, before its processes are started.
+struct Node {
+  int rank = 0;
+  int nodes = 1;
+  int processes = 1;  // of each node
+};
+
+// Both spellings have been written by releases of Kubeflow.
+std::string text_of(const Environment& environment, const char* name, const char* older) {
+  const std::string text = environment.get_or(name, "");
+  return text.empty() && older != nullptr ? environment.get_or(older, "") : text;
+}
+
+int processes_of(const Environment& environment) {
+  const std::string text = text_of(environment, "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE");
+  if (text.empty() || text == "auto" || text == "gpu" || text == "cpu") return 1;
+  const std::optional<int64_t> number = parse_int(text);
+  constexpr int kMost = 1024;
+  if (number && *number >= 1 && *number <= kMost) return static_cast<int>(*number);
+  throw invalid_argument(fmt::format("PET_NPROC_PER_NODE is '{}'", text),
+                         "it is a number of processes, at least 1, or auto, gpu or cpu");
+}
+
+// "3", or "3:3" of an elastic job that has no choice.
+int nodes_of(const Environment& environment) {
+  const std::string text = environment.get_or("PET_NNODES", "1");
+  const std::vector<std::string> bounds = split(text, ':');
+  const std::optional<int64_t> least = parse_int(bounds.front()), most = parse_int(bounds.back());
+  if (bounds.size() > 2 || !least || !most || *least < 1 || *most > 100'000) {
+    throw invalid_argument(fmt::format("PET_NNODES is '{}'", text), "it is a number of nodes");
+  }
+  if (*least != *most) {
+    throw invalid_argument(
+        fmt::format("not supported: PET_NNODES is '{}', a job whose number of nodes changes", text),
+        "give the job one number of nodes (minReplicas equal to maxReplicas), or start the program "
+        "by torchrun --no-python, which meets through its own rendezvous");
+  }
+  return static_cast<int>(*least);
+}
+
+Node node_of(const Environment& environment) {
+  Node node{.nodes = nodes_of(environment), .processes = processes_of(environment)};
+  // PyTorchJob sets RANK to the number of the node, too, and WORLD_SIZE to that of all processes.
+  auto rank = number_if_set(environment, "PET_NODE_RANK");
+  if (!rank) rank = number_if_set(environment, "RANK");
+  if (!rank && node.nodes > 1) {
+    const std::string endpoint = environment.get_or("PET_RDZV_ENDPOINT", "");
+    throw invalid_argument(
+        fmt::format("PET_NNODES is {}, and no PET_NODE_RANK says which of them this is{}",
+                    node.nodes, endpoint.empty() ? "" : ": nodes number themselves at " + endpoint),
+        "start the program by torchrun --no-python PROGRAM, whose rendezvous does, or give the job "
+        "no elasticPolicy");
+  }
+  node.rank = rank.value_or(0);
+  if (node.rank >= node.nodes) {
+    throw invalid_argument(
+        fmt::format("PET_NODE_RANK is {}, and PET_NNODES {}", node.rank, node.nodes));
+  }
+  const auto world = number_if_set(environment, "WORLD_SIZE", 1);
+  const std::string processes = text_of(environment, "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE");
+  if (world && parse_int(processes) && *world != node.nodes * node.processes) {
+    throw invalid_argument(
+        fmt::format("WORLD_SIZE is {}, and PET_NNODES x PET_NPROC_PER_NODE is {} x {}", *world,
+                    node.nodes, node.processes),
+        "one of them is left over from another launcher: unset it, or choose with MUSTER_CLUSTER");
+  }
+  return node;
+}
+
+// MASTER_* goes first: where both are there, they say the same.
+Environment with_master(Environment environment) {
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
+    const std::string pet = environment.get_or(std::string("PET_") + name, "");
+    if (environment.get_or(name, "").empty() && !pet.empty())
+      environment = environment.with(name, pet);
+  }
+  return environment;
+}
+
+std::string pet_seen(const Surroundings& around) {
+  const Environment& environment = around.environment;
+  if (environment.get_or("PET_NNODES", "").empty() &&
+      environment.get_or("PET_NODE_RANK", "").empty())
+    return "";
+  return fmt::format("PET_* (Kubeflow), node {} of {}", environment.get_or("PET_NODE_RANK", "?"),
+                     environment.get_or("PET_NNODES", "1"));
+}
+
+ResolvedCluster resolve_pet(const Surroundings& around, const ResolveOptions& /*options*/) {
+  const Node node = node_of(around.environment);
+  if (node.processes > 1) {
+    throw invalid_argument(
+        fmt::format("PET_NPROC_PER_NODE is {}, and nobody started {} processes", node.processes,
+                    node.processes),
+        "programs whose main() is run_main() start them; for this one say torchrun --no-python "
+        "PROGRAM, or ask for one process a node (numProcPerNode: 1)");
+  }
+  return internal::to_cluster({.source = "PET_* (Kubeflow)", .rank = node.rank, .size = node.nodes},
+                              with_master(around.environment));
+}
+
+}  // namespace
+
+std::vector<std::map<std::string, std::string>> processes_of_node(const Environment& environment) {
+  const Surroundings around{environment, {}};
+  const std::string choice = environment.get_or("MUSTER_CLUSTER", "");
+  if (pet_seen(around).empty() || !internal::torchrun_source().seen(around).empty()) return {};
+  if (!choice.empty() && choice != "pet") return {};
+  if (!internal::tf_config_source().seen(around).empty() && choice.empty()) return {};
+  const Node node = node_of(environment);
+  if (node.processes == 1) return {};
+  const Environment known = with_master(environment);
+  std::vector<std::map<std::string, std::string>> processes;
+  for (int local = 0; local < node.processes; ++local) {
+    processes.push_back({{"RANK", std::to_string(node.rank * node.processes + local)},
+                         {"WORLD_SIZE", std::to_string(node.nodes * node.processes)},
+                         {"GROUP_RANK", std::to_string(node.rank)},
+                         {"LOCAL_RANK", std::to_string(local)},
+                         {"LOCAL_WORLD_SIZE", std::to_string(node.processes)},
+                         {"MASTER_ADDR", known.get_or("MASTER_ADDR", "")},
+                         {"MASTER_PORT", known.get_or("MASTER_PORT", "29500")}});
+  }
+  return processes;
+}
+
+namespace internal {
+
+ClusterSource pet_source() {
+  return {.name = "PET_* (Kubeflow)", .word = "pet", .seen = pet_seen, .resolve = resolve_pet};
+}
+
+}  // namespace internal
+
+}  // namespace muster::inline v0_1::cluster

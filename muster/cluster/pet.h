@@ -1,0 +1,21 @@
+// Where torchrun would be the launcher of a pod, and a program of ours takes its place: Kubeflow's
+// Trainer, and its newer PyTorchJob, give each pod the flags of torchrun as PET_<FLAG>.
+// Thread safety: pure functions.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/environment.h"
+
+namespace muster::inline v0_1::cluster {
+
+// The variables of each process that this one shall start in its place, as torchrun would set them;
+// nothing where it is a worker itself: one process a node, another launcher, or a node in which
+// torchrun runs already. "auto", "gpu" and "cpu" as the number of processes are one process, which
+// trains on all that the node has. Throws InvalidArgument when PET_* is wrong.
+std::vector<std::map<std::string, std::string>> processes_of_node(const Environment& environment);
+
+}  // namespace muster::inline v0_1::cluster

@@ -1,0 +1,44 @@
+// RANK, WORLD_SIZE, MASTER_ADDR: what Kubeflow's PyTorchJob sets in each pod, and scripts by hand.
+#include <fmt/format.h>
+
+#include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/sources.h"
+
+namespace muster::inline v0_1::cluster::internal {
+namespace {
+
+std::string rank_variables_seen(const Surroundings& around) {
+  if (!has_all(around.environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR"})) return "";
+  // Of torchrun and of PET_* they are a part, with which RANK may count the nodes.
+  for (const char* name : {"GROUP_RANK", "PET_NODE_RANK", "PET_NNODES"})
+    if (around.environment.has(name)) return "";
+  return fmt::format("RANK {} of WORLD_SIZE {}", around.environment.get_or("RANK", ""),
+                     around.environment.get_or("WORLD_SIZE", ""));
+}
+
+ResolvedCluster resolve_rank_variables(const Surroundings& around,
+                                       const ResolveOptions& /*options*/) {
+  const Environment& environment = around.environment;
+  const int size = number_of(environment, "WORLD_SIZE", 1);
+  const int local_rank = number_if_set(environment, "LOCAL_RANK").value_or(0);
+  // A pod has one process, and does not say so; who sets LOCAL_RANK alone has at least so many.
+  const auto local_size = number_if_set(environment, "LOCAL_WORLD_SIZE", 1);
+  return to_cluster({.source = "RANK and WORLD_SIZE",
+                     .rank = number_of(environment, "RANK"),
+                     .size = size,
+                     .local_rank = local_rank,
+                     .local_size = local_size.value_or(local_rank + 1),
+                     .one_machine = local_size == size},
+                    environment);
+}
+
+}  // namespace
+
+ClusterSource rank_variables_source() {
+  return {.name = "RANK and WORLD_SIZE",
+          .word = "rank",
+          .seen = rank_variables_seen,
+          .resolve = resolve_rank_variables};
+}
+
+}  // namespace muster::inline v0_1::cluster::internal

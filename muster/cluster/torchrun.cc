@@ -1,0 +1,39 @@
+// torchrun, torch's elastic launcher: it sets the ranks of each process, and where rank 0 is.
+#include <fmt/format.h>
+
+#include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/sources.h"
+
+namespace muster::inline v0_1::cluster::internal {
+namespace {
+
+std::string torchrun_seen(const Surroundings& around) {
+  // GROUP_RANK is what tells torchrun from scripts that set the ranks alone.
+  if (!has_all(around.environment,
+               {"RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}))
+    return "";
+  const std::string run = around.environment.get_or("TORCHELASTIC_RUN_ID", "");
+  return run.empty() || run == "none" ? "torchrun" : "torchrun " + run;
+}
+
+ResolvedCluster resolve_torchrun(const Surroundings& around, const ResolveOptions& /*options*/) {
+  const Environment& environment = around.environment;
+  const int size = number_of(environment, "WORLD_SIZE", 1);
+  const int local_size = number_of(environment, "LOCAL_WORLD_SIZE", 1);
+  return to_cluster({.source = "torchrun",
+                     .rank = number_of(environment, "RANK"),
+                     .size = size,
+                     .local_rank = number_of(environment, "LOCAL_RANK"),
+                     .local_size = local_size,
+                     .one_machine = local_size == size},
+                    environment);
+}
+
+}  // namespace
+
+ClusterSource torchrun_source() {
+  return {
+      .name = "torchrun", .word = "torchrun", .seen = torchrun_seen, .resolve = resolve_torchrun};
+}
+
+}  // namespace muster::inline v0_1::cluster::internal

@@ -1,0 +1,69 @@
+// The fields of a map of a configuration, each as the kind it must have. Thread safety: a value;
+// its functions are pure.
+//
+//   const ConfigFields fields(file, value, {"workerCount", "workerType"});
+//   pool.count = fields.whole("workerCount").value_or(0);
+//
+// Keys are asked for in camelCase; a file may write them so, or in snake_case. Numbers may stand in
+// quotes, as JSON writes those of 64 bits. Errors are those of ConfigFile::error().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/jobs/config_file.h"
+
+namespace muster::inline v0_1::jobs {
+
+class ConfigFields {
+ public:
+  // Throws unless `map` is a map, or nothing at all, and for the first key that is none of `keys`,
+  // with the nearest that is. The file and the map must outlive the object.
+  ConfigFields(const ConfigFile& file, const ConfigValue& map,
+               const std::vector<std::string>& keys);
+
+  // The value of a key; nullptr when it is not there, or there is nothing behind it.
+  const ConfigValue* find(const std::string& key) const;
+
+  // These return nothing when the key is not there, and throw for a value of another kind.
+  std::optional<std::string> text(const std::string& key) const;
+  // A whole number of 0 or more, at most `most`.
+  std::optional<int64_t> whole(const std::string& key, int64_t most = 1'000'000) const;
+  std::optional<bool> truth(const std::string& key) const;
+  std::optional<double> number(const std::string& key) const;
+  // Seconds: "3600s", "3600".
+  std::optional<int64_t> seconds(const std::string& key) const;
+  // One of `names`, of which the index is returned. Capitals and small letters are the same.
+  std::optional<size_t> choice(const std::string& key, const std::vector<std::string>& names) const;
+  std::vector<std::string> texts(const std::string& key) const;
+  std::vector<double> numbers(const std::string& key) const;
+  // A map from name to text, as of labels.
+  std::vector<std::pair<std::string, std::string>> pairs(const std::string& key) const;
+  // The values of a list.
+  std::vector<const ConfigValue*> list(const std::string& key) const;
+  // The fields of a map inside; of one that is not there, no fields.
+  ConfigFields fields(const std::string& key, const std::vector<std::string>& keys) const;
+  // Whether the key is there, with something behind it.
+  bool has(const std::string& key) const { return find(key) != nullptr; }
+
+  // The error of this map, or of a key in it when it is there.
+  Error error(const std::string& key, const std::string& message, const std::string& hint) const;
+  // "trainingInput.workerCount".
+  std::string path(const std::string& key) const;
+  const ConfigFile& file() const { return file_; }
+
+ private:
+  const ConfigMember* member(const std::string& key) const;
+  [[noreturn]] void wrong(const ConfigValue& value, const std::string& wanted,
+                          const std::string& hint = {}) const;
+  const ConfigValue* scalar(const std::string& key, const std::string& wanted) const;
+  double to_number(const ConfigValue& value) const;
+
+  const ConfigFile& file_;
+  const ConfigValue& map_;
+};
+
+}  // namespace muster::inline v0_1::jobs

@@ -1,0 +1,182 @@
+#include "muster/jobs/config_file.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/base/printable.h"
+#include "muster/base/strings.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+constexpr size_t kMostBytes = 1 << 20;
+// An alias may stand for a large part, and for parts that hold aliases themselves.
+constexpr int kMostValues = 100'000;
+constexpr int kMostDepth = 64;
+
+ConfigPlace place_of(const YAML::Mark& mark) {
+  if (mark.is_null()) return {};
+  return {mark.line + 1, mark.column + 1};
+}
+
+// The line of the file without its end.
+std::string_view line_of(std::string_view text, int line) {
+  for (int at = 1; at < line; ++at) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  text = text.substr(0, text.find('\n'));
+  return text.ends_with('\r') ? text.substr(0, text.size() - 1) : text;
+}
+
+// A copy of the YAML library's tree that knows its paths.
+class TreeMaker {
+ public:
+  explicit TreeMaker(const ConfigFile& file) : file_(file) {}
+
+  ConfigValue make(const YAML::Node& node, const std::string& path, int depth = 0) {
+    ConfigValue value{.path = path, .place = place_of(node.Mark())};
+    if (++values_ > kMostValues || depth > kMostDepth) {
+      throw file_.error(value.place,
+                        fmt::format("the file has more than {}",
+                                    depth > kMostDepth ? "64 levels" : "100,000 values"),
+                        "look for an alias (*name) that stands for a part which holds it");
+    }
+    if (node.IsScalar()) {
+      value.kind = ConfigValue::Kind::kScalar;
+      value.text = node.Scalar();
+    } else if (node.IsSequence()) {
+      value.kind = ConfigValue::Kind::kList;
+      for (const YAML::Node& item : node) {
+        value.items.push_back(
+            make(item, fmt::format("{}[{}]", path, value.items.size()), depth + 1));
+      }
+    } else if (node.IsMap()) {
+      value.kind = ConfigValue::Kind::kMap;
+      for (const auto& member : node) add_member(value, member.first, member.second, depth);
+    }
+    return value;
+  }
+
+ private:
+  void add_member(ConfigValue& map, const YAML::Node& key, const YAML::Node& item, int depth) {
+    const ConfigPlace place = place_of(key.Mark());
+    if (!key.IsScalar())
+      throw file_.error(place, "a key is no text", "write a name before the ':'");
+    const std::string& name = key.Scalar();
+    const auto before = std::ranges::find(map.members, name, &ConfigMember::key);
+    if (before != map.members.end()) {
+      throw file_.error(place,
+                        fmt::format("{} stands here and in line {}", name, before->place.line),
+                        "keep one of the two");
+    }
+    ConfigValue value = make(item, map.path.empty() ? name : map.path + "." + name, depth + 1);
+    // An empty value has no place of its own.
+    if (value.kind == ConfigValue::Kind::kNull) value.place = place;
+    map.members.push_back({name, place, std::move(value)});
+  }
+
+  const ConfigFile& file_;
+  int values_ = 0;
+};
+
+int hex_value(std::string_view digits) {
+  int value = 0;
+  for (const char c : digits) {
+    const char letter = to_lower(std::string_view(&c, 1)).front();
+    if (letter >= '0' && letter <= '9') {
+      value = value * 16 + (letter - '0');
+    } else if (letter >= 'a' && letter <= 'f') {
+      value = value * 16 + (letter - 'a' + 10);
+    } else {
+      return -1;
+    }
+  }
+  return value;
+}
+
+// JSON writes a letter beyond 16 bits as two escapes, \ud83d\ude00, and YAML as one, \U0001f600.
+std::string with_yaml_escapes(const std::string& text) {
+  constexpr size_t kLength = 6;
+  std::string result;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    if (rest.starts_with("\\u") && rest.size() >= 2 * kLength &&
+        rest.substr(kLength).starts_with("\\u")) {
+      const int high = hex_value(rest.substr(2, 4)), low = hex_value(rest.substr(kLength + 2, 4));
+      if (high >= 0xd800 && high < 0xdc00 && low >= 0xdc00 && low < 0xe000) {
+        result += fmt::format("\\U{:08x}", 0x10000 + (high - 0xd800) * 0x400 + (low - 0xdc00));
+        at += 2 * kLength - 1;
+        continue;
+      }
+    }
+    result += text[at];
+    // What follows a backslash is no escape of its own.
+    if (text[at] == '\\' && at + 1 < text.size()) result += text[++at];
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string ConfigValue::shown() const {
+  switch (kind) {
+    case Kind::kNull:
+      return "nothing";
+    case Kind::kScalar:
+      return fmt::format("'{}'", printable_beginning(text));
+    case Kind::kList:
+      return "a list";
+    case Kind::kMap:
+      return "a map of keys";
+  }
+  return "?";
+}
+
+Error ConfigFile::error(ConfigPlace place, const std::string& message,
+                        const std::string& hint) const {
+  std::string shown = fmt::format("{}:{}:{}: {}", name, place.line, place.column, message);
+  const std::string_view line = line_of(text, place.line);
+  if (!trim(line).empty()) {
+    const std::string number = fmt::format("{:>5} | ", place.line);
+    std::string below(number.size() - 2, ' ');
+    below += "| ";
+    // A tab below a tab, so that the caret stands below its letter.
+    for (int i = 0; i + 1 < place.column; ++i) {
+      below +=
+          i < static_cast<int>(line.size()) && line[static_cast<size_t>(i)] == '\t' ? '\t' : ' ';
+    }
+    shown += fmt::format("\n{}{}\n{}^", number, printable(line), below);
+  }
+  return invalid_argument(shown, hint);
+}
+
+ConfigFile parse_config_file(std::string text, std::string name) {
+  if (text.size() > kMostBytes) {
+    throw invalid_argument(fmt::format("{} has {}", name, human_bytes(text.size())),
+                           "a job's configuration has at most 1 MiB; is this another file?");
+  }
+  ConfigFile file{.name = std::move(name), .text = std::move(text), .documents = {}};
+  std::vector<YAML::Node> nodes;
+  try {
+    nodes =
+        YAML::LoadAll(trim(file.text).starts_with('{') ? with_yaml_escapes(file.text) : file.text);
+  } catch (const YAML::Exception& error) {
+    ConfigPlace place = place_of(error.mark);
+    // What is not closed is found out behind the last line.
+    while (place.line > 1 && trim(line_of(file.text, place.line)).empty()) {
+      --place.line;
+      place.column = static_cast<int>(line_of(file.text, place.line).size()) + 1;
+    }
+    throw file.error(place, fmt::format("this is neither YAML nor JSON: {}", error.msg),
+                     "YAML indents with blanks, and has a blank behind each ':'");
+  }
+  for (const YAML::Node& node : nodes) file.documents.push_back(TreeMaker(file).make(node, ""));
+  return file;
+}
+
+}  // namespace muster::inline v0_1::jobs

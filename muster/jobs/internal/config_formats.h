@@ -1,0 +1,25 @@
+// The formats of configurations, each read by a function of its own; job_config.cc finds out which
+// one a file has. Thread safety: pure functions.
+#pragma once
+
+#include "muster/jobs/config_fields.h"
+#include "muster/jobs/config_file.h"
+#include "muster/jobs/job_config.h"
+
+namespace muster::inline v0_1::jobs::internal {
+
+// `root` is the whole file; with `bare` it is the body of trainingInput.
+JobConfig read_ai_platform(const ConfigFile& file, const ConfigValue& root, bool bare);
+
+enum class VertexKind { kCustomJob, kJobSpec, kTuningJob };
+JobConfig read_vertex(const ConfigFile& file, const ConfigValue& root, VertexKind kind);
+
+// Throws what check_search() finds wrong, at the place of the parameter, of which `places` has one
+// each, or else at `key`.
+void check_search_at(const HyperParameterSearch& search, const ConfigFields& fields,
+                     const std::string& key, const std::vector<ConfigPlace>& places);
+
+// The most tasks of one pool.
+constexpr int kMostTasks = 4096;
+
+}  // namespace muster::inline v0_1::jobs::internal

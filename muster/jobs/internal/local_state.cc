@@ -1,0 +1,112 @@
+#include "muster/jobs/internal/local_state.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+
+namespace muster::inline v0_1::jobs::internal {
+namespace {
+
+constexpr std::array kStates = {JobState::kQueued, JobState::kRunning,   JobState::kSucceeded,
+                                JobState::kFailed, JobState::kCancelled, JobState::kUnknown};
+
+JobState state_of(const std::string& word) {
+  for (const JobState state : kStates) {
+    if (to_string(state) == word) return state;
+  }
+  return JobState::kUnknown;
+}
+
+nlohmann::ordered_json optional(const std::optional<int>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+std::optional<int> optional(const nlohmann::json& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<int>());
+}
+
+FileDescriptor open_lock(const std::string& folder) {
+  const std::string path = join_path(folder, "keeper.lock");
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.is_open()) throw from_errno(errno, "cannot open " + path);
+  return file;
+}
+
+// Returns whether the lock was free.
+bool try_lock(const FileDescriptor& file, int kind, const std::string& folder) {
+  while (flock(file.get(), kind | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) return false;
+    throw from_errno(errno, "cannot lock a file in " + folder,
+                     "keep records of jobs on a file system with locks: set XDG_STATE_HOME");
+  }
+  return true;
+}
+
+}  // namespace
+
+void write_state(const std::string& folder, const LocalState& state) {
+  nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
+  for (const TaskStatus& task : state.status.tasks) {
+    tasks.push_back({{"name", task.name},
+                     {"state", to_string(task.state)},
+                     {"exit_code", optional(task.exit_code)}});
+  }
+  const nlohmann::ordered_json json = {{"state", to_string(state.status.state)},
+                                       {"keeper", state.keeper},
+                                       {"exit_code", optional(state.status.exit_code)},
+                                       {"detail", state.status.detail},
+                                       {"restarts", state.status.restarts},
+                                       {"tasks", tasks}};
+  const std::string text =
+      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  local_file_system().write_atomically(join_path(folder, kStateFile), text).value();
+}
+
+std::optional<LocalState> read_state(const std::string& folder) {
+  const std::string path = join_path(folder, kStateFile);
+  const auto text = local_file_system().read_file(path);
+  if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) return std::nullopt;
+  if (!text.ok()) throw text.error();
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text.value());
+    LocalState state;
+    state.keeper = json.at("keeper");
+    state.status.state = state_of(json.at("state"));
+    state.status.exit_code = optional(json.at("exit_code"));
+    state.status.detail = json.at("detail");
+    state.status.restarts = json.at("restarts");
+    for (const nlohmann::json& task : json.at("tasks")) {
+      state.status.tasks.push_back({.name = task.at("name"),
+                                    .state = state_of(task.at("state")),
+                                    .exit_code = optional(task.at("exit_code"))});
+    }
+    return state;
+  } catch (const nlohmann::json::exception& error) {
+    throw corrupt(fmt::format("{} is no state of a job: {}", path, error.what()),
+                  "forget the job: muster jobs remove");
+  }
+}
+
+FileDescriptor lock_folder(const std::string& folder) {
+  FileDescriptor file = open_lock(folder);
+  // Who only asks whether somebody holds it holds it for a moment.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!try_lock(file, LOCK_EX, folder)) {
+    if (std::chrono::steady_clock::now() > end) return FileDescriptor();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return file;
+}
+
+bool is_kept(const std::string& folder) { return !try_lock(open_lock(folder), LOCK_SH, folder); }
+
+}  // namespace muster::inline v0_1::jobs::internal

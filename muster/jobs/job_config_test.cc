@@ -1,0 +1,396 @@
+#include "muster/jobs/job_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "muster/base/error_of.h"
+
+namespace muster::jobs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+JobSpec read(const std::string& text) { return read_job_config(text, "job.yaml").job; }
+Error failure(const std::string& text) {
+  return error_of([&] { read_job_config(text, "job.yaml"); });
+}
+
+// As the tutorial prints it.
+constexpr const char* kTutorial = R"(trainingInput:
+  scaleTier: CUSTOM
+  # Configure a master worker with 1 T4 GPU
+  masterType: n1-standard-8
+  masterConfig:
+    acceleratorConfig:
+      count: 1
+      type: NVIDIA_TESLA_T4
+    imageUri: gcr.io/project/leaves:latest
+  # Configure 1 worker, each with a T4 GPU
+  workerCount: 1
+  workerType: n1-standard-8
+  workerConfig:
+    acceleratorConfig:
+      count: 1
+      type: NVIDIA_TESLA_T4
+  useChiefInTfConfig: True
+)";
+
+TEST(JobConfigTest, TheTutorialsConfiguration) {
+  const JobConfig config = read_job_config(kTutorial, "config.yaml");
+  const JobSpec& job = config.job;
+  ASSERT_EQ(job.pools.size(), 2u);
+  const Pool& chief = *job.pool("chief");
+  EXPECT_EQ(chief.count, 1);
+  EXPECT_EQ(chief.machine_type, "n1-standard-8");
+  EXPECT_EQ(chief.accelerator, (Accelerator{"NVIDIA_TESLA_T4", 1}));
+  EXPECT_EQ(chief.image, "gcr.io/project/leaves:latest");
+  const Pool& worker = *job.pool("worker");
+  EXPECT_EQ(worker.count, 1);
+  EXPECT_EQ(worker.image, chief.image);
+  EXPECT_TRUE(job.chief_in_tf_config);
+  EXPECT_THAT(config.notes, IsEmpty());
+}
+
+// The same job however it is written.
+TEST(JobConfigTest, SnakeCaseJsonAndTextsAreTheSame) {
+  const JobSpec wanted = read(kTutorial);
+  EXPECT_EQ(read(R"(scale_tier: custom
+master_type: n1-standard-8
+master_config:
+  image_uri: gcr.io/project/leaves:latest
+  accelerator_config: {count: '1', type: NVIDIA_TESLA_T4}
+worker_count: "1"
+worker_type: n1-standard-8
+worker_config: {accelerator_config: {count: 1, type: NVIDIA_TESLA_T4}}
+use_chief_in_tf_config: yes
+)"),
+            wanted);
+  EXPECT_EQ(read("{\n\t\"trainingInput\": {\"scaleTier\": \"CUSTOM\", \"masterType\": "
+                 "\"n1-standard-8\",\r\n\t\t\"masterConfig\": {\"imageUri\": "
+                 "\"gcr.io\\/project\\/leaves:l\\u0061test\", \"acceleratorConfig\": {\"count\": "
+                 "\"1\", \"type\": \"NVIDIA_TESLA_T4\"}}, \"workerCount\": \"1\", \"workerType\": "
+                 "\"n1-standard-8\", \"workerConfig\": {\"acceleratorConfig\": {\"count\": 1, "
+                 "\"type\": \"NVIDIA_TESLA_T4\"}}, \"useChiefInTfConfig\": true}}"),
+            wanted);
+}
+
+TEST(JobConfigTest, JsonEscapesBeyondSixteenBits) {
+  EXPECT_THAT(read(R"({"scaleTier": "BASIC", "args": ["\ud83d\ude00 \\ud83d\\ude00 \"x\""]})").args,
+              ElementsAre("\U0001F600 \\ud83d\\ude00 \"x\""));
+}
+
+TEST(JobConfigTest, EverythingElseOfAiPlatform) {
+  const JobConfig config = read_job_config(R"(
+jobId: leaves_7
+labels: {team: botany, run: 7}
+state: RUNNING
+trainingInput:
+  scaleTier: CUSTOM
+  masterType: a
+  parameterServerType: b
+  parameterServerCount: 2
+  evaluatorType: c
+  evaluatorCount: 1
+  evaluatorConfig: {containerArgs: [--eval, 7]}
+  masterConfig: {imageUri: image, containerCommand: [train, -v], diskConfig: {bootDiskType: pd-ssd, bootDiskSizeGb: 200}}
+  args: [--epochs, 5, --name=x y]
+  region: europe-west4
+  jobDir: gs://bucket/leaves
+  runtimeVersion: "2.4"
+  pythonModule: trainer.task
+  scheduling: {maxRunningTime: 7200s, maxWaitTime: '3600s', priority: 5}
+)",
+                                           "job.yaml");
+  const JobSpec& job = config.job;
+  EXPECT_EQ(job.name, "leaves_7");
+  EXPECT_THAT(job.labels, ElementsAre(Pair("team", "botany"), Pair("run", "7")));
+  EXPECT_EQ(job.pool("ps")->count, 2);
+  EXPECT_THAT(job.pool("evaluator")->args, ElementsAre("--eval", "7"));
+  EXPECT_THAT(job.pool("chief")->command, ElementsAre("train", "-v"));
+  EXPECT_EQ(job.pool("chief")->disk_gigabytes, 200);
+  EXPECT_THAT(job.args, ElementsAre("--epochs", "5", "--name=x y"));
+  EXPECT_EQ(job.job_dir, "gs://bucket/leaves");
+  EXPECT_EQ(job.scheduling.max_running_seconds, 7200);
+  EXPECT_TRUE(job.chief_in_tf_config);  // since 2.1
+  EXPECT_THAT(config.notes, ElementsAre(AllOf(HasSubstr("pythonModule"), HasSubstr("Python"))));
+}
+
+TEST(JobConfigTest, TiersAreCounts) {
+  const JobSpec standard = read("scaleTier: STANDARD_1");
+  EXPECT_EQ(standard.pool("chief")->count, 1);
+  EXPECT_EQ(standard.pool("worker")->count, 4);
+  EXPECT_EQ(standard.pool("ps")->count, 3);
+  EXPECT_EQ(read("scaleTier: PREMIUM_1").task_count(), 31);
+  EXPECT_EQ(read("scaleTier: BASIC").task_count(), 1);
+  EXPECT_EQ(read("scaleTier: BASIC_GPU").pool("chief")->accelerator.count, 1);
+  EXPECT_FALSE(read("scaleTier: BASIC").chief_in_tf_config);
+  EXPECT_FALSE(read("scaleTier: BASIC\nruntimeVersion: '1.15'").chief_in_tf_config);
+}
+
+// Each rule, and what its error says: the place, the value, the fix.
+struct Broken {
+  const char* text;
+  const char* place;
+  const char* message;
+  const char* hint;
+};
+
+class BrokenConfigTest : public ::testing::TestWithParam<Broken> {};
+
+TEST_P(BrokenConfigTest, IsOneErrorThatShowsTheLine) {
+  const Error error = failure(GetParam().text);
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), ::testing::StartsWith(GetParam().place));
+  EXPECT_THAT(error.message(), AllOf(HasSubstr(GetParam().message), HasSubstr(" | ")));
+  EXPECT_THAT(error.message(), ::testing::EndsWith("^"));
+  EXPECT_THAT(error.hint(), HasSubstr(GetParam().hint));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    AiPlatform, BrokenConfigTest,
+    ::testing::Values(
+        Broken{"trainingInput:\n  scaleTier: CUSTOM\n", "job.yaml:2:3: ", "no masterType",
+               "n1-standard-8"},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerCount: 2\n",
+               "job.yaml:3:1: ", "workerCount is 2, and there is no workerType", "add workerType"},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerType: b\n",
+               "job.yaml:3:1: ", "workerType is b, and workerCount is 0", "add workerCount"},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerType: b\nworkerCount: '0'\n",
+               "job.yaml:3:1: ", "workerCount is 0", "add workerCount"},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nparameterServerCount: 1\n",
+               "job.yaml:3:1: ", "no parameterServerType", "add parameterServerType"},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nparameterServerType: b\n",
+               "job.yaml:3:1: ", "parameterServerCount is 0", "add parameterServerCount"},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nevaluatorCount: 1\n",
+               "job.yaml:3:1: ", "no evaluatorType", "add evaluatorType"},
+        Broken{"scaleTier: BASIC\nworkerCount: 1\n", "job.yaml:2:1: ",
+               "workerCount goes with scaleTier CUSTOM alone, and scaleTier is BASIC",
+               "scaleTier: CUSTOM"},
+        Broken{"masterType: a\n", "job.yaml:1:1: ", "there is no scaleTier", "scaleTier: CUSTOM"},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerConfig:\n  imageUri: x\n",
+               "job.yaml:3:1: ", "workerConfig is for tasks that there are none of", "workerCount"},
+        Broken{"scaleTier: BASIC\nmasterConfig:\n  containerCommand: [x]\n",
+               "job.yaml:3:3: ", "needs an imageUri", "imageUri"},
+        Broken{"scaleTier: BASIC\nmasterConfig:\n  acceleratorConfig:\n    type: T4\n",
+               "job.yaml:3:3: ", "needs both a type and a count", "count: 1"},
+        Broken{"scaleTier: HUGE\n", "job.yaml:1:12: ", "'HUGE'; it must be one of: BASIC", ""},
+        Broken{"scaleTier: CUSTM\n", "job.yaml:1:12: ", "'CUSTM'", "did you mean CUSTOM?"},
+        Broken{"trainingInput:\n  scaleTier: CUSTOM\n  masterTyp: a\n",
+               "job.yaml:3:3: ", "no key 'masterTyp'", "did you mean masterType?"},
+        Broken{"trainingInput:\n  scaleTier: BASIC\n  runtimeVersoin: a\n", "job.yaml:3:3: ",
+               "trainingInput has no key 'runtimeVersoin'", "did you mean runtimeVersion?"},
+        Broken{"traningInput:\n  scaleTier: BASIC\n", "job.yaml:1:1: ", "no key 'traningInput'",
+               "did you mean trainingInput?"},
+        Broken{"scaleTier: BASIC\nargs: --x\n",
+               "job.yaml:2:7: ", "args is '--x'; it must be a list", "'- '"},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerType: b\nworkerCount: two\n",
+               "job.yaml:4:14: ", "'two'; it must be a whole number", ""},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerType: b\nworkerCount: 1\nworker_count: 1\n",
+               "job.yaml:5:1: ", "and as workerCount in line 4", "keep one"},
+        Broken{"scaleTier: BASIC\nscaleTier: BASIC\n", "job.yaml:2:1: ", "and in line 1",
+               "keep one"},
+        Broken{"scaleTier: BASIC\nscheduling: {maxRunningTime: 2h}\n",
+               "job.yaml:2:30: ", "'2h'; it must be a time in seconds", "7200s"},
+        Broken{"scaleTier: BASIC\nmasterConfig: x\n",
+               "job.yaml:2:15: ", "masterConfig is 'x'; it must be a map", ""},
+        Broken{"scaleTier: [\n", "job.yaml:", "neither YAML nor JSON", "':'"},
+        Broken{"scaleTier: BASIC\n---\nscaleTier: BASIC\n", "job.yaml:3:1: ", "second document",
+               "file of its own"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Search, BrokenConfigTest,
+    ::testing::Values(
+        Broken{"hyperparameters:\n  params: []\n", "job.yaml:1:1: ", "goal is not there",
+               "MAXIMIZE"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n", "job.yaml:1:1: ", "no hyper-parameters",
+               "params"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n",
+               "job.yaml:4:5: ", "type is not there", "parameterName and a type"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n    type: "
+               "DOUBLE\n    minValue: 1\n",
+               "job.yaml:5:5: ", "needs minValue and maxValue", "both"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n    type: "
+               "DOUBLE\n    minValue: 0\n    maxValue: 1\n    scaleType: UNIT_LOG_SCALE\n",
+               "job.yaml:4:5: ", "logarithmic", "above 0"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Vertex, BrokenConfigTest,
+    ::testing::Values(
+        Broken{"workerPoolSpecs: []\n", "job.yaml:1:1: ", "has no pools", "replicaCount: 1"},
+        Broken{"workerPoolSpecs:\n- machineSpec: {machineType: a}\n  replicaCount: 2\n  "
+               "containerSpec: {imageUri: x}\n",
+               "job.yaml:3:3: ", "replicaCount is 2; the first pool has one replica",
+               "replicaCount: 1"},
+        Broken{"workerPoolSpecs:\n- {}\n", "job.yaml:2:3: ", "the first pool is empty", ""},
+        Broken{"workerPoolSpecs:\n- replicaCount: 1\n  containerSpec: {imageUri: x}\n",
+               "job.yaml:2:3: ", "machineSpec.machineType is not there", "n1-standard-8"},
+        Broken{"workerPoolSpecs:\n- replicaCount: 1\n  machineSpec: {machineType: a}\n",
+               "job.yaml:2:3: ", "neither containerSpec nor pythonPackageSpec", "imageUri"},
+        Broken{"workerPoolSpecs:\n- replicaCount: 1\n  machineSpec: {machineType: a, "
+               "acceleratorType: T4}\n  containerSpec: {imageUri: x}\n",
+               "job.yaml:3:33: ", "acceleratorCount is 0", "write both"},
+        Broken{"workerPoolSpecs:\n- replicaCount: 1\n  machineSpec: {machineType: a}\n  "
+               "containerSpec: {args: [x]}\n",
+               "job.yaml:4:18: ", "imageUri is not there", ""},
+        Broken{"workerPoolSpecs:\n- replicaCount: 1\n  machineSpec: {machineType: a}\n  "
+               "containerSpec: {imageUri: x, arg: []}\n",
+               "job.yaml:4:32: ", "no key 'arg'", "did you mean args?"},
+        Broken{"studySpec: {}\n", "job.yaml:1:1: ", "there is no trialJobSpec", "trialJobSpec"},
+        Broken{"workerPoolSpecs: [{}, {}, {}, {}, {}]\n", "job.yaml:1:35: ", "5 pools",
+               "at most 4"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    OtherKinds, BrokenConfigTest,
+    ::testing::Values(
+        Broken{"apiVersion: kubeflow.org/v1\nkind: TFJob\nspec: {}\n",
+               "job.yaml:2:1: ", "this is a Kubernetes manifest, kind TFJob", "kubectl apply"},
+        Broken{"apiVersion: v1\nkind: Service\n---\napiVersion: batch/v1\nkind: Job\n",
+               "job.yaml:2:1: ", "Kubernetes", "trainingInput"},
+        Broken{"version: '3'\nservices: {web: {image: x}}\n", "job.yaml:2:1: ", "Docker Compose",
+               "trainingInput"},
+        Broken{"{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\"}}",
+               "job.yaml:1:2: ", "this is a TF_CONFIG", "environment"},
+        Broken{"- a\n- b\n", "job.yaml:1:1: ", "the whole file is a list", "trainingInput"},
+        Broken{"hello\n", "job.yaml:1:1: ", "the whole file is 'hello'", "trainingInput"},
+        Broken{"name: x\nsteps: 3\n", "job.yaml:1:1: ", "no key 'name'", "trainingInput"}));
+
+TEST(JobConfigTest, TheErrorShowsTheLineAndACaret) {
+  const Error error = failure("scaleTier: CUSTOM\nmasterType: a\n\tworkerCount: 2\n");
+  EXPECT_THAT(error.message(), HasSubstr("tab"));
+  EXPECT_THAT(
+      failure("trainingInput:\n  scaleTier: CUSTOM\n  masterType: a\n  workerCount: 2\n").message(),
+      HasSubstr("\n    4 |   workerCount: 2\n      |   ^"));
+}
+
+TEST(JobConfigTest, AnEmptyFileAndAScript) {
+  EXPECT_THAT(failure("").message(), HasSubstr("job.yaml is empty"));
+  EXPECT_THAT(failure("# nothing\n").message(), HasSubstr("job.yaml is empty"));
+  EXPECT_THAT(failure("#!/bin/bash\n#SBATCH -n 2\n").message(), HasSubstr("a script: #!/bin/bash"));
+}
+
+TEST(JobConfigTest, AliasesThatGrowOrHaveNoEndAreRefused) {
+  EXPECT_THAT(failure("&a\nargs: [*a]\n").message(), HasSubstr("levels"));
+  std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n";
+  for (char c = 'b'; c < 'i'; ++c) {
+    const std::string before(1, static_cast<char>(c - 1));
+    bomb += std::string(1, c) + ": &" + c + " [";
+    for (int i = 0; i < 10; ++i) bomb += "*" + before + (i < 9 ? ", " : "]\n");
+  }
+  EXPECT_THAT(failure(bomb).message(), HasSubstr("100,000 values"));
+}
+
+constexpr const char* kVertexBody = R"(workerPoolSpecs:
+- machineSpec: {machineType: n1-standard-8, acceleratorType: NVIDIA_TESLA_T4, acceleratorCount: 1}
+  replicaCount: '1'
+  diskSpec: {bootDiskType: pd-ssd, bootDiskSizeGb: 100}
+  containerSpec:
+    imageUri: image
+    command: [train]
+    args: [--epochs=5]
+    env: [{name: A, value: 1}]
+- machine_spec: {machine_type: n1-standard-8}
+  replica_count: 2
+  container_spec: {image_uri: image}
+- {}
+- machineSpec: {machineType: e2-standard-4}
+  replicaCount: 1
+  containerSpec: {imageUri: image}
+scheduling: {timeout: 3600s, restartJobOnWorkerRestart: true, disableRetries: true}
+serviceAccount: me@example
+baseOutputDirectory: {outputUriPrefix: gs://bucket/x}
+)";
+
+TEST(JobConfigTest, VertexAi) {
+  const JobSpec job = read(kVertexBody);
+  EXPECT_EQ(job.task_count(), 4);
+  const Pool& chief = *job.pool("chief");
+  EXPECT_EQ(chief.accelerator, (Accelerator{"NVIDIA_TESLA_T4", 1}));
+  EXPECT_THAT(chief.environment, ElementsAre(Pair("A", "1")));
+  EXPECT_THAT(chief.args, ElementsAre("--epochs=5"));
+  EXPECT_EQ(job.pool("worker")->count, 2);
+  EXPECT_EQ(job.pool("ps"), nullptr);
+  EXPECT_EQ(job.pool("evaluator")->count, 1);
+  EXPECT_EQ(job.job_dir, "gs://bucket/x");
+  EXPECT_EQ(job.scheduling.max_running_seconds, 3600);
+  EXPECT_TRUE(job.scheduling.restart_on_worker_restart);
+  EXPECT_EQ(job.scheduling.restarts, 0);
+  EXPECT_TRUE(job.chief_in_tf_config);
+
+  std::string indented = "displayName: leaves\njobSpec:\n";
+  for (std::string_view text = kVertexBody; !text.empty();) {
+    const size_t end = text.find('\n');
+    indented += "  " + std::string(text.substr(0, end + 1));
+    text.remove_prefix(end + 1);
+  }
+  JobSpec whole = read(indented);
+  EXPECT_EQ(whole.name, "leaves");
+  whole.name.clear();
+  EXPECT_EQ(whole, job);
+}
+
+TEST(JobConfigTest, ReductionServersAreLeftOut) {
+  const JobConfig config = read_job_config(R"(workerPoolSpecs:
+- {machineSpec: {machineType: a}, replicaCount: 1, containerSpec: {imageUri: x}}
+- {machineSpec: {machineType: a}, replicaCount: 1, containerSpec: {imageUri: x}}
+- machineSpec: {machineType: a}
+  replicaCount: 4
+  containerSpec: {imageUri: us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest}
+)",
+                                           "job.yaml");
+  EXPECT_EQ(config.job.pool("ps"), nullptr);
+  EXPECT_THAT(config.notes, ElementsAre(HasSubstr("Reduction Server")));
+}
+
+TEST(JobConfigTest, SearchesOfBothServicesAreTheSame) {
+  const JobSpec old = read(R"(trainingInput:
+  scaleTier: BASIC
+  hyperparameters:
+    goal: MINIMIZE
+    hyperparameterMetricTag: loss
+    maxTrials: 30
+    maxParallelTrials: 3
+    maxFailedTrials: 2
+    enableTrialEarlyStopping: true
+    algorithm: RANDOM_SEARCH
+    params:
+    - {parameterName: lr, type: DOUBLE, minValue: 1e-4, maxValue: 0.1, scaleType: UNIT_LOG_SCALE}
+    - {parameterName: units, type: INTEGER, minValue: '16', maxValue: 64}
+    - {parameterName: optimizer, type: CATEGORICAL, categoricalValues: [adam, sgd]}
+    - {parameterName: batch, type: DISCRETE, discreteValues: [32, 64]}
+)");
+  ASSERT_TRUE(old.search);
+  EXPECT_FALSE(old.search->maximize);
+  EXPECT_EQ(old.search->max_trials, 30);
+  ASSERT_EQ(old.search->parameters.size(), 4u);
+  EXPECT_DOUBLE_EQ(old.search->parameters[0].min_value, 1e-4);
+  EXPECT_EQ(old.search->parameters[0].scale, HyperParameter::Scale::kLog);
+  EXPECT_THAT(old.search->parameters[2].categories, ElementsAre("adam", "sgd"));
+
+  const JobSpec vertex = read(R"(displayName: tune
+maxTrialCount: 30
+parallelTrialCount: '3'
+maxFailedTrialCount: 2
+studySpec:
+  metrics: [{metricId: loss, goal: MINIMIZE}]
+  algorithm: RANDOM_SEARCH
+  medianAutomatedStoppingSpec: {useElapsedDuration: true}
+  parameters:
+  - {parameterId: lr, doubleValueSpec: {minValue: 0.0001, maxValue: 0.1}, scaleType: UNIT_LOG_SCALE}
+  - {parameterId: units, integerValueSpec: {minValue: '16', maxValue: '64'}}
+  - {parameterId: optimizer, categoricalValueSpec: {values: [adam, sgd]}}
+  - {parameterId: batch, discreteValueSpec: {values: [32, 64]}}
+trialJobSpec:
+  workerPoolSpecs:
+  - {machineSpec: {machineType: a}, replicaCount: 1, containerSpec: {imageUri: x}}
+)");
+  EXPECT_EQ(vertex.search, old.search);
+}
+
+}  // namespace
+}  // namespace muster::jobs

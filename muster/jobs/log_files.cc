@@ -1,0 +1,121 @@
+#include "muster/jobs/log_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <thread>
+
+#include "muster/base/error.h"
+#include "muster/base/file_descriptor.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+// Files of other machines tell nobody that they grew, so they are looked at.
+constexpr std::chrono::milliseconds kLook{50};
+constexpr size_t kBlock = 64 * 1024;
+
+// One file, and how far it was read.
+class Reading {
+ public:
+  Reading(const LogFile& file, const LogSink& sink) : file_(file), sink_(sink) {}
+
+  // Goes to where the last `count` lines begin, which may be the beginning.
+  void skip_to_last(int count) {
+    if (!open_file()) return;
+    off_t at = lseek(fd_.get(), 0, SEEK_END);
+    std::array<char, kBlock> bytes;
+    // The line end of the last line begins no other line.
+    for (bool last = true; at > 0;) {
+      const off_t begin = std::max<off_t>(0, at - static_cast<off_t>(kBlock));
+      const ssize_t got = pread(fd_.get(), bytes.data(), static_cast<size_t>(at - begin), begin);
+      if (got <= 0) return;
+      for (ssize_t i = got; i-- > 0;) {
+        const bool first = std::exchange(last, false);
+        if (bytes[static_cast<size_t>(i)] != '\n' || (first && count > 0)) continue;
+        if (count-- > 0 && count > 0) continue;
+        offset_ = begin + i + 1;
+        return;
+      }
+      at = begin;
+    }
+  }
+
+  // Passes on all lines that are whole. Returns whether there were any.
+  bool read_lines() {
+    if (!open_file()) return false;
+    bool any = false;
+    std::array<char, kBlock> bytes;
+    for (;;) {
+      const ssize_t got = pread(fd_.get(), bytes.data(), bytes.size(), offset_);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw from_errno(errno, "cannot read " + file_.path);
+      if (got == 0) return any;
+      offset_ += got;
+      rest_.append(bytes.data(), static_cast<size_t>(got));
+      size_t begin = 0;
+      for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        pass(std::string_view(rest_).substr(begin, end - begin));
+        any = true;
+      }
+      rest_.erase(0, begin);
+    }
+  }
+
+  // Passes on what has no line end.
+  void finish() {
+    if (!rest_.empty()) pass(rest_);
+    rest_.clear();
+  }
+
+ private:
+  bool open_file() {
+    if (fd_.is_open()) return true;
+    fd_ = FileDescriptor(open(file_.path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (fd_.is_open()) return true;
+    if (errno != ENOENT) throw from_errno(errno, "cannot open " + file_.path);
+    return false;
+  }
+
+  void pass(std::string_view line) {
+    if (file_.prefix.empty()) {
+      sink_(line);
+    } else {
+      sink_(file_.prefix + std::string(line));
+    }
+  }
+
+  const LogFile& file_;
+  const LogSink& sink_;
+  FileDescriptor fd_;
+  off_t offset_ = 0;
+  std::string rest_;
+};
+
+}  // namespace
+
+void read_logs(const std::vector<LogFile>& files, const LogOptions& options,
+               const std::function<bool()>& ended, const LogSink& sink) {
+  std::vector<Reading> readings;
+  for (const LogFile& file : files) readings.emplace_back(file, sink);
+  if (options.tail) {
+    for (Reading& reading : readings) reading.skip_to_last(*options.tail);
+  }
+  for (bool last = !options.follow;;) {
+    bool any = false;
+    for (Reading& reading : readings) any |= reading.read_lines();
+    if (last || options.interrupted()) break;
+    // What was written before the end is read once more.
+    last = ended();
+    if (!last && !any) std::this_thread::sleep_for(kLook);
+  }
+  for (Reading& reading : readings) reading.finish();
+}
+
+}  // namespace muster::inline v0_1::jobs

@@ -1,0 +1,25 @@
+// The lines of log files that other processes write. Thread safety: one call at a time.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "muster/jobs/target.h"
+
+namespace muster::inline v0_1::jobs {
+
+// A file, and what stands before each of its lines.
+struct LogFile {
+  std::string path;
+  std::string prefix = {};  // "[worker-0] "
+};
+
+// Passes on the lines of the files, of each its last `options.tail` where that is set. With
+// `options.follow` it goes on with what is written, until `ended()` holds and all is passed on, or
+// options.interrupted() does. A file that is not there yet has no lines. Throws what reading
+// throws.
+void read_logs(const std::vector<LogFile>& files, const LogOptions& options,
+               const std::function<bool()>& ended, const LogSink& sink);
+
+}  // namespace muster::inline v0_1::jobs

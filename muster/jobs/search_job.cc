@@ -1,0 +1,98 @@
+#include "muster/jobs/search_job.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/strings.h"
+#include "muster/jobs/internal/local_state.h"
+#include "muster/jobs/search_report.h"
+#include "muster/jobs/search_run.h"
+#include "muster/jobs/submit.h"
+#include "muster/jobs/target_trials.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+constexpr const char* kSearch = "search";  // of JobRecord::details
+
+std::string summary_of(const Search& search, const JobSpec& job) {
+  if (!search.done()) return "the search is interrupted; the same command goes on with it";
+  std::string text;
+  if (!search.gave_up().empty()) text = search.gave_up() + "\n";
+  if (const Trial* best = search.best()) {
+    text += fmt::format("the best is trial {}, in {}\n", best->number,
+                        join_path(job.job_dir, std::to_string(best->number)));
+  } else {
+    text += "no trial has measured anything\n";
+  }
+  return text + "the picture is " + join_path(job.job_dir, "search.svg");
+}
+
+}  // namespace
+
+SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
+                               const SearchJobOptions& options) {
+  JobRecord record = preview_job(store, target, job);
+  record = [&] {
+    JobRecord made = store.add(job.name, job.name);
+    made.target = record.target;
+    made.job_dir = record.job_dir;
+    made.command = record.command;
+    return made;
+  }();
+  record.submitted = clock.wall_seconds();
+  record.id = std::to_string(getpid());
+  record.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
+  const FileDescriptor lock = internal::lock_folder(record.folder);
+  internal::LocalState state{.status = {.state = JobState::kRunning}, .keeper = getpid()};
+  internal::write_state(record.folder, state);
+  store.save(record);
+  const auto finish = [&](JobState how, int code, const std::string& detail) {
+    state.status = {.state = how, .exit_code = code, .detail = detail};
+    internal::write_state(record.folder, state);
+  };
+  try {
+    TargetTrials trials(target, record, clock);
+    const Search search = run_search(job, trials, local_file_system(), clock,
+                                     {.seed = options.seed, .interrupted = options.interrupted});
+    SearchJobResult result{.table = search.trials().empty() ? "" : search_table(search),
+                           .summary = summary_of(search, job)};
+    const std::string first(result.summary.substr(0, result.summary.find('\n')));
+    if (!search.done()) {
+      result.exit_code = 130;
+      finish(JobState::kCancelled, result.exit_code, first);
+    } else {
+      result.exit_code = search.best() == nullptr ? 1 : 0;
+      finish(result.exit_code == 0 ? JobState::kSucceeded : JobState::kFailed, result.exit_code,
+             first);
+    }
+    return result;
+  } catch (const Error& error) {
+    finish(JobState::kFailed, exit_code(error.kind()), error.message());
+    throw;
+  }
+}
+
+bool is_search(const JobRecord& record) { return record.details.contains(kSearch); }
+
+JobStatus search_status(const JobRecord& record) {
+  const bool kept = internal::is_kept(record.folder);
+  const auto state = internal::read_state(record.folder);
+  if (!state) return {.detail = "it never began"};
+  JobStatus status = state->status;
+  if (kept || is_final(status.state)) return status;
+  status.state = JobState::kFailed;
+  status.detail = "the process that ran the search is gone; the same command goes on with it";
+  return status;
+}
+
+void cancel_search(const JobRecord& record) {
+  if (!internal::is_kept(record.folder)) return;
+  const auto state = internal::read_state(record.folder);
+  if (state && state->keeper > 0) kill(state->keeper, SIGTERM);
+}
+
+}  // namespace muster::inline v0_1::jobs

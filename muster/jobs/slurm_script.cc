@@ -1,0 +1,121 @@
+#include "muster/jobs/slurm_script.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/jobs/task_start.h"
+#include "muster/launch/run.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+std::string name_of(const std::string& flag) { return flag.substr(0, flag.find('=')); }
+
+void check_flag(const std::string& flag) {
+  if (flag.starts_with("--") && flag.size() > 2 && flag.find('\n') == std::string::npos) return;
+  throw invalid_argument(fmt::format("'{}' in --slurm is no flag of sbatch", flag),
+                         "write long flags with '=' and blanks between them: "
+                         "--slurm='--partition=gpu --account=lab'");
+}
+
+std::string clock_time(int64_t seconds) {
+  return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+// The accelerators of a task. All tasks of a step are alike, so servers have them too.
+int accelerators_of(const JobSpec& job) {
+  int most = 0;
+  for (const Pool& pool : job.pools) most = std::max(most, pool.accelerator.count);
+  return most;
+}
+
+class Header {
+ public:
+  explicit Header(const std::vector<std::string>& flags) : flags_(flags) {}
+
+  // Adds a flag, unless the user gave it, or one of `instead`.
+  void add(const std::string& flag, const std::vector<std::string>& instead = {}) {
+    for (const std::string& given : flags_) {
+      const std::string name = name_of(given);
+      if (name == name_of(flag) || std::ranges::find(instead, name) != instead.end()) return;
+    }
+    text_ += "#SBATCH " + flag + "\n";
+  }
+  std::string text() const {
+    std::string all = text_;
+    for (const std::string& flag : flags_) all += "#SBATCH " + flag + "\n";
+    return all;
+  }
+
+ private:
+  const std::vector<std::string>& flags_;
+  std::string text_;
+};
+
+// {0} folder, {1} muster, {2} how srun treats a task that fails, {3} restarts.
+constexpr const char* kBody = R"sh(
+folder={0}
+rm -f "$folder/exit_code" "$folder/failed"
+code=1
+trap 'echo $code > "$folder/exit_code"' EXIT
+# What Slurm ends it decides about: this script only waits for the step then.
+stopped=
+trap 'stopped=1' TERM
+
+for attempt in $(seq 0 {3}); do
+  srun --mpi=none --distribution=block --kill-on-bad-exit={2} --unbuffered \
+    {1} jobs task "$folder" "$attempt" &
+  step=$!
+  # A signal ends a wait; the step goes on.
+  until wait $step; code=$?; ! kill -0 $step 2>/dev/null; do :; done
+  [ $code = 0 ] && exit 0
+  if [ -n "$stopped" ]; then exit $code; fi
+  # A failure that will come again.
+  if read -r failure task < "$folder/failed" 2>/dev/null; then
+    code=$failure
+    echo "$task failed with exit code $code"
+    exit $code
+  fi
+  # The time is over in less than three minutes: the tasks have saved.
+  case $(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%L) in
+    [0-2]:[0-5][0-9])
+      echo "the time is over: back into the queue"
+      if scontrol requeue "$SLURM_JOB_ID"; then sleep 60; fi
+      exit $code
+      ;;
+  esac
+  [ "$attempt" = {3} ] || echo "exit code $code: starting all tasks again ($((attempt + 1)) of {3})"
+done
+exit $code
+)sh";
+
+}  // namespace
+
+std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options) {
+  for (const std::string& flag : options.flags) check_flag(flag);
+  Header header(options.flags);
+  header.add("--job-name=" + job.name);
+  header.add(fmt::format("--ntasks={}", tasks_of(job).size()));
+  header.add("--output=" + join_path(options.folder, kSlurmBatchLog), {"--error"});
+  header.add("--open-mode=append");
+  header.add("--requeue", {"--no-requeue"});
+  // Without B: it goes to the tasks, not to this script.
+  header.add("--signal=USR1@90");
+  if (job.scheduling.max_running_seconds > 0)
+    header.add("--time=" + clock_time(job.scheduling.max_running_seconds));
+  if (const int count = accelerators_of(job); count > 0) {
+    header.add(fmt::format("--gpus-per-task={}", count),
+               {"--gres", "--gpus", "--gpus-per-node", "--gpus-per-socket"});
+  }
+  // Where one task may be lost and come back, the others go on.
+  const bool servers = job.pool("ps") != nullptr;
+  return "#!/bin/bash\n" + header.text() +
+         fmt::format(fmt::runtime(kBody), launch::shell_quoted(options.folder),
+                     launch::shell_quoted(options.muster), servers ? 0 : 1,
+                     job.scheduling.restarts);
+}
+
+}  // namespace muster::inline v0_1::jobs

@@ -1,0 +1,33 @@
+// The batch script of a job on Slurm. Thread safety: a pure function.
+//
+// It is one job of one step. Ninety seconds before its time is over, Slurm sends SIGUSR1 to the
+// tasks; programs of Muster save and end with 138, and the script puts the job into the queue
+// again. A task that was killed, or asks for it with 138, is a reason to start the step again in
+// the same allocation. What Slurm itself ends (scancel, scontrol requeue, preemption) it also
+// decides about, so the script then does nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/jobs/job_spec.h"
+
+namespace muster::inline v0_1::jobs {
+
+struct SlurmScriptOptions {
+  std::string muster;              // path of the muster binary, on every node
+  std::string folder;              // of the job's record, which every node can reach
+  std::vector<std::string> flags;  // of sbatch: "--partition=gpu"; they win over the script's own
+};
+
+// Files of the job's folder that the script and its tasks write.
+constexpr const char* kSlurmExitFile = "exit_code";  // of the job, when its script has ended
+constexpr const char* kSlurmFailedFile = "failed";   // "2 worker-1": why trying again is no use
+constexpr const char* kSlurmBatchLog = "batch.log";  // of the script, srun and Slurm
+constexpr const char* kSlurmTokenFile = "token";     // for this user alone
+
+// Returns the script. Throws InvalidArgument for a flag that does not begin with "--", or has a
+// line end.
+std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options);
+
+}  // namespace muster::inline v0_1::jobs

@@ -1,0 +1,281 @@
+#include "muster/jobs/slurm_target.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "muster/base/error.h"
+#include "muster/base/file_descriptor.h"
+#include "muster/base/file_system.h"
+#include "muster/base/secret.h"
+#include "muster/base/strings.h"
+#include "muster/jobs/internal/slurm_files.h"
+#include "muster/jobs/job_spec_json.h"
+#include "muster/jobs/local_target.h"
+#include "muster/jobs/log_files.h"
+#include "muster/jobs/slurm_script.h"
+#include "muster/jobs/task_start.h"
+#include "muster/launch/subprocess.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+constexpr const char* kScript = "job.sbatch";
+constexpr const char* kCancelled = "cancelled";
+// Slurm's own commands give up after a hundred seconds where the controller does not answer.
+constexpr std::chrono::seconds kDeadline{120};
+
+// Runs a command of Slurm's, and returns how it ended.
+launch::CompletedProcess run_tool(const std::vector<std::string>& words) {
+  launch::CompletedProcess done;
+  try {
+    done = launch::run_to_end(words, kDeadline);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kUnavailable,
+                fmt::format("{} cannot be run: {}", words.front(), error.message()),
+                "submit from a machine that has Slurm's commands, such as a login node");
+  }
+  if (done.timed_out) {
+    throw Error(ErrorKind::kUnavailable,
+                fmt::format("{} did not answer in {} s", words.front(), kDeadline.count()),
+                "look whether Slurm's controller is up: scontrol ping");
+  }
+  return done;
+}
+
+std::string said(const launch::CompletedProcess& done) {
+  const std::string_view text = trim(done.err.empty() ? done.out : done.err);
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+// The value of " Key=" in a line of scontrol's; values have no blanks but at the end of the line.
+std::string field(std::string_view line, std::string_view key) {
+  const std::string wanted = fmt::format("{}=", key);
+  for (size_t at = line.find(wanted); at != std::string_view::npos;
+       at = line.find(wanted, at + 1)) {
+    if (at > 0 && line[at - 1] != ' ') continue;
+    const std::string_view rest = line.substr(at + wanted.size());
+    return std::string(rest.substr(0, rest.find(' ')));
+  }
+  return "";
+}
+
+JobState state_of(std::string_view word, bool cancelled) {
+  const auto is = [&](std::initializer_list<std::string_view> words) {
+    return std::ranges::any_of(words, [&](std::string_view one) { return word.starts_with(one); });
+  };
+  if (is({"PENDING", "CONFIGURING", "REQUEUE", "SPECIAL_EXIT"})) return JobState::kQueued;
+  if (is({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}))
+    return JobState::kRunning;
+  if (is({"COMPLETED"})) return JobState::kSucceeded;
+  if (is({"CANCELLED", "REVOKED"})) return JobState::kCancelled;
+  if (is({"FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "PREEMPTED"}))
+    return cancelled ? JobState::kCancelled : JobState::kFailed;
+  return JobState::kUnknown;
+}
+
+// Reads "2:0", an exit code and a signal.
+std::optional<int> code_of(const std::string& text) {
+  const auto parts = split(text, ':');
+  const auto code = parse_int(parts.front());
+  const auto number = parts.size() > 1 ? parse_int(parts[1]) : std::optional<int64_t>(0);
+  if (!code || !number) return std::nullopt;
+  return static_cast<int>(*number != 0 ? 128 + *number : *code);
+}
+
+void write_secret(const std::string& path) {
+  const FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const std::string secret = random_secret();
+  if (!file.is_open() ||
+      write(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
+    throw from_errno(errno, "cannot write the job's token to " + path);
+  }
+}
+
+std::vector<std::string> task_names(const JobRecord& record) {
+  const std::string path = join_path(record.folder, internal::kSlurmJobFile);
+  const JobSpec job = job_spec_from_json(local_file_system().read_file(path).value(), path);
+  std::vector<std::string> names;
+  for (const JobTask& task : tasks_of(job)) names.push_back(task.name());
+  return names;
+}
+
+bool is_there(const JobRecord& record, const char* file) {
+  return local_file_system().exists(join_path(record.folder, file)).value_or(false);
+}
+
+// What the script wrote at its end, when Slurm has forgotten the job.
+JobStatus remembered(const JobRecord& record) {
+  JobStatus status;
+  const auto text = local_file_system().read_file(join_path(record.folder, kSlurmExitFile));
+  if (text.ok()) {
+    if (const auto code = parse_int(trim(text.value()))) {
+      status.exit_code = static_cast<int>(*code);
+      status.state = *code == 0 ? JobState::kSucceeded : JobState::kFailed;
+    }
+  }
+  if (status.state != JobState::kSucceeded && is_there(record, kCancelled))
+    status.state = JobState::kCancelled;
+  if (status.state == JobState::kUnknown) status.detail = "Slurm does not know the job any more";
+  return status;
+}
+
+}  // namespace
+
+JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
+  JobStatus status;
+  const std::string word = field(scontrol, "JobState");
+  status.state = state_of(word, cancelled);
+  status.restarts = static_cast<int>(parse_int(field(scontrol, "Restarts")).value_or(0));
+  const std::string reason = field(scontrol, "Reason");
+  if (status.state == JobState::kQueued && reason != "None") {
+    status.detail = fmt::format("waits: {}", reason);
+  } else if (status.state == JobState::kFailed) {
+    status.detail = fmt::format("Slurm says {}{}", word,
+                                reason.empty() || reason == "None" ? "" : ", " + reason);
+  } else if (status.state == JobState::kUnknown) {
+    status.detail = fmt::format("Slurm says '{}'", word);
+  }
+  if (is_final(status.state)) status.exit_code = code_of(field(scontrol, "ExitCode"));
+  return status;
+}
+
+std::vector<std::string> SlurmTarget::check(const JobSpec& job) const {
+  std::vector<std::string> notes = LocalTarget(muster_).check(job);
+  // Slurm is asked for accelerators.
+  std::erase_if(notes, [](const std::string& note) {
+    return note.find("is not asked for here") != std::string::npos;
+  });
+  const Pool* servers = job.pool("ps");
+  const bool accelerated =
+      std::ranges::any_of(job.pools, [](const Pool& pool) { return pool.accelerator.count > 0; });
+  if (accelerated && servers != nullptr && servers->accelerator.count == 0) {
+    notes.emplace_back("the tasks of a step are alike: parameter servers get accelerators too");
+  }
+  (void)slurm_script(job, {.muster = muster_, .folder = "/", .flags = flags_});
+  return notes;
+}
+
+std::string SlurmTarget::describe(const JobSpec& job, const JobRecord& record) const {
+  return slurm_script(job, {.muster = muster_, .folder = record.folder, .flags = flags_});
+}
+
+void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
+  const auto path = [&](const char* name) { return join_path(record.folder, name); };
+  local_file_system().write_atomically(path(internal::kSlurmJobFile), to_json_text(job)).value();
+  local_file_system().write_atomically(path(kScript), describe(job, record)).value();
+  write_secret(path(kSlurmTokenFile));
+  const auto done = run_tool({"sbatch", "--parsable", path(kScript)});
+  if (!done.status.ok()) {
+    const bool accelerated = slurm_script(job, {.muster = muster_, .folder = "/", .flags = flags_})
+                                 .find("--gpus-per-task") != std::string::npos;
+    throw invalid_argument(
+        fmt::format("sbatch refuses the job {}: {}", job.name, said(done)),
+        accelerated ? "the job asks for accelerators; --no-accelerators asks for none, and "
+                      "--slurm=--gres=gpu:NAME:1 in another way"
+                    : "flags of sbatch are given as --slurm='--partition=NAME --account=NAME'");
+  }
+  // "17", or "17;cluster".
+  record.id = split(trim(done.out), ';').front();
+  if (!parse_int(record.id)) {
+    throw internal_error(
+        fmt::format("sbatch answered '{}' where a job's number belongs", trim(done.out)));
+  }
+}
+
+JobStatus SlurmTarget::status(const JobRecord& record) {
+  const bool cancelled = is_there(record, kCancelled);
+  const auto done = run_tool({"scontrol", "--oneliner", "show", "job", record.id});
+  JobStatus status;
+  if (done.status.ok()) {
+    status = slurm_status(trim(done.out), cancelled);
+  } else if (done.err.find("Invalid job id") != std::string::npos) {
+    status = remembered(record);
+  } else {
+    throw Error(ErrorKind::kUnavailable, "Slurm does not answer: " + said(done),
+                "look whether its controller is up: scontrol ping");
+  }
+  for (const std::string& name : task_names(record)) {
+    TaskStatus task{.name = name, .state = status.state};
+    const auto file = internal::read_task(record.folder, name);
+    // Of a job that waits to run again, what tasks said last is over.
+    if (file && status.state != JobState::kQueued) {
+      task.place = file->host;
+      task.exit_code = file->exit_code;
+      if (file->exit_code)
+        task.state = *file->exit_code == 0 ? JobState::kSucceeded : JobState::kFailed;
+    }
+    status.tasks.push_back(std::move(task));
+  }
+  const auto failed = local_file_system().read_file(join_path(record.folder, kSlurmFailedFile));
+  if (status.state == JobState::kFailed && failed.ok()) {
+    const auto words = split(split(failed.value(), '\n').front(), ' ');
+    if (words.size() == 2) status.detail = fmt::format("{}: exit code {}", words[1], words[0]);
+  }
+  return status;
+}
+
+void SlurmTarget::logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) {
+  const std::vector<std::string> names = task_names(record);
+  std::vector<LogFile> files;
+  if (!options.task.empty()) {
+    check_task(record, options.task, names);
+    files.push_back({join_path(record.folder, options.task + ".log")});
+  } else {
+    files.push_back({join_path(record.folder, kSlurmBatchLog), "[slurm] "});
+    for (const std::string& name : names)
+      files.push_back({join_path(record.folder, name + ".log"), fmt::format("[{}] ", name)});
+  }
+  // The controller is asked once in a while, however often files are looked at.
+  auto next = std::chrono::steady_clock::now();
+  const auto ended = [&] {
+    if (std::chrono::steady_clock::now() < next) return false;
+    next = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    const JobState state = status(record).state;
+    return is_final(state) || state == JobState::kUnknown;
+  };
+  read_logs(files, options, ended, sink);
+}
+
+void SlurmTarget::cancel(const JobRecord& record) {
+  if (is_final(status(record).state)) return;
+  local_file_system()
+      .write_atomically(join_path(record.folder, kCancelled), std::string_view())
+      .value();
+  const auto done = run_tool({"scancel", record.id});
+  if (!done.status.ok()) {
+    throw Error(ErrorKind::kUnavailable, fmt::format("scancel {}: {}", record.id, said(done)),
+                "look whether Slurm's controller is up: scontrol ping");
+  }
+}
+
+namespace internal {
+
+void write_task(const std::string& folder, const std::string& task, const SlurmTaskFile& file) {
+  nlohmann::ordered_json json = {{"host", file.host}};
+  if (file.exit_code) json["exit_code"] = *file.exit_code;
+  local_file_system().write_atomically(join_path(folder, task + ".json"), json.dump()).value();
+}
+
+std::optional<SlurmTaskFile> read_task(const std::string& folder, const std::string& task) {
+  const auto text = local_file_system().read_file(join_path(folder, task + ".json"));
+  if (!text.ok()) return std::nullopt;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text.value());
+    SlurmTaskFile file{.host = json.at("host")};
+    if (json.contains("exit_code")) file.exit_code = json.at("exit_code").get<int>();
+    return file;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace internal
+
+}  // namespace muster::inline v0_1::jobs

@@ -1,0 +1,36 @@
+// Jobs on Slurm, by its commands: sbatch, scontrol, scancel, and sacct where the site keeps
+// accounts. The job's folder must be one that all nodes can reach, as home directories mostly are.
+// Thread safety: as Target.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/jobs/target.h"
+
+namespace muster::inline v0_1::jobs {
+
+class SlurmTarget : public Target {
+ public:
+  // `muster` is the path of the muster binary, on every node; `flags` are those of sbatch.
+  SlurmTarget(std::string muster, std::vector<std::string> flags)
+      : muster_(std::move(muster)), flags_(std::move(flags)) {}
+
+  std::string_view name() const override { return "slurm"; }
+  std::vector<std::string> check(const JobSpec& job) const override;
+  std::string describe(const JobSpec& job, const JobRecord& record) const override;
+  void submit(const JobSpec& job, JobRecord& record) override;
+  JobStatus status(const JobRecord& record) override;
+  void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;
+  void cancel(const JobRecord& record) override;
+
+ private:
+  std::string muster_;
+  std::vector<std::string> flags_;
+};
+
+// What `scontrol --oneliner show job` says, as the state of a job; `cancelled` when this account
+// asked for its end. Pure.
+JobStatus slurm_status(std::string_view scontrol, bool cancelled);
+
+}  // namespace muster::inline v0_1::jobs

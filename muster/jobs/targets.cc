@@ -1,0 +1,17 @@
+#include "muster/jobs/targets.h"
+
+#include "muster/base/unknown_name.h"
+#include "muster/jobs/local_target.h"
+#include "muster/jobs/slurm_target.h"
+
+namespace muster::inline v0_1::jobs {
+
+std::vector<std::string> target_names() { return {"local", "slurm"}; }
+
+std::unique_ptr<Target> make_target(const std::string& name, const TargetOptions& options) {
+  if (name == "local") return std::make_unique<LocalTarget>(options.muster);
+  if (name == "slurm") return std::make_unique<SlurmTarget>(options.muster, options.slurm_flags);
+  throw unknown_name("muster", "target", name, target_names());
+}
+
+}  // namespace muster::inline v0_1::jobs

@@ -1,0 +1,194 @@
+// Loops written by hand on parameter servers, where each worker goes at its own pace: no call meets
+// the others, and each ends when its data does.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/log.h"
+#include "muster/distribute/shared_run.h"
+#include "muster/loop/internal/data_progress.h"
+#include "muster/loop/internal/loop.h"
+#include "muster/loop/internal/served_positions.h"
+#include "muster/optim/train_op.h"
+#include "muster/ps/closures.h"
+#include "muster/tensor/element_spec.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/train/stop_signal.h"
+
+namespace muster::inline v0_1::distribute {
+
+using nlohmann::json;
+
+namespace {
+
+// The form of a batch, by which servers build the model; "" without one.
+std::string form_of(const Batch* batch) {
+  if (batch == nullptr) return "";
+  std::vector<Element> parts{batch->features.element()};
+  if (batch->labels.defined()) parts.push_back(batch->labels.element());
+  if (batch->weights.defined()) parts.push_back(batch->weights.element());
+  return encode_batch_spec(Element::tuple(std::move(parts)));
+}
+
+}  // namespace
+
+void check_meets(const Replica& replica, const char* what) {
+  if (replica.shared() == nullptr || replica.place().processes == 1) return;
+  throw invalid_argument(
+      fmt::format("not supported: {} on parameter servers, where {} workers never meet", what,
+                  replica.place().processes),
+      "reduce() and all_reduce() are over the replicas of this worker; what all workers have is to "
+      "be brought together, schedule by a distribute::ClusterCoordinator and fetch, or take "
+      "distribute::multi_worker_mirrored()");
+}
+
+bool Loop::serves() const {
+  return start_.cluster.task.type == "ps" && ps::options_of(*strategy_) != nullptr;
+}
+
+bool Loop::serve(const std::function<void(const Batch&)>& call) {
+  if (!serves()) return false;
+  strategy_->serve(start_, [&](VariableStore& variables, const std::string& form) {
+    // What a function knows of its replica, there is none of here.
+    const auto replica = one_device()->start({.seed = start_.seed});
+    CallContext calls(variables, start_.seed);
+    calls.begin_step(/*training=*/true, /*step=*/0, /*replica=*/0);
+    const CallContext::Current layers(calls);
+    MergePoint merge_point(1, options_.merge_timeout, 0);
+    ReplicaContext context(*replica, variables);
+    context.set_merge_point(&merge_point);
+    const ReplicaContext::Enter inside(context);
+    const optim::Recording recording;
+    merge_point.enter(0, 0);
+    call(form.empty() ? Batch() : to_batch(zero_rows(form)));
+    optim::TrainOp described = recording.train_op();
+    if (described.defined()) return described;
+    throw invalid_argument("the function that serve() was given called no Optimizer::minimize()",
+                           "give it the one that run() trains with");
+  });
+  return true;
+}
+
+void Loop::find_place() {
+  if (placed_ || serves() || first().shared() == nullptr || built()) return;
+  placed_ = true;
+  std::optional<SharedRun::Place> place;
+  each([&](Replica& replica, size_t) {
+    replica.group().report(Phase::kWaiting, step_);
+    place = replica.shared()->find_place();
+  });
+  if (place) {
+    over_ = place->over;
+    joined_ = !over_;
+    step_ = place->step;
+    take_positions(place->position);
+  } else if (const auto all = positions_of_workers(); !all.empty()) {
+    take_positions(all.front());
+  }
+}
+
+std::vector<std::string> Loop::positions_of_workers() const {
+  const Engine& engine = replicas_.front()->engine;
+  return positions_of_loop(engine.restored_inputs(), first().place().processes,
+                           engine.restored_from());
+}
+
+void Loop::take_positions(const std::string& position) {
+  restored_data_ = data_of(position);
+  std::erase_if(data_, [](const auto& known) { return known.expired(); });
+  for (size_t d = 0; d < data_.size() && d < restored_data_.size(); ++d)
+    data_[d].lock()->restore(std::exchange(restored_data_[d], nullptr));
+}
+
+void Loop::tell_form(Member& member, const Batch* batch) {
+  if (SharedRun* shared = member.replica->shared()) shared->set_batch_form(form_of(batch));
+}
+
+void Loop::begin_on_servers(Member& member) {
+  SharedRun* shared = member.replica->shared();
+  if (shared == nullptr) return;
+  (void)member.engine.begin_shared(
+      {.positions = positions_of_workers(), .last_step = [](int64_t) { return std::nullopt; }});
+  step_ = member.engine.step();
+  if (!member.replica->is_chief()) log::info(fmt::format("joined the run at step {}", step_));
+  shared->set_position([this] { return to_position(positions_of_data()); });
+}
+
+json Loop::positions_of_data() const {
+  json data = json::array();
+  for (const auto& known : data_) {
+    if (const auto progress = known.lock()) data.push_back(progress->save());
+  }
+  return data;
+}
+
+void Loop::begin_call_on_servers(Member& member, bool training) {
+  SharedRun* shared = member.replica->shared();
+  if (shared == nullptr || !member.engine.built()) return;
+  if (!training) return shared->read_weights();
+  // Those of an update that is under way are those it began with.
+  if (member.replica->accumulated() > 0) return;
+  // Whoever is told to stop hears so from should_stop(), and has this step behind it.
+  if (shared->begin_step(/*also_when_told=*/true)) return;
+  if (cancelled_()) {
+    throw Error(ErrorKind::kCancelled,
+                fmt::format("stopped by {} after step {}, while it waited for others",
+                            stop_signal_name(), step_),
+                "run the same command again to continue");
+  }
+  throw Error(ErrorKind::kUnavailable,
+              fmt::format("the chief has ended the run after step {}", step_),
+              "start all tasks again to continue");
+}
+
+void Loop::end_training() {
+  if (serves() || first().shared() == nullptr || trained_) return;
+  find_place();
+  end_steps(SharedRun::End::kNoMoreData);
+  trained_ = true;
+  if (!first().is_chief() || !takes_part()) return;
+  save_last();
+  each([](Replica& replica, size_t) { replica.shared()->let_go(); });
+}
+
+bool Loop::takes_part() const { return built() || joined_; }
+
+void Loop::end_steps(SharedRun::End end) {
+  each([&](Replica& replica, size_t) {
+    replica.group().report(Phase::kWaiting, step_);
+    const int64_t last = replica.shared()->end_steps(end, {});
+    if (!built()) return;
+    replicas_.front()->engine.follow(last);
+    step_ = last;
+  });
+}
+
+void Loop::save_last() {
+  if (!built() || !last_save_ || saved_step_ == step_) return;
+  const LastSave last = *last_save_;
+  save(last.model_dir, last.options);
+}
+
+void Loop::leave_servers(Replica& replica) {
+  // Others may still evaluate, for which they read the weights. Where there was nothing to train,
+  // they wait for this one to say so.
+  if (replica.is_chief() && takes_part()) replica.shared()->wait_for_leaving();
+}
+
+void Loop::stop_on_servers() {
+  const bool told = cancelled_();
+  if (first().is_chief() || told) end_steps(SharedRun::End::kTold);
+  if (first().is_chief()) save_last();
+  const std::string where = !first().is_chief() ? fmt::format("at step {}; the chief saves", step_)
+                            : saved_step_ == step_
+                                ? fmt::format("after saving step {}", step_)
+                                : fmt::format("at step {}, which was not saved", step_);
+  each([](Replica& replica, size_t) { replica.finish(); });
+  broken_ = told ? Error(ErrorKind::kCancelled,
+                         fmt::format("stopped by {} {}", stop_signal_name(), where),
+                         "run the same command again to continue")
+                 : Error(ErrorKind::kCancelled, "stopped by its program " + where);
+  throw *broken_;
+}
+
+}  // namespace muster::inline v0_1::distribute

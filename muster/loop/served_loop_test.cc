@@ -1,0 +1,513 @@
+// Laws of loops written by hand on parameter servers; each task is a thread with its own TF_CONFIG.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/layers/core.h"
+#include "muster/layers/embedding.h"
+#include "muster/layers/normalization.h"
+#include "muster/loop/cluster_coordinator.h"
+#include "muster/loop/distributed_dataset.h"
+#include "muster/loop/internal/test_loops.h"
+#include "muster/loop/replica_context.h"
+#include "muster/loop/scope.h"
+#include "muster/loop/session.h"
+#include "muster/losses/losses.h"
+#include "muster/metrics/metrics.h"
+#include "muster/optim/optimizer.h"
+#include "muster/tensor/libtorch.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using muster::testing::LocalCluster;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// What one task of a loop has.
+struct Task {
+  int rank = 0;  // -1: a server
+  StrategyPtr strategy;
+  const Scope& scope;
+};
+
+struct Tasks {
+  int workers = 1;  // the chief among them
+  int servers = 1;
+  ParameterServerOptions servers_options = {};
+  ScopeOptions scope = {};
+  std::function<bool(int rank)> cancelled = {};  // of each worker
+};
+
+// Every task of such a cluster enters the scope and does `body`.
+void run_cluster(const Tasks& tasks, const std::function<void(const Task&)>& body) {
+  const LocalCluster cluster(tasks.workers, /*chief=*/true, tasks.servers);
+  muster::testing::run_ranks(tasks.workers + tasks.servers, [&](int task) {
+    const int rank = task < tasks.workers ? task : -1;
+    ScopeOptions options = tasks.scope;
+    options.environment =
+        rank >= 0 ? cluster.environment(rank) : cluster.server_environment(task - tasks.workers);
+    options.cancelled = [&, rank] { return rank >= 0 && tasks.cancelled && tasks.cancelled(rank); };
+    const auto strategy = parameter_server(tasks.servers_options);
+    const auto scope = strategy->scope(options);
+    body({.rank = rank, .strategy = strategy, .scope = scope});
+  });
+}
+
+// A regression on points(), of a program that runs in every task.
+class Regression {
+ public:
+  // Two passes over `data`; `seen` is called behind each step. Returns whether the task served.
+  bool train(const Task& task, const Dataset& data, int passes = 2,
+             const std::function<void()>& seen = {}) const {
+    const auto step = [this](const Features& x, const Labels& y) { minimize(x, y); };
+    if (task.scope.serve(step)) return true;
+    auto training = task.strategy->distribute(data);
+    while (training.completed_passes() < passes) {
+      for (const auto& batch : training) {
+        task.strategy->run(step, batch);
+        if (seen) seen();
+      }
+    }
+    return false;
+  }
+  Tensor loss(const Features& x, const Labels& y) const {
+    return losses::mean_squared_error(y, model(x));
+  }
+  void minimize(const Features& x, const Labels& y) const { adam.minimize(loss(x, y)); }
+
+  Layer model = Sequential({Dense(4), BatchNormalization(), Dense(1)});
+  optim::Optimizer adam = optim::adam({.learning_rate = 0.05});
+};
+
+using Values = std::map<std::string, Tensor>;
+
+void expect_same_bits(const Values& some, const Values& others) {
+  ASSERT_EQ(some.size(), others.size());
+  for (const auto& [name, value] : some) {
+    ASSERT_TRUE(others.contains(name)) << name;
+    EXPECT_TRUE(value.equal(others.at(name))) << name;
+  }
+}
+
+Values train_alone(const Dataset& data, int passes, int64_t accumulate = 1) {
+  ScopeOptions options = alone(3);
+  options.accumulate_steps = accumulate;
+  const auto strategy = one_device();
+  const auto scope = strategy->scope(options);
+  Regression().train({.strategy = strategy, .scope = scope}, data, passes);
+  return scope.state().tensors;
+}
+
+// --- one worker computes what this process computes alone ---
+
+TEST(ServedLoop, OneWorkerHasTheBitsOfThisProcessAlone) {
+  const Dataset data = points(53).shuffle(53).batch(12);
+  for (const int64_t accumulate : {1, 2}) {
+    const Values alone = train_alone(data, 2, accumulate);
+    for (const int servers : {1, 2}) {
+      run_cluster({.servers = servers,
+                   .servers_options = {.max_staleness = 0},
+                   .scope = {.seed = 3, .accumulate_steps = accumulate}},
+                  [&](const Task& task) {
+                    if (Regression().train(task, data)) return;
+                    expect_same_bits(task.scope.state().tensors, alone);
+                  });
+    }
+  }
+}
+
+TEST(ServedLoop, RowsOfTablesTrainWhereTheyAre) {
+  const Tensor ids = torch::arange(60 * 3).reshape({60, 3}).remainder(23);
+  const Dataset data = Dataset::from_tensor_slices(
+                           Element::tuple({ids, ids.sum(1, /*keepdim=*/true).to(kFloat32) / 30}))
+                           .batch(8);
+  const auto train = [&](const StrategyPtr& strategy, const Scope& scope) -> Values {
+    const Layer table = Embedding(40, 4), top = Dense(1);
+    const auto adagrad = optim::adagrad({.learning_rate = 0.1});
+    const auto step = [&](const Features& x, const Labels& y) {
+      adagrad.minimize(losses::mean_squared_error(y, top(table(x).mean(1))));
+    };
+    if (scope.serve(step)) return {};
+    for (const auto& batch : strategy->distribute(data)) strategy->run(step, batch);
+    if (scope.num_local_replicas() == 1 && strategy->name() == "ParameterServer") {
+      EXPECT_THAT(message_of([&] { (void)scope.variable("embedding/embeddings"); }),
+                  HasSubstr("whose rows live on servers"));
+    }
+    return scope.state().tensors;
+  };
+  Values trained_alone;
+  {
+    const auto strategy = one_device();
+    const auto scope = strategy->scope(alone());
+    trained_alone = train(strategy, scope);
+  }
+  run_cluster({.servers = 2}, [&](const Task& task) {
+    const Values served = train(task.strategy, task.scope);
+    if (task.rank >= 0) expect_same_bits(served, trained_alone);
+  });
+}
+
+// --- several workers ---
+
+TEST(ServedLoop, EachExampleIsTrainedOnOnceInEachPass) {
+  std::mutex mutex;
+  std::map<int64_t, int> seen;
+  std::vector<int64_t> steps;
+  const Dataset data =
+      Dataset::from_tensor_slices(
+          Element::tuple({torch::arange(91).to(kFloat32).unsqueeze(1), torch::ones({91, 1})}))
+          .shuffle(91)
+          .batch(7);
+  run_cluster({.workers = 3, .servers = 2}, [&](const Task& task) {
+    const Layer model = Dense(1);
+    const auto sgd = optim::sgd({.learning_rate = 1e-5});
+    const auto step = [&](const Features& x, const Labels& y) {
+      sgd.minimize(losses::mean_squared_error(y, model(x)));
+      return x.tensor().clone();
+    };
+    if (task.scope.serve(step)) return;
+    auto training = task.strategy->distribute(data);
+    while (training.completed_passes() < 2) {
+      for (const auto& batch : training) {
+        const auto given = task.strategy->run(step, batch);
+        const std::lock_guard lock(mutex);
+        for (int64_t i = 0; i < given[0].size(0); ++i) ++seen[given[0][i].item<int64_t>()];
+      }
+    }
+    task.scope.end_training();
+    const std::lock_guard lock(mutex);
+    steps.push_back(task.scope.step());
+  });
+  EXPECT_EQ(seen.size(), 91u);
+  for (const auto& [id, times] : seen) EXPECT_EQ(times, 2) << id;
+  // All have waited until nobody made a step any more.
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0], steps[1]);
+  EXPECT_EQ(steps[0], steps[2]);
+  EXPECT_GE(steps[0], 2 * 13);
+}
+
+TEST(ServedLoop, BehindTheEndOfTrainingAllSeeTheSameWeights) {
+  std::mutex mutex;
+  std::vector<double> sums;
+  run_cluster({.workers = 3}, [&](const Task& task) {
+    const Regression regression;
+    if (regression.train(task, points(120).batch(8), task.rank + 1)) return;
+    task.scope.end_training();
+    EXPECT_THAT(message_of([&] {
+                  task.strategy->run(
+                      [&](const Features& x, const Labels& y) { regression.minimize(x, y); },
+                      to_batch(Element::tuple({torch::zeros({2, 2}), torch::zeros({2, 1})})));
+                }),
+                HasSubstr("after end_training()"));
+    const std::lock_guard lock(mutex);
+    sums.push_back(task.scope.variable("dense/kernel").sum().item<double>());
+  });
+  ASSERT_EQ(sums.size(), 3u);
+  EXPECT_EQ(sums[0], sums[1]);
+  EXPECT_EQ(sums[0], sums[2]);
+}
+
+TEST(ServedLoop, AnEvaluationReadsTheWeightsAsTheyAreAndMeasuresThisWorkersShare) {
+  std::mutex mutex;
+  int64_t rows = 0;
+  run_cluster({.workers = 2}, [&](const Task& task) {
+    const Regression regression;
+    const auto error = [&] {
+      Metric all = metrics::mean(torch::zeros({0}));
+      const auto squared = [&](const Features& x, const Labels& y) {
+        const Tensor& expected = y;
+        return metrics::mean((regression.model(x) - expected).square());
+      };
+      for (const auto& batch : task.strategy->distribute(points(60).batch(20))) {
+        all.merge(task.strategy->reduce(task.strategy->run({.training = false}, squared, batch)));
+        const std::lock_guard lock(mutex);
+        rows += batch[0].rows();
+      }
+      return all.result();
+    };
+    std::optional<double> first;
+    if (regression.train(task, points(120).batch(8), 12, [&] {
+          if (!first) first = error();
+        }))
+      return;
+    task.scope.end_training();
+    EXPECT_LT(error(), 0.5 * *first);
+  });
+  EXPECT_EQ(rows, 2 * 60);
+}
+
+TEST(ServedLoop, AWorkerWithoutDataIsNoHindrance) {
+  run_cluster({.workers = 2}, [&](const Task& task) {
+    const Regression regression;
+    const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
+    if (task.scope.serve(step)) return;
+    const auto data = task.strategy->distribute_from_function([](const InputContext& context) {
+      EXPECT_EQ(context.num_input_pipelines, 2);
+      return points(context.input_pipeline_id == 0 ? 30 : 0).batch(10);
+    });
+    auto training = data;
+    for (const auto& batch : training) task.strategy->run(step, batch);
+    task.scope.end_training();
+    EXPECT_EQ(task.scope.step(), 3);
+  });
+}
+
+// --- checkpoints ---
+
+TEST(ServedLoop, ARunThatWasInterruptedHasTheBitsOfOneThatWasNot) {
+  const Dataset data = points(53).shuffle(53).batch(12);
+  const Values alone = train_alone(data, 2);
+  for (const bool in_parts : {false, true}) {
+    TempDirectory directory;
+    const std::string model_dir = directory / "model";
+    const Tasks tasks{.servers = 2,
+                      .servers_options = {.partitioner = plan::Partitioner::fixed(2)},
+                      .scope = {.seed = 3, .model_dir = in_parts ? model_dir : ""}};
+    // In the middle of the second pass.
+    run_cluster(tasks, [&](const Task& task) {
+      const Regression regression;
+      const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
+      if (task.scope.serve(step)) return;
+      EXPECT_FALSE(task.scope.restore(model_dir));
+      auto training = task.strategy->distribute(data);
+      for (const auto& batch : training) task.strategy->run(step, batch);
+      for (const auto& batch : training) {
+        task.strategy->run(step, batch);
+        if (task.scope.step() == 7) break;
+      }
+      task.scope.save(model_dir, {.notes = {{"passes", "1"}}});
+    });
+    run_cluster(tasks, [&](const Task& task) {
+      const Regression regression;
+      const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
+      if (task.scope.serve(step)) return;
+      EXPECT_TRUE(task.scope.restore(model_dir));
+      EXPECT_EQ(task.scope.step(), 7);
+      EXPECT_EQ(task.scope.restored_notes().at("passes"), "1");
+      auto training = task.strategy->distribute(data);
+      while (training.completed_passes() < 2) {
+        for (const auto& batch : training) task.strategy->run(step, batch);
+      }
+      expect_same_bits(task.scope.state().tensors, alone);
+    });
+  }
+}
+
+TEST(ServedLoop, TheChiefSavesOnceMoreWhatTheOthersHaveMade) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "model";
+  std::atomic<bool> saved = false;
+  run_cluster({.workers = 2, .scope = {.model_dir = model_dir}}, [&](const Task& task) {
+    const Regression regression;
+    if (regression.train(task, points(160).batch(8), 1, [&] {
+          if (task.rank == 0 && task.scope.step() > 0) {
+            task.scope.save(model_dir);
+            saved = true;
+          }
+          // The worker is the last to end. Bounded by the deadline of run_ranks().
+          while (task.rank == 1 && !saved) std::this_thread::yield();
+        }))
+      return;
+  });
+  const auto newest = CheckpointManager(model_dir).load_latest();
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->checkpoint.global_step, 20);
+}
+
+TEST(ServedLoop, WhatIsDoneAlreadyIsNotDoneAgain) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "model";
+  for (const int64_t made : {20, 0}) {
+    std::atomic<int64_t> steps = 0;
+    run_cluster({.workers = 2, .servers = 2}, [&](const Task& task) {
+      const Regression regression;
+      const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
+      if (task.scope.serve(step)) return;
+      // Of a worker it says whether the others have made steps already.
+      const bool found = task.scope.restore(model_dir);
+      if (task.rank == 0 || made == 0) {
+        EXPECT_EQ(found, made == 0);
+      }
+      auto training = task.strategy->distribute(points(160).batch(8));
+      while (training.completed_passes() < 1) {
+        for (const auto& batch : training) {
+          task.strategy->run(step, batch);
+          ++steps;
+        }
+      }
+      task.scope.end_training();
+      if (made > 0) task.scope.save(model_dir);
+    });
+    EXPECT_EQ(steps, made);
+  }
+}
+
+TEST(ServedLoop, WeightsOfALoopInStepGoOnWithItsPlacesInTheData) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "model";
+  const Dataset data = points(53).shuffle(53).batch(12);
+  {
+    const auto strategy = one_device();
+    const auto scope = strategy->scope(alone(3));
+    const Regression regression;
+    auto training = strategy->distribute(data);
+    for (const auto& batch : training) {
+      strategy->run([&](const Features& x, const Labels& y) { regression.minimize(x, y); }, batch);
+      if (scope.step() == 3) break;
+    }
+    scope.save(model_dir);
+  }
+  const Values alone = train_alone(data, 2);
+  run_cluster({.scope = {.seed = 3}}, [&](const Task& task) {
+    if (task.rank >= 0) {
+      EXPECT_TRUE(task.scope.restore(model_dir));
+    }
+    if (Regression().train(task, data)) return;
+    expect_same_bits(task.scope.state().tensors, alone);
+  });
+}
+
+TEST(ServedLoop, AnotherNumberOfWorkersIsToldThatPlacesAreNotKnown) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "model";
+  run_cluster({.workers = 2}, [&](const Task& task) {
+    if (Regression().train(task, points(80).batch(8))) return;
+    task.scope.end_training();
+    task.scope.save(model_dir);
+  });
+  EXPECT_THAT(message_of([&] {
+                run_cluster({}, [&](const Task& task) {
+                  if (task.rank >= 0) task.scope.restore(model_dir);
+                  (void)Regression().train(task, points(80).batch(8), 3);
+                });
+              }),
+              HasSubstr("holds the positions of 2 workers"));
+}
+
+// --- who is told to stop ---
+
+TEST(ServedLoop, AWorkerThatIsToldToStopLeavesTheOthersAtWork) {
+  std::atomic<int64_t> made = 0;
+  run_cluster({.workers = 2,
+               .servers_options = {.rejoin_seconds = 0.2},
+               .cancelled = [&](int rank) { return rank == 1 && made >= 4; }},
+              [&](const Task& task) {
+                const auto stops = [&] {
+                  ++made;
+                  if (task.scope.should_stop()) task.scope.stop();
+                };
+                const auto all = [&] {
+                  (void)Regression().train(task, points(320).batch(8), 2, stops);
+                };
+                if (task.rank != 1) return all();
+                EXPECT_EQ(error_of(all).kind(), ErrorKind::kCancelled);
+              });
+  EXPECT_GT(made, 40);
+}
+
+TEST(ServedLoop, AChiefThatIsToldToStopSavesAndEndsTheRun) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "model";
+  std::atomic<int64_t> made = 0;  // by the worker
+  run_cluster(
+      {.workers = 2, .cancelled = [&](int rank) { return rank == 0 && made >= 10; }},
+      [&](const Task& task) {
+        const auto stops = [&] {
+          if (task.rank == 1) ++made;
+          if (!task.scope.should_stop()) return;
+          task.scope.save(model_dir);
+          task.scope.stop();
+        };
+        const auto all = [&] {
+          (void)Regression().train(task, points(80).batch(8), 1'000'000, stops);
+        };
+        if (task.rank < 0) return all();
+        const Error end = error_of(all);
+        EXPECT_EQ(end.kind(), task.rank == 0 ? ErrorKind::kCancelled : ErrorKind::kUnavailable);
+        EXPECT_THAT(end.message(), HasSubstr(task.rank == 0 ? "after saving step"
+                                                            : "the chief has ended the run"));
+      });
+  EXPECT_TRUE(CheckpointManager(model_dir).latest().has_value());
+}
+
+// --- what is refused ---
+
+TEST(ServedLoop, WhatNeedsAllWorkersIsRefusedWithAWordOfWhatDoesIt) {
+  run_cluster({.workers = 2}, [&](const Task& task) {
+    const Regression regression;
+    if (task.rank < 0) {
+      EXPECT_THAT(error_of([&] { (void)task.strategy->num_replicas_in_sync(); }).hint(),
+                  HasSubstr("if (scope.serve(step)) return"));
+      EXPECT_FALSE(task.scope.is_chief());
+    }
+    if (regression.train(task, points(40).batch(8))) return;
+    EXPECT_EQ(task.strategy->num_replicas_in_sync(), 1);
+    const auto sums = task.strategy->run({.training = false}, [] {
+      return ReplicaContext::current().all_reduce(ReduceOp::kSum, torch::ones({1}));
+    });
+    EXPECT_EQ(task.strategy->reduce(ReduceOp::kSum, sums).item<float>(), 1);
+    EXPECT_THAT(error_of([&] { (void)task.strategy->gather(sums); }).hint(),
+                HasSubstr("ClusterCoordinator"));
+    EXPECT_THAT(message_of([&] { task.scope.assign({}); }), HasSubstr("assign()"));
+    EXPECT_THAT(message_of([&] { const Session session(task.strategy, {}); }), HasSubstr("fit()"));
+    if (task.rank > 0) {
+      EXPECT_THAT(task.scope.save("nowhere"), "");
+    }
+  });
+}
+
+TEST(ServedLoop, AnErrorOfTheFunctionEndsTheRunForAll) {
+  std::atomic<int> told = 0;
+  EXPECT_THAT(message_of([&] {
+                run_cluster({.workers = 2}, [&](const Task& task) {
+                  const Regression regression;
+                  std::atomic<int64_t> made = 0;
+                  try {
+                    (void)regression.train(task, points(80).batch(8), 1'000'000, [&] {
+                      if (task.rank == 1 && ++made == 5) throw invalid_argument("enough");
+                    });
+                  } catch (const Error&) {
+                    ++told;
+                    throw;
+                  }
+                });
+              }),
+              ::testing::Not(""));
+  EXPECT_EQ(told, 3);
+}
+
+TEST(ServedLoop, AFunctionThatTrainsNothingIsNoneToServe) {
+  EXPECT_THAT(message_of([&] {
+                run_cluster({}, [&](const Task& task) {
+                  const Regression regression;
+                  const auto nothing = [&](const Features& x) { (void)regression.model(x); };
+                  const auto step = [&](const Features& x, const Labels& y) {
+                    regression.minimize(x, y);
+                  };
+                  if (task.scope.serve(nothing)) return;
+                  for (const auto& batch : task.strategy->distribute(points(40).batch(8)))
+                    task.strategy->run(step, batch);
+                });
+              }),
+              HasSubstr("called no Optimizer::minimize()"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,189 @@
+#include "muster/stores/file_systems.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "muster/base/environment.h"
+#include "muster/base/error.h"
+#include "muster/base/nearest.h"
+#include "muster/base/strings.h"
+#include "muster/base/uri.h"
+#include "muster/stores/gcs_store.h"
+#include "muster/stores/http_store.h"
+#include "muster/stores/s3_store.h"
+
+namespace muster::inline v0_1::stores {
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+bool is_scheme(const std::string& text) {
+  return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, [](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+  });
+}
+
+class FileSystems final : public FileSystem {
+ public:
+  void add(const std::string& scheme, FileSystemFactory make) {
+    if (!is_scheme(scheme) || scheme == "file") {
+      throw invalid_argument(
+          "register_file_system: '" + scheme + "' cannot be a scheme of a program's own",
+          scheme == "file" ? "file:// is the files of this machine"
+                           : "take letters, digits, '+', '-' and '.', and a letter first");
+    }
+    if (!make) throw invalid_argument("register_file_system: '" + scheme + "' has no function");
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_[scheme];
+    if (entry.made != nullptr) {
+      throw invalid_argument("register_file_system: '" + scheme + "' is in use already",
+                             "register a scheme once, before the first path of it is asked for");
+    }
+    entry.make = std::move(make);
+  }
+
+  std::vector<std::string> schemes() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> names = {"file"};
+    for (const auto& [name, entry] : entries_) names.push_back(name);
+    std::ranges::sort(names);
+    return names;
+  }
+
+  Result<FileInfo> info(const std::string& path) override {
+    return with<FileInfo>(path, [&](FileSystem& files) { return files.info(path); });
+  }
+  Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override {
+    return with<std::unique_ptr<FileReader>>(
+        path, [&](FileSystem& files) { return files.open_reader(path); });
+  }
+  Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) override {
+    return with<std::unique_ptr<FileWriter>>(
+        path, [&](FileSystem& files) { return files.open_writer(path); });
+  }
+  Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override {
+    return with<std::unique_ptr<StagedWriter>>(
+        path, [&](FileSystem& files) { return files.open_staged(path); });
+  }
+  Result<std::vector<std::string>> list_directory(const std::string& path) override {
+    return with<std::vector<std::string>>(
+        path, [&](FileSystem& files) { return files.list_directory(path); });
+  }
+  Result<std::vector<DirectoryEntry>> list_entries(const std::string& path) override {
+    return with<std::vector<DirectoryEntry>>(
+        path, [&](FileSystem& files) { return files.list_entries(path); });
+  }
+  Status make_directories(const std::string& path) override {
+    return done(path, [&](FileSystem& files) { return files.make_directories(path); });
+  }
+  Status remove(const std::string& path) override {
+    return done(path, [&](FileSystem& files) { return files.remove(path); });
+  }
+  Status remove_tree(const std::string& path) override {
+    return done(path, [&](FileSystem& files) { return files.remove_tree(path); });
+  }
+  Status rename(const std::string& from, const std::string& to) override {
+    const auto scheme = [](const std::string& path) {
+      const std::string_view its = scheme_of(path);
+      return its.empty() ? std::string_view("file") : its;
+    };
+    if (scheme(from) != scheme(to)) {
+      return invalid_argument(
+          "cannot rename '" + from + "' to '" + to + "': they lie in two stores",
+          "copy the file and remove the first: muster cp FROM TO");
+    }
+    return done(from, [&](FileSystem& files) { return files.rename(from, to); });
+  }
+
+ private:
+  struct Entry {
+    FileSystemFactory make;
+    std::mutex making;  // one thread makes it, without holding up paths of other schemes
+    std::unique_ptr<FileSystem> made;
+  };
+
+  template <typename T, typename Fn>
+  Result<T> with(const std::string& path, const Fn& call) {
+    Result<FileSystem*> files = of(path);
+    if (!files.ok()) return files.error();
+    return call(*files.value());
+  }
+  template <typename Fn>
+  Status done(const std::string& path, const Fn& call) {
+    Result<FileSystem*> files = of(path);
+    if (!files.ok()) return files.error();
+    return call(*files.value());
+  }
+
+  Result<FileSystem*> of(const std::string& path) {
+    const std::string scheme(scheme_of(path));
+    if (scheme.empty() || scheme == "file") return &local_file_system();
+    Entry* entry = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = entries_.find(scheme);
+      if (found != entries_.end()) entry = &found->second;
+      if (entry != nullptr && entry->made != nullptr) return entry->made.get();
+    }
+    if (entry == nullptr) return unknown(scheme, path);
+    const std::lock_guard one(entry->making);
+    FileSystemFactory make;
+    {
+      const std::lock_guard lock(mutex_);
+      if (entry->made != nullptr) return entry->made.get();
+      make = entry->make;
+    }
+    std::unique_ptr<FileSystem> made;
+    try {
+      made = make();
+    } catch (const Error& error) {
+      return error.with_context("'" + path + "' cannot be reached: " + error.message());
+    }
+    if (made == nullptr)
+      return internal_error("the scheme '" + scheme +
+                            "' was registered with a function that gives "
+                            "no file system");
+    const std::lock_guard lock(mutex_);
+    entry->made = std::move(made);
+    return entry->made.get();
+  }
+
+  Error unknown(const std::string& scheme, const std::string& path) {
+    const std::vector<std::string> known = schemes();
+    const std::optional<std::string> near = nearest(scheme, known);
+    return invalid_argument("there is no file system for the scheme '" + scheme + "' of '" + path +
+                                "'; there are " + join_quoted(known),
+                            near ? "did you mean " + *near + "://?"
+                                 : "use one of these, or a plain path for a file of this machine");
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Entry> entries_;  // none is ever removed
+};
+
+FileSystems& instance() {
+  static FileSystems* const all = [] {
+    auto* files = new FileSystems();
+    files->add("s3", [] { return make_s3_store(S3Options::from(Environment::process())); });
+    files->add("gs", [] { return make_gcs_store(GcsOptions::from(Environment::process())); });
+    for (const char* scheme : {"http", "https"})
+      files->add(scheme, [] { return make_http_store(HttpOptions::from(Environment::process())); });
+    return files;
+  }();
+  return *all;
+}
+
+}  // namespace
+
+FileSystem& file_systems() { return instance(); }
+
+void register_file_system(const std::string& scheme, FileSystemFactory make) {
+  instance().add(scheme, std::move(make));
+}
+
+std::vector<std::string> schemes() { return instance().schemes(); }
+
+}  // namespace muster::inline v0_1::stores

@@ -1,0 +1,35 @@
+// Objects of Google Cloud Storage as files: gs://bucket/object, by its JSON API. Thread safety: as
+// FileSystem.
+//
+// What s3_store.h says of directories, writers, readers and remove_tree() holds here too. A
+// StagedWriter is a resumable upload: after a lost connection it goes on where the service says it
+// was.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "muster/base/environment.h"
+#include "muster/base/file_system.h"
+#include "muster/stores/store_options.h"
+
+namespace muster::inline v0_1::stores {
+
+// Where the service is, and whose credentials open it.
+struct GcsOptions {
+  // "http://127.0.0.1:4443" of an emulator, to which no credentials are sent. Empty: Google's.
+  std::string endpoint;
+  std::string quota_project;  // whose quota counts, if not that of the credentials
+  // Names the credentials: GOOGLE_APPLICATION_CREDENTIALS and the others of docs/buckets.md. They
+  // are looked up when the first request needs them.
+  Environment environment;
+  StoreOptions limits;
+
+  // Reads STORAGE_EMULATOR_HOST and GOOGLE_CLOUD_QUOTA_PROJECT.
+  static GcsOptions from(const Environment& environment);
+};
+
+// Makes the file system of gs:// URIs. It connects when it is first used.
+std::unique_ptr<FileSystem> make_gcs_store(GcsOptions options);
+
+}  // namespace muster::inline v0_1::stores

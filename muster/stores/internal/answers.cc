@@ -1,0 +1,199 @@
+#include "muster/stores/internal/answers.h"
+
+#include <curl/curl.h>
+
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+
+#include "muster/base/printable.h"
+#include "muster/base/strings.h"
+
+namespace muster::inline v0_1::stores::internal {
+namespace {
+
+ErrorKind kind_of(const HttpResponse& response) {
+  switch (response.transport) {
+    case Transport::kAnswered:
+      break;
+    case Transport::kNoContact:
+    case Transport::kBroken:
+      return response.timed_out ? ErrorKind::kTimeout : ErrorKind::kUnavailable;
+    case Transport::kRefused:
+      return ErrorKind::kInvalidArgument;
+    case Transport::kCancelled:
+      return ErrorKind::kCancelled;
+  }
+  const int status = response.status;
+  if (status == 404 || status == 410) return ErrorKind::kNotFound;
+  if (status == 408 || status == 409 || status == 412 || status == 429 || status >= 500)
+    return ErrorKind::kUnavailable;
+  return ErrorKind::kInvalidArgument;
+}
+
+Error replaced(const std::string& uri) {
+  return Error(ErrorKind::kUnavailable, "'" + uri + "' was replaced while it was read",
+               "read it again from its beginning; data that others read should be written under a "
+               "new name");
+}
+
+}  // namespace
+
+Error answer_error(const HttpResponse& response, const std::string& what, const std::string& code,
+                   const std::string& message, const std::string& hint) {
+  std::string text = "cannot " + what + ": ";
+  std::string advice = hint;
+  if (response.transport == Transport::kAnswered) {
+    text += "the server answers " + std::to_string(response.status);
+    if (!code.empty()) text += " " + printable_beginning(code);
+    if (!message.empty()) text += " (" + printable_beginning(message, 300) + ")";
+    if (advice.empty() && (response.status == 429 || response.status >= 500))
+      advice = "the service is busy or at fault: try again later";
+  } else if (response.transport == Transport::kCancelled) {
+    text += "it was cancelled";
+  } else {
+    text += response.problem;
+    if (response.transport == Transport::kNoContact) {
+      advice = "check the address and the network; a proxy is named by https_proxy or http_proxy";
+    } else if (response.problem.find("certificate") != std::string::npos) {
+      advice = "name the file of certificates to trust: SSL_CERT_FILE=FILE";
+    }
+  }
+  if (response.attempts > 1) {
+    text += "; tried " + std::to_string(response.attempts) + " times in " +
+            human_duration(response.seconds);
+  }
+  return Error(kind_of(response), text, advice);
+}
+
+std::optional<ContentRange> parse_content_range(const std::string& text) {
+  if (!text.starts_with("bytes ")) return std::nullopt;
+  const std::vector<std::string> halves = split(std::string_view(text).substr(6), '/');
+  if (halves.size() != 2) return std::nullopt;
+  ContentRange range;
+  if (const auto size = parse_int(halves[1]); size && *size >= 0) {
+    range.size = static_cast<uint64_t>(*size);
+  }
+  if (halves[0] == "*") return range;
+  const std::vector<std::string> ends = split(halves[0], '-');
+  if (ends.size() != 2) return std::nullopt;
+  const auto first = parse_int(ends[0]);
+  const auto last = parse_int(ends[1]);
+  if (!first || !last || *first < 0 || *last < *first) return std::nullopt;
+  range.begin = static_cast<uint64_t>(*first);
+  range.end = static_cast<uint64_t>(*last) + 1;
+  return range;
+}
+
+double parse_http_date(const std::string& text) {
+  const time_t time = curl_getdate(text.c_str(), nullptr);
+  return time < 0 ? 0 : static_cast<double>(time);
+}
+
+std::optional<double> parse_iso_time(const std::string& text) {
+  std::tm parts{};
+  double seconds = 0;
+  if (std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%lf", &parts.tm_year, &parts.tm_mon, &parts.tm_mday,
+                  &parts.tm_hour, &parts.tm_min, &seconds) != 6) {
+    return std::nullopt;
+  }
+  parts.tm_year -= 1900;
+  parts.tm_mon -= 1;
+  return static_cast<double>(timegm(&parts)) + seconds;
+}
+
+Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
+  RangeRead read;
+  std::string version = request.version;
+  bool whole = false;  // the server answered with everything
+  const auto make = [&]() -> Result<HttpRequest> {
+    const uint64_t begin = request.offset + read.bytes;
+    const std::string range = "Range: bytes=" + std::to_string(begin) + "-" +
+                              std::to_string(request.offset + request.out.size() - 1);
+    Result<HttpRequest> made = request.make(range, version);
+    if (made.ok()) made.value().into = request.out.subspan(read.bytes);
+    return made;
+  };
+  std::optional<Error> wrong;
+  // Takes over what came of the answer; whether it was what we asked for.
+  const auto take = [&](const HttpResponse& response) {
+    if (response.status / 100 != 2) return true;
+    const ObjectInfo info = request.info_of(response);
+    if (!version.empty() && info.version != version) {
+      wrong = replaced(request.uri);
+      return false;
+    }
+    const auto range = parse_content_range(response.header("content-range"));
+    const uint64_t begin = request.offset + read.bytes;
+    if (response.status != 206 || !range) {
+      // All of it, from its beginning: only of use to whoever stands there.
+      if (begin != 0) {
+        wrong = Error(ErrorKind::kInvalidArgument,
+                      "cannot read bytes from " + std::to_string(begin) + " of '" + request.uri +
+                          "': the server answers with the whole instead of a range",
+                      "copy the file to a disk and read it there");
+        return false;
+      }
+      whole = response.ok();
+      if (whole) {
+        read.info = info;
+        read.bytes = response.received;
+        read.info.size = read.bytes;
+      }
+      return true;
+    }
+    if (range->size == 0) {
+      // Some servers give an empty range of an empty file, in place of 416.
+      read.info = info;
+      read.info.size = 0;
+      return true;
+    }
+    if (range->begin != begin || !range->size || range->end > *range->size ||
+        response.received > range->end - range->begin) {
+      wrong = corrupt("the server gives '" + response.header("content-range") + "' of '" +
+                          request.uri + "', but was asked for bytes from " + std::to_string(begin),
+                      "the server or a proxy is at fault: read from another one");
+      return false;
+    }
+    read.info = info;
+    read.info.size = *range->size;
+    // Where we go on with the rest, it must be of this version.
+    version = info.version;
+    // Without a version what follows may be of another file: such a transfer begins anew.
+    if (response.ok() || !version.empty()) read.bytes += response.received;
+    return true;
+  };
+  const auto judge = [&](const HttpResponse& response) {
+    if (response.transport == Transport::kBroken && response.status / 100 == 2 && !take(response))
+      return Verdict::kFinal;
+    return request.judge ? request.judge(response) : Verdict::kByStatus;
+  };
+  while (true) {
+    Result<HttpResponse> answer = perform_with_retries(client, "read '" + request.uri + "'", make,
+                                                       judge, request.cancellation);
+    if (!answer.ok()) return answer.error();
+    if (wrong) return *wrong;
+    const HttpResponse& response = answer.value();
+    if (response.transport == Transport::kAnswered && response.status == 416) {
+      const auto range = parse_content_range(response.header("content-range"));
+      read.info = request.info_of(response);
+      read.info.size = range && range->size ? *range->size : 0;
+      return read;
+    }
+    if (response.transport == Transport::kAnswered && response.status == 412)
+      return replaced(request.uri);
+    if (!response.ok()) return request.error_of(response);
+    const size_t before = read.bytes;
+    if (!take(response)) return *wrong;
+    if (whole || read.bytes == request.out.size() ||
+        request.offset + read.bytes >= read.info.size) {
+      return read;
+    }
+    if (read.bytes == before) {
+      return corrupt("the server gives no bytes of '" + request.uri + "' from " +
+                     std::to_string(request.offset + before) + " on");
+    }
+  }
+}
+
+}  // namespace muster::inline v0_1::stores::internal

@@ -1,0 +1,51 @@
+// What answers of web servers say: errors in words, ranges, dates. Thread safety: pure functions.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "muster/stores/internal/http_client.h"
+#include "muster/stores/internal/object_service.h"
+
+namespace muster::inline v0_1::stores::internal {
+
+// Makes the error of a request that failed. `what` is "read 's3://a/b'"; `code` and `message` are
+// the service's own words, if it had any; `hint` says what to do where the status alone decides
+// nothing better. The kind follows the status: 404 NotFound; 408, 429 and 5xx Unavailable; no
+// answer in time Timeout; others InvalidArgument.
+Error answer_error(const HttpResponse& response, const std::string& what, const std::string& code,
+                   const std::string& message, const std::string& hint);
+
+// "bytes 5-9/100".
+struct ContentRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;  // behind the last byte
+  std::optional<uint64_t> size;
+};
+std::optional<ContentRange> parse_content_range(const std::string& text);
+
+// Reads "Sun, 06 Nov 1994 08:49:37 GMT" as Unix time; 0 when it is none.
+double parse_http_date(const std::string& text);
+// Reads "2026-01-31T12:00:00.5Z" as Unix time; nothing when it is none.
+std::optional<double> parse_iso_time(const std::string& text);
+
+// How one service is asked for a part of an object.
+struct RangeRequest {
+  std::string uri;      // for errors
+  std::string version;  // that is wanted; empty: any
+  uint64_t offset = 0;
+  MutableBytes out;
+  // Builds a request; `range` is a header, `version` may be empty.
+  std::function<Result<HttpRequest>(const std::string& range, const std::string& version)> make;
+  std::function<ObjectInfo(const HttpResponse&)> info_of;
+  std::function<Verdict(const HttpResponse&)> judge;
+  std::function<Error(const HttpResponse&)> error_of;
+  Cancellation* cancellation = nullptr;
+};
+
+// Reads the range. A transfer that breaks is continued behind what came. Returns Unavailable when
+// the version changed, and Corrupt when the server gives another range than it was asked for.
+Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request);
+
+}  // namespace muster::inline v0_1::stores::internal

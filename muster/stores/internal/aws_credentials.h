@@ -1,0 +1,51 @@
+// The credentials of Amazon's services, found where its own tools find them. Thread-safe.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "muster/base/environment.h"
+#include "muster/base/result.h"
+#include "muster/stores/internal/http_client.h"
+#include "muster/stores/internal/signature.h"
+
+namespace muster::inline v0_1::stores::internal {
+
+struct AwsCredentials {
+  SigningKey key;
+  std::string source;                  // where they come from, in words
+  std::optional<double> ends_seconds;  // Unix time
+};
+
+// Looks, in this order, at: AWS_ACCESS_KEY_ID; AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, by
+// STS; the profile; the container's address (AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI);
+// the metadata service of an EC2 instance, unless AWS_EC2_METADATA_DISABLED is true.
+class AwsCredentialChain {
+ public:
+  AwsCredentialChain(Environment environment, std::string region, const StoreOptions& limits);
+
+  // Returns credentials that are good for some minutes; nothing when none are found, and requests
+  // go unsigned. An error when a place was named that has none.
+  Result<std::optional<AwsCredentials>> get();
+  // Says that the service no longer takes what get() gave.
+  void forget();
+
+ private:
+  Result<std::optional<AwsCredentials>> find();
+  Result<std::optional<AwsCredentials>> from_web_identity();
+  Result<std::optional<AwsCredentials>> from_profile();
+  Result<std::optional<AwsCredentials>> from_container();
+  Result<std::optional<AwsCredentials>> from_instance();
+  Result<std::string> ask(const HttpRequest& request, const std::string& what);
+
+  const Environment environment_;
+  const std::string region_;
+  HttpClient client_;
+  Clock& clock_;
+  std::mutex mutex_;
+  bool looked_ = false;
+  std::optional<AwsCredentials> found_;
+};
+
+}  // namespace muster::inline v0_1::stores::internal

@@ -1,0 +1,42 @@
+// Digests, and bytes as text, as cloud services want them. Thread safety: pure functions; an Md5
+// belongs to one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "muster/base/bytes.h"
+
+struct evp_md_ctx_st;
+
+namespace muster::inline v0_1::stores::internal {
+
+// SHA-256: 32 bytes.
+std::string sha256(Bytes bytes);
+// "1f8b08", without blanks.
+std::string hex(std::string_view bytes);
+// Base64 with the standard alphabet and padding, and its reverse; nothing when `text` is none.
+std::string base64(std::string_view bytes);
+std::optional<std::string> from_base64(std::string_view text);
+// Base64 with the alphabet of URLs and without padding (RFC 7515).
+std::string base64url(std::string_view bytes);
+// The checksum as services of Google write it: base64 of four bytes, the highest first.
+std::string crc32c_text(uint32_t crc);
+
+// MD5 of bytes that come one behind another.
+class Md5 {
+ public:
+  Md5();
+  void add(Bytes bytes);
+  // Returns the 16 bytes; no add() may follow.
+  std::string finish();
+
+ private:
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
+};
+std::string md5(Bytes bytes);
+
+}  // namespace muster::inline v0_1::stores::internal

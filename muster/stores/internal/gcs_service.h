@@ -1,0 +1,57 @@
+// Google Cloud Storage by its JSON API. Thread safety: as ObjectService.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/stores/gcs_store.h"
+#include "muster/stores/internal/google_credentials.h"
+#include "muster/stores/internal/http_client.h"
+#include "muster/stores/internal/object_service.h"
+
+namespace muster::inline v0_1::stores::internal {
+
+class GcsService : public ObjectService {
+ public:
+  explicit GcsService(GcsOptions options);
+
+  std::string scheme() const override { return "gs"; }
+  Result<ObjectInfo> look(const ObjectName& object) override;
+  Result<RangeRead> read(const ObjectName& object, const std::string& version, uint64_t offset,
+                         MutableBytes out, Cancellation* cancellation) override;
+  Result<ObjectInfo> put(const ObjectName& object, Bytes bytes) override;
+  Result<std::unique_ptr<PartUpload>> begin_upload(const ObjectName& object) override;
+  Result<ObjectInfo> extend(const ObjectName& object, const ObjectInfo& base, Bytes tail) override;
+  Result<ListPage> list(const ObjectName& bucket, const std::string& prefix, bool flat,
+                        const std::string& next, int most) override;
+  Status remove(const ObjectName& object) override;
+  Status remove_all(const ObjectName& bucket, const std::vector<std::string>& keys) override;
+  Status copy(const ObjectName& from, const ObjectInfo& info, const ObjectName& to) override;
+
+ private:
+  class Upload;
+  struct Call {
+    std::string what;  // "read 'gs://a/b'"
+    std::string method = "GET";
+    ObjectName object;
+    std::string url;
+    std::vector<std::string> headers;
+    Bytes body;
+    bool slow = false;
+  };
+
+  Result<HttpRequest> build(const Call& call);
+  Verdict judge(const HttpResponse& response);
+  Result<HttpResponse> send(const Call& call);
+  Error error_of(const Call& call, const HttpResponse& response);
+  // ".../b/BUCKET" and ".../b/BUCKET/o/OBJECT" of the API.
+  std::string bucket_url(const ObjectName& object, const std::string& api = "/storage/v1") const;
+  std::string object_url(const ObjectName& object) const;
+  Result<ObjectInfo> read_info(const std::string& json, const ObjectName& object);
+
+  const GcsOptions options_;
+  HttpClient client_;
+  GoogleCredentials credentials_;
+};
+
+}  // namespace muster::inline v0_1::stores::internal

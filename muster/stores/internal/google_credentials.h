@@ -1,0 +1,55 @@
+// Access tokens for Google's services, found where its own libraries find them. Thread-safe.
+#pragma once
+
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "muster/base/environment.h"
+#include "muster/base/result.h"
+#include "muster/stores/internal/http_client.h"
+
+namespace muster::inline v0_1::stores::internal {
+
+struct GoogleToken {
+  std::string token;
+  std::string source;         // whose it is, in words
+  std::string quota_project;  // whose quota counts; may be empty
+  double ends_seconds = 0;    // Unix time
+};
+
+// Looks, in this order, at: the file of GOOGLE_APPLICATION_CREDENTIALS; the one that `gcloud auth
+// application-default login` writes; the metadata service of Google's machines (GCE_METADATA_HOST).
+class GoogleCredentials {
+ public:
+  GoogleCredentials(Environment environment, const StoreOptions& limits);
+
+  // Returns a token that is good for some minutes; nothing when nobody gives one, and requests go
+  // without.
+  Result<std::optional<GoogleToken>> get();
+  // Says that the service no longer takes what get() gave.
+  void forget();
+
+ private:
+  Result<std::optional<GoogleToken>> find();
+  Result<std::optional<GoogleToken>> from_file(const std::string& path);
+  Result<std::optional<GoogleToken>> from_metadata();
+  Result<GoogleToken> exchange(const std::string& url, const std::string& form,
+                               const std::string& source);
+  Result<GoogleToken> read_token(const std::string& body, const std::string& source);
+
+  const Environment environment_;
+  HttpClient client_;
+  Clock& clock_;
+  std::mutex mutex_;
+  bool looked_ = false;
+  std::optional<GoogleToken> found_;
+};
+
+// A JSON Web Token (RFC 7519) with these claims, signed with RS256 by the private key in PEM.
+// Returns InvalidArgument when `pem` is no such key.
+Result<std::string> signed_token(const nlohmann::json& claims, const std::string& key_id,
+                                 const std::string& pem);
+
+}  // namespace muster::inline v0_1::stores::internal

@@ -1,0 +1,251 @@
+#include "muster/stores/internal/http_client.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "muster/base/printable.h"
+#include "muster/base/strings.h"
+
+namespace muster::inline v0_1::stores::internal {
+namespace {
+
+// Handles that wait for the next request; each keeps its connections.
+constexpr size_t kIdleHandles = 64;
+// A transfer slower than this counts as stalled, in bytes per second.
+constexpr long kSlow = 1024;
+// One attempt may take so long for each byte, beside a minute: 32 KiB/s.
+constexpr double kSecondsPerByte = 1.0 / (32 << 10);
+
+struct Exchange {
+  CURL* handle;
+  const HttpRequest& request;
+  HttpResponse& response;
+  const Cancellation* cancellation;
+  size_t sent = 0;
+  bool too_large = false;
+};
+
+size_t on_header(char* data, size_t, size_t size, void* user) {
+  Exchange& exchange = *static_cast<Exchange*>(user);
+  const std::string_view line = trim(std::string_view(data, size));
+  if (line.starts_with("HTTP/")) {
+    // The head of another answer begins: behind a redirect, or behind "100 Continue".
+    exchange.response.headers.clear();
+    exchange.response.body.clear();
+    exchange.response.received = 0;
+    return size;
+  }
+  const size_t colon = line.find(':');
+  if (colon != std::string_view::npos) {
+    std::string& value = exchange.response.headers[to_lower(line.substr(0, colon))];
+    if (!value.empty()) value += ", ";
+    value += trim(line.substr(colon + 1));
+  }
+  return size;
+}
+
+size_t on_body(char* data, size_t, size_t size, void* user) {
+  Exchange& exchange = *static_cast<Exchange*>(user);
+  long status = 0;
+  curl_easy_getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
+  HttpResponse& response = exchange.response;
+  if (status / 100 == 2 && !exchange.request.into.empty()) {
+    if (size > exchange.request.into.size() - response.received) {
+      exchange.too_large = true;
+      return 0;
+    }
+    std::memcpy(exchange.request.into.data() + response.received, data, size);
+    response.received += size;
+    return size;
+  }
+  if (status / 100 == 2 && size > exchange.request.most_body - response.body.size()) {
+    exchange.too_large = true;
+    return 0;
+  }
+  // Of an error's page the beginning says enough.
+  constexpr size_t kMostOfAnError = 64 << 10;
+  if (status / 100 == 2 || response.body.size() < kMostOfAnError) response.body.append(data, size);
+  return size;
+}
+
+size_t on_send(char* buffer, size_t, size_t room, void* user) {
+  Exchange& exchange = *static_cast<Exchange*>(user);
+  const size_t count = std::min(room, exchange.request.body.size() - exchange.sent);
+  if (count > 0) std::memcpy(buffer, exchange.request.body.data() + exchange.sent, count);
+  exchange.sent += count;
+  return count;
+}
+
+int on_rewind(void* user, curl_off_t offset, int origin) {
+  Exchange& exchange = *static_cast<Exchange*>(user);
+  if (origin != SEEK_SET || offset < 0) return CURL_SEEKFUNC_FAIL;
+  exchange.sent = static_cast<size_t>(offset);
+  return CURL_SEEKFUNC_OK;
+}
+
+int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  const Exchange& exchange = *static_cast<const Exchange*>(user);
+  return exchange.cancellation != nullptr && exchange.cancellation->cancelled() ? 1 : 0;
+}
+
+Transport transport_of(CURLcode code) {
+  switch (code) {
+    case CURLE_OK:
+      return Transport::kAnswered;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_SSL_CONNECT_ERROR:
+      return Transport::kNoContact;
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+    case CURLE_AGAIN:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_SEND_FAIL_REWIND:
+      return Transport::kBroken;
+    default:
+      return Transport::kRefused;
+  }
+}
+
+long milliseconds(double seconds) { return static_cast<long>(std::max(1.0, seconds * 1000)); }
+
+}  // namespace
+
+std::string HttpResponse::header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
+}
+
+HttpClient::HttpClient(const StoreOptions& options) : options_(options) {
+  // libcurl counts the calls; what it sets up stays for the process.
+  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (ready != CURLE_OK)
+    throw internal_error(std::string("libcurl cannot be set up: ") + curl_easy_strerror(ready));
+}
+
+HttpClient::~HttpClient() {
+  for (void* handle : idle_) curl_easy_cleanup(handle);
+}
+
+void* HttpClient::take_handle() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      void* handle = idle_.back();
+      idle_.pop_back();
+      return handle;
+    }
+  }
+  void* handle = curl_easy_init();
+  if (handle == nullptr) throw internal_error("libcurl gives no handle for a request");
+  return handle;
+}
+
+void HttpClient::give_handle(void* handle) {
+  {
+    std::lock_guard lock(mutex_);
+    if (idle_.size() < kIdleHandles) {
+      idle_.push_back(handle);
+      return;
+    }
+  }
+  curl_easy_cleanup(handle);
+}
+
+HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation* cancellation) {
+  CURL* handle = take_handle();
+  HttpResponse response;
+  Exchange exchange{handle, request, response, cancellation};
+  char problem[CURL_ERROR_SIZE] = "";
+  curl_slist* headers = curl_slist_append(nullptr, "Expect:");
+  for (const std::string& header : request.headers)
+    headers = curl_slist_append(headers, header.c_str());
+
+  curl_easy_reset(handle);
+  const auto set = [handle](CURLoption option, auto value) {
+    curl_easy_setopt(handle, option, value);
+  };
+  set(CURLOPT_URL, request.url.c_str());
+  set(CURLOPT_PATH_AS_IS, 1L);
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_USERAGENT, "muster/0.1");
+  set(CURLOPT_ERRORBUFFER, problem);
+  set(CURLOPT_HTTPHEADER, headers);
+  set(CURLOPT_HEADERFUNCTION, on_header);
+  set(CURLOPT_HEADERDATA, &exchange);
+  set(CURLOPT_WRITEFUNCTION, on_body);
+  set(CURLOPT_WRITEDATA, &exchange);
+  set(CURLOPT_BUFFERSIZE, 512L << 10);
+  set(CURLOPT_UPLOAD_BUFFERSIZE, 1L << 20);
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, on_progress);
+  set(CURLOPT_XFERINFODATA, &exchange);
+  set(CURLOPT_TCP_KEEPALIVE, 1L);
+  set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.connect_seconds));
+  const double stall = request.stall_seconds > 0 ? request.stall_seconds : options_.stall_seconds;
+  set(CURLOPT_LOW_SPEED_LIMIT, kSlow);
+  set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(stall)));
+  const double whole =
+      request.attempt_seconds > 0
+          ? request.attempt_seconds
+          : options_.connect_seconds + 2 * stall +
+                static_cast<double>(request.body.size() +
+                                    std::max(request.into.size(), request.most_body)) *
+                    kSecondsPerByte;
+  set(CURLOPT_TIMEOUT_MS, milliseconds(whole));
+  if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
+  if (request.follow_redirects) {
+    set(CURLOPT_FOLLOWLOCATION, 1L);
+    set(CURLOPT_MAXREDIRS, 5L);
+    set(CURLOPT_REDIR_PROTOCOLS_STR, request.url.starts_with("https:") ? "https" : "http,https");
+  }
+  if (request.method == "HEAD") {
+    set(CURLOPT_NOBODY, 1L);
+  } else if (request.method == "PUT" || !request.body.empty()) {
+    set(CURLOPT_UPLOAD, 1L);
+    set(CURLOPT_READFUNCTION, on_send);
+    set(CURLOPT_READDATA, &exchange);
+    set(CURLOPT_SEEKFUNCTION, on_rewind);
+    set(CURLOPT_SEEKDATA, &exchange);
+    set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  } else if (request.method == "POST") {
+    set(CURLOPT_POST, 1L);
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(0));
+    set(CURLOPT_POSTFIELDS, "");
+  } else {
+    set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  }
+
+  const CURLcode code = curl_easy_perform(handle);
+  long status = 0;
+  curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+  const char* url = nullptr;
+  curl_easy_getinfo(handle, CURLINFO_EFFECTIVE_URL, &url);
+  response.status = static_cast<int>(status);
+  response.url = url == nullptr ? request.url : url;
+  response.transport = transport_of(code);
+  response.timed_out = code == CURLE_OPERATION_TIMEDOUT;
+  if (code == CURLE_ABORTED_BY_CALLBACK) response.transport = Transport::kCancelled;
+  if (exchange.too_large) {
+    response.problem = "the server sends more bytes than were asked for";
+  } else if (code != CURLE_OK) {
+    response.problem = printable(problem[0] != '\0' ? problem : curl_easy_strerror(code));
+  }
+  curl_slist_free_all(headers);
+  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);
+  give_handle(handle);
+  return response;
+}
+
+}  // namespace muster::inline v0_1::stores::internal

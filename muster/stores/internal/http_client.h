@@ -1,0 +1,99 @@
+// HTTP over libcurl: one request at a time on the caller's thread, over connections that are kept
+// for the next. Thread safety: an HttpClient may be used from many threads.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "muster/base/bytes.h"
+#include "muster/base/result.h"
+#include "muster/stores/internal/cancellation.h"
+#include "muster/stores/store_options.h"
+
+namespace muster::inline v0_1::stores::internal {
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;
+  std::vector<std::string> headers;  // "Name: value"
+  Bytes body;                        // must outlive the request
+  // Where the body of an answer of 2xx goes, if this has room for a byte; else it becomes
+  // HttpResponse::body.
+  MutableBytes into;
+  size_t most_body = size_t{64} << 20;  // of HttpResponse::body, in bytes
+  bool follow_redirects = false;
+  double stall_seconds = 0;    // 0: those of the options
+  double attempt_seconds = 0;  // 0: by the size of what is sent and received
+};
+
+// What an attempt came to.
+enum class Transport {
+  kAnswered,   // there is a status
+  kNoContact,  // nobody was reached: name, connection, TLS
+  kBroken,     // it ended in the middle; trying again may work
+  kRefused,    // trying again will not help: certificate, URL, an answer too large
+  kCancelled,
+};
+
+struct HttpResponse {
+  Transport transport = Transport::kAnswered;
+  std::string problem;  // what went wrong below HTTP
+  bool timed_out = false;
+  int status = 0;
+  // Names in small letters; values of a header that came twice stand behind each other, with
+  // commas.
+  std::map<std::string, std::string> headers;
+  std::string body;
+  size_t received = 0;  // bytes in HttpRequest::into
+  int attempts = 1;     // tries that it took
+  double seconds = 0;   // from the first try to the end
+  std::string url;      // behind redirects
+
+  bool ok() const { return transport == Transport::kAnswered && status / 100 == 2; }
+  // Returns the header, named in small letters, or "".
+  std::string header(const std::string& name) const;
+};
+
+class HttpClient {
+ public:
+  explicit HttpClient(const StoreOptions& options);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  // Sends the request once. `cancellation`, if given, ends it within about a second.
+  HttpResponse perform(const HttpRequest& request, const Cancellation* cancellation = nullptr);
+
+  const StoreOptions& options() const { return options_; }
+
+ private:
+  void* take_handle();
+  void give_handle(void* handle);
+
+  const StoreOptions options_;
+  std::mutex mutex_;
+  std::vector<void*> idle_;  // the one used last at the end, whose connection is warm
+};
+
+// What a service says of an answer that is no success.
+enum class Verdict {
+  kByStatus,  // 408, 429, 500, 502, 503, 504 and what broke are tried again after a while
+  kAgain,     // try again after a while
+  kAtOnce,    // something was learned (a region, a clock, a new token): try again now
+  kFinal,     // do not try again
+};
+
+// Sends a request until it is answered, with waits in between that double, within
+// StoreOptions::retry_seconds. A server's Retry-After is waited for. `make` builds each try: its
+// time and its signature may differ. `judge` may be empty. The error is that of `make`; everything
+// else is in the response.
+Result<HttpResponse> perform_with_retries(
+    HttpClient& client, const std::string& what, const std::function<Result<HttpRequest>()>& make,
+    const std::function<Verdict(const HttpResponse&)>& judge = nullptr,
+    Cancellation* cancellation = nullptr);
+
+}  // namespace muster::inline v0_1::stores::internal

@@ -1,0 +1,425 @@
+#include "muster/stores/internal/s3_service.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <pugixml.hpp>
+#include <span>
+#include <utility>
+
+#include "muster/base/strings.h"
+#include "muster/stores/internal/answers.h"
+#include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/s3_upload.h"
+
+namespace muster::inline v0_1::stores::internal {
+namespace {
+
+// The code and message of an <Error>.
+struct S3Words {
+  std::string code;
+  std::string message;
+  std::string region;
+};
+
+S3Words words_of(const std::string& body) {
+  pugi::xml_document xml;
+  if (!xml.load_buffer(body.data(), body.size())) return {};
+  const pugi::xml_node error = xml.child("Error");
+  return {error.child_value("Code"), error.child_value("Message"), error.child_value("Region")};
+}
+
+ObjectInfo info_of(const HttpResponse& response) {
+  ObjectInfo info;
+  info.version = response.header("etag");
+  info.size = static_cast<uint64_t>(parse_int(response.header("content-length")).value_or(0));
+  info.modified_seconds = parse_http_date(response.header("last-modified"));
+  // The ETag is the MD5 of what was sent in one request, unless the object is encrypted with keys
+  // of the customer's.
+  const std::string encryption = response.header("x-amz-server-side-encryption");
+  std::string digits = info.version;
+  std::erase(digits, '"');
+  const bool is_md5 = digits.size() == 32 &&
+                      digits.find_first_not_of("0123456789abcdef") == std::string::npos &&
+                      !encryption.starts_with("aws:kms") &&
+                      response.header("x-amz-server-side-encryption-customer-algorithm").empty();
+  if (is_md5) {
+    std::string digest;
+    for (size_t at = 0; at < digits.size(); at += 2)
+      digest += static_cast<char>(std::stoi(digits.substr(at, 2), nullptr, 16));
+    info.md5 = std::move(digest);
+  }
+  return info;
+}
+
+}  // namespace
+
+S3Service::S3Service(S3Options options)
+    : options_(std::move(options)),
+      client_(options_.limits),
+      credentials_(options_.environment, options_.region, options_.limits) {}
+
+std::string S3Service::region_of(const std::string& bucket) {
+  std::lock_guard lock(mutex_);
+  const auto known = regions_.find(bucket);
+  if (known != regions_.end()) return known->second;
+  return options_.region.empty() ? "us-east-1" : options_.region;
+}
+
+Result<HttpRequest> S3Service::build(const Call& call) {
+  const std::string region = region_of(call.object.bucket);
+  const std::string& bucket = call.object.bucket;
+  std::string origin = options_.endpoint;
+  // A name with dots does not fit the service's certificate.
+  const bool in_path = !origin.empty() || bucket.find('.') != std::string::npos;
+  if (origin.empty()) {
+    origin = "https://" + (in_path ? "" : bucket + ".") + "s3." + region + ".amazonaws.com" +
+             (region.starts_with("cn-") ? ".cn" : "");
+  }
+  SignedRequest to_sign{
+      .method = call.method,
+      .host = origin.substr(origin.find("://") + 3),
+      .path = (in_path ? "/" + bucket + "/" : "/") + percent_encode(call.object.key, true),
+      .query = call.query.text(),
+      .headers = call.headers,
+      .payload_hash = ""};
+  if (in_path && call.object.key.empty()) to_sign.path.pop_back();
+  HttpRequest request{
+      .method = call.method,
+      .url = origin + to_sign.path + (to_sign.query.empty() ? "" : "?" + to_sign.query),
+      .body = call.body,
+      .stall_seconds = call.slow ? 10 * options_.limits.stall_seconds : 0};
+  Result<std::optional<AwsCredentials>> credentials = credentials_.get();
+  if (!credentials.ok()) return credentials.error();
+  if (!credentials.value()) {
+    for (const auto& [name, value] : call.headers) request.headers.push_back(name + ": " + value);
+    return request;
+  }
+  to_sign.payload_hash = call.body_hash.empty() ? hex(sha256(call.body)) : call.body_hash;
+  double now = options_.limits.clock->wall_seconds();
+  {
+    std::lock_guard lock(mutex_);
+    now += clock_offset_;
+  }
+  request.headers = sign(to_sign, credentials.value()->key, region, "s3", now);
+  return request;
+}
+
+Verdict S3Service::judge(const Call& call, const HttpResponse& response) {
+  if (response.transport != Transport::kAnswered) return Verdict::kByStatus;
+  if (response.ok()) {
+    if (!call.answers_late) return Verdict::kFinal;
+    const S3Words words = words_of(response.body);
+    return words.code.empty() ? Verdict::kFinal : Verdict::kAgain;
+  }
+  const S3Words words = words_of(response.body);
+  const int status = response.status;
+  std::string region = response.header("x-amz-bucket-region");
+  if (region.empty() && words.code == "AuthorizationHeaderMalformed") region = words.region;
+  if ((status == 301 || status == 307 || status == 400 || status == 403) && !region.empty() &&
+      region != region_of(call.object.bucket)) {
+    std::lock_guard lock(mutex_);
+    regions_[call.object.bucket] = region;
+    return Verdict::kAtOnce;
+  }
+  if (status == 403) {
+    // A clock that is minutes off makes signatures worthless; a HEAD does not say that in words.
+    const double theirs = parse_http_date(response.header("date"));
+    const double ours = options_.limits.clock->wall_seconds();
+    std::lock_guard lock(mutex_);
+    if ((words.code == "RequestTimeTooSkewed" || words.code.empty()) && theirs > 0 &&
+        std::abs(theirs - ours - clock_offset_) > 240) {
+      clock_offset_ = theirs - ours;
+      return Verdict::kAtOnce;
+    }
+  }
+  if (words.code == "ExpiredToken" || words.code == "InvalidToken" ||
+      words.code == "TokenRefreshRequired") {
+    credentials_.forget();
+    return Verdict::kAtOnce;
+  }
+  if (words.code == "RequestTimeout" || words.code == "OperationAborted") return Verdict::kAgain;
+  return Verdict::kByStatus;
+}
+
+Result<HttpResponse> S3Service::send(const Call& call, Cancellation* cancellation) {
+  Call hashed = call;
+  if (hashed.body_hash.empty()) hashed.body_hash = hex(sha256(call.body));
+  Result<HttpResponse> answer = perform_with_retries(
+      client_, call.what, [&] { return build(hashed); },
+      [&](const HttpResponse& response) { return judge(call, response); }, cancellation);
+  if (!answer.ok()) return answer.error().with_context("cannot " + call.what);
+  if (!answer.value().ok()) return error_of(call, answer.value());
+  if (call.answers_late && !words_of(answer.value().body).code.empty()) {
+    answer.value().status = 500;
+    return error_of(call, answer.value());
+  }
+  return answer;
+}
+
+Error S3Service::error_of(const Call& call, const HttpResponse& response) {
+  const S3Words words = words_of(response.body);
+  std::string hint;
+  if (response.transport == Transport::kAnswered) {
+    if (response.status == 403 || response.status == 401) {
+      const Result<std::optional<AwsCredentials>> used = credentials_.get();
+      if (used.ok() && used.value()) {
+        hint = "the credentials were those of " + used.value()->source + " (key " +
+               used.value()->key.key_id + "): ";
+        if (words.code == "RequestTimeTooSkewed") {
+          hint += "set this machine's clock";
+        } else if (words.code == "SignatureDoesNotMatch") {
+          hint += "the secret does not belong to the key, or a proxy changes requests";
+        } else if (words.code == "InvalidAccessKeyId") {
+          hint += "the service does not know this key; check it, and AWS_ENDPOINT_URL";
+        } else {
+          hint += "let the owner of the bucket permit it to them, or use others (docs/buckets.md)";
+        }
+      } else {
+        hint =
+            "no credentials were found, and the bucket is not public: set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE (docs/buckets.md)";
+      }
+    } else if (words.code == "NoSuchBucket") {
+      hint = "there is no bucket '" + call.object.bucket +
+             "': make it with the service's tools, or check its name and AWS_ENDPOINT_URL";
+    } else if (response.status == 404) {
+      hint = "check the name; the bucket '" + call.object.bucket + "' is there";
+      if (words.code.empty()) hint = "check the names of the bucket and the object";
+    } else if (words.code == "EntityTooSmall") {
+      hint = "make the store's part_bytes at least 5 MiB";
+    }
+  }
+  return answer_error(response, call.what, words.code, words.message, hint);
+}
+
+Result<ObjectInfo> S3Service::look(const ObjectName& object) {
+  const Call call{.what = "look at '" + object.uri() + "'", .method = "HEAD", .object = object};
+  Result<HttpResponse> answer = send(call);
+  if (!answer.ok()) return answer.error();
+  return info_of(answer.value());
+}
+
+Result<RangeRead> S3Service::read(const ObjectName& object, const std::string& version,
+                                  uint64_t offset, MutableBytes out, Cancellation* cancellation) {
+  Call call{.what = "read '" + object.uri() + "'", .object = object};
+  call.body_hash = hex(sha256({}));
+  return read_range(
+      client_, {.uri = object.uri(),
+                .version = version,
+                .offset = offset,
+                .out = out,
+                .make =
+                    [&](const std::string& range, const std::string& wanted) {
+                      call.headers = {{"range", range.substr(range.find(' ') + 1)}};
+                      if (!wanted.empty()) call.headers["if-match"] = wanted;
+                      return build(call);
+                    },
+                .info_of = info_of,
+                .judge = [&](const HttpResponse& response) { return judge(call, response); },
+                .error_of = [&](const HttpResponse& response) { return error_of(call, response); },
+                .cancellation = cancellation});
+}
+
+Result<ObjectInfo> S3Service::put(const ObjectName& object, Bytes bytes) {
+  Result<HttpResponse> answer = send(
+      {.what = "write '" + object.uri() + "'", .method = "PUT", .object = object, .body = bytes});
+  if (!answer.ok()) return answer.error();
+  ObjectInfo info = info_of(answer.value());
+  info.size = bytes.size();
+  return info;
+}
+
+Result<std::unique_ptr<PartUpload>> S3Service::begin_upload(const ObjectName& object) {
+  Result<std::unique_ptr<Upload>> upload = Upload::begin(*this, object);
+  if (!upload.ok()) return upload.error();
+  return std::unique_ptr<PartUpload>(std::move(upload).value());
+}
+
+Result<std::string> S3Service::send_part(const ObjectName& object, const std::string& upload,
+                                         int number, Bytes part, Cancellation* cancellation) {
+  Result<HttpResponse> answer =
+      send({.what = "write part " + std::to_string(number) + " of '" + object.uri() + "'",
+            .method = "PUT",
+            .object = object,
+            .query = {{"partNumber", std::to_string(number)}, {"uploadId", upload}},
+            .body = part},
+           cancellation);
+  if (!answer.ok()) return answer.error();
+  return answer.value().header("etag");
+}
+
+Result<std::string> S3Service::copy_part(const ObjectName& object, const std::string& upload,
+                                         int number, const ObjectName& from, const ObjectInfo& info,
+                                         uint64_t begin, uint64_t end) {
+  Call call{
+      .what = "copy '" + from.uri() + "' into '" + object.uri() + "'",
+      .method = "PUT",
+      .object = object,
+      .query = {{"partNumber", std::to_string(number)}, {"uploadId", upload}},
+      .headers = {{"x-amz-copy-source", "/" + from.bucket + "/" + percent_encode(from.key, true)},
+                  {"x-amz-copy-source-range",
+                   "bytes=" + std::to_string(begin) + "-" + std::to_string(end - 1)}},
+      .slow = true,
+      .answers_late = true};
+  if (!info.version.empty()) call.headers["x-amz-copy-source-if-match"] = info.version;
+  Result<HttpResponse> answer = send(call);
+  if (!answer.ok()) return answer.error();
+  pugi::xml_document xml;
+  xml.load_string(answer.value().body.c_str());
+  return std::string(xml.child("CopyPartResult").child_value("ETag"));
+}
+
+Result<ObjectInfo> S3Service::copy_in_parts(const ObjectName& from, const ObjectInfo& info,
+                                            const ObjectName& to, Bytes tail) {
+  Result<std::unique_ptr<Upload>> begun = Upload::begin(*this, to);
+  if (!begun.ok()) return begun.error();
+  Upload& upload = *begun.value();
+  // As large as the service takes and few: 5 GiB at most, and no part but the last below 5 MiB.
+  constexpr uint64_t kMost = uint64_t{5} << 30;
+  const uint64_t parts = (info.size + kMost - 1) / kMost;
+  int number = 0;
+  for (uint64_t part = 0; part < parts; ++part) {
+    const uint64_t begin = info.size * part / parts;
+    const uint64_t end = info.size * (part + 1) / parts;
+    Result<std::string> etag = copy_part(to, upload.id(), ++number, from, info, begin, end);
+    if (!etag.ok()) return etag.error();
+    upload.add_part(number, etag.value());
+  }
+  if (!tail.empty()) {
+    Result<std::string> etag = send_part(to, upload.id(), ++number, tail, nullptr);
+    if (!etag.ok()) return etag.error();
+    upload.add_part(number, etag.value());
+  }
+  if (Status finished = upload.finish(); !finished.ok()) return finished.error();
+  ObjectInfo made;
+  made.size = info.size + tail.size();
+  made.version = upload.etag();
+  return made;
+}
+
+Result<ObjectInfo> S3Service::extend(const ObjectName& object, const ObjectInfo& base, Bytes tail) {
+  Result<ObjectInfo> extended = copy_in_parts(object, base, object, tail);
+  if (extended.ok() || extended.error().message().find("NotImplemented") == std::string::npos)
+    return extended;
+  return send_again(object, base, tail);
+}
+
+// For servers that copy no parts: the bytes come here and go back.
+Result<ObjectInfo> S3Service::send_again(const ObjectName& object, const ObjectInfo& base,
+                                         Bytes tail) {
+  Result<std::unique_ptr<Upload>> begun = Upload::begin(*this, object);
+  if (!begun.ok()) return begun.error();
+  Upload& upload = *begun.value();
+  Cancellation never;
+  std::string part;
+  int number = 0;
+  for (uint64_t offset = 0; offset < base.size; offset += part.size()) {
+    part.resize(std::min<uint64_t>(upload.part_bytes(++number), base.size - offset));
+    Result<RangeRead> read =
+        this->read(object, base.version, offset, std::as_writable_bytes(std::span(part)), &never);
+    if (!read.ok()) return read.error();
+    if (read.value().bytes != part.size())
+      return corrupt("'" + object.uri() + "' became shorter while it was written to");
+    if (offset + part.size() == base.size) part.append(text_of(tail));
+    if (Status sent = upload.send(number, bytes_of(part), false, never); !sent.ok())
+      return sent.error();
+  }
+  if (Status finished = upload.finish(); !finished.ok()) return finished.error();
+  ObjectInfo made;
+  made.size = base.size + tail.size();
+  made.version = upload.etag();
+  return made;
+}
+
+Status S3Service::copy(const ObjectName& from, const ObjectInfo& info, const ObjectName& to) {
+  constexpr uint64_t kMostInOne = uint64_t{5} << 30;
+  if (info.size > kMostInOne) {
+    Result<ObjectInfo> copied = copy_in_parts(from, info, to, {});
+    return copied.ok() ? Status() : Status(copied.error());
+  }
+  Call call{
+      .what = "copy '" + from.uri() + "' to '" + to.uri() + "'",
+      .method = "PUT",
+      .object = to,
+      .headers = {{"x-amz-copy-source", "/" + from.bucket + "/" + percent_encode(from.key, true)}},
+      .slow = true,
+      .answers_late = true};
+  if (!info.version.empty()) call.headers["x-amz-copy-source-if-match"] = info.version;
+  Result<HttpResponse> answer = send(call);
+  return answer.ok() ? Status() : Status(answer.error());
+}
+
+Result<ListPage> S3Service::list(const ObjectName& bucket, const std::string& prefix, bool flat,
+                                 const std::string& next, int most) {
+  const ObjectName whole = bucket.with_key("");
+  Call call{.what = "list '" + bucket.with_key(prefix).uri() + "'",
+            .object = whole,
+            .query = {{"list-type", "2"}, {"prefix", prefix}}};
+  if (!flat) call.query.add("delimiter", "/");
+  if (!next.empty()) call.query.add("continuation-token", next);
+  if (most > 0) call.query.add("max-keys", std::to_string(most));
+  Result<HttpResponse> answer = send(call);
+  if (!answer.ok()) return answer.error();
+  pugi::xml_document xml;
+  xml.load_buffer(answer.value().body.data(), answer.value().body.size());
+  const pugi::xml_node result = xml.child("ListBucketResult");
+  if (!result) {
+    return invalid_argument("cannot " + call.what + ": the answer is no list of S3",
+                            "check AWS_ENDPOINT_URL: another service seems to answer there");
+  }
+  ListPage page;
+  for (const pugi::xml_node entry : result.children("Contents")) {
+    page.keys.emplace_back(entry.child_value("Key"));
+    page.infos.push_back(
+        {.size = entry.child("Size").text().as_ullong(),
+         .modified_seconds = parse_iso_time(entry.child_value("LastModified")).value_or(0)});
+  }
+  for (const pugi::xml_node entry : result.children("CommonPrefixes"))
+    page.prefixes.emplace_back(entry.child_value("Prefix"));
+  if (std::strcmp(result.child_value("IsTruncated"), "true") == 0)
+    page.next = result.child_value("NextContinuationToken");
+  return page;
+}
+
+Status S3Service::remove(const ObjectName& object) {
+  Result<HttpResponse> answer =
+      send({.what = "remove '" + object.uri() + "'", .method = "DELETE", .object = object});
+  if (answer.ok() || answer.error().kind() == ErrorKind::kNotFound) return {};
+  return answer.error();
+}
+
+Status S3Service::remove_all(const ObjectName& bucket, const std::vector<std::string>& keys) {
+  pugi::xml_document xml;
+  pugi::xml_node list = xml.append_child("Delete");
+  list.append_child("Quiet").text().set("true");
+  for (const std::string& key : keys)
+    list.append_child("Object").append_child("Key").text().set(key.c_str());
+  struct Text : pugi::xml_writer {
+    void write(const void* data, size_t size) override {
+      text.append(static_cast<const char*>(data), size);
+    }
+    std::string text;
+  } body;
+  xml.save(body, "", pugi::format_raw);
+  const ObjectName whole = bucket.with_key("");
+  const std::string what = "remove " + std::to_string(keys.size()) + " objects of '" + whole.uri() +
+                           "', of which the first is '" + (keys.empty() ? "" : keys[0]) + "'";
+  Result<HttpResponse> answer = send({.what = what,
+                                      .method = "POST",
+                                      .object = whole,
+                                      .query = {{"delete", ""}},
+                                      .headers = {{"content-md5", base64(md5(bytes_of(body.text)))},
+                                                  {"content-type", "application/xml"}},
+                                      .body = bytes_of(body.text)});
+  if (!answer.ok()) return answer.error();
+  pugi::xml_document said;
+  said.load_buffer(answer.value().body.data(), answer.value().body.size());
+  const pugi::xml_node failed = said.child("DeleteResult").child("Error");
+  if (!failed) return {};
+  return invalid_argument("cannot remove '" + whole.with_key(failed.child_value("Key")).uri() +
+                          "': " + failed.child_value("Code") + " (" +
+                          failed.child_value("Message") + ")");
+}
+
+}  // namespace muster::inline v0_1::stores::internal

@@ -1,0 +1,97 @@
+#include "muster/stores/internal/s3_upload.h"
+
+#include <algorithm>
+#include <pugixml.hpp>
+#include <utility>
+
+namespace muster::inline v0_1::stores::internal {
+
+Result<std::unique_ptr<S3Service::Upload>> S3Service::Upload::begin(S3Service& service,
+                                                                    const ObjectName& object) {
+  Result<HttpResponse> answer = service.send({.what = "begin to write '" + object.uri() + "'",
+                                              .method = "POST",
+                                              .object = object,
+                                              .query = {{"uploads", ""}}});
+  if (!answer.ok()) return answer.error();
+  pugi::xml_document xml;
+  xml.load_string(answer.value().body.c_str());
+  const std::string id = xml.child("InitiateMultipartUploadResult").child_value("UploadId");
+  if (id.empty()) {
+    return invalid_argument(
+        "cannot begin to write '" + object.uri() + "': the answer names no upload",
+        "check AWS_ENDPOINT_URL: another service seems to answer there");
+  }
+  return std::make_unique<Upload>(service, object, id);
+}
+
+S3Service::Upload::Upload(S3Service& service, ObjectName object, std::string id)
+    : service_(service), object_(std::move(object)), id_(std::move(id)) {}
+
+S3Service::Upload::~Upload() { (void)abort(); }
+
+size_t S3Service::Upload::part_bytes(int number) const {
+  // An upload has 10,000 parts at most. Parts that double after each thousand reach 8 TiB, beyond
+  // the largest object there may be.
+  return service_.options_.limits.part_bytes << std::min((number - 1) / 1000, 9);
+}
+
+Status S3Service::Upload::send(int number, Bytes part, bool last, Cancellation& cancellation) {
+  // An object has one part at least.
+  if (part.empty() && last && number > 1) return {};
+  Result<std::string> etag = service_.send_part(object_, id_, number, part, &cancellation);
+  if (!etag.ok()) return etag.error();
+  add_part(number, std::move(etag).value());
+  return {};
+}
+
+void S3Service::Upload::add_part(int number, std::string etag) {
+  std::lock_guard lock(mutex_);
+  etags_[number] = std::move(etag);
+}
+
+Status S3Service::Upload::finish() {
+  std::string body = "<CompleteMultipartUpload>";
+  for (const auto& [number, etag] : etags_) {
+    body += "<Part><PartNumber>" + std::to_string(number) + "</PartNumber><ETag>" + etag +
+            "</ETag></Part>";
+  }
+  body += "</CompleteMultipartUpload>";
+  Result<HttpResponse> answer = service_.send({.what = "finish writing '" + object_.uri() + "'",
+                                               .method = "POST",
+                                               .object = object_,
+                                               .query = {{"uploadId", id_}},
+                                               .body = bytes_of(body),
+                                               .slow = true,
+                                               .answers_late = true});
+  if (!answer.ok()) {
+    // A try whose answer was lost may have finished it: then a second one finds no such upload.
+    if (answer.error().kind() != ErrorKind::kNotFound ||
+        answer.error().message().find("tried") == std::string::npos) {
+      return answer.error();
+    }
+    Result<ObjectInfo> there = service_.look(object_);
+    if (!there.ok() ||
+        !there.value().version.ends_with("-" + std::to_string(etags_.size()) + "\"")) {
+      return answer.error();
+    }
+    etag_ = there.value().version;
+  } else {
+    pugi::xml_document xml;
+    xml.load_string(answer.value().body.c_str());
+    etag_ = xml.child("CompleteMultipartUploadResult").child_value("ETag");
+  }
+  open_ = false;
+  return {};
+}
+
+Status S3Service::Upload::abort() {
+  if (!std::exchange(open_, false)) return {};
+  Result<HttpResponse> answer = service_.send({.what = "give up writing '" + object_.uri() + "'",
+                                               .method = "DELETE",
+                                               .object = object_,
+                                               .query = {{"uploadId", id_}}});
+  if (answer.ok() || answer.error().kind() == ErrorKind::kNotFound) return {};
+  return answer.error();
+}
+
+}  // namespace muster::inline v0_1::stores::internal

@@ -1,0 +1,50 @@
+// Writes an object in parts, several on their way at once, and makes it visible at the end. Thread
+// safety: as StagedWriter.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "muster/base/file_system.h"
+#include "muster/stores/internal/transfers.h"
+
+namespace muster::inline v0_1::stores::internal {
+
+class StagedObject : public StagedWriter {
+ public:
+  // `service` is what `transfers` owns.
+  StagedObject(std::shared_ptr<Transfers> transfers, ObjectService& service, ObjectName object);
+  ~StagedObject() override;
+
+  Status append(Bytes bytes) override;
+  Status sync() override;
+  Status commit() override;
+  Status discard() override;
+
+ private:
+  Status begin_upload();
+  Status send(bool last);
+  // Waits until at most so many parts are on their way.
+  Status wait_for_parts(int most);
+  Status finished() const;
+
+  const std::shared_ptr<Transfers> transfers_;
+  ObjectService& service_;
+  const ObjectName object_;
+  std::unique_ptr<PartUpload> upload_;  // none while the bytes fit into one request
+  std::string part_;
+  size_t part_bytes_;
+  int parts_ = 0;
+  bool open_ = true;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int sending_ = 0;
+  std::optional<Error> error_;  // the first; every later call returns it
+  Cancellation cancellation_;
+};
+
+}  // namespace muster::inline v0_1::stores::internal

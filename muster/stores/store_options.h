@@ -1,0 +1,38 @@
+// What the stores behind URIs have in common: limits of time and memory. Thread safety: values.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/environment.h"
+
+namespace muster::inline v0_1::stores {
+
+// The limits of one store. The defaults suit a data centre and a home connection alike.
+struct StoreOptions {
+  double connect_seconds = 10;  // until a connection must stand
+  // A transfer that moves fewer than 1 KiB in each second of so many is given up and tried again.
+  double stall_seconds = 30;
+  double retry_seconds = 120;  // from the first failure of a request until it is given up
+  // From the first failure to connect until it is given up: a wrong address should not cost
+  // minutes.
+  double connect_retry_seconds = 15;
+  double first_delay_seconds = 0.1;   // before the first retry; it doubles from then on
+  double longest_delay_seconds = 10;  // between two tries
+
+  size_t block_bytes = size_t{8} << 20;         // what one request reads at most
+  int blocks_ahead = 4;                         // requests in flight for one sequential reader
+  size_t read_ahead_bytes = size_t{256} << 20;  // what all readers together hold ahead
+  size_t part_bytes = size_t{8} << 20;          // what one request of an upload sends at first
+  int parts_in_flight = 4;                      // requests in flight for one upload
+
+  std::string ca_file;             // of certificates to trust; empty: those of the system
+  Clock* clock = &system_clock();  // for the waits between tries
+
+  // Reads `ca_file` from CURL_CA_BUNDLE, else from SSL_CERT_FILE. Proxies are read by libcurl, from
+  // https_proxy, http_proxy and no_proxy.
+  static StoreOptions from(const Environment& environment);
+};
+
+}  // namespace muster::inline v0_1::stores

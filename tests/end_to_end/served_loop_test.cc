@@ -1,0 +1,95 @@
+// A loop written by hand on parameter servers, as processes: some of them die or are told to stop,
+// and started again they continue.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "tests/end_to_end/program.h"
+#include "tests/end_to_end/served_tasks.h"
+
+namespace muster::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Words custom_loop(const std::string& model_dir, int epochs) {
+  return {binary("custom_loop"), "--strategy=parameter_server", "--model_dir=" + model_dir,
+          "--epochs=" + std::to_string(epochs)};
+}
+
+class ServedLoopRun : public ServedTasks {
+ public:
+  ServedLoopRun(int workers, int servers, int epochs)
+      : ServedTasks(workers, servers,
+                    [&](const std::string& model_dir) { return custom_loop(model_dir, epochs); }) {}
+};
+
+constexpr int kNeverEnding = 1000000;
+
+// 1000 points in batches of 50 for whoever comes next: 20 steps an epoch, and one more for each
+// worker whose last batch is smaller.
+void expect_result(const std::string& output, int epochs) {
+  const auto result = nlohmann::json::parse(result_of({.output = output}));
+  EXPECT_EQ(result.at("global_step"), epochs * 20) << output;
+  EXPECT_LT(result.at("loss"), 0.1) << output;
+}
+
+TEST(ServedLoops, AllEndWellWithTheStepsOfTheirData) {
+  ServedLoopRun run(/*workers=*/1, /*servers=*/2, /*epochs=*/20);
+  run.expect_codes();
+  expect_result(run.task("chief0").output(), 20);
+  EXPECT_THAT(run.task("ps1").output(), HasSubstr("the run is over"));
+}
+
+TEST(ServedLoops, AWorkerThatDiesComesBackToItsOwnData) {
+  ServedLoopRun run(/*workers=*/2, /*servers=*/1, kNeverEnding);
+  run.task("worker1").wait_for("joined the run at step");
+  run.replace("worker", 1);
+  run.task("worker1").wait_for("joined the run at step");
+  EXPECT_GT(number_behind(run.task("worker1").output(), "joined the run at step "), 0);
+  run.stop();
+  EXPECT_THAT(run.task("ps0").output(), HasSubstr("worker 1 was lost"));
+}
+
+// One command, which starts again what is killed and whoever asks for it: all come back to the last
+// checkpoint, and make the steps of their data all the same.
+TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
+  const TempDirectory directory;
+  constexpr int kEpochs = 400;
+  Program program(muster_run({"--chief", "--workers=1", "--ps=2", "--restart=2"},
+                             custom_loop(directory / "model", kEpochs)));
+  program.wait_for("epoch 20 ");
+  kill(program.task("ps", 1), SIGKILL);
+  program.wait_for("restored ");
+  EXPECT_EQ(program.wait(100s), 0) << program.output();
+  expect_result(program.output(), kEpochs);
+}
+
+TEST(ServedLoops, AChiefThatDiesGoesOnFromWhatTheServersHave) {
+  ServedLoopRun run(/*workers=*/1, /*servers=*/1, kNeverEnding);
+  run.task("chief0").wait_for("epoch 10 ");
+  run.replace("chief", 0);
+  run.task("chief0").wait_for("hold the state of this run");
+  run.task("chief0").wait_for("epoch ");
+  EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch  1 ")));
+  run.stop();
+}
+
+TEST(ServedLoops, AChiefThatIsToldToStopEndsTheRun) {
+  ServedLoopRun run(/*workers=*/1, /*servers=*/1, kNeverEnding);
+  run.task("chief0").wait_for("epoch 10 ");
+  run.task("worker0").wait_for("joined the run at step");
+  run.task("chief0").signal(SIGTERM);
+  // The worker asks to be started again, as with every strategy whose loop is ended by another.
+  run.expect_codes({{"chief0", 143}, {"worker0", 138}});
+  EXPECT_THAT(run.task("chief0").output(), HasSubstr("after saving step"));
+  EXPECT_THAT(run.task("worker0").output(), HasSubstr("the chief has ended the run"));
+}
+
+}  // namespace
+}  // namespace muster::testing
