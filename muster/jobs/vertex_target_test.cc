@@ -92,9 +92,8 @@ TEST_F(RealGcloud, SendsTheJobAndAsksForIt) {
     EXPECT_NE(file, "job.json");
   }
 
-  server_.set_state("JOB_STATE_RUNNING");
-  EXPECT_EQ(target_.status(record_).state, JobState::kRunning);
-  target_.cancel(record_);
+  target_.cancel(record_);  // it asks for the state first
+  EXPECT_THAT(server_.requests(), Contains(HasSubstr("GET /v1/" + record_.id)));
   EXPECT_THAT(server_.requests().back(), HasSubstr("customJobs/7:cancel"));
 
   server_.set_log({log_entry("1", "workerpool0-0", "step 1"),
