@@ -37,6 +37,7 @@ void install_stop_handlers() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGUSR1, &action, nullptr);
 }
 
 int stop_signal() { return requested.load(); }
@@ -47,6 +48,8 @@ const char* stop_signal_name() {
       return "Ctrl-C";
     case SIGTERM:
       return "SIGTERM";
+    case SIGUSR1:
+      return "SIGUSR1";
     default:
       return "its program";
   }

@@ -1,15 +1,15 @@
-// Ctrl-C and SIGTERM as a wish to stop: training saves a checkpoint all workers agree on and ends.
-// Thread safety: any thread may ask.
+// Ctrl-C, SIGTERM and SIGUSR1 as a wish to stop: training saves a checkpoint all workers agree on
+// and ends. Thread safety: any thread may ask.
 #pragma once
 
 namespace muster::inline v0_1 {
 
-// From now on SIGINT and SIGTERM set stop_signal(); a second SIGINT ends the process at once with
-// exit code 130.
+// From now on SIGINT, SIGTERM and SIGUSR1 (a scheduler's word that the time is nearly over) set
+// stop_signal(); a second SIGINT ends the process at once with exit code 130.
 void install_stop_handlers();
-// The signal that asked this process to stop (SIGINT, SIGTERM); 0 while there is none.
+// The signal that asked this process to stop (SIGINT, SIGTERM, SIGUSR1); 0 while there is none.
 int stop_signal();
-// "Ctrl-C" or "SIGTERM", as messages call it; "its program" while there is none.
+// "Ctrl-C", "SIGTERM" or "SIGUSR1", as messages call it; "its program" while there is none.
 const char* stop_signal_name();
 // Forgets the wish; for programs that train again, and tests.
 void clear_stop_signal();

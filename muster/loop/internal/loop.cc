@@ -99,6 +99,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
       options.environment ? *options.environment : Environment::process();
   const cluster::ResolvedCluster resolved = cluster::resolve_cluster(
       environment, {.worker_zero_may_be_chief = strategy_->multi_worker()});
+  cluster::announce(resolved);
   check_worker(resolved, "train");
   start_ = {.cluster = resolved,
             .seed = options.seed,
