@@ -508,7 +508,6 @@ Json kubernetes_secret(const KubernetesManifests& manifests, const KubernetesOpt
 
 std::string to_yaml(const KubernetesManifests& manifests) {
   std::string text;
-  for (const std::string& note : manifests.notes) text += "# note: " + note + "\n";
   for (const Json& document : manifests.documents) {
     if (&document != &manifests.documents.front()) text += "---\n";
     text += internal::to_yaml(document);

@@ -30,6 +30,8 @@ TEST(VertexJob, OfTheLeafDiseaseJob) {
             local_file_system()
                 .read_file(join_path(source, "muster/jobs/golden/leaf_disease.vertex.json"))
                 .value());
+  EXPECT_THAT(local_file_system().read_file(join_path(source, "docs/vertex.md")).value(),
+              HasSubstr("```json\n" + job.resource.dump(2) + "\n```\n"));
   EXPECT_THAT(job.notes, IsEmpty());
   EXPECT_THAT(internal::vertex_problems(json(job.resource)), IsEmpty());
 }
