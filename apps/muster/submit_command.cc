@@ -151,6 +151,10 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   const auto target = jobs::make_target(flags.to, options);
   if (runs_programs(flags.to)) find_program(job, own_folder);
   for (const std::string& note : target->check(job)) log::info(note);
+  if (job.search && job.job_dir.empty()) {
+    throw invalid_argument("the search has no job directory",
+                           "give one, in which each trial has a folder: --job-dir=DIR");
+  }
   jobs::JobStore store = jobs::JobStore::of(Environment::process());
   if (flags.dry_run) {
     const jobs::JobRecord record = jobs::preview_job(store, *target, job);
@@ -159,7 +163,8 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   }
   jobs::check_job_dir(store, job.job_dir,
                       [&](const jobs::JobRecord& record) { return status_of(record, options); });
-  if (job.search) return search(flags, job, store, *target);
+  // Vertex AI runs searches itself.
+  if (job.search && flags.to != "vertex") return search(flags, job, store, *target);
   const jobs::JobRecord record = jobs::submit_job(store, *target, job, system_clock());
   if (flags.wait) return follow_job(*target, record);
   fmt::print("{} is submitted to {}{}\n", record.name, record.target,
