@@ -101,7 +101,7 @@ const cluster::ResolvedCluster& Estimator::Impl::resolve() {
                                                                 eval_strategy()->multi_worker()};
     if (!config.model_dir.empty()) options.model_dir = config.model_dir;
     cluster = cluster::resolve_cluster(environment(), options);
-    for (const std::string& note : cluster->notes) log::warning(note);
+    cluster::announce(*cluster);
   }
   return *cluster;
 }

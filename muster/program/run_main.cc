@@ -23,6 +23,8 @@
 #include "muster/base/thread_count.h"
 #include "muster/command/command_line.h"
 #include "muster/distribute/absence.h"
+#include "muster/program/leave_reason.h"
+#include "muster/program/start_node.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/stop_signal.h"
 
@@ -30,10 +32,15 @@ namespace muster::inline v0_1 {
 namespace {
 
 int code_of(const Error& error) {
-  // 130, 143, or 138 for SIGUSR1.
-  if (error.kind() == ErrorKind::kCancelled)
-    return 128 + (stop_signal() == 0 ? SIGTERM : stop_signal());
-  return exit_code(error.kind());
+  if (error.kind() != ErrorKind::kCancelled) return exit_code(error.kind());
+  switch (stop_signal()) {
+    case SIGINT:
+      return 130;
+    case SIGUSR1:
+      return 138;  // sent to save in time and be started again
+    default:
+      return 143;
+  }
 }
 
 void tell_others(const Error& error) {
@@ -46,6 +53,7 @@ int report(const Error& error) {
     log::info(error.message() + (error.hint().empty() ? "" : "; " + error.hint()));
   } else {
     log::error(error.what());
+    leave_reason(error, Environment::process());
     tell_others(error);
   }
   log::flush();
@@ -108,6 +116,7 @@ int report_current() {
     if (!foreign.hint().empty()) return report(foreign);
     // The user's own: no word of ours on what kind it is.
     log::error(foreign.message());
+    leave_reason(foreign, Environment::process());
     tell_others(foreign);
     log::flush();
     return exit_code(foreign.kind());
@@ -155,6 +164,7 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     if (!log_format.empty()) log::set_format(log::parse_format(log_format));
     // Before anything is read or made; an Estimator would say it later.
     (void)threads_asked_for(Environment::process());
+    if (const auto code = start_node({argv, argv + argc})) return *code;
     spin_briefly();
     install_stop_handlers();
     program(flags);
