@@ -227,7 +227,7 @@ void SlurmTarget::logs(const JobRecord& record, const LogOptions& options, const
   auto next = std::chrono::steady_clock::now();
   const auto ended = [&] {
     if (std::chrono::steady_clock::now() < next) return false;
-    next = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    next = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     const JobState state = status(record).state;
     return is_final(state) || state == JobState::kUnknown;
   };
