@@ -163,7 +163,7 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   }
   jobs::check_job_dir(store, job.job_dir,
                       [&](const jobs::JobRecord& record) { return status_of(record, options); });
-  // Vertex AI runs searches itself.
+  // Vertex AI searches by itself.
   if (job.search && flags.to != "vertex") return search(flags, job, store, *target);
   const jobs::JobRecord record = jobs::submit_job(store, *target, job, system_clock());
   if (flags.wait) return follow_job(*target, record);

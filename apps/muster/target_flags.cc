@@ -28,7 +28,11 @@ const std::vector<Owned>& owned_flags() {
       {"memory", {"kubernetes"}},
       {"gpu-resource", {"kubernetes"}},
       {"node-selector", {"kubernetes"}},
+      {"machine-label", {"kubernetes"}},
+      {"accelerator-label", {"kubernetes"}},
       {"tolerations", {"kubernetes"}},
+      {"service-account", {"kubernetes"}},
+      {"priority-class", {"kubernetes"}},
       {"volume", {"kubernetes"}},
       {"environment-secret", {"kubernetes"}},
       {"pull-secret", {"kubernetes"}},
@@ -91,6 +95,15 @@ void add_target_flags(CLI::App& command, TargetFlags& flags) {
   flag(group, {"memory", &documents.memory, "Of each task: 16Gi, or chief=32Gi,worker=16Gi"});
   flag(group, {"gpu-resource", &documents.gpu_resource, "What accelerators are counted as"});
   flag(group, {"node-selector", &flags.node_selector, "Labels of nodes: KEY=VALUE,KEY=VALUE"});
+  flag(group, {"machine-label", &documents.machine_label,
+               "The label of nodes by which machine types are chosen: "
+               "node.kubernetes.io/instance-type"});
+  flag(group, {"accelerator-label", &documents.accelerator_label,
+               "The label of nodes by which accelerators are chosen: "
+               "cloud.google.com/gke-accelerator"});
+  flag(group, {"service-account", &documents.service_account,
+               "Of Kubernetes, for the rights that a bucket asks for"});
+  flag(group, {"priority-class", &documents.priority_class, "A PriorityClass of the cluster"});
   flag(group, {"tolerations", &flags.tolerations, "Taints: KEY=VALUE:EFFECT, with commas between"});
   flag(group, {"volume", &flags.volume, "A PersistentVolumeClaim in every task: CLAIM:/PATH"});
   flag(group, {"environment-secret", &documents.environment_secret,

@@ -353,7 +353,7 @@ Json kubeflow_job(const Making& making) {
       if (count > 0) specs["Worker"] = replicas(making, pool, count);
     } else {
       throw invalid_argument(fmt::format("a PyTorchJob has no tasks of the role {}", pool.role),
-                             "use --kubernetes-kind=job or tfjob, which have them");
+                             "use --kind=job or tfjob, which have them");
     }
   }
   return {{"apiVersion", "kubeflow.org/v1"},
@@ -508,7 +508,6 @@ Json kubernetes_secret(const KubernetesManifests& manifests, const KubernetesOpt
 
 std::string to_yaml(const KubernetesManifests& manifests) {
   std::string text;
-  for (const std::string& note : manifests.notes) text += "# note: " + note + "\n";
   for (const Json& document : manifests.documents) {
     if (&document != &manifests.documents.front()) text += "---\n";
     text += internal::to_yaml(document);

@@ -82,8 +82,7 @@ nlohmann::ordered_json kubernetes_secret(const KubernetesManifests& manifests,
                                          const KubernetesOptions& options,
                                          const JobSecrets& secrets);
 
-// Returns the documents as one YAML text that `kubectl create -f -` takes. The notes stand as
-// comments at its beginning.
+// Returns the documents as one YAML text that `kubectl create -f -` takes.
 std::string to_yaml(const KubernetesManifests& manifests);
 
 }  // namespace muster::inline v0_1::jobs

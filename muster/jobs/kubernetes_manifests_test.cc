@@ -12,6 +12,7 @@
 #include "muster/jobs/internal/leaf_disease_job.h"
 #include "muster/jobs/internal/published_fields.h"
 #include "muster/jobs/internal/yaml_text.h"
+#include "muster/jobs/job_config.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -74,6 +75,20 @@ Environment started(const json& container, int index) {
   return environment;
 }
 
+// The tutorial's configuration, as it is printed there, is the job that these tests have.
+TEST(LeafDiseaseJob, IsReadFromItsConfiguration) {
+  const char* source = std::getenv("MUSTER_SOURCE_DIR");
+  ASSERT_NE(source, nullptr) << "run this test through ctest";
+  const JobConfig config =
+      read_job_config_file(join_path(source, "muster/jobs/golden/config.yaml"));
+  JobSpec job = config.job;
+  // What stands on the command line.
+  job.args = {"--epochs=5"};
+  job.job_dir = "gs://bucket/runs/3";
+  job.region = "us-central1";
+  EXPECT_EQ(job, internal::leaf_disease_job());
+}
+
 // The tutorial's configuration, word for word as it is documented.
 TEST(KubernetesManifests, OfTheLeafDiseaseJob) {
   const char* source = std::getenv("MUSTER_SOURCE_DIR");
@@ -85,6 +100,13 @@ TEST(KubernetesManifests, OfTheLeafDiseaseJob) {
   const KubernetesOptions options = {.cpu = "8", .memory = "30Gi"};
   EXPECT_EQ(to_yaml(kubernetes_manifests(job, "leaf-disease-1", options)),
             golden("leaf_disease.kubernetes.yaml"));
+  // The document on it shows the Job that leads, and the Service.
+  const auto manifests = kubernetes_manifests(job, "leaf-disease-1", options);
+  const std::string shown =
+      local_file_system().read_file(join_path(source, "docs/kubernetes.md")).value();
+  for (const auto& document : {manifests.documents.front(), manifests.documents.back()}) {
+    EXPECT_THAT(shown, HasSubstr("```yaml\n" + internal::to_yaml(document) + "```\n"));
+  }
   KubernetesOptions tf = options;
   tf.kind = KubernetesKind::kTfJob;
   EXPECT_EQ(to_yaml(kubernetes_manifests(job, "leaf-disease-1", tf)),
@@ -254,7 +276,7 @@ TEST(KubernetesManifests, TextsStayAsTheyAre) {
   const json container = container_of(kubernetes_manifests(job, "a", {}));
   EXPECT_THAT(container["args"].get<std::vector<std::string>>(),
               ElementsAre("--pattern=$$(HOME)/*.jpg", "--price=5$", "--cash=$$$$", "--home=$HOME",
-                          "--job-dir=gs://leaf-disease/job-1"));
+                          "--job-dir", "gs://bucket/runs/3"));
   EXPECT_EQ(container["env"][0]["value"], "$$(cluster)");
 }
 

@@ -30,6 +30,8 @@ TEST(VertexJob, OfTheLeafDiseaseJob) {
             local_file_system()
                 .read_file(join_path(source, "muster/jobs/golden/leaf_disease.vertex.json"))
                 .value());
+  EXPECT_THAT(local_file_system().read_file(join_path(source, "docs/vertex.md")).value(),
+              HasSubstr("```json\n" + job.resource.dump(2) + "\n```\n"));
   EXPECT_THAT(job.notes, IsEmpty());
   EXPECT_THAT(internal::vertex_problems(json(job.resource)), IsEmpty());
 }
@@ -60,7 +62,7 @@ TEST(VertexJob, PoolsHaveTheirNumbers) {
 
 TEST(VertexJob, AllThatAJobSaysArrives) {
   JobSpec job = internal::leaf_disease_job();
-  job.program = {"/opt/train"};
+  job.pools[0].command = {"/opt/train"};
   job.pools[0].args = {"--role=chief"};
   job.pools[0].environment = {{"MODE", "fast"}};
   job.pools[1].command = {"sh", "-c"};
@@ -76,15 +78,21 @@ TEST(VertexJob, AllThatAJobSaysArrives) {
   const json& spec = made["jobSpec"];
   const json& chief = spec["workerPoolSpecs"][0];
   EXPECT_EQ(chief["containerSpec"],
-            json({{"imageUri", "gcr.io/leaf-disease/trainer:v1"},
+            json({{"imageUri", "gcr.io/PROJECT/leaf:latest"},
                   {"command", {"/opt/train"}},
-                  {"args", {"--role=chief", "--job-dir=gs://leaf-disease/job-1"}},
+                  {"args", {"--role=chief", "--job-dir", "gs://bucket/runs/3"}},
                   {"env",
                    {{{"name", "MODE"}, {"value", "fast"}},
                     {{"name", "MUSTER_JOB_ID"}, {"value", "a"}},
                     {{"name", "MUSTER_JOB_TOKEN"}, {"value", "secret"}}}}}));
   const json& worker = spec["workerPoolSpecs"][1];
   EXPECT_EQ(worker["containerSpec"]["command"], json({"sh", "-c"}));
+  // The program of the command line takes the place of all of them.
+  job.program = {"/opt/other"};
+  const json other = json(vertex_job(job, "a", {}).resource);
+  for (const json& pool : other["jobSpec"]["workerPoolSpecs"]) {
+    EXPECT_EQ(pool["containerSpec"]["command"], json({"/opt/other"}));
+  }
   EXPECT_EQ(worker["diskSpec"], json({{"bootDiskType", "pd-ssd"}, {"bootDiskSizeGb", 200}}));
   EXPECT_EQ(
       spec["scheduling"],
@@ -92,7 +100,7 @@ TEST(VertexJob, AllThatAJobSaysArrives) {
   EXPECT_EQ(spec["serviceAccount"], job.service_account);
   EXPECT_EQ(spec["network"], job.network);
   EXPECT_EQ(spec["tensorboard"], job.tensorboard);
-  EXPECT_EQ(spec["baseOutputDirectory"]["outputUriPrefix"], "gs://leaf-disease/job-1");
+  EXPECT_EQ(spec["baseOutputDirectory"]["outputUriPrefix"], "gs://bucket/runs/3");
   EXPECT_EQ(made["labels"], json({{"team", "leaf"}}));
 }
 

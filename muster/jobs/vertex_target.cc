@@ -106,14 +106,12 @@ std::vector<std::string> VertexTarget::check(const JobSpec& job) const {
 std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) const {
   const VertexJob made =
       vertex_job(job, record.name, options_.job, options_.show_secrets ? token_for(job) : "");
-  std::string text;
-  for (const std::string& note : made.notes) text += "# note: " + note + "\n";
   std::vector<std::string> words;
   for (const std::string& word : gcloud_create_command(place_of(job), made)) {
     words.push_back(launch::shell_quoted(word));
   }
-  text += fmt::format("# {}\n# where job.json holds {}:\n", join(words, " "),
-                      made.tuning ? "studySpec and trialJobSpec" : "jobSpec");
+  std::string text = fmt::format("# {}\n# where job.json holds {}:\n", join(words, " "),
+                                 made.tuning ? "studySpec and trialJobSpec" : "jobSpec");
   if (job.task_count() > 1 && !options_.show_secrets) {
     text +=
         "# (MUSTER_JOB_TOKEN, one more variable of every pool, is made when the job is "
