@@ -25,7 +25,8 @@ std::string branches(const CLI::App& app) {
   std::vector<std::string> commands, flags, values;
   std::string word = "nothing";
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    commands.push_back(command->get_name());
+    // What the command starts itself has no group.
+    if (!command->get_group().empty()) commands.push_back(command->get_name());
   }
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) word = kind_of(*option);

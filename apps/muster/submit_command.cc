@@ -151,6 +151,10 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   const auto target = jobs::make_target(flags.to, options);
   if (runs_programs(flags.to)) find_program(job, own_folder);
   for (const std::string& note : target->check(job)) log::info(note);
+  if (job.search && job.job_dir.empty()) {
+    throw invalid_argument("the search has no job directory",
+                           "give one, in which each trial has a folder: --job-dir=DIR");
+  }
   jobs::JobStore store = jobs::JobStore::of(Environment::process());
   if (flags.dry_run) {
     const jobs::JobRecord record = jobs::preview_job(store, *target, job);

@@ -15,8 +15,8 @@ namespace muster::inline v0_1::cluster {
 
 // Where a source looks.
 struct Surroundings {
-  const Environment& environment;
-  ReadSmallFile read_file;  // for what a launcher leaves in files
+  const Environment& environment;  // of the process
+  ReadSmallFile read_file;         // for what a launcher leaves in files
 };
 
 // One launcher: whether it started this process, and what it says.

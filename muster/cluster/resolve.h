@@ -69,8 +69,8 @@ void announce(const ResolvedCluster& cluster);
 
 // This process among those that one launcher started on this machine.
 struct LocalPlace {
-  int rank = 0;
-  int size = 1;
+  int rank = 0;  // from 0
+  int size = 1;  // how many it started here
 };
 // The place that resolve_cluster() finds; alone where it finds a mistake.
 LocalPlace local_place(const Environment& environment) noexcept;

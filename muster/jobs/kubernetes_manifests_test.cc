@@ -82,8 +82,10 @@ TEST(LeafDiseaseJob, IsReadFromItsConfiguration) {
   const JobConfig config =
       read_job_config_file(join_path(source, "muster/jobs/golden/config.yaml"));
   JobSpec job = config.job;
+  // What stands on the command line.
   job.args = {"--epochs=5"};
-  job.job_dir = "gs://leaf-disease/job-1";
+  job.job_dir = "gs://bucket/runs/3";
+  job.region = "us-central1";
   EXPECT_EQ(job, internal::leaf_disease_job());
 }
 
@@ -274,7 +276,7 @@ TEST(KubernetesManifests, TextsStayAsTheyAre) {
   const json container = container_of(kubernetes_manifests(job, "a", {}));
   EXPECT_THAT(container["args"].get<std::vector<std::string>>(),
               ElementsAre("--pattern=$$(HOME)/*.jpg", "--price=5$", "--cash=$$$$", "--home=$HOME",
-                          "--job-dir", "gs://leaf-disease/job-1"));
+                          "--job-dir", "gs://bucket/runs/3"));
   EXPECT_EQ(container["env"][0]["value"], "$$(cluster)");
 }
 

@@ -75,20 +75,27 @@ KubernetesPod read_pod(const json& item) {
                 .place = pod.name};
   for (const json& container : at(item, "status.containerStatuses")) {
     const json& ended = at(container, "state.terminated");
-    if (ended.is_object()) pod.status.exit_code = ended.value("exitCode", 0);
+    if (ended.is_object()) {
+      pod.status.exit_code = ended.value("exitCode", 0);
+      // "OOMKilled", and "StartError" where the image has no such program; "Error" is every code.
+      const std::string reason = text_at(ended, "reason");
+      if (reason != "Error" && reason != "Completed") {
+        pod.why = sentence(reason, text_at(ended, "message"));
+      }
+    }
     pod.started = ended.is_object() || at(container, "state.running").is_object();
     // "ContainerCreating" is no news.
     const std::string reason = text_at(container, "state.waiting.reason");
     const std::string message = text_at(container, "state.waiting.message");
     if (!message.empty() || reason.find("Err") != std::string::npos) {
-      pod.waits = sentence(reason, message);
+      pod.why = sentence(reason, message);
     }
   }
   for (const json& condition : at(item, "status.conditions")) {
     if (text_at(condition, "type") != "PodScheduled" || text_at(condition, "status") != "False") {
       continue;
     }
-    pod.waits = sentence(text_at(condition, "reason"), text_at(condition, "message"));
+    pod.why = sentence(text_at(condition, "reason"), text_at(condition, "message"));
   }
   return pod;
 }
@@ -151,8 +158,8 @@ void add_tasks(const std::vector<KubernetesPod>& pods, JobStatus& status) {
 
 std::string why_it_waits(const std::vector<KubernetesPod>& pods) {
   for (const KubernetesPod& pod : pods) {
-    if (pod.status.state == JobState::kQueued && !pod.waits.empty()) {
-      return pod.status.name + " waits: " + pod.waits;
+    if (pod.status.state == JobState::kQueued && !pod.why.empty()) {
+      return pod.status.name + " waits: " + pod.why;
     }
   }
   return "";
@@ -205,6 +212,12 @@ JobStatus kubernetes_status(const json& list) {
     status.state = JobState::kFailed;
     status.exit_code = exit_code_of(pods);
     status.detail = failed->role.empty() ? failed->why : failed->role + ": " + failed->why;
+    for (const KubernetesPod& pod : pods) {
+      if (pod.status.exit_code == status.exit_code && !pod.why.empty()) {
+        status.detail += fmt::format("; {}: {}", pod.status.name, pod.why);
+        break;
+      }
+    }
     // Indexed Jobs do not know each other.
     if (std::ranges::any_of(documents, is(JobState::kRunning))) {
       status.detail += "; the other tasks wait for it in vain, and cancelling frees their nodes";

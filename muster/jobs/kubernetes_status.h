@@ -18,7 +18,7 @@ struct KubernetesPod {
   TaskStatus status;
   bool started = false;  // its container runs or ran, so it has a log
   std::string created;   // time, as ISO 8601
-  std::string waits;     // why it does not start; empty: it need not wait, or nobody knows
+  std::string why;       // it does not start, or ended; empty: Kubernetes says nothing of it
 };
 
 // Reads the items of a list that `kubectl get jobs,pods -o json` prints, the oldest pod first.

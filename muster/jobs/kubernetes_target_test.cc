@@ -172,6 +172,20 @@ TEST_F(KubernetesTargetTest, TellsHowTasksAre) {
   EXPECT_THAT(status.detail, HasSubstr("chief: PodFailurePolicy: exit code 2"));
 }
 
+// An image without the program, and a task that took more memory than it may.
+TEST_F(KubernetesTargetTest, SaysWhatKubernetesSaysOfAFailure) {
+  target_.submit(internal::leaf_disease_job(), record_);
+  json state = ended(128);
+  state["terminated"]["reason"] = "StartError";
+  state["terminated"]["message"] = "exec: \"train\": executable file not found in $PATH";
+  cluster_.put("pods", pod("chief", 0, "Failed", state));
+  end_job("chief", "Failed", "PodFailurePolicy", "exit code 128");
+  const JobStatus status = target_.status(record_);
+  EXPECT_EQ(status.exit_code, 128);
+  EXPECT_THAT(status.detail, HasSubstr("chief-0: StartError: exec: \"train\": executable file not "
+                                       "found"));
+}
+
 TEST_F(KubernetesTargetTest, TheChiefsEndIsTheJobsButForAnEvaluator) {
   JobSpec job = internal::leaf_disease_job();
   job.pools.push_back(job.pools[1]);

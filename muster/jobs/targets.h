@@ -17,8 +17,8 @@ struct TargetOptions {
   // Path of the muster binary, which stays with a job of this machine and starts tasks of Slurm's.
   std::string muster;
   std::vector<std::string> slurm_flags;  // passed on to sbatch: "--partition=gpu"
-  KubernetesTargetOptions kubernetes;
-  VertexTargetOptions vertex;
+  KubernetesTargetOptions kubernetes;    // the cluster, and what its documents say
+  VertexTargetOptions vertex;            // the project, and what machines are when none is named
 };
 
 // "local", "slurm", ..., as --to takes them.

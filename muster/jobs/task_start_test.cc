@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "muster/base/error.h"
 #include "muster/cluster/resolve.h"
 #include "muster/jobs/config_writer.h"
 #include "muster/jobs/job_config.h"

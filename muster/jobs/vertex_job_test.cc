@@ -78,9 +78,9 @@ TEST(VertexJob, AllThatAJobSaysArrives) {
   const json& spec = made["jobSpec"];
   const json& chief = spec["workerPoolSpecs"][0];
   EXPECT_EQ(chief["containerSpec"],
-            json({{"imageUri", "gcr.io/leaf-disease/trainer:v1"},
+            json({{"imageUri", "gcr.io/PROJECT/leaf:latest"},
                   {"command", {"/opt/train"}},
-                  {"args", {"--role=chief", "--job-dir", "gs://leaf-disease/job-1"}},
+                  {"args", {"--role=chief", "--job-dir", "gs://bucket/runs/3"}},
                   {"env",
                    {{{"name", "MODE"}, {"value", "fast"}},
                     {{"name", "MUSTER_JOB_ID"}, {"value", "a"}},
@@ -100,7 +100,7 @@ TEST(VertexJob, AllThatAJobSaysArrives) {
   EXPECT_EQ(spec["serviceAccount"], job.service_account);
   EXPECT_EQ(spec["network"], job.network);
   EXPECT_EQ(spec["tensorboard"], job.tensorboard);
-  EXPECT_EQ(spec["baseOutputDirectory"]["outputUriPrefix"], "gs://leaf-disease/job-1");
+  EXPECT_EQ(spec["baseOutputDirectory"]["outputUriPrefix"], "gs://bucket/runs/3");
   EXPECT_EQ(made["labels"], json({{"team", "leaf"}}));
 }
 

@@ -120,6 +120,21 @@ TEST_F(SuperviseTest, LinesArePrefixedAndWhole) {
   EXPECT_EQ(read("err"), "[worker 1] oops\n");
 }
 
+TEST_F(SuperviseTest, WhoKeepsARecordIsToldOfEachStartLineAndEnd) {
+  std::vector<std::string> told;
+  SuperviseOptions options;
+  options.on_start = [&](std::size_t task) { told.push_back("start " + std::to_string(task)); };
+  options.on_line = [&](std::size_t, std::string_view line) { told.emplace_back(line); };
+  options.on_exit = [&](std::size_t task, const ExitStatus& status) {
+    told.push_back("exit " + std::to_string(task) + " " + std::to_string(status.code));
+  };
+  std::vector<ProcessSpec> processes = {
+      process("worker 0", "[ -e again ] && { echo done; exit 0; }; touch again; exit 138")};
+  processes[0].restarts = 1;
+  EXPECT_EQ(supervise_here(processes, options).exit_code, 0);
+  EXPECT_THAT(told, ::testing::ElementsAre("start 0", "exit 0 138", "start 0", "done", "exit 0 0"));
+}
+
 TEST_F(SuperviseTest, AsJsonALineIsAnObjectWithItsTask) {
   SuperviseOptions options;
   options.json = true;

@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-constexpr int kSteps = 60;
+constexpr int kSteps = 30;
 // As docs/jobs.md prints it.
 constexpr const char* kConfig = R"(trainingInput:
   scaleTier: CUSTOM

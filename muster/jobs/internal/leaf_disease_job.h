@@ -6,7 +6,7 @@
 
 namespace muster::inline v0_1::jobs::internal {
 
-// What is read from golden/config.yaml, submitted with --job-dir and arguments.
+// What is read from golden/config.yaml, submitted with --job-dir, --region and arguments.
 inline JobSpec leaf_disease_job() {
   JobSpec job;
   job.args = {"--epochs=5"};
@@ -16,10 +16,10 @@ inline JobSpec leaf_disease_job() {
     pool.count = 1;
     pool.machine_type = "n1-standard-8";
     pool.accelerator = {"NVIDIA_TESLA_T4", 1};
-    pool.image = "gcr.io/leaf-disease/trainer:v1";
+    pool.image = "gcr.io/PROJECT/leaf:latest";
     job.pools.push_back(pool);
   }
-  job.job_dir = "gs://leaf-disease/job-1";
+  job.job_dir = "gs://bucket/runs/3";
   job.region = "us-central1";
   return job;
 }
