@@ -7,10 +7,15 @@
 #include <string>
 
 #include "muster/jobs/target.h"
-#include "muster/jobs/vertex_api.h"
+#include "muster/jobs/vertex_options.h"
 
 namespace muster::inline v0_1::jobs {
 
+namespace internal {
+class VertexApi;
+}
+
+// Which jobs it makes, and where.
 struct VertexTargetOptions {
   VertexOptions job;
   VertexPlace place;          // over the job's own region and project
@@ -19,8 +24,11 @@ struct VertexTargetOptions {
 
 class VertexTarget final : public Target {
  public:
-  VertexTarget(VertexTargetOptions options, std::unique_ptr<VertexApi> api)
-      : options_(std::move(options)), api_(std::move(api)) {}
+  // Asks by gcloud where that is installed, else by REST.
+  explicit VertexTarget(VertexTargetOptions options);
+  // Asks by `api`.
+  VertexTarget(VertexTargetOptions options, std::unique_ptr<internal::VertexApi> api);
+  ~VertexTarget() override;
 
   std::string_view name() const override { return "vertex"; }
   // The notes of vertex_job(). Throws as that does, and for a job without a region.
@@ -39,7 +47,7 @@ class VertexTarget final : public Target {
   VertexPlace place_of(const JobSpec& job) const;
 
   VertexTargetOptions options_;
-  std::unique_ptr<VertexApi> api_;
+  std::unique_ptr<internal::VertexApi> api_;
 };
 
 }  // namespace muster::inline v0_1::jobs
