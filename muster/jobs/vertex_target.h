@@ -22,6 +22,7 @@ struct VertexTargetOptions {
   bool show_secrets = false;  // describe() shows a token too, made for it
 };
 
+// Submits jobs to Vertex AI, and asks for them.
 class VertexTarget final : public Target {
  public:
   // Asks by gcloud where that is installed, else by REST.
@@ -31,10 +32,12 @@ class VertexTarget final : public Target {
   ~VertexTarget() override;
 
   std::string_view name() const override { return "vertex"; }
-  // The notes of vertex_job(). Throws as that does, and for a job without a region.
+  // Throws InvalidArgument for a job without a region or an image, with machines or accelerators
+  // that Vertex AI does not have, and for values that it does not take.
   std::vector<std::string> check(const JobSpec& job) const override;
   // The resource as JSON, behind the command that creates it as a comment.
   std::string describe(const JobSpec& job, const JobRecord& record) const override;
+  // Throws InvalidArgument when Vertex AI refuses it, or there are no credentials.
   void submit(const JobSpec& job, JobRecord& record) override;
   // Of its tasks Vertex AI tells nothing.
   JobStatus status(const JobRecord& record) override;
