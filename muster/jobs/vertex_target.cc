@@ -6,12 +6,15 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
+#include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/vertex_api.h"
 #include "muster/launch/run.h"
 
 namespace muster::inline v0_1::jobs {
@@ -87,6 +90,12 @@ std::string job_number(const std::string& name) { return name.substr(name.rfind(
 
 }  // namespace
 
+VertexTarget::VertexTarget(VertexTargetOptions options)
+    : VertexTarget(std::move(options), internal::vertex_api(Environment::process())) {}
+VertexTarget::VertexTarget(VertexTargetOptions options, std::unique_ptr<internal::VertexApi> api)
+    : options_(std::move(options)), api_(std::move(api)) {}
+VertexTarget::~VertexTarget() = default;
+
 VertexPlace VertexTarget::place_of(const JobSpec& job) const {
   VertexPlace place = options_.place;
   if (place.region.empty()) place.region = job.region;
@@ -100,14 +109,14 @@ VertexPlace VertexTarget::place_of(const JobSpec& job) const {
 
 std::vector<std::string> VertexTarget::check(const JobSpec& job) const {
   place_of(job);
-  return vertex_job(job, "job", options_.job).notes;
+  return internal::vertex_job(job, "job", options_.job).notes;
 }
 
 std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) const {
-  const VertexJob made =
-      vertex_job(job, record.name, options_.job, options_.show_secrets ? token_for(job) : "");
+  const internal::VertexJob made = internal::vertex_job(
+      job, record.name, options_.job, options_.show_secrets ? token_for(job) : "");
   std::vector<std::string> words;
-  for (const std::string& word : gcloud_create_command(place_of(job), made)) {
+  for (const std::string& word : internal::gcloud_create_command(place_of(job), made)) {
     words.push_back(launch::shell_quoted(word));
   }
   std::string text = fmt::format("# {}\n# where job.json holds {}:\n", join(words, " "),
@@ -122,7 +131,8 @@ std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) 
 
 void VertexTarget::submit(const JobSpec& job, JobRecord& record) {
   const VertexPlace place = place_of(job);
-  const VertexJob made = vertex_job(job, record.name, options_.job, token_for(job));
+  const internal::VertexJob made =
+      internal::vertex_job(job, record.name, options_.job, token_for(job));
   record.details[kRegion] = place.region;
   if (!place.project.empty()) record.details[kProject] = place.project;
   record.id = api_->create(place, made, record.folder);

@@ -7,26 +7,37 @@
 #include <string>
 
 #include "muster/jobs/target.h"
-#include "muster/jobs/vertex_api.h"
+#include "muster/jobs/vertex_options.h"
 
 namespace muster::inline v0_1::jobs {
 
+namespace internal {
+class VertexApi;
+}
+
+// Which jobs it makes, and where.
 struct VertexTargetOptions {
   VertexOptions job;
   VertexPlace place;          // over the job's own region and project
   bool show_secrets = false;  // describe() shows a token too, made for it
 };
 
+// Submits jobs to Vertex AI, and asks for them.
 class VertexTarget final : public Target {
  public:
-  VertexTarget(VertexTargetOptions options, std::unique_ptr<VertexApi> api)
-      : options_(std::move(options)), api_(std::move(api)) {}
+  // Asks by gcloud where that is installed, else by REST.
+  explicit VertexTarget(VertexTargetOptions options);
+  // Asks by `api`.
+  VertexTarget(VertexTargetOptions options, std::unique_ptr<internal::VertexApi> api);
+  ~VertexTarget() override;
 
   std::string_view name() const override { return "vertex"; }
-  // The notes of vertex_job(). Throws as that does, and for a job without a region.
+  // Throws InvalidArgument for a job without a region or an image, with machines or accelerators
+  // that Vertex AI does not have, and for values that it does not take.
   std::vector<std::string> check(const JobSpec& job) const override;
   // The resource as JSON, behind the command that creates it as a comment.
   std::string describe(const JobSpec& job, const JobRecord& record) const override;
+  // Throws InvalidArgument when Vertex AI refuses it, or there are no credentials.
   void submit(const JobSpec& job, JobRecord& record) override;
   // Of its tasks Vertex AI tells nothing.
   JobStatus status(const JobRecord& record) override;
@@ -39,7 +50,7 @@ class VertexTarget final : public Target {
   VertexPlace place_of(const JobSpec& job) const;
 
   VertexTargetOptions options_;
-  std::unique_ptr<VertexApi> api_;
+  std::unique_ptr<internal::VertexApi> api_;
 };
 
 }  // namespace muster::inline v0_1::jobs

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
@@ -16,10 +17,15 @@
 #include "muster/jobs/internal/leaf_disease_job.h"
 #include "muster/jobs/internal/stand_in_vertex.h"
 #include "muster/jobs/internal/tool.h"
+#include "muster/jobs/internal/vertex_api.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
 
+using internal::gcloud_vertex_api;
+using internal::rest_vertex_api;
+using internal::RestEndpoints;
+using internal::vertex_job;
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::Contains;

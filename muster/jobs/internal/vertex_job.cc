@@ -1,4 +1,4 @@
-#include "muster/jobs/vertex_job.h"
+#include "muster/jobs/internal/vertex_job.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "muster/jobs/internal/task_words.h"
 #include "muster/jobs/internal/vertex_machines.h"
 
-namespace muster::inline v0_1::jobs {
+namespace muster::inline v0_1::jobs::internal {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -71,10 +71,10 @@ class Maker {
           "builds one");
     }
     Json result = {{"imageUri", image}};
-    if (const auto words = internal::command_of(job_, pool); !words.empty()) {
+    if (const auto words = command_of(job_, pool); !words.empty()) {
       result["command"] = words;
     }
-    if (const auto words = internal::arguments_of(job_, pool); !words.empty()) {
+    if (const auto words = arguments_of(job_, pool); !words.empty()) {
       result["args"] = words;
     }
     const auto set = [&](const std::string& name, const std::string& value) {
@@ -95,7 +95,7 @@ class Maker {
   }
 
   Json pool_spec(const Pool& pool, int count) {
-    const internal::VertexMachine machine = internal::vertex_machine(
+    const VertexMachine machine = vertex_machine(
         pool, options_.machine_type.empty() ? kDefaultMachine : options_.machine_type);
     if (!machine.note.empty() && (notes_.empty() || notes_.back() != machine.note)) {
       notes_.push_back(machine.note);
@@ -242,4 +242,4 @@ VertexJob vertex_job(const JobSpec& job, const std::string& name, const VertexOp
   return Maker(job, name, options, token).make();
 }
 
-}  // namespace muster::inline v0_1::jobs
+}  // namespace muster::inline v0_1::jobs::internal

@@ -3,10 +3,10 @@
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/jobs/internal/tool.h"
-#include "muster/jobs/vertex_api.h"
+#include "muster/jobs/internal/vertex_api.h"
 #include "muster/stores/google_api.h"
 
-namespace muster::inline v0_1::jobs {
+namespace muster::inline v0_1::jobs::internal {
 namespace {
 
 using nlohmann::json;
@@ -85,7 +85,7 @@ std::unique_ptr<VertexApi> rest_vertex_api(const Environment& environment,
 }
 
 std::unique_ptr<VertexApi> vertex_api(const Environment& environment) {
-  return internal::tool_is_there("gcloud") ? gcloud_vertex_api() : rest_vertex_api(environment);
+  return tool_is_there("gcloud") ? gcloud_vertex_api() : rest_vertex_api(environment);
 }
 
-}  // namespace muster::inline v0_1::jobs
+}  // namespace muster::inline v0_1::jobs::internal

@@ -6,15 +6,15 @@
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/private_file.h"
 #include "muster/jobs/internal/tool.h"
-#include "muster/jobs/vertex_api.h"
+#include "muster/jobs/internal/vertex_api.h"
 
-namespace muster::inline v0_1::jobs {
+namespace muster::inline v0_1::jobs::internal {
 namespace {
 
 using nlohmann::json;
 
 Error gcloud_refused(const std::string& what, const launch::CompletedProcess& ran) {
-  const std::string why = internal::complaint(ran);
+  const std::string why = complaint(ran);
   const auto says = [&](std::string_view text) { return why.find(text) != std::string::npos; };
   const std::string message = fmt::format("{}: {}", what, why);
   if (says("NOT_FOUND") || says("was not found")) {
@@ -55,7 +55,7 @@ class GcloudVertexApi final : public VertexApi {
   std::string create(const VertexPlace& place, const VertexJob& job,
                      const std::string& folder) override {
     std::vector<std::string> argv = gcloud_create_command(place, job);
-    const internal::PrivateFile file(join_path(folder, "job.json"), config_of(job).dump());
+    const PrivateFile file(join_path(folder, "job.json"), config_of(job).dump());
     for (std::string& word : argv) {
       if (word == "--config=job.json") word = "--config=" + file.path();
     }
@@ -102,11 +102,11 @@ class GcloudVertexApi final : public VertexApi {
     argv[0] = gcloud_;
     argv.push_back("--format=json");
     argv.push_back("--quiet");  // it must not ask
-    const launch::CompletedProcess ran = internal::run_tool(
-        {.argv = argv,
-         .what = what,
-         .install = "install the Google Cloud CLI, and log in with `gcloud auth login`",
-         .deadline = std::chrono::seconds(120)});
+    const launch::CompletedProcess ran =
+        run_tool({.argv = argv,
+                  .what = what,
+                  .install = "install the Google Cloud CLI, and log in with `gcloud auth login`",
+                  .deadline = std::chrono::seconds(120)});
     if (!ran.status.ok()) throw gcloud_refused(what, ran);
     if (trim(ran.out).empty()) return {};
     return parse_json(ran.out, "what gcloud printed", ErrorKind::kInternal).value();
@@ -145,4 +145,4 @@ std::unique_ptr<VertexApi> gcloud_vertex_api(const std::string& gcloud) {
   return std::make_unique<GcloudVertexApi>(gcloud);
 }
 
-}  // namespace muster::inline v0_1::jobs
+}  // namespace muster::inline v0_1::jobs::internal

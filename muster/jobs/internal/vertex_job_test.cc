@@ -1,4 +1,4 @@
-#include "muster/jobs/vertex_job.h"
+#include "muster/jobs/internal/vertex_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "muster/jobs/internal/published_fields.h"
 #include "muster/jobs/internal/vertex_machines.h"
 
-namespace muster::inline v0_1::jobs {
+namespace muster::inline v0_1::jobs::internal {
 namespace {
 
 using nlohmann::json;
@@ -25,7 +25,7 @@ using ::testing::SizeIs;
 TEST(VertexJob, OfTheLeafDiseaseJob) {
   const char* source = std::getenv("MUSTER_SOURCE_DIR");
   ASSERT_NE(source, nullptr) << "run this test through ctest";
-  const VertexJob job = vertex_job(internal::leaf_disease_job(), "leaf-disease-1", {});
+  const VertexJob job = vertex_job(leaf_disease_job(), "leaf-disease-1", {});
   EXPECT_EQ(job.resource.dump(2) + "\n",
             local_file_system()
                 .read_file(join_path(source, "muster/jobs/golden/leaf_disease.vertex.json"))
@@ -33,11 +33,11 @@ TEST(VertexJob, OfTheLeafDiseaseJob) {
   EXPECT_THAT(local_file_system().read_file(join_path(source, "docs/vertex.md")).value(),
               HasSubstr("```json\n" + job.resource.dump(2) + "\n```\n"));
   EXPECT_THAT(job.notes, IsEmpty());
-  EXPECT_THAT(internal::vertex_problems(json(job.resource)), IsEmpty());
+  EXPECT_THAT(vertex_problems(json(job.resource)), IsEmpty());
 }
 
 TEST(VertexJob, PoolsHaveTheirNumbers) {
-  JobSpec job = internal::leaf_disease_job();
+  JobSpec job = leaf_disease_job();
   job.pools[1].role = "evaluator";
   const json chief_and_evaluator = json(vertex_job(job, "a", {}).resource);
   const json& pools = chief_and_evaluator["jobSpec"]["workerPoolSpecs"];
@@ -45,10 +45,10 @@ TEST(VertexJob, PoolsHaveTheirNumbers) {
   EXPECT_EQ(pools[1], json::object());
   EXPECT_EQ(pools[2], json::object());
   EXPECT_EQ(pools[3]["replicaCount"], 1);
-  EXPECT_THAT(internal::vertex_problems(chief_and_evaluator), IsEmpty());
+  EXPECT_THAT(vertex_problems(chief_and_evaluator), IsEmpty());
 
   // Without a chief the first worker leads.
-  job = internal::leaf_disease_job();
+  job = leaf_disease_job();
   job.pools = {job.pools[1]};
   job.pools[0].count = 3;
   const json workers = json(vertex_job(job, "a", {}).resource)["jobSpec"]["workerPoolSpecs"];
@@ -61,7 +61,7 @@ TEST(VertexJob, PoolsHaveTheirNumbers) {
 }
 
 TEST(VertexJob, AllThatAJobSaysArrives) {
-  JobSpec job = internal::leaf_disease_job();
+  JobSpec job = leaf_disease_job();
   job.pools[0].command = {"/opt/train"};
   job.pools[0].args = {"--role=chief"};
   job.pools[0].environment = {{"MODE", "fast"}};
@@ -74,7 +74,7 @@ TEST(VertexJob, AllThatAJobSaysArrives) {
   job.labels = {{"team", "leaf"}};
   job.scheduling = {.max_running_seconds = 3600, .restarts = 0};
   const json made = json(vertex_job(job, "a", {}, "secret").resource);
-  EXPECT_THAT(internal::vertex_problems(made), IsEmpty()) << made.dump(2);
+  EXPECT_THAT(vertex_problems(made), IsEmpty()) << made.dump(2);
   const json& spec = made["jobSpec"];
   const json& chief = spec["workerPoolSpecs"][0];
   EXPECT_EQ(chief["containerSpec"],
@@ -105,7 +105,7 @@ TEST(VertexJob, AllThatAJobSaysArrives) {
 }
 
 TEST(VertexJob, ASearchIsATuningJob) {
-  JobSpec job = internal::leaf_disease_job();
+  JobSpec job = leaf_disease_job();
   HyperParameterSearch search;
   search.maximize = false;
   search.max_trials = 8;
@@ -132,7 +132,7 @@ TEST(VertexJob, ASearchIsATuningJob) {
   const VertexJob made = vertex_job(job, "a", {});
   EXPECT_TRUE(made.tuning);
   const json resource = json(made.resource);
-  EXPECT_THAT(internal::vertex_problems(resource), IsEmpty()) << resource.dump(2);
+  EXPECT_THAT(vertex_problems(resource), IsEmpty()) << resource.dump(2);
   EXPECT_EQ(resource["studySpec"], json::parse(R"({
     "metrics": [{"metricId": "loss", "goal": "MINIMIZE"}],
     "parameters": [
@@ -153,7 +153,7 @@ TEST(VertexJob, ASearchIsATuningJob) {
 
 TEST(VertexJob, OldMachinesAreMappedOrRefused) {
   const auto machine = [](const std::string& type, const Accelerator& accelerator = {}) {
-    return internal::vertex_machine(
+    return vertex_machine(
         {.role = "worker", .count = 1, .machine_type = type, .accelerator = accelerator},
         "n1-standard-4");
   };
@@ -182,7 +182,7 @@ TEST(VertexJob, OldMachinesAreMappedOrRefused) {
 }
 
 TEST(VertexJob, BadInputAndWhatIsLostAreNamed) {
-  const JobSpec good = internal::leaf_disease_job();
+  const JobSpec good = leaf_disease_job();
   JobSpec bad = good;
   bad.pools[0].image.clear();
   EXPECT_THAT(message_of([&] { vertex_job(bad, "a", {}); }), HasSubstr("no container image"));
@@ -204,4 +204,4 @@ TEST(VertexJob, BadInputAndWhatIsLostAreNamed) {
 }
 
 }  // namespace
-}  // namespace muster::inline v0_1::jobs
+}  // namespace muster::inline v0_1::jobs::internal

@@ -9,16 +9,11 @@
 #include <vector>
 
 #include "muster/base/environment.h"
-#include "muster/jobs/vertex_job.h"
+#include "muster/jobs/internal/vertex_job.h"
 
-namespace muster::inline v0_1::jobs {
+namespace muster::inline v0_1::jobs::internal {
 
-// Where jobs are.
-struct VertexPlace {
-  std::string region;   // "us-central1"
-  std::string project;  // empty: the one that gcloud, or the credentials, have as default
-};
-
+// One service, by one way.
 class VertexApi {
  public:
   virtual ~VertexApi() = default;
@@ -57,4 +52,4 @@ std::unique_ptr<VertexApi> rest_vertex_api(const Environment& environment,
 // gcloud's where that is installed, else the REST one.
 std::unique_ptr<VertexApi> vertex_api(const Environment& environment);
 
-}  // namespace muster::inline v0_1::jobs
+}  // namespace muster::inline v0_1::jobs::internal

@@ -10,14 +10,9 @@
 #include <vector>
 
 #include "muster/jobs/job_spec.h"
+#include "muster/jobs/vertex_options.h"
 
-namespace muster::inline v0_1::jobs {
-
-// What Vertex AI wants to know and a job's configuration does not say.
-struct VertexOptions {
-  std::string image;         // of pools that name none
-  std::string machine_type;  // of pools that name none; empty: n1-standard-4
-};
+namespace muster::inline v0_1::jobs::internal {
 
 // The resource, and how it is made.
 struct VertexJob {
@@ -32,4 +27,4 @@ struct VertexJob {
 VertexJob vertex_job(const JobSpec& job, const std::string& name, const VertexOptions& options,
                      const std::string& token = {});
 
-}  // namespace muster::inline v0_1::jobs
+}  // namespace muster::inline v0_1::jobs::internal
