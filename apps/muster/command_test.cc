@@ -34,6 +34,10 @@ TEST(Command, HelpAndVersion) {
                               "doctor ",
                               "serve ",
                               "train ",
+                              "ls ",
+                              "cp ",
+                              "cat ",
+                              "image ",
                               "submit ",
                               "jobs ",
                               "job ",
@@ -81,6 +85,8 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   EXPECT_THAT(muster("run --idle-time=0 -- true").text,
               HasSubstr("--idle-time is 0; it must be a number from 1 to 86400"));
   EXPECT_THAT(muster("run --ps=1 -- true").text, HasSubstr("there is no --chief"));
+  EXPECT_EQ(muster("run --chief --workers=0 --ps=1 --dry-run -- true").code, 0);
+  EXPECT_THAT(muster("run --workers=0 -- true").text, HasSubstr("at least 1"));
 }
 
 TEST(Command, ServeSaysWhatIsWrongBeforeLibTorchIsLoaded) {

@@ -26,6 +26,8 @@ void add_image(CLI::App& app, const std::string& self, Action& action);
 void add_certificates(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
+// ls, cp and cat.
+void add_files(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);
 // `words` is the command line, without the program's name; it must outlive the action.
 void add_serve(CLI::App& app, const std::vector<std::string>& words, const std::string& own_folder,

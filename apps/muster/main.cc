@@ -89,6 +89,7 @@ int run(int argc, char** argv) {
   muster::app::add_data(app, action);
   muster::app::add_inspect(app, action);
   muster::app::add_export(app, action);
+  muster::app::add_files(app, action);
   muster::app::add_serve(app, words, self.parent_path().string(), action);
   muster::app::add_train(app, words, self.parent_path().string(), action);
   muster::app::add_new(app, self, action);

@@ -83,7 +83,10 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
   command->formatter(std::make_shared<WithProgram>());
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
   const FlagLimits count{.at_least = 0, .at_most = 4096};
-  flag({"workers", &flags->run.workers, "Worker tasks", {.at_least = 1, .at_most = 4096}});
+  flag({"workers",
+        &flags->run.workers,
+        "Worker tasks; 0 with --chief alone",
+        {.at_least = 0, .at_most = 4096}});
   flag({"chief", &flags->run.chief,
         "One task more, of type chief; without it worker 0 is the chief"});
   flag({"ps", &flags->run.ps, "Parameter servers; they need --chief", count});

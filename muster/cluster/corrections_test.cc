@@ -198,6 +198,7 @@ TEST(Corrections, EveryExampleIsAcceptedForTheSameTask) {
     if (below(random, 20) == 0) text.resize(text.size() / 2);
     expect_law(text, {.worker_zero_may_be_chief = true});
     expect_law(text, {.worker_zero_may_be_chief = false});
+    expect_law(text, {.wants_servers = true});
     expect_law(text, {.model_dir = "/other"});
     expect_law_of_readers(text, false);
   }

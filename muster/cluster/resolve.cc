@@ -74,6 +74,15 @@ void read_task(const TfConfig& config, const ResolveOptions& options, ResolvedCl
   } catch (const Mistake& mistake) {
     // With parameter servers no worker takes its place.
     if (!worker_leads || options.worker_zero_may_be_chief || config.cluster.has_job("ps")) throw;
+    if (options.wants_servers) {
+      throw Mistake{
+          mistake.message,
+          "weights on parameter servers need a chief and servers: on this machine muster "
+          "run --chief --workers=1 --ps=1 -- PROGRAM; elsewhere list one \"chief\" and at "
+          "least one \"ps\" in TF_CONFIG of every task; or " +
+              mistake.advice,
+          mistake.corrected};
+    }
     throw Mistake{
         mistake.message,
         "give the Estimator a strategy for several workers (.train_distribute = "

@@ -53,6 +53,8 @@ struct ResolveOptions {
   // Set where a strategy for several workers is used: a cluster of workers alone is valid then, and
   // its first worker is the chief.
   bool worker_zero_may_be_chief = false;
+  // Set where weights are to live on parameter servers: what to do where there is no chief.
+  bool wants_servers = false;
   std::optional<std::string> model_dir;  // the program's own
   ReadSmallFile read_file;               // for tests; unset reads this machine's files
 };

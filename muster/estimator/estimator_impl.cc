@@ -9,6 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/base/uri.h"
 #include "muster/estimator/run_end.h"
+#include "muster/ps/closures.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/optimizer_tensors.h"
@@ -97,8 +98,9 @@ distribute::StrategyPtr Estimator::Impl::eval_strategy() const {
 
 const cluster::ResolvedCluster& Estimator::Impl::resolve() {
   if (!cluster) {
-    cluster::ResolveOptions options{.worker_zero_may_be_chief = strategy()->multi_worker() ||
-                                                                eval_strategy()->multi_worker()};
+    cluster::ResolveOptions options{
+        .worker_zero_may_be_chief = strategy()->multi_worker() || eval_strategy()->multi_worker(),
+        .wants_servers = ps::options_of(*strategy()) != nullptr};
     if (!config.model_dir.empty()) options.model_dir = config.model_dir;
     cluster = cluster::resolve_cluster(environment(), options);
     cluster::announce(*cluster);

@@ -12,6 +12,7 @@
 #include "muster/estimator/internal/scripted_model.h"
 #include "muster/estimator/internal/task_leases.h"
 #include "muster/formats/event.h"
+#include "muster/stores/testing/memory_store.h"
 #include "muster/train/early_stopping.h"
 
 namespace muster::inline v0_1 {
@@ -46,9 +47,7 @@ std::map<int64_t, double> events_of(const std::string& directory, const std::str
   return values;
 }
 
-TEST(EvaluatorTaskTest, EvaluatesWhatTheChiefSavesAndTheChiefDoesNot) {
-  TempDirectory directory;
-  const std::string model_dir = directory / "m";
+void evaluate_beside_a_chief(const std::string& model_dir) {
   Evaluating evaluator, chief;
   Beside beside(evaluator_config(model_dir), training_to(25), evaluator.spec());
   const auto pace = std::make_shared<KeepsPace>();
@@ -72,6 +71,16 @@ TEST(EvaluatorTaskTest, EvaluatesWhatTheChiefSavesAndTheChiefDoesNot) {
               ElementsAre(std::pair(10, 0), std::pair(20, 0), std::pair(25, 0)));
   for (const char* lease : {"/chief.lease", "/evaluator.lease"})
     EXPECT_FALSE(disk().exists(model_dir + lease).value()) << lease;
+}
+
+TEST(EvaluatorTaskTest, EvaluatesWhatTheChiefSavesAndTheChiefDoesNot) {
+  TempDirectory directory;
+  evaluate_beside_a_chief(directory / "m");
+}
+
+TEST(EvaluatorTaskTest, ABucketStandsBetweenThemAsWell) {
+  stores::memory_store();
+  evaluate_beside_a_chief("mem://evaluator/m");
 }
 
 // One long evaluation, behind which training is through.

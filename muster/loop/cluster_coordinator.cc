@@ -18,8 +18,10 @@
 #include "muster/distribute/absence.h"
 #include "muster/distribute/start_options.h"
 #include "muster/loop/internal/call_maker.h"
+#include "muster/loop/internal/ended_run.h"
 #include "muster/loop/internal/remote_functions.h"
 #include "muster/loop/internal/remote_replica.h"
+#include "muster/loop/session.h"
 #include "muster/ps/closures.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
@@ -32,6 +34,7 @@ namespace {
 
 constexpr double kLookSeconds = 0.5;    // between two looks at what else may end a wait
 constexpr double kServersEvery = 1;     // they are looked at
+constexpr double kEndedSeconds = 5;     // for servers of a run that has ended
 constexpr double kRunningSeconds = 60;  // for calls that run when the run ends
 
 const ParameterServerOptions& checked(const Strategy& strategy) {
@@ -76,14 +79,20 @@ class ClusterCoordinator::Impl {
         exceptions_(std::uncaught_exceptions()) {
     set_threads(0);
     start_ = {
-        .cluster = cluster::resolve_cluster(options_.environment ? *options_.environment
-                                                                 : Environment::process()),
+        .cluster = cluster::resolve_cluster(
+            options_.environment ? *options_.environment : Environment::process(),
+            {.wants_servers = true}),
         .seed = options_.seed,
         .join_timeout = options_.join_timeout,
         .cancelled = options_.cancelled ? options_.cancelled : [] { return stop_signal() != 0; },
         .model_dir = options_.model_dir};
     if (alone()) return;
     if (!serves()) check_worker(cluster(), "make calls");
+    if (const StrategyPtr entered = entered_strategy(); entered && ps::options_of(*entered)) {
+      throw invalid_argument(
+          "not supported: a ClusterCoordinator, or fit(), in a scope on the same parameter servers",
+          "leave the scope: who schedules needs none");
+    }
     if (cluster().num_ps == 0 || cluster().num_workers < 2) {
       throw invalid_argument(
           fmt::format("TF_CONFIG lists {}, which a ClusterCoordinator needs",
@@ -143,8 +152,7 @@ class ClusterCoordinator::Impl {
       make_calls(*strategy_, common(), functions_, servers_.restart_timeout_seconds);
       return true;
     }
-    begin(*training);
-    return false;
+    return !begins(*training);
   }
 
   int num_workers() const { return alone() ? 1 : cluster().num_workers - 1; }
@@ -234,6 +242,8 @@ class ClusterCoordinator::Impl {
                                        [&]() -> CheckpointWriter& { return *writer_; },
                                        /*saved=*/{}, notes());
     });
+    log::event("saved", {{"global_step", replica_->engine().step()}, {"checkpoint", prefix}},
+               "saved " + prefix);
     saved_step_ = replica_->engine().step();
     return prefix;
   }
@@ -264,6 +274,22 @@ class ClusterCoordinator::Impl {
                            "to know its form");
   }
 
+  // False where the run of this job has ended already: who is killed right behind that, and started
+  // again, would wait for servers that are gone.
+  bool begins(const RemoteFunctions::Function& training) {
+    const bool ended = run_has_ended(local_file_system(), options_.model_dir, cluster().job.id);
+    if (ended) start_.join_timeout = std::min(start_.join_timeout, kEndedSeconds);
+    try {
+      begin(training);
+    } catch (const Error& error) {
+      if (!ended || replica_ != nullptr || error.kind() != ErrorKind::kTimeout) throw;
+      log::info("the run of this job has ended, and its servers are gone: there is nothing to do");
+      over_ = true;
+      return false;
+    }
+    return true;
+  }
+
   void begin(const RemoteFunctions::Function& training) {
     const std::string form = form_of(training);
     replica_ = std::make_unique<RemoteReplica>(strategy_->start(start_));
@@ -275,6 +301,7 @@ class ClusterCoordinator::Impl {
                           options_.initial_state ? &*options_.initial_state : nullptr);
         },
         [&] { broken_ = current_error(); }, [] { return "while the model was built"; });
+    tell_beginning();
     std::set<std::string> refreshed;
     for (const auto& function : functions_.functions) {
       if (!function.options.training) refreshed.insert(function.name);
@@ -291,11 +318,21 @@ class ClusterCoordinator::Impl {
     }
   }
 
+  void tell_beginning() const {
+    const Engine& engine = replica_->engine();
+    const std::string& prefix = engine.restored_from();
+    if (!prefix.empty() && !options_.model_dir.empty()) {
+      log::event("restored", {{"checkpoint", prefix}, {"global_step", engine.step()}},
+                 fmt::format("restored {}: continuing after step {}", prefix, engine.step()));
+    } else if (engine.step() > 0) {
+      log::info(fmt::format("continuing after step {}", engine.step()));
+    }
+  }
+
   void find_checkpoint() {
     const CheckpointManagerOptions keep{.keep_checkpoint_max = options_.keep_checkpoint_max};
     writer_.emplace(options_.model_dir, keep, start_.cancelled);
-    if (replica_->engine().find_checkpoint(CheckpointManager(options_.model_dir, keep)))
-      log::info(fmt::format("continuing from {}", replica_->engine().restored_from()));
+    (void)replica_->engine().find_checkpoint(CheckpointManager(options_.model_dir, keep));
   }
 
   void check_open() const {
@@ -399,6 +436,7 @@ class ClusterCoordinator::Impl {
       wait_for_running();
       host_->close(kRunningSeconds);
       replica_->replica().shared()->end_steps(SharedRun::End::kTold, {});
+      note_end_of_run(local_file_system(), options_.model_dir, cluster().job.id);
     }
     replica_->engine().finish();
     over_ = true;

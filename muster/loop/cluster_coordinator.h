@@ -150,7 +150,8 @@ class ClusterCoordinator {
   // In a worker: makes calls until the chief is through, and then is true. It joins the run again
   // when it loses the chief or a server, for ParameterServerOptions::restart_timeout_seconds. In a
   // task of type "ps": holds weights, likewise. On the chief: builds the model, continues from what
-  // the servers hold, or from model_dir, and is false. Throws InvalidArgument without a function
+  // the servers hold, or from model_dir, and is false; true where this job's run (MUSTER_JOB_ID)
+  // has ended already and its servers are gone. Throws InvalidArgument without a function
   // that trains, or when the program differs between tasks; Timeout and PeerLost naming who is
   // missing; Cancelled when this task was told to stop; and what ended the run.
   bool serve();

@@ -12,13 +12,10 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/cluster/resolve.h"
-#include "muster/distribute/start_options.h"
 #include "muster/layers/core.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/normalization.h"
 #include "muster/loop/internal/test_loops.h"
-#include "muster/loop/scope.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"
@@ -386,28 +383,6 @@ TEST(ClusterCoordinator, ContinuesFromItsCheckpointAlsoWithoutServers) {
 }
 
 // --- mistakes ---
-
-TEST(ClusterCoordinator, ALoopByHandOnServersIsToldOfIt) {
-  const LocalCluster cluster(1, /*chief=*/true, /*servers=*/1);
-  std::vector<std::optional<Error>> errors(2);
-  muster::testing::run_ranks(2, [&](int task) {
-    const bool serves = task == 1;
-    errors[static_cast<size_t>(task)] = error_of([&] {
-      if (!serves) {
-        parameter_server()->scope(
-            {.cancelled = [] { return false; }, .environment = cluster.environment(0)});
-        return;
-      }
-      // Without a chief that stays it gives up.
-      const auto strategy = parameter_server({.restart_timeout_seconds = 0.5});
-      strategy->serve({.cluster = cluster::resolve_cluster(cluster.server_environment(0)),
-                       .cancelled = [] { return false; }},
-                      {});
-    });
-  });
-  EXPECT_THAT(errors[0]->message(), HasSubstr("a loop written by hand"));
-  EXPECT_THAT(errors[0]->hint(), HasSubstr("ClusterCoordinator"));
-}
 
 std::string refused(const StrategyPtr& strategy, const Environment& environment = Environment()) {
   return message_of([&] { ClusterCoordinator(strategy, {.environment = environment}); });

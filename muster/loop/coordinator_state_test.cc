@@ -37,6 +37,11 @@ struct Tasks {
   CoordinatorOptions options = {};
 };
 
+// A test's environment with a job's name.
+Environment named(const Environment& environment, const std::string& job) {
+  return Environment({{"TF_CONFIG", environment.get_or("TF_CONFIG", "")}, {"MUSTER_JOB_ID", job}});
+}
+
 using Chief = std::function<void(ClusterCoordinator&, const RemoteFunctionName& step)>;
 
 void run_cluster(const Tasks& tasks, const Chief& chief) {
@@ -181,6 +186,41 @@ TEST(CoordinatorState, NotesAreKeptWithACheckpointWhichGoesBeforeAGivenState) {
                 EXPECT_EQ(coordinator.step(), 9);
                 EXPECT_THAT(coordinator.restored_notes(), ElementsAre(Pair("saves", "2")));
               });
+}
+
+// It is killed behind the end, and started again, where there are no servers any more.
+TEST(CoordinatorState, AChiefOfARunThatHasEndedHasNothingToDo) {
+  TempDirectory directory;
+  const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
+  const auto serve = [&](int task, const std::string& job, double join_timeout) {
+    const Layer model = Dense(1);
+    const auto sgd = optim::sgd({.learning_rate = 0.05});
+    ClusterCoordinator coordinator(
+        parameter_server(),
+        {.model_dir = directory / "model",
+         .join_timeout = join_timeout,
+         .cancelled = [] { return false; },
+         .environment =
+             named(task < 2 ? cluster.environment(task) : cluster.server_environment(0), job)});
+    const auto step = coordinator.define(
+        "step",
+        [&](const RemoteCall& call) -> std::vector<Tensor> {
+          const Tensor& x = call.batch().features;
+          sgd.minimize(losses::mean_squared_error(call.batch().labels, model(x)));
+          return {};
+        },
+        {.training = true, .data = coordinator.distribute("data", points(40).batch(8))});
+    if (coordinator.serve()) return true;
+    coordinator.schedule(step);
+    coordinator.join();
+    return false;
+  };
+  muster::testing::run_ranks(
+      3, [&](int task) { EXPECT_EQ(serve(task, "job 1", /*join_timeout=*/30), task != 0); });
+  EXPECT_TRUE(serve(0, "job 1", /*join_timeout=*/0.3));
+  // Another run waits for servers of its own.
+  EXPECT_EQ(error_of([&] { (void)serve(0, "job 2", /*join_timeout=*/0.3); }).kind(),
+            ErrorKind::kTimeout);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct Task {
   int rank = 0;  // -1: a server
   StrategyPtr strategy;
   const Scope& scope;
+  Environment environment = {};
 };
 
 struct Tasks {
@@ -65,7 +66,7 @@ void run_cluster(const Tasks& tasks, const std::function<void(const Task&)>& bod
     options.cancelled = [&, rank] { return rank >= 0 && tasks.cancelled && tasks.cancelled(rank); };
     const auto strategy = parameter_server(tasks.servers_options);
     const auto scope = strategy->scope(options);
-    body({.rank = rank, .strategy = strategy, .scope = scope});
+    body({.rank = rank, .strategy = strategy, .scope = scope, .environment = *options.environment});
   });
 }
 
@@ -467,6 +468,9 @@ TEST(ServedLoop, WhatNeedsAllWorkersIsRefusedWithAWordOfWhatDoesIt) {
                 HasSubstr("ClusterCoordinator"));
     EXPECT_THAT(message_of([&] { task.scope.assign({}); }), HasSubstr("assign()"));
     EXPECT_THAT(message_of([&] { const Session session(task.strategy, {}); }), HasSubstr("fit()"));
+    EXPECT_THAT(
+        message_of([&] { ClusterCoordinator(task.strategy, {.environment = task.environment}); }),
+        HasSubstr("in a scope on the same parameter servers"));
     if (task.rank > 0) {
       EXPECT_THAT(task.scope.save("nowhere"), "");
     }

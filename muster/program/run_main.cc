@@ -32,15 +32,10 @@ namespace muster::inline v0_1 {
 namespace {
 
 int code_of(const Error& error) {
-  if (error.kind() != ErrorKind::kCancelled) return exit_code(error.kind());
-  switch (stop_signal()) {
-    case SIGINT:
-      return 130;
-    case SIGUSR1:
-      return 138;  // sent to save in time and be started again
-    default:
-      return 143;
-  }
+  // 130, 143, or 138 for SIGUSR1.
+  if (error.kind() == ErrorKind::kCancelled)
+    return 128 + (stop_signal() == 0 ? SIGTERM : stop_signal());
+  return exit_code(error.kind());
 }
 
 void tell_others(const Error& error) {

@@ -9,6 +9,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/event.h"
+#include "muster/stores/testing/memory_store.h"
 #include "muster/summary/event_writer.h"
 #include "muster/train/evaluation_history.h"
 
@@ -21,8 +22,9 @@ using ::testing::Pair;
 
 using Curve = std::vector<std::pair<int64_t, double>>;
 
-void write_evaluations(const std::string& eval_dir, const std::string& metric, const Curve& curve) {
-  summary::EventWriter writer(eval_dir, local_file_system(), system_clock());
+void write_evaluations(const std::string& eval_dir, const std::string& metric, const Curve& curve,
+                       FileSystem& files = local_file_system()) {
+  summary::EventWriter writer(eval_dir, files, system_clock());
   for (const auto& [step, value] : curve) writer.add_scalars({{metric, value}}, step);
   writer.close();
 }
@@ -165,6 +167,22 @@ TEST(EvaluationHistoryTest, LaterValuesOfAStepCountAndADamagedTailDoesNot) {
   std::ofstream(paths.at(0), std::ios::app) << "half a rec";
   EXPECT_TRUE(history.read());
   EXPECT_THAT(history.values("m", 0, 100), ElementsAre(Pair(10, 4), Pair(20, 2)));
+}
+
+// In a store events are many small files: each is read once.
+TEST(EvaluationHistoryTest, InAStoreOnlyWhatIsNewIsRead) {
+  stores::MemoryStore store;
+  EvaluationHistory history(store, "mem://b/eval");
+  EXPECT_FALSE(history.read());
+  write_evaluations("mem://b/eval", "m", {{10, 1}, {20, 2}}, store);
+  EXPECT_TRUE(history.read());
+  history.add(30, {{"m", 3.0}});
+  write_evaluations("mem://b/eval", "m", {{10, 4}}, store);
+  store.set_plan({.writes_only = false});
+  EXPECT_TRUE(history.read());
+  EXPECT_EQ(store.requests(), 2) << "a list and a file";
+  EXPECT_FALSE(history.read());
+  EXPECT_THAT(history.values("m", 0, 100), ElementsAre(Pair(10, 4), Pair(20, 2), Pair(30, 3)));
 }
 
 }  // namespace

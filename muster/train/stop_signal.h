@@ -1,11 +1,12 @@
 // Ctrl-C, SIGTERM and SIGUSR1 as a wish to stop: training saves a checkpoint all workers agree on
-// and ends. Thread safety: any thread may ask.
+// and ends. Schedulers send SIGUSR1 before a job's time is over; whoever gets it ends with 138,
+// which asks to be started again. Thread safety: any thread may ask.
 #pragma once
 
 namespace muster::inline v0_1 {
 
-// From now on SIGINT, SIGTERM and SIGUSR1 (a scheduler's word that the time is nearly over) set
-// stop_signal(); a second SIGINT ends the process at once with exit code 130.
+// From now on SIGINT, SIGTERM and SIGUSR1 set stop_signal(); a second SIGINT ends the process at
+// once with exit code 130.
 void install_stop_handlers();
 // The signal that asked this process to stop (SIGINT, SIGTERM, SIGUSR1); 0 while there is none.
 int stop_signal();

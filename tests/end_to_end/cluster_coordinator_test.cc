@@ -90,7 +90,7 @@ TEST(ClusterCoordinator, AServerThatDiesEndsTheChiefWhichContinuesFromItsCheckpo
   ScheduledRun run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 2");
   run.replace_server_and_chief();
-  run.task("chief0").wait_for("continuing from");
+  run.task("chief0").wait_for("restored ");
   run.task("chief0").wait_for("epoch ");
   EXPECT_THAT(run.task("worker0").output(), HasSubstr("joining the run again"));
   run.stop();

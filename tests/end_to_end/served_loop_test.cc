@@ -31,8 +31,7 @@ class ServedLoopRun : public ServedTasks {
 
 constexpr int kNeverEnding = 1000000;
 
-// 1000 points in batches of 50 for whoever comes next: 20 steps an epoch, and one more for each
-// worker whose last batch is smaller.
+// Of a chief and a worker: 500 points each, in batches of 50, are 20 steps an epoch.
 void expect_result(const std::string& output, int epochs) {
   const auto result = nlohmann::json::parse(result_of({.output = output}));
   EXPECT_EQ(result.at("global_step"), epochs * 20) << output;

@@ -213,7 +213,13 @@ bool Fit::begin_served(const Dataset& data) {
           .notes = [this] {
             return std::map<std::string, std::string>{{kFitNote, note(place_.epoch, place_.step)}};
           }});
-  if (servers_->serve()) return false;
+  if (servers_->serve()) {
+    if (impl_.bystander()) return false;
+    // The weights that the program goes on with are nowhere any more.
+    throw Error(ErrorKind::kUnavailable,
+                "fit() has ended in this job's run, and the servers with its weights are gone",
+                "start the whole run again, with a backup_dir, or a job, of another name");
+  }
   const auto& notes = servers_->restored_notes();
   if (notes.contains(kFitNote)) {
     found_fit_ = number_;

@@ -102,7 +102,8 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   const Environment environment =
       options.environment ? *options.environment : Environment::process();
   const cluster::ResolvedCluster resolved = cluster::resolve_cluster(
-      environment, {.worker_zero_may_be_chief = strategy_->multi_worker()});
+      environment, {.worker_zero_may_be_chief = strategy_->multi_worker(),
+                    .wants_servers = ps::options_of(*strategy_) != nullptr});
   cluster::announce(resolved);
   if (resolved.is_evaluator || ps::options_of(*strategy_) == nullptr)
     check_worker(resolved, "train");

@@ -147,6 +147,11 @@ void Loop::end_training() {
   end_steps(SharedRun::End::kNoMoreData);
   trained_ = true;
   if (!first().is_chief() || !takes_part()) return;
+  if (!built()) {
+    log::warning(
+        "the chief was started again behind its last batch, and has no batch to build the model "
+        "of: what the others have made since the last checkpoint is not saved");
+  }
   save_last();
   each([](Replica& replica, size_t) { replica.shared()->let_go(); });
 }

@@ -106,6 +106,7 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
   RangeRead read;
   std::string version = request.version;
   bool whole = false;  // the server answered with everything
+  bool empty = false;  // there are no bytes
   const auto make = [&]() -> Result<HttpRequest> {
     const uint64_t begin = request.offset + read.bytes;
     const std::string range = "Range: bytes=" + std::to_string(begin) + "-" +
@@ -143,9 +144,10 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
       return true;
     }
     if (range->size == 0) {
-      // Some servers give an empty range of an empty file, in place of 416.
+      // Some servers give a range of an empty file, in place of 416, and then no byte of it.
       read.info = info;
       read.info.size = 0;
+      empty = true;
       return true;
     }
     if (range->begin != begin || !range->size || range->end > *range->size ||
@@ -164,8 +166,10 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
     return true;
   };
   const auto judge = [&](const HttpResponse& response) {
-    if (response.transport == Transport::kBroken && response.status / 100 == 2 && !take(response))
+    if (response.transport == Transport::kBroken && response.status / 100 == 2 &&
+        (!take(response) || empty)) {
       return Verdict::kFinal;
+    }
     return request.judge ? request.judge(response) : Verdict::kByStatus;
   };
   while (true) {
@@ -173,6 +177,7 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
                                                        judge, request.cancellation);
     if (!answer.ok()) return answer.error();
     if (wrong) return *wrong;
+    if (empty) return read;
     const HttpResponse& response = answer.value();
     if (response.transport == Transport::kAnswered && response.status == 416) {
       const auto range = parse_content_range(response.header("content-range"));

@@ -72,7 +72,7 @@ MemoryStore::~MemoryStore() = default;
 
 void MemoryStore::set_plan(StorePlan plan) {
   const std::lock_guard lock(mutex_);
-  plan_ = plan;
+  plan_ = std::move(plan);
   requests_ = 0;
 }
 
@@ -106,7 +106,7 @@ Status MemoryStore::admit(const std::string& path, bool writes) {
   int64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (plan_.writes_only && !writes) return {};
+    if ((plan_.writes_only && !writes) || (plan_.only && !plan_.only(path))) return {};
     number = requests_++;
     call = on_request_;
   }

@@ -24,6 +24,8 @@ struct StorePlan {
   int64_t fail_from = -1;  // this one and all later ones; -1: none
   // Whether only requests that write or remove are counted and fail.
   bool writes_only = true;
+  // Which paths it is about; unset: all.
+  std::function<bool(const std::string& path)> only = {};
   ErrorKind kind = ErrorKind::kUnavailable;  // of the error
 };
 

@@ -1,0 +1,157 @@
+// ls, cp and cat on a disk and in a store, and as a user meets them.
+#include "apps/muster/files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/muster/run_muster.h"
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/stores/file_systems.h"
+#include "muster/stores/testing/memory_store.h"
+
+namespace muster::app {
+namespace {
+
+using stores::file_systems;
+using stores::memory_store;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::UnorderedElementsAre;
+
+// A bucket of each test's own, empty behind it.
+struct FilesTest : ::testing::Test {
+  FilesTest() { memory_store(); }
+  ~FilesTest() override { memory_store().clear(); }
+  void write(const std::string& path, const std::string& text) {
+    file_systems().make_directories(directory_of(path)).value();
+    file_systems().write_atomically(path, text).value();
+  }
+  std::string read(const std::string& path) { return file_systems().read_file(path).value(); }
+
+  TempDirectory dir;
+  FileSystem& files = file_systems();
+};
+
+TEST_F(FilesTest, FoldersComeBackFromAStoreAsTheyWere) {
+  for (const char* name : {"run/checkpoint", "run/a/1", "run/a/b/2"}) write(dir / name, name);
+  const std::string big(20 << 20, 'x');  // more than a buffer
+  write(dir / "run/big", big);
+  size_t told = 0;
+  const CopyProgress there =
+      copy_paths(files, {dir / "run"}, "mem://files/", true, [&](const CopyProgress&) { ++told; });
+  EXPECT_EQ(there.files, 4u);
+  EXPECT_EQ(there.bytes, there.of_bytes);
+  EXPECT_GE(told, 6u);
+  EXPECT_THAT(memory_store().objects(),
+              ElementsAre("mem://files/run/a/1", "mem://files/run/a/b/2", "mem://files/run/big",
+                          "mem://files/run/checkpoint"));
+  EXPECT_EQ(copy_paths(files, {"mem://files/run"}, dir / "back", true).files, 4u);
+  EXPECT_EQ(read(dir / "back/a/b/2"), "run/a/b/2");
+  EXPECT_TRUE(read(dir / "back/big") == big);
+  // A folder that is there is copied into.
+  copy_paths(files, {"mem://files/run"}, dir / "back", true);
+  EXPECT_EQ(read(dir / "back/run/checkpoint"), "run/checkpoint");
+  EXPECT_EQ(copy_paths(files, {"mem://files"}, dir / "bucket", true).files, 4u);
+  EXPECT_EQ(read(dir / "bucket/run/a/1"), "run/a/1");
+}
+
+TEST_F(FilesTest, WhereAFileGoes) {
+  write(dir / "a", "1");
+  write(dir / "b", "2");
+  copy_paths(files, {dir / "a"}, "mem://files/name", false);
+  EXPECT_EQ(read("mem://files/name"), "1");
+  copy_paths(files, {dir / "a"}, "mem://files/folder/", false);
+  EXPECT_EQ(read("mem://files/folder/a"), "1");
+  copy_paths(files, {dir / "a", dir / "b"}, "mem://files/both", false);
+  EXPECT_EQ(read("mem://files/both/b"), "2");
+  copy_paths(files, {dir / "b"}, "mem://files/both", false);
+  copy_paths(files, {"mem://files/f*/a"}, "mem://other", false);
+  EXPECT_EQ(read("mem://other/a"), "1");
+  EXPECT_THAT(error_of([&] { copy_paths(files, {"mem://files/*"}, dir / "to", false); }).hint(),
+              HasSubstr("muster cp -r"));
+  EXPECT_THAT(error_of([&] {
+                copy_paths(files, {dir / "a", dir / "b"}, dir / "a", false);
+              }).message(),
+              HasSubstr("is a file"));
+  EXPECT_THAT(
+      error_of([&] { copy_paths(files, {"mem://files/*/a"}, dir / "to", false); }).message(),
+      HasSubstr("two files would be copied to"));
+  EXPECT_THAT(error_of([&] { copy_paths(files, {dir / "a"}, dir.path(), false); }).message(),
+              HasSubstr("to itself"));
+  const Error missing = error_of([&] { copy_paths(files, {dir / "c"}, dir / "d", false); });
+  EXPECT_EQ(missing.kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(missing.hint(), HasSubstr("'a', 'b'"));
+}
+
+// What fails leaves no half of a file, and says what was copied before.
+TEST_F(FilesTest, AFileIsWholeOrNotThere) {
+  write(dir / "run/a", "1");
+  write(dir / "run/b", "2");
+  memory_store().set_plan({.fail_from = 0});
+  const Error error = error_of([&] { copy_paths(files, {dir / "run"}, "mem://files/run", true); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.message(), HasSubstr("/run/"));
+  EXPECT_THAT(error.message(), HasSubstr("0 of 2 files were copied before"));
+  EXPECT_TRUE(memory_store().objects().empty());
+}
+
+TEST_F(FilesTest, Lists) {
+  write("mem://files/run/checkpoint", "text");
+  write("mem://files/run/eval/events", std::string(2048, 'x'));
+  const std::string text = list_paths(files, {"mem://files/run"}, false, false);
+  EXPECT_THAT(text, MatchesRegex(" *size +modified +name\n *4 B +[-0-9]+ [0-9:]+ +"
+                                 "mem://files/run/checkpoint\n *- +- +mem://files/run/eval/\n"
+                                 "1 file, 4 B\n"));
+  EXPECT_THAT(list_paths(files, {"mem://files/run/"}, true, false), HasSubstr("2.0 KiB"));
+  const auto json = nlohmann::json::parse(list_paths(files, {"mem://files/*/*"}, false, true));
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["path"], "mem://files/run/checkpoint");
+  EXPECT_EQ(json[0]["size"], 4);
+  EXPECT_EQ(json[1]["is_directory"], true);
+  EXPECT_EQ(error_of([&] { (void)list_paths(files, {"mem://files/none"}, false, false); }).kind(),
+            ErrorKind::kNotFound);
+  EXPECT_THAT(
+      error_of([&] { (void)list_paths(files, {"mem://files/x*"}, false, false); }).message(),
+      HasSubstr("nothing matches mem://files/x*"));
+}
+
+TEST_F(FilesTest, ReadsRanges) {
+  write("mem://files/a", "0123456789");
+  write("mem://files/b", "abc");
+  const auto cat = [&](const std::vector<std::string>& paths, uint64_t offset,
+                       std::optional<uint64_t> count) {
+    std::string all;
+    read_paths(files, paths, offset, count, [&](Bytes bytes) { all += text_of(bytes); });
+    return all;
+  };
+  EXPECT_EQ(cat({"mem://files/*"}, 0, std::nullopt), "0123456789abc");
+  EXPECT_EQ(cat({"mem://files/a"}, 3, 4), "3456");
+  EXPECT_EQ(cat({"mem://files/a"}, 8, 100), "89");
+  EXPECT_EQ(cat({"mem://files/a"}, 100, std::nullopt), "");
+}
+
+TEST_F(FilesTest, TheCommandItself) {
+  write(dir / "run/a", "one\n");
+  write(dir / "run/b", "two\n");
+  EXPECT_EQ(run_muster("cat " + dir / "run/a" + " " + dir / "run/b").text, "one\ntwo\n");
+  EXPECT_EQ(run_muster("cat --offset=1 --bytes=2 " + dir / "run/a").text, "ne");
+  EXPECT_EQ(run_muster("cp -r " + dir / "run" + " " + dir / "copy").text, "copied 2 files, 8 B\n");
+  EXPECT_THAT(run_muster("ls " + dir / "copy").text, HasSubstr("2 files, 8 B\n"));
+  EXPECT_THAT(run_muster("ls -r --json " + dir.path()).text, HasSubstr("copy/b"));
+  for (const std::string words :
+       {"cp", "cp a", "cp -r /nowhere/at/all x", "ls s4://bucket", "cat"}) {
+    const ShellOutput ran = run_muster(words);
+    EXPECT_EQ(ran.code, 2) << words << ": " << ran.text;
+    EXPECT_THAT(ran.text, HasSubstr("hint: ")) << words;
+  }
+  EXPECT_THAT(run_muster("ls s4://bucket").text, HasSubstr("did you mean s3://?"));
+}
+
+}  // namespace
+}  // namespace muster::app

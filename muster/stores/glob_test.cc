@@ -1,0 +1,104 @@
+#include "muster/stores/glob.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/stores/testing/memory_store.h"
+
+namespace muster::inline v0_1::stores {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const std::vector<std::string> kTree = {"a/1.csv", "a/2.csv",       "a/x.txt",
+                                        "b/1.csv", "b/.hidden.csv", "top.csv"};
+
+// The same tree in a folder of a disk and in a store, and what a pattern finds in it.
+struct Trees {
+  Trees() {
+    for (const std::string& name : kTree) {
+      const std::string local = temp / "t/" + name;
+      local_file_system().make_directories(directory_of(local)).value();
+      local_file_system().write_atomically(local, name).value();
+      store.write_atomically("mem://b/t/" + name, name).value();
+    }
+  }
+  std::vector<std::string> names(const std::vector<FoundPath>& found, const std::string& root) {
+    std::vector<std::string> names;
+    for (const FoundPath& each : found) {
+      EXPECT_TRUE(each.path.starts_with(root)) << each.path;
+      names.push_back(each.path.substr(root.size()) + (each.info.is_directory ? "/" : ""));
+      if (!each.info.is_directory) {
+        EXPECT_EQ(each.info.size, names.back().size());
+      }
+    }
+    return names;
+  }
+  std::vector<std::string> find(const std::string& pattern) {
+    const std::string local = temp / "t/", remote = "mem://b/t/";
+    const auto on_disk = names(find_paths(local_file_system(), local + pattern), local);
+    EXPECT_EQ(names(find_paths(store, remote + pattern), remote), on_disk) << pattern;
+    EXPECT_EQ(
+        names(find_paths(local_file_system(), "file://" + local + pattern), "file://" + local),
+        on_disk);
+    return on_disk;
+  }
+
+  TempDirectory temp;
+  MemoryStore store;
+};
+
+TEST(Glob, PatternsMeanTheSameOnDisksAndInStores) {
+  Trees trees;
+  EXPECT_THAT(trees.find("*/*.csv"), ElementsAre("a/1.csv", "a/2.csv", "b/1.csv"));
+  EXPECT_THAT(trees.find("*/1.csv"), ElementsAre("a/1.csv", "b/1.csv"));
+  EXPECT_THAT(trees.find("a/[12].csv"), ElementsAre("a/1.csv", "a/2.csv"));
+  EXPECT_THAT(trees.find("?"), ElementsAre("a/", "b/"));
+  EXPECT_THAT(trees.find("top.csv"), ElementsAre("top.csv"));
+  EXPECT_THAT(trees.find("b/.h*"), ElementsAre("b/.hidden.csv"));
+  EXPECT_THAT(trees.find("none/*"), IsEmpty());
+  EXPECT_TRUE(has_wildcard("mem://b/x*"));
+  EXPECT_FALSE(has_wildcard("mem://b*/x"));
+}
+
+TEST(Glob, OneRequestAFolder) {
+  Trees trees;
+  trees.store.set_plan({.writes_only = false});
+  (void)find_paths(trees.store, "mem://b/t/*/*.csv");
+  EXPECT_EQ(trees.store.requests(), 3);
+}
+
+TEST(Glob, FilesBelowAFolder) {
+  Trees trees;
+  EXPECT_THAT(trees.names(files_below(trees.store, "mem://b/t"), "mem://b/t/"),
+              ElementsAre("a/1.csv", "a/2.csv", "a/x.txt", "b/.hidden.csv", "b/1.csv", "top.csv"));
+  EXPECT_EQ(files_below(local_file_system(), trees.temp / "t").size(), kTree.size());
+  EXPECT_EQ(error_of([&] { (void)files_below(trees.store, "mem://b/none"); }).kind(),
+            ErrorKind::kNotFound);
+}
+
+// Whoever copies a bucket to a disk writes nothing beside the folder.
+TEST(Glob, NamesThatLeadOutOfAFolderAreRefused) {
+  MemoryStore store;
+  store.write_atomically("mem://b/t/../../etc/passwd", "x").value();
+  EXPECT_EQ(error_of([&] { (void)files_below(store, "mem://b/t"); }).kind(),
+            ErrorKind::kInvalidArgument);
+}
+
+TEST(Glob, AStoreThatForbidsIsNamed) {
+  MemoryStore store;
+  store.set_plan({.fail_from = 0, .writes_only = false, .kind = ErrorKind::kInvalidArgument});
+  EXPECT_THAT(error_of([&] { (void)find_paths(store, "mem://b/t/*.csv"); }).message(),
+              ::testing::HasSubstr("mem://b/t/*.csv"));
+  EXPECT_EQ(error_of([&] { (void)find_paths(store, "mem://b/t/a.csv"); }).kind(),
+            ErrorKind::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::stores

@@ -1,0 +1,41 @@
+// What tests of stores share. Thread safety: pure functions.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "muster/base/random.h"
+#include "muster/base/result.h"
+#include "muster/stores/store_options.h"
+
+namespace muster::inline v0_1::stores::internal {
+
+// Limits with which retries do not wait, and parts and blocks are so small that there are many.
+inline StoreOptions quick_limits() {
+  StoreOptions limits;
+  limits.first_delay_seconds = 0.001;
+  limits.longest_delay_seconds = 0.01;
+  limits.retry_seconds = 20;
+  limits.connect_retry_seconds = 0.1;
+  limits.block_bytes = size_t{64} << 10;
+  limits.blocks_ahead = 4;
+  limits.part_bytes = size_t{256} << 10;
+  return limits;
+}
+
+// So many bytes, the same in each run.
+inline std::string random_bytes(size_t size, uint64_t seed = 1) {
+  Random random(derive_key(seed, {size}));
+  std::string bytes(size, '\0');
+  for (size_t at = 0; at < size; at += 8) {
+    const uint64_t word = random.next_u64();
+    std::memcpy(bytes.data() + at, &word, std::min<size_t>(8, size - at));
+  }
+  return bytes;
+}
+
+// The text of an error, and "" for success.
+inline std::string what(const Status& status) { return status.ok() ? "" : status.error().what(); }
+
+}  // namespace muster::inline v0_1::stores::internal

@@ -1,0 +1,60 @@
+// Buckets in memory that speak Google Cloud Storage's JSON API as far as Muster uses it. Thread
+// safety: every call from any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "muster/base/environment.h"
+#include "tests/support/web_server.h"
+
+namespace muster::inline v0_1 {
+
+class GcsStandIn {
+ public:
+  // Makes the bucket "bucket".
+  GcsStandIn();
+
+  // The variables with which a program finds it.
+  Environment environment() const { return {{"STORAGE_EMULATOR_HOST", server_->url()}}; }
+  WebServer& server() { return *server_; }
+
+  struct Object {
+    std::string content;
+    int64_t generation = 0;
+  };
+  // What lies in "bucket"; change it only while nothing asks.
+  std::map<std::string, Object>& objects() { return objects_; }
+  void put(const std::string& name, std::string content);
+  size_t open_uploads() const { return sessions_.size(); }
+  // Of each chunk but the last, so many bytes at most are kept.
+  void keep_at_most(size_t bytes) { most_of_chunk_ = bytes; }
+  // How many calls a copy takes.
+  void set_rewrite_calls(int calls) { rewrite_calls_ = calls; }
+
+ private:
+  struct Session {
+    std::string name;
+    std::string content;
+  };
+  void answer(const httplib::Request& request, httplib::Response& response);
+  void upload(const httplib::Request& request, httplib::Response& response);
+  void chunk(const httplib::Request& request, httplib::Response& response);
+  void list(const httplib::Request& request, httplib::Response& response);
+  void object(const httplib::Request& request, httplib::Response& response, const std::string& name,
+              const std::string& verb);
+  void describe(httplib::Response& response, const std::string& name);
+
+  std::map<std::string, Object> objects_;
+  std::map<std::string, Session> sessions_;
+  std::map<std::string, std::string> finished_;  // the names of what they made
+  int64_t generation_ = 1'700'000'000'000'000;
+  int next_session_ = 0;
+  size_t most_of_chunk_ = SIZE_MAX;
+  int rewrite_calls_ = 1;
+  std::unique_ptr<WebServer> server_;
+};
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,68 @@
+// Buckets in memory that speak S3's protocol as far as Muster uses it, and check each signature.
+// Thread safety: every call from any thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "muster/base/environment.h"
+#include "tests/support/web_server.h"
+
+namespace muster::inline v0_1 {
+
+class S3StandIn {
+ public:
+  // Makes the bucket "bucket". Requests must be signed for `region`.
+  explicit S3StandIn(std::string region = "us-east-1");
+
+  // Whose signatures are good.
+  static constexpr const char* kKey = "AKIDEXAMPLE";
+  static constexpr const char* kSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
+  // The variables with which a program finds it.
+  Environment environment() const;
+
+  WebServer& server() { return *server_; }
+  // What lies in "bucket"; change it only while nothing asks.
+  std::map<std::string, std::string>& objects() { return objects_; }
+  // Uploads that were neither finished nor aborted.
+  size_t open_uploads() const { return uploads_.size(); }
+  // A session token that requests must carry; "": none.
+  void require_token(std::string token) { token_ = std::move(token); }
+  // Whether requests without a signature are answered.
+  void set_public(bool is_public) { public_ = is_public; }
+  // How far this server's clock is before the machine's, in seconds.
+  void set_clock_offset(double seconds) { clock_offset_ = seconds; }
+  // Whether it can copy into a part of an upload.
+  void set_part_copy(bool can) { part_copy_ = can; }
+  // The smallest part but the last; Amazon's is 5 MiB.
+  void set_least_part(size_t bytes) { least_part_ = bytes; }
+
+ private:
+  struct Upload {
+    std::string key;
+    std::map<int, std::string> parts;
+  };
+  void answer(const httplib::Request& request, httplib::Response& response);
+  bool admit(const httplib::Request& request, httplib::Response& response);
+  void answer_bucket(const httplib::Request& request, httplib::Response& response);
+  void answer_object(const httplib::Request& request, httplib::Response& response,
+                     const std::string& key);
+  void put(const httplib::Request& request, httplib::Response& response, const std::string& key);
+  void complete(const httplib::Request& request, httplib::Response& response,
+                const std::string& key);
+
+  const std::string region_;
+  std::map<std::string, std::string> objects_;
+  std::map<std::string, std::string> etags_;
+  std::map<std::string, Upload> uploads_;
+  int next_upload_ = 0;
+  std::string token_;
+  bool public_ = false;
+  bool part_copy_ = true;
+  double clock_offset_ = 0;
+  size_t least_part_ = 0;
+  std::unique_ptr<WebServer> server_;
+};
+
+}  // namespace muster::inline v0_1
