@@ -23,6 +23,7 @@ struct KubernetesTargetOptions {
   bool show_secrets = false;  // describe() shows the Secret too, with a token made for it
 };
 
+// The target `--to=kubernetes`.
 class KubernetesTarget final : public Target {
  public:
   explicit KubernetesTarget(KubernetesTargetOptions options) : options_(std::move(options)) {}

@@ -11,12 +11,14 @@
 
 namespace muster::inline v0_1::jobs {
 
+// Whose jobs they are, and what is said of them.
 struct VertexTargetOptions {
   VertexOptions job;
   VertexPlace place;          // over the job's own region and project
   bool show_secrets = false;  // describe() shows a token too, made for it
 };
 
+// The target `--to=vertex`.
 class VertexTarget final : public Target {
  public:
   VertexTarget(VertexTargetOptions options, std::unique_ptr<VertexApi> api)
