@@ -21,6 +21,7 @@ struct ConfigMember;
 // One value. A scalar keeps its text: whether it is a number is asked by who wants one, since
 // configurations in the wild write numbers as texts.
 struct ConfigValue {
+  // What stands there.
   enum class Kind { kNull, kScalar, kList, kMap };
   Kind kind = Kind::kNull;
   std::string text = {};                   // of a scalar

@@ -7,7 +7,7 @@
 
 #include "muster/base/error_of.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::AllOf;
@@ -393,4 +393,4 @@ trialJobSpec:
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs

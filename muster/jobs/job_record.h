@@ -31,6 +31,7 @@ void check_job_name(std::string_view name);
 // left.
 std::string job_name_from(std::string_view text);
 
+// The folder in which the records of an account lie, each in a folder of its own.
 class JobStore {
  public:
   // The store in `folder`, which is made when the first job comes.

@@ -10,7 +10,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/jobs/log_files.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST(LogFilesTest, WhatIsWrittenMeanwhileIsFollowedToTheEnd) {
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs

@@ -47,7 +47,9 @@ struct Scheduling {
 
 // One hyper-parameter of a search.
 struct HyperParameter {
+  // Which values it may have.
   enum class Type { kDouble, kInteger, kCategorical, kDiscrete };
+  // How the values between its bounds are spread.
   enum class Scale { kNone, kLinear, kLog, kReverseLog };
   std::string name;  // of the flag: --name=value
   Type type = Type::kDouble;
@@ -61,6 +63,7 @@ struct HyperParameter {
 
 // A search for the best hyper-parameters, by trials of the whole job.
 struct HyperParameterSearch {
+  // How values are chosen; the default draws at random, and stops trials by halving.
   enum class Algorithm { kDefault, kGrid, kRandom };
   bool maximize = true;
   std::vector<HyperParameter> parameters;

@@ -9,6 +9,7 @@
 
 namespace muster::inline v0_1::jobs {
 
+// Returns the text, with indented lines and a line end.
 std::string to_json_text(const JobSpec& job);
 // `name` is the file's, for errors. Throws Corrupt for text that to_json_text() did not write.
 JobSpec job_spec_from_json(std::string_view text, const std::string& name);

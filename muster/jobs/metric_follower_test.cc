@@ -7,7 +7,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/summary/event_writer.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST_F(MetricFollowerTest, ADamagedFileIsLeftAndOthersAreRead) {
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs

@@ -13,11 +13,13 @@
 
 namespace muster::inline v0_1::jobs {
 
+// How a search is run.
 struct SearchJobOptions {
   uint64_t seed = 1;
   std::function<bool()> interrupted = [] { return false; };
 };
 
+// How it ended.
 struct SearchJobResult {
   std::string table;    // search_table(); empty when no trial has ended
   std::string summary;  // one or more lines: what is best, and where the picture is

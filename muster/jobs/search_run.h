@@ -32,6 +32,7 @@ class TrialHost {
   virtual void stop(int number) = 0;
 };
 
+// How a search is run.
 struct SearchOptions {
   uint64_t seed = 1;
   Duration poll_time = std::chrono::seconds(1);    // between two looks at the trials

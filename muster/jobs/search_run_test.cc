@@ -12,7 +12,7 @@
 #include "muster/jobs/search_report.h"
 #include "muster/summary/event_writer.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::AllOf;
@@ -159,4 +159,4 @@ TEST_F(SearchRunTest, AFolderOfAnotherSearchIsRefused) {
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs

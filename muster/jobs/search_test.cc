@@ -10,7 +10,7 @@
 
 #include "muster/base/error_of.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::ElementsAre;
@@ -291,4 +291,4 @@ TEST(SearchSpaceTest, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs

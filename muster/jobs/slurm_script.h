@@ -14,6 +14,7 @@
 
 namespace muster::inline v0_1::jobs {
 
+// What the script needs to know beside the job.
 struct SlurmScriptOptions {
   std::string muster;              // path of the muster binary, on every node
   std::string folder;              // of the job's record, which every node can reach

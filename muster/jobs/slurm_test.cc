@@ -8,7 +8,7 @@
 #include "muster/jobs/slurm_task.h"
 #include "muster/launch/subprocess.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::AllOf;
@@ -93,4 +93,4 @@ TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs

@@ -6,7 +6,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 // A target that says of every job what it is told to say.
@@ -78,4 +78,4 @@ TEST_F(TargetTrialsTest, ATrialThatBeginsAnewFindsNothingOfTheOne) {
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs

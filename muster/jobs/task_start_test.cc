@@ -11,7 +11,7 @@
 #include "muster/jobs/job_config.h"
 #include "muster/jobs/job_spec_json.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST(TaskStartTest, AJobIsTheSameAsAConfigurationAndBack) {
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs
