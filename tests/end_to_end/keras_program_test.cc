@@ -116,7 +116,7 @@ TEST(KerasOnServers, AKilledChiefGoesOnAndSoDoesARunThatWasStopped) {
   for (const auto& [type, count] : {std::pair{"ps", 1}, {"chief", 1}, {"worker", 2}}) {
     for (int index = 0; index < count; ++index) run.start(type, index);
   }
-  run.task("chief0").wait_for("continuing from");
+  run.task("chief0").wait_for("continuing after step");
   run.task("chief0").wait_for("fit goes on at");
   run.stop();
 }
