@@ -1,9 +1,11 @@
 #include "muster/jobs/config_file.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "muster/base/printable.h"
@@ -16,6 +18,7 @@ constexpr size_t kMostBytes = 1 << 20;
 // An alias may stand for a large part, and for parts that hold aliases themselves.
 constexpr int kMostValues = 20'000;
 constexpr int kMostDepth = 64;
+constexpr int kMostDocuments = 100;
 
 ConfigPlace place_of(const YAML::Mark& mark) {
   if (mark.is_null()) return {};
@@ -83,6 +86,40 @@ class TreeMaker {
   const ConfigFile& file_;
   int values_ = 0;
 };
+
+// Looks at all documents, and keeps none. Of some damaged texts (", a") YAML::LoadAll() makes
+// documents without end, and here that is an error of the text.
+class DocumentCounter final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ > kMostDocuments)
+      throw YAML::ParserException(mark, fmt::format("more than {} documents", kMostDocuments));
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  int documents_ = 0;
+};
+
+// Throws what the YAML library throws.
+std::vector<YAML::Node> documents_of(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentCounter counter;
+  while (parser.HandleNextDocument(counter)) {
+  }
+  return YAML::LoadAll(text);
+}
 
 int hex_value(std::string_view digits) {
   int value = 0;
@@ -164,7 +201,7 @@ ConfigFile parse_config_file(std::string text, std::string name) {
   std::vector<YAML::Node> nodes;
   try {
     nodes =
-        YAML::LoadAll(trim(file.text).starts_with('{') ? with_yaml_escapes(file.text) : file.text);
+        documents_of(trim(file.text).starts_with('{') ? with_yaml_escapes(file.text) : file.text);
   } catch (const YAML::Exception& error) {
     ConfigPlace place = place_of(error.mark);
     // What is not closed is found out behind the last line.

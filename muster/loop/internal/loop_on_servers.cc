@@ -162,9 +162,9 @@ void Loop::end_steps(SharedRun::End end) {
   each([&](Replica& replica, size_t) {
     replica.group().report(Phase::kWaiting, step_);
     const int64_t last = replica.shared()->end_steps(end, {});
-    if (!built()) return;
-    replicas_.front()->engine.follow(last);
     step_ = last;
+    // Who had no data has no model either.
+    if (built()) replicas_.front()->engine.follow(last);
   });
 }
 
