@@ -34,10 +34,13 @@ constexpr std::chrono::milliseconds kEndLook{100};
 InterruptScope::InterruptScope() {
   interrupted = false;
   for (const int number : {SIGINT, SIGTERM}) std::signal(number, on_interrupt);
+  // A terminal that is closed; nohup wants that ignored.
+  if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 InterruptScope::~InterruptScope() {
   for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
+  if (std::signal(SIGHUP, SIG_DFL) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 bool was_interrupted() { return interrupted; }

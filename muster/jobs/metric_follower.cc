@@ -28,12 +28,14 @@ MetricFollower::MetricFollower(FileSystem& files, std::string directory, std::st
 
 Status MetricFollower::read() { return read_folder("", 0); }
 
-const std::map<int64_t, double>& MetricFollower::measurements() const {
+const std::map<int64_t, double>& MetricFollower::measurements(bool ended) const {
   static const std::map<int64_t, double> none;
   if (by_folder_.empty()) return none;
   const auto evaluated = std::find_if(by_folder_.begin(), by_folder_.end(),
                                       [](const auto& one) { return evaluates(one.first); });
-  return evaluated != by_folder_.end() ? evaluated->second : by_folder_.begin()->second;
+  if (evaluated != by_folder_.end()) return evaluated->second;
+  const bool exact = metric_.find('/') != std::string::npos;
+  return exact || ended ? by_folder_.begin()->second : none;
 }
 
 Status MetricFollower::read_folder(const std::string& folder, int depth) {

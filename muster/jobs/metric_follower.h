@@ -14,7 +14,8 @@ namespace muster::inline v0_1::jobs {
 
 // The metric is a scalar by its tag ("accuracy"), in the folder of the run or one below it, or by
 // folder and tag ("eval/accuracy"). Of several folders with such a tag, one of an evaluation (eval,
-// validation) is meant, else the first by name.
+// validation) is meant, else the first by name. What is not of an evaluation counts for a tag
+// without a folder only when the run has ended: an evaluation may still come.
 class MetricFollower {
  public:
   // `files` must outlive the follower; `directory` need not be there yet.
@@ -23,8 +24,8 @@ class MetricFollower {
   // Reads what has been written since the last call. Returns why files could not be read; what is
   // damaged, or not whole yet, is left for the next call.
   Status read();
-  // What the metric was, by step; of one step the last that was written.
-  const std::map<int64_t, double>& measurements() const;
+  // What the metric was, by step; of one step the last that was written. `ended`: the run has.
+  const std::map<int64_t, double>& measurements(bool ended) const;
   // The names of all scalars so far, with their folders: "eval/accuracy", "loss".
   const std::set<std::string>& names() const { return names_; }
 

@@ -26,16 +26,16 @@ class MetricFollowerTest : public ::testing::Test {
 TEST_F(MetricFollowerTest, ReadsWhatIsAddedWhileTheRunGoesOn) {
   MetricFollower follower(local_file_system(), directory_ / "run", "accuracy");
   follower.read().value();
-  EXPECT_THAT(follower.measurements(), IsEmpty());
+  EXPECT_THAT(follower.measurements(/*ended=*/true), IsEmpty());
   auto events = writer("run");
   events.add_scalars({{"accuracy", 0.5}, {"loss", 2}}, 10);
   events.flush();
   follower.read().value();
-  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(10, 0.5)));
+  EXPECT_THAT(follower.measurements(/*ended=*/true), ElementsAre(Pair(10, 0.5)));
   events.add_scalar("accuracy", 0.25, 20);
   events.flush();
   follower.read().value();
-  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(10, 0.5), Pair(20, 0.25)));
+  EXPECT_THAT(follower.measurements(/*ended=*/true), ElementsAre(Pair(10, 0.5), Pair(20, 0.25)));
   EXPECT_THAT(follower.names(), UnorderedElementsAre("accuracy", "loss"));
 }
 
@@ -45,12 +45,13 @@ TEST_F(MetricFollowerTest, AnEvaluationIsMeantWhereTrainingHasTheSameTag) {
   training.add_scalar("accuracy", 1, 10);
   training.flush();
   follower.read().value();
-  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(10, 1)));
+  EXPECT_THAT(follower.measurements(/*ended=*/false), IsEmpty());
+  EXPECT_THAT(follower.measurements(/*ended=*/true), ElementsAre(Pair(10, 1)));
   auto evaluation = writer("run/eval");
   evaluation.add_scalar("accuracy", 0.5, 10);
   evaluation.flush();
   follower.read().value();
-  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(10, 0.5)));
+  EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(10, 0.5)));
 }
 
 TEST_F(MetricFollowerTest, AFolderChoosesBetweenTags) {
@@ -60,7 +61,7 @@ TEST_F(MetricFollowerTest, AFolderChoosesBetweenTags) {
   }
   MetricFollower follower(local_file_system(), directory_ / "run", "logs/train/loss");
   follower.read().value();
-  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(1, 14)));
+  EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(1, 14)));
 }
 
 TEST_F(MetricFollowerTest, ADamagedFileIsLeftAndOthersAreRead) {
@@ -73,7 +74,7 @@ TEST_F(MetricFollowerTest, ADamagedFileIsLeftAndOthersAreRead) {
   MetricFollower follower(local_file_system(), directory_ / "run", "loss");
   follower.read().value();
   follower.read().value();
-  EXPECT_THAT(follower.measurements(), ElementsAre(Pair(1, 3)));
+  EXPECT_THAT(follower.measurements(/*ended=*/true), ElementsAre(Pair(1, 3)));
 }
 
 }  // namespace

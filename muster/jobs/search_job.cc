@@ -12,6 +12,7 @@
 #include "muster/jobs/search_run.h"
 #include "muster/jobs/submit.h"
 #include "muster/jobs/target_trials.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -56,7 +57,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   };
   try {
     TargetTrials trials(target, record, clock);
-    const Search search = run_search(job, trials, local_file_system(), clock,
+    const Search search = run_search(job, trials, stores::file_systems(), clock,
                                      {.seed = options.seed, .interrupted = options.interrupted});
     SearchJobResult result{.table = search.trials().empty() ? "" : search_table(search),
                            .summary = summary_of(search, job)};

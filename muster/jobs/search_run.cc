@@ -136,7 +136,7 @@ class SearchRun {
         log::warning(fmt::format("trial {}: its events cannot be read now: {}", number,
                                  read.error().message()));
       }
-      search_.measure(number, trial.metric.measurements());
+      search_.measure(number, trial.metric.measurements(code.has_value()));
       if (code) {
         ended(number, *code);
       } else if (!trial.asked_to_stop && search_.should_stop(number)) {
@@ -152,7 +152,7 @@ class SearchRun {
     const Running& trial = running_.at(number);
     if (trial.asked_to_stop) return end(number, TrialState::kStopped);
     if (code != 0) return end(number, TrialState::kFailed, fmt::format("exit code {}", code));
-    if (trial.metric.measurements().empty()) {
+    if (trial.metric.measurements(/*ended=*/true).empty()) {
       const std::set<std::string>& names = trial.metric.names();
       const std::string known = join(std::vector<std::string>(names.begin(), names.end()), ", ");
       return end(number, TrialState::kFailed,

@@ -64,7 +64,7 @@ std::string stem_of(const JobSpec& job) {
 void fill(JobRecord& record, const Target& target, JobSpec& job) {
   job.name = record.name;
   record.target = target.name();
-  record.job_dir = job.job_dir;
+  record.job_dir = job.job_dir.empty() ? "" : normal(job.job_dir);
   record.command = command_of(job);
 }
 
