@@ -111,7 +111,17 @@ ResolvedCluster alone(const Environment& environment, const std::string& word,
                       const ResolveOptions& options) {
   // Without a cluster it may still say a task and a model_dir.
   const std::string text = word == kAlone ? "" : environment.get_or("TF_CONFIG", "");
-  return internal::resolve_tf_config_text(text, options);
+  ResolvedCluster result = internal::resolve_tf_config_text(text, options);
+  // Two of three that a script sets: its other tasks would train alone as well.
+  const std::string rank = environment.get_or("RANK", ""),
+                    size = environment.get_or("WORLD_SIZE", "");
+  if (word.empty() && !rank.empty() && !size.empty() && size != "1") {
+    result.notes.push_back(fmt::format(
+        "RANK is {} and WORLD_SIZE is {}, and MASTER_ADDR is not there: this process trains alone; "
+        "set MASTER_ADDR to the host of rank 0, or {}={} where that is meant",
+        rank, size, kChoice, kAlone));
+  }
+  return result;
 }
 
 }  // namespace

@@ -321,6 +321,13 @@ TEST(Guest, SaysWhichVariableIsWrong) {
   EXPECT_THAT(refusal(kIndexedJob).hint(), HasSubstr("headless Service"));
 }
 
+TEST(Guest, TellsWhoTrainsAloneForWantOfAHost) {
+  const Variables two{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
+  EXPECT_THAT(resolve(two).notes, ElementsAre(HasSubstr("MASTER_ADDR is not there")));
+  EXPECT_THAT(resolve(two + Variables{{"MUSTER_CLUSTER", "local"}}).notes, IsEmpty());
+  EXPECT_THAT(resolve({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).notes, IsEmpty());
+}
+
 TEST(Guest, StartsTheProcessesOfANodeAsTorchrunWould) {
   const auto processes = processes_of_node(Environment(kNewPyTorchJob));
   ASSERT_THAT(processes, SizeIs(2));
