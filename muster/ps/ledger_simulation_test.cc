@@ -30,6 +30,13 @@ class Simulation {
       agenda_.after(agenda_.uniform(0, 10), [this] { strike(); });
   }
 
+  ~Simulation() {
+    for (const Process& process : processes_)
+      if (process.session) process.session->on_return = nullptr;
+  }
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
   // To the end of all processes.
   void run() {
     for (int64_t events = 0; std::ssize(ended_) < setting_.workers; ++events) {
@@ -115,6 +122,8 @@ class Simulation {
   // Its connections end, one after another.
   void part(const SessionPtr& session) {
     session->over = true;
+    // What waits holds the session, which would hold itself.
+    session->on_return = nullptr;
     for (size_t s = 0; s < servers_.size(); ++s) {
       agenda_.after(agenda_.delay(), [=, this] {
         if (!session->at_work[s]) servers_.left(session, s);
