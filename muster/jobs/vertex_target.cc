@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "muster/base/error.h"
+#include "muster/base/printable.h"
+#include "muster/base/regular_expression.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
 #include "muster/launch/run.h"
@@ -83,6 +85,21 @@ std::string text_of(const json& entry) {
              : payload.dump();
 }
 
+// Both become parts of the addresses to which credentials are sent.
+void check_place(const VertexPlace& place) {
+  static const RegularExpression kRegionName("[a-z][a-z0-9-]{0,62}");
+  static const RegularExpression kProjectName("([a-z0-9.-]+:)?[a-z0-9][a-z0-9-]{0,62}");
+  if (!kRegionName.full_match(place.region)) {
+    throw invalid_argument(fmt::format("the region is '{}'", printable_beginning(place.region)),
+                           "regions are small letters, digits and '-', such as us-central1");
+  }
+  if (!place.project.empty() && !kProjectName.full_match(place.project)) {
+    throw invalid_argument(
+        fmt::format("the project is '{}'", printable_beginning(place.project)),
+        "name it by its id, which is small letters, digits and '-', or by its number");
+  }
+}
+
 std::string job_number(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
 }  // namespace
@@ -95,6 +112,7 @@ VertexPlace VertexTarget::place_of(const JobSpec& job) const {
     throw invalid_argument("the job names no region, which Vertex AI needs",
                            "add region: us-central1 to the configuration, or pass --region");
   }
+  check_place(place);
   return place;
 }
 
@@ -107,7 +125,7 @@ std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) 
   const VertexJob made =
       vertex_job(job, record.name, options_.job, options_.show_secrets ? token_for(job) : "");
   std::string text;
-  for (const std::string& note : made.notes) text += "# note: " + note + "\n";
+  for (const std::string& note : made.notes) text += "# note: " + printable(note) + "\n";
   std::vector<std::string> words;
   for (const std::string& word : gcloud_create_command(place_of(job), made)) {
     words.push_back(launch::shell_quoted(word));
