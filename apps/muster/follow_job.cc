@@ -45,10 +45,29 @@ InterruptScope::~InterruptScope() {
 
 bool was_interrupted() { return interrupted; }
 
+bool was_submitted(const jobs::JobRecord& record) {
+  // A job of this machine is known by its folder.
+  return !record.id.empty() || record.target == "local";
+}
+
+void check_submitted(const jobs::JobRecord& record) {
+  if (was_submitted(record)) return;
+  throw invalid_argument(
+      fmt::format("the job {} is not known on {}: its submission did not end", record.name,
+                  record.target),
+      fmt::format("look there whether something of it runs; muster jobs remove {} forgets it",
+                  record.name));
+}
+
+jobs::JobStatus ask_for(const jobs::JobRecord& record, const jobs::TargetOptions& options) {
+  if (jobs::is_search(record)) return jobs::search_status(record);
+  check_submitted(record);
+  return jobs::make_target(record.target, options)->status(record);
+}
+
 jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptions& options) {
   try {
-    if (jobs::is_search(record)) return jobs::search_status(record);
-    return jobs::make_target(record.target, options)->status(record);
+    return ask_for(record, options);
   } catch (const Error& error) {
     return {.state = jobs::JobState::kUnknown, .detail = error.message()};
   }

@@ -18,7 +18,16 @@ class InterruptScope {
 };
 bool was_interrupted();
 
-// Asks the record's target. A target that cannot be asked is JobState::kUnknown, and says why.
+// Whether the target has said by what name it knows the job. It has not where a submission was cut
+// off, or has not ended yet.
+bool was_submitted(const jobs::JobRecord& record);
+// Throws InvalidArgument unless it was.
+void check_submitted(const jobs::JobRecord& record);
+
+// Asks the record's target. Throws Unavailable or Timeout when it does not answer, and
+// InvalidArgument for a job that was not submitted.
+jobs::JobStatus ask_for(const jobs::JobRecord& record, const jobs::TargetOptions& options);
+// The same. A target that cannot be asked is JobState::kUnknown, and says why.
 jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptions& options);
 
 // Prints the job's log until it has ended, and returns its exit code: 0 when it succeeded. Ctrl-C

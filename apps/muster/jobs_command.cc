@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,7 @@
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/slurm_task.h"
 #include "muster/jobs/targets.h"
+#include "muster/launch/run.h"
 
 namespace muster::app {
 namespace {
@@ -70,12 +72,36 @@ void print(const nlohmann::ordered_json& json) {
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+// Asks for many jobs. A place that did not answer once is not waited for again.
+class Asking {
+ public:
+  explicit Asking(const jobs::TargetOptions& options) : options_(options) {}
+
+  JobStatus status(const JobRecord& record) {
+    const Place place{record.target, record.details};
+    if (const auto away = away_.find(place); away != away_.end()) return away->second;
+    try {
+      return ask_for(record, options_);
+    } catch (const Error& error) {
+      const JobStatus unknown{.state = JobState::kUnknown, .detail = error.message()};
+      if (error.kind() == ErrorKind::kUnavailable || error.kind() == ErrorKind::kTimeout)
+        away_.emplace(place, unknown);
+      return unknown;
+    }
+  }
+
+ private:
+  using Place = std::pair<std::string, std::map<std::string, std::string>>;
+  const jobs::TargetOptions& options_;
+  std::map<Place, JobStatus> away_;
+};
+
 int list(const JobsFlags& flags) {
+  Asking asking(flags.options);
   const std::vector<JobRecord> records = store().list();
   if (flags.json) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    for (const JobRecord& record : records)
-      all.push_back(to_json(record, status_of(record, flags.options)));
+    for (const JobRecord& record : records) all.push_back(to_json(record, asking.status(record)));
     print(all);
     return 0;
   }
@@ -86,8 +112,8 @@ int list(const JobsFlags& flags) {
   TextTable table({"job", "target", "state", "submitted", "job directory"});
   for (const JobRecord& record : records) {
     table.add({record.name, record.target,
-               std::string(jobs::to_string(status_of(record, flags.options).state)),
-               date(record.submitted), record.job_dir});
+               std::string(jobs::to_string(asking.status(record).state)), date(record.submitted),
+               record.job_dir});
   }
   fputs(table.text("").c_str(), stdout);
   return 0;
@@ -129,6 +155,7 @@ int logs(const JobsFlags& flags) {
     throw invalid_argument(fmt::format("{} is a search, whose trials have logs", record.name),
                            fmt::format("they are files in {}/trials", record.folder));
   }
+  check_submitted(record);
   const auto target = jobs::make_target(record.target, flags.options);
   jobs::LogOptions options{.task = flags.task};
   if (flags.tail) options.tail = static_cast<int>(*flags.tail);
@@ -142,6 +169,7 @@ int logs(const JobsFlags& flags) {
 
 int cancel(const JobsFlags& flags) {
   const JobRecord record = store().find(flags.name);
+  check_submitted(record);
   const JobState state = status_of(record, flags.options).state;
   if (jobs::is_final(state)) {
     fmt::print("{} {} already\n", record.name,
@@ -157,10 +185,22 @@ int cancel(const JobsFlags& flags) {
   return 0;
 }
 
+// A job that cannot be asked for may be running, and without its record nobody could end it.
+JobState state_to_forget(const JobRecord& record, const jobs::TargetOptions& options) {
+  try {
+    return was_submitted(record) ? ask_for(record, options).state : JobState::kUnknown;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCorrupt) return JobState::kUnknown;
+    throw Error(error.kind(), error.message(),
+                fmt::format("when it answers, try again; to forget the job all the same: rm -r {}",
+                            launch::shell_quoted(record.folder)));
+  }
+}
+
 int remove(const JobsFlags& flags) {
   jobs::JobStore jobs_there = store();
   const JobRecord record = jobs_there.find(flags.name);
-  const JobState state = status_of(record, flags.options).state;
+  const JobState state = state_to_forget(record, flags.options);
   if (state == JobState::kQueued || state == JobState::kRunning) {
     throw invalid_argument(fmt::format("{} is {}", record.name, jobs::to_string(state)),
                            fmt::format("end it first: muster jobs cancel {}", record.name));

@@ -55,8 +55,8 @@ class JobsCommandTest : public ::testing::Test {
   }
   // Runs muster where records of jobs are this test's own.
   ShellOutput muster(const std::string& arguments) const {
-    return run_shell("cd " + directory_.path() + " && " + environment_ +
-                     "XDG_STATE_HOME=$PWD/state " + muster_line(arguments));
+    return run_shell("cd " + directory_.path() + " && " + environment_ + "XDG_STATE_HOME=\"$PWD/" +
+                     state_ + "\" " + muster_line(arguments));
   }
   nlohmann::json status(const std::string& job) const {
     return nlohmann::json::parse(muster("jobs status --json " + job).text, nullptr, false);
@@ -82,6 +82,7 @@ class JobsCommandTest : public ::testing::Test {
 
   TempDirectory directory_;
   std::string environment_;  // in front of the command
+  std::string state_ = "state";
 };
 
 TEST_F(JobsCommandTest, AJobRunsAsItsConfigurationSays) {
@@ -252,6 +253,62 @@ TEST_F(JobsCommandTest, AConfigurationWithHyperparametersIsASearch) {
   EXPECT_EQ(status("tune")["state"], "failed");
 }
 
+// Whoever chose a launcher by hand did not choose for the tasks of a job.
+TEST_F(JobsCommandTest, TasksBelieveTheirOwnCluster) {
+  program("echo \"chosen: ${MUSTER_CLUSTER-none}\"");
+  environment_ = "MUSTER_CLUSTER=local ";
+  const ShellOutput ran = muster("submit --workers=2 --wait ./train");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("[worker-1] chosen: none\n"), Not(HasSubstr("local\n"))));
+}
+
+// Commands of Slurm whose controller is down, by scripts in their place.
+TEST_F(JobsCommandTest, AJobThatCannotBeAskedForIsNotForgotten) {
+  const auto tool = [&](const std::string& name, const std::string& lines) {
+    program(lines);
+    std::filesystem::create_directory(directory_ / "tools");
+    std::filesystem::rename(directory_ / "train", directory_ / "tools/" + name);
+  };
+  tool("sbatch", "echo 17");
+  tool("scontrol", "echo x >> asked; echo 'Unable to contact slurm controller' >&2; exit 1");
+  environment_ = "PATH=" + directory_ / "tools" + ":$PATH ";
+  ASSERT_EQ(muster("submit --to=slurm --name=a true").code, 0);
+  ASSERT_EQ(muster("submit --to=slurm --name=b true").code, 0);
+  EXPECT_EQ(status("a")["state"], "unknown");
+  const ShellOutput removed = muster("jobs remove a");
+  EXPECT_NE(removed.code, 0);
+  EXPECT_THAT(removed.text, AllOf(HasSubstr("Slurm does not answer"), HasSubstr("rm -r")));
+  // A list does not wait for the same controller again and again.
+  std::filesystem::remove(directory_ / "asked");
+  EXPECT_THAT(muster("jobs list").text, HasSubstr("unknown"));
+  EXPECT_EQ(read("asked"), "x\n");
+
+  tool("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+  EXPECT_EQ(muster("jobs remove a").code, 0);
+  // Another cluster has the number now.
+  tool("scontrol", "echo 'JobId=17 JobState=RUNNING Command=/other/job.sbatch WorkDir=/'");
+  tool("scancel", "touch cancelled");
+  EXPECT_EQ(status("b")["state"], "unknown");
+  muster("jobs cancel b");
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "cancelled"));
+}
+
+// As after Ctrl-C while a target was asked.
+TEST_F(JobsCommandTest, ASubmissionThatWasCutOffCanBeForgotten) {
+  program("kill -9 $PPID");
+  std::filesystem::create_directory(directory_ / "tools");
+  std::filesystem::rename(directory_ / "train", directory_ / "tools/sbatch");
+  environment_ = "PATH=" + directory_ / "tools" + ":$PATH ";
+  EXPECT_NE(muster("submit --to=slurm --name=cut true").code, 0);
+  EXPECT_THAT(muster("jobs status cut").text, HasSubstr("its submission did not end"));
+  for (const char* command : {"cancel", "logs"}) {
+    const ShellOutput ran = muster(std::string("jobs ") + command + " cut");
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_THAT(ran.text, AllOf(HasSubstr("its submission did not end"), HasSubstr("slurm")));
+  }
+  EXPECT_EQ(muster("jobs remove cut").code, 0);
+}
+
 class SlurmJobsTest : public JobsCommandTest {
  protected:
   void SetUp() override {
@@ -283,16 +340,22 @@ class SlurmJobsTest : public JobsCommandTest {
 };
 
 TEST_F(SlurmJobsTest, OneJobOfAllTasksWithTheirPlaces) {
-  program("echo \"$TF_CONFIG\"; echo \"args: $*\"; stat -c %a \"$MUSTER_JOB_TOKEN_FILE\"");
+  // Slurm has a meaning for each of these letters.
+  state_ = "it's a %j #b";
+  program(
+      "echo \"$TF_CONFIG\"; echo \"args: $*\"; stat -c %a \"$MUSTER_JOB_TOKEN_FILE\"\n"
+      "echo \"left: ${MUSTER_JOB_TOKEN-}${MUSTER_CLUSTER-}.\"");
+  environment_ += "MUSTER_JOB_TOKEN=of_another_job_altogether MUSTER_CLUSTER=local ";
   const ShellOutput ran = muster(
       "submit --config=config.yaml --to=slurm --no-accelerators --job-dir=run --name=leaves --wait "
       "./train -- --epochs=5");
   EXPECT_EQ(ran.code, 0) << ran.text << slurm_->logs()
-                         << read("state/muster/jobs/leaves/batch.log");
+                         << read(state_ + "/muster/jobs/leaves/batch.log");
   EXPECT_THAT(ran.text,
               AllOf(HasSubstr("[worker-0] args: --from=config --epochs=5 --job-dir run\n"),
-                    HasSubstr("[worker-0] 600\n"), HasSubstr("leaves succeeded")));
-  const std::string log = read("state/muster/jobs/leaves/worker-0.log");
+                    HasSubstr("[worker-0] 600\n"), HasSubstr("[worker-0] left: .\n"),
+                    HasSubstr("leaves succeeded")));
+  const std::string log = read(state_ + "/muster/jobs/leaves/worker-0.log");
   const auto config = nlohmann::json::parse(log.substr(0, log.find('\n')));
   EXPECT_THAT(config["cluster"]["chief"][0].get<std::string>(), StartsWith("127.0.0.1:"));
   EXPECT_NE(config["cluster"]["chief"][0], config["cluster"]["worker"][0]);

@@ -328,6 +328,14 @@ TEST(Guest, TellsWhoTrainsAloneForWantOfAHost) {
   EXPECT_THAT(resolve({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).notes, IsEmpty());
 }
 
+// Each rank costs memory, and a slip of the keyboard must not cost all of it.
+TEST(Guest, KnowsNoClusterOfMoreThanAMillionProcesses) {
+  EXPECT_THAT(message_of([] {
+                resolve({{"RANK", "0"}, {"WORLD_SIZE", "2000000"}, {"MASTER_ADDR", "a"}});
+              }),
+              HasSubstr("rank 0 of 2000000"));
+}
+
 TEST(Guest, StartsTheProcessesOfANodeAsTorchrunWould) {
   const auto processes = processes_of_node(Environment(kNewPyTorchJob));
   ASSERT_THAT(processes, SizeIs(2));
@@ -342,6 +350,13 @@ TEST(Guest, StartsTheProcessesOfANodeAsTorchrunWould) {
     // They start none themselves.
     EXPECT_THAT(processes_of_node(Environment(kNewPyTorchJob + processes[local])), IsEmpty());
   }
+  // Nor where they inherit that PET_* was chosen, over a TF_CONFIG that was left.
+  const Variables chosen =
+      kNewPyTorchJob + Variables{{"MUSTER_CLUSTER", "pet"}, {"TF_CONFIG", tf_config("worker", 0)}};
+  const auto of_chosen = processes_of_node(Environment(chosen));
+  ASSERT_THAT(of_chosen, SizeIs(2));
+  EXPECT_EQ(resolve(chosen + of_chosen[1]).rank, 3);
+  EXPECT_THAT(processes_of_node(Environment(chosen + of_chosen[1])), IsEmpty());
   const auto trainer =
       processes_of_node(Environment(kTrainer + Variables{{"PET_NPROC_PER_NODE", "4"}}));
   ASSERT_THAT(trainer, SizeIs(4));

@@ -23,6 +23,13 @@ constexpr const char* kFile = "record.json";
 bool small_letter(char c) { return c >= 'a' && c <= 'z'; }
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
+bool is_job_name(std::string_view name) {
+  const bool letters =
+      std::ranges::all_of(name, [](char c) { return small_letter(c) || digit(c) || c == '-'; });
+  return !name.empty() && name.size() <= kLongestName && letters && small_letter(name.front()) &&
+         name.back() != '-';
+}
+
 std::string to_text(const JobRecord& record) {
   nlohmann::ordered_json text = {{"name", record.name},       {"target", record.target},
                                  {"id", record.id},           {"job_dir", record.job_dir},
@@ -56,12 +63,7 @@ std::optional<JobRecord> read_record(const std::string& folder) {
 }  // namespace
 
 void check_job_name(std::string_view name) {
-  const bool letters =
-      std::ranges::all_of(name, [](char c) { return small_letter(c) || digit(c) || c == '-'; });
-  if (!name.empty() && name.size() <= kLongestName && letters && small_letter(name.front()) &&
-      name.back() != '-') {
-    return;
-  }
+  if (is_job_name(name)) return;
   throw invalid_argument(
       fmt::format("'{}' cannot be the name of a job", name),
       fmt::format("use 1 to {} small letters, digits and '-', a letter first and no '-' last, such "
@@ -129,7 +131,7 @@ void JobStore::save(const JobRecord& record) const {
 }
 
 JobRecord JobStore::find(const std::string& name) const {
-  if (name.find('/') == std::string::npos && !name.empty()) {
+  if (is_job_name(name)) {  // "..", among others, is none
     if (auto record = read_record(join_path(folder_, name))) return *record;
   }
   std::vector<std::string> names;

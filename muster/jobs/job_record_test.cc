@@ -57,6 +57,16 @@ TEST(JobRecordTest, RecordsAreFoundAgainAndNamesTakenOnce) {
   EXPECT_THAT(store.list(), ElementsAre(second));
 }
 
+TEST(JobRecordTest, ANameIsNoWayOutOfTheStore) {
+  const TempDirectory directory;
+  JobStore store(directory / "jobs");
+  JobRecord record = store.add("inner", "");
+  record.folder = directory.path();
+  store.save(record);
+  for (const char* name : {"..", ".", "../..", ""})
+    EXPECT_EQ(error_of([&] { store.find(name); }).kind(), ErrorKind::kNotFound) << name;
+}
+
 TEST(JobRecordTest, TheStoreIsWhereTheAccountKeepsState) {
   EXPECT_EQ(JobStore::of({{"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}).folder(), "/s/muster/jobs");
   EXPECT_EQ(JobStore::of({{"XDG_STATE_HOME", "s"}, {"HOME", "/h"}}).folder(),

@@ -9,11 +9,13 @@
 
 #include "muster/base/error.h"
 #include "muster/base/hash.h"
+#include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/tf_config.h"
 #include "muster/jobs/internal/kubernetes_values.h"
 #include "muster/jobs/internal/task_words.h"
 #include "muster/jobs/internal/yaml_text.h"
+#include "muster/jobs/task_start.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -89,20 +91,6 @@ std::string tf_config(const Making& making, const Pool& pool) {
   return text + fmt::format(R"(,"task":{{"type":"{}","index":{}}}}})",
                             tf_role(making.job, pool.role),
                             pool.count > 1 ? "$(JOB_COMPLETION_INDEX)" : "0");
-}
-
-void check_environment(const Pool& pool) {
-  static const std::set<std::string> kOurs = {
-      "TF_CONFIG",        "JOB_COMPLETION_INDEX",  "MUSTER_JOB_ID",
-      "MUSTER_JOB_TOKEN", "MUSTER_JOB_TOKEN_FILE", "MUSTER_TLS_CERT",
-      "MUSTER_TLS_KEY",   "MUSTER_TLS_CA",         "MUSTER_TLS_SERVER_NAME"};
-  for (const auto& [name, value] : pool.environment) {
-    if (!kOurs.contains(name)) continue;
-    throw invalid_argument(
-        fmt::format("the environment of the {} sets {}, which differs between jobs and tasks",
-                    pool.role, name),
-        "leave it out: the target sets it for each task");
-  }
 }
 
 Json environment(const Making& making, const Pool& pool) {

@@ -31,6 +31,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kNamespace = "namespace";
 constexpr const char* kContext = "context";
 constexpr const char* kKind = "kind";
+constexpr const char* kRole = "role";  // of the Job that owns all else
 // The file in the record's folder that says that the job was cancelled: the cluster forgets it.
 constexpr const char* kCancelledMark = "cancelled";
 constexpr int kCertificateDays = 365;  // a job may wait for its nodes for long
@@ -202,6 +203,7 @@ void KubernetesTarget::submit(const JobSpec& job, JobRecord& record) {
   record.id = manifests.name;
   if (!options_.context.empty()) record.details[kContext] = options_.context;
   record.details[kKind] = resources_of(options_.documents.kind);
+  if (options_.documents.kind == KubernetesKind::kJob) record.details[kRole] = leading_role(job);
 
   local_file_system()
       .write_atomically(join_path(record.folder, "kubernetes.yaml"), to_yaml(manifests))
@@ -228,7 +230,7 @@ void KubernetesTarget::submit(const JobSpec& job, JobRecord& record) {
     create(record, others);
   } catch (const Error& error) {
     try {
-      cancel(record);
+      remove(record);
     } catch (const Error& again) {
       throw error.with_detail("and what was created before is still there: " + again.message());
     }
@@ -296,15 +298,24 @@ void KubernetesTarget::logs(const JobRecord& record, const LogOptions& options,
   }
 }
 
+void KubernetesTarget::remove(const JobRecord& record) const {
+  const std::string what = fmt::format("cannot cancel the job '{}' in Kubernetes", record.name);
+  // By name: the labels may also be those of somebody else's job with other roles. The cluster
+  // takes away what belongs to it.
+  const auto role = record.details.find(kRole);
+  const std::string leading =
+      role == record.details.end() ? record.id : record.id + "-" + role->second;
+  const launch::CompletedProcess ran =
+      internal::run_tool({.argv = kubectl(record, {"delete", record.details.at(kKind), leading,
+                                                   "--ignore-not-found", "--wait=false"}),
+                          .what = what,
+                          .install = "install kubectl, and give it access to the cluster"});
+  if (!ran.status.ok()) throw kubectl_refused(what, ran);
+}
+
 void KubernetesTarget::cancel(const JobRecord& record) {
   if (is_final(kubernetes_status(list(record)).state)) return;
-  const std::string what = fmt::format("cannot cancel the job '{}' in Kubernetes", record.name);
-  const launch::CompletedProcess ran = internal::run_tool(
-      {.argv = kubectl(record, {"delete", record.details.at(kKind) + ",services,secrets",
-                                "--selector=" + selector(record.id), "--wait=false"}),
-       .what = what,
-       .install = "install kubectl, and give it access to the cluster"});
-  if (!ran.status.ok()) throw kubectl_refused(what, ran);
+  remove(record);
   local_file_system()
       .write_atomically(join_path(record.folder, kCancelledMark), std::string_view("\n"))
       .value();

@@ -47,6 +47,8 @@ class KubernetesTarget final : public Target {
   // The documents and pods of the job, as kubectl lists them.
   nlohmann::json list(const JobRecord& record) const;
   // Creates the documents, and returns what kubectl printed.
+  // Takes the documents of the job away.
+  void remove(const JobRecord& record) const;
   std::string create(const JobRecord& record,
                      const std::vector<nlohmann::ordered_json>& documents) const;
 

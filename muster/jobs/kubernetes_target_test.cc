@@ -139,6 +139,30 @@ TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
   EXPECT_THAT(cluster_.names("services"), IsEmpty());
 }
 
+// In a namespace of several people a name may be half taken, by a job with other roles.
+TEST_F(KubernetesTargetTest, TheJobOfSomebodyElseStays) {
+  JobSpec theirs = internal::leaf_disease_job();
+  theirs.pools.erase(theirs.pools.begin());
+  theirs.pools[0].count = 2;
+  JobRecord their_record = record_;
+  target_.submit(theirs, their_record);
+  JobSpec ours = internal::leaf_disease_job();
+  ours.pools.pop_back();
+  ours.pools.push_back(ours.pools[0]);
+  ours.pools.back().role = "ps";
+  EXPECT_THROW(target_.submit(ours, record_), Error);
+  EXPECT_THAT(cluster_.names("jobs"), ElementsAre("leaf-disease-1-worker"));
+  EXPECT_THAT(cluster_.names("services"), ElementsAre("leaf-disease-1"));
+  // A job of one task needs none of the names that are taken.
+  ours.pools.pop_back();
+  target_.submit(ours, record_);
+  target_.cancel(record_);
+  EXPECT_THAT(cluster_.names("jobs"), ElementsAre("leaf-disease-1-worker"));
+  target_.cancel(their_record);
+  EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
+  EXPECT_THAT(cluster_.names("secrets"), IsEmpty());
+}
+
 TEST_F(KubernetesTargetTest, TellsHowTasksAre) {
   JobSpec job = internal::leaf_disease_job();
   job.pools[1].count = 2;

@@ -57,7 +57,7 @@ class TimeLimit {
 class Keeper {
  public:
   Keeper(std::string folder, const JobSpec& job) : folder_(std::move(folder)) {
-    state_.keeper = getpid();
+    state_.keeper = internal::keeper_of(getpid());
     state_.status.state = JobState::kRunning;
     for (const JobTask& task : tasks_of(job)) {
       state_.status.tasks.push_back({.name = task.name(), .state = JobState::kRunning});

@@ -84,6 +84,7 @@ std::vector<std::string> LocalTarget::check(const JobSpec& job) const {
   }
   std::vector<std::string> notes;
   for (const Pool& pool : job.pools) {
+    check_environment(pool);
     if (job.program.empty() && pool.command.empty()) {
       throw invalid_argument(fmt::format("there is no program for {}", pool.role),
                              "name it in front of two dashes: muster submit ... PROGRAM -- "
@@ -175,11 +176,12 @@ void LocalTarget::logs(const JobRecord& record, const LogOptions& options, const
 void LocalTarget::cancel(const JobRecord& record) {
   if (!internal::is_kept(record.folder)) return;
   const auto state = internal::read_state(record.folder);
-  if (!state || state->keeper <= 0) return;
+  if (!state) return;
+  internal::check_is_here(state->keeper, record.name);
   local_file_system()
       .write_atomically(join_path(record.folder, internal::kCancelFile), std::string_view())
       .value();
-  kill(state->keeper, SIGTERM);
+  internal::end_keeper(state->keeper);
 }
 
 }  // namespace muster::inline v0_1::jobs

@@ -1,7 +1,6 @@
 #include "muster/jobs/search_job.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "muster/base/error.h"
@@ -48,7 +47,8 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   record.id = std::to_string(getpid());
   record.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
   const FileDescriptor lock = internal::lock_folder(record.folder);
-  internal::LocalState state{.status = {.state = JobState::kRunning}, .keeper = getpid()};
+  internal::LocalState state{.status = {.state = JobState::kRunning},
+                             .keeper = internal::keeper_of(getpid())};
   internal::write_state(record.folder, state);
   store.save(record);
   const auto finish = [&](JobState how, int code, const std::string& detail) {
@@ -93,7 +93,9 @@ JobStatus search_status(const JobRecord& record) {
 void cancel_search(const JobRecord& record) {
   if (!internal::is_kept(record.folder)) return;
   const auto state = internal::read_state(record.folder);
-  if (state && state->keeper > 0) kill(state->keeper, SIGTERM);
+  if (!state) return;
+  internal::check_is_here(state->keeper, record.name);
+  internal::end_keeper(state->keeper);
 }
 
 }  // namespace muster::inline v0_1::jobs

@@ -70,11 +70,15 @@ void check_range(const HyperParameter& parameter) {
         fmt::format("{} has a logarithmic scale over the range {}", name, range()),
         "give a minValue above 0, or UNIT_LINEAR_SCALE");
   }
-  const bool whole = std::floor(parameter.min_value) == parameter.min_value &&
+  // Beyond it doubles leave whole numbers out.
+  constexpr double kMostWhole = 9'007'199'254'740'992;
+  const double largest = std::max(std::abs(parameter.min_value), std::abs(parameter.max_value));
+  const bool whole = largest <= kMostWhole &&
+                     std::floor(parameter.min_value) == parameter.min_value &&
                      std::floor(parameter.max_value) == parameter.max_value;
   if (parameter.type == Type::kInteger && !whole) {
     throw invalid_argument(fmt::format("{} is an INTEGER with the range {}", name, range()),
-                           "give whole numbers, or make it a DOUBLE");
+                           "give whole numbers of at most 2^53, or make it a DOUBLE");
   }
 }
 

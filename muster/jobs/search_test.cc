@@ -54,6 +54,13 @@ void run(Search& search, const std::vector<std::vector<double>>& curves) {
     search.measure(search.begin_next().value().number, curve_of(curve));
 }
 
+TEST(SearchTest, AWholeNumberIsOneThatADoubleHolds) {
+  HyperParameterSearch search;
+  search.parameters = {
+      {.name = "x", .type = HyperParameter::Type::kInteger, .min_value = -1e300, .max_value = 1}};
+  EXPECT_THAT(message_of([&] { check_search(search); }), HasSubstr("'x'"));
+}
+
 TEST(SearchTest, AGridGoesThroughAllPointsOnce) {
   Search search(a_grid(100), 1);
   EXPECT_EQ(search.planned(), 6);

@@ -32,6 +32,20 @@ int accelerators_of(const JobSpec& job) {
   return most;
 }
 
+// The path as a value of --output: Slurm has words of its own for what follows a '%', and ends the
+// value at a blank outside of quotes.
+std::string output_path(const std::string& path) {
+  std::string text;
+  bool plain = true;
+  for (const char c : path) {
+    if (c == '%') text += '%';
+    if (c == '"' || c == '\\') text += '\\';
+    plain = plain && std::string_view(" \t'\"\\#").find(c) == std::string_view::npos;
+    text += c;
+  }
+  return plain ? text : '"' + text + '"';
+}
+
 class Header {
  public:
   explicit Header(const std::vector<std::string>& flags) : flags_(flags) {}
@@ -99,7 +113,7 @@ std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options) 
   Header header(options.flags);
   header.add("--job-name=" + job.name);
   header.add(fmt::format("--ntasks={}", tasks_of(job).size()));
-  header.add("--output=" + join_path(options.folder, kSlurmBatchLog), {"--error"});
+  header.add("--output=" + output_path(join_path(options.folder, kSlurmBatchLog)), {"--error"});
   header.add("--open-mode=append");
   header.add("--requeue", {"--no-requeue"});
   // Without B: it goes to the tasks, not to this script.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "muster/base/error.h"
 #include "muster/base/file_descriptor.h"
@@ -119,6 +120,14 @@ JobStatus remembered(const JobRecord& record) {
 
 }  // namespace
 
+bool is_job_of_script(std::string_view scontrol, const std::string& script) {
+  const std::string wanted = " Command=" + script;
+  const size_t at = scontrol.find(wanted);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = scontrol.substr(at + wanted.size());
+  return rest.empty() || rest.starts_with(' ');
+}
+
 JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
   JobStatus status;
   const std::string word = field(scontrol, "JobState");
@@ -136,6 +145,23 @@ JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
   if (is_final(status.state)) status.exit_code = code_of(field(scontrol, "ExitCode"));
   return status;
 }
+
+namespace {
+
+// What Slurm says of the job; nothing when it does not know it any more.
+std::optional<JobStatus> ask(const JobRecord& record) {
+  const auto done = run_slurm({"scontrol", "--oneliner", "show", "job", record.id});
+  if (done.status.ok()) {
+    const std::string_view text = trim(done.out);
+    if (!is_job_of_script(text, join_path(record.folder, kScript))) return std::nullopt;
+    return slurm_status(text, is_there(record, kSlurmCancelled));
+  }
+  if (done.err.find("Invalid job id") != std::string::npos) return std::nullopt;
+  throw Error(ErrorKind::kUnavailable, "Slurm does not answer: " + said(done),
+              "look whether its controller is up: scontrol ping");
+}
+
+}  // namespace
 
 std::vector<std::string> SlurmTarget::check(const JobSpec& job) const {
   std::vector<std::string> notes = LocalTarget(muster_).check(job);
@@ -181,17 +207,7 @@ void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
 }
 
 JobStatus SlurmTarget::status(const JobRecord& record) {
-  const bool cancelled = is_there(record, kSlurmCancelled);
-  const auto done = run_slurm({"scontrol", "--oneliner", "show", "job", record.id});
-  JobStatus status;
-  if (done.status.ok()) {
-    status = slurm_status(trim(done.out), cancelled);
-  } else if (done.err.find("Invalid job id") != std::string::npos) {
-    status = remembered(record);
-  } else {
-    throw Error(ErrorKind::kUnavailable, "Slurm does not answer: " + said(done),
-                "look whether its controller is up: scontrol ping");
-  }
+  JobStatus status = ask(record).value_or(remembered(record));
   for (const std::string& name : task_names(record)) {
     TaskStatus task{.name = name, .state = status.state};
     const auto file = internal::read_task(record.folder, name);
@@ -235,7 +251,8 @@ void SlurmTarget::logs(const JobRecord& record, const LogOptions& options, const
 }
 
 void SlurmTarget::cancel(const JobRecord& record) {
-  if (is_final(status(record).state)) return;
+  const auto status = ask(record);
+  if (!status || is_final(status->state)) return;
   local_file_system()
       .write_atomically(join_path(record.folder, kSlurmCancelled), std::string_view())
       .value();

@@ -29,6 +29,10 @@ class SlurmTarget : public Target {
   std::vector<std::string> flags_;
 };
 
+// Whether what `scontrol --oneliner show job` says is of the job with this batch script, and not of
+// one that has the same number on a cluster that was set up anew. Pure.
+bool is_job_of_script(std::string_view scontrol, const std::string& script);
+
 // What `scontrol --oneliner show job` says, as the state of a job; `cancelled` when this account
 // asked for its end. Pure.
 JobStatus slurm_status(std::string_view scontrol, bool cancelled);

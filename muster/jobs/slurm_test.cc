@@ -60,6 +60,10 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
                           Not(HasSubstr("--time=1:01:01")), HasSubstr("--gpus-per-task=2\n"),
                           HasSubstr("--kill-on-bad-exit=1"), HasSubstr("folder='/home/a b'\n")));
   EXPECT_THAT(script(job), HasSubstr("#SBATCH --time=1:01:01\n"));
+  // Slurm ends a word at a blank, and has its own words for what follows a '%'.
+  EXPECT_THAT(text, HasSubstr("#SBATCH --output=\"/home/a b/batch.log\"\n"));
+  EXPECT_THAT(slurm_script(job, {.muster = "m", .folder = "/50%j", .flags = {}}),
+              HasSubstr("#SBATCH --output=/50%%j/batch.log\n"));
   EXPECT_THAT(script(job, {"--gres=gpu:t4:1"}), Not(HasSubstr("--gpus-per-task")));
   EXPECT_THAT(script(job, {"--no-requeue"}), Not(HasSubstr("#SBATCH --requeue")));
   // With servers, the others go on without a task that is lost.
@@ -90,6 +94,15 @@ TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {
   EXPECT_EQ(failed.exit_code, 137);
   EXPECT_THAT(failed.detail, HasSubstr("NonZeroExitCode"));
   EXPECT_THAT(slurm_status("JobState=PENDING Reason=Priority", false).detail, "waits: Priority");
+}
+
+// Numbers begin anew when a controller is set up again.
+TEST(SlurmTest, AJobOfTheSameNumberMayBeAnother) {
+  const std::string said = "JobId=7 JobState=RUNNING Command=/s/a b/job.sbatch WorkDir=/w";
+  EXPECT_TRUE(is_job_of_script(said, "/s/a b/job.sbatch"));
+  EXPECT_TRUE(is_job_of_script("JobId=7 Command=/s/job.sbatch", "/s/job.sbatch"));
+  EXPECT_FALSE(is_job_of_script(said, "/s/a/job.sbatch"));
+  EXPECT_FALSE(is_job_of_script(said, "/s/a b/job.sb"));
 }
 
 }  // namespace

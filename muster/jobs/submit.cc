@@ -99,12 +99,14 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock)
   fill(record, target, job);
   record.submitted = clock.wall_seconds();
   try {
-    target.submit(job, record);
+    // Whoever is killed meanwhile leaves this, by which the name can be freed.
     store.save(record);
+    target.submit(job, record);
   } catch (...) {
     store.remove(record);
     throw;
   }
+  store.save(record);
   return record;
 }
 

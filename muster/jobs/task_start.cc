@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "muster/base/error.h"
 
@@ -68,6 +69,20 @@ std::vector<std::string> words_of(const JobSpec& job, const Pool& pool) {
     words.push_back(job.job_dir);
   }
   return words;
+}
+
+void check_environment(const Pool& pool) {
+  static const std::set<std::string> kOurs = {
+      "TF_CONFIG",        "CLUSTER_SPEC",          "JOB_COMPLETION_INDEX", "MUSTER_JOB_ID",
+      "MUSTER_JOB_TOKEN", "MUSTER_JOB_TOKEN_FILE", "MUSTER_TLS_CERT",      "MUSTER_TLS_KEY",
+      "MUSTER_TLS_CA",    "MUSTER_TLS_SERVER_NAME"};
+  for (const auto& [name, value] : pool.environment) {
+    if (!kOurs.contains(name)) continue;
+    throw invalid_argument(
+        fmt::format("the environment of the {} sets {}, which differs between jobs and tasks",
+                    pool.role, name),
+        "leave it out: the target sets it for each task");
+  }
 }
 
 std::string tf_config_of(const JobSpec& job, const JobTask& task,

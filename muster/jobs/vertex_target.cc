@@ -12,6 +12,8 @@
 
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
+#include "muster/base/printable.h"
+#include "muster/base/regular_expression.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/vertex_api.h"
@@ -86,6 +88,21 @@ std::string text_of(const json& entry) {
              : payload.dump();
 }
 
+// Both become parts of the addresses to which credentials are sent.
+void check_place(const VertexPlace& place) {
+  static const RegularExpression kRegionName("[a-z][a-z0-9-]{0,62}");
+  static const RegularExpression kProjectName("([a-z0-9.-]+:)?[a-z0-9][a-z0-9-]{0,62}");
+  if (!kRegionName.full_match(place.region)) {
+    throw invalid_argument(fmt::format("the region is '{}'", printable_beginning(place.region)),
+                           "regions are small letters, digits and '-', such as us-central1");
+  }
+  if (!place.project.empty() && !kProjectName.full_match(place.project)) {
+    throw invalid_argument(
+        fmt::format("the project is '{}'", printable_beginning(place.project)),
+        "name it by its id, which is small letters, digits and '-', or by its number");
+  }
+}
+
 std::string job_number(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
 }  // namespace
@@ -104,6 +121,7 @@ VertexPlace VertexTarget::place_of(const JobSpec& job) const {
     throw invalid_argument("the job names no region, which Vertex AI needs",
                            "add region: us-central1 to the configuration, or pass --region");
   }
+  check_place(place);
   return place;
 }
 

@@ -293,5 +293,26 @@ TEST(VertexTarget, NeedsARegionAndATool) {
   EXPECT_THAT(message_of([&] { target.check(job); }), HasSubstr("no region"));
 }
 
+// Both become parts of addresses to which credentials are sent.
+TEST(VertexTarget, ARegionIsNoWayToAnotherServer) {
+  const VertexTarget target({}, gcloud_vertex_api());
+  for (const char* region : {"evil.example/", "us-central1.evil.example:80#", "us central1",
+                             "user@evil", "-x", "us-central1\n"}) {
+    JobSpec job = internal::leaf_disease_job();
+    job.region = region;
+    EXPECT_THAT(message_of([&] { target.check(job); }), HasSubstr("region")) << region;
+  }
+  for (const char* project : {"../lab", "a/b", "-x", "a b"}) {
+    JobSpec job = internal::leaf_disease_job();
+    job.project = project;
+    EXPECT_THAT(message_of([&] { target.check(job); }), HasSubstr("project")) << project;
+  }
+  JobSpec job = internal::leaf_disease_job();
+  for (const char* project : {"lab-7", "example.com:lab", "123456"}) {
+    job.project = project;
+    EXPECT_NO_THROW(target.check(job)) << project;
+  }
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::jobs

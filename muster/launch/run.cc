@@ -256,6 +256,8 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       if (in_cluster > 1) {
         spec.environment.push_back(config_of(cluster, roles[i]));
         spec.secrets = secrets;
+        // Whoever chose another launcher did not choose it for the tasks of this one.
+        if (environment.has("MUSTER_CLUSTER")) spec.without.emplace_back("MUSTER_CLUSTER");
       } else {
         spec.without.emplace_back("TF_CONFIG");
       }

@@ -13,8 +13,16 @@ namespace muster::inline v0_1::cluster::internal {
 namespace {
 
 constexpr int kLastPort = 65535;
+// Each has a place in memory.
+constexpr int kMostProcesses = 1'000'000;
 
 void check_ranks(const Guest& guest) {
+  if (guest.size > kMostProcesses) {
+    throw invalid_argument(
+        fmt::format("{} says that this process has rank {} of {}: there are at most {}",
+                    guest.source, guest.rank, guest.size, kMostProcesses),
+        "its launcher sets the number of processes; MUSTER_CLUSTER=local trains alone");
+  }
   if (guest.size < 1 || guest.rank >= guest.size) {
     throw invalid_argument(
         fmt::format("{} says that this process has rank {} of {}: ranks are 0 to {}", guest.source,

@@ -2,16 +2,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
+#include "muster/base/strings.h"
 
 namespace muster::inline v0_1::jobs::internal {
 namespace {
@@ -51,7 +56,37 @@ bool try_lock(const FileDescriptor& file, int kind, const std::string& folder) {
   return true;
 }
 
+std::string this_host() {
+  std::array<char, 256> name{};
+  // What is longer is cut off, and is the same each time.
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// When the process began, by its file in /proc: "7 (a b) S 1 ...", the twentieth word behind the
+// bracket.
+int64_t began(pid_t pid) {
+  std::string text;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), text);
+  const auto words = split(text.substr(std::min(text.size(), text.rfind(')') + 1)), ' ');
+  constexpr size_t kWord = 20;
+  return words.size() > kWord ? parse_int(words[kWord]).value_or(0) : 0;
+}
+
 }  // namespace
+
+Keeper keeper_of(pid_t pid) { return {.pid = pid, .host = this_host(), .began = began(pid)}; }
+
+void check_is_here(const Keeper& keeper, const std::string& name) {
+  if (keeper.host == this_host()) return;
+  throw invalid_argument(
+      fmt::format("the job {} runs on {}, and this is {}", name, keeper.host, this_host()),
+      fmt::format("cancel it there: muster jobs cancel {}", name));
+}
+
+void end_keeper(const Keeper& keeper) {
+  if (keeper.pid > 0 && keeper.began == began(keeper.pid)) kill(keeper.pid, SIGTERM);
+}
 
 void write_state(const std::string& folder, const LocalState& state) {
   nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
@@ -61,7 +96,9 @@ void write_state(const std::string& folder, const LocalState& state) {
                      {"exit_code", optional(task.exit_code)}});
   }
   const nlohmann::ordered_json json = {{"state", to_string(state.status.state)},
-                                       {"keeper", state.keeper},
+                                       {"keeper", state.keeper.pid},
+                                       {"host", state.keeper.host},
+                                       {"began", state.keeper.began},
                                        {"exit_code", optional(state.status.exit_code)},
                                        {"detail", state.status.detail},
                                        {"restarts", state.status.restarts},
@@ -79,7 +116,7 @@ std::optional<LocalState> read_state(const std::string& folder) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text.value());
     LocalState state;
-    state.keeper = json.at("keeper");
+    state.keeper = {.pid = json.at("keeper"), .host = json.at("host"), .began = json.at("began")};
     state.status.state = state_of(json.at("state"));
     state.status.exit_code = optional(json.at("exit_code"));
     state.status.detail = json.at("detail");

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -17,10 +18,20 @@ constexpr const char* kStateFile = "state.json";  // a LocalState
 constexpr const char* kCancelFile = "cancelled";  // somebody asked for the end
 constexpr const char* kAllLog = "all.log";        // the lines of all tasks, with their names
 
+// A process that keeps a job. Its number alone may be another's later, or on another machine that
+// shares the folder.
+struct Keeper {
+  pid_t pid = 0;
+  std::string host = {};
+  int64_t began = 0;  // in clock ticks since this machine started
+};
+// The process of this machine with that number. `began` is 0 when there is none.
+Keeper keeper_of(pid_t pid);
+
 // How the job is, as the process says that keeps it.
 struct LocalState {
   JobStatus status;
-  pid_t keeper = 0;
+  Keeper keeper = {};
 };
 
 void write_state(const std::string& folder, const LocalState& state);
@@ -32,5 +43,9 @@ std::optional<LocalState> read_state(const std::string& folder);
 FileDescriptor lock_folder(const std::string& folder);
 // Whether somebody holds that lock.
 bool is_kept(const std::string& folder);
+// Throws InvalidArgument when the keeper of the job `name` is on another machine.
+void check_is_here(const Keeper& keeper, const std::string& name);
+// Sends SIGTERM to a keeper of this machine, if its number is still that of this process.
+void end_keeper(const Keeper& keeper);
 
 }  // namespace muster::inline v0_1::jobs::internal

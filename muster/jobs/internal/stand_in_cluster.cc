@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <map>
@@ -69,7 +70,21 @@ struct StandInCluster::Impl {
   json openapi(const std::string& group_version) const;
   void create(const std::string& resource, const httplib::Request& request,
               httplib::Response& response);
+  // Takes away the object, and what it owns.
+  void remove(const std::string& resource, const std::string& name);
 };
+
+void StandInCluster::Impl::remove(const std::string& resource, const std::string& name) {
+  const json owner = objects[resource].at(name).at("metadata").at("uid");
+  objects[resource].erase(name);
+  for (auto& [_, others] : objects) {
+    std::erase_if(others, [&](const auto& item) {
+      const json owners =
+          item.second.value("/metadata/ownerReferences"_json_pointer, json::array());
+      return std::ranges::any_of(owners, [&](const json& it) { return it.at("uid") == owner; });
+    });
+  }
+}
 
 json StandInCluster::Impl::discovery(const std::string& group_version) const {
   json list = {{"kind", "APIResourceList"}, {"apiVersion", "v1"}, {"groupVersion", group_version}};
@@ -191,7 +206,7 @@ void StandInCluster::Impl::answer(const httplib::Request& request, httplib::Resp
     return reply(failure(404, "NotFound", fmt::format("{} \"{}\" not found", resource, name)));
   }
   if (request.method == "DELETE") {
-    known.erase(name);
+    remove(resource, name);
     return reply({{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}});
   }
   if (!name.empty()) return reply(known.at(name));

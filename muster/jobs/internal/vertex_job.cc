@@ -10,6 +10,7 @@
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/task_words.h"
 #include "muster/jobs/internal/vertex_machines.h"
+#include "muster/jobs/task_start.h"
 
 namespace muster::inline v0_1::jobs::internal {
 namespace {
@@ -80,13 +81,8 @@ class Maker {
     const auto set = [&](const std::string& name, const std::string& value) {
       result["env"].push_back({{"name", name}, {"value", value}});
     };
-    for (const auto& [name, value] : pool.environment) {
-      if (name == "TF_CONFIG" || name == "CLUSTER_SPEC" || name == "MUSTER_JOB_TOKEN") {
-        throw invalid_argument(fmt::format("the environment of the {} sets {}", pool.role, name),
-                               "leave it out: it is set for each task");
-      }
-      set(name, value);
-    }
+    check_environment(pool);
+    for (const auto& [name, value] : pool.environment) set(name, value);
     if (job_.task_count() > 1) {
       set("MUSTER_JOB_ID", name_);
       if (!token_.empty()) set("MUSTER_JOB_TOKEN", token_);

@@ -1,0 +1,75 @@
+// What is decided about jobs of this machine; real ones: apps/muster/jobs_command_test.cc.
+#include "muster/jobs/local_target.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+
+#include "muster/base/error_of.h"
+#include "muster/base/temp_directory.h"
+#include "muster/jobs/internal/local_state.h"
+#include "muster/launch/child_process.h"
+
+namespace muster::jobs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// A process that got the number of a keeper which is gone, or has it on another machine.
+class LocalTargetTest : public ::testing::Test {
+ protected:
+  // Writes the state of a job that `keeper` keeps, as far as the lock says.
+  void keep(const internal::Keeper& keeper) {
+    internal::write_state(directory_.path(),
+                          {.status = {.state = JobState::kRunning}, .keeper = keeper});
+  }
+  // Whether a signal ended the process.
+  bool was_ended() {
+    const auto status = process_.wait_for(std::chrono::milliseconds(200));
+    return status && status->signal == SIGTERM;
+  }
+
+  TempDirectory directory_;
+  const JobRecord record_{.name = "fit", .target = "local", .folder = directory_.path()};
+  const FileDescriptor lock_ = internal::lock_folder(directory_.path());
+  launch::ChildProcess process_{{.argv = {"sleep", "60"}}};
+  LocalTarget target_{"muster"};
+};
+
+TEST_F(LocalTargetTest, CancellingReachesTheKeeper) {
+  keep(internal::keeper_of(process_.pid()));
+  target_.cancel(record_);
+  EXPECT_TRUE(was_ended());
+}
+
+TEST_F(LocalTargetTest, ANumberThatWasUsedAgainIsNoKeeper) {
+  internal::Keeper keeper = internal::keeper_of(process_.pid());
+  keeper.began += 1;
+  keep(keeper);
+  target_.cancel(record_);
+  EXPECT_FALSE(was_ended());
+}
+
+TEST_F(LocalTargetTest, AKeeperOfAnotherMachineIsNotLookedForHere) {
+  internal::Keeper keeper = internal::keeper_of(process_.pid());
+  keeper.host = "elsewhere";
+  keep(keeper);
+  const Error error = error_of([&] { target_.cancel(record_); });
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("fit"), HasSubstr("elsewhere")));
+  EXPECT_FALSE(was_ended());
+}
+
+TEST(LocalTarget, RefusesVariablesThatItSetsItself) {
+  JobSpec job{.name = "fit", .program = {"train"}};
+  for (const char* name : {"TF_CONFIG", "MUSTER_JOB_TOKEN", "MUSTER_JOB_ID"}) {
+    job.pools = {{.role = "chief", .count = 1, .environment = {{name, "x"}}}};
+    EXPECT_THAT(message_of([&] { LocalTarget("muster").check(job); }),
+                HasSubstr(std::string("sets ") + name));
+  }
+}
+
+}  // namespace
+}  // namespace muster::jobs

@@ -1,0 +1,58 @@
+#include "muster/jobs/submit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
+
+namespace muster::jobs {
+namespace {
+
+using ::testing::IsEmpty;
+
+// A target that looks at the store while it is given a job.
+class LookingTarget : public Target {
+ public:
+  explicit LookingTarget(const JobStore& store) : store_(store) {}
+  std::string_view name() const override { return "looking"; }
+  std::vector<std::string> check(const JobSpec&) const override { return {}; }
+  std::string describe(const JobSpec&, const JobRecord&) const override { return ""; }
+  void submit(const JobSpec& job, JobRecord& record) override {
+    meanwhile = store_.find(job.name);
+    if (refuses) throw invalid_argument("no", "");
+    record.id = "7";
+  }
+  JobStatus status(const JobRecord&) override { return {}; }
+  void logs(const JobRecord&, const LogOptions&, const LogSink&) override {}
+  void cancel(const JobRecord&) override {}
+
+  bool refuses = false;
+  JobRecord meanwhile;
+
+ private:
+  const JobStore& store_;
+};
+
+// Whoever is killed while a target takes long leaves a record, by which the name can be freed.
+TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
+  const TempDirectory directory;
+  JobStore store(directory / "jobs");
+  LookingTarget target(store);
+  ManualClock clock;
+  const JobSpec job{.name = "fit", .program = {"train"}, .job_dir = "d"};
+  const JobRecord record = submit_job(store, target, job, clock);
+  EXPECT_EQ(target.meanwhile.id, "");
+  EXPECT_EQ(target.meanwhile.job_dir, "d");
+  EXPECT_EQ(store.find("fit"), record);
+  EXPECT_EQ(record.id, "7");
+  store.remove(record);
+
+  target.refuses = true;
+  EXPECT_THROW(submit_job(store, target, job, clock), Error);
+  EXPECT_THAT(store.list(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::jobs
