@@ -281,14 +281,13 @@ TEST(KubernetesManifests, TextsStayAsTheyAre) {
   EXPECT_EQ(container["env"][0]["value"], "$$(cluster)");
 }
 
-// Whatever a configuration says, a note stays a comment.
-TEST(KubernetesManifests, NotesAreOneLine) {
+// Whatever a configuration says, it does not become a document of its own.
+TEST(KubernetesManifests, ValuesDoNotBecomeDocuments) {
   JobSpec job = internal::leaf_disease_job();
   job.job_dir = "runs\nkind: Secret";
   job.pools[0].machine_type = "a\n---";
   const std::string text = to_yaml(kubernetes_manifests(job, "a", {}));
-  EXPECT_THAT(text, AllOf(HasSubstr("# note: the job directory runs"),
-                          Not(HasSubstr("\nkind: Secret")), Not(HasSubstr("\n---:"))));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("\nkind: Secret")), Not(HasSubstr("\n---:"))));
 }
 
 TEST(KubernetesManifests, BadInputIsNamed) {

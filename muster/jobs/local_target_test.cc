@@ -12,7 +12,7 @@
 #include "muster/jobs/internal/local_state.h"
 #include "muster/launch/child_process.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::AllOf;
@@ -72,4 +72,4 @@ TEST(LocalTarget, RefusesVariablesThatItSetsItself) {
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 
-namespace muster::jobs {
+namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::IsEmpty;
@@ -44,7 +46,8 @@ TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   const JobSpec job{.name = "fit", .program = {"train"}, .job_dir = "d"};
   const JobRecord record = submit_job(store, target, job, clock);
   EXPECT_EQ(target.meanwhile.id, "");
-  EXPECT_EQ(target.meanwhile.job_dir, "d");
+  // By its whole path, so that a later command knows it from another folder.
+  EXPECT_EQ(target.meanwhile.job_dir, std::filesystem::absolute("d").string());
   EXPECT_EQ(store.find("fit"), record);
   EXPECT_EQ(record.id, "7");
   store.remove(record);
@@ -55,4 +58,4 @@ TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
 }
 
 }  // namespace
-}  // namespace muster::jobs
+}  // namespace muster::inline v0_1::jobs
