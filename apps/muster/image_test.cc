@@ -43,8 +43,8 @@ TEST(Image, TakesTheFirstEngineThatWorks) {
 }
 
 TEST(Image, HasANameThatRegistriesTake) {
-  EXPECT_EQ(default_tag("/work/My_Shapes.2"), "my-shapes-2:latest");
-  EXPECT_EQ(default_tag("/work/shapes/"), default_tag("/work/shapes"));
+  EXPECT_EQ(default_tag("/srv/My_Shapes.2"), "my-shapes-2:latest");
+  EXPECT_EQ(default_tag("/srv/shapes/"), default_tag("/srv/shapes"));
 }
 
 TEST(Image, IsBuiltAndPushedByTheEnginesOwnWords) {
