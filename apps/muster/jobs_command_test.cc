@@ -177,12 +177,21 @@ TEST_F(JobsCommandTest, ALimitOfTime) {
 }
 
 TEST_F(JobsCommandTest, AKilledKeeperIsNoticed) {
-  program("touch ready; while :; do sleep 0.05; done");
+  program("echo $$ > pid; touch ready; while :; do sleep 0.05; done");
   ASSERT_EQ(muster("submit --name=lost ./train").code, 0);
   ASSERT_TRUE(appears("ready"));
   kill(std::stoi(status("lost")["id"].get<std::string>()), SIGKILL);
   EXPECT_TRUE(becomes("lost", "failed"));
   EXPECT_THAT(muster("jobs status lost").text, HasSubstr("the process that kept it is gone"));
+  // Its tasks go with it; nobody may be there to take their exit status.
+  const std::string pid = read("pid");
+  const auto is_gone = [&] {
+    const ShellOutput stat = run_shell("ps -o stat= -p " + pid);
+    return stat.code != 0 || stat.text.starts_with("Z");
+  };
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while (!is_gone() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(20ms);
+  EXPECT_TRUE(is_gone());
 }
 
 TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {

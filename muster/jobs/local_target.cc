@@ -148,6 +148,13 @@ JobStatus LocalTarget::status(const JobRecord& record) {
   if (!state) return {.state = JobState::kUnknown, .detail = "it never began"};
   JobStatus status = state->status;
   if (kept || is_final(status.state)) return status;
+  // Machines may share a folder and not its locks.
+  if (!internal::is_here(state->keeper)) {
+    status.state = JobState::kUnknown;
+    status.detail =
+        fmt::format("it was started on {}, where it can be asked for", state->keeper.host);
+    return status;
+  }
   // It may have been cancelled before it could read signals.
   const bool cancelled =
       local_file_system().exists(join_path(record.folder, internal::kCancelFile)).value();
@@ -174,10 +181,10 @@ void LocalTarget::logs(const JobRecord& record, const LogOptions& options, const
 }
 
 void LocalTarget::cancel(const JobRecord& record) {
-  if (!internal::is_kept(record.folder)) return;
   const auto state = internal::read_state(record.folder);
-  if (!state) return;
+  if (!state || is_final(state->status.state)) return;
   internal::check_is_here(state->keeper, record.name);
+  if (!internal::is_kept(record.folder)) return;
   local_file_system()
       .write_atomically(join_path(record.folder, internal::kCancelFile), std::string_view())
       .value();

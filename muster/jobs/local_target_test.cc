@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 
@@ -60,6 +61,22 @@ TEST_F(LocalTargetTest, AKeeperOfAnotherMachineIsNotLookedForHere) {
   const Error error = error_of([&] { target_.cancel(record_); });
   EXPECT_THAT(error.message(), AllOf(HasSubstr("fit"), HasSubstr("elsewhere")));
   EXPECT_FALSE(was_ended());
+}
+
+// Where machines share a folder and not its locks, nobody else knows how a job is.
+TEST(LocalTarget, AJobOfAnotherMachineHasNotFailed) {
+  const TempDirectory directory;
+  const JobRecord record{.name = "fit", .target = "local", .folder = directory.path()};
+  internal::LocalState state{.status = {.state = JobState::kRunning},
+                             .keeper = internal::keeper_of(getpid())};
+  internal::write_state(record.folder, state);
+  EXPECT_EQ(LocalTarget("muster").status(record).state, JobState::kFailed);
+  state.keeper.host = "elsewhere";
+  internal::write_state(record.folder, state);
+  const JobStatus status = LocalTarget("muster").status(record);
+  EXPECT_EQ(status.state, JobState::kUnknown);
+  EXPECT_THAT(status.detail, HasSubstr("elsewhere"));
+  EXPECT_THAT(message_of([&] { LocalTarget("muster").cancel(record); }), HasSubstr("elsewhere"));
 }
 
 TEST(LocalTarget, RefusesVariablesThatItSetsItself) {

@@ -85,16 +85,21 @@ JobStatus search_status(const JobRecord& record) {
   if (!state) return {.detail = "it never began"};
   JobStatus status = state->status;
   if (kept || is_final(status.state)) return status;
+  if (!internal::is_here(state->keeper)) {
+    status.state = JobState::kUnknown;
+    status.detail = fmt::format("it runs on {}, where it can be asked for", state->keeper.host);
+    return status;
+  }
   status.state = JobState::kFailed;
   status.detail = "the process that ran the search is gone; the same command goes on with it";
   return status;
 }
 
 void cancel_search(const JobRecord& record) {
-  if (!internal::is_kept(record.folder)) return;
   const auto state = internal::read_state(record.folder);
-  if (!state) return;
+  if (!state || is_final(state->status.state)) return;
   internal::check_is_here(state->keeper, record.name);
+  if (!internal::is_kept(record.folder)) return;
   internal::end_keeper(state->keeper);
 }
 

@@ -77,8 +77,10 @@ int64_t began(pid_t pid) {
 
 Keeper keeper_of(pid_t pid) { return {.pid = pid, .host = this_host(), .began = began(pid)}; }
 
+bool is_here(const Keeper& keeper) { return keeper.host == this_host(); }
+
 void check_is_here(const Keeper& keeper, const std::string& name) {
-  if (keeper.host == this_host()) return;
+  if (is_here(keeper)) return;
   throw invalid_argument(
       fmt::format("the job {} runs on {}, and this is {}", name, keeper.host, this_host()),
       fmt::format("cancel it there: muster jobs cancel {}", name));

@@ -43,6 +43,8 @@ std::optional<LocalState> read_state(const std::string& folder);
 FileDescriptor lock_folder(const std::string& folder);
 // Whether somebody holds that lock.
 bool is_kept(const std::string& folder);
+// Whether the keeper is, or was, a process of this machine.
+bool is_here(const Keeper& keeper);
 // Throws InvalidArgument when the keeper of the job `name` is on another machine.
 void check_is_here(const Keeper& keeper, const std::string& name);
 // Sends SIGTERM to a keeper of this machine, if its number is still that of this process.
