@@ -36,6 +36,26 @@ std::string_view line_of(std::string_view text, int line) {
   return text.ends_with('\r') ? text.substr(0, text.size() - 1) : text;
 }
 
+// A part of the line around a byte of it, for messages: JSON of programs is mostly one line.
+struct LinePart {
+  std::string_view text;
+  size_t begin;  // where it begins in the line
+};
+LinePart part_of(std::string_view line, size_t at) {
+  constexpr size_t kMost = 120, kBefore = 60;
+  if (line.size() <= kMost) return {line, 0};
+  // Letters of UTF-8 stay whole.
+  const auto whole = [&](size_t place) {
+    while (place > 0 && place < line.size() &&
+           (static_cast<unsigned char>(line[place]) & 0xc0) == 0x80) {
+      --place;
+    }
+    return place;
+  };
+  const size_t begin = whole(std::min(at, line.size()) - std::min({at, line.size(), kBefore}));
+  return {line.substr(begin, whole(std::min(line.size(), begin + kMost)) - begin), begin};
+}
+
 // A copy of the YAML library's tree that knows its paths.
 class TreeMaker {
  public:
@@ -52,6 +72,10 @@ class TreeMaker {
     if (node.IsScalar()) {
       value.kind = ConfigValue::Kind::kScalar;
       value.text = node.Scalar();
+      if (value.text.find('\0') != std::string::npos) {
+        throw file_.error(value.place, "the text has a byte of zero",
+                          "no argument and no variable of a process can have one: take it away");
+      }
     } else if (node.IsSequence()) {
       value.kind = ConfigValue::Kind::kList;
       for (const YAML::Node& item : node) {
@@ -177,15 +201,15 @@ std::string ConfigValue::shown() const {
 Error ConfigFile::error(ConfigPlace place, const std::string& message,
                         const std::string& hint) const {
   std::string shown = fmt::format("{}:{}:{}: {}", name, place.line, place.column, message);
-  const std::string_view line = line_of(text, place.line);
+  const size_t at = static_cast<size_t>(std::max(place.column, 1)) - 1;
+  const auto [line, begin] = part_of(line_of(text, place.line), at);
   if (!trim(line).empty()) {
     const std::string number = fmt::format("{:>5} | ", place.line);
     std::string below(number.size() - 2, ' ');
     below += "| ";
     // A tab below a tab, so that the caret stands below its letter.
-    for (int i = 0; i + 1 < place.column; ++i) {
-      below +=
-          i < static_cast<int>(line.size()) && line[static_cast<size_t>(i)] == '\t' ? '\t' : ' ';
+    for (size_t i = begin; i < at; ++i) {
+      below += i - begin < line.size() && line[i - begin] == '\t' ? '\t' : ' ';
     }
     shown += fmt::format("\n{}{}\n{}^", number, printable(line), below);
   }

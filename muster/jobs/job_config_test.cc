@@ -6,6 +6,7 @@
 #include <string>
 
 #include "muster/base/error_of.h"
+#include "muster/base/strings.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -15,6 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::StartsWith;
 
 JobSpec read(const std::string& text) { return read_job_config(text, "job.yaml").job; }
 Error failure(const std::string& text) {
@@ -267,6 +269,36 @@ TEST(JobConfigTest, TheErrorShowsTheLineAndACaret) {
   EXPECT_THAT(
       failure("trainingInput:\n  scaleTier: CUSTOM\n  masterType: a\n  workerCount: 2\n").message(),
       HasSubstr("\n    4 |   workerCount: 2\n      |   ^"));
+}
+
+// JSON of programs is mostly one line.
+TEST(JobConfigTest, OfALongLineTheErrorShowsAPart) {
+  const std::string args(5000, '1');
+  const std::string message = failure("{\"trainingInput\": {\"region\": \"" + args +
+                                      "\", \"maserType\": 1, \"jobDir\": \"" + args + "\"}}")
+                                  .message();
+  const auto lines = split(message, '\n');
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_LT(lines[1].size(), 200u);
+  EXPECT_EQ(lines[1].find("\"maserType\""), lines[2].find('^')) << message;
+  // Letters stay whole.
+  std::string letters;
+  for (int i = 0; i < 1000; ++i) letters += "ü";
+  EXPECT_TRUE(is_utf8(
+      failure("{\"trainingInput\": {\"region\": \"" + letters + "\", \"x\": \"" + letters + "\"}}")
+          .message()));
+}
+
+TEST(JobConfigTest, TextsThatAProcessCannotGet) {
+  EXPECT_THAT(failure("trainingInput: {args: [\"a\\0b\"]}").message(), HasSubstr("a byte of zero"));
+  for (const char* name : {"A=B", "P Q", "A\\n"}) {
+    EXPECT_THAT(failure(std::string("workerPoolSpecs:\n- machineSpec: {machineType: a}\n"
+                                    "  containerSpec: {imageUri: i, env: [{name: \"") +
+                        name + "\", value: x}]}\n")
+                    .message(),
+                AllOf(StartsWith("job.yaml:3:"), HasSubstr("cannot be the name of a variable")))
+        << name;
+  }
 }
 
 TEST(JobConfigTest, AnEmptyFileAndAScript) {

@@ -90,6 +90,10 @@ void check_search(const HyperParameterSearch& search) {
   }
   std::set<std::string> names;
   for (const HyperParameter& parameter : search.parameters) {
+    if (parameter.name.empty()) {
+      throw invalid_argument("a hyper-parameter has no name",
+                             "it becomes a flag of the program: --NAME=VALUE");
+    }
     if (!names.insert(parameter.name).second) {
       throw invalid_argument(fmt::format("the hyper-parameter '{}' is there twice", parameter.name),
                              "keep one of them");

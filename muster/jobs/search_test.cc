@@ -54,6 +54,12 @@ void run(Search& search, const std::vector<std::vector<double>>& curves) {
     search.measure(search.begin_next().value().number, curve_of(curve));
 }
 
+TEST(SearchTest, AHyperParameterHasAName) {
+  HyperParameterSearch search;
+  search.parameters = {{.type = HyperParameter::Type::kInteger, .min_value = 1, .max_value = 2}};
+  EXPECT_THAT(message_of([&] { check_search(search); }), HasSubstr("no name"));
+}
+
 TEST(SearchTest, AWholeNumberIsOneThatADoubleHolds) {
   HyperParameterSearch search;
   search.parameters = {

@@ -2,9 +2,11 @@
 // `gcloud ai custom-jobs create --config` takes it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "muster/base/printable.h"
 #include "muster/jobs/internal/config_formats.h"
 
 namespace muster::inline v0_1::jobs::internal {
@@ -217,6 +219,13 @@ class VertexReader {
       if (name.empty()) {
         throw variable.error("name", fmt::format("{} has no name", item->path),
                              "write name and value");
+      }
+      const bool usable = std::ranges::all_of(
+          name, [](unsigned char c) { return c > ' ' && c != '=' && c != 0x7f; });
+      if (!usable) {
+        throw variable.error(
+            "name", fmt::format("'{}' cannot be the name of a variable", printable_beginning(name)),
+            "names have no '=' and no blanks");
       }
       pool.environment.emplace_back(name, value);
     }
