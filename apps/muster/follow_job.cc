@@ -82,12 +82,20 @@ int follow_job(jobs::Target& target, const jobs::JobRecord& record, jobs::LogOpt
     fputc('\n', stdout);
     fflush(stdout);
   });
-  jobs::JobStatus status = target.status(record);
+  // The job has ended: that its target is away for a moment is no end of it.
+  const auto look = [&]() -> jobs::JobStatus {
+    try {
+      return target.status(record);
+    } catch (const Error& error) {
+      return {.state = jobs::JobState::kUnknown, .detail = error.message()};
+    }
+  };
+  jobs::JobStatus status = look();
   const auto end = std::chrono::steady_clock::now() + kEndTime;
   while (!was_interrupted() && !jobs::is_final(status.state) &&
          std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(kEndLook);
-    status = target.status(record);
+    status = look();
   }
   if (was_interrupted() && !jobs::is_final(status.state)) {
     fmt::print(stderr, "{0} goes on; muster jobs cancel {0} ends it\n", record.name);

@@ -302,6 +302,22 @@ TEST_F(JobsCommandTest, AJobThatCannotBeAskedForIsNotForgotten) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "cancelled"));
 }
 
+// A controller is restarted now and then.
+TEST_F(JobsCommandTest, FollowingOutlivesAControllerThatIsAway) {
+  std::filesystem::create_directory(directory_ / "tools");
+  program("echo 17");
+  std::filesystem::rename(directory_ / "train", directory_ / "tools/sbatch");
+  program(
+      "echo x >> asked; [ $(wc -l < asked) -lt 3 ] && { echo 'Unable to contact' >&2; exit 1; }\n"
+      "echo \"JobId=17 JobState=COMPLETED ExitCode=0:0 "
+      "Command=$PWD/state/muster/jobs/a/job.sbatch\"");
+  std::filesystem::rename(directory_ / "train", directory_ / "tools/scontrol");
+  environment_ = "PATH=" + directory_ / "tools" + ":$PATH ";
+  const ShellOutput ran = muster("submit --to=slurm --name=a --wait true");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("a succeeded"));
+}
+
 // As after Ctrl-C while a target was asked.
 TEST_F(JobsCommandTest, ASubmissionThatWasCutOffCanBeForgotten) {
   program("kill -9 $PPID");

@@ -18,6 +18,7 @@
 #include "muster/base/json.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/ask_patiently.h"
 #include "muster/jobs/internal/private_file.h"
 #include "muster/jobs/internal/tool.h"
 #include "muster/jobs/internal/yaml_text.h"
@@ -267,7 +268,9 @@ void KubernetesTarget::logs(const JobRecord& record, const LogOptions& options,
   };
   LogFollower follower(sink, options.interrupted);
   for (bool last = false; !last;) {
-    const nlohmann::json found = list(record);
+    const auto answer = internal::ask_patiently(options, [&] { return list(record); });
+    if (!answer) return;
+    const nlohmann::json& found = *answer;
     const JobStatus status = kubernetes_status(found);
     // One look more when the job has ended: a pod may have come since the look before.
     last = !options.follow || is_final(status.state) || status.state == JobState::kUnknown;

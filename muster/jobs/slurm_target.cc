@@ -15,6 +15,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/ask_patiently.h"
 #include "muster/jobs/internal/slurm_files.h"
 #include "muster/jobs/internal/tool.h"
 #include "muster/jobs/job_spec_json.h"
@@ -244,8 +245,8 @@ void SlurmTarget::logs(const JobRecord& record, const LogOptions& options, const
   const auto ended = [&] {
     if (std::chrono::steady_clock::now() < next) return false;
     next = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    const JobState state = status(record).state;
-    return is_final(state) || state == JobState::kUnknown;
+    const auto state = internal::ask_patiently(options, [&] { return status(record).state; });
+    return !state || is_final(*state) || *state == JobState::kUnknown;
   };
   read_logs(files, options, ended, sink);
 }

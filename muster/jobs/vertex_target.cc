@@ -16,6 +16,7 @@
 #include "muster/base/regular_expression.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/ask_patiently.h"
 #include "muster/jobs/internal/vertex_api.h"
 #include "muster/launch/run.h"
 
@@ -189,11 +190,17 @@ void VertexTarget::logs(const JobRecord& record, const LogOptions& options, cons
   std::set<std::string> seen;  // entries at the time `since`
   std::vector<std::string> first;
   for (bool last = false, begun = false; !last; begun = true) {
-    last = !options.follow || is_final(status(record).state);
+    const auto now = internal::ask_patiently(options, [&] { return status(record).state; });
+    if (!now) return;
+    last = !options.follow || is_final(*now);
     for (bool more = true; more;) {
-      const auto entries = api_->log_entries(
-          place, since.empty() ? filter : filter + " AND timestamp>=\"" + since + "\"",
-          kEntriesAtOnce);
+      const auto answer = internal::ask_patiently(options, [&] {
+        return api_->log_entries(
+            place, since.empty() ? filter : filter + " AND timestamp>=\"" + since + "\"",
+            kEntriesAtOnce);
+      });
+      if (!answer) return;
+      const std::vector<json>& entries = *answer;
       bool news = false;
       for (const json& entry : entries) {
         const std::string id = entry.value("insertId", "");
