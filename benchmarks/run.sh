@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax summaries evaluation mnist resnet linear tabular trees workers servers layers optimizers predictor serve input records csv columns images loopback all_reduce network)
+all=(tax summaries evaluation mnist resnet linear tabular trees workers servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
 names=() quick=() images=() beside=() targets=
 for word in "$@"; do
   case $word in
@@ -80,6 +80,9 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = records ]; then
       printf '\n### TFRecord files of tf.Examples to batches, one thread\n\n'
       OMP_NUM_THREADS=1 taskset -c "$(($(nproc) - 1))" "$bin/records_benchmark" "${quick[@]}" | sed 's/^/    /'
+    elif [ "$name" = buckets ]; then
+      printf '\n### TFRecords from a bucket, and saving to one, beside curl\n\n'
+      "$bin/buckets_benchmark" "${quick[@]}" | sed 's/^/    /'
     elif [ "$name" = images ] || [ "$name" = resnet ]; then
       "$bin/${name}_benchmark" --json="$figures" "${images[@]}" "${quick[@]}"
     elif [ "$name" = loopback ]; then

@@ -24,7 +24,9 @@ ObjectReader::ObjectReader(std::shared_ptr<Transfers> transfers, ObjectName obje
       info_(std::move(info)) {
   if (info_.md5) md5_.emplace();
   auto segment = std::make_shared<Segment>();
-  segment->bytes = std::move(beginning);
+  segment->size = beginning.size();
+  segment->buffer = take_buffer(segment->size);
+  std::ranges::copy(bytes_of(beginning), segment->bytes().begin());
   segment->ready = true;
   Stream& stream = streams_[0];
   stream.next = segment->end();
@@ -73,10 +75,10 @@ Result<size_t> ObjectReader::read_at(uint64_t offset, MutableBytes out) {
       return *segment->error;
     }
     const size_t at = offset - segment->begin;
-    const size_t count = std::min(out.size(), segment->bytes.size() - at);
+    const size_t count = std::min(out.size(), segment->size - at);
     // What is ready does not change any more.
     lock.unlock();
-    std::memcpy(out.data(), segment->bytes.data() + at, count);
+    std::memcpy(out.data(), segment->bytes().data() + at, count);
     lock.lock();
     out = out.subspan(count);
     offset += count;
@@ -131,16 +133,16 @@ void ObjectReader::fetch(Stream& stream, size_t bytes) {
   auto segment = std::make_shared<Segment>();
   segment->begin = stream.next;
   const size_t count = std::min<uint64_t>(bytes, info_.size - stream.next);
-  segment->bytes.resize(count);
+  segment->size = count;
+  segment->buffer = take_buffer(count);
   segment->charged = count;
   transfers_->held_ahead.fetch_add(count);
   stream.next += count;
   stream.segments.push_back(segment);
   ++running_;
   transfers_->threads.submit([this, segment] {
-    const Status read =
-        read_block(*transfers_->source, object_, info_, segment->begin,
-                   std::as_writable_bytes(std::span(segment->bytes)), &segment->cancellation);
+    const Status read = read_block(*transfers_->source, object_, info_, segment->begin,
+                                   segment->bytes(), &segment->cancellation);
     std::lock_guard lock(mutex_);
     if (read.ok()) {
       segment->ready = true;
@@ -157,7 +159,22 @@ void ObjectReader::drop_front(Stream& stream) {
   // Another thread that shares the reader may wait for it still.
   if (segment->waiting == 0) segment->cancellation.cancel();
   transfers_->held_ahead.fetch_sub(segment->charged);
+  const StoreOptions& limits = transfers_->limits;
+  // Only what nobody else fills or copies from.
+  if (segment->ready && segment.use_count() == 1 &&
+      segment->buffer.capacity == limits.block_bytes && spare_.size() < 2) {
+    spare_.push_back(std::move(segment->buffer));
+  }
   stream.segments.pop_front();
+}
+
+ObjectReader::Buffer ObjectReader::take_buffer(size_t bytes) {
+  if (!spare_.empty() && bytes <= spare_.back().capacity) {
+    Buffer buffer = std::move(spare_.back());
+    spare_.pop_back();
+    return buffer;
+  }
+  return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
 }
 
 void ObjectReader::drop(Stream& stream) {
@@ -175,7 +192,7 @@ Status ObjectReader::read_directly(std::unique_lock<std::mutex>& lock, uint64_t 
   Work work;
   const StoreOptions& limits = transfers_->limits;
   while (work.waiting > 0 || (!out.empty() && !work.error)) {
-    if (out.empty() || work.error || work.waiting >= 2 * std::max(1, limits.blocks_ahead)) {
+    if (out.empty() || work.error || work.waiting >= std::max(1, limits.blocks_ahead)) {
       const int before = work.waiting;
       changed_.wait(lock, [&] { return work.waiting < before; });
       continue;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/base/file_system.h"
 #include "muster/stores/internal/digest.h"
@@ -28,16 +29,23 @@ class ObjectReader : public FileReader {
   const std::string& name() const override { return name_; }
 
  private:
+  // Memory that is written before it is read.
+  struct Buffer {
+    std::unique_ptr<std::byte[]> memory;
+    size_t capacity = 0;
+  };
   // Bytes that are fetched, or were.
   struct Segment {
     uint64_t begin = 0;
-    std::string bytes;
+    Buffer buffer;
+    size_t size = 0;
     size_t charged = 0;  // to Transfers::held_ahead
     bool ready = false;
     int waiting = 0;  // threads
     std::optional<Error> error;
     Cancellation cancellation;
-    uint64_t end() const { return begin + bytes.size(); }
+    uint64_t end() const { return begin + size; }
+    MutableBytes bytes() { return {buffer.memory.get(), size}; }
   };
   // Somebody who reads on: segments without gaps, and where the next begins.
   struct Stream {
@@ -53,6 +61,7 @@ class ObjectReader : public FileReader {
   void fetch_ahead(Stream& stream);
   void fetch(Stream& stream, size_t bytes);
   void drop_front(Stream& stream);
+  Buffer take_buffer(size_t bytes);
   void drop(Stream& stream);
   Status read_directly(std::unique_lock<std::mutex>& lock, uint64_t offset, MutableBytes out);
   Status verify(uint64_t offset, Bytes bytes);
@@ -67,6 +76,8 @@ class ObjectReader : public FileReader {
   uint64_t uses_ = 0;
   // A few, for threads that share a reader and for formats that read at two places.
   std::array<Stream, 4> streams_;
+  // Blocks that were read and are filled again: new memory costs as much as a copy.
+  std::vector<Buffer> spare_;
   Cancellation cancellation_;
 
   // The digest of all bytes up to here, as long as they come in order.

@@ -21,7 +21,9 @@ Status StagedObject::append(Bytes bytes) {
       if (Status sent = send(false); !sent.ok()) return sent;
     }
     if (part_.capacity() < part_bytes_ && part_.size() + bytes.size() > part_.capacity())
-      part_.reserve(std::min(part_bytes_, std::max(part_.capacity() * 2, bytes.size())));
+      part_.reserve(upload_ != nullptr
+                        ? part_bytes_
+                        : std::min(part_bytes_, std::max(part_.capacity() * 2, bytes.size())));
     const size_t count = std::min(bytes.size(), part_bytes_ - part_.size());
     part_.append(text_of(bytes.first(count)));
     bytes = bytes.subspan(count);
