@@ -133,7 +133,8 @@ std::string EvaluationJournal::lines_of_file() {
 
 std::string EvaluationJournal::read_lines() {
   const bool first = !std::exchange(looked_, true);
-  // What was copied from a store to a disk, or the other way, has the other form; that grows no more.
+  // What was copied from a store to a disk, or the other way, has the other form; that grows no
+  // more.
   if (remote_) return (first ? lines_of_file() : "") + lines_of_folder();
   return (first ? lines_of_folder() : "") + lines_of_file();
 }

@@ -66,8 +66,8 @@ TEST_F(BucketRun, KilledAndContinuedItEndsAsOnADisk) {
 
   std::set<std::string> evaluated;
   for (const std::string& name : files_->list_directory("s3://bucket/run/evaluations").value()) {
-    const auto entry = nlohmann::json::parse(
-        files_->read_file("s3://bucket/run/evaluations/" + name).value());
+    const auto entry =
+        nlohmann::json::parse(files_->read_file("s3://bucket/run/evaluations/" + name).value());
     evaluated.insert(entry["checkpoint"]);
   }
   EXPECT_TRUE(evaluated.contains("model.ckpt-120"));
@@ -94,11 +94,13 @@ TEST_F(BucketRun, ASaveThatIsForbiddenIsTriedAgainAndOneTooManyEndsIt) {
   bucket_.server().fail({.only = "POST /bucket/run/model.ckpt-20", .status = 403}, 1);
   const Ran patient = run(in_bucket(flags), environment());
   EXPECT_EQ(patient.code, 0) << patient.output;
-  EXPECT_THAT(patient.output, AllOf(HasSubstr("cannot save the checkpoint 's3://bucket/run/model.ckpt-20'"),
-                                    HasSubstr("1 of the 2 that may fail in a row")));
+  EXPECT_THAT(patient.output,
+              AllOf(HasSubstr("cannot save the checkpoint 's3://bucket/run/model.ckpt-20'"),
+                    HasSubstr("1 of the 2 that may fail in a row")));
   // The bucket stays away from its last save on.
   bucket_.server().fail({.only = "/bucket/run/model.ckpt-140", .status = 403}, 1000);
-  const Ran ended = run(in_bucket({"--max_steps=140", "--save_checkpoints_steps=20"}), environment());
+  const Ran ended =
+      run(in_bucket({"--max_steps=140", "--save_checkpoints_steps=20"}), environment());
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.output, AllOf(HasSubstr("model.ckpt-140"), HasSubstr("hint: ")));
   EXPECT_THAT(muster({"inspect", "checkpoint", "s3://bucket/run"}).output, HasSubstr("120"));
