@@ -4,11 +4,14 @@
 // median of the rounds) and the median of the ratios to curl in the same round; with 20 ms of delay
 // in front of each answer as well. "--quick": small files and few rounds, to see that it works.
 #include <fmt/format.h>
-#include <httplib.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -19,7 +22,6 @@
 
 #include "benchmarks/support/scratch.h"
 #include "muster/base/file_system.h"
-#include "muster/base/free_ports.h"
 #include "muster/formats/tfrecord.h"
 #include "muster/launch/child_process.h"
 #include "muster/stores/s3_store.h"
@@ -41,49 +43,108 @@ double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Serves "/bucket/records", the bytes of `content`, and takes whatever is sent; ends when it is
-// killed.
-[[noreturn]] void serve(int port, const std::string& content, std::chrono::milliseconds delay) {
-  httplib::Server server;
-  server.new_task_queue = [] { return new httplib::ThreadPool(32); };
-  server.set_keep_alive_max_count(1'000'000);
-  server.set_tcp_nodelay(true);
-  server.Get(".*", [&](const httplib::Request&, httplib::Response& response) {
+// Sends all of `bytes`; whether somebody took them.
+bool send_all(int socket, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+// The number behind `mark` in a head, or `otherwise`.
+size_t number_behind(const std::string& head, const std::string& mark, size_t otherwise) {
+  const size_t at = head.find(mark);
+  return at == std::string::npos ? otherwise : std::stoull(head.substr(at + mark.size()));
+}
+
+// Answers the requests of one connection: gives `content` or a range of it, and takes whatever is
+// sent. It does as little as a server can, so that the clients are what is measured.
+void answer(int socket, const std::string& content, std::chrono::milliseconds delay) {
+  std::string buffer(size_t{1} << 20, '\0');
+  std::string head;
+  while (true) {
+    size_t end;
+    while ((end = head.find("\r\n\r\n")) == std::string::npos) {
+      const ssize_t got = recv(socket, buffer.data(), buffer.size(), 0);
+      if (got <= 0) return;
+      head.append(buffer, 0, static_cast<size_t>(got));
+    }
+    const size_t body = number_behind(head, "Content-Length: ", 0);
+    if (body > 0 && head.find("Expect: 100-continue") != std::string::npos &&
+        !send_all(socket, "HTTP/1.1 100 Continue\r\n\r\n")) {
+      return;
+    }
+    for (size_t taken = head.size() - end - 4; taken < body;) {
+      const ssize_t got = recv(socket, buffer.data(), std::min(buffer.size(), body - taken), 0);
+      if (got <= 0) return;
+      taken += static_cast<size_t>(got);
+    }
     std::this_thread::sleep_for(delay);  // the distance
-    response.set_header("ETag", "\"1-1\"");
-    response.set_content_provider(content.size(), "application/octet-stream",
-                                  [&](size_t offset, size_t length, httplib::DataSink& sink) {
-                                    return sink.write(content.data() + offset,
-                                                      std::min(length, size_t{1} << 20));
-                                  });
-  });
-  const auto take = [&](const httplib::Request& request, httplib::Response& response,
-                        const httplib::ContentReader& body) {
-    std::this_thread::sleep_for(delay);
-    body([](const char*, size_t) { return true; });
-    response.set_header("ETag", "\"1\"");
-    response.set_content(request.has_param("uploads")
-                             ? "<InitiateMultipartUploadResult><UploadId>1</UploadId>"
-                               "</InitiateMultipartUploadResult>"
-                             : "<CompleteMultipartUploadResult><ETag>1</ETag>"
-                               "</CompleteMultipartUploadResult>",
-                         "application/xml");
-  };
-  server.Put(".*", take);
-  server.Post(".*", take);
-  server.listen("127.0.0.1", port);
-  _exit(1);
+    if (head.starts_with("GET")) {
+      size_t first = 0, last = content.size() - 1;
+      std::string status = "200 OK\r\n";
+      if (const size_t range = head.find("range: bytes="); range != std::string::npos) {
+        first = number_behind(head, "range: bytes=", 0);
+        last = std::min(last, number_behind(head.substr(range), "-", last));
+        status = fmt::format("206 Partial Content\r\nContent-Range: bytes {}-{}/{}\r\n", first,
+                             last, content.size());
+      }
+      if (!send_all(socket, fmt::format("HTTP/1.1 {}ETag: \"1-1\"\r\nContent-Length: {}\r\n\r\n",
+                                        status, last - first + 1)) ||
+          !send_all(socket, std::string_view(content).substr(first, last - first + 1))) {
+        return;
+      }
+    } else {
+      const std::string_view said =
+          head.find("?uploads=") < end
+              ? "<InitiateMultipartUploadResult><UploadId>1</UploadId>"
+                "</InitiateMultipartUploadResult>"
+              : "<CompleteMultipartUploadResult><ETag>1</ETag></CompleteMultipartUploadResult>";
+      if (!send_all(socket,
+                    fmt::format("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: {}\r\n\r\n{}",
+                                said.size(), said))) {
+        return;
+      }
+    }
+    head.erase(0, end + 4 + std::min(body, head.size() - end - 4));
+  }
+}
+
+// Serves on a socket that listens, until it is killed.
+[[noreturn]] void serve(int listening, const std::string& content,
+                        std::chrono::milliseconds delay) {
+  while (true) {
+    const int socket = accept(listening, nullptr, nullptr);
+    if (socket < 0) continue;
+    const int yes = 1;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    std::thread([socket, &content, delay] {
+      answer(socket, content, delay);
+      close(socket);
+    }).detach();
+  }
 }
 
 // The server in a process of its own.
 class Server {
  public:
-  Server(const std::string& content, std::chrono::milliseconds delay) : port_(free_port()) {
+  Server(const std::string& content, std::chrono::milliseconds delay) {
+    const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    if (bind(listening, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        listen(listening, 64) != 0 ||
+        getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+      throw from_errno(errno, "cannot listen on the loopback interface");
+    }
+    port_ = ntohs(address.sin_port);
     pid_ = fork();
-    if (pid_ == 0) serve(port_, content, delay);
-    httplib::Client client("127.0.0.1", port_);
-    for (int tries = 0; tries < 1000 && !client.Head("/bucket/records"); ++tries)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // until it listens
+    if (pid_ == 0) serve(listening, content, delay);
+    close(listening);
   }
   ~Server() {
     kill(pid_, SIGKILL);
@@ -92,8 +153,8 @@ class Server {
   std::string url() const { return fmt::format("http://127.0.0.1:{}", port_); }
 
  private:
-  int port_;
-  pid_t pid_;
+  int port_ = 0;
+  pid_t pid_ = -1;
 };
 
 void run(const std::vector<std::string>& command) {

@@ -24,6 +24,7 @@ namespace {
 using stores::FoundPath;
 
 constexpr size_t kBuffer = size_t{8} << 20;  // bytes
+constexpr size_t kLeastBuffer = size_t{64} << 10;
 constexpr size_t kFilesAtATime = 4;
 
 std::string modified_text(double seconds) {
@@ -142,8 +143,8 @@ void copy_file(FileSystem& files, const Copy& copy, const std::atomic<bool>& sto
   if (Status made = files.make_directories(directory_of(copy.to)); !made.ok()) throw made.error();
   Result<std::unique_ptr<StagedWriter>> writer = files.open_staged(copy.to);
   if (!writer.ok()) throw writer.error();
-  std::string buffer(static_cast<size_t>(std::clamp<uint64_t>(copy.from.info.size, 1, kBuffer)),
-                     '\0');
+  std::string buffer(
+      static_cast<size_t>(std::clamp<uint64_t>(copy.from.info.size, kLeastBuffer, kBuffer)), '\0');
   for (uint64_t offset = 0; !stop;) {
     const Result<size_t> got =
         reader.value()->read_at(offset, std::as_writable_bytes(std::span(buffer)));

@@ -124,7 +124,7 @@ void add_files(CLI::App& app, Action& action) {
   cat->footer(
       with_places("  muster cat gs://my-bucket/runs/mine/checkpoint\n"
                   "  muster cat --bytes=100 s3://my-bucket/data/train.csv\n"
-                  "  muster cat 's3://my-bucket/runs/mine/evaluations.jsonl/*'"));
+                  "  muster cat 's3://my-bucket/runs/mine/evaluations/*'"));
   cat->callback([flags, &action] { action = [flags] { return concatenate(*flags); }; });
 }
 

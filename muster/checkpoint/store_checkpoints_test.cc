@@ -65,7 +65,9 @@ TEST(StoreCheckpoints, KilledAtAnyRequest) {
     const auto loaded = manager_of(store).load_latest();
     ASSERT_TRUE(loaded) << at;
     EXPECT_TRUE(loaded->skipped.empty()) << at;
-    if (saved) EXPECT_EQ(loaded->checkpoint.global_step, 3) << at;
+    if (saved) {
+      EXPECT_EQ(loaded->checkpoint.global_step, 3) << at;
+    }
     EXPECT_TRUE(same(loaded->checkpoint, make_checkpoint(loaded->checkpoint.global_step))) << at;
     EXPECT_GE(loaded->checkpoint.global_step, 2) << at;
     manager_of(store).save(make_checkpoint(4));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/json.h"
@@ -66,6 +67,7 @@ int64_t JournalEntry::step() const { return static_cast<int64_t>(metrics.at("glo
 
 EvaluationJournal::EvaluationJournal(const std::string& model_dir, FileSystem& fs, Clock& clock)
     : path_(join_path(model_dir, "evaluations.jsonl")),
+      folder_(join_path(model_dir, "evaluations")),
       fs_(fs),
       clock_(clock),
       remote_(is_remote(model_dir)) {}
@@ -82,7 +84,7 @@ void EvaluationJournal::append(const JournalEntry& entry) {
   if (remote_) {
     const std::string name =
         fmt::format("{:017}-{}", static_cast<int64_t>(now * 1e6), random_secret().substr(0, 8));
-    return check(fs_.write_atomically(join_path(path_, name), line));
+    return check(fs_.write_atomically(join_path(folder_, name), line));
   }
   // Whoever was killed while it wrote has left half a line.
   const Result<uint64_t> size = fs_.file_size(path_);
@@ -99,24 +101,25 @@ void EvaluationJournal::append(const JournalEntry& entry) {
   check(write());
 }
 
-std::string EvaluationJournal::read_lines() {
-  if (remote_) {
-    const Result<std::vector<std::string>> names = fs_.list_directory(path_);
-    if (!names.ok() && names.error().kind() != ErrorKind::kNotFound) throw names.error();
-    std::string lines;
-    std::set<std::string> there;
-    for (const std::string& name : names.value_or({})) {
-      if (!seen_.contains(name)) {
-        const Result<std::string> line = fs_.read_file(join_path(path_, name));
-        if (!line.ok()) continue;  // the next look tries again
-        lines += line.value();
-        if (!lines.ends_with('\n')) lines += '\n';
-      }
-      there.insert(name);
+std::string EvaluationJournal::lines_of_folder() {
+  const Result<std::vector<std::string>> names = fs_.list_directory(folder_);
+  if (!names.ok() && names.error().kind() != ErrorKind::kNotFound) throw names.error();
+  std::string lines;
+  std::set<std::string> there;
+  for (const std::string& name : names.value_or({})) {
+    if (!seen_.contains(name)) {
+      const Result<std::string> line = fs_.read_file(join_path(folder_, name));
+      if (!line.ok()) continue;  // the next look tries again
+      lines += line.value();
+      if (!lines.ends_with('\n')) lines += '\n';
     }
-    seen_ = std::move(there);
-    return lines;
+    there.insert(name);
   }
+  seen_ = std::move(there);
+  return lines;
+}
+
+std::string EvaluationJournal::lines_of_file() {
   const Result<uint64_t> size = fs_.file_size(path_);
   if (!size.ok() && size.error().kind() != ErrorKind::kNotFound) throw size.error();
   if (!size.ok() || size.value() < read_) read_ = 0;  // it is another file, or none
@@ -126,6 +129,14 @@ std::string EvaluationJournal::read_lines() {
   const size_t complete = text.value().rfind('\n') + 1;
   read_ += complete;
   return text.value().substr(0, complete);
+}
+
+std::string EvaluationJournal::read_lines() {
+  const bool first = !std::exchange(looked_, true);
+  // What was copied from a store to a disk, or the other way, has the other form; that grows no
+  // more.
+  if (remote_) return (first ? lines_of_file() : "") + lines_of_folder();
+  return (first ? lines_of_folder() : "") + lines_of_file();
 }
 
 std::vector<JournalEntry> EvaluationJournal::read_new() {

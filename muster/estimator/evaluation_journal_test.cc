@@ -67,11 +67,30 @@ TEST_F(JournalTest, InAStoreEachEntryIsAnObject) {
   EXPECT_THROW(one.append(entry_at(3)), Error);
   clock.advance(std::chrono::seconds(1));
   one.append(entry_at(4));
-  store.write_atomically("mem://b/m/evaluations.jsonl/9", "no evaluation").value();
+  store.write_atomically("mem://b/m/evaluations/9", "no evaluation").value();
   EXPECT_THAT(reads.read_new(), ElementsAre(entry_at(4)));
   EXPECT_EQ(store.objects().size(), 4u);
-  store.remove_tree("mem://b/m/evaluations.jsonl").value();
+  store.remove_tree("mem://b/m/evaluations").value();
   EXPECT_THAT(reads.read_new(), IsEmpty());
+}
+
+// A model_dir that was copied from a disk to a store, or back, has its history.
+TEST_F(JournalTest, WhatWasCopiedFromElsewhereIsRead) {
+  stores::MemoryStore store;
+  EvaluationJournal there("mem://b/m", store, system_clock());
+  there.append(entry_at(1));
+  const std::string name = store.list_directory("mem://b/m/evaluations").value().at(0);
+  fs.make_directories(directory / "evaluations").value();
+  fs.write_atomically(directory / "evaluations/" + name,
+                      store.read_file("mem://b/m/evaluations/" + name).value())
+      .value();
+  journal.append(entry_at(2));
+  EXPECT_THAT(reader.read_new(), ElementsAre(entry_at(1), entry_at(2)));
+  EXPECT_THAT(reader.read_new(), IsEmpty());
+  store.write_atomically("mem://b/m/evaluations.jsonl", fs.read_file(path).value()).value();
+  EvaluationJournal again("mem://b/m", store, system_clock());
+  EXPECT_THAT(again.read_new(), ElementsAre(entry_at(2), entry_at(1)));
+  EXPECT_THAT(again.read_new(), IsEmpty());
 }
 
 TEST_F(JournalTest, WhatIsNoNumberStaysNone) {

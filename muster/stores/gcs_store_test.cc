@@ -148,6 +148,11 @@ TEST_F(GcsStoreTest, DirectoriesAreWhatNamesHaveInFront) {
   for (const char* name : {"a/b/1", "a/b/2", "a/c", "ab"}) service_.put(name, "x");
   EXPECT_THAT(files_->list_directory("gs://bucket/a").value(), ElementsAre("b", "c"));
   EXPECT_THAT(files_->list_directory("gs://bucket").value(), ElementsAre("a", "ab"));
+  const auto entries = files_->list_entries("gs://bucket/a/b").value();
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].info.size, files_->file_size("gs://bucket/a/b/" + entries[0].name).value());
+  EXPECT_EQ(entries[0].info.modified_seconds, 1769860800.5);
+  EXPECT_TRUE(files_->list_entries("gs://bucket").value().at(0).info.is_directory);
   EXPECT_EQ(files_->list_directory("gs://bucket/none").error().kind(), ErrorKind::kNotFound);
   EXPECT_TRUE(files_->info("gs://bucket/a").value().is_directory);
   EXPECT_FALSE(files_->exists("gs://bucket/none").value());

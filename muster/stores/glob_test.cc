@@ -34,7 +34,9 @@ struct Trees {
     for (const FoundPath& each : found) {
       EXPECT_TRUE(each.path.starts_with(root)) << each.path;
       names.push_back(each.path.substr(root.size()) + (each.info.is_directory ? "/" : ""));
-      if (!each.info.is_directory) EXPECT_EQ(each.info.size, names.back().size());
+      if (!each.info.is_directory) {
+        EXPECT_EQ(each.info.size, names.back().size());
+      }
     }
     return names;
   }

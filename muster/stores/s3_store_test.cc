@@ -280,6 +280,11 @@ TEST_F(S3StoreTest, DirectoriesAreWhatKeysHaveInFront) {
   EXPECT_THAT(files_->list_directory("s3://bucket/a/b/").value(), ElementsAre("1", "2"));
   EXPECT_THAT(files_->list_directory("s3://bucket").value(), ElementsAre("a", "ab", "empty"));
   EXPECT_THAT(files_->list_directory("s3://bucket/empty").value(), ElementsAre());
+  const auto entries = files_->list_entries("s3://bucket/a/b").value();
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].info.size, files_->file_size("s3://bucket/a/b/" + entries[0].name).value());
+  EXPECT_EQ(entries[0].info.modified_seconds, 1769860800.5);
+  EXPECT_TRUE(files_->list_entries("s3://bucket").value().at(0).info.is_directory);
   EXPECT_EQ(files_->list_directory("s3://bucket/none").error().kind(), ErrorKind::kNotFound);
   EXPECT_TRUE(files_->info("s3://bucket/a").value().is_directory);
   EXPECT_TRUE(files_->info("s3://bucket").value().is_directory);

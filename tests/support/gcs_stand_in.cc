@@ -159,7 +159,9 @@ void GcsStandIn::list(const httplib::Request& request, httplib::Response& respon
     if (is_prefix) {
       page["prefixes"].push_back(name);
     } else {
-      page["items"].push_back({{"name", name}});
+      page["items"].push_back({{"name", name},
+                               {"size", std::to_string(objects_.at(name).content.size())},
+                               {"updated", "2026-01-31T12:00:00.500Z"}});
     }
   }
   response.set_content(page.dump(), "application/json");

@@ -184,8 +184,11 @@ void S3StandIn::answer_bucket(const httplib::Request& request, httplib::Response
       break;
     }
     last = name;
-    body += is_prefix ? "<CommonPrefixes><Prefix>" + name + "</Prefix></CommonPrefixes>"
-                      : "<Contents><Key>" + name + "</Key></Contents>";
+    body += is_prefix
+                ? "<CommonPrefixes><Prefix>" + name + "</Prefix></CommonPrefixes>"
+                : "<Contents><Key>" + name + "</Key><Size>" +
+                      std::to_string(objects_.at(name).size()) +
+                      "</Size><LastModified>2026-01-31T12:00:00.500Z</LastModified></Contents>";
   }
   response.set_content(body + "</ListBucketResult>", "application/xml");
 }

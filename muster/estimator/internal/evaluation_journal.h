@@ -1,6 +1,6 @@
 // The journal of the evaluations of a model_dir: evaluations.jsonl, a JSON object a line. In a
-// store, where nothing grows, each line is an object of its own in the folder evaluations.jsonl,
-// whose names sort by time: "<microseconds>-<8 random digits>". By it an
+// store, where nothing grows, each line is an object of its own in the folder evaluations, whose
+// names sort by time: "<microseconds>-<8 random digits>". By it an
 // evaluator that starts again knows what was evaluated, and the chief learns what the evaluator
 // found. Thread safety: one thread.
 #pragma once
@@ -59,15 +59,19 @@ class EvaluationJournal {
   std::vector<JournalEntry> read_new();
 
  private:
-  // The complete lines that were written since the last call.
+  // The complete lines that were written since the last call: all, or those of one form.
   std::string read_lines();
+  std::string lines_of_file();
+  std::string lines_of_folder();
 
   std::string path_;
+  std::string folder_;
   FileSystem& fs_;
   Clock& clock_;
   const bool remote_;           // in a store
   uint64_t read_ = 0;           // bytes of complete lines
-  std::set<std::string> seen_;  // objects, in a store
+  std::set<std::string> seen_;  // objects of the folder
+  bool looked_ = false;
 };
 
 }  // namespace muster::inline v0_1::internal

@@ -175,7 +175,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_container() {
   std::string url = environment_.get_or("AWS_CONTAINER_CREDENTIALS_FULL_URI", "");
   if (!relative.empty()) url = "http://169.254.170.2" + relative;
   if (url.empty()) return std::optional<AwsCredentials>();
-  HttpRequest request{.url = url};
+  HttpRequest request{.url = url, .without_proxy = true};
   std::string token = environment_.get_or("AWS_CONTAINER_AUTHORIZATION_TOKEN", "");
   // The file counts before the variable: it is renewed.
   if (const std::string file = environment_.get_or("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "");
@@ -201,16 +201,17 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_instance() {
       client_.perform({.method = "PUT",
                        .url = base + "/latest/api/token",
                        .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"},
+                       .without_proxy = true,
                        .attempt_seconds = 2});
   if (!token.ok()) return std::optional<AwsCredentials>();
   const std::vector<std::string> headers = {"X-aws-ec2-metadata-token: " + token.body};
-  const HttpResponse listed =
-      client_.perform({.url = roles, .headers = headers, .attempt_seconds = 5});
+  const HttpResponse listed = client_.perform(
+      {.url = roles, .headers = headers, .without_proxy = true, .attempt_seconds = 5});
   if (!listed.ok()) return std::optional<AwsCredentials>();
   const std::string role(trim(split(listed.body, '\n')[0]));
   if (role.empty()) return std::optional<AwsCredentials>();
-  Result<std::string> answer =
-      ask({.url = roles + role, .headers = headers}, "get the credentials of this EC2 instance");
+  Result<std::string> answer = ask({.url = roles + role, .headers = headers, .without_proxy = true},
+                                   "get the credentials of this EC2 instance");
   if (!answer.ok()) return answer.error();
   return from_json(answer.value(), "this EC2 instance's role '" + role + "'");
 }

@@ -19,6 +19,7 @@ inline StoreOptions quick_limits() {
   limits.retry_seconds = 20;
   limits.connect_retry_seconds = 0.1;
   limits.block_bytes = size_t{64} << 10;
+  limits.blocks_ahead = 4;
   limits.part_bytes = size_t{256} << 10;
   return limits;
 }

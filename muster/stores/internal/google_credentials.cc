@@ -175,6 +175,7 @@ Result<std::optional<GoogleToken>> GoogleCredentials::from_metadata() {
   const HttpResponse answer = client_.perform(
       {.url = "http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token",
        .headers = {"Metadata-Flavor: Google"},
+       .without_proxy = true,
        .attempt_seconds = 3});
   if (!answer.ok()) return std::optional<GoogleToken>();
   Result<GoogleToken> token = read_token(answer.body, "this machine's service account");

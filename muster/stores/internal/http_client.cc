@@ -203,6 +203,7 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
                                     std::max(request.into.size(), request.most_body)) *
                     kSecondsPerByte;
   set(CURLOPT_TIMEOUT_MS, milliseconds(whole));
+  if (request.without_proxy) set(CURLOPT_NOPROXY, "*");
   if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
   if (request.follow_redirects) {
     set(CURLOPT_FOLLOWLOCATION, 1L);

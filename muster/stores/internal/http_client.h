@@ -26,6 +26,7 @@ struct HttpRequest {
   MutableBytes into;
   size_t most_body = size_t{64} << 20;  // of HttpResponse::body, in bytes
   bool follow_redirects = false;
+  bool without_proxy = false;  // for addresses of this machine's surroundings
   double stall_seconds = 0;    // 0: those of the options
   double attempt_seconds = 0;  // 0: by the size of what is sent and received
 };

@@ -192,7 +192,7 @@ Status ObjectReader::read_directly(std::unique_lock<std::mutex>& lock, uint64_t 
   Work work;
   const StoreOptions& limits = transfers_->limits;
   while (work.waiting > 0 || (!out.empty() && !work.error)) {
-    if (out.empty() || work.error || work.waiting >= 2 * std::max(1, limits.blocks_ahead)) {
+    if (out.empty() || work.error || work.waiting >= std::max(1, limits.blocks_ahead)) {
       const int before = work.waiting;
       changed_.wait(lock, [&] { return work.waiting < before; });
       continue;
