@@ -1,6 +1,6 @@
 // How long a job of two tasks on this machine takes from its command to the end of its first step:
-// an Estimator under `muster run`, which makes its checkpoint of step 0 before, and
-// DistributedDataParallel under torchrun, in turns.
+// an Estimator under `muster run` and as a job of `muster submit`, which makes its checkpoint of
+// step 0 before, and DistributedDataParallel under torchrun, in turns.
 #include <fmt/format.h>
 #include <muster/muster.h>
 
@@ -80,11 +80,15 @@ void run(bool quick) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   const Scratch scratch;
   const bool pytorch = has_python("torch", "python3-torch");
-  std::vector<double> ours, theirs;
+  std::vector<double> ours, jobs, theirs;
+  const std::string muster = self.parent_path() / "muster";
   for (int launch = 0; launch < (quick ? 2 : 11); ++launch) {
-    ours.push_back(
-        seconds_to_first_step({self.parent_path() / "muster", "run", "--workers=2", "--", self,
-                               fmt::format("--model_dir={}/{}", scratch.path, launch)}));
+    ours.push_back(seconds_to_first_step({muster, "run", "--workers=2", "--", self,
+                                          fmt::format("--model_dir={}/{}", scratch.path, launch)}));
+    jobs.push_back(
+        seconds_to_first_step({"/usr/bin/env", fmt::format("XDG_STATE_HOME={}/state", scratch.path),
+                               muster, "submit", "--workers=2", "--wait", self, "--",
+                               fmt::format("--model_dir={}/job-{}", scratch.path, launch)}));
     if (!pytorch) continue;
     Contestant peer = python_peer("torchrun", {"torchrun.py", "--standalone", "--nproc_per_node=2",
                                                BENCH_PEERS "/start_ddp.py"});
@@ -95,11 +99,17 @@ void run(bool quick) {
   fmt::print("\n### From the command to the first step of two tasks\n\n");
   fmt::print("| started by | seconds | 95 % interval |\n|---|---|---|\n");
   print("muster run, an Estimator", ours);
+  print("muster submit, its log followed", jobs);
   if (!pytorch) return;
   print("torchrun, DistributedDataParallel over Gloo", theirs);
   const Estimate ratio = estimate_ratio(ours, theirs);
-  fmt::print("\nmuster takes {:.0f} % of torchrun's time ({:.0f} to {:.0f}); {} launches each.\n",
-             100 * ratio.median, 100 * ratio.low, 100 * ratio.high, ours.size());
+  const Estimate of_job = estimate_ratio(jobs, theirs);
+  fmt::print(
+      "\nmuster run takes {:.0f} % of torchrun's time ({:.0f} to {:.0f}), and muster submit {:.0f} "
+      "% "
+      "({:.0f} to {:.0f}); {} launches each.\n",
+      100 * ratio.median, 100 * ratio.low, 100 * ratio.high, 100 * of_job.median, 100 * of_job.low,
+      100 * of_job.high, ours.size());
 }
 
 }  // namespace

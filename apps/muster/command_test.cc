@@ -18,10 +18,30 @@ using ::testing::Not;
 ShellOutput muster(const std::string& arguments) { return run_muster(arguments); }
 
 TEST(Command, HelpAndVersion) {
-  for (const char* command :
-       {"", "run ", "data ", "data digits ", "inspect ", "inspect checkpoint ", "inspect events ",
-        "inspect records ", "export ", "export torch ", "new ", "completion ", "completion bash ",
-        "doctor ", "serve ", "train ", "ls ", "cp ", "cat "}) {
+  for (const char* command : {"",
+                              "run ",
+                              "data ",
+                              "data digits ",
+                              "inspect ",
+                              "inspect checkpoint ",
+                              "inspect events ",
+                              "inspect records ",
+                              "export ",
+                              "export torch ",
+                              "new ",
+                              "completion ",
+                              "completion bash ",
+                              "doctor ",
+                              "serve ",
+                              "train ",
+                              "ls ",
+                              "cp ",
+                              "cat ",
+                              "image ",
+                              "submit ",
+                              "jobs ",
+                              "job ",
+                              "job init "}) {
     const ShellOutput ran = muster(std::string(command) + "--help");
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("Example")) << command;

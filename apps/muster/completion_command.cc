@@ -83,7 +83,14 @@ _muster() {
   _muster_takes "$line"
   for ((i = 1; i < COMP_CWORD; ++i)); do
     if [[ ${COMP_WORDS[i]} == -- ]]; then
-      [[ $line == 'muster run' ]] || return
+      [[ $line == 'muster run' || $line == 'muster submit' ]] || return
+      # A job's program stands before the dashes.
+      if [[ $line == 'muster submit' ]]; then
+        line='muster run --'
+        _muster_takes "$line"
+        word=file
+        break
+      fi
       # The program, then its own arguments.
       if ((COMP_CWORD == i + 1)); then
         compopt -o filenames 2>/dev/null

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostBytes = 1 << 20;
 // An alias may stand for a large part, and for parts that hold aliases themselves.
-constexpr int kMostValues = 100'000;
+constexpr int kMostValues = 20'000;
 constexpr int kMostDepth = 64;
 
 ConfigPlace place_of(const YAML::Mark& mark) {
@@ -43,7 +43,7 @@ class TreeMaker {
     if (++values_ > kMostValues || depth > kMostDepth) {
       throw file_.error(value.place,
                         fmt::format("the file has more than {}",
-                                    depth > kMostDepth ? "64 levels" : "100,000 values"),
+                                    depth > kMostDepth ? "64 levels" : "20,000 values"),
                         "look for an alias (*name) that stands for a part which holds it");
     }
     if (node.IsScalar()) {

@@ -18,7 +18,7 @@ namespace muster::inline v0_1::jobs {
 namespace {
 
 // Files of other machines tell nobody that they grew, so they are looked at.
-constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kLook{20};
 constexpr size_t kBlock = 64 * 1024;
 
 // One file, and how far it was read.
