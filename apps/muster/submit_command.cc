@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 
 #include "apps/muster/commands.h"
 #include "apps/muster/follow_job.h"
+#include "apps/muster/target_flags.h"
 #include "muster/base/clock.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
@@ -37,7 +39,8 @@ struct JobFlags {
 
 struct SubmitFlags {
   JobFlags job;
-  std::string to = "local", slurm;
+  std::string to = "local";
+  TargetFlags target;
   bool dry_run = false, wait = false;
   uint64_t seed = 1;
 };
@@ -132,7 +135,7 @@ int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& s
   return result.exit_code;
 }
 
-int submit(const SubmitFlags& flags, std::vector<std::string> arguments,
+int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::string> arguments,
            const std::string& own_folder) {
   JobFlags job_flags = flags.job;
   // As behind `muster run`: the first word names the program where nothing else does.
@@ -143,10 +146,8 @@ int submit(const SubmitFlags& flags, std::vector<std::string> arguments,
     arguments.erase(arguments.begin());
   }
   jobs::JobSpec job = job_of(job_flags, arguments);
-  jobs::TargetOptions options{.muster = own_folder + "/muster"};
-  for (const std::string& word : split(flags.slurm, ' ')) {
-    if (!word.empty()) options.slurm_flags.push_back(word);
-  }
+  jobs::TargetOptions options = target_options(command, flags.target, flags.to);
+  options.muster = own_folder + "/muster";
   const auto target = jobs::make_target(flags.to, options);
   if (runs_programs(flags.to)) find_program(job, own_folder);
   for (const std::string& note : target->check(job)) log::info(note);
@@ -266,10 +267,10 @@ void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
         "Trials of a search at a time, in place of the configuration's",
         {.at_least = 1, .at_most = 1000000}});
   flag({"seed", &flags->seed, "Of a search: the same seed gives the same trials"});
-  flag({"slurm", &flags->slurm, "Flags for sbatch, as in --slurm='--partition=gpu --account=lab'"});
   flag(
       {"wait", &flags->wait, "Print the job's log until it ends; its exit code is this command's"});
   flag({"dry-run", &flags->dry_run, "Print what would be started, and stop there"});
+  add_target_flags(*command, flags->target);
   command->footer(
       "The program's arguments stand behind two dashes, after those of the configuration.\n"
       "The command returns when the job is submitted; a job of this machine goes on when the\n"
@@ -279,8 +280,10 @@ void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
       "  muster submit --workers=2 mnist -- --data_dir=digits --model_dir=model\n"
       "  muster submit --config=config.yaml --job-dir=runs/7 resnet50 -- --epochs=5\n"
       "  muster submit --config=config.yaml --to=slurm --slurm=--partition=gpu --dry-run resnet50");
-  command->callback([flags, arguments, own_folder, &action] {
-    action = [flags, arguments, own_folder] { return submit(*flags, arguments, own_folder); };
+  command->callback([command, flags, arguments, own_folder, &action] {
+    action = [command, flags, arguments, own_folder] {
+      return submit(*command, *flags, arguments, own_folder);
+    };
   });
 }
 

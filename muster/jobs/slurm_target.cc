@@ -15,37 +15,28 @@
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/slurm_files.h"
+#include "muster/jobs/internal/tool.h"
 #include "muster/jobs/job_spec_json.h"
 #include "muster/jobs/local_target.h"
 #include "muster/jobs/log_files.h"
 #include "muster/jobs/slurm_script.h"
 #include "muster/jobs/task_start.h"
-#include "muster/launch/subprocess.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
 
 constexpr const char* kScript = "job.sbatch";
-constexpr const char* kCancelled = "cancelled";
+constexpr const char* kSlurmCancelled = "cancelled";
 // Slurm's own commands give up after a hundred seconds where the controller does not answer.
 constexpr std::chrono::seconds kDeadline{120};
 
 // Runs a command of Slurm's, and returns how it ended.
-launch::CompletedProcess run_tool(const std::vector<std::string>& words) {
-  launch::CompletedProcess done;
-  try {
-    done = launch::run_to_end(words, kDeadline);
-  } catch (const Error& error) {
-    throw Error(ErrorKind::kUnavailable,
-                fmt::format("{} cannot be run: {}", words.front(), error.message()),
-                "submit from a machine that has Slurm's commands, such as a login node");
-  }
-  if (done.timed_out) {
-    throw Error(ErrorKind::kUnavailable,
-                fmt::format("{} did not answer in {} s", words.front(), kDeadline.count()),
-                "look whether Slurm's controller is up: scontrol ping");
-  }
-  return done;
+launch::CompletedProcess run_slurm(const std::vector<std::string>& words) {
+  return internal::run_tool(
+      {.argv = words,
+       .what = fmt::format("cannot run {}", words.front()),
+       .install = "submit from a machine that has Slurm's commands, such as a login node",
+       .deadline = kDeadline});
 }
 
 std::string said(const launch::CompletedProcess& done) {
@@ -120,7 +111,7 @@ JobStatus remembered(const JobRecord& record) {
       status.state = *code == 0 ? JobState::kSucceeded : JobState::kFailed;
     }
   }
-  if (status.state != JobState::kSucceeded && is_there(record, kCancelled))
+  if (status.state != JobState::kSucceeded && is_there(record, kSlurmCancelled))
     status.state = JobState::kCancelled;
   if (status.state == JobState::kUnknown) status.detail = "Slurm does not know the job any more";
   return status;
@@ -171,7 +162,7 @@ void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
   local_file_system().write_atomically(path(internal::kSlurmJobFile), to_json_text(job)).value();
   local_file_system().write_atomically(path(kScript), describe(job, record)).value();
   write_secret(path(kSlurmTokenFile));
-  const auto done = run_tool({"sbatch", "--parsable", path(kScript)});
+  const auto done = run_slurm({"sbatch", "--parsable", path(kScript)});
   if (!done.status.ok()) {
     const bool accelerated = slurm_script(job, {.muster = muster_, .folder = "/", .flags = flags_})
                                  .find("--gpus-per-task") != std::string::npos;
@@ -190,8 +181,8 @@ void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
 }
 
 JobStatus SlurmTarget::status(const JobRecord& record) {
-  const bool cancelled = is_there(record, kCancelled);
-  const auto done = run_tool({"scontrol", "--oneliner", "show", "job", record.id});
+  const bool cancelled = is_there(record, kSlurmCancelled);
+  const auto done = run_slurm({"scontrol", "--oneliner", "show", "job", record.id});
   JobStatus status;
   if (done.status.ok()) {
     status = slurm_status(trim(done.out), cancelled);
@@ -246,9 +237,9 @@ void SlurmTarget::logs(const JobRecord& record, const LogOptions& options, const
 void SlurmTarget::cancel(const JobRecord& record) {
   if (is_final(status(record).state)) return;
   local_file_system()
-      .write_atomically(join_path(record.folder, kCancelled), std::string_view())
+      .write_atomically(join_path(record.folder, kSlurmCancelled), std::string_view())
       .value();
-  const auto done = run_tool({"scancel", record.id});
+  const auto done = run_slurm({"scancel", record.id});
   if (!done.status.ok()) {
     throw Error(ErrorKind::kUnavailable, fmt::format("scancel {}: {}", record.id, said(done)),
                 "look whether Slurm's controller is up: scontrol ping");

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "muster/jobs/kubernetes_target.h"
 #include "muster/jobs/target.h"
+#include "muster/jobs/vertex_target.h"
 
 namespace muster::inline v0_1::jobs {
 
@@ -15,6 +17,8 @@ struct TargetOptions {
   // Path of the muster binary, which stays with a job of this machine and starts tasks of Slurm's.
   std::string muster;
   std::vector<std::string> slurm_flags;  // passed on to sbatch: "--partition=gpu"
+  KubernetesTargetOptions kubernetes;
+  VertexTargetOptions vertex;
 };
 
 // "local", "slurm", ..., as --to takes them.

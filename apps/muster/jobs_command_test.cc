@@ -1,0 +1,324 @@
+// `muster submit` and `muster jobs` as a user meets them, with programs that are scripts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "apps/muster/run_muster.h"
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
+#include "tests/support/slurm_cluster.h"
+
+namespace muster::app {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// What the tutorial's config.yaml says, without its image.
+constexpr const char* kConfig = R"(trainingInput:
+  scaleTier: CUSTOM
+  masterType: n1-standard-8
+  masterConfig:
+    acceleratorConfig:
+      count: 1
+      type: NVIDIA_TESLA_T4
+  workerCount: 1
+  workerType: n1-standard-8
+  useChiefInTfConfig: True
+  args: [--from=config]
+)";
+
+class JobsCommandTest : public ::testing::Test {
+ protected:
+  JobsCommandTest() { write("config.yaml", kConfig); }
+
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(directory_ / name) << text;
+  }
+  // A program that is these lines of a shell.
+  void program(const std::string& lines) {
+    write("train", "#!/bin/bash\n" + lines);
+    std::filesystem::permissions(directory_ / "train", std::filesystem::perms::owner_all);
+  }
+  std::string read(const std::string& name) const {
+    return local_file_system().read_file(directory_ / name).value_or("");
+  }
+  // Runs muster where records of jobs are this test's own.
+  ShellOutput muster(const std::string& arguments) const {
+    return run_shell("cd " + directory_.path() + " && " + environment_ +
+                     "XDG_STATE_HOME=$PWD/state " + muster_line(arguments));
+  }
+  nlohmann::json status(const std::string& job) const {
+    return nlohmann::json::parse(muster("jobs status --json " + job).text, nullptr, false);
+  }
+  // Waits until the job is in that state, at most 60 s: Slurm looks at its queue every few seconds.
+  bool becomes(const std::string& job, const std::string& state) const {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (std::chrono::steady_clock::now() < end) {
+      if (status(job).value("state", "") == state) return true;
+      std::this_thread::sleep_for(20ms);
+    }
+    return false;
+  }
+  // Waits until the file is there, which a program makes, at most 60 s.
+  bool appears(const std::string& name) const {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (!std::filesystem::exists(directory_ / name)) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(10ms);
+    }
+    return true;
+  }
+
+  TempDirectory directory_;
+  std::string environment_;  // in front of the command
+};
+
+TEST_F(JobsCommandTest, AJobRunsAsItsConfigurationSays) {
+  program("echo \"$TF_CONFIG\"; echo \"args: $*\"; echo \"$CLOUD_ML_JOB_ID\"");
+  const ShellOutput ran = muster(
+      "submit --config=config.yaml --job-dir=run --name=leaves --wait ./train -- --epochs=5");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text,
+              AllOf(HasSubstr("chief: 1 NVIDIA_TESLA_T4 each is not asked for here"),
+                    HasSubstr("[chief-0] args: --from=config --epochs=5 --job-dir run\n"),
+                    HasSubstr("[worker-0] args: --from=config --epochs=5 --job-dir run\n"),
+                    HasSubstr("leaves succeeded")));
+  const std::string log = read("state/muster/jobs/leaves/worker-0.log");
+  const auto config = nlohmann::json::parse(log.substr(0, log.find('\n')));
+  EXPECT_EQ(config["cluster"]["chief"].size(), 1u);
+  EXPECT_EQ(config["cluster"]["worker"].size(), 1u);
+  EXPECT_EQ(config["task"]["type"], "worker");
+  EXPECT_EQ(config["task"]["trial"], "");
+  EXPECT_EQ(config["environment"], "cloud");
+  const auto input = nlohmann::json::parse(config["job"].get<std::string>());
+  EXPECT_EQ(input["worker_count"], "1");
+  EXPECT_EQ(input["master_type"], "n1-standard-8");
+
+  const auto said = status("leaves");
+  EXPECT_EQ(said["state"], "succeeded");
+  EXPECT_EQ(said["tasks"].size(), 2u);
+  EXPECT_EQ(said["tasks"][1]["exit_code"], 0);
+  EXPECT_THAT(muster("jobs list").text, AllOf(HasSubstr("leaves"), HasSubstr("succeeded")));
+  EXPECT_THAT(muster("jobs logs --task=chief-0 --tail=1 leaves").text, "leaves\n");
+  EXPECT_THAT(muster("jobs logs --task=chief-1 leaves").text, HasSubstr("did you mean chief-0?"));
+  EXPECT_EQ(muster("jobs remove leaves").code, 0);
+  EXPECT_THAT(muster("jobs list").text, HasSubstr("no jobs"));
+}
+
+TEST_F(JobsCommandTest, MasterAndServersAndAnEvaluator) {
+  program("echo \"$TF_CONFIG\"");
+  write("config.yaml",
+        "scaleTier: CUSTOM\nmasterType: a\nworkerType: a\nworkerCount: 2\nparameterServerType: a\n"
+        "parameterServerCount: 1\nevaluatorType: a\nevaluatorCount: 1\n");
+  ASSERT_EQ(muster("submit --config=config.yaml --name=old --wait ./train").code, 0);
+  const auto config = nlohmann::json::parse(read("state/muster/jobs/old/evaluator-0.log"));
+  EXPECT_EQ(config["cluster"]["master"].size(), 1u);
+  EXPECT_EQ(config["cluster"]["worker"].size(), 2u);
+  EXPECT_EQ(config["cluster"]["ps"].size(), 1u);
+  EXPECT_FALSE(config["cluster"].contains("evaluator"));
+  EXPECT_EQ(config["task"]["type"], "evaluator");
+}
+
+TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
+  program("trap 'touch saved; exit 143' TERM; touch ready; while :; do sleep 0.05; done");
+  const ShellOutput submitted = muster("submit --job-dir=run --restart=0 ./train");
+  EXPECT_EQ(submitted.code, 0);
+  EXPECT_THAT(submitted.text, AllOf(HasSubstr("train-1 is submitted to local"),
+                                    HasSubstr("muster jobs logs --follow train-1")));
+  ASSERT_TRUE(appears("ready"));
+  EXPECT_EQ(status("train-1")["state"], "running");
+  // The same folder by another name.
+  const ShellOutput second = muster("submit --job-dir=$PWD/./run/ ./train");
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.text, AllOf(HasSubstr("is that of the job train-1, which is running on local"),
+                                 HasSubstr("muster jobs cancel train-1")));
+  EXPECT_THAT(muster("jobs remove train-1").text, HasSubstr("end it first"));
+  EXPECT_THAT(muster("submit --name=train-1 ./train").text, HasSubstr("there is a job 'train-1'"));
+  EXPECT_EQ(muster("jobs cancel train-1").code, 0);
+  EXPECT_TRUE(becomes("train-1", "cancelled"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "saved"));
+  EXPECT_THAT(muster("jobs cancel train-1").text, HasSubstr("cancelled already"));
+}
+
+TEST_F(JobsCommandTest, AFailureIsToldAndItsCodePassedOn) {
+  program("[[ $TF_CONFIG == *'\"type\":\"worker\"'* ]] && { echo 'error: no data'; exit 3; }; sleep 0.3");
+  const ShellOutput ran = muster("submit --config=config.yaml --name=bad --wait ./train");
+  EXPECT_EQ(ran.code, 3) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("bad failed: worker-0: exit code 3"));
+  EXPECT_EQ(status("bad")["exit_code"], 3);
+}
+
+TEST_F(JobsCommandTest, WhatAsksForARestartGetsIt) {
+  program("[ -e again ] && exit 0; touch again; exit 138");
+  ASSERT_EQ(muster("submit --name=again --wait ./train").code, 0);
+  EXPECT_EQ(status("again")["restarts"], 1);
+  EXPECT_EQ(muster("submit --name=never --restart=0 --wait ./train").code, 0);
+}
+
+TEST_F(JobsCommandTest, ALimitOfTime) {
+  program("trap 'exit 143' TERM; while :; do sleep 0.05; done");
+  const ShellOutput ran = muster("submit --name=long --max-running-time=1 --wait ./train");
+  EXPECT_EQ(ran.code, 143);
+  EXPECT_THAT(ran.text, HasSubstr("long failed: it ran for longer than 1 s"));
+}
+
+TEST_F(JobsCommandTest, AKilledKeeperIsNoticed) {
+  program("touch ready; while :; do sleep 0.05; done");
+  ASSERT_EQ(muster("submit --name=lost ./train").code, 0);
+  ASSERT_TRUE(appears("ready"));
+  kill(std::stoi(status("lost")["id"].get<std::string>()), SIGKILL);
+  EXPECT_TRUE(becomes("lost", "failed"));
+  EXPECT_THAT(muster("jobs status lost").text, HasSubstr("the process that kept it is gone"));
+}
+
+TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
+  write("bad.yaml", "trainingInput:\n  scaleTier: CUSTOM\n  masterType: a\n  workerCount: 2\n");
+  const ShellOutput ran = muster("submit --config=bad.yaml true");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.text,
+            "error: bad.yaml:4:3: trainingInput.workerCount is 2, and there is no workerType\n"
+            "    4 |   workerCount: 2\n"
+            "      |   ^\n"
+            "hint: add workerType, the machine of each, such as n1-standard-8\n");
+  for (const auto& [arguments, said] : std::map<std::string, std::string>{
+           {"submit", "there is no program"},
+           {"submit --config=none.yaml true", "none.yaml"},
+           {"submit --to=slrum true", "--to is 'slrum'"},
+           {"submit --name=A_b true", "cannot be the name of a job"},
+           {"submit no_such_program_anywhere", "was found neither in PATH"},
+           {"submit --slurm=--partition=x true", "--slurm is for --to=slurm"},
+           {"submit --to=slurm --slurm=gpu --dry-run true", "is no flag of sbatch"},
+           {"jobs status nothing", "there is no job 'nothing'"},
+           {"jobs", "needs a command"}}) {
+    const ShellOutput failed = muster(arguments);
+    EXPECT_EQ(failed.code, 2) << arguments << ": " << failed.text;
+    EXPECT_THAT(failed.text, HasSubstr(said)) << arguments;
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "state"));
+}
+
+TEST_F(JobsCommandTest, ADryRunStartsNothing) {
+  program("touch ran");
+  const ShellOutput local = muster("submit --config=config.yaml --dry-run ./train");
+  EXPECT_THAT(local.text, AllOf(HasSubstr("# chief-0\n"), HasSubstr("TF_CONFIG=")));
+  const ShellOutput slurm = muster(
+      "submit --config=config.yaml --to=slurm --slurm='--partition=gpu --time=1:00:00' --dry-run "
+      "./train");
+  EXPECT_THAT(slurm.text, AllOf(HasSubstr("#SBATCH --ntasks=2\n"), HasSubstr("#SBATCH --requeue\n"),
+                                HasSubstr("#SBATCH --signal=USR1@90\n"),
+                                HasSubstr("#SBATCH --gpus-per-task=1\n"),
+                                HasSubstr("#SBATCH --partition=gpu\n"), Not(HasSubstr("TOKEN"))));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "state"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "ran"));
+}
+
+TEST_F(JobsCommandTest, AConfigurationFromFlagsIsReadAgain) {
+  EXPECT_EQ(muster("job init --workers=3 --ps=2 --evaluator --gpus=1 --image=i --out=made.yaml "
+                   "-- --epochs=5")
+                .code,
+            0);
+  EXPECT_THAT(read("made.yaml"), StartsWith("trainingInput:\n  scaleTier: CUSTOM\n"));
+  EXPECT_EQ(muster("job init --out=made.yaml").code, 2);
+  const ShellOutput dry = muster("submit --config=made.yaml --dry-run true -- --more");
+  EXPECT_EQ(dry.code, 0) << dry.text;
+  EXPECT_THAT(dry.text, AllOf(HasSubstr("# worker-2\n"), HasSubstr("# ps-1\n"),
+                              HasSubstr("# evaluator-0\n"), HasSubstr("true --epochs=5 --more\n")));
+}
+
+// The search's own tests are in search_run_test.cc; here real jobs of this machine are its trials.
+TEST_F(JobsCommandTest, AConfigurationWithHyperparametersIsASearch) {
+  program("[[ $TF_CONFIG == *'\"trial\":\"'$CLOUD_ML_TRIAL_ID'\"'* ]] || exit 2; exit 3");
+  write("search.yaml",
+        "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 2\n  maxFailedTrials: 9\n"
+        "  algorithm: GRID_SEARCH\n  params:\n"
+        "  - {parameterName: x, type: INTEGER, minValue: 1, maxValue: 2}\n");
+  const ShellOutput ran = muster("submit --config=search.yaml --job-dir=tune --name=tune ./train");
+  EXPECT_EQ(ran.code, 1) << ran.text;
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("trial 1 failed: exit code 3"), HasSubstr("search.svg")));
+  EXPECT_EQ(status("tune")["state"], "failed");
+}
+
+class SlurmJobsTest : public JobsCommandTest {
+ protected:
+  void SetUp() override {
+    if (const std::string why = SlurmCluster::why_not(); !why.empty()) GTEST_SKIP() << why;
+    slurm_ = std::make_unique<SlurmCluster>(SlurmCluster::Options{
+        .nodes = 1, .kill_wait_s = 5, .more = "RequeueExit=\nSchedulerParameters=bf_interval=1\n"});
+    for (const auto& [name, value] : slurm_->environment())
+      environment_ += name + "=" + value + " ";
+  }
+  ShellOutput tool(const std::string& line) const { return run_shell(environment_ + line); }
+
+  std::unique_ptr<SlurmCluster> slurm_;
+};
+
+TEST_F(SlurmJobsTest, OneJobOfAllTasksWithTheirPlaces) {
+  program("echo \"$TF_CONFIG\"; echo \"args: $*\"; stat -c %a \"$MUSTER_JOB_TOKEN_FILE\"");
+  const ShellOutput ran = muster(
+      "submit --config=config.yaml --to=slurm --no-accelerators --job-dir=run --name=leaves --wait "
+      "./train -- --epochs=5");
+  EXPECT_EQ(ran.code, 0) << ran.text << slurm_->logs() << read("state/muster/jobs/leaves/batch.log");
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("[worker-0] args: --from=config --epochs=5 --job-dir run\n"),
+                              HasSubstr("[worker-0] 600\n"), HasSubstr("leaves succeeded")));
+  const std::string log = read("state/muster/jobs/leaves/worker-0.log");
+  const auto config = nlohmann::json::parse(log.substr(0, log.find('\n')));
+  EXPECT_THAT(config["cluster"]["chief"][0].get<std::string>(), StartsWith("127.0.0.1:"));
+  EXPECT_NE(config["cluster"]["chief"][0], config["cluster"]["worker"][0]);
+  const auto said = status("leaves");
+  EXPECT_EQ(said["state"], "succeeded");
+  EXPECT_EQ(said["tasks"][0]["place"], "node01");
+
+  // A failure that will come again is not tried again, and is the job's.
+  program("[[ $TF_CONFIG == *'\"type\":\"worker\"'* ]] && exit 3; sleep 20");
+  EXPECT_EQ(muster("submit --config=config.yaml --to=slurm --no-accelerators --name=bad --wait "
+                   "./train")
+                .code,
+            3);
+  EXPECT_EQ(status("bad")["detail"], "worker-0: exit code 3");
+  EXPECT_THAT(muster("submit --config=config.yaml --to=slurm ./train").text,
+              AllOf(HasSubstr("sbatch refuses the job"), HasSubstr("--no-accelerators")));
+}
+
+TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
+  // Saves when it is told to stop, and says that it should go on; with its third start it is done.
+  program(
+      "starts=$(($(cat starts 2>/dev/null || echo 0) + 1)); echo $starts > starts\n"
+      "echo \"start $starts, requeued ${SLURM_RESTART_COUNT:-0}\"\n"
+      "[ $starts = 1 ] && exit 138\n"
+      "[ -e enough ] && exit 0\n"
+      "trap 'touch saved; exit 138' USR1\ntrap 'touch stopped; exit 143' TERM\n"
+      "touch ready$starts; while :; do sleep 0.05; done");
+  // The whole time is less than three minutes, so that any end of a task counts as near the limit.
+  ASSERT_EQ(muster("submit --to=slurm --slurm=--time=2 --name=loop ./train").code, 0);
+  // 138 of the first start came in the last three minutes, so the job went back into the queue.
+  const std::string id = status("loop")["id"];
+  ASSERT_TRUE(appears("starts"));
+  tool("scontrol update job=" + id + " StartTime=now");
+  EXPECT_TRUE(appears("ready2")) << tool("scontrol show job " + id).text;
+  EXPECT_EQ(status("loop")["restarts"], 1);
+  // What Slurm sends 90 s before the end.
+  tool("scancel --signal=USR1 " + id);
+  EXPECT_TRUE(appears("saved"));
+  EXPECT_TRUE(becomes("loop", "queued"));
+  tool("scontrol update job=" + id + " StartTime=now");
+  EXPECT_TRUE(appears("ready3")) << tool("scontrol show job " + id).text;
+  EXPECT_EQ(muster("jobs cancel loop").code, 0);
+  EXPECT_TRUE(becomes("loop", "cancelled"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "stopped"));
+  EXPECT_THAT(muster("jobs logs --task=chief-0 loop").text,
+              AllOf(HasSubstr("start 2, requeued 1"), HasSubstr("start 3, requeued 2")));
+}
+
+}  // namespace
+}  // namespace muster::app

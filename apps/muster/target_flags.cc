@@ -1,0 +1,139 @@
+#include "apps/muster/target_flags.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/command/command_line.h"
+
+namespace muster::app {
+namespace {
+
+// The flags, and whose they are.
+struct Owned {
+  const char* flag;
+  std::vector<std::string> targets;
+};
+const std::vector<Owned>& owned_flags() {
+  static const std::vector<Owned> all = {
+      {"slurm", {"slurm"}},
+      {"image", {"kubernetes", "vertex"}},
+      {"kind", {"kubernetes"}},
+      {"namespace", {"kubernetes"}},
+      {"context", {"kubernetes"}},
+      {"cpu", {"kubernetes"}},
+      {"memory", {"kubernetes"}},
+      {"gpu-resource", {"kubernetes"}},
+      {"node-selector", {"kubernetes"}},
+      {"tolerations", {"kubernetes"}},
+      {"volume", {"kubernetes"}},
+      {"environment-secret", {"kubernetes"}},
+      {"pull-secret", {"kubernetes"}},
+      {"tls", {"kubernetes"}},
+      {"show-secrets", {"kubernetes", "vertex"}},
+      {"region", {"vertex"}},
+      {"project", {"vertex"}},
+  };
+  return all;
+}
+
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (const std::string& part : split(text, separator)) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+// Reads "KEY=VALUE,KEY=VALUE".
+std::vector<std::pair<std::string, std::string>> labels_of(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> labels;
+  for (const std::string& part : parts_of(text, ',')) {
+    const size_t equals = part.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw invalid_argument(fmt::format("--node-selector has '{}'", part),
+                             "write KEY=VALUE, with commas between several");
+    }
+    labels.emplace_back(part.substr(0, equals), part.substr(equals + 1));
+  }
+  return labels;
+}
+
+constexpr std::array<const char*, 3> kKinds = {"job", "tfjob", "pytorchjob"};
+
+}  // namespace
+
+void add_target_flags(CLI::App& command, TargetFlags& flags) {
+  jobs::KubernetesTargetOptions& kubernetes = flags.options.kubernetes;
+  jobs::KubernetesOptions& documents = kubernetes.documents;
+  const auto flag = [&](const char* group, const Flag& it) {
+    command::add_flag(command, it)->group(group);
+  };
+  flag("Slurm",
+       {"slurm", &flags.slurm, "Flags for sbatch, as in --slurm='--partition=gpu --account=lab'"});
+  const char* const both = "Kubernetes and Vertex AI";
+  flag(both, {"image", &flags.image, "The image, where the configuration names none"});
+  flag(both,
+       {"show-secrets", &kubernetes.show_secrets, "Let --dry-run show a token too, made for it"});
+  const char* const group = "Kubernetes";
+  flag(group, {"kind",
+               &flags.kind,
+               "What tasks are: Indexed Jobs, or Kubeflow's",
+               {},
+               {},
+               {kKinds.begin(), kKinds.end()}});
+  flag(group, {"namespace", &documents.name_space, "Of the job; empty: kubectl's own"});
+  flag(group, {"context", &kubernetes.context, "Of kubectl's configuration; empty: its own"});
+  flag(group, {"cpu", &documents.cpu, "Of each task: 4, or chief=8,worker=4"});
+  flag(group, {"memory", &documents.memory, "Of each task: 16Gi, or chief=32Gi,worker=16Gi"});
+  flag(group, {"gpu-resource", &documents.gpu_resource, "What accelerators are counted as"});
+  flag(group, {"node-selector", &flags.node_selector, "Labels of nodes: KEY=VALUE,KEY=VALUE"});
+  flag(group, {"tolerations", &flags.tolerations, "Taints: KEY=VALUE:EFFECT, with commas between"});
+  flag(group, {"volume", &flags.volume, "A PersistentVolumeClaim in every task: CLAIM:/PATH"});
+  flag(group, {"environment-secret", &documents.environment_secret,
+               "A Secret whose entries become variables"});
+  flag(group,
+       {"pull-secret", &documents.image_pull_secret, "The Secret that images are pulled with"});
+  flag(group, {"tls", &kubernetes.tls, "Certificates made for the job, for its coordinator"});
+  flag("Vertex AI",
+       {"region", &flags.options.vertex.place.region, "Where; empty: as the configuration says"});
+  flag("Vertex AI", {"project", &flags.options.vertex.place.project, "Whose; empty: gcloud's own"});
+}
+
+jobs::TargetOptions target_options(const CLI::App& command, const TargetFlags& flags,
+                                   const std::string& target) {
+  for (const Owned& owned : owned_flags()) {
+    const CLI::Option* option = command.get_option_no_throw(std::string("--") + owned.flag);
+    if (option == nullptr || option->count() == 0) continue;
+    if (std::ranges::find(owned.targets, target) != owned.targets.end()) continue;
+    throw invalid_argument(fmt::format("--{} is for --to={}, and the target is {}", owned.flag,
+                                       join(owned.targets, " or "), target),
+                           fmt::format("add --to={}, or leave it out", owned.targets.front()));
+  }
+  jobs::TargetOptions options = flags.options;
+  options.slurm_flags = parts_of(flags.slurm, ' ');
+  options.vertex.job.image = flags.image;
+  options.vertex.show_secrets = options.kubernetes.show_secrets;
+  jobs::KubernetesOptions& documents = options.kubernetes.documents;
+  documents.image = flags.image;
+  documents.kind = flags.kind == kKinds[1]   ? jobs::KubernetesKind::kTfJob
+                   : flags.kind == kKinds[2] ? jobs::KubernetesKind::kPyTorchJob
+                                             : jobs::KubernetesKind::kJob;
+  documents.node_selector = labels_of(flags.node_selector);
+  documents.tolerations = parts_of(flags.tolerations, ',');
+  if (!flags.volume.empty()) {
+    const size_t colon = flags.volume.find(":/");
+    if (colon == std::string::npos || colon == 0) {
+      throw invalid_argument(fmt::format("--volume is '{}'", flags.volume),
+                             "write the claim's name and an absolute path: models:/models");
+    }
+    documents.volume_claim = flags.volume.substr(0, colon);
+    documents.volume_path = flags.volume.substr(colon + 1);
+  }
+  return options;
+}
+
+}  // namespace muster::app
