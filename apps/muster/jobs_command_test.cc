@@ -152,7 +152,9 @@ TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
 }
 
 TEST_F(JobsCommandTest, AFailureIsToldAndItsCodePassedOn) {
-  program("[[ $TF_CONFIG == *'\"type\":\"worker\"'* ]] && { echo 'error: no data'; exit 3; }; sleep 0.3");
+  program(
+      "[[ $TF_CONFIG == *'\"type\":\"worker\"'* ]] && { echo 'error: no data'; exit 3; }; sleep "
+      "0.3");
   const ShellOutput ran = muster("submit --config=config.yaml --name=bad --wait ./train");
   EXPECT_EQ(ran.code, 3) << ran.text;
   EXPECT_THAT(ran.text, HasSubstr("bad failed: worker-0: exit code 3"));
@@ -239,10 +241,11 @@ TEST_F(JobsCommandTest, AConfigurationFromFlagsIsReadAgain) {
 // The search's own tests are in search_run_test.cc; here real jobs of this machine are its trials.
 TEST_F(JobsCommandTest, AConfigurationWithHyperparametersIsASearch) {
   program("[[ $TF_CONFIG == *'\"trial\":\"'$CLOUD_ML_TRIAL_ID'\"'* ]] || exit 2; exit 3");
-  write("search.yaml",
-        "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 2\n  maxFailedTrials: 9\n"
-        "  algorithm: GRID_SEARCH\n  params:\n"
-        "  - {parameterName: x, type: INTEGER, minValue: 1, maxValue: 2}\n");
+  write(
+      "search.yaml",
+      "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 2\n  maxFailedTrials: 9\n"
+      "  algorithm: GRID_SEARCH\n  params:\n"
+      "  - {parameterName: x, type: INTEGER, minValue: 1, maxValue: 2}\n");
   const ShellOutput ran = muster("submit --config=search.yaml --job-dir=tune --name=tune ./train");
   EXPECT_EQ(ran.code, 1) << ran.text;
   EXPECT_THAT(ran.text, AllOf(HasSubstr("trial 1 failed: exit code 3"), HasSubstr("search.svg")));
@@ -268,9 +271,11 @@ TEST_F(SlurmJobsTest, OneJobOfAllTasksWithTheirPlaces) {
   const ShellOutput ran = muster(
       "submit --config=config.yaml --to=slurm --no-accelerators --job-dir=run --name=leaves --wait "
       "./train -- --epochs=5");
-  EXPECT_EQ(ran.code, 0) << ran.text << slurm_->logs() << read("state/muster/jobs/leaves/batch.log");
-  EXPECT_THAT(ran.text, AllOf(HasSubstr("[worker-0] args: --from=config --epochs=5 --job-dir run\n"),
-                              HasSubstr("[worker-0] 600\n"), HasSubstr("leaves succeeded")));
+  EXPECT_EQ(ran.code, 0) << ran.text << slurm_->logs()
+                         << read("state/muster/jobs/leaves/batch.log");
+  EXPECT_THAT(ran.text,
+              AllOf(HasSubstr("[worker-0] args: --from=config --epochs=5 --job-dir run\n"),
+                    HasSubstr("[worker-0] 600\n"), HasSubstr("leaves succeeded")));
   const std::string log = read("state/muster/jobs/leaves/worker-0.log");
   const auto config = nlohmann::json::parse(log.substr(0, log.find('\n')));
   EXPECT_THAT(config["cluster"]["chief"][0].get<std::string>(), StartsWith("127.0.0.1:"));

@@ -1,6 +1,6 @@
-// Does with the documents of a job what Kubernetes does, for tests: starts the command of each pod as
-// a process, with the variables and the name it has there, and starts it again as the Job's policy
-// says. Thread safety: one thread, the test's.
+// Does with the documents of a job what Kubernetes does, for tests: starts the command of each pod
+// as a process, with the variables and the name it has there, and starts it again as the Job's
+// policy says. Thread safety: one thread, the test's.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,8 @@ class PlayedKubelet {
   void start();
   // Sends SIGKILL to the process of a pod, as a node that is out of memory does.
   void kill_pod(const std::string& pod);
-  // Looks after the pods until all Jobs have ended or one has failed. Returns whether all succeeded.
+  // Looks after the pods until all Jobs have ended or one has failed. Returns whether all
+  // succeeded.
   bool run(std::chrono::seconds deadline = std::chrono::seconds(90));
 
   // What the process of a pod, or an earlier one of it, prints or printed: attempt 0 is the first.
@@ -54,8 +55,8 @@ class PlayedKubelet {
   bool may_restart(const Pod& pod, int code);
 
   std::vector<nlohmann::json> documents_;
-  std::map<std::string, Pod> pods_;           // by name: "a-worker-1"
-  std::map<std::string, int> failures_;       // of a Job
+  std::map<std::string, Pod> pods_;      // by name: "a-worker-1"
+  std::map<std::string, int> failures_;  // of a Job
 };
 
 }  // namespace muster::testing
