@@ -353,7 +353,7 @@ Json kubeflow_job(const Making& making) {
       if (count > 0) specs["Worker"] = replicas(making, pool, count);
     } else {
       throw invalid_argument(fmt::format("a PyTorchJob has no tasks of the role {}", pool.role),
-                             "use --kubernetes-kind=job or tfjob, which have them");
+                             "use --kind=job or tfjob, which have them");
     }
   }
   return {{"apiVersion", "kubeflow.org/v1"},

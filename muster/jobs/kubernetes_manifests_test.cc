@@ -254,7 +254,7 @@ TEST(KubernetesManifests, TextsStayAsTheyAre) {
   const json container = container_of(kubernetes_manifests(job, "a", {}));
   EXPECT_THAT(container["args"].get<std::vector<std::string>>(),
               ElementsAre("--pattern=$$(HOME)/*.jpg", "--price=5$", "--cash=$$$$", "--home=$HOME",
-                          "--job-dir=gs://leaf-disease/job-1"));
+                          "--job-dir", "gs://leaf-disease/job-1"));
   EXPECT_EQ(container["env"][0]["value"], "$$(cluster)");
 }
 

@@ -32,7 +32,7 @@ constexpr const char* kNamespace = "namespace";
 constexpr const char* kContext = "context";
 constexpr const char* kKind = "kind";
 // The file in the record's folder that says that the job was cancelled: the cluster forgets it.
-constexpr const char* kCancelled = "cancelled";
+constexpr const char* kCancelledMark = "cancelled";
 constexpr int kCertificateDays = 365;  // a job may wait for its nodes for long
 constexpr auto kLookForPods = std::chrono::seconds(2);
 
@@ -70,7 +70,7 @@ Error kubectl_refused(const std::string& what, const launch::CompletedProcess& r
   if (says("no matches for kind") || says("doesn't have a resource type")) {
     return invalid_argument(message,
                             "install Kubeflow's training operator in the cluster, or use "
-                            "--kubernetes-kind=job, which needs nothing");
+                            "--kind=job, which needs nothing");
   }
   if (says("Forbidden") || says("forbidden") || says("Unauthorized") || says("must be logged in")) {
     return invalid_argument(message,
@@ -250,7 +250,7 @@ nlohmann::json KubernetesTarget::list(const JobRecord& record) const {
 JobStatus KubernetesTarget::status(const JobRecord& record) {
   JobStatus status = kubernetes_status(list(record));
   if (status.state != JobState::kUnknown) return status;
-  if (local_file_system().exists(join_path(record.folder, kCancelled)).value_or(false)) {
+  if (local_file_system().exists(join_path(record.folder, kCancelledMark)).value_or(false)) {
     status.state = JobState::kCancelled;
   } else {
     status.detail = "the cluster does not know it any more";
@@ -306,7 +306,7 @@ void KubernetesTarget::cancel(const JobRecord& record) {
        .install = "install kubectl, and give it access to the cluster"});
   if (!ran.status.ok()) throw kubectl_refused(what, ran);
   local_file_system()
-      .write_atomically(join_path(record.folder, kCancelled), std::string_view("\n"))
+      .write_atomically(join_path(record.folder, kCancelledMark), std::string_view("\n"))
       .value();
 }
 

@@ -250,7 +250,7 @@ TEST_F(KubernetesTargetTest, WithoutItsOperatorAKindIsRefused) {
   KubernetesTarget target({.documents = {.kind = KubernetesKind::kTfJob}});
   const Error error = error_of([&] { target.submit(internal::leaf_disease_job(), record_); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error.hint(), HasSubstr("--kubernetes-kind=job"));
+  EXPECT_THAT(error.hint(), HasSubstr("--kind=job"));
 }
 
 TEST_F(KubernetesTargetTest, AClusterThatIsNotThereMayComeBack) {

@@ -12,7 +12,8 @@ std::unique_ptr<Target> make_target(const std::string& name, const TargetOptions
   if (name == "local") return std::make_unique<LocalTarget>(options.muster);
   if (name == "slurm") return std::make_unique<SlurmTarget>(options.muster, options.slurm_flags);
   if (name == "kubernetes") return std::make_unique<KubernetesTarget>(options.kubernetes);
-  if (name == "vertex") return std::make_unique<VertexTarget>(options.vertex, gcloud_vertex_api());
+  if (name == "vertex")
+    return std::make_unique<VertexTarget>(options.vertex, vertex_api(Environment::process()));
   throw unknown_name("muster", "target", name, target_names());
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/environment.h"
 #include "muster/jobs/vertex_job.h"
 
 namespace muster::inline v0_1::jobs {
@@ -42,5 +43,18 @@ std::vector<std::string> gcloud_create_command(const VertexPlace& place, const V
 // InvalidArgument with what it said when it refuses, Unavailable when the service cannot be
 // reached.
 std::unique_ptr<VertexApi> gcloud_vertex_api(const std::string& gcloud = "gcloud");
+
+// Where Google's services are; empty: where they always are.
+struct RestEndpoints {
+  std::string vertex;   // "https://us-central1-aiplatform.googleapis.com"
+  std::string logging;  // "https://logging.googleapis.com"
+};
+// Calls throw InvalidArgument, and send nothing, without a project or credentials (see
+// stores::GoogleApi).
+std::unique_ptr<VertexApi> rest_vertex_api(const Environment& environment,
+                                           const RestEndpoints& endpoints = {});
+
+// gcloud's where that is installed, else the REST one.
+std::unique_ptr<VertexApi> vertex_api(const Environment& environment);
 
 }  // namespace muster::inline v0_1::jobs

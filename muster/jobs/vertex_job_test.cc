@@ -60,7 +60,7 @@ TEST(VertexJob, PoolsHaveTheirNumbers) {
 
 TEST(VertexJob, AllThatAJobSaysArrives) {
   JobSpec job = internal::leaf_disease_job();
-  job.program = {"/opt/train"};
+  job.pools[0].command = {"/opt/train"};
   job.pools[0].args = {"--role=chief"};
   job.pools[0].environment = {{"MODE", "fast"}};
   job.pools[1].command = {"sh", "-c"};
@@ -78,13 +78,19 @@ TEST(VertexJob, AllThatAJobSaysArrives) {
   EXPECT_EQ(chief["containerSpec"],
             json({{"imageUri", "gcr.io/leaf-disease/trainer:v1"},
                   {"command", {"/opt/train"}},
-                  {"args", {"--role=chief", "--job-dir=gs://leaf-disease/job-1"}},
+                  {"args", {"--role=chief", "--job-dir", "gs://leaf-disease/job-1"}},
                   {"env",
                    {{{"name", "MODE"}, {"value", "fast"}},
                     {{"name", "MUSTER_JOB_ID"}, {"value", "a"}},
                     {{"name", "MUSTER_JOB_TOKEN"}, {"value", "secret"}}}}}));
   const json& worker = spec["workerPoolSpecs"][1];
   EXPECT_EQ(worker["containerSpec"]["command"], json({"sh", "-c"}));
+  // The program of the command line takes the place of all of them.
+  job.program = {"/opt/other"};
+  const json other = json(vertex_job(job, "a", {}).resource);
+  for (const json& pool : other["jobSpec"]["workerPoolSpecs"]) {
+    EXPECT_EQ(pool["containerSpec"]["command"], json({"/opt/other"}));
+  }
   EXPECT_EQ(worker["diskSpec"], json({{"bootDiskType", "pd-ssd"}, {"bootDiskSizeGb", 200}}));
   EXPECT_EQ(
       spec["scheduling"],

@@ -1,5 +1,5 @@
-// The target against a server that stands in for Vertex AI, by the real gcloud where it is, and by
-// a gcloud that notes what it was asked where not.
+// The target against a server that stands in for Vertex AI: by the real gcloud where it is, by
+// REST, and by a gcloud that notes what it was asked.
 #include "muster/jobs/vertex_target.h"
 
 #include <gmock/gmock.h>
@@ -92,9 +92,8 @@ TEST_F(RealGcloud, SendsTheJobAndAsksForIt) {
     EXPECT_NE(file, "job.json");
   }
 
-  server_.set_state("JOB_STATE_RUNNING");
-  EXPECT_EQ(target_.status(record_).state, JobState::kRunning);
-  target_.cancel(record_);
+  target_.cancel(record_);  // it asks for the state first
+  EXPECT_THAT(server_.requests(), Contains(HasSubstr("GET /v1/" + record_.id)));
   EXPECT_THAT(server_.requests().back(), HasSubstr("customJobs/7:cancel"));
 
   server_.set_log({log_entry("1", "workerpool0-0", "step 1"),
@@ -127,6 +126,71 @@ TEST_F(RealGcloud, WithoutCredentialsNothingIsSent) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
   EXPECT_THAT(error.hint(), HasSubstr("gcloud auth login"));
   EXPECT_THAT(server_.requests(), IsEmpty());
+}
+
+// Without gcloud: the credentials are those of a machine of Google's.
+class Rest : public ::testing::Test {
+ protected:
+  std::string host() const { return server_.address().substr(std::string("http://").size()); }
+
+  TempDirectory folder_;
+  internal::StandInVertex server_;
+  VertexTarget target_{
+      {.place = {.project = "lab"}},
+      rest_vertex_api({{"GCE_METADATA_HOST", host()}, {"HOME", folder_.path()}},
+                      {.vertex = server_.address(), .logging = server_.address()})};
+  JobRecord record_{.name = "leaf-disease-1", .target = "vertex", .folder = folder_.path()};
+};
+
+TEST_F(Rest, SendsTheJobAndFollowsItToItsEnd) {
+  const JobSpec job = internal::leaf_disease_job();
+  target_.submit(job, record_);
+  EXPECT_EQ(record_.id, "projects/lab/locations/us-central1/customJobs/7");
+  EXPECT_EQ(server_.authorization(), "Bearer a-token");
+  const json arrived = server_.created();
+  const std::string token =
+      arrived["jobSpec"]["workerPoolSpecs"][1]["containerSpec"]["env"].back()["value"];
+  EXPECT_EQ(arrived, json(vertex_job(job, record_.name, {}, token).resource));
+
+  EXPECT_EQ(target_.status(record_).state, JobState::kQueued);
+  server_.set_log(
+      {log_entry("1", "workerpool0-0", "step 1"), log_entry("2", "workerpool1-0", "step 1")});
+  std::vector<std::string> lines;
+  const LogSink keep = [&](std::string_view line) { lines.emplace_back(line); };
+  target_.logs(record_, {.tail = 1}, keep);
+  EXPECT_THAT(lines, ElementsAre("[worker-0] step 1"));
+  target_.cancel(record_);
+  EXPECT_EQ(target_.status(record_).state, JobState::kCancelled);
+  const size_t asked = server_.requests().size();
+  target_.cancel(record_);  // again: it only looks
+  EXPECT_EQ(server_.requests().size(), asked + 1);
+  lines.clear();
+  target_.logs(record_, {.follow = true}, keep);
+  EXPECT_THAT(lines, ElementsAre("[chief-0] step 1", "[worker-0] step 1"));
+}
+
+TEST_F(Rest, WithoutCredentialsOrAProjectNothingIsSent) {
+  const RestEndpoints endpoints{.vertex = server_.address(), .logging = server_.address()};
+  const JobSpec job = internal::leaf_disease_job();
+  VertexTarget nobody(
+      {.place = {.project = "lab"}},
+      rest_vertex_api({{"NO_GCE_CHECK", "true"}, {"HOME", folder_.path()}}, endpoints));
+  const Error error = error_of([&] { nobody.submit(job, record_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("no credentials"));
+  EXPECT_THAT(error.hint(), HasSubstr("GOOGLE_APPLICATION_CREDENTIALS"));
+  VertexTarget nowhere({}, rest_vertex_api({{"GCE_METADATA_HOST", host()}}, endpoints));
+  EXPECT_THAT(message_of([&] { nowhere.submit(job, record_); }), HasSubstr("no project"));
+  EXPECT_THAT(server_.requests(), Not(Contains(HasSubstr("customJobs"))));
+}
+
+TEST_F(Rest, WhatIsRefusedIsPassedOn) {
+  JobSpec job = internal::leaf_disease_job();
+  job.pools[0].count = 2;  // the first pool has one task
+  const Error error = error_of([&] { target_.submit(job, record_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("create the job 'leaf-disease-1' on Vertex AI"),
+                                  HasSubstr("pool 0 has not 1 task")));
 }
 
 // A gcloud that notes its words in a file, keeps the configuration, and prints what a test says.

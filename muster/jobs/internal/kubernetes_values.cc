@@ -64,7 +64,7 @@ nlohmann::ordered_json toleration(const std::string& text) {
   const std::array effects = {"", "NoSchedule", "PreferNoSchedule", "NoExecute"};
   if (key.empty() || std::ranges::find(effects, effect) == effects.end()) {
     throw invalid_argument(
-        fmt::format("--toleration is '{}'", text),
+        fmt::format("--tolerations has '{}'", text),
         "write KEY, KEY=VALUE, KEY:NoSchedule or KEY=VALUE:NoSchedule; the effects are NoSchedule, "
         "PreferNoSchedule and NoExecute");
   }

@@ -44,6 +44,9 @@ void StandInVertex::Impl::answer(const httplib::Request& request, httplib::Respo
   const auto fail = [&](int code, const char* status, const std::string& message) {
     reply({{"error", {{"code", code}, {"message", message}, {"status", status}}}}, code);
   };
+  if (request.path == "/computeMetadata/v1/instance/service-accounts/default/token") {
+    return reply({{"access_token", "a-token"}, {"expires_in", 3600}, {"token_type", "Bearer"}});
+  }
   std::smatch parts;
   if (request.path == "/v2/entries:list" && request.method == "POST") {
     return reply({{"entries", log}});

@@ -1,5 +1,6 @@
-// A server that answers as Vertex AI and Cloud Logging do, for tests: what is created is checked
-// field by field and kept in memory. Thread safety: any thread.
+// A server that answers as Vertex AI, Cloud Logging and the metadata service of Google's machines
+// do, for tests: what is created is checked field by field and kept in memory. Thread safety: any
+// thread.
 #pragma once
 
 #include <memory>

@@ -1,23 +1,24 @@
 // The command line of a task, as containers take it. Thread safety: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "muster/jobs/job_spec.h"
+#include "muster/jobs/task_start.h"
 
 namespace muster::inline v0_1::jobs::internal {
 
 // What is run in place of the image's entry point; empty: that itself.
 inline std::vector<std::string> command_of(const JobSpec& job, const Pool& pool) {
-  return pool.command.empty() ? job.program : pool.command;
+  return job.program.empty() ? pool.command : job.program;
 }
 
-// The arguments, with --job-dir where the job has one.
+// The words behind it.
 inline std::vector<std::string> arguments_of(const JobSpec& job, const Pool& pool) {
-  std::vector<std::string> words = pool.args.empty() ? job.args : pool.args;
-  if (!job.job_dir.empty()) words.push_back("--job-dir=" + job.job_dir);
-  return words;
+  const std::vector<std::string> words = words_of(job, pool);
+  return {words.begin() + static_cast<std::ptrdiff_t>(command_of(job, pool).size()), words.end()};
 }
 
 }  // namespace muster::inline v0_1::jobs::internal

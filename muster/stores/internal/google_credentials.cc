@@ -17,7 +17,6 @@
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
-constexpr const char* kScope = "https://www.googleapis.com/auth/devstorage.read_write";
 constexpr const char* kTokenAddress = "https://oauth2.googleapis.com/token";
 // Tokens are renewed so long before they end.
 constexpr double kRenewTokenBefore = 300;
@@ -60,8 +59,10 @@ Result<std::string> signed_token(const nlohmann::json& claims, const std::string
   return token + "." + base64url(signature);
 }
 
-GoogleCredentials::GoogleCredentials(Environment environment, const StoreOptions& limits)
+GoogleCredentials::GoogleCredentials(Environment environment, const StoreOptions& limits,
+                                     std::string scope)
     : environment_(std::move(environment)),
+      scope_(std::move(scope)),
       client_(near_token_server(limits)),
       clock_(*limits.clock) {}
 
@@ -113,7 +114,7 @@ Result<std::optional<GoogleToken>> GoogleCredentials::from_file(const std::strin
     const auto now = static_cast<int64_t>(clock_.wall_seconds());
     const std::string name = word(json, "client_email");
     Result<std::string> assertion = signed_token(
-        {{"iss", name}, {"scope", kScope}, {"aud", address}, {"iat", now}, {"exp", now + 3600}},
+        {{"iss", name}, {"scope", scope_}, {"aud", address}, {"iat", now}, {"exp", now + 3600}},
         word(json, "private_key_id"), word(json, "private_key"));
     if (!assertion.ok()) return assertion.error().with_detail("the file is '" + path + "'");
     const Query form{{"grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"},

@@ -19,11 +19,19 @@ struct GoogleToken {
   double ends_seconds = 0;    // Unix time
 };
 
+// Reading and writing buckets, and everything that the account may do.
+inline constexpr const char* kStorageScope =
+    "https://www.googleapis.com/auth/devstorage.read_write";
+inline constexpr const char* kPlatformScope = "https://www.googleapis.com/auth/cloud-platform";
+
 // Looks, in this order, at: the file of GOOGLE_APPLICATION_CREDENTIALS; the one that `gcloud auth
 // application-default login` writes; the metadata service of Google's machines (GCE_METADATA_HOST).
 class GoogleCredentials {
  public:
-  GoogleCredentials(Environment environment, const StoreOptions& limits);
+  // `scope` is what a token of a service account's file is good for; others are good for what they
+  // were made for.
+  GoogleCredentials(Environment environment, const StoreOptions& limits,
+                    std::string scope = kStorageScope);
 
   // Returns a token that is good for some minutes; nothing when nobody gives one, and requests go
   // without.
@@ -40,6 +48,7 @@ class GoogleCredentials {
   Result<GoogleToken> read_token(const std::string& body, const std::string& source);
 
   const Environment environment_;
+  const std::string scope_;
   HttpClient client_;
   Clock& clock_;
   std::mutex mutex_;

@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include "muster/base/error.h"
+#include "muster/base/json.h"
+#include "muster/jobs/internal/tool.h"
+#include "muster/jobs/vertex_api.h"
+#include "muster/stores/google_api.h"
+
+namespace muster::inline v0_1::jobs {
+namespace {
+
+using nlohmann::json;
+
+class RestVertexApi final : public VertexApi {
+ public:
+  RestVertexApi(const Environment& environment, RestEndpoints endpoints)
+      : google_(environment, stores::StoreOptions::from(environment)),
+        endpoints_(std::move(endpoints)) {}
+
+  std::string create(const VertexPlace& place, const VertexJob& job,
+                     const std::string& /*folder*/) override {
+    const std::string name = job.resource.at("displayName");
+    if (place.project.empty()) {
+      throw invalid_argument(
+          fmt::format("cannot create the job '{}' on Vertex AI: no project is named", name),
+          "pass --project, or install gcloud, which knows yours");
+    }
+    const json made = call(
+        {.what = fmt::format("create the job '{}' on Vertex AI", name),
+         .method = "POST",
+         .url = fmt::format("{}/v1/projects/{}/locations/{}/{}", address_of(place), place.project,
+                            place.region, job.tuning ? "hyperparameterTuningJobs" : "customJobs"),
+         .body = job.resource.dump()});
+    return made.at("name");
+  }
+
+  json get(const VertexPlace& place, const std::string& name) override {
+    return call({.what = "ask Vertex AI for the job " + name,
+                 .url = fmt::format("{}/v1/{}", address_of(place), name)});
+  }
+
+  void cancel(const VertexPlace& place, const std::string& name) override {
+    call({.what = "cancel the job " + name,
+          .method = "POST",
+          .url = fmt::format("{}/v1/{}:cancel", address_of(place), name),
+          .body = "{}"});
+  }
+
+  std::vector<json> log_entries(const VertexPlace& place, const std::string& filter,
+                                int most) override {
+    const std::string logging =
+        endpoints_.logging.empty() ? "https://logging.googleapis.com" : endpoints_.logging;
+    const json request = {{"resourceNames", {"projects/" + place.project}},
+                          {"filter", filter},
+                          {"orderBy", "timestamp asc"},
+                          {"pageSize", most}};
+    const json answer = call({.what = "read the log of the job",
+                              .method = "POST",
+                              .url = logging + "/v2/entries:list",
+                              .body = request.dump()});
+    return answer.value("entries", std::vector<json>{});
+  }
+
+ private:
+  std::string address_of(const VertexPlace& place) const {
+    return endpoints_.vertex.empty()
+               ? fmt::format("https://{}-aiplatform.googleapis.com", place.region)
+               : endpoints_.vertex;
+  }
+
+  json call(const stores::GoogleApi::Call& asked) {
+    const std::string body = google_.send(asked).value();
+    return parse_json(body, "what Google answered", ErrorKind::kInternal).value();
+  }
+
+  stores::GoogleApi google_;
+  RestEndpoints endpoints_;
+};
+
+}  // namespace
+
+std::unique_ptr<VertexApi> rest_vertex_api(const Environment& environment,
+                                           const RestEndpoints& endpoints) {
+  return std::make_unique<RestVertexApi>(environment, endpoints);
+}
+
+std::unique_ptr<VertexApi> vertex_api(const Environment& environment) {
+  return internal::tool_is_there("gcloud") ? gcloud_vertex_api() : rest_vertex_api(environment);
+}
+
+}  // namespace muster::inline v0_1::jobs
