@@ -41,7 +41,8 @@ std::set<std::string> hosts_of(const Environment& environment) {
   std::set<std::string> hosts;
   try {
     const auto cluster = cluster::resolve_cluster(environment, {.worker_zero_may_be_chief = true});
-    for (const std::string& address : cluster.addresses) hosts.insert(cluster::host_of(address));
+    for (const std::string& address : cluster.addresses)
+      if (!address.empty()) hosts.insert(cluster::host_of(address));
   } catch (const Error&) {
     // judge_environment() reports the error.
   }

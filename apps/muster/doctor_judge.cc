@@ -153,8 +153,11 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
     if (interface.up) own.insert(own.end(), interface.addresses.begin(), interface.addresses.end());
   }
   std::vector<std::pair<std::string, std::string>> tasks;  // name and host
-  for (size_t rank = 0; rank < cluster.addresses.size(); ++rank)
-    tasks.emplace_back(cluster.workers[rank].name(), host_of(cluster.addresses[rank]));
+  for (size_t rank = 0; rank < cluster.addresses.size(); ++rank) {
+    // Guests of launchers know the chief's alone.
+    if (!cluster.addresses[rank].empty())
+      tasks.emplace_back(cluster.workers[rank].name(), host_of(cluster.addresses[rank]));
+  }
   for (size_t ps = 0; ps < cluster.ps_addresses.size(); ++ps)
     tasks.emplace_back(fmt::format("ps:{}", ps), host_of(cluster.ps_addresses[ps]));
   TaskOfHost unknown, late, own_unknown, own_late;
@@ -216,10 +219,6 @@ void judge_protection(const cluster::ResolvedCluster& cluster, std::vector<Findi
 
 void judge_tf_config(const DoctorFacts& facts, std::vector<Finding>* findings) {
   const std::string text = facts.environment.get_or("TF_CONFIG", "");
-  if (text.empty()) {
-    findings->push_back({Level::kOk, "TF_CONFIG", "not set: a program trains by itself"});
-    return;
-  }
   cluster::ResolvedCluster cluster;
   try {
     cluster = cluster::resolve_cluster(facts.environment, {.worker_zero_may_be_chief = true});
@@ -232,7 +231,14 @@ void judge_tf_config(const DoctorFacts& facts, std::vector<Finding>* findings) {
   for (const std::string& note : cluster.notes) {
     findings->push_back({Level::kNote, "TF_CONFIG", note});
   }
-  findings->push_back({Level::kOk, "TF_CONFIG", cluster.describe()});
+  if (!cluster.origin.empty())
+    findings->push_back({Level::kNote, "launcher", "started by " + cluster.origin});
+  if (text.empty() && cluster.addresses.empty()) {
+    findings->push_back({Level::kOk, "TF_CONFIG", "not set: a program trains by itself"});
+    return;
+  }
+  findings->push_back(
+      {Level::kOk, cluster.source.empty() ? "TF_CONFIG" : cluster.source, cluster.describe()});
   if (cluster.is_evaluator) return;  // it connects to nobody
   judge_addresses(cluster, facts.machine, findings);
   judge_protection(cluster, findings);

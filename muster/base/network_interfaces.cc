@@ -6,7 +6,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <memory>
+
+#include "muster/base/file_descriptor.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -62,6 +66,30 @@ std::vector<std::string> addresses_of(const std::string& host, std::string* why_
     if (!address.empty()) found.push_back(address);
   }
   return found;
+}
+
+std::string own_address_towards(const std::string& host, std::string* why_not) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  // A socket of datagrams is bound by connect(), and a port is part of what it connects to.
+  if (const int code = getaddrinfo(host.c_str(), "9", &hints, &list); code != 0) {
+    if (why_not != nullptr) *why_not = gai_strerror(code);
+    return "";
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> guard(list, &freeaddrinfo);
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    const FileDescriptor socket(
+        ::socket(entry->ai_family, entry->ai_socktype | SOCK_CLOEXEC, entry->ai_protocol));
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    if (socket.is_open() && ::connect(socket.get(), entry->ai_addr, entry->ai_addrlen) == 0 &&
+        ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0)
+      return numeric(reinterpret_cast<const sockaddr*>(&own));
+    if (why_not != nullptr) *why_not = std::strerror(errno);
+  }
+  return "";
 }
 
 bool is_own_address(const std::string& host) {

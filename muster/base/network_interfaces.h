@@ -22,6 +22,11 @@ std::vector<NetworkInterface> network_interfaces();
 // seconds.
 std::vector<std::string> addresses_of(const std::string& host, std::string* why_not = nullptr);
 
+// The numeric address of this machine from which it reaches `host`: of the interface that the
+// system's routes choose; nothing is sent. "", with the reason in `why_not` where that is given,
+// for a name that has no address here and a host that no route leads to. It may ask a name server.
+std::string own_address_towards(const std::string& host, std::string* why_not = nullptr);
+
 // Whether `host` is a numeric address that an interface of this machine owns.
 bool is_own_address(const std::string& host);
 

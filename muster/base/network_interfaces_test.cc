@@ -15,5 +15,16 @@ TEST(NetworkInterfaces, KnowThisMachinesOwnAddresses) {
   EXPECT_FALSE(is_own_address("localhost"));  // a name, no number
 }
 
+TEST(NetworkInterfaces, FindTheOwnAddressThatLeadsToAHost) {
+  EXPECT_EQ(own_address_towards("127.0.0.1"), "127.0.0.1");
+  for (const NetworkInterface& interface : network_interfaces()) {
+    for (const std::string& address : interface.addresses)
+      EXPECT_TRUE(is_own_address(own_address_towards(address))) << address;
+  }
+  std::string why_not;
+  EXPECT_EQ(own_address_towards("no.such.host.invalid", &why_not), "");
+  EXPECT_NE(why_not, "");
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

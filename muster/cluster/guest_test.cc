@@ -380,7 +380,8 @@ TEST(Guest, KnowsTheJobsOfAiPlatformAndOfKubeflow) {
                                        R"(},"task":{"type":"worker","index":1}})"}};
   };
   EXPECT_EQ(resolve(sparse(R"("worker":{"0":"j-worker-0:2222","1":"j-worker-1:2222"})")).rank, 1);
-  EXPECT_THAT(refusal(sparse(R"("worker":{"1":"j-worker-1:2222"},"ps":["j-ps-0:2222"])")).message(),
+  const Environment lone(sparse(R"("worker":{"1":"j-worker-1:2222"},"ps":["j-ps-0:2222"])"));
+  EXPECT_THAT(error_of([&] { resolve_cluster(lone); }).message(),
               HasSubstr("it must have one \"chief\" task"));
 }
 

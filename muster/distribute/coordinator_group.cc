@@ -12,6 +12,7 @@
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/network_interfaces.h"
 #include "muster/collectives/connect.h"
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
@@ -106,7 +107,7 @@ class JoinedCluster final : public CoordinatorGroup {
         .rank = place.replica(),
         .size = place.replicas(),
         .device = place.device,
-        .address = net::split_address(cluster_.addresses[static_cast<size_t>(cluster_.rank)]).host,
+        .address = own_host(),
         .group = fmt::format("epoch{}", client_->epoch()),
         .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)),
         .check_failure = [this] { check_connecting(); },
@@ -197,6 +198,20 @@ class JoinedCluster final : public CoordinatorGroup {
   }
 
  private:
+  // Where the others find this task: as the cluster says, or else at the interface that leads to
+  // the coordinator, which has just been reached.
+  std::string own_host() const {
+    const std::string& given = cluster_.addresses[static_cast<size_t>(cluster_.rank)];
+    if (!given.empty()) return net::split_address(given).host;
+    const std::string host = net::split_address(cluster_.coordinator_address).host;
+    std::string why_not;
+    std::string own = own_address_towards(host, &why_not);
+    if (!own.empty()) return own;
+    throw not_found(
+        fmt::format("no address of this machine leads to {}, the coordinator's: {}", host, why_not),
+        "check the route to it and its name, which MASTER_ADDR gives where it is set");
+  }
+
   void check_local_replicas(const std::vector<Device>& devices) {
     const std::string mine =
         std::to_string(devices.size()) +

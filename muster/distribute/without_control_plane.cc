@@ -10,12 +10,12 @@ std::vector<std::unique_ptr<Replica>> start_multi_worker(const StartOptions& sta
                                                          const CommunicationOptions& /*options*/,
                                                          const std::vector<Device>& /*devices*/) {
   throw invalid_argument(
-      fmt::format(
-          "not supported: TF_CONFIG describes {} workers, and this Muster was built without "
-          "its control plane (MUSTER_CONTROL_PLANE=OFF), through which workers meet",
-          start.cluster.num_workers),
-      "build Muster with -DMUSTER_CONTROL_PLANE=ON, which needs gRPC; or unset TF_CONFIG to train "
-      "in one process");
+      fmt::format("not supported: {} describes {} workers, and this Muster was built without "
+                  "its control plane (MUSTER_CONTROL_PLANE=OFF), through which workers meet",
+                  start.cluster.source.empty() ? "TF_CONFIG" : start.cluster.source,
+                  start.cluster.num_workers),
+      "build Muster with -DMUSTER_CONTROL_PLANE=ON, which needs gRPC; or unset TF_CONFIG, or set "
+      "MUSTER_CLUSTER=local, to train in one process");
 }
 
 void tell_absence(const Error& /*error*/, const std::function<bool()>& /*cancelled*/) noexcept {}

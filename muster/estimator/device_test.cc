@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 
+#include <cstdlib>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
@@ -298,6 +301,44 @@ TEST(DeviceTest, IdsAndLabelsOutsideAreNamed) {
                 return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss));
               }),
               HasSubstr("is outside of the table e/embedding/embeddings"));
+}
+
+// As torchrun says it: process `rank` of `size` on this machine.
+void as_process(int rank, int size) {
+  const auto set = [](const char* name, int value) {
+    ::setenv(name, std::to_string(value).c_str(), 1);
+  };
+  set("RANK", rank);
+  set("WORLD_SIZE", size);
+  set("GROUP_RANK", 0);
+  set("LOCAL_RANK", rank);
+  set("LOCAL_WORLD_SIZE", size);
+}
+
+TEST(DeviceTest, ProcessesThatALauncherStartedShareTheDevices) {
+  const auto devices = [] {
+    std::string names;
+    for (const Device& device : distribute::replica_devices({"privateuseone"}, 1))
+      names += std::to_string(device.index());
+    return names;
+  };
+  EXPECT_EQ(devices(), "0123");
+  std::vector<std::string> of_two, of_four;
+  for (int rank = 0; rank < 2; ++rank) {
+    as_process(rank, 2);
+    of_two.push_back(devices());
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    as_process(rank, 4);
+    of_four.push_back(devices());
+    EXPECT_EQ(one_device("privateuseone")->device(), testing::test_device(rank));
+  }
+  as_process(7, 8);  // each was given its own, or they share
+  EXPECT_EQ(devices(), "0123");
+  for (const char* name : {"RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+    ::unsetenv(name);
+  EXPECT_EQ(of_two, (std::vector<std::string>{"01", "23"}));
+  EXPECT_EQ(of_four, (std::vector<std::string>{"0", "1", "2", "3"}));
 }
 
 TEST(DeviceTest, DevicesThatAreNotThere) {

@@ -103,7 +103,7 @@ const cluster::ResolvedCluster& Estimator::Impl::resolve() {
         .wants_servers = ps::options_of(*strategy()) != nullptr};
     if (!config.model_dir.empty()) options.model_dir = config.model_dir;
     cluster = cluster::resolve_cluster(environment(), options);
-    for (const std::string& note : cluster->notes) log::warning(note);
+    cluster::announce(*cluster);
   }
   return *cluster;
 }

@@ -298,7 +298,7 @@ class Supervisor {
       }
       return;
     }
-    stop_signal_ = number == SIGINT ? SIGINT : SIGTERM;
+    stop_signal_ = number == SIGHUP ? SIGTERM : number;
     say(fmt::format("{}: stopping {} (up to {}; Ctrl-C kills at once)", signal_name(number),
                     names_of_running(), seconds(options_.stop_time)));
     stop_all(stop_signal_, options_.stop_time);

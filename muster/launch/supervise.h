@@ -6,8 +6,9 @@
 // the kernel kills it when we die. When it has ended, what it left running is killed.
 //
 // When one fails, the others get `survivor_time` to notice and exit by themselves (they know best
-// who was lost), then SIGTERM, then after `grace` SIGKILL. SIGINT and SIGTERM are forwarded (SIGHUP
-// as SIGTERM), with SIGKILL after `stop_time`; Ctrl-C after any stop request kills at once.
+// who was lost), then SIGTERM, then after `grace` SIGKILL. SIGINT, SIGTERM and SIGUSR1 are
+// forwarded (SIGHUP as SIGTERM), with SIGKILL after `stop_time`; Ctrl-C after any stop request
+// kills at once.
 //
 // When a task has ended well and others run on, a line says now and then for whom we wait. Those
 // that then do nothing for `idle_time`, neither computing nor printing, count as hung, and are
@@ -40,7 +41,7 @@
 // The group's exit code is the root cause's, 128 + n for signal n, and 138 when a task hung. After
 // a stop request the failures of rank 1 still win, and so does a task that says why it could not
 // save; otherwise it is 0 if every task returned 0, else
-// 130 for SIGINT and 143 for SIGTERM.
+// 130 for SIGINT, 143 for SIGTERM and 138 for SIGUSR1.
 #pragma once
 
 #include <chrono>
@@ -106,7 +107,7 @@ struct Outcome {
   int exit_code = 0;
   std::optional<std::size_t> root_cause;  // index of the task whose failure ended the group
   bool address_in_use = false;            // see SuperviseOptions::stop_on_address_in_use
-  int stop_signal = 0;                    // the first SIGINT or SIGTERM we were sent
+  int stop_signal = 0;                    // the first SIGINT, SIGTERM or SIGUSR1 we were sent
   std::vector<TaskExit> tasks;            // as in `processes`
 };
 

@@ -241,6 +241,20 @@ TEST_F(SuperviseTest, SigtermReachesEveryTask) {
   EXPECT_THAT(read("out"), HasSubstr("[worker 1] saved\n"));
 }
 
+// A scheduler's word that the time is nearly over.
+TEST_F(SuperviseTest, Sigusr1ReachesEveryTaskAndAsksForARestart) {
+  const std::string stay = "for i in {1..3000}; do sleep 0.01; done";
+  const Outcome outcome = supervise_scripts(
+      {"trap 'echo saved; exit 138' USR1; touch ready; " + stay,
+       "trap 'echo saved; exit 138' USR1; wait_for ready; kill -USR1 $PPID; " + stay},
+      {.stop_time = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 138);
+  EXPECT_EQ(outcome.stop_signal, SIGUSR1);
+  EXPECT_FALSE(outcome.root_cause.has_value());
+  EXPECT_THAT(read("out"), HasSubstr("[worker 0] saved\n"));
+  EXPECT_THAT(read("out"), HasSubstr("[worker 1] saved\n"));
+}
+
 // 130 and 143 mean that all was saved.
 TEST_F(SuperviseTest, WhoCannotSaveWhenItIsStoppedIsTheRootCause) {
   const std::string stay = "for i in {1..3000}; do sleep 0.01; done";

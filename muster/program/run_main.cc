@@ -23,6 +23,8 @@
 #include "muster/base/thread_count.h"
 #include "muster/command/command_line.h"
 #include "muster/distribute/absence.h"
+#include "muster/program/leave_reason.h"
+#include "muster/program/start_node.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/stop_signal.h"
 
@@ -46,6 +48,7 @@ int report(const Error& error) {
     log::info(error.message() + (error.hint().empty() ? "" : "; " + error.hint()));
   } else {
     log::error(error.what());
+    leave_reason(error, Environment::process());
     tell_others(error);
   }
   log::flush();
@@ -108,6 +111,7 @@ int report_current() {
     if (!foreign.hint().empty()) return report(foreign);
     // The user's own: no word of ours on what kind it is.
     log::error(foreign.message());
+    leave_reason(foreign, Environment::process());
     tell_others(foreign);
     log::flush();
     return exit_code(foreign.kind());
@@ -155,6 +159,7 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     if (!log_format.empty()) log::set_format(log::parse_format(log_format));
     // Before anything is read or made; an Estimator would say it later.
     (void)threads_asked_for(Environment::process());
+    if (const auto code = start_node({argv, argv + argc})) return *code;
     spin_briefly();
     install_stop_handlers();
     program(flags);

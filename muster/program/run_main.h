@@ -37,22 +37,23 @@ struct ProgramOptions {
 
 // Parses the flags (all programs have --log_format besides; --job-dir, which clusters add to the
 // arguments, is --model_dir where neither that is given nor the program has such a flag), installs
-// the handlers of SIGINT and SIGTERM (training then saves and ends), calls `program`, prints what
-// it throws. Returns the exit code: 0 done; 1 Corrupt, NonFinite, Internal; 2 InvalidArgument,
-// NotFound and wrong flags; 138 PeerLost, Timeout, Unavailable ("please restart me"); 143 stopped
-// by SIGTERM, 130 by Ctrl-C, after saving. What is wrong in `options` (a name twice, or one that is
-// no shared flag) is an InvalidArgument too. A reader of its output that leaves does not end the
-// program. Do nothing before it: a process with several OpenMP threads starts once more from here
-// (the same process number), with GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set
-// already.
+// the handlers of SIGINT, SIGTERM and SIGUSR1 (training then saves and ends), calls `program`,
+// prints what it throws. Returns the exit code: 0 done; 1 Corrupt, NonFinite, Internal; 2
+// InvalidArgument, NotFound and wrong flags; 138 PeerLost, Timeout, Unavailable ("please restart
+// me"); 143 stopped by SIGTERM, 130 by Ctrl-C, 138 by SIGUSR1, after saving. What is wrong in
+// `options` (a name twice, or one that is no shared flag) is an InvalidArgument too. A reader of
+// its output that leaves does not end the program. In a pod of Kubeflow that shall run several
+// processes (PET_NPROC_PER_NODE) it starts them, as torchrun would. Do nothing before it: a process
+// with several OpenMP threads starts once more from here (the same process number), with
+// GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set already.
 int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
              const ProgramOptions& options = {});
 
-// For a main() of one's own, which calls it first: SIGINT and SIGTERM make training save and then
-// throw Cancelled, and an exception that nobody catches is printed as run_main() prints it and ends
-// the process with that exit code, where it would have been an abort (134). Nothing but this call
-// installs it. What is uncaught ends the process without destructors; a main() that wants them
-// catches muster::Error itself, and returns exit_code(error.kind()).
+// For a main() of one's own, which calls it first: SIGINT, SIGTERM and SIGUSR1 make training save
+// and then throw Cancelled, and an exception that nobody catches is printed as run_main() prints it
+// and ends the process with that exit code, where it would have been an abort (134). Nothing but
+// this call installs it. What is uncaught ends the process without destructors; a main() that wants
+// them catches muster::Error itself, and returns exit_code(error.kind()).
 void guard_main();
 
 // One line on standard output, for programs; "global_step" and "loss" come first:

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
+#include "muster/cluster/resolve.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -15,6 +16,22 @@ int count_of(at::DeviceType type) {
   if (type == at::kCPU) return 1;
   return c10::impl::hasDeviceGuardImpl(type) ? c10::impl::getDeviceGuardImpl(type)->deviceCount()
                                              : 0;
+}
+
+// The devices of a kind that are for this process: all of them, or an equal part where a launcher
+// started several processes on this machine. Where there are fewer than processes, each has been
+// given its own, or they share.
+std::vector<Device> own_devices(at::DeviceType type) {
+  const Environment environment = Environment::process();
+  const int count = count_of(type);
+  cluster::LocalPlace place = cluster::local_place(environment);
+  // Slurm then shows each task its own alone.
+  if (count < place.size || environment.has("SLURM_GPUS_PER_TASK")) place = {};
+  const int each = count / place.size;
+  std::vector<Device> devices;
+  for (int i = place.rank * each; i < (place.rank + 1) * each; ++i)
+    devices.emplace_back(type, static_cast<c10::DeviceIndex>(i));
+  return devices;
 }
 
 // A kind that has its device without a number.
@@ -72,7 +89,10 @@ bool names_device(const std::string& name) {
 Device parse_device(const std::string& name) {
   Device device = parse_kind(name);
   if (device.is_cpu()) return at::kCPU;
-  if (!device.has_index()) device.set_index(0);
+  if (!device.has_index()) {
+    const std::vector<Device> own = own_devices(device.type());
+    device.set_index(own.empty() ? 0 : own.front().index());
+  }
   check_there(name, device);
   return device;
 }
@@ -84,10 +104,9 @@ std::vector<Device> parse_devices(const std::vector<std::string>& names) {
     if (device.is_cpu() || device.has_index()) {
       devices.push_back(parse_device(name));
     } else {
-      const int count = count_of(device.type());
-      if (count == 0) throw not_there(name, device.type());
-      for (int i = 0; i < count; ++i)
-        devices.emplace_back(device.type(), static_cast<c10::DeviceIndex>(i));
+      const std::vector<Device> own = own_devices(device.type());
+      if (own.empty()) throw not_there(name, device.type());
+      devices.insert(devices.end(), own.begin(), own.end());
     }
   }
   // A backward waits for the others of its step on the one thread LibTorch has for a device.

@@ -1,8 +1,13 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
 
 #include "muster/base/error_of.h"
 #include "muster/tensor/element.h"
@@ -179,6 +184,43 @@ TEST(ThreadsTest, AVariableThatIsNoNumberIsRefused) {
   EXPECT_THROW(set_threads(0), Error);
   EXPECT_EQ(set_threads(1), 1);  // who gives a count does not ask
   ::setenv("MUSTER_THREADS", kept.c_str(), 1);
+}
+
+// Variables of this process, put back in the end.
+class Variables {
+ public:
+  explicit Variables(const std::map<std::string, std::string>& variables) {
+    for (const auto& [name, value] : variables) {
+      const char* before = std::getenv(name.c_str());
+      before_[name] = before == nullptr ? std::nullopt : std::optional<std::string>(before);
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+  ~Variables() {
+    for (const auto& [name, value] : before_)
+      value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+  }
+
+ private:
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+TEST(ThreadsTest, ProcessesThatALauncherStartedShareTheCores) {
+  const int alone = [] {
+    const Variables none({{"MUSTER_THREADS", ""}, {"OMP_NUM_THREADS", ""}});
+    return set_threads(0);
+  }();
+  const Variables launcher({{"MUSTER_THREADS", ""},
+                            {"OMP_NUM_THREADS", ""},
+                            {"RANK", "1"},
+                            {"WORLD_SIZE", "2"},
+                            {"GROUP_RANK", "0"},
+                            {"LOCAL_RANK", "1"},
+                            {"LOCAL_WORLD_SIZE", "2"}});
+  // A process that is bound to some cores has them for itself.
+  const bool bound = alone < static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  EXPECT_EQ(set_threads(0), bound ? alone : std::max(1, alone / 2));
+  EXPECT_EQ(set_threads(1), 1);
 }
 
 // What one writes: the parts of an element are made on the way, and gone at the end of the line.

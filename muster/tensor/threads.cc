@@ -3,12 +3,14 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <thread>
 
 #include "muster/base/thread_count.h"
+#include "muster/cluster/resolve.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -21,10 +23,16 @@ int threads_of_openmp() {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
+// The cores of this process: of those it may use, its share where a launcher started several
+// processes on this machine and has not bound each to cores of its own.
 int own_cores() {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::thread::hardware_concurrency());
+  const auto all = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int usable = sched_getaffinity(0, sizeof(set), &set) == 0
+                         ? CPU_COUNT(&set)
+                         : static_cast<int>(std::thread::hardware_concurrency());
+  if (usable < all) return usable;
+  return usable / cluster::local_place(Environment::process()).size;
 }
 
 }  // namespace

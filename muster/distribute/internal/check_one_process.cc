@@ -18,10 +18,14 @@ void check_one_process(const cluster::ResolvedCluster& cluster, std::string_view
   check_no_servers(cluster, strategy);
   if (!cluster.distributed()) return;
   throw invalid_argument(
-      fmt::format("TF_CONFIG describes {} workers, but the strategy {} trains in one process",
-                  cluster.num_workers, strategy),
+      fmt::format("{} describes {} workers, but the strategy {} trains in one process",
+                  cluster.source.empty() ? "TF_CONFIG" : cluster.source, cluster.num_workers,
+                  strategy),
       "take distribute::multi_worker_mirrored(), for an Estimator as RunConfig{.train_distribute = "
-      "...} and in a loop also by name, strategy_by_name(\"multi_worker\"); or unset TF_CONFIG");
+      "...} and in a loop also by name, strategy_by_name(\"multi_worker\"); or " +
+          (cluster.source.empty() || cluster.source == "TF_CONFIG"
+               ? std::string("unset TF_CONFIG")
+               : std::string("set MUSTER_CLUSTER=local")));
 }
 
 }  // namespace muster::inline v0_1::distribute::internal

@@ -104,6 +104,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   const cluster::ResolvedCluster resolved = cluster::resolve_cluster(
       environment, {.worker_zero_may_be_chief = strategy_->multi_worker(),
                     .wants_servers = ps::options_of(*strategy_) != nullptr});
+  cluster::announce(resolved);
   if (resolved.is_evaluator || ps::options_of(*strategy_) == nullptr)
     check_worker(resolved, "train");
   start_ = {.cluster = resolved,
