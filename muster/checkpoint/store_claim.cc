@@ -51,6 +51,8 @@ void wait_for_others(const std::string& directory, FileSystem& fs,
       throw in_use(directory, there->holder);
     std::this_thread::sleep_for(options.look_every);
   }
+  // Whoever holds the right goes on holding it while nobody can read that.
+  if (watch.trouble()) throw *watch.trouble();
 }
 
 }  // namespace

@@ -97,5 +97,16 @@ TEST(StoreClaim, TheOneWhoLostItIsTold) {
   FAIL() << "it was not told";
 }
 
+// Whoever cannot read whose the right is does not take it.
+TEST(StoreClaim, IsNotTakenWhereItCannotBeRead) {
+  MemoryStore store;
+  const std::string path = "mem://bucket/run/writer.lease";
+  store.write_atomically(path, lease_text(1)).value();
+  store.set_plan({.fail_at = 0, .writes_only = false});
+  const Error error = error_of([&] { const StoreClaim second(kClaimed, store); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(store.read_file(path).value(), lease_text(1));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

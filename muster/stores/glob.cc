@@ -39,7 +39,9 @@ void match(FileSystem& files, const std::string& directory, const std::string& p
     throw entries.error().with_context("no files of " + pattern + " can be listed");
   }
   for (const auto& [name, info] : entries.value()) {
-    if (is_staging_name(name) || fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+    // Objects may have the names by which a disk leads out of a folder.
+    if (name == "." || name == ".." || is_staging_name(name)) continue;
+    if (fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
     if (last) found.emplace(directory + name, info);
     if (!last && info.is_directory) go_on(name);
   }
@@ -68,7 +70,11 @@ void add_below(FileSystem& files, const std::string& folder, std::vector<FoundPa
 }  // namespace
 
 bool has_wildcard(std::string_view pattern) {
-  return pattern.substr(root_size(pattern)).find_first_of("*?[") != std::string_view::npos;
+  std::string_view names = pattern.substr(root_size(pattern));
+  // What stands behind the question mark of a web address is no file's name.
+  if (const std::string_view scheme = scheme_of(pattern); scheme == "http" || scheme == "https")
+    names = names.substr(0, names.find('?'));
+  return names.find_first_of("*?[") != std::string_view::npos;
 }
 
 std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern) {

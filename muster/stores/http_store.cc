@@ -114,7 +114,11 @@ class HttpFileSystem : public FileSystem {
       return FileInfo{.size = static_cast<uint64_t>(*size),
                       .modified_seconds = info_of_file(response).modified_seconds};
     }
-    const bool no_head = response.ok() || response.status == 405 || response.status == 501;
+    // Addresses that were signed for GET forbid HEAD.
+    const bool no_head = response.ok() ||
+                         (response.transport == Transport::kAnswered && response.status != 404 &&
+                          response.status != 410 && response.status < 500) ||
+                         response.status == 501;
     if (!no_head) return file_error(what, response);
     Result<std::unique_ptr<FileReader>> reader = open_reader(path);
     if (!reader.ok()) return reader.error();

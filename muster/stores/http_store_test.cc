@@ -65,6 +65,26 @@ TEST_P(HttpStoreTest, ASizeIsFoundWithoutHead) {
   EXPECT_EQ(files_->file_size(server_.url() + "/f").value(), content_.size());
 }
 
+// An address that was signed is good for GET alone.
+TEST_P(HttpStoreTest, ASizeIsFoundWhereHeadIsForbidden) {
+  server_.fail({.only = "HEAD", .status = 403});
+  EXPECT_EQ(files_->file_size(server_.url() + "/f?X-Amz-Signature=1").value(), content_.size());
+}
+
+// A transfer over a slow line that breaks near its end is tried again as any other.
+TEST_P(HttpStoreTest, TheTimeForRetriesBeginsWithTheFirstFailure) {
+  ManualClock clock({.sleep_advances = true});
+  HttpOptions options = HttpOptions::from({});
+  options.limits = internal::quick_limits();
+  options.limits.clock = &clock;
+  const auto files = make_http_store(options);
+  server_.fail({.only = "GET", .lie = [&](httplib::Response& response) {
+                  clock.advance(from_seconds(2 * options.limits.retry_seconds));
+                  response.status = 503;
+                }});
+  EXPECT_EQ(files->read_file(server_.url() + "/f").value(), content_);
+}
+
 TEST_P(HttpStoreTest, WhatCannotBeDoneSaysWhatToDo) {
   const std::string url = server_.url() + "/f";
   EXPECT_THAT(files_->read_file(server_.url() + "/none").error().what(),
