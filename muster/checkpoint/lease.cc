@@ -163,6 +163,12 @@ bool Lease::lost() const {
   return lost_;
 }
 
+bool Lease::look_whether_lost() {
+  const std::lock_guard lock(mutex_);
+  lost_ = lost_ || taken_locked();
+  return lost_;
+}
+
 void Lease::beat() {
   std::unique_lock lock(mutex_);
   using std::chrono::seconds;

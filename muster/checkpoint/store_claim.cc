@@ -70,7 +70,7 @@ StoreClaim::StoreClaim(const std::string& directory, FileSystem& fs,
 }
 
 void StoreClaim::check() const {
-  if (!lease_->lost()) return;
+  if (!lease_->look_whether_lost()) return;
   throw Error(
       ErrorKind::kUnavailable,
       fmt::format("model_dir '{}' was taken by another program while it was in use", directory_),

@@ -108,5 +108,15 @@ TEST(StoreClaim, IsNotTakenWhereItCannotBeRead) {
   EXPECT_EQ(store.read_file(path).value(), lease_text(1));
 }
 
+// A process that slept until it was taken for dead looks before it saves, and not at its next beat.
+TEST(StoreClaim, ItsLossIsSeenBeforeASave) {
+  MemoryStore store;
+  const StoreClaim claim(kClaimed, store, {}, {.lease = {.beat = kNoBeat}});
+  claim.check();
+  store.write_atomically("mem://bucket/run/writer.lease", lease_text(1)).value();
+  EXPECT_THAT(error_of([&] { claim.check(); }).message(),
+              HasSubstr("was taken by another program"));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

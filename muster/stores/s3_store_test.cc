@@ -361,6 +361,16 @@ TEST_F(S3StoreTest, DirectoriesAreWhatKeysHaveInFront) {
   EXPECT_EQ(files_->remove("s3://bucket/empty").error().kind(), ErrorKind::kNotFound);
 }
 
+// No path names them, so that a copy lacks them: that is said.
+TEST_F(S3StoreTest, ObjectsThatAreLeftOutOfAListAreNamed) {
+  service_.objects() = {{"left/c", "x"}, {"left/c/d", "x"}, {"out//e", "x"}};
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(files_->list_directory("s3://bucket/left").value(), ElementsAre("c"));
+  EXPECT_THAT(files_->list_directory("s3://bucket/out").value(), ElementsAre());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("'s3://bucket/left/c/'"), HasSubstr("'s3://bucket/out//'")));
+}
+
 TEST_F(S3StoreTest, ListsAndRemovesMoreThanAPage) {
   for (int i = 0; i < 2500; ++i) service_.objects()["d/" + std::to_string(i)] = "x";
   service_.objects()["d2"] = "stays";

@@ -95,8 +95,9 @@ double parse_http_date(const std::string& text) {
 std::optional<double> parse_iso_time(const std::string& text) {
   std::tm parts{};
   double seconds = 0;
-  if (std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%lf", &parts.tm_year, &parts.tm_mon, &parts.tm_mday,
-                  &parts.tm_hour, &parts.tm_min, &seconds) != 6) {
+  if (std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%lf", &parts.tm_year, &parts.tm_mon,
+                  &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &seconds) != 6 ||
+      !(seconds >= 0 && seconds < 61)) {
     return std::nullopt;
   }
   parts.tm_year -= 1900;

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "muster/base/log.h"
 #include "muster/stores/internal/growing_object.h"
 #include "muster/stores/internal/object_reader.h"
 #include "muster/stores/internal/staged_object.h"
@@ -170,6 +171,7 @@ Result<std::vector<DirectoryEntry>> ObjectFileSystem::list_entries(const std::st
   const std::string prefix = name.value().directory_prefix();
   std::map<std::string, FileInfo> entries;
   bool found = prefix.empty();  // a bucket that answers is there
+  std::string hidden;           // what no path names
   std::string next;
   do {
     Result<ListPage> page = next_page(service_, name.value(), false, next, 0);
@@ -184,11 +186,16 @@ Result<std::vector<DirectoryEntry>> ObjectFileSystem::list_entries(const std::st
       found = true;
       const std::string below = inside.substr(prefix.size(), inside.size() - prefix.size() - 1);
       // A key may be an object and the directory of others; info() gives the object.
-      if (!below.empty()) entries.try_emplace(below, FileInfo{.is_directory = true});
+      if (below.empty() || !entries.try_emplace(below, FileInfo{.is_directory = true}).second)
+        hidden = inside;
     }
     next = page.value().next;
   } while (!next.empty());
   if (!found) return nothing_at(name.value());
+  if (!hidden.empty()) {
+    log::warning_once("objects whose names begin with '" + name.value().with_key(hidden).uri() +
+                      "' are left out: paths have no empty parts, and no file is a folder too");
+  }
   std::vector<DirectoryEntry> listed;
   for (auto& [below, info] : entries) listed.push_back({below, info});
   return listed;
