@@ -11,6 +11,17 @@
 namespace muster::inline v0_1::stores {
 namespace {
 
+void add_if_there(FileSystem& files, const std::string& path,
+                  std::map<std::string, FileInfo>& found) {
+  const Result<FileInfo> info = files.info(path);
+  if (info.ok()) {
+    found.emplace(path, info.value());
+  } else if (is_remote(path) && info.error().kind() != ErrorKind::kNotFound) {
+    // A store that forbids or cannot be reached says why.
+    throw info.error();
+  }
+}
+
 // What matches below `directory`, which ends with a slash or is empty, the rest of the pattern,
 // from `begin` on.
 void match(FileSystem& files, const std::string& directory, const std::string& pattern,
@@ -22,15 +33,7 @@ void match(FileSystem& files, const std::string& directory, const std::string& p
     match(files, directory + name + "/", pattern, slash + 1, found);
   };
   if (!has_wildcard(part)) {
-    if (!last) return go_on(part);
-    const Result<FileInfo> info = files.info(directory + part);
-    if (info.ok()) {
-      found.emplace(directory + part, info.value());
-    } else if (is_remote(pattern) && info.error().kind() != ErrorKind::kNotFound) {
-      // A store that forbids or cannot be reached says why.
-      throw info.error();
-    }
-    return;
+    return last ? add_if_there(files, directory + part, found) : go_on(part);
   }
   const Result<std::vector<DirectoryEntry>> entries =
       files.list_entries(directory.empty() ? "." : directory);
@@ -81,7 +84,11 @@ std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern)
   std::map<std::string, FileInfo> found;
   size_t root = root_size(pattern);
   if (root < pattern.size() && pattern[root] == '/') ++root;
-  match(files, pattern.substr(0, root), pattern, root, found);
+  if (has_wildcard(pattern)) {
+    match(files, pattern.substr(0, root), pattern, root, found);
+  } else {
+    add_if_there(files, pattern, found);
+  }
   std::vector<FoundPath> paths;
   for (auto& [path, info] : found) paths.push_back({path, info});
   return paths;
