@@ -14,6 +14,7 @@ using internal::random_bytes;
 using internal::what;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class HttpStoreTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -93,6 +94,17 @@ TEST_P(HttpStoreTest, WhatCannotBeDoneSaysWhatToDo) {
   EXPECT_THAT(what(files_->write_atomically(url, std::string_view("x"))),
               HasSubstr("write to a disk or to a bucket"));
   EXPECT_THAT(what(files_->remove(url)), HasSubstr("are only read"));
+}
+
+// What signs an address is as good as a password.
+TEST_P(HttpStoreTest, ErrorsShowNoSecretsOfAnAddress) {
+  const std::string url = "http://me:TOPSECRET@" + server_.host() + "/none?key=TOPSECRET";
+  for (const std::string& told :
+       {std::string(files_->read_file(url).error().what()),
+        std::string(files_->info(url).error().what()), what(files_->remove(url)),
+        std::string(files_->list_directory(url).error().what())}) {
+    EXPECT_THAT(told, AllOf(HasSubstr("/none?..."), Not(HasSubstr("TOPSECRET"))));
+  }
 }
 
 TEST_P(HttpStoreTest, AFileThatIsReplacedWhileItIsReadIsAnError) {
