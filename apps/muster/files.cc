@@ -52,7 +52,9 @@ std::vector<FoundPath> matches(FileSystem& files, const std::string& path) {
   std::vector<FoundPath> found;
   if (stores::has_wildcard(name)) {
     found = stores::find_paths(files, std::string(name));
-  } else {
+  }
+  // As in a shell, a pattern that matches nothing may be a name.
+  if (found.empty()) {
     const Result<FileInfo> info = files.info(std::string(name));
     if (!info.ok() && info.error().kind() != ErrorKind::kNotFound) throw info.error();
     if (info.ok()) found.push_back({std::string(name), info.value()});
@@ -83,6 +85,15 @@ std::vector<FoundPath> listed(FileSystem& files, const std::string& path, bool r
   return all;
 }
 
+// The name that a copy in a folder has. Empty for what has none: a whole bucket, "." and "..".
+std::string name_of_copy(std::string_view path) {
+  // What stands behind the question mark of a web address may be a secret, and is no name.
+  if (const std::string_view scheme = scheme_of(path); scheme == "http" || scheme == "https")
+    path = path.substr(0, path.find('?'));
+  std::string name(base_name(path));
+  return name == "." || name == ".." ? "" : name;
+}
+
 struct Copy {
   FoundPath from;
   std::string to;
@@ -103,10 +114,16 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
   }
   const std::string target(without_trailing_slashes(to));
   const Result<FileInfo> there = files.info(target);
+  // One whose credentials may only write says Forbidden, and gets what it names.
+  if (!there.ok() && (there.error().kind() == ErrorKind::kUnavailable ||
+                      there.error().kind() == ErrorKind::kTimeout))
+    throw there.error();
   const bool is_folder = there.ok() && there.value().is_directory;
   const bool into =
       is_folder || to.ends_with('/') || sources.size() > 1 || root_size(to) == to.size();
-  if (there.ok() && !is_folder && into)
+  const bool of_folder = std::ranges::any_of(
+      sources, [](const FoundPath& source) { return source.info.is_directory; });
+  if (there.ok() && !is_folder && (into || of_folder))
     throw invalid_argument(fmt::format("{} is a file", target), "name a folder to copy into");
   std::vector<Copy> copies;
   std::set<std::string> targets;
@@ -121,15 +138,15 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
     copies.push_back({source, path});
   };
   for (const FoundPath& source : sources) {
-    const std::string at = into ? join_path(target, base_name(source.path)) : target;
+    const std::string name = name_of_copy(source.path);
+    const std::string at = into && !name.empty() ? join_path(target, name) : target;
     if (!source.info.is_directory) {
       add(source, at);
       continue;
     }
-    // A whole bucket has no name that its copy could have.
-    const std::string folder = base_name(source.path).empty() ? target : at;
+    const size_t below = join_path(source.path, "").size();
     for (const FoundPath& file : stores::files_below(files, source.path))
-      add(file, join_path(folder, file.path.substr(source.path.size() + 1)));
+      add(file, join_path(at, file.path.substr(below)));
   }
   return copies;
 }

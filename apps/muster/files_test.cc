@@ -101,6 +101,47 @@ TEST_F(FilesTest, AFileIsWholeOrNotThere) {
   EXPECT_TRUE(memory_store().objects().empty());
 }
 
+TEST_F(FilesTest, AFolderDoesNotGoIntoAFile) {
+  write("mem://files/run/a", "1");
+  write("mem://files/name", "2");
+  write(dir / "name", "2");
+  for (const std::string& to : {std::string("mem://files/name"), std::string(dir / "name")}) {
+    EXPECT_THAT(error_of([&] { copy_paths(files, {"mem://files/run"}, to, true); }).message(),
+                HasSubstr("is a file"));
+  }
+  EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/name", "mem://files/run/a"));
+}
+
+// What a path ends with is not always a name.
+TEST_F(FilesTest, FoldersWithoutAName) {
+  write(dir / "run/sub/a", "1");
+  for (const char* from : {"run/.", "run/sub/.."}) {
+    copy_paths(files, {dir / from}, "mem://files/to", true);
+    EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/to/sub/a")) << from;
+    // Into a folder that is there goes what is in it, and nothing beside the folder.
+    copy_paths(files, {dir / from}, "mem://files/to", true);
+    EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/to/sub/a")) << from;
+    memory_store().clear();
+  }
+}
+
+// Where it cannot be told whether there is a folder, the file must not take its name.
+TEST_F(FilesTest, AStoreThatDoesNotAnswerIsAnError) {
+  write("mem://files/folder/a", "1");
+  write(dir / "b", "2");
+  memory_store().set_plan({.fail_at = 0, .writes_only = false});
+  EXPECT_EQ(error_of([&] { copy_paths(files, {dir / "b"}, "mem://files/folder", false); }).kind(),
+            ErrorKind::kUnavailable);
+  EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/folder/a"));
+}
+
+// A pattern that matches nothing may be a name.
+TEST_F(FilesTest, NamesWithTheLettersOfPatterns) {
+  write("mem://files/a[1]*?.txt", "1");
+  copy_paths(files, {"mem://files/a[1]*?.txt"}, dir / "b", false);
+  EXPECT_EQ(read(dir / "b"), "1");
+}
+
 TEST_F(FilesTest, Lists) {
   write("mem://files/run/checkpoint", "text");
   write("mem://files/run/eval/events", std::string(2048, 'x'));

@@ -84,6 +84,11 @@ bool is_gone(const Written& lease) {
   return ::kill(static_cast<pid_t>(lease.process), 0) != 0 && errno == ESRCH;
 }
 
+// Whether the same request may succeed later, as where a store does not answer.
+bool passes(const Error& error) {
+  return error.kind() == ErrorKind::kUnavailable || error.kind() == ErrorKind::kTimeout;
+}
+
 }  // namespace
 
 Lease::Lease(const std::string& model_dir, const std::string& name, LeaseContent content,
@@ -158,6 +163,12 @@ bool Lease::lost() const {
   return lost_;
 }
 
+bool Lease::look_whether_lost() {
+  const std::lock_guard lock(mutex_);
+  lost_ = lost_ || taken_locked();
+  return lost_;
+}
+
 void Lease::beat() {
   std::unique_lock lock(mutex_);
   using std::chrono::seconds;
@@ -181,6 +192,8 @@ LeaseWatch::LeaseWatch(const std::string& model_dir, const std::string& name, Fi
 
 std::optional<LeaseContent> LeaseWatch::look() {
   const Result<std::string> text = fs_.read_file(path_);
+  trouble_.reset();
+  if (!text.ok() && passes(text.error())) trouble_ = text.error();
   if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) {
     text_.clear();
     last_ = {};
@@ -210,6 +223,7 @@ LeasedCheckpoints::LeasedCheckpoints(std::string model_dir, FileSystem& fs, Cloc
 void LeasedCheckpoints::look() {
   alive_.clear();
   const Result<std::vector<std::string>> names = fs_.list_directory(model_dir_);
+  unknown_ = !names.ok() && passes(names.error());
   if (!names.ok()) return;  // what is not there holds no lease
   std::set<std::string> there;
   for (const std::string& file : names.value()) {
@@ -219,11 +233,13 @@ void LeasedCheckpoints::look() {
     const auto watch = watches_.try_emplace(name, model_dir_, name, fs_, clock_).first;
     if (std::optional<LeaseContent> content = watch->second.look())
       alive_.push_back(*std::move(content));
+    unknown_ = unknown_ || watch->second.trouble();
   }
   std::erase_if(watches_, [&](const auto& watch) { return !there.contains(watch.first); });
 }
 
 bool LeasedCheckpoints::hold(const std::string& name) const {
+  if (unknown_) return true;
   const int64_t step = checkpoint_step(name);
   return std::ranges::any_of(alive_, [&](const LeaseContent& lease) {
     return std::ranges::find(lease.pinned, name) != lease.pinned.end() ||

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/base/error.h"
 #include "muster/base/file_system.h"
 
 namespace muster::inline v0_1 {
@@ -62,6 +63,9 @@ class Lease {
   // Whether somebody else has taken the name, since this process was taken for dead. It is not
   // written any more then.
   bool lost() const;
+  // The same, after a look at the file: a process that was stopped for a while, and goes on, has
+  // not beaten since. A file that cannot be read counts as ours.
+  bool look_whether_lost();
 
  private:
   void beat();
@@ -96,6 +100,8 @@ class LeaseWatch {
   // where the file is ten minutes old. Throws nothing: a file that cannot be read counts as
   // unchanged.
   std::optional<LeaseContent> look();
+  // Why look() cannot tell: the store did not answer, for now. Unset where it could be read.
+  const std::optional<Error>& trouble() const { return trouble_; }
   // How often look() has seen the file change; the first time it was there counts.
   int64_t changes() const { return changes_; }
   // What the file said last, whether its holder is dead or alive; empty when there was no file.
@@ -110,6 +116,7 @@ class LeaseWatch {
   TimePoint changed_;
   int64_t changes_ = 0;
   bool gone_ = false;  // its process
+  std::optional<Error> trouble_;
 };
 
 // The checkpoints of a model_dir that leases keep.
@@ -119,7 +126,8 @@ class LeasedCheckpoints {
 
   // Reads all leases there are.
   void look();
-  // Whether a lease that look() has read keeps the checkpoint "model.ckpt-120".
+  // Whether a lease that look() has read keeps the checkpoint "model.ckpt-120". Where look() could
+  // not tell what leases there are, every checkpoint may be one that is read.
   bool hold(const std::string& name) const;
 
  private:
@@ -128,6 +136,7 @@ class LeasedCheckpoints {
   Clock& clock_;
   std::map<std::string, LeaseWatch> watches_;  // by the name of the lease
   std::vector<LeaseContent> alive_;
+  bool unknown_ = false;  // some lease could not be read
 };
 
 }  // namespace muster::inline v0_1

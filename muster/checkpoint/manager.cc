@@ -330,7 +330,14 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   try {
     write_checkpoint(fs_, file, checkpoint);
   } catch (const Error& error) {
-    forget_parts();
+    // In a store the file may be there all the same, where only the answer got lost. It goes first,
+    // and where it cannot go, or took the place of another, the parts that it names stay with it.
+    bool gone = !is_remote(model_dir_);
+    if (!gone && !again) {
+      const Status removed = fs_.remove(file);
+      gone = removed.ok() || removed.error().kind() == ErrorKind::kNotFound;
+    }
+    if (gone) forget_parts();
     throw save_failed(prefix, error, before);
   }
   for (std::string& dropped : add_latest(name, &state)) retired.push_back(std::move(dropped));

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <vector>
 
+#include "muster/checkpoint/checkpoint_parts.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
 #include "muster/checkpoint/lease.h"
 #include "muster/checkpoint/manager.h"
@@ -16,6 +18,7 @@ namespace muster::inline v0_1 {
 namespace {
 
 using stores::MemoryStore;
+using stores::StorePlan;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::make_checkpoint;
@@ -133,6 +136,68 @@ TEST(StoreCheckpoints, LeasesKeepThem) {
   }
   manager.save(make_checkpoint(3));
   EXPECT_THAT(names_in(store), ElementsAre("checkpoint", "model.ckpt-3.safetensors"));
+}
+
+// A checkpoint whose rows lie in one part, which is written.
+Checkpoint in_one_part(MemoryStore& store, int64_t step) {
+  Checkpoint own = make_checkpoint(step);
+  own.parts =
+      write_checkpoint_part(store, std::string(kRun) + "/" + checkpoint_part_name(step, 0, 1, 7),
+                            {{"dense/kernel", own.tensors.at("dense/kernel")}});
+  own.tensors.erase("dense/kernel");
+  return own;
+}
+
+// The file arrives, but its answer does not: no checkpoint is left that lacks its parts, whether
+// the store answers from then on or not.
+TEST(StoreCheckpoints, AFileWhoseAnswerIsLostDoesNotLackItsParts) {
+  const std::string file = std::string(kRun) + "/model.ckpt-3.safetensors";
+  MemoryStore other;
+  manager_of(other).save(in_one_part(other, 3));
+  const std::string content = other.read_file(file).value();
+  for (const bool recovers : {true, false}) {
+    MemoryStore store;
+    const Checkpoint checkpoint = in_one_part(store, 3);
+    bool arriving = false;
+    StorePlan plan{.only = [&](const std::string& path) { return path == file && !arriving; }};
+    (recovers ? plan.fail_at : plan.fail_from) = 0;
+    store.set_plan(plan);
+    store.on_request([&](int64_t number, const std::string&) {
+      if (number > 0) return;
+      arriving = true;
+      store.write_atomically(file, content).value();
+      arriving = false;
+    });
+    EXPECT_THROW(manager_of(store).save(checkpoint), Error);
+    store.on_request(nullptr);
+    store.set_plan({});
+    // What a program that comes later finds is nothing, or whole.
+    const auto loaded = manager_of(store).load_latest();
+    EXPECT_EQ(loaded.has_value(), !recovers);
+    if (loaded) {
+      EXPECT_TRUE(same(loaded->checkpoint, make_checkpoint(3)));
+    }
+  }
+}
+
+// A store that does not say for a while which leases there are holds none of them worthless.
+TEST(StoreCheckpoints, NothingIsDeletedWhileLeasesCannotBeRead) {
+  for (const std::string& unreadable : {std::string(kRun), std::string(kRun) + "/reader.lease"}) {
+    MemoryStore store;
+    manager_of(store).save(make_checkpoint(1));
+    const Lease lease(kRun, "reader", {.holder = "a reader", .pinned = {"model.ckpt-1"}},
+                      {.fs = &store, .beat = std::chrono::hours(24)});
+    ManualClock clock;
+    LeasedCheckpoints leased(kRun, store, clock);
+    store.set_plan({.fail_at = 0, .writes_only = false, .only = [&](const std::string& path) {
+                      return path == unreadable;
+                    }});
+    leased.look();
+    EXPECT_TRUE(leased.hold("model.ckpt-1")) << unreadable;
+    leased.look();
+    EXPECT_TRUE(leased.hold("model.ckpt-1"));
+    EXPECT_FALSE(leased.hold("model.ckpt-2")) << "it could be read now";
+  }
 }
 
 }  // namespace

@@ -51,6 +51,8 @@ void wait_for_others(const std::string& directory, FileSystem& fs,
       throw in_use(directory, there->holder);
     std::this_thread::sleep_for(options.look_every);
   }
+  // Whoever holds the right goes on holding it while nobody can read that.
+  if (watch.trouble()) throw *watch.trouble();
 }
 
 }  // namespace
@@ -68,7 +70,7 @@ StoreClaim::StoreClaim(const std::string& directory, FileSystem& fs,
 }
 
 void StoreClaim::check() const {
-  if (!lease_->lost()) return;
+  if (!lease_->look_whether_lost()) return;
   throw Error(
       ErrorKind::kUnavailable,
       fmt::format("model_dir '{}' was taken by another program while it was in use", directory_),

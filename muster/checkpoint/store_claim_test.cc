@@ -97,5 +97,26 @@ TEST(StoreClaim, TheOneWhoLostItIsTold) {
   FAIL() << "it was not told";
 }
 
+// Whoever cannot read whose the right is does not take it.
+TEST(StoreClaim, IsNotTakenWhereItCannotBeRead) {
+  MemoryStore store;
+  const std::string path = "mem://bucket/run/writer.lease";
+  store.write_atomically(path, lease_text(1)).value();
+  store.set_plan({.fail_at = 0, .writes_only = false});
+  const Error error = error_of([&] { const StoreClaim second(kClaimed, store); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(store.read_file(path).value(), lease_text(1));
+}
+
+// A process that slept until it was taken for dead looks before it saves, and not at its next beat.
+TEST(StoreClaim, ItsLossIsSeenBeforeASave) {
+  MemoryStore store;
+  const StoreClaim claim(kClaimed, store, {}, {.lease = {.beat = kNoBeat}});
+  claim.check();
+  store.write_atomically("mem://bucket/run/writer.lease", lease_text(1)).value();
+  EXPECT_THAT(error_of([&] { claim.check(); }).message(),
+              HasSubstr("was taken by another program"));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

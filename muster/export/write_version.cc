@@ -43,6 +43,8 @@ class Unfinished {
   Unfinished(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {}
   ~Unfinished() {
     if (path_.empty()) return;
+    // As in remove_version(): its answer may have got lost, and then it is there.
+    if (is_remote(path_)) (void)files_.remove(join_path(path_, internal::kSignaturesFile));
     if (const Status removed = files_.remove_tree(path_); !removed.ok())
       log::warning(fmt::format("cannot remove {}: {}", path_, removed.error().message()));
   }

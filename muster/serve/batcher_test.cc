@@ -124,11 +124,13 @@ TEST_F(BatcherTest, TooManyRequestsAreRefused) {
 }
 
 TEST_F(BatcherTest, ADeadlineEndsTheWaitWhateverTheModelDoes) {
+  std::promise<void> began;
   std::promise<void> go;
   const auto gone = go.get_future().share();
   {
     Batcher slow(
         [&](const std::string& signature, const Arrays& inputs) {
+          if (model_.calls.load() == 0) began.set_value();
           gone.wait();
           return model_.run(signature, inputs);
         },
@@ -140,6 +142,7 @@ TEST_F(BatcherTest, ADeadlineEndsTheWaitWhateverTheModelDoes) {
       });
     };
     auto computed = ask_soon();
+    began.get_future().wait();  // a deadline that has passed before would take it from the queue
     auto queued = ask_soon();
     wait_for(2, 2);
     clock_.advance(10ms);

@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "muster/base/file_system.h"
@@ -21,6 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class CredentialsTest : public ::testing::Test {
@@ -151,9 +153,74 @@ TEST_F(CredentialsTest, AnInstanceIsAskedWithAToken) {
   clock_.advance(from_seconds(3500));
   EXPECT_THAT(told(chain.get()), HasSubstr("K S T"));
   EXPECT_THAT(server.requests(), SizeIs(6));
-  // And used to their end while nobody renews them.
-  server.fail({.status = 404}, 100);
   EXPECT_THAT(told(aws(environment.with("AWS_EC2_METADATA_DISABLED", "true"))), "none");
+}
+
+// A metadata service that is gone for a while must not turn a run into one without credentials.
+TEST_F(CredentialsTest, CredentialsAreUsedToTheirEndAndNeverForgotten) {
+  std::atomic<bool> gone{false};
+  WebServer server([&](const httplib::Request& request, httplib::Response& response) {
+    if (gone) {
+      response.status = 404;
+    } else if (request.method == "PUT") {
+      response.body = "session";
+    } else if (request.path.ends_with("/security-credentials/")) {
+      response.body = "my-role\n";
+    } else if (request.path.ends_with("/token")) {
+      response.body = R"({"expires_in": 600, "access_token": "m"})";
+    } else {
+      const auto time = static_cast<time_t>(clock_.wall_seconds() + 600);
+      char text[32];
+      std::tm parts{};
+      strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&time, &parts));
+      response.body = R"({"AccessKeyId": "K", "SecretAccessKey": "S", "Expiration": ")" +
+                      std::string(text) + "\"}";
+    }
+  });
+  const Environment environment{{"HOME", folder_.path()},
+                                {"AWS_EC2_METADATA_SERVICE_ENDPOINT", server.url()},
+                                {"GCE_METADATA_HOST", server.host()}};
+  AwsCredentialChain chain(environment, "", limits_);
+  GoogleCredentials google(environment, limits_);
+  EXPECT_THAT(told(chain.get()), HasSubstr("K S"));
+  EXPECT_EQ(google.get().value()->token, "m");
+  gone = true;
+  clock_.advance(from_seconds(400));
+  EXPECT_THAT(told(chain.get()), HasSubstr("K S")) << "they are good for a while";
+  EXPECT_EQ(google.get().value().value_or(GoogleToken()).token, "m");
+  clock_.advance(from_seconds(400));
+  EXPECT_THAT(told(chain.get()), AllOf(HasSubstr("Unavailable"), HasSubstr("my-role")));
+  ASSERT_FALSE(google.get().ok()) << "a request without a token is refused in other words";
+  EXPECT_EQ(google.get().error().kind(), ErrorKind::kUnavailable);
+  gone = false;
+  EXPECT_THAT(told(chain.get()), HasSubstr("K S"));
+  EXPECT_EQ(google.get().value()->token, "m");
+}
+
+TEST_F(CredentialsTest, AServiceThatIsBusyIsNotTakenForNone) {
+  WebServer server(
+      [](const httplib::Request&, httplib::Response& response) { response.status = 503; });
+  const Environment environment{{"HOME", folder_.path()},
+                                {"AWS_EC2_METADATA_SERVICE_ENDPOINT", server.url()},
+                                {"GCE_METADATA_HOST", server.host()}};
+  EXPECT_THAT(told(aws(environment)), HasSubstr("503"));
+  EXPECT_FALSE(GoogleCredentials(environment, limits_).get().ok());
+}
+
+// A file that was cut off ends within the key: what is wrong is told without quoting it.
+TEST_F(CredentialsTest, ErrorsQuoteNoSecrets) {
+  const std::string cut = R"({"type": "service_account", "private_key": "TOPSECRET)";
+  const auto google =
+      GoogleCredentials(nowhere().with("GOOGLE_APPLICATION_CREDENTIALS", file("key", cut)), limits_)
+          .get();
+  ASSERT_FALSE(google.ok());
+  EXPECT_THAT(google.error().what(), Not(HasSubstr("TOPSECRET")));
+  WebServer server([](const httplib::Request&, httplib::Response& response) {
+    response.body = R"({"AccessKeyId": "K", "SecretAccessKey": "TOPSECRET)";
+  });
+  EXPECT_THAT(
+      told(aws(nowhere().with("AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url() + "/creds"))),
+      AllOf(HasSubstr("is not valid JSON"), Not(HasSubstr("TOPSECRET"))));
 }
 
 // A key pair of one test run.

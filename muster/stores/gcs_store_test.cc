@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "muster/stores/internal/for_tests.h"
 #include "tests/support/gcs_stand_in.h"
 
@@ -74,6 +76,54 @@ TEST_F(GcsStoreTest, AnUploadWhoseLastAnswerIsLostIsFound) {
   EXPECT_EQ(service_.objects().at("f").content, content);
 
   EXPECT_EQ(what(written), "");
+}
+
+// A proxy that passes questions but no bytes: whoever waits must not wait for ever.
+TEST_F(GcsStoreTest, AnUploadThatGetsNowhereIsGivenUp) {
+  GcsOptions options = GcsOptions::from(service_.environment());
+  options.limits = internal::quick_limits();
+  options.limits.retry_seconds = 0.3;
+  const auto files = make_gcs_store(options);
+  std::atomic<int> asked{0};
+  service_.server().fail({.only = "PUT /session/",
+                          .lie =
+                              [&](httplib::Response& response) {
+                                response.headers.clear();
+                                response.body.clear();
+                                // Every second request is the question.
+                                response.status = asked++ % 2 == 0 ? 503 : 308;
+                              }},
+                         3000);
+  const Status written = files->write_atomically("gs://bucket/f", random_bytes(300'000));
+  EXPECT_THAT(what(written), AllOf(HasSubstr("Unavailable"), HasSubstr("gs://bucket/f")));
+  EXPECT_LT(asked, 3000);
+}
+
+// The service may give a page without a name, and say that there are more.
+TEST_F(GcsStoreTest, AnEmptyPageIsNotTheEnd) {
+  for (const char* name : {"d/a", "d/b"}) service_.put(name, "x");
+  const auto empty = [&] {
+    service_.server().fail({.only = "/o?", .status = 200, .body = R"({"nextPageToken": "d"})"});
+  };
+  empty();
+  EXPECT_TRUE(files_->info("gs://bucket/d/").value().is_directory);
+  empty();
+  EXPECT_THAT(files_->list_directory("gs://bucket/d").value(), SizeIs(2));
+  empty();
+  EXPECT_EQ(what(files_->remove_tree("gs://bucket/d")), "");
+  EXPECT_THAT(service_.objects(), SizeIs(0));
+}
+
+TEST_F(GcsStoreTest, AListWithoutAnEndIsAnError) {
+  service_.server().fail({.only = "/o?", .status = 200, .body = R"({"nextPageToken": "again"})"},
+                         50);
+  ASSERT_FALSE(files_->list_directory("gs://bucket/d").ok());
+  EXPECT_LT(service_.server().requests("/o?").size(), 50u);
+}
+
+TEST_F(GcsStoreTest, NamesThatAreNoTextAreRefused) {
+  EXPECT_THAT(what(files_->write_atomically("gs://bucket/\xff", std::string_view("x"))),
+              AllOf(HasSubstr("InvalidArgument"), HasSubstr("UTF-8")));
 }
 
 TEST_F(GcsStoreTest, NothingIsVisibleBeforeTheCommit) {

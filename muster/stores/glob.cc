@@ -11,6 +11,17 @@
 namespace muster::inline v0_1::stores {
 namespace {
 
+void add_if_there(FileSystem& files, const std::string& path,
+                  std::map<std::string, FileInfo>& found) {
+  const Result<FileInfo> info = files.info(path);
+  if (info.ok()) {
+    found.emplace(path, info.value());
+  } else if (is_remote(path) && info.error().kind() != ErrorKind::kNotFound) {
+    // A store that forbids or cannot be reached says why.
+    throw info.error();
+  }
+}
+
 // What matches below `directory`, which ends with a slash or is empty, the rest of the pattern,
 // from `begin` on.
 void match(FileSystem& files, const std::string& directory, const std::string& pattern,
@@ -22,15 +33,7 @@ void match(FileSystem& files, const std::string& directory, const std::string& p
     match(files, directory + name + "/", pattern, slash + 1, found);
   };
   if (!has_wildcard(part)) {
-    if (!last) return go_on(part);
-    const Result<FileInfo> info = files.info(directory + part);
-    if (info.ok()) {
-      found.emplace(directory + part, info.value());
-    } else if (is_remote(pattern) && info.error().kind() != ErrorKind::kNotFound) {
-      // A store that forbids or cannot be reached says why.
-      throw info.error();
-    }
-    return;
+    return last ? add_if_there(files, directory + part, found) : go_on(part);
   }
   const Result<std::vector<DirectoryEntry>> entries =
       files.list_entries(directory.empty() ? "." : directory);
@@ -39,7 +42,9 @@ void match(FileSystem& files, const std::string& directory, const std::string& p
     throw entries.error().with_context("no files of " + pattern + " can be listed");
   }
   for (const auto& [name, info] : entries.value()) {
-    if (is_staging_name(name) || fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+    // Objects may have the names by which a disk leads out of a folder.
+    if (name == "." || name == ".." || is_staging_name(name)) continue;
+    if (fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
     if (last) found.emplace(directory + name, info);
     if (!last && info.is_directory) go_on(name);
   }
@@ -68,14 +73,22 @@ void add_below(FileSystem& files, const std::string& folder, std::vector<FoundPa
 }  // namespace
 
 bool has_wildcard(std::string_view pattern) {
-  return pattern.substr(root_size(pattern)).find_first_of("*?[") != std::string_view::npos;
+  std::string_view names = pattern.substr(root_size(pattern));
+  // What stands behind the question mark of a web address is no file's name.
+  if (const std::string_view scheme = scheme_of(pattern); scheme == "http" || scheme == "https")
+    names = names.substr(0, names.find('?'));
+  return names.find_first_of("*?[") != std::string_view::npos;
 }
 
 std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern) {
   std::map<std::string, FileInfo> found;
   size_t root = root_size(pattern);
   if (root < pattern.size() && pattern[root] == '/') ++root;
-  match(files, pattern.substr(0, root), pattern, root, found);
+  if (has_wildcard(pattern)) {
+    match(files, pattern.substr(0, root), pattern, root, found);
+  } else {
+    add_if_there(files, pattern, found);
+  }
   std::vector<FoundPath> paths;
   for (auto& [path, info] : found) paths.push_back({path, info});
   return paths;

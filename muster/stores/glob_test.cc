@@ -91,6 +91,16 @@ TEST(Glob, NamesThatLeadOutOfAFolderAreRefused) {
             ErrorKind::kInvalidArgument);
 }
 
+TEST(Glob, TheQuestionOfAWebAddressIsNoPattern) {
+  MemoryStore store;
+  const std::string address = "https://host/train.csv?key=a*b";
+  store.write_atomically(address, "x").value();
+  EXPECT_EQ(find_paths(store, address).size(), 1u);
+  EXPECT_FALSE(has_wildcard("https://host/train.csv?key=a*b"));
+  EXPECT_TRUE(has_wildcard("https://host/*.csv?key=1"));
+  EXPECT_TRUE(has_wildcard("s3://bucket/train-?.csv"));
+}
+
 TEST(Glob, AStoreThatForbidsIsNamed) {
   MemoryStore store;
   store.set_plan({.fail_from = 0, .writes_only = false, .kind = ErrorKind::kInvalidArgument});

@@ -28,6 +28,17 @@ ObjectName name_of_url(const std::string& url) {
           url.substr(std::min(slash + 1, url.size()))};
 }
 
+// The URL as messages show it: what stands before the host, and behind the question mark, may be a
+// secret.
+std::string shown(const std::string& url) {
+  const size_t host = url.find("://") + 3;
+  const size_t path = std::min(url.find_first_of("/?", host), url.size());
+  const size_t login = url.rfind('@', path);
+  const size_t begin = login != std::string::npos && login > host ? login + 1 : host;
+  const size_t end = std::min(url.find('?', begin), url.size());
+  return url.substr(0, host) + url.substr(begin, end - begin) + (end < url.size() ? "?..." : "");
+}
+
 // What the server says of the file; where it gives no ETag, a change shows in its date.
 ObjectInfo info_of_file(const HttpResponse& response) {
   ObjectInfo info;
@@ -59,7 +70,7 @@ class WebSource : public ObjectSource {
                          MutableBytes out, Cancellation* cancellation) override {
     const std::string url = object.uri();
     return read_range(
-        client_, {.uri = url,
+        client_, {.uri = shown(url),
                   .version = version,
                   .offset = offset,
                   .out = out,
@@ -70,7 +81,7 @@ class WebSource : public ObjectSource {
                   .judge = nullptr,
                   .error_of =
                       [&](const HttpResponse& response) {
-                        return file_error("read '" + url + "'", response);
+                        return file_error("read '" + shown(url) + "'", response);
                       },
                   .cancellation = cancellation});
   }
@@ -104,7 +115,7 @@ class HttpFileSystem : public FileSystem {
   explicit HttpFileSystem(const HttpOptions& options) : HttpFileSystem(options.limits) {}
 
   Result<FileInfo> info(const std::string& path) override {
-    const std::string what = "look at '" + path + "'";
+    const std::string what = "look at '" + shown(path) + "'";
     Result<HttpResponse> answer =
         source_.send({.method = "HEAD", .url = path, .follow_redirects = true}, what);
     if (!answer.ok()) return answer.error();
@@ -114,7 +125,11 @@ class HttpFileSystem : public FileSystem {
       return FileInfo{.size = static_cast<uint64_t>(*size),
                       .modified_seconds = info_of_file(response).modified_seconds};
     }
-    const bool no_head = response.ok() || response.status == 405 || response.status == 501;
+    // Addresses that were signed for GET forbid HEAD.
+    const bool no_head = response.ok() ||
+                         (response.transport == Transport::kAnswered && response.status != 404 &&
+                          response.status != 410 && response.status < 500) ||
+                         response.status == 501;
     if (!no_head) return file_error(what, response);
     Result<std::unique_ptr<FileReader>> reader = open_reader(path);
     if (!reader.ok()) return reader.error();
@@ -127,13 +142,13 @@ class HttpFileSystem : public FileSystem {
                       .headers = {"Range: bytes=0-" + std::to_string(kFirstBytes - 1)},
                       .most_body = kMostWhole,
                       .follow_redirects = true},
-                     "read '" + path + "'");
+                     "read '" + shown(path) + "'");
     if (!answer.ok()) return answer.error();
     HttpResponse& response = answer.value();
     // An empty file has no first byte.
     if (response.transport == Transport::kAnswered && response.status == 416)
       return whole("", path);
-    if (!response.ok()) return file_error("read '" + path + "'", response);
+    if (!response.ok()) return file_error("read '" + shown(path) + "'", response);
     const auto range = parse_content_range(response.header("content-range"));
     if (response.status != 206 || !range || !range->size)
       return whole(std::move(response.body), path);
@@ -142,11 +157,11 @@ class HttpFileSystem : public FileSystem {
     if (range->begin != 0 || range->end - range->begin != response.body.size() ||
         range->end > info.size) {
       return corrupt("the server gives '" + response.header("content-range") + "' and " +
-                         std::to_string(response.body.size()) + " bytes of '" + path + "'",
+                         std::to_string(response.body.size()) + " bytes of '" + shown(path) + "'",
                      "the server or a proxy is at fault: read from another one");
     }
     return std::unique_ptr<FileReader>(std::make_unique<ObjectReader>(
-        transfers_, name_of_url(path), path, std::move(info), std::move(response.body)));
+        transfers_, name_of_url(path), shown(path), std::move(info), std::move(response.body)));
   }
 
   Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) override {
@@ -156,7 +171,7 @@ class HttpFileSystem : public FileSystem {
     return cannot_write(path);
   }
   Result<std::vector<std::string>> list_directory(const std::string& path) override {
-    return invalid_argument("cannot list '" + path + "': web servers have no directories",
+    return invalid_argument("cannot list '" + shown(path) + "': web servers have no directories",
                             "name each file, or use a bucket (s3://, gs://)");
   }
   Status make_directories(const std::string& path) override { return cannot_write(path); }
@@ -171,11 +186,12 @@ class HttpFileSystem : public FileSystem {
       : source_(*source), transfers_(std::make_shared<Transfers>(std::move(source), limits)) {}
 
   static Error cannot_write(const std::string& path) {
-    return invalid_argument("cannot write or change '" + path + "': web servers are only read",
-                            "write to a disk or to a bucket (s3://, gs://)");
+    return invalid_argument(
+        "cannot write or change '" + shown(path) + "': web servers are only read",
+        "write to a disk or to a bucket (s3://, gs://)");
   }
   static std::unique_ptr<FileReader> whole(std::string bytes, const std::string& path) {
-    return std::make_unique<WholeFile>(std::move(bytes), path);
+    return std::make_unique<WholeFile>(std::move(bytes), shown(path));
   }
 
   WebSource& source_;  // owned by transfers_

@@ -14,6 +14,7 @@ using internal::random_bytes;
 using internal::what;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class HttpStoreTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -65,6 +66,26 @@ TEST_P(HttpStoreTest, ASizeIsFoundWithoutHead) {
   EXPECT_EQ(files_->file_size(server_.url() + "/f").value(), content_.size());
 }
 
+// An address that was signed is good for GET alone.
+TEST_P(HttpStoreTest, ASizeIsFoundWhereHeadIsForbidden) {
+  server_.fail({.only = "HEAD", .status = 403});
+  EXPECT_EQ(files_->file_size(server_.url() + "/f?X-Amz-Signature=1").value(), content_.size());
+}
+
+// A transfer over a slow line that breaks near its end is tried again as any other.
+TEST_P(HttpStoreTest, TheTimeForRetriesBeginsWithTheFirstFailure) {
+  ManualClock clock({.sleep_advances = true});
+  HttpOptions options = HttpOptions::from({});
+  options.limits = internal::quick_limits();
+  options.limits.clock = &clock;
+  const auto files = make_http_store(options);
+  server_.fail({.only = "GET", .lie = [&](httplib::Response& response) {
+                  clock.advance(from_seconds(2 * options.limits.retry_seconds));
+                  response.status = 503;
+                }});
+  EXPECT_EQ(files->read_file(server_.url() + "/f").value(), content_);
+}
+
 TEST_P(HttpStoreTest, WhatCannotBeDoneSaysWhatToDo) {
   const std::string url = server_.url() + "/f";
   EXPECT_THAT(files_->read_file(server_.url() + "/none").error().what(),
@@ -73,6 +94,17 @@ TEST_P(HttpStoreTest, WhatCannotBeDoneSaysWhatToDo) {
   EXPECT_THAT(what(files_->write_atomically(url, std::string_view("x"))),
               HasSubstr("write to a disk or to a bucket"));
   EXPECT_THAT(what(files_->remove(url)), HasSubstr("are only read"));
+}
+
+// What signs an address is as good as a password.
+TEST_P(HttpStoreTest, ErrorsShowNoSecretsOfAnAddress) {
+  const std::string url = "http://me:TOPSECRET@" + server_.host() + "/none?key=TOPSECRET";
+  for (const std::string& told :
+       {std::string(files_->read_file(url).error().what()),
+        std::string(files_->info(url).error().what()), what(files_->remove(url)),
+        std::string(files_->list_directory(url).error().what())}) {
+    EXPECT_THAT(told, AllOf(HasSubstr("/none?..."), Not(HasSubstr("TOPSECRET"))));
+  }
 }
 
 TEST_P(HttpStoreTest, AFileThatIsReplacedWhileItIsReadIsAnError) {

@@ -9,6 +9,7 @@
 
 #include "muster/base/random.h"
 #include "muster/stores/internal/for_tests.h"
+#include "muster/stores/internal/signature.h"
 #include "tests/support/s3_stand_in.h"
 
 namespace muster::inline v0_1::stores {
@@ -230,6 +231,66 @@ TEST_F(S3StoreTest, AnErrorBehindAStatusOf200IsSeen) {
   EXPECT_THAT(service_.server().requests("POST /bucket/f?uploadId"), SizeIs(2));
 }
 
+// The status comes before the work: an answer that ends early says nothing of the end.
+TEST_F(S3StoreTest, AnAnswerWithoutAResultIsNoCommit) {
+  const std::string content = random_bytes(600'000);
+  for (const char* body : {"", "<CompleteMultipartUploadResult><ETag>\"1"}) {
+    service_.server().fail({.only = "POST /bucket/f?uploadId", .status = 200, .body = body});
+    ASSERT_EQ(what(files_->write_atomically("s3://bucket/f", content)), "");
+    EXPECT_TRUE(service_.objects()["f"] == content);
+    service_.objects().clear();
+  }
+}
+
+// What lies there has as many parts, but it is not what was sent.
+TEST_F(S3StoreTest, AnUploadThatWasTakenAwayIsNotTakenForFinished) {
+  ASSERT_EQ(what(files_->write_atomically("s3://bucket/f", random_bytes(600'000, 1))), "");
+  service_.server().fail({.only = "POST /bucket/f?uploadId", .status = 503});
+  service_.server().fail({.only = "POST /bucket/f?uploadId",
+                          .status = 404,
+                          .body = "<Error><Code>NoSuchUpload</Code></Error>"});
+  EXPECT_THAT(what(files_->write_atomically("s3://bucket/f", random_bytes(600'000, 2))),
+              HasSubstr("NoSuchUpload"));
+}
+
+// A list that was cut off must not pass for a short one.
+TEST_F(S3StoreTest, AListThatIsCutOffIsAnError) {
+  const std::string entry = "<Contents><Key>d/a</Key><Size>1</Size></Contents>";
+  for (const std::string& body :
+       {"<ListBucketResult>" + entry + "<Contents><Key>d/b",
+        "<ListBucketResult><IsTruncated>true</IsTruncated>" + entry + "</ListBucketResult>"}) {
+    service_.server().fail({.only = "list-type", .status = 200, .body = body});
+    EXPECT_FALSE(files_->list_directory("s3://bucket/d").ok()) << body;
+  }
+}
+
+// Some services live below a path, which is no part of the host.
+TEST_F(S3StoreTest, EndpointsBelowAPathAreSignedAsTheyAreSent) {
+  std::string sent;
+  std::string expected;
+  ManualClock clock({.sleep_advances = true});
+  WebServer server([&](const httplib::Request& request, httplib::Response& response) {
+    const std::string path = request.target.substr(request.target.find("/base/"));
+    const auto headers = internal::sign(
+        {.method = "GET",
+         .host = request.get_header_value("Host"),
+         .path = path,
+         .query = "",
+         .headers = {{"range", request.get_header_value("Range")}},
+         .payload_hash = request.get_header_value("x-amz-content-sha256")},
+        {S3StandIn::kKey, S3StandIn::kSecret, ""}, "us-east-1", "s3", clock.wall_seconds());
+    expected = path + " " + headers.back();
+    sent = "/base/bucket/f authorization: " + request.get_header_value("authorization");
+    response.body = "x";
+  });
+  S3Options options =
+      S3Options::from(service_.environment().with("AWS_ENDPOINT_URL", server.url() + "/base/"));
+  options.limits = internal::quick_limits();
+  options.limits.clock = &clock;
+  EXPECT_EQ(make_s3_store(options)->read_file("s3://bucket/f").value(), "x");
+  EXPECT_EQ(sent, expected);
+}
+
 TEST_F(S3StoreTest, PartsGoBesideEachOther) {
   service_.server().fail({.only = "PUT", .delay = 20ms}, 100);
   EXPECT_EQ(what(files_->write_atomically("s3://bucket/f", random_bytes(3'000'000))), "");
@@ -298,6 +359,16 @@ TEST_F(S3StoreTest, DirectoriesAreWhatKeysHaveInFront) {
   EXPECT_THAT(what(files_->remove("s3://bucket/a/b")), HasSubstr("not empty"));
   EXPECT_EQ(what(files_->remove("s3://bucket/empty")), "");
   EXPECT_EQ(files_->remove("s3://bucket/empty").error().kind(), ErrorKind::kNotFound);
+}
+
+// No path names them, so that a copy lacks them: that is said.
+TEST_F(S3StoreTest, ObjectsThatAreLeftOutOfAListAreNamed) {
+  service_.objects() = {{"left/c", "x"}, {"left/c/d", "x"}, {"out//e", "x"}};
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(files_->list_directory("s3://bucket/left").value(), ElementsAre("c"));
+  EXPECT_THAT(files_->list_directory("s3://bucket/out").value(), ElementsAre());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("'s3://bucket/left/c/'"), HasSubstr("'s3://bucket/out//'")));
 }
 
 TEST_F(S3StoreTest, ListsAndRemovesMoreThanAPage) {

@@ -26,11 +26,15 @@ std::string hex_of(std::string_view bytes) {
   return text;
 }
 
-std::string digest(const EVP_MD* kind, std::string_view text) {
+std::string digest_bytes(const EVP_MD* kind, std::string_view text) {
   unsigned char bytes[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   EVP_Digest(text.data(), text.size(), bytes, &size, kind, nullptr);
-  return hex_of({reinterpret_cast<const char*>(bytes), size});
+  return {reinterpret_cast<const char*>(bytes), size};
+}
+
+std::string digest(const EVP_MD* kind, std::string_view text) {
+  return hex_of(digest_bytes(kind, text));
 }
 
 std::string etag_of(std::string_view text) { return "\"" + digest(EVP_md5(), text) + "\""; }
@@ -265,6 +269,7 @@ void S3StandIn::complete(const httplib::Request& request, httplib::Response& res
   pugi::xml_document xml;
   xml.load_string(request.body.c_str());
   std::string content;
+  std::string digests;  // of the parts
   size_t smallest = SIZE_MAX;
   int count = 0;
   for (const pugi::xml_node entry : xml.child("CompleteMultipartUpload").children("Part")) {
@@ -274,9 +279,10 @@ void S3StandIn::complete(const httplib::Request& request, httplib::Response& res
     if (smallest < least_part_) return refuse(response, 400, "EntityTooSmall");
     smallest = std::min(smallest, part->second.size());
     content += part->second;
+    digests += digest_bytes(EVP_md5(), part->second);
     ++count;
   }
-  etags_[key] = "\"" + digest(EVP_md5(), content) + "-" + std::to_string(count) + "\"";
+  etags_[key] = "\"" + digest(EVP_md5(), digests) + "-" + std::to_string(count) + "\"";
   objects_[key] = std::move(content);
   uploads_.erase(upload);
   response.set_content("<CompleteMultipartUploadResult><ETag>" + etags_[key] +

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
+#include "muster/base/json.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
 
@@ -93,13 +95,24 @@ double parse_http_date(const std::string& text) {
 std::optional<double> parse_iso_time(const std::string& text) {
   std::tm parts{};
   double seconds = 0;
-  if (std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%lf", &parts.tm_year, &parts.tm_mon, &parts.tm_mday,
-                  &parts.tm_hour, &parts.tm_min, &seconds) != 6) {
+  if (std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%lf", &parts.tm_year, &parts.tm_mon,
+                  &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &seconds) != 6 ||
+      !(seconds >= 0 && seconds < 61)) {
     return std::nullopt;
   }
   parts.tm_year -= 1900;
   parts.tm_mon -= 1;
   return static_cast<double>(timegm(&parts)) + seconds;
+}
+
+Result<nlohmann::json> parse_secret_json(const std::string& text, const std::string& what) {
+  Result<nlohmann::json> json = parse_json(text, what);
+  if (json.ok()) return json;
+  std::string message = json.error().message();
+  const std::string verdict = what + " is not valid JSON";
+  // "... at line 1, column 9: what was expected, and the text there".
+  if (message.starts_with(verdict)) message.resize(message.find(": ", verdict.size()));
+  return Error(json.error().kind(), message, "write it anew, as its service gives it");
 }
 
 Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {

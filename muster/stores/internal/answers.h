@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -29,6 +30,10 @@ std::optional<ContentRange> parse_content_range(const std::string& text);
 double parse_http_date(const std::string& text);
 // Reads "2026-01-31T12:00:00.5Z" as Unix time; nothing when it is none.
 std::optional<double> parse_iso_time(const std::string& text);
+
+// As parse_json(), for texts that hold secrets: the error says where the text is wrong, and quotes
+// nothing of it.
+Result<nlohmann::json> parse_secret_json(const std::string& text, const std::string& what);
 
 // How one service is asked for a part of an object.
 struct RangeRequest {

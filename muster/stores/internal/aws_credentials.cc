@@ -32,7 +32,7 @@ std::string text_at(const nlohmann::json& json, const char* name) {
 
 Result<std::optional<AwsCredentials>> from_json(const std::string& text,
                                                 const std::string& source) {
-  Result<nlohmann::json> json = parse_json(text, "the credentials of " + source);
+  Result<nlohmann::json> json = parse_secret_json(text, "the credentials of " + source);
   if (!json.ok()) return json.error();
   AwsCredentials credentials;
   credentials.source = source;
@@ -62,6 +62,13 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
       looked_ && found_ && found_->ends_seconds && now > *found_->ends_seconds - kRenewBefore;
   if (looked_ && !ends) return found_;
   Result<std::optional<AwsCredentials>> found = find();
+  // Who gave them before and gives none now is out of order for a while.
+  if (found.ok() && !found.value() && found_) {
+    found = Error(
+        ErrorKind::kUnavailable,
+        "the credentials of " + found_->source + " come to their end, and nobody gives new ones",
+        "see whether what gave them still answers");
+  }
   if (!found.ok()) {
     // The old ones may still be good for a while.
     if (ends && now < *found_->ends_seconds) return found_;
@@ -203,10 +210,13 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_instance() {
                        .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"},
                        .without_proxy = true,
                        .attempt_seconds = 2});
+  if (is_busy(token))
+    return answer_error(token, "get a token of this EC2 instance's metadata", "", "", "");
   if (!token.ok()) return std::optional<AwsCredentials>();
   const std::vector<std::string> headers = {"X-aws-ec2-metadata-token: " + token.body};
   const HttpResponse listed = client_.perform(
       {.url = roles, .headers = headers, .without_proxy = true, .attempt_seconds = 5});
+  if (is_busy(listed)) return answer_error(listed, "ask for this EC2 instance's role", "", "", "");
   if (!listed.ok()) return std::optional<AwsCredentials>();
   const std::string role(trim(split(listed.body, '\n')[0]));
   if (role.empty()) return std::optional<AwsCredentials>();

@@ -26,7 +26,8 @@ class AwsCredentialChain {
   AwsCredentialChain(Environment environment, std::string region, const StoreOptions& limits);
 
   // Returns credentials that are good for some minutes; nothing when none are found, and requests
-  // go unsigned. An error when a place was named that has none.
+  // go unsigned. An error when a place was named that has none; Unavailable when there were some,
+  // and nobody renews them.
   Result<std::optional<AwsCredentials>> get();
   // Says that the service no longer takes what get() gave.
   void forget();

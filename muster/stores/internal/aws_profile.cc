@@ -22,7 +22,7 @@ AwsProfiles parse_aws_profiles(std::string_view text) {
     // An indented line belongs to a setting with parts of its own, of which we need none.
     const bool nested = line[0] == ' ' || line[0] == '\t';
     const size_t equals = words.find('=');
-    if (settings == nullptr || nested || equals == std::string_view::npos) continue;
+    if (settings == nullptr || nested || equals == 0 || equals == std::string_view::npos) continue;
     (*settings)[to_lower(trim(words.substr(0, equals)))] = trim(words.substr(equals + 1));
   }
   return profiles;

@@ -52,6 +52,9 @@ Status GcsService::Upload::send(int, Bytes part, bool last, Cancellation& cancel
   bool done = false;
   // After a failure we do not know what arrived, and ask.
   bool asking = false;
+  // Questions may be answered where no byte gets through.
+  Clock& clock = *service_.options_.limits.clock;
+  TimePoint moved = clock.now();
   while (!done) {
     Result<HttpResponse> answer = perform_with_retries(
         service_.client_, call.what,
@@ -100,6 +103,13 @@ Status GcsService::Upload::send(int, Bytes part, bool last, Cancellation& cancel
                        "', where it should have some between " + std::to_string(sent_) + " and " +
                        std::to_string(end),
                    "write it again");
+    }
+    if (there > sent_) moved = clock.now();
+    if (to_seconds(clock.now() - moved) > service_.options_.limits.retry_seconds) {
+      return Error(ErrorKind::kUnavailable,
+                   "cannot " + call.what + ": the service answers, but has got no byte for " +
+                       human_duration(to_seconds(clock.now() - moved)),
+                   "a proxy may hold them back: see whether it lets large requests through");
     }
     sent_ = there;
     asking = false;

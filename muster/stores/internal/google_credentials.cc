@@ -72,6 +72,13 @@ Result<std::optional<GoogleToken>> GoogleCredentials::get() {
   const bool ends = looked_ && found_ && now > found_->ends_seconds - kRenewTokenBefore;
   if (looked_ && !ends) return found_;
   Result<std::optional<GoogleToken>> found = find();
+  // Who gave them before and gives none now is out of order for a while.
+  if (found.ok() && !found.value() && found_) {
+    found = Error(
+        ErrorKind::kUnavailable,
+        "the credentials of " + found_->source + " come to their end, and nobody gives new ones",
+        "see whether what gave them still answers");
+  }
   if (!found.ok()) {
     // The old one may still be good for a while.
     if (ends && now < found_->ends_seconds) return found_;
@@ -104,7 +111,7 @@ Result<std::optional<GoogleToken>> GoogleCredentials::find() {
 Result<std::optional<GoogleToken>> GoogleCredentials::from_file(const std::string& path) {
   Result<std::string> text = local_file_system().read_file(path);
   if (!text.ok()) return text.error();
-  Result<nlohmann::json> parsed = parse_json(text.value(), path);
+  Result<nlohmann::json> parsed = parse_secret_json(text.value(), path);
   if (!parsed.ok()) return parsed.error();
   const nlohmann::json& json = parsed.value();
   const std::string type = json.is_object() ? word(json, "type") : "";
@@ -156,7 +163,7 @@ Result<GoogleToken> GoogleCredentials::exchange(const std::string& url, const st
 
 Result<GoogleToken> GoogleCredentials::read_token(const std::string& body,
                                                   const std::string& source) {
-  Result<nlohmann::json> json = parse_json(body, "the token of " + source);
+  Result<nlohmann::json> json = parse_secret_json(body, "the token of " + source);
   if (!json.ok()) return json.error();
   const std::string token =
       json.value().is_object() ? word(json.value(), "access_token") : std::string();
@@ -178,6 +185,8 @@ Result<std::optional<GoogleToken>> GoogleCredentials::from_metadata() {
        .headers = {"Metadata-Flavor: Google"},
        .without_proxy = true,
        .attempt_seconds = 3});
+  if (is_busy(answer))
+    return answer_error(answer, "get a token of this machine's service account", "", "", "");
   if (!answer.ok()) return std::optional<GoogleToken>();
   Result<GoogleToken> token = read_token(answer.body, "this machine's service account");
   if (!token.ok()) return token.error();

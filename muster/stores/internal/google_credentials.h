@@ -34,7 +34,7 @@ class GoogleCredentials {
                     std::string scope = kStorageScope);
 
   // Returns a token that is good for some minutes; nothing when nobody gives one, and requests go
-  // without.
+  // without. Unavailable when there was one, and nobody renews it.
   Result<std::optional<GoogleToken>> get();
   // Says that the service no longer takes what get() gave.
   void forget();

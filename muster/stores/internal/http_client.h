@@ -80,6 +80,9 @@ class HttpClient {
   std::vector<void*> idle_;  // the one used last at the end, whose connection is warm
 };
 
+// Whether the server answered that it is busy or starting: 408, 429, 500, 502, 503 or 504.
+bool is_busy(const HttpResponse& response);
+
 // What a service says of an answer that is no success.
 enum class Verdict {
   kByStatus,  // 408, 429, 500, 502, 503, 504 and what broke are tried again after a while

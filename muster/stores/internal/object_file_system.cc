@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "muster/base/log.h"
 #include "muster/stores/internal/growing_object.h"
 #include "muster/stores/internal/object_reader.h"
 #include "muster/stores/internal/staged_object.h"
@@ -24,6 +25,32 @@ Error nothing_at(const ObjectName& name) {
                                          ? ""
                                          : name.key.substr(0, name.key.rfind('/')))
                            .uri());
+}
+
+// Services may give empty pages before the last, but each page asks for the next by another word.
+Result<ListPage> next_page(ObjectService& service, const ObjectName& directory, bool flat,
+                           const std::string& next, int most) {
+  Result<ListPage> page = service.list(directory, directory.directory_prefix(), flat, next, most);
+  if (page.ok() && !next.empty() && page.value().next == next) {
+    return corrupt(
+        "the list of '" + directory.uri() + "' does not go on: its pages name each other",
+        "the service is at fault: list with its own tools to compare");
+  }
+  return page;
+}
+
+// The first page that holds something, or the last.
+Result<ListPage> first_page(ObjectService& service, const ObjectName& directory, bool flat,
+                            int most) {
+  std::string next;
+  while (true) {
+    Result<ListPage> page = next_page(service, directory, flat, next, most);
+    if (!page.ok() || !page.value().keys.empty() || !page.value().prefixes.empty() ||
+        page.value().next.empty()) {
+      return page;
+    }
+    next = page.value().next;
+  }
 }
 
 bool is_not_found(const Error& error) { return error.kind() == ErrorKind::kNotFound; }
@@ -49,7 +76,7 @@ Result<ObjectName> ObjectFileSystem::file_name(const std::string& path) const {
 
 Result<ObjectFileSystem::Below> ObjectFileSystem::below(const ObjectName& directory) {
   const std::string prefix = directory.directory_prefix();
-  Result<ListPage> page = service_.list(directory, prefix, false, "", 2);
+  Result<ListPage> page = first_page(service_, directory, false, 2);
   if (!page.ok()) return page.error();
   if (page.value().keys.empty() && page.value().prefixes.empty())
     return prefix.empty() ? Below::kMarker : Below::kNothing;
@@ -144,9 +171,10 @@ Result<std::vector<DirectoryEntry>> ObjectFileSystem::list_entries(const std::st
   const std::string prefix = name.value().directory_prefix();
   std::map<std::string, FileInfo> entries;
   bool found = prefix.empty();  // a bucket that answers is there
+  std::string hidden;           // what no path names
   std::string next;
   do {
-    Result<ListPage> page = service_.list(name.value(), prefix, false, next, 0);
+    Result<ListPage> page = next_page(service_, name.value(), false, next, 0);
     if (!page.ok()) return page.error();
     for (size_t i = 0; i < page.value().keys.size(); ++i) {
       found = true;
@@ -158,11 +186,16 @@ Result<std::vector<DirectoryEntry>> ObjectFileSystem::list_entries(const std::st
       found = true;
       const std::string below = inside.substr(prefix.size(), inside.size() - prefix.size() - 1);
       // A key may be an object and the directory of others; info() gives the object.
-      if (!below.empty()) entries.try_emplace(below, FileInfo{.is_directory = true});
+      if (below.empty() || !entries.try_emplace(below, FileInfo{.is_directory = true}).second)
+        hidden = inside;
     }
     next = page.value().next;
   } while (!next.empty());
   if (!found) return nothing_at(name.value());
+  if (!hidden.empty()) {
+    log::warning_once("objects whose names begin with '" + name.value().with_key(hidden).uri() +
+                      "' are left out: paths have no empty parts, and no file is a folder too");
+  }
   std::vector<DirectoryEntry> listed;
   for (auto& [below, info] : entries) listed.push_back({below, info});
   return listed;
@@ -230,18 +263,22 @@ Status ObjectFileSystem::remove_tree(const std::string& path) {
   } else if (!is_not_found(found.error())) {
     return found.error();
   }
-  std::string next;
-  do {
+  std::string first;  // of the last page
+  while (true) {
     // From the beginning each time: what was listed is gone by then.
-    Result<ListPage> page =
-        service_.list(name.value(), name.value().directory_prefix(), true, "", kKeysAtOnce);
+    Result<ListPage> page = first_page(service_, name.value(), true, kKeysAtOnce);
     if (!page.ok()) return page.error();
     if (page.value().keys.empty()) return {};
+    if (page.value().keys[0] == first) {
+      return Error(ErrorKind::kUnavailable,
+                   "'" + name.value().with_key(first).uri() + "' is still there behind its removal",
+                   "somebody writes it anew, or the bucket holds on to what it has");
+    }
     if (Status removed = service_.remove_all(name.value(), page.value().keys); !removed.ok())
       return removed;
-    next = page.value().next;
-  } while (!next.empty());
-  return {};
+    if (page.value().next.empty()) return {};
+    first = page.value().keys[0];
+  }
 }
 
 }  // namespace muster::inline v0_1::stores::internal

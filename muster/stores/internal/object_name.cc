@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "muster/base/printable.h"
+#include "muster/base/strings.h"
 
 namespace muster::inline v0_1::stores::internal {
 
@@ -26,6 +27,10 @@ Result<ObjectName> parse_object_name(std::string_view scheme, const std::string&
   if (!well_formed) {
     return invalid_argument("'" + printable_beginning(uri) + "' names no bucket",
                             "write " + start + "BUCKET/KEY");
+  }
+  if (!is_utf8(rest)) {
+    return invalid_argument("'" + printable_beginning(uri) + "' is not in UTF-8",
+                            "stores name objects in UTF-8 alone: give it another name");
   }
   for (size_t at = slash; at < rest.size(); ++at) {
     if (rest[at] != '/') {

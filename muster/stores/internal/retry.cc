@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 #include "muster/base/log.h"
 #include "muster/base/random.h"
@@ -10,12 +11,6 @@
 
 namespace muster::inline v0_1::stores::internal {
 namespace {
-
-// Statuses that a server gives while it is busy or starting.
-bool is_busy(int status) {
-  return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 ||
-         status == 504;
-}
 
 // A number in [0, 1) that differs between processes and calls, so that those who failed together do
 // not come back together.
@@ -31,6 +26,13 @@ constexpr int kMostLessons = 4;
 
 }  // namespace
 
+bool is_busy(const HttpResponse& response) {
+  const int status = response.status;
+  return response.transport == Transport::kAnswered &&
+         (status == 408 || status == 429 || status == 500 || status == 502 || status == 503 ||
+          status == 504);
+}
+
 Result<HttpResponse> perform_with_retries(HttpClient& client, const std::string& what,
                                           const std::function<Result<HttpRequest>()>& make,
                                           const std::function<Verdict(const HttpResponse&)>& judge,
@@ -40,6 +42,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const std::string&
   const TimePoint begin = clock.now();
   double delay = limits.first_delay_seconds;
   int lessons = 0;
+  std::optional<TimePoint> failed;  // the first time
   for (int attempt = 1;; ++attempt) {
     Result<HttpRequest> request = make();
     if (!request.ok()) return request.error();
@@ -49,26 +52,27 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const std::string&
     if (response.ok() && !judge) return response;
     const Verdict verdict = judge ? judge(response) : Verdict::kByStatus;
     if (verdict == Verdict::kAtOnce && lessons++ < kMostLessons) continue;
-    const bool again =
-        verdict == Verdict::kAgain || verdict == Verdict::kAtOnce ||
-        (verdict == Verdict::kByStatus &&
-         (response.transport == Transport::kNoContact || response.transport == Transport::kBroken ||
-          (response.transport == Transport::kAnswered && is_busy(response.status))));
+    const bool again = verdict == Verdict::kAgain || verdict == Verdict::kAtOnce ||
+                       (verdict == Verdict::kByStatus &&
+                        (response.transport == Transport::kNoContact ||
+                         response.transport == Transport::kBroken || is_busy(response)));
     if (!again) return response;
+    if (!failed) failed = clock.now();
+    const double failing = to_seconds(clock.now() - *failed);
     double wait = delay * (0.5 + 0.5 * jitter());
     if (const auto asked = parse_double(response.header("retry-after")); asked && *asked > 0)
       wait = std::max(wait, *asked);
     const double most = response.transport == Transport::kNoContact
                             ? std::min(limits.connect_retry_seconds, limits.retry_seconds)
                             : limits.retry_seconds;
-    if (response.seconds + wait > most) return response;
+    if (failing + wait > most) return response;
     const std::string why = response.transport == Transport::kAnswered
                                 ? "status " + std::to_string(response.status)
                                 : response.problem;
     // The first failures are everyday life; who waits for longer should know what for.
     const std::string line = "cannot " + what + " (" + why + "): trying again in " +
-                             human_duration(wait) + ", for " +
-                             human_duration(most - response.seconds) + " at most";
+                             human_duration(wait) + ", for " + human_duration(most - failing) +
+                             " at most";
     attempt == 4 ? log::warning(line) : log::debug(line);
     if (cancellation != nullptr) {
       if (!cancellation->sleep(clock, from_seconds(wait))) {

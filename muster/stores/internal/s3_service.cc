@@ -29,6 +29,14 @@ S3Words words_of(const std::string& body) {
   return {error.child_value("Code"), error.child_value("Message"), error.child_value("Region")};
 }
 
+// Whether the answer of a request that answers late came to its end, and is no error:
+// <CopyObjectResult>, <CopyPartResult> or <CompleteMultipartUploadResult>.
+bool tells_result(const std::string& body) {
+  pugi::xml_document xml;
+  return xml.load_buffer(body.data(), body.size()) &&
+         std::string_view(xml.document_element().name()).ends_with("Result");
+}
+
 ObjectInfo info_of(const HttpResponse& response) {
   ObjectInfo info;
   info.version = response.header("etag");
@@ -37,22 +45,25 @@ ObjectInfo info_of(const HttpResponse& response) {
   // The ETag is the MD5 of what was sent in one request, unless the object is encrypted with keys
   // of the customer's.
   const std::string encryption = response.header("x-amz-server-side-encryption");
-  std::string digits = info.version;
-  std::erase(digits, '"');
-  const bool is_md5 = digits.size() == 32 &&
-                      digits.find_first_not_of("0123456789abcdef") == std::string::npos &&
-                      !encryption.starts_with("aws:kms") &&
-                      response.header("x-amz-server-side-encryption-customer-algorithm").empty();
-  if (is_md5) {
-    std::string digest;
-    for (size_t at = 0; at < digits.size(); at += 2)
-      digest += static_cast<char>(std::stoi(digits.substr(at, 2), nullptr, 16));
-    info.md5 = std::move(digest);
+  if (!encryption.starts_with("aws:kms") &&
+      response.header("x-amz-server-side-encryption-customer-algorithm").empty()) {
+    info.md5 = md5_of_etag(info.version);
   }
   return info;
 }
 
 }  // namespace
+
+std::optional<std::string> md5_of_etag(const std::string& etag) {
+  std::string digits = etag;
+  std::erase(digits, '"');
+  if (digits.size() != 32 || digits.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return std::nullopt;
+  std::string digest;
+  for (size_t at = 0; at < digits.size(); at += 2)
+    digest += static_cast<char>(std::stoi(digits.substr(at, 2), nullptr, 16));
+  return digest;
+}
 
 S3Service::S3Service(S3Options options)
     : options_(std::move(options)),
@@ -76,10 +87,17 @@ Result<HttpRequest> S3Service::build(const Call& call) {
     origin = "https://" + (in_path ? "" : bucket + ".") + "s3." + region + ".amazonaws.com" +
              (region.starts_with("cn-") ? ".cn" : "");
   }
+  // Some services live below a path.
+  const size_t host_begin = origin.find("://") + 3;
+  const std::string base = origin.substr(std::min(origin.find('/', host_begin), origin.size()));
+  origin.resize(origin.size() - base.size());
+  // As libcurl does, which leaves the port of the scheme out of its Host header.
+  const std::string_view port = origin.starts_with("https:") ? ":443" : ":80";
+  if (origin.ends_with(port)) origin.resize(origin.size() - port.size());
   SignedRequest to_sign{
       .method = call.method,
-      .host = origin.substr(origin.find("://") + 3),
-      .path = (in_path ? "/" + bucket + "/" : "/") + percent_encode(call.object.key, true),
+      .host = origin.substr(host_begin),
+      .path = base + (in_path ? "/" + bucket + "/" : "/") + percent_encode(call.object.key, true),
       .query = call.query.text(),
       .headers = call.headers,
       .payload_hash = ""};
@@ -108,9 +126,7 @@ Result<HttpRequest> S3Service::build(const Call& call) {
 Verdict S3Service::judge(const Call& call, const HttpResponse& response) {
   if (response.transport != Transport::kAnswered) return Verdict::kByStatus;
   if (response.ok()) {
-    if (!call.answers_late) return Verdict::kFinal;
-    const S3Words words = words_of(response.body);
-    return words.code.empty() ? Verdict::kFinal : Verdict::kAgain;
+    return call.answers_late && !tells_result(response.body) ? Verdict::kAgain : Verdict::kFinal;
   }
   const S3Words words = words_of(response.body);
   const int status = response.status;
@@ -150,7 +166,7 @@ Result<HttpResponse> S3Service::send(const Call& call, Cancellation* cancellatio
       [&](const HttpResponse& response) { return judge(call, response); }, cancellation);
   if (!answer.ok()) return answer.error().with_context("cannot " + call.what);
   if (!answer.value().ok()) return error_of(call, answer.value());
-  if (call.answers_late && !words_of(answer.value().body).code.empty()) {
+  if (call.answers_late && !tells_result(answer.value().body)) {
     answer.value().status = 500;
     return error_of(call, answer.value());
   }
@@ -362,8 +378,12 @@ Result<ListPage> S3Service::list(const ObjectName& bucket, const std::string& pr
   Result<HttpResponse> answer = send(call);
   if (!answer.ok()) return answer.error();
   pugi::xml_document xml;
-  xml.load_buffer(answer.value().body.data(), answer.value().body.size());
+  const bool complete = xml.load_buffer(answer.value().body.data(), answer.value().body.size());
   const pugi::xml_node result = xml.child("ListBucketResult");
+  if (result && !complete) {
+    return Error(ErrorKind::kUnavailable, "cannot " + call.what + ": the answer was cut off",
+                 "try again; if it goes on, a proxy may be at fault");
+  }
   if (!result) {
     return invalid_argument("cannot " + call.what + ": the answer is no list of S3",
                             "check AWS_ENDPOINT_URL: another service seems to answer there");
@@ -377,8 +397,14 @@ Result<ListPage> S3Service::list(const ObjectName& bucket, const std::string& pr
   }
   for (const pugi::xml_node entry : result.children("CommonPrefixes"))
     page.prefixes.emplace_back(entry.child_value("Prefix"));
-  if (std::strcmp(result.child_value("IsTruncated"), "true") == 0)
+  if (std::strcmp(result.child_value("IsTruncated"), "true") == 0) {
     page.next = result.child_value("NextContinuationToken");
+    if (page.next.empty()) {
+      return invalid_argument(
+          "cannot " + call.what + ": the answer is one page of several, and names no next one",
+          "the service does not know version 2 of S3's lists: use another one");
+    }
+  }
   return page;
 }
 

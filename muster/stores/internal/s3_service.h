@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "muster/stores/s3_store.h"
 
 namespace muster::inline v0_1::stores::internal {
+
+// The 16 bytes of an ETag that is an MD5.
+std::optional<std::string> md5_of_etag(const std::string& etag);
 
 class S3Service : public ObjectService {
  public:

@@ -4,7 +4,24 @@
 #include <pugixml.hpp>
 #include <utility>
 
+#include "muster/stores/internal/digest.h"
+
 namespace muster::inline v0_1::stores::internal {
+namespace {
+
+// The ETag of the object that these parts make: the MD5 of their MD5s, and how many there are.
+// Empty where the ETags of the parts are no MD5s, as of objects under keys of the customer's.
+std::string etag_of(const std::map<int, std::string>& parts) {
+  Md5 digest;
+  for (const auto& [number, etag] : parts) {
+    const std::optional<std::string> md5 = md5_of_etag(etag);
+    if (!md5) return "";
+    digest.add(bytes_of(*md5));
+  }
+  return "\"" + hex(digest.finish()) + "-" + std::to_string(parts.size()) + "\"";
+}
+
+}  // namespace
 
 Result<std::unique_ptr<S3Service::Upload>> S3Service::Upload::begin(S3Service& service,
                                                                     const ObjectName& object) {
@@ -65,16 +82,11 @@ Status S3Service::Upload::finish() {
                                                .answers_late = true});
   if (!answer.ok()) {
     // A try whose answer was lost may have finished it: then a second one finds no such upload.
-    if (answer.error().kind() != ErrorKind::kNotFound ||
-        answer.error().message().find("tried") == std::string::npos) {
-      return answer.error();
-    }
-    Result<ObjectInfo> there = service_.look(object_);
-    if (!there.ok() ||
-        !there.value().version.ends_with("-" + std::to_string(etags_.size()) + "\"")) {
-      return answer.error();
-    }
-    etag_ = there.value().version;
+    if (answer.error().kind() != ErrorKind::kNotFound) return answer.error();
+    const Result<ObjectInfo> there = service_.look(object_);
+    const std::string made = etag_of(etags_);
+    if (!there.ok() || made.empty() || there.value().version != made) return answer.error();
+    etag_ = made;
   } else {
     pugi::xml_document xml;
     xml.load_string(answer.value().body.c_str());
