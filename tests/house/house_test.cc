@@ -122,6 +122,13 @@ TEST_F(PlantedTest, NoFileKnowsVersionsOfLibTorch) {
   EXPECT_EQ(planted("muster/data/a.cc", "const char* version = TORCH_VERSION;\n"), "");
 }
 
+TEST_F(PlantedTest, TestsAndFuzzTargetsMayUseTheSupportOfTests) {
+  const std::string support = "#include \"tests/fuzz/target.h\"\n";
+  EXPECT_THAT(planted("muster/plan/a.cc", support), HasSubstr("does not know the roof"));
+  EXPECT_EQ(planted("muster/plan/a_test.cc", support), "");
+  EXPECT_EQ(planted("muster/plan/a_fuzz.cc", support), "");
+}
+
 TEST_F(PlantedTest, FormIsKept) {
   EXPECT_THAT(planted("muster/plan/a.h", "// A.\nint a();\n"), HasSubstr("no #pragma once"));
   EXPECT_THAT(planted("muster/plan/a.h", "#pragma once\n"), HasSubstr("begins with a comment"));

@@ -184,7 +184,7 @@ class Checker {
     }
     const std::string folder = folder_of(file);
     const std::string target = folder_of(included);
-    const bool test = file.ends_with("_test.cc");
+    const bool test = file.ends_with("_test.cc") || file.ends_with("_fuzz.cc");
     if (file.starts_with("muster/") && ours && !included.starts_with("muster/") &&
         !(test && included.starts_with("tests/"))) {
       violate(file, line, included + ": muster/ does not know the roof");

@@ -7,9 +7,7 @@
 #include "muster/stores/internal/object_name.h"
 #include "tests/fuzz/target.h"
 
-namespace muster::fuzz {
-
-std::vector<std::string> seeds() {
+std::vector<std::string> muster::fuzz::seeds() {
   return {"bytes 5-9/100",
           "bytes */0",
           "2026-01-31T12:00:00.5Z",
@@ -19,9 +17,7 @@ std::vector<std::string> seeds() {
           "[default]\nregion = eu\ns3 =\n  region = no\n[profile work]\naws_access_key_id=K=\n"};
 }
 
-std::vector<std::string> seed_folders() { return {}; }
-
-}  // namespace muster::fuzz
+std::vector<std::string> muster::fuzz::seed_folders() { return {}; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;                    // NOLINT(google-build-using-namespace)
