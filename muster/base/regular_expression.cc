@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
 #include <regex>
 
 #include "muster/base/error.h"
@@ -26,6 +27,9 @@ const char* what_is_wrong(std::regex_constants::error_type code) {
 }
 
 std::regex compiled(const std::string& pattern) {
+  // The library keeps what its locale says of a letter without a lock.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   try {
     return std::regex(pattern);
   } catch (const std::regex_error& error) {

@@ -150,7 +150,7 @@ struct CoordinatorService::Impl {
   Adapter adapter;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> entrance;  // to the server
-  std::unique_ptr<Acceptor> acceptor;  // starts when it stands here: each call asks for it
+  std::unique_ptr<Acceptor> acceptor;
   int port = 0;
   std::once_flag stopped;
 };
@@ -169,14 +169,7 @@ CoordinatorService::CoordinatorService(CoordinatorHandler& handler, const std::s
   impl_->entrance = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       server_credentials(job));
-  builder.RegisterService(&impl_->adapter);
-  impl_->server = builder.BuildAndStart();
-  if (!impl_->server) {
-    throw invalid_argument(fmt::format("cannot serve the coordinator at {}", address),
-                           job.tls ? "check the files of MUSTER_TLS_CERT, MUSTER_TLS_KEY and "
-                                     "MUSTER_TLS_CA"
-                                   : "");
-  }
+  // Each call asks for the acceptor, so it stands before the server has threads.
   impl_->acceptor = std::make_unique<Acceptor>(
       std::move(listener), limits_of(job, tasks),
       AcceptorProtocol{.server = "the coordinator", .tls = job.tls.has_value()}, impl_->log,
@@ -185,6 +178,14 @@ CoordinatorService::CoordinatorService(CoordinatorHandler& handler, const std::s
         taken.fd = connection;
         entrance->HandleNewConnection(&taken);
       });
+  builder.RegisterService(&impl_->adapter);
+  impl_->server = builder.BuildAndStart();
+  if (!impl_->server) {
+    throw invalid_argument(fmt::format("cannot serve the coordinator at {}", address),
+                           job.tls ? "check the files of MUSTER_TLS_CERT, MUSTER_TLS_KEY and "
+                                     "MUSTER_TLS_CA"
+                                   : "");
+  }
   impl_->acceptor->start();
 }
 

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <thread>
 
+#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/published_fields.h"
 
@@ -165,7 +165,7 @@ void StandInCluster::Impl::create(const std::string& resource, const httplib::Re
 }
 
 void StandInCluster::Impl::answer(const httplib::Request& request, httplib::Response& response) {
-  static const std::regex kPath(
+  static const RegularExpression kPath(
       "/(?:api|apis)/(v1|[a-z.]+/v1)/namespaces/lab/([a-z]+)"
       "(?:/([-a-z0-9]+))?(/log)?");
   const std::scoped_lock lock(mutex);
@@ -188,8 +188,8 @@ void StandInCluster::Impl::answer(const httplib::Request& request, httplib::Resp
     documents["paths"][place] = {{"serverRelativeURL", "/openapi/v3/" + place + "?hash=1"}};
   }
   if (path == "/openapi/v3") return reply(documents);
-  std::smatch parts;
-  if (!std::regex_match(path, parts, kPath)) {
+  RegularExpression::Groups parts;
+  if (!kPath.full_match(path, &parts)) {
     unknown.push_back(request.method + " " + request.target);
     response.status = 404;
     return reply(failure(404, "NotFound", "the server could not find the requested resource"));
@@ -197,7 +197,7 @@ void StandInCluster::Impl::answer(const httplib::Request& request, httplib::Resp
   const std::string resource = parts[2], name = parts[3];
   auto& known = objects[resource];
   if (request.method == "POST") return create(resource, request, response);
-  if (parts[4].matched) {
+  if (!parts[4].empty()) {
     response.set_content(logs[name], "text/plain");
     return;
   }

@@ -5,9 +5,9 @@
 
 #include <chrono>
 #include <mutex>
-#include <regex>
 #include <thread>
 
+#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/published_fields.h"
 
@@ -30,9 +30,9 @@ struct StandInVertex::Impl {
 };
 
 void StandInVertex::Impl::answer(const httplib::Request& request, httplib::Response& response) {
-  static const std::regex kJobs(
+  static const RegularExpression kJobs(
       "/v1/(projects/[^/]+/locations/[^/]+/(customJobs|hyperparameterTuningJobs))");
-  static const std::regex kJob(
+  static const RegularExpression kJob(
       "/v1/(projects/[^/]+/locations/[^/]+/(customJobs|hyperparameterTuningJobs)/7)(:cancel)?");
   const std::scoped_lock lock(mutex);
   requests.push_back(request.method + " " + request.target);
@@ -47,27 +47,27 @@ void StandInVertex::Impl::answer(const httplib::Request& request, httplib::Respo
   if (request.path == "/computeMetadata/v1/instance/service-accounts/default/token") {
     return reply({{"access_token", "a-token"}, {"expires_in", 3600}, {"token_type", "Bearer"}});
   }
-  std::smatch parts;
+  RegularExpression::Groups parts;
   if (request.path == "/v2/entries:list" && request.method == "POST") {
     return reply({{"entries", log}});
   }
-  if (std::regex_match(request.path, parts, kJobs) && request.method == "POST") {
+  if (kJobs.full_match(request.path, &parts) && request.method == "POST") {
     const json resource = json::parse(request.body);
     const auto problems = vertex_problems(resource);
     if (!problems.empty()) return fail(400, "INVALID_ARGUMENT", join(problems, ", "));
     created = resource;
     json made = resource;
-    made["name"] = parts[1].str() + "/7";
+    made["name"] = parts[1] + "/7";
     made.update(state);
     return reply(made);
   }
-  if (std::regex_match(request.path, parts, kJob)) {
-    if (parts[3].matched) {
+  if (kJob.full_match(request.path, &parts)) {
+    if (!parts[3].empty()) {
       state = {{"state", "JOB_STATE_CANCELLED"}};
       return reply(json::object());
     }
     json found = created;
-    found["name"] = parts[1].str();
+    found["name"] = parts[1];
     found.update(state);
     return reply(found);
   }
