@@ -115,6 +115,7 @@ std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options) 
   header.add(fmt::format("--ntasks={}", tasks_of(job).size()));
   header.add("--output=" + output_path(join_path(options.folder, kSlurmBatchLog)), {"--error"});
   header.add("--open-mode=append");
+  if (!options.comment.empty()) header.add("--comment=" + options.comment);
   header.add("--requeue", {"--no-requeue"});
   // Without B: it goes to the tasks, not to this script.
   header.add("--signal=USR1@90");

@@ -19,6 +19,7 @@ struct SlurmScriptOptions {
   std::string muster;              // path of the muster binary, on every node
   std::string folder;              // of the job's record, which every node can reach
   std::vector<std::string> flags;  // of sbatch: "--partition=gpu"; they win over the script's own
+  std::string comment = {};        // by which the job is known at Slurm; empty: none
 };
 
 // Files of the job's folder that the script and its tasks write.
