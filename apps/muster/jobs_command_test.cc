@@ -212,7 +212,10 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
            {"submit --slurm=--partition=x true", "--slurm is for --to=slurm"},
            {"submit --to=slurm --slurm=gpu --dry-run true", "is no flag of sbatch"},
            {"jobs status nothing", "there is no job 'nothing'"},
-           {"jobs", "needs a command"}}) {
+           {"jobs", "needs a command"},
+           {"jobs kepe", "take one of: list, status, logs, cancel, remove\n"},
+           {"submit --to=kubernetes --volume=models:relative --dry-run true",
+            "--volume is 'models:relative'"}}) {
     const ShellOutput failed = muster(arguments);
     EXPECT_EQ(failed.code, 2) << arguments << ": " << failed.text;
     EXPECT_THAT(failed.text, HasSubstr(said)) << arguments;
@@ -488,6 +491,29 @@ TEST_F(SlurmJobsTest, OneJobOfAllTasksWithTheirPlaces) {
   EXPECT_EQ(status("bad")["detail"], "worker-0: exit code 3");
   EXPECT_THAT(muster("submit --config=config.yaml --to=slurm ./train").text,
               AllOf(HasSubstr("sbatch refuses the job"), HasSubstr("--no-accelerators")));
+}
+
+// The longest time of a job is none of a start: it does not go back into the queue.
+TEST_F(SlurmJobsTest, ItsLongestTimeEndsAJob) {
+  program("trap 'echo saved > saved; exit 138' USR1\nwhile :; do sleep 0.05; done");
+  const ShellOutput ran =
+      muster("submit --to=slurm --max-running-time=4 --name=limited --wait ./train");
+  EXPECT_EQ(ran.code, 124) << ran.text << slurm_->logs();
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("[slurm] the job has run for its 4 s"),
+                              HasSubstr("limited failed: it ran for longer than 4 s")));
+  EXPECT_EQ(read("saved"), "saved\n");
+  EXPECT_EQ(status("limited")["restarts"], 0);
+  // By its comment a job is found whose number nobody wrote down.
+  program("sleep 60");
+  ASSERT_EQ(muster("submit --to=slurm --name=lost ./train").code, 0);
+  const std::string path = "state/muster/jobs/lost/record.json";
+  auto record = nlohmann::json::parse(read(path));
+  const std::string id = record["id"];
+  record["id"] = "";
+  write(path, record.dump());
+  EXPECT_EQ(status("lost")["id"], id);
+  EXPECT_EQ(nlohmann::json::parse(read(path))["id"], id);
+  EXPECT_EQ(muster("jobs cancel lost").code, 0);
 }
 
 TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {

@@ -283,6 +283,9 @@ JobStatus SlurmTarget::status(const JobRecord& record) {
     }
     status.tasks.push_back(std::move(task));
   }
+  const auto over = local_file_system().read_file(join_path(record.folder, kSlurmTimeOverFile));
+  if (status.state == JobState::kFailed && over.ok())
+    status.detail = fmt::format("it ran for longer than {} s", trim(over.value()));
   const auto failed = local_file_system().read_file(join_path(record.folder, kSlurmFailedFile));
   if (status.state == JobState::kFailed && failed.ok()) {
     const auto words = split(split(failed.value(), '\n').front(), ' ');

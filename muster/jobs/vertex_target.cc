@@ -34,7 +34,9 @@ constexpr int kEntriesAtOnce = 1000;
 // Cloud Logging allows 60 reads a minute.
 constexpr auto kLookForEntries = std::chrono::seconds(5);
 
-std::string token_for(const JobSpec& job) { return job.task_count() > 1 ? random_secret() : ""; }
+std::string token_for(const JobSpec& job) {
+  return internal::needs_token(job) ? random_secret() : "";
+}
 
 VertexPlace place_of(const JobRecord& record) {
   const auto detail = [&](const char* key) {
@@ -148,7 +150,13 @@ VertexPlace VertexTarget::place_of(const JobSpec& job) const {
 
 std::vector<std::string> VertexTarget::check(const JobSpec& job) const {
   place_of(job);
-  return internal::vertex_job(job, "job", options_.job).notes;
+  std::vector<std::string> notes = internal::vertex_job(job, "job", options_.job).notes;
+  if (internal::needs_token(job)) {
+    notes.emplace_back(
+        "whoever may read jobs of the project can read this one's token, a variable of its pools; "
+        "a token file, certificates or a network of your own make it needless (docs/vertex.md)");
+  }
+  return notes;
 }
 
 std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) const {
@@ -160,7 +168,7 @@ std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) 
   }
   std::string text = fmt::format("# {}\n# where job.json holds {}:\n", join(words, " "),
                                  made.tuning ? "studySpec and trialJobSpec" : "jobSpec");
-  if (job.task_count() > 1 && !options_.show_secrets) {
+  if (internal::needs_token(job) && !options_.show_secrets) {
     text +=
         "# (MUSTER_JOB_TOKEN, one more variable of every pool, is made when the job is "
         "submitted; --show-secrets shows one)\n";

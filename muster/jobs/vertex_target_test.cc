@@ -344,6 +344,39 @@ TEST_F(Rest, AnswersOfAnotherFormAreErrors) {
               HasSubstr("no whole JSON"));
 }
 
+// Vertex AI shows the variables of a job to whoever may read it.
+TEST(VertexTarget, ATokenIsSpokenOfAndCanBeLeftOut) {
+  VertexTarget target({.show_secrets = true}, gcloud_vertex_api());
+  JobSpec job = internal::leaf_disease_job();
+  const JobRecord record{.name = "a"};
+  const auto shows_token = [&] {
+    return target.describe(job, record).find("\"MUSTER_JOB_TOKEN\"") != std::string::npos;
+  };
+  EXPECT_THAT(target.check(job), Contains(HasSubstr("can read this one's token")));
+  EXPECT_TRUE(shows_token());
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  const Variables certificates = {{"MUSTER_TLS_CERT", "/run/cert.pem"},
+                                  {"MUSTER_TLS_KEY", "/run/key.pem"},
+                                  {"MUSTER_TLS_CA", "/run/ca.pem"}};
+  for (const Variables& own : {Variables{{"MUSTER_JOB_TOKEN_FILE", "/run/token"}},
+                               Variables{{"MUSTER_INSECURE", "1"}}, certificates}) {
+    for (Pool& pool : job.pools) pool.environment = own;
+    EXPECT_THAT(target.check(job), Not(Contains(HasSubstr("token"))));
+    EXPECT_FALSE(shows_token()) << own.front().first;
+    // All must have it.
+    job.pools[1].environment.clear();
+    EXPECT_TRUE(shows_token()) << own.front().first;
+  }
+  for (Pool& pool : job.pools) pool.environment = {{"MUSTER_INSECURE", "0"}};
+  EXPECT_TRUE(shows_token());
+  job.pools[0].environment = {{"MUSTER_JOB_TOKEN", "of_another_job_altogether"}};
+  EXPECT_THAT(message_of([&] { target.check(job); }), HasSubstr("sets MUSTER_JOB_TOKEN"));
+  // One task has nobody to meet.
+  job = internal::leaf_disease_job();
+  job.pools.pop_back();
+  EXPECT_THAT(target.check(job), Not(Contains(HasSubstr("token"))));
+}
+
 TEST(VertexTarget, NeedsARegionAndATool) {
   const TempDirectory folder;
   VertexTarget target({}, gcloud_vertex_api(folder / "gcloud"));
