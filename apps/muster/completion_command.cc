@@ -24,10 +24,10 @@ std::string kind_of(const CLI::Option& option) {
 std::string branches(const CLI::App& app) {
   std::vector<std::string> commands, flags, values;
   std::string word = "nothing";
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    // What the command starts itself has no group.
-    if (!command->get_group().empty()) commands.push_back(command->get_name());
-  }
+  // What the command starts itself has no group.
+  const auto shown =
+      app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+  for (const CLI::App* command : shown) commands.push_back(command->get_name());
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) word = kind_of(*option);
     const bool valued = option->get_items_expected_max() > 0;
@@ -39,9 +39,7 @@ std::string branches(const CLI::App& app) {
   std::string text = fmt::format("    '{}') commands='{}' flags='{}' values='{}' word={} ;;\n",
                                  command::full_name(app), join(commands, " "), join(flags, " "),
                                  join(values, " "), word);
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    text += branches(*command);
-  }
+  for (const CLI::App* command : shown) text += branches(*command);
   return text;
 }
 

@@ -108,11 +108,14 @@ void add_files(CLI::App& app, Action& action) {
                          "name, or a folder")
       ->required();
   add_recursive(*cp, flags, "Folders with all that is below them");
-  cp->footer("Each file appears whole or not at all, and replaces what was there.\n" +
-             with_places("  muster cp model.safetensors gs://my-bucket/weights/\n"
-                         "  muster cp -r s3://my-bucket/runs/mine runs/\n"
-                         "  muster cp 's3://my-bucket/data/*.csv' data/\n"
-                         "  muster cp https://example.com/train.csv s3://my-bucket/data/"));
+  cp->footer(
+      "Each file appears whole or not at all, and replaces what was there. As with cp and\n"
+      "gsutil, -r puts a folder into the last PATH where that is a folder, and else makes it\n"
+      "under that name: the same command twice makes digits, then digits/digits.\n" +
+      with_places("  muster cp model.safetensors gs://my-bucket/weights/\n"
+                  "  muster cp -r s3://my-bucket/runs/mine runs/\n"
+                  "  muster cp 's3://my-bucket/data/*.csv' data/\n"
+                  "  muster cp https://example.com/train.csv s3://my-bucket/data/"));
   cp->callback([flags, &action] { action = [flags] { return copy(*flags); }; });
 
   auto* cat = app.add_subcommand("cat", "Print the bytes of files, also of buckets");

@@ -9,8 +9,10 @@
 #include <string>
 #include <thread>
 
+#include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/jobs/search_job.h"
+#include "muster/jobs/submit.h"
 
 namespace muster::app {
 namespace {
@@ -45,23 +47,31 @@ InterruptScope::~InterruptScope() {
 
 bool was_interrupted() { return interrupted; }
 
-bool was_submitted(const jobs::JobRecord& record) {
-  // A job of this machine is known by its folder.
-  return !record.id.empty() || record.target == "local";
-}
-
-void check_submitted(const jobs::JobRecord& record) {
-  if (was_submitted(record)) return;
+void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options) {
+  if (jobs::was_submitted(record)) return;
+  if (jobs::is_being_submitted(record)) {
+    throw Error(ErrorKind::kUnavailable,
+                fmt::format("the job {} is being submitted to {} by another command", record.name,
+                            record.target),
+                "wait for the end of that command");
+  }
+  std::string why;
+  try {
+    jobs::JobStore store = jobs::JobStore::of(Environment::process());
+    if (jobs::find_submitted(store, *jobs::make_target(record.target, options), record)) return;
+  } catch (const Error& error) {
+    why = "; " + error.message();
+  }
   throw invalid_argument(
-      fmt::format("the job {} is not known on {}: its submission did not end", record.name,
-                  record.target),
+      fmt::format("the job {} is not known on {}: its submission did not end{}", record.name,
+                  record.target, why),
       fmt::format("look there whether something of it runs; muster jobs remove {} forgets it",
                   record.name));
 }
 
-jobs::JobStatus ask_for(const jobs::JobRecord& record, const jobs::TargetOptions& options) {
+jobs::JobStatus ask_for(jobs::JobRecord record, const jobs::TargetOptions& options) {
   if (jobs::is_search(record)) return jobs::search_status(record);
-  check_submitted(record);
+  check_submitted(record, options);
   return jobs::make_target(record.target, options)->status(record);
 }
 

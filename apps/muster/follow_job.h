@@ -18,15 +18,14 @@ class InterruptScope {
 };
 bool was_interrupted();
 
-// Whether the target has said by what name it knows the job. It has not where a submission was cut
-// off, or has not ended yet.
-bool was_submitted(const jobs::JobRecord& record);
-// Throws InvalidArgument unless it was.
-void check_submitted(const jobs::JobRecord& record);
+// Where the submission was cut off, asks the target whether the job is there all the same, and
+// completes the record. Throws InvalidArgument when it is not there, Unavailable while another
+// command submits it.
+void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options);
 
 // Asks the record's target. Throws Unavailable or Timeout when it does not answer, and
 // InvalidArgument for a job that was not submitted.
-jobs::JobStatus ask_for(const jobs::JobRecord& record, const jobs::TargetOptions& options);
+jobs::JobStatus ask_for(jobs::JobRecord record, const jobs::TargetOptions& options);
 // The same. A target that cannot be asked is JobState::kUnknown, and says why.
 jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptions& options);
 

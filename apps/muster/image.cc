@@ -165,6 +165,19 @@ std::string choose_engine(const std::string& wanted,
               "on Debian: apt-get install buildah");
 }
 
+bool needs_isolation(const std::string& engine,
+                     const std::function<std::string(const std::string&)>& find,
+                     const RunProgram& run) {
+  if (fs::path(engine).filename() == "docker") return false;  // its service does the work
+  if (std::getenv("BUILDAH_ISOLATION") != nullptr) return false;
+  const std::string unshare = find("unshare");
+  if (unshare.empty()) return false;
+  // What the engine does for each step of the Dockerfile.
+  return !run({unshare, "--user", "--map-root-user", "--mount", "--pid", "--fork", "mount", "-t",
+               "proc", "proc", "/proc"})
+              .status.ok();
+}
+
 std::string default_tag(const std::string& folder) {
   // A slash at the end would leave no name behind it.
   std::string name = (fs::weakly_canonical(folder) / "").parent_path().filename().string();
@@ -237,7 +250,14 @@ int build_image(const ImageOptions& given, const std::string& self) {
   const std::string engine = choose_engine(options.engine, program_in_path, ask);
   const Context context(options.folder, self);
   for (const std::vector<std::string>& command : image_commands(options, engine)) {
-    if (const int code = run_visibly(command); code != 0) return code;
+    const int code = run_visibly(command);
+    if (code != 0 && needs_isolation(engine, program_in_path, ask)) {
+      fmt::print(stderr,
+                 "hint: this machine gives {} no user namespace, as inside of a container; run it "
+                 "again with BUILDAH_ISOLATION=chroot in the environment\n",
+                 fs::path(engine).filename().string());
+    }
+    if (code != 0) return code;
   }
   return 0;
 }

@@ -27,6 +27,11 @@ using RunProgram = std::function<launch::CompletedProcess(const std::vector<std:
 std::string choose_engine(const std::string& wanted,
                           const std::function<std::string(const std::string&)>& find,
                           const RunProgram& run);
+// Whether the steps of a Dockerfile fail with that engine because this machine gives it no user
+// namespace with a /proc of its own, as inside of a container, and nobody chose another isolation.
+bool needs_isolation(const std::string& engine,
+                     const std::function<std::string(const std::string&)>& find,
+                     const RunProgram& run);
 
 // Returns the name an image of the folder gets: lower case, with what registries forbid as '-'.
 std::string default_tag(const std::string& folder);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
+
 #include "apps/muster/run_muster.h"
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
@@ -40,6 +42,23 @@ TEST(Image, TakesTheFirstEngineThatWorks) {
   EXPECT_THAT(nowhere.message(), AllOf(HasSubstr("podman is not here"),
                                        HasSubstr("buildah is not here"), HasSubstr("docker is")));
   EXPECT_THAT(nowhere.hint(), HasSubstr("apt-get install"));
+}
+
+TEST(Image, SaysWhenTheMachineGivesNoNamespaces) {
+  unsetenv("BUILDAH_ISOLATION");
+  const auto find = [](const std::string& name) { return "/bin/" + name; };
+  const auto needs = [&](const std::string& engine, int code) {
+    return needs_isolation(engine, find, [&](const std::vector<std::string>& argv) {
+      EXPECT_EQ(argv.front(), "/bin/unshare");
+      return answers(code, "unshare failed: Operation not permitted");
+    });
+  };
+  EXPECT_TRUE(needs("/usr/bin/buildah", 1));
+  EXPECT_FALSE(needs("/usr/bin/buildah", 0));
+  EXPECT_FALSE(needs("/usr/bin/docker", 1));
+  setenv("BUILDAH_ISOLATION", "chroot", 1);
+  EXPECT_FALSE(needs("/usr/bin/buildah", 1));
+  unsetenv("BUILDAH_ISOLATION");
 }
 
 TEST(Image, HasANameThatRegistriesTake) {

@@ -17,6 +17,7 @@
 #include "muster/jobs/local_target.h"
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/slurm_task.h"
+#include "muster/jobs/submit.h"
 #include "muster/jobs/targets.h"
 #include "muster/launch/run.h"
 
@@ -120,8 +121,9 @@ int list(const JobsFlags& flags) {
 }
 
 int show(const JobsFlags& flags) {
-  const JobRecord record = store().find(flags.name);
+  JobRecord record = store().find(flags.name);
   const JobStatus status = status_of(record, flags.options);
+  record = store().find(flags.name);  // which may have found out where it is
   if (flags.json) {
     print(to_json(record, status));
     return 0;
@@ -150,12 +152,12 @@ int show(const JobsFlags& flags) {
 }
 
 int logs(const JobsFlags& flags) {
-  const JobRecord record = store().find(flags.name);
+  JobRecord record = store().find(flags.name);
   if (jobs::is_search(record)) {
     throw invalid_argument(fmt::format("{} is a search, whose trials have logs", record.name),
                            fmt::format("they are files in {}/trials", record.folder));
   }
-  check_submitted(record);
+  check_submitted(record, flags.options);
   const auto target = jobs::make_target(record.target, flags.options);
   jobs::LogOptions options{.task = flags.task};
   if (flags.tail) options.tail = static_cast<int>(*flags.tail);
@@ -168,8 +170,8 @@ int logs(const JobsFlags& flags) {
 }
 
 int cancel(const JobsFlags& flags) {
-  const JobRecord record = store().find(flags.name);
-  check_submitted(record);
+  JobRecord record = store().find(flags.name);
+  check_submitted(record, flags.options);
   const JobState state = status_of(record, flags.options).state;
   if (jobs::is_final(state)) {
     fmt::print("{} {} already\n", record.name,
@@ -187,10 +189,13 @@ int cancel(const JobsFlags& flags) {
 
 // A job that cannot be asked for may be running, and without its record nobody could end it.
 JobState state_to_forget(const JobRecord& record, const jobs::TargetOptions& options) {
+  if (jobs::is_being_submitted(record)) return JobState::kQueued;
   try {
-    return was_submitted(record) ? ask_for(record, options).state : JobState::kUnknown;
+    return ask_for(record, options).state;
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kCorrupt) return JobState::kUnknown;
+    // One whose submission did not end, and which is not there, is to be forgotten.
+    if (error.kind() == ErrorKind::kCorrupt || !jobs::was_submitted(record))
+      return JobState::kUnknown;
     throw Error(error.kind(), error.message(),
                 fmt::format("when it answers, try again; to forget the job all the same: rm -r {}",
                             launch::shell_quoted(record.folder)));

@@ -212,7 +212,10 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
            {"submit --slurm=--partition=x true", "--slurm is for --to=slurm"},
            {"submit --to=slurm --slurm=gpu --dry-run true", "is no flag of sbatch"},
            {"jobs status nothing", "there is no job 'nothing'"},
-           {"jobs", "needs a command"}}) {
+           {"jobs", "needs a command"},
+           {"jobs kepe", "take one of: list, status, logs, cancel, remove\n"},
+           {"submit --to=kubernetes --volume=models:relative --dry-run true",
+            "--volume is 'models:relative'"}}) {
     const ShellOutput failed = muster(arguments);
     EXPECT_EQ(failed.code, 2) << arguments << ": " << failed.text;
     EXPECT_THAT(failed.text, HasSubstr(said)) << arguments;
@@ -334,6 +337,97 @@ TEST_F(JobsCommandTest, ASubmissionThatWasCutOffCanBeForgotten) {
   EXPECT_EQ(muster("jobs remove cut").code, 0);
 }
 
+// sbatch was heard and its answer was not, as when the controller is busy.
+TEST_F(JobsCommandTest, ASubmissionWithoutAnAnswerIsRecognised) {
+  std::filesystem::create_directory(directory_ / "tools");
+  const auto tool = [&](const std::string& name, const std::string& lines) {
+    program(lines);
+    std::filesystem::rename(directory_ / "train", directory_ / "tools/" + name);
+  };
+  tool("sbatch",
+       "sed -n 's/#SBATCH --comment=//p' \"$2\" > comment; echo x >> submitted\n"
+       "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1");
+  tool("squeue", "echo '16 another'; [ -e shown ] && echo \"17 $(cat comment)\"; exit 0");
+  tool("scontrol",
+       "echo \"JobId=17 JobState=RUNNING Command=$PWD/state/muster/jobs/true-1/job.sbatch\"");
+  environment_ = "PATH=" + directory_ / "tools" + ":$PATH ";
+  const ShellOutput lost = muster("submit --to=slurm true");
+  EXPECT_NE(lost.code, 0);
+  EXPECT_THAT(lost.text,
+              AllOf(HasSubstr("Socket timed out"), HasSubstr("muster jobs status true-1")));
+  // The second try is none, whatever name it would have.
+  const ShellOutput again = muster("submit --to=slurm true");
+  EXPECT_EQ(again.code, 2) << again.text;
+  EXPECT_THAT(again.text, AllOf(HasSubstr("the job true-1 is of the same command"),
+                                HasSubstr("may still come"), HasSubstr("jobs remove true-1")));
+  EXPECT_EQ(read("submitted"), "x\n");
+  EXPECT_EQ(muster("submit --to=slurm --name=other true -- --other").code, 138);
+  // It is another command, so it was tried.
+  EXPECT_EQ(read("submitted"), "x\nx\n");
+  EXPECT_EQ(muster("jobs remove other").code, 0);
+
+  tool("squeue", "echo '16 another'; echo \"17 $(cat comment)\"");
+  // The comment is the last one's: the first is not there.
+  EXPECT_EQ(status("true-1")["state"], "unknown");
+  EXPECT_EQ(muster("jobs remove true-1").code, 0);
+  // Where Slurm shows the job, its number is all that was missing.
+  const ShellOutput there = muster("submit --to=slurm true");
+  EXPECT_EQ(there.code, 0) << there.text;
+  EXPECT_THAT(there.text, HasSubstr("true-1 is submitted to slurm as 17"));
+  EXPECT_EQ(status("true-1")["state"], "running");
+}
+
+// Of two processes one wins, and the other says who has it.
+TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
+  program("sleep 60");
+  const auto both = [&](const std::string& first, const std::string& second) {
+    const auto line = [&](const std::string& flags, const char* out) {
+      return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit " + flags + " ./train") + " > " +
+             out + " 2>&1; echo $? >> " + out + "; } & ";
+    };
+    run_shell("cd " + directory_.path() + "; " + line(first, "one") + line(second, "two") + "wait");
+    return std::vector<std::string>{read("one"), read("two")};
+  };
+  for (int round = 0; round < 4; ++round) {
+    const std::string name = "named" + std::to_string(round);
+    const std::string dir = "--job-dir=run" + std::to_string(round);
+    int won = 0;
+    for (const std::string& text : both(dir, dir)) {
+      if (text.ends_with("\n0\n")) {
+        ++won;
+      } else {
+        EXPECT_THAT(text, AllOf(HasSubstr("error: the job directory run"),
+                                HasSubstr("is that of the job train-"), HasSubstr("\n2\n")));
+      }
+    }
+    EXPECT_EQ(won, 1) << read("one") << read("two");
+    won = 0;
+    for (const std::string& text : both("--name=" + name, "--name=" + name)) {
+      if (text.ends_with("\n0\n")) {
+        ++won;
+      } else {
+        EXPECT_THAT(text,
+                    AllOf(HasSubstr("there is a job '" + name + "' already"), HasSubstr("\n2\n")));
+      }
+    }
+    EXPECT_EQ(won, 1) << read("one") << read("two");
+    // Others do not keep each other away.
+    for (const std::string& text : both("", "")) EXPECT_THAT(text, HasSubstr("\n0\n"));
+  }
+  // A dry run says what would be in the way, and prints the job all the same.
+  const ShellOutput dry = muster("submit --dry-run --name=named0 --job-dir=run0 ./train");
+  EXPECT_EQ(dry.code, 0);
+  EXPECT_THAT(dry.text,
+              AllOf(HasSubstr("would not be submitted: there is a job 'named0' already"),
+                    HasSubstr("would not be submitted: the job directory run0 is that of"),
+                    HasSubstr("TF_CONFIG=")));
+  EXPECT_THAT(muster("submit --dry-run --name=free --job-dir=free ./train").text,
+              Not(HasSubstr("would not")));
+  const auto jobs = nlohmann::json::parse(muster("jobs list --json").text);
+  for (const auto& job : jobs) muster("jobs cancel " + job["name"].get<std::string>());
+  for (const auto& job : jobs) EXPECT_TRUE(becomes(job["name"], "cancelled"));
+}
+
 class SlurmJobsTest : public JobsCommandTest {
  protected:
   void SetUp() override {
@@ -397,6 +491,29 @@ TEST_F(SlurmJobsTest, OneJobOfAllTasksWithTheirPlaces) {
   EXPECT_EQ(status("bad")["detail"], "worker-0: exit code 3");
   EXPECT_THAT(muster("submit --config=config.yaml --to=slurm ./train").text,
               AllOf(HasSubstr("sbatch refuses the job"), HasSubstr("--no-accelerators")));
+}
+
+// The longest time of a job is none of a start: it does not go back into the queue.
+TEST_F(SlurmJobsTest, ItsLongestTimeEndsAJob) {
+  program("trap 'echo saved > saved; exit 138' USR1\nwhile :; do sleep 0.05; done");
+  const ShellOutput ran =
+      muster("submit --to=slurm --max-running-time=4 --name=limited --wait ./train");
+  EXPECT_EQ(ran.code, 124) << ran.text << slurm_->logs();
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("[slurm] the job has run for its 4 s"),
+                              HasSubstr("limited failed: it ran for longer than 4 s")));
+  EXPECT_EQ(read("saved"), "saved\n");
+  EXPECT_EQ(status("limited")["restarts"], 0);
+  // By its comment a job is found whose number nobody wrote down.
+  program("sleep 60");
+  ASSERT_EQ(muster("submit --to=slurm --name=lost ./train").code, 0);
+  const std::string path = "state/muster/jobs/lost/record.json";
+  auto record = nlohmann::json::parse(read(path));
+  const std::string id = record["id"];
+  record["id"] = "";
+  write(path, record.dump());
+  EXPECT_EQ(status("lost")["id"], id);
+  EXPECT_EQ(nlohmann::json::parse(read(path))["id"], id);
+  EXPECT_EQ(muster("jobs cancel lost").code, 0);
 }
 
 TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {

@@ -156,16 +156,23 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
                            "give one, in which each trial has a folder: --job-dir=DIR");
   }
   jobs::JobStore store = jobs::JobStore::of(Environment::process());
+  const jobs::StatusOf status = [&](const jobs::JobRecord& record) {
+    return status_of(record, options);
+  };
   if (flags.dry_run) {
+    for (const std::string& why : jobs::reasons_against(store, *target, job, status)) {
+      log::warning("this job would not be submitted: " + why);
+    }
     const jobs::JobRecord record = jobs::preview_job(store, *target, job);
     fputs(target->describe(job, record).c_str(), stdout);
     return 0;
   }
-  jobs::check_job_dir(store, job.job_dir,
-                      [&](const jobs::JobRecord& record) { return status_of(record, options); });
   // Vertex AI searches by itself.
-  if (job.search && flags.to != "vertex") return search(flags, job, store, *target);
-  const jobs::JobRecord record = jobs::submit_job(store, *target, job, system_clock());
+  if (job.search && flags.to != "vertex") {
+    jobs::check_job_dir(store, job.job_dir, status);
+    return search(flags, job, store, *target);
+  }
+  const jobs::JobRecord record = jobs::submit_job(store, *target, job, system_clock(), status);
   if (flags.wait) return follow_job(*target, record);
   fmt::print("{} is submitted to {}{}\n", record.name, record.target,
              record.target == "local" ? "" : fmt::format(" as {}", record.id));

@@ -138,10 +138,12 @@ jobs::TargetOptions target_options(const CLI::App& command, const TargetFlags& f
   documents.node_selector = labels_of(flags.node_selector);
   documents.tolerations = parts_of(flags.tolerations, ',');
   if (!flags.volume.empty()) {
-    const size_t colon = flags.volume.find(":/");
-    if (colon == std::string::npos || colon == 0) {
+    const size_t colon = flags.volume.find(':');
+    const std::string path = colon == std::string::npos ? "" : flags.volume.substr(colon + 1);
+    if (colon == 0 || !path.starts_with('/')) {
       throw invalid_argument(fmt::format("--volume is '{}'", flags.volume),
-                             "write the claim's name and an absolute path: models:/models");
+                             "write the name of a PersistentVolumeClaim, and the absolute path at "
+                             "which tasks see it: --volume=models:/models");
     }
     documents.volume_claim = flags.volume.substr(0, colon);
     documents.volume_path = flags.volume.substr(colon + 1);

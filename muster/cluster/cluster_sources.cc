@@ -9,6 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/cluster_source.h"
+#include "muster/cluster/internal/guest.h"
 #include "muster/cluster/internal/sources.h"
 
 namespace muster::inline v0_1::cluster {
@@ -81,9 +82,9 @@ void check_agreement(const Seen& winner, const ResolvedCluster& cluster, const S
   }
   if (theirs->num_workers == cluster.num_workers && theirs->rank == cluster.rank) return;
   throw invalid_argument(
-      fmt::format("{} says that this is rank {} of {}, and {} that it is rank {} of {}",
-                  winner.source->name, cluster.rank, cluster.num_workers, other.source->name,
-                  theirs->rank, theirs->num_workers),
+      fmt::format("{} that this is rank {} of {}, and {} that it is rank {} of {}",
+                  internal::says(winner.source->name), cluster.rank, cluster.num_workers,
+                  other.source->name, theirs->rank, theirs->num_workers),
       fmt::format("choose one with {}={} or {}={}, or unset the variables of the other", kChoice,
                   winner.source->word, kChoice, other.source->word));
 }

@@ -321,6 +321,32 @@ TEST(Guest, SaysWhichVariableIsWrong) {
   EXPECT_THAT(refusal(kIndexedJob).hint(), HasSubstr("headless Service"));
 }
 
+// Or each would take all cores of it.
+TEST(Guest, ProcessesThatMeetOnLoopbackShareTheirMachine) {
+  for (const char* host : {"127.0.0.1", "localhost", "::1"}) {
+    const Variables second{{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", host}};
+    const LocalPlace place = local_place(Environment(second));
+    EXPECT_EQ(place.rank, 1) << host;
+    EXPECT_EQ(place.size, 4) << host;
+    EXPECT_EQ(resolve(second).coordinator_address, "127.0.0.1:29501");
+  }
+  // What is said of the machine is believed, and of others nothing is known.
+  const Variables said{{"RANK", "3"},
+                       {"WORLD_SIZE", "4"},
+                       {"MASTER_ADDR", "localhost"},
+                       {"LOCAL_RANK", "1"},
+                       {"LOCAL_WORLD_SIZE", "2"}};
+  EXPECT_EQ(local_place(Environment(said)).size, 2);
+  EXPECT_EQ(local_place(Environment(kPyTorchJob)).size, 1);
+}
+
+TEST(Guest, SpeaksOfSeveralVariablesInThePlural) {
+  EXPECT_THAT(refusal({{"RANK", "9"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}}).message(),
+              HasSubstr("RANK and WORLD_SIZE say that this process has rank 9 of 2"));
+  EXPECT_THAT(refusal(kTorchrun + Variables{{"RANK", "9"}}).message(),
+              HasSubstr("torchrun says that"));
+}
+
 TEST(Guest, TellsWhoTrainsAloneForWantOfAHost) {
   const Variables two{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
   EXPECT_THAT(resolve(two).notes, ElementsAre(HasSubstr("MASTER_ADDR is not there")));

@@ -1,6 +1,7 @@
 // RANK, WORLD_SIZE, MASTER_ADDR: what Kubeflow's PyTorchJob sets in each pod, and scripts by hand.
 #include <fmt/format.h>
 
+#include "muster/cluster/address.h"
 #include "muster/cluster/internal/guest.h"
 #include "muster/cluster/internal/sources.h"
 
@@ -20,14 +21,19 @@ ResolvedCluster resolve_rank_variables(const Surroundings& around,
                                        const ResolveOptions& /*options*/) {
   const Environment& environment = around.environment;
   const int size = number_of(environment, "WORLD_SIZE", 1);
-  const int local_rank = number_if_set(environment, "LOCAL_RANK").value_or(0);
-  // A pod has one process, and does not say so; who sets LOCAL_RANK alone has at least so many.
-  const auto local_size = number_if_set(environment, "LOCAL_WORLD_SIZE", 1);
+  const int rank = number_of(environment, "RANK");
+  // Who is to meet rank 0 on loopback is on its machine.
+  const bool loopback = is_loopback(environment.get_or("MASTER_ADDR", ""));
+  const int local_rank = number_if_set(environment, "LOCAL_RANK").value_or(loopback ? rank : 0);
+  // Elsewhere a pod has one process, and does not say so; who sets LOCAL_RANK alone has at least so
+  // many.
+  const int local_size =
+      number_if_set(environment, "LOCAL_WORLD_SIZE", 1).value_or(loopback ? size : local_rank + 1);
   return to_cluster({.source = "RANK and WORLD_SIZE",
-                     .rank = number_of(environment, "RANK"),
+                     .rank = rank,
                      .size = size,
                      .local_rank = local_rank,
-                     .local_size = local_size.value_or(local_rank + 1),
+                     .local_size = local_size,
                      .one_machine = local_size == size},
                     environment);
 }

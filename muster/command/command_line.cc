@@ -200,6 +200,11 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
+// Those that people call: what a command starts itself has no group.
+std::vector<const CLI::App*> shown_commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
 std::vector<std::string> names_of(const std::vector<const CLI::App*>& apps) {
   std::vector<std::string> names;
   for (const CLI::App* app : apps) names.push_back(app->get_name());
@@ -216,7 +221,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
 
 // Returns a command below `app` that has `flag`.
 const CLI::App* owner_of(const CLI::App& app, const std::string& flag) {
-  for (const CLI::App* command : commands_of(app)) {
+  for (const CLI::App* command : shown_commands_of(app)) {
     if (command->get_option_no_throw("--" + flag) != nullptr) return command;
     if (const CLI::App* owner = owner_of(*command, flag)) return owner;
   }
@@ -242,7 +247,7 @@ std::string more_help(const CLI::App& app) {
 
 [[noreturn]] void throw_surplus(const CLI::App& app, const std::string& word,
                                 const SurplusHint& surplus_hint) {
-  const std::vector<std::string> commands = names_of(commands_of(app));
+  const std::vector<std::string> commands = names_of(shown_commands_of(app));
   if (commands.empty()) {
     std::string hint = surplus_hint ? surplus_hint(full_name(app), word) : std::string();
     if (hint.empty()) hint = "flags begin with two dashes; " + more_help(app);
@@ -300,9 +305,10 @@ void check_required(const CLI::App& app) {
                            fmt::format("{}: {}", option->get_name(), option->get_description()));
   }
   if (app.get_require_subcommand_min() > 0 && app.get_subcommands().empty()) {
-    throw invalid_argument(full_name(app) + " needs a command",
-                           fmt::format("take one of: {}; {} --help says more",
-                                       join(names_of(commands_of(app)), ", "), full_name(app)));
+    throw invalid_argument(
+        full_name(app) + " needs a command",
+        fmt::format("take one of: {}; {} --help says more",
+                    join(names_of(shown_commands_of(app)), ", "), full_name(app)));
   }
 }
 

@@ -34,7 +34,7 @@ std::string to_text(const JobRecord& record) {
   nlohmann::ordered_json text = {{"name", record.name},       {"target", record.target},
                                  {"id", record.id},           {"job_dir", record.job_dir},
                                  {"command", record.command}, {"submitted", record.submitted},
-                                 {"details", record.details}};
+                                 {"details", record.details}, {"submission", record.submission}};
   return text.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -54,10 +54,17 @@ std::optional<JobRecord> read_record(const std::string& folder) {
                      .job_dir = json.at("job_dir"),
                      .command = json.at("command"),
                      .submitted = json.at("submitted"),
-                     .details = json.at("details")};
+                     .details = json.at("details"),
+                     .submission = json.value("submission", "")};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
+}
+
+Error taken(const JobRecord& record) {
+  return invalid_argument(
+      fmt::format("there is a job '{}' already, in {}", record.name, record.folder),
+      fmt::format("take another --name, or forget that one: muster jobs remove {}", record.name));
 }
 
 }  // namespace
@@ -112,6 +119,12 @@ JobRecord JobStore::preview(const std::string& name, const std::string& stem) co
   }
 }
 
+void JobStore::check_free(const std::string& name) const {
+  if (name.empty()) return;
+  const JobRecord record = preview(name, "");
+  if (local_file_system().exists(record.folder).value()) throw taken(record);
+}
+
 JobRecord JobStore::add(const std::string& name, const std::string& stem) {
   local_file_system().make_directories(folder_).value();
   for (;;) {
@@ -120,9 +133,7 @@ JobRecord JobStore::add(const std::string& name, const std::string& stem) {
     if (errno != EEXIST) throw from_errno(errno, "cannot make the folder " + record.folder);
     // Another process was quicker; without a name of the user's there is a next one.
     if (name.empty()) continue;
-    throw invalid_argument(
-        fmt::format("there is a job '{}' already, in {}", name, record.folder),
-        fmt::format("take another --name, or forget that one: muster jobs remove {}", name));
+    throw taken(record);
   }
 }
 

@@ -21,6 +21,9 @@ struct JobRecord {
   std::string command;                         // for people: the program and its arguments
   double submitted = 0;                        // Unix time, in seconds
   std::map<std::string, std::string> details;  // what the target needs to find it; no secrets
+  // What tells this submission from all others, wherever it arrived: the target keeps it with the
+  // job. Empty: it is not recognised, as the trials of a search.
+  std::string submission;
   bool operator==(const JobRecord&) const = default;
 };
 
@@ -44,6 +47,8 @@ class JobStore {
   // record of it, without writing that. Throws InvalidArgument when the name is taken; an empty
   // name gives the first of "stem-1", "stem-2", ... that is free.
   JobRecord add(const std::string& name, const std::string& stem);
+  // Throws InvalidArgument when the name is taken, as add() does; an empty one is free.
+  void check_free(const std::string& name) const;
   // The record that add() would return; nothing is made.
   JobRecord preview(const std::string& name, const std::string& stem) const;
   // Writes the record into its folder.

@@ -365,8 +365,11 @@ std::vector<std::string> notes(const Making& making) {
   if (!dir.empty() && dir.find("://") == std::string::npos && !on_volume) {
     result.push_back(fmt::format(
         "the job directory {} lies in the containers and is gone with them, so nothing continues "
-        "after a restart: name a bucket (gs://, s3://), or a volume with --volume=CLAIM:{}",
-        dir, dir));
+        "after a restart: name a bucket (gs://, s3://), or a volume with {}",
+        dir,
+        // Volumes are mounted at absolute paths.
+        dir.starts_with('/') ? "--volume=CLAIM:" + dir
+                             : fmt::format("--volume=CLAIM:/models --job-dir=/models/{}", dir)));
   }
   if (making.plain() && making.distributed() && !options.volume_claim.empty()) {
     result.push_back(
@@ -417,7 +420,8 @@ void check(const JobSpec& job, const KubernetesOptions& options) {
       (!options.volume_path.empty() && !options.volume_path.starts_with('/'))) {
     throw invalid_argument(
         fmt::format("--volume is '{}:{}'", options.volume_claim, options.volume_path),
-        "write the name of a PersistentVolumeClaim and an absolute path: --volume=models:/models");
+        "write the name of a PersistentVolumeClaim, and the absolute path at which tasks see it: "
+        "--volume=models:/models");
   }
 }
 

@@ -320,6 +320,14 @@ TEST(KubernetesManifests, WhatAContainerLosesIsSaid) {
   job.job_dir = "/models/leaf";
   EXPECT_THAT(kubernetes_manifests(job, "a", {}).notes,
               Contains(HasSubstr("/models/leaf lies in the containers")));
+  // What is proposed is taken: mount paths are absolute.
+  for (const char* dir : {"/models/leaf", "runs/leaf"}) {
+    job.job_dir = dir;
+    const std::string note = kubernetes_manifests(job, "a", {}).notes.front();
+    const size_t path = note.find("--volume=CLAIM:") + std::string("--volume=CLAIM:").size();
+    EXPECT_EQ(note[path], '/') << note;
+  }
+  job.job_dir = "/models/leaf";
   EXPECT_THAT(kubernetes_manifests(job, "a", {.volume_claim = "c", .volume_path = "/models"}).notes,
               Not(Contains(HasSubstr("lies in the containers"))));
 }

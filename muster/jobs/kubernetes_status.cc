@@ -76,7 +76,8 @@ KubernetesPod read_pod(const json& item) {
   for (const json& container : at(item, "status.containerStatuses")) {
     const json& ended = at(container, "state.terminated");
     if (ended.is_object()) {
-      pod.status.exit_code = ended.value("exitCode", 0);
+      const json& code = at(ended, "exitCode");
+      pod.status.exit_code = code.is_number_integer() ? code.get<int>() : 0;
       // "OOMKilled", and "StartError" where the image has no such program; "Error" is every code.
       const std::string reason = text_at(ended, "reason");
       if (reason != "Error" && reason != "Completed") {

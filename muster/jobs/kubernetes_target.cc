@@ -15,9 +15,9 @@
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
-#include "muster/base/json.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/answer.h"
 #include "muster/jobs/internal/ask_patiently.h"
 #include "muster/jobs/internal/private_file.h"
 #include "muster/jobs/internal/tool.h"
@@ -32,7 +32,9 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kNamespace = "namespace";
 constexpr const char* kContext = "context";
 constexpr const char* kKind = "kind";
-constexpr const char* kRole = "role";  // of the Job that owns all else
+constexpr const char* kRole = "role";                         // of the Job that owns all else
+constexpr const char* kSubmissionMark = "muster/submission";  // an annotation
+constexpr const char* kSubmissionPointer = "/metadata/annotations/muster~1submission";
 // The file in the record's folder that says that the job was cancelled: the cluster forgets it.
 constexpr const char* kCancelledMark = "cancelled";
 constexpr int kCertificateDays = 365;  // a job may wait for its nodes for long
@@ -87,6 +89,43 @@ Error kubectl_refused(const std::string& what, const launch::CompletedProcess& r
   }
   return invalid_argument(message,
                           "`muster submit --to kubernetes --dry-run` prints the documents");
+}
+
+// Runs kubectl to its end. Throws what it complains of.
+launch::CompletedProcess run_kubectl(const std::string& what,
+                                     const std::vector<std::string>& words) {
+  launch::CompletedProcess ran =
+      internal::run_tool({.argv = words,
+                          .what = what,
+                          .install = "install kubectl, and give it access to the cluster"});
+  if (!ran.status.ok()) throw kubectl_refused(what, ran);
+  return ran;
+}
+
+// The same for a question that is answered in JSON.
+internal::Answer ask(const std::string& what, const std::vector<std::string>& words) {
+  return {what, join(words, " "), run_kubectl(what, words).out};
+}
+
+// Whether what was sent may be there although the answer did not come.
+bool may_have_arrived(const Error& error) {
+  if (error.kind() == ErrorKind::kTimeout) return true;
+  const auto says = [&](std::string_view text) {
+    return error.message().find(text) != std::string::npos;
+  };
+  return error.kind() == ErrorKind::kUnavailable &&
+         (says("i/o timeout") || says("deadline exceeded") || says(" answered "));
+}
+
+std::string create_what(const JobRecord& record) {
+  return fmt::format("cannot create the job '{}' in Kubernetes", record.name);
+}
+
+// The name of the document that all others belong to.
+std::string leading_name(const JobRecord& record) {
+  const std::string name = kubernetes_name(record.name);
+  const auto role = record.details.find(kRole);
+  return role == record.details.end() ? name : name + "-" + role->second;
 }
 
 // Follows the logs of pods, each by a process of its own, until all have ended. Lines of several
@@ -183,43 +222,66 @@ std::vector<std::string> KubernetesTarget::kubectl(const JobRecord& record,
   return argv;
 }
 
-std::string KubernetesTarget::create(const JobRecord& record,
-                                     const std::vector<Json>& documents) const {
+std::string KubernetesTarget::create(const JobRecord& record, const std::vector<Json>& documents,
+                                     const std::string& output) const {
   std::string text;
   for (const Json& document : documents) text += document.dump() + "\n";
   const internal::PrivateFile file(join_path(record.folder, "create.json"), text);
-  const std::string what = fmt::format("cannot create the job '{}' in Kubernetes", record.name);
-  const launch::CompletedProcess ran = internal::run_tool(
-      {.argv = kubectl(record, {"create", "--filename=" + file.path(), "--output=json"}),
-       .what = what,
-       .install = "install kubectl, and give it access to the cluster"});
-  if (!ran.status.ok()) throw kubectl_refused(what, ran);
-  return ran.out;
+  return run_kubectl(create_what(record),
+                     kubectl(record, {"create", "--filename=" + file.path(), "--output=" + output}))
+      .out;
+}
+
+std::optional<internal::Answer> KubernetesTarget::find_own(const JobRecord& record) const {
+  if (record.submission.empty()) return std::nullopt;
+  const std::string what = fmt::format("cannot ask Kubernetes for the job '{}'", record.name);
+  const std::vector<std::string> words =
+      kubectl(record, {"get", record.details.at(kKind), leading_name(record), "--ignore-not-found",
+                       "--output=json"});
+  const launch::CompletedProcess ran = run_kubectl(what, words);
+  if (trim(ran.out).empty()) return std::nullopt;
+  internal::Answer found(what, join(words, " "), ran.out);
+  return internal::text_or_nothing(found.json(), kSubmissionPointer) == record.submission
+             ? std::optional(std::move(found))
+             : std::nullopt;
+}
+
+void KubernetesTarget::locate(const JobSpec& job, JobRecord& record) const {
+  if (!options_.context.empty()) record.details[kContext] = options_.context;
+  if (!options_.documents.name_space.empty())
+    record.details[kNamespace] = options_.documents.name_space;
+  record.details[kKind] = resources_of(options_.documents.kind);
+  if (options_.documents.kind == KubernetesKind::kJob) record.details[kRole] = leading_role(job);
+}
+
+bool KubernetesTarget::recognise(JobRecord& record) {
+  const auto found = find_own(record);
+  if (!found) return false;
+  record.details[kNamespace] = found->text("/metadata/namespace");
+  record.id = kubernetes_name(record.name);
+  return true;
 }
 
 void KubernetesTarget::submit(const JobSpec& job, JobRecord& record) {
   const bool tls = options_.tls && job.task_count() > 1;
   const KubernetesManifests manifests =
       kubernetes_manifests(job, record.name, options_.documents, tls);
+  locate(job, record);
   record.id = manifests.name;
-  if (!options_.context.empty()) record.details[kContext] = options_.context;
-  record.details[kKind] = resources_of(options_.documents.kind);
-  if (options_.documents.kind == KubernetesKind::kJob) record.details[kRole] = leading_role(job);
-
   local_file_system()
       .write_atomically(join_path(record.folder, "kubernetes.yaml"), to_yaml(manifests))
       .value();
 
-  const nlohmann::json leading =
-      parse_json(create(record, {manifests.documents.front()}), "what kubectl printed").value();
-  record.details[kNamespace] = leading.at("metadata").at("namespace");
+  const internal::Answer leading = create_leading(record, manifests.documents.front());
+  record.details[kNamespace] = leading.text("/metadata/namespace");
 
   std::vector<Json> others;
   const auto add = [&](Json document) {
-    document["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", leading["apiVersion"]},
-                                                            {"kind", leading["kind"]},
-                                                            {"name", leading["metadata"]["name"]},
-                                                            {"uid", leading["metadata"]["uid"]}}});
+    document["metadata"]["ownerReferences"] =
+        Json::array({{{"apiVersion", leading.text("/apiVersion")},
+                      {"kind", leading.text("/kind")},
+                      {"name", leading.text("/metadata/name")},
+                      {"uid", leading.text("/metadata/uid")}}});
     others.push_back(std::move(document));
   };
   if (job.task_count() > 1) {
@@ -228,26 +290,45 @@ void KubernetesTarget::submit(const JobSpec& job, JobRecord& record) {
   for (size_t i = 1; i < manifests.documents.size(); ++i) add(manifests.documents[i]);
   if (others.empty()) return;
   try {
-    create(record, others);
+    create(record, others, "name");  // the Secret is printed nowhere
   } catch (const Error& error) {
     try {
       remove(record);
     } catch (const Error& again) {
-      throw error.with_detail("and what was created before is still there: " + again.message());
+      throw UnclearSubmission(
+          error.with_detail("and what was created before is still there: " + again.message()),
+          record);
     }
     throw;
   }
 }
 
+internal::Answer KubernetesTarget::create_leading(const JobRecord& record,
+                                                  const Json& document) const {
+  Json marked = document;
+  if (!record.submission.empty())
+    marked["metadata"]["annotations"][kSubmissionMark] = record.submission;
+  try {
+    return {create_what(record), "kubectl create", create(record, {marked}, "json")};
+  } catch (const Error& error) {
+    // Without an answer it may be there; the name alone may be that of somebody else's job.
+    if (!may_have_arrived(error)) throw;
+    try {
+      if (auto found = find_own(record)) return *std::move(found);
+    } catch (const Error&) {
+      // Then it is not known.
+    }
+    throw UnclearSubmission(error, record);
+  }
+}
+
 nlohmann::json KubernetesTarget::list(const JobRecord& record) const {
-  const std::string what = fmt::format("cannot ask Kubernetes for the job '{}'", record.name);
-  const launch::CompletedProcess ran = internal::run_tool(
-      {.argv = kubectl(record, {"get", record.details.at(kKind) + ",pods",
-                                "--selector=" + selector(record.id), "--output=json"}),
-       .what = what,
-       .install = "install kubectl, and give it access to the cluster"});
-  if (!ran.status.ok()) throw kubectl_refused(what, ran);
-  return parse_json(ran.out, "what kubectl printed").value();
+  const internal::Answer found =
+      ask(fmt::format("cannot ask Kubernetes for the job '{}'", record.name),
+          kubectl(record, {"get", record.details.at(kKind) + ",pods",
+                           "--selector=" + selector(record.id), "--output=json"}));
+  found.list("/items");
+  return found.json();
 }
 
 JobStatus KubernetesTarget::status(const JobRecord& record) {
@@ -302,18 +383,11 @@ void KubernetesTarget::logs(const JobRecord& record, const LogOptions& options,
 }
 
 void KubernetesTarget::remove(const JobRecord& record) const {
-  const std::string what = fmt::format("cannot cancel the job '{}' in Kubernetes", record.name);
   // By name: the labels may also be those of somebody else's job with other roles. The cluster
   // takes away what belongs to it.
-  const auto role = record.details.find(kRole);
-  const std::string leading =
-      role == record.details.end() ? record.id : record.id + "-" + role->second;
-  const launch::CompletedProcess ran =
-      internal::run_tool({.argv = kubectl(record, {"delete", record.details.at(kKind), leading,
-                                                   "--ignore-not-found", "--wait=false"}),
-                          .what = what,
-                          .install = "install kubectl, and give it access to the cluster"});
-  if (!ran.status.ok()) throw kubectl_refused(what, ran);
+  run_kubectl(fmt::format("cannot cancel the job '{}' in Kubernetes", record.name),
+              kubectl(record, {"delete", record.details.at(kKind), leading_name(record),
+                               "--ignore-not-found", "--wait=false"}));
 }
 
 void KubernetesTarget::cancel(const JobRecord& record) {

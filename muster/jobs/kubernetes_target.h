@@ -6,6 +6,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@
 #include "muster/jobs/target.h"
 
 namespace muster::inline v0_1::jobs {
+
+namespace internal {
+class Answer;
+}
 
 // How the cluster is reached, and what documents it gets.
 struct KubernetesTargetOptions {
@@ -33,9 +38,13 @@ class KubernetesTarget final : public Target {
   std::vector<std::string> check(const JobSpec& job) const override;
   // The documents as YAML, for `kubectl create -f -`.
   std::string describe(const JobSpec& job, const JobRecord& record) const override;
-  // Creates the documents. Throws InvalidArgument when the cluster refuses them or has a job of
-  // that name, Unavailable when it cannot be reached, NotFound without kubectl.
+  void locate(const JobSpec& job, JobRecord& record) const override;
+  // Creates the documents. Throws UnclearSubmission when the cluster did not answer; else
+  // InvalidArgument when the cluster refuses them or has a job of that name, Unavailable when it
+  // cannot be reached, NotFound without kubectl.
   void submit(const JobSpec& job, JobRecord& record) override;
+  // By an annotation of the document that leads.
+  bool recognise(JobRecord& record) override;
   JobStatus status(const JobRecord& record) override;
   // Lines of several tasks begin with the task's name: "[worker-0] ".
   void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;
@@ -46,11 +55,16 @@ class KubernetesTarget final : public Target {
   std::vector<std::string> kubectl(const JobRecord& record, std::vector<std::string> words) const;
   // The documents and pods of the job, as kubectl lists them.
   nlohmann::json list(const JobRecord& record) const;
-  // Creates the documents, and returns what kubectl printed.
+  // Creates the documents, and returns what kubectl printed of them: "json", "name".
+  std::string create(const JobRecord& record, const std::vector<nlohmann::ordered_json>& documents,
+                     const std::string& output) const;
+  // Creates the document that leads, or finds that it is there, of this submission.
+  internal::Answer create_leading(const JobRecord& record,
+                                  const nlohmann::ordered_json& document) const;
+  // The document that leads, where it is there and of this submission.
+  std::optional<internal::Answer> find_own(const JobRecord& record) const;
   // Takes the documents of the job away.
   void remove(const JobRecord& record) const;
-  std::string create(const JobRecord& record,
-                     const std::vector<nlohmann::ordered_json>& documents) const;
 
   KubernetesTargetOptions options_;
 };

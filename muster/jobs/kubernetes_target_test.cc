@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
@@ -299,6 +301,122 @@ TEST_F(KubernetesTargetTest, AClusterThatIsNotThereMayComeBack) {
   }
   const Error error = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
+}
+
+// A kubectl that hears no answer of the first document, and says of it what a test has put there.
+class LostAnswer : public ::testing::Test {
+ protected:
+  LostAnswer() {
+    const std::string dir = folder_.path();
+    write("kubectl", "#!/bin/sh\ncd '" + dir + R"('
+case "$*" in
+*create*)
+  for word; do case $word in --filename=*) file=${word#*=};; esac; done
+  if [ -e created ]; then cat "$file" > others; exit 0; fi
+  cp "$file" created
+  echo 'error: Post "https://cluster": net/http: TLS handshake: i/o timeout' >&2; exit 1;;
+*get*) cat shown 2>/dev/null; exit 0;;
+esac
+)");
+    chmod((folder_ / "kubectl").c_str(), 0700);
+  }
+  void write(const std::string& name, const std::string& text) {
+    local_file_system().write_atomically(folder_ / name, std::string_view(text)).value();
+  }
+  json read(const std::string& name) {
+    return json::parse(local_file_system().read_file(folder_ / name).value());
+  }
+  // Lets the cluster have the document that was sent.
+  void arrive(const std::string& submission) {
+    json document = read("created");
+    document["metadata"]["namespace"] = "lab";
+    document["metadata"]["uid"] = "uid-1";
+    document["metadata"]["annotations"]["muster/submission"] = submission;
+    write("shown", document.dump());
+  }
+
+  TempDirectory folder_;
+  KubernetesTarget target_{{.kubectl = folder_ / "kubectl"}};
+  JobRecord record_{
+      .name = "leaf", .target = "kubernetes", .folder = folder_.path(), .submission = "s1"};
+};
+
+TEST_F(LostAnswer, TheSubmissionIsUnclearUntilItIsRecognised) {
+  try {
+    target_.submit(internal::leaf_disease_job(), record_);
+    ADD_FAILURE() << "no error";
+  } catch (const UnclearSubmission& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(error.hint(), HasSubstr("muster jobs status leaf"));
+  }
+  EXPECT_EQ(read("created")["metadata"]["annotations"]["muster/submission"], "s1");
+  record_.id.clear();
+  EXPECT_FALSE(target_.recognise(record_));
+  // Somebody else's job of the name.
+  arrive("s2");
+  EXPECT_FALSE(target_.recognise(record_));
+  EXPECT_EQ(record_.id, "");
+  arrive("s1");
+  EXPECT_TRUE(target_.recognise(record_));
+  EXPECT_EQ(record_.id, "leaf");
+  EXPECT_EQ(record_.details.at("namespace"), "lab");
+}
+
+TEST_F(LostAnswer, WhatDidArriveIsCompleted) {
+  JobSpec job = internal::leaf_disease_job();
+  JobRecord first = record_;
+  EXPECT_THROW(target_.submit(job, first), UnclearSubmission);
+  arrive("s1");
+  std::filesystem::remove(folder_ / "created");
+  // The cluster answers the question after the document.
+  write("kubectl", std::string("#!/bin/sh\ncd '") + folder_.path() + R"('
+case "$*" in
+*create*--output=json*) echo 'error: context deadline exceeded' >&2; exit 1;;
+*create*) for word; do case $word in --filename=*) cp "${word#*=}" others;; esac; done;;
+*get*) cat shown;;
+esac
+)");
+  chmod((folder_ / "kubectl").c_str(), 0700);
+  target_.submit(job, record_);
+  EXPECT_EQ(record_.details.at("namespace"), "lab");
+  EXPECT_THAT(local_file_system().read_file(folder_ / "others").value(),
+              AllOf(HasSubstr("\"uid\":\"uid-1\""), HasSubstr("\"kind\":\"Secret\"")));
+}
+
+// Cut, another form, a proxy's page: always an Error that names the tool.
+TEST(KubernetesTarget, AnswersOfAnotherFormAreErrors) {
+  const TempDirectory folder;
+  const std::string kubectl = folder / "kubectl";
+  local_file_system()
+      .write_atomically(kubectl, "#!/bin/sh\ncat '" + folder / "answer" + "'\n")
+      .value();
+  chmod(kubectl.c_str(), 0700);
+  KubernetesTarget target({.kubectl = kubectl});
+  for (const char* answer :
+       {"", "{", "[]", "3", "{\"items\": {}}", "<html>busy</html>",
+        "{\"metadata\": {\"namespace\": 3}}", "{\"metadata\": {\"namespace\": \"a\"}}"}) {
+    local_file_system().write_atomically(folder / "answer", std::string_view(answer)).value();
+    JobRecord record{.name = "a", .folder = folder.path()};
+    const Error made = error_of([&] { target.submit(internal::leaf_disease_job(), record); });
+    EXPECT_THAT(made.message(), HasSubstr("kubectl create answered ")) << answer;
+    record.id = "a";
+    const Error asked = error_of([&] { target.status(record); });
+    EXPECT_EQ(asked.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(asked.message(), HasSubstr("pods --selector=")) << answer;
+  }
+  // Of pods any part may be missing.
+  for (const char* items :
+       {"[]", "[1, null, {}]", R"([{"kind": "Pod"}, {"kind": "Pod", "status": 3}])",
+        R"([{"kind": "Job", "status": {"conditions": [1, {}], "active": "x"}},
+            {"kind": "Pod", "metadata": [], "status": {"phase": 1, "containerStatuses":
+             [{"state": {"terminated": {"exitCode": "x"}}}, 4]}}])"}) {
+    local_file_system()
+        .write_atomically(folder / "answer", "{\"items\": " + std::string(items) + "}")
+        .value();
+    JobRecord record{.name = "a", .folder = folder.path()};
+    record.details["kind"] = "jobs.batch";
+    EXPECT_NO_THROW(target.status(record)) << items;
+  }
 }
 
 TEST(KubernetesTarget, WithoutKubectlItSaysSo) {

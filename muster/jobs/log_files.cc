@@ -13,6 +13,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/file_descriptor.h"
+#include "muster/launch/lines.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -50,28 +51,22 @@ class Reading {
   // Passes on all lines that are whole. Returns whether there were any.
   bool read_lines() {
     if (!open_file()) return false;
-    bool any = false;
+    int count = 0;
     std::array<char, kBlock> bytes;
     for (;;) {
       const ssize_t got = pread(fd_.get(), bytes.data(), bytes.size(), offset_);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw from_errno(errno, "cannot read " + file_.path);
-      if (got == 0) return any;
+      if (got == 0) return count > 0;
       offset_ += got;
-      rest_.append(bytes.data(), static_cast<size_t>(got));
-      size_t begin = 0;
-      for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        pass(std::string_view(rest_).substr(begin, end - begin));
-        any = true;
-      }
-      rest_.erase(0, begin);
+      count += lines_.append({bytes.data(), static_cast<size_t>(got)},
+                             [this](std::string_view line) { pass(line); });
     }
   }
 
   // Passes on what has no line end.
   void finish() {
-    if (!rest_.empty()) pass(rest_);
-    rest_.clear();
+    lines_.finish([this](std::string_view line) { pass(line); });
   }
 
  private:
@@ -95,7 +90,7 @@ class Reading {
   const LogSink& sink_;
   FileDescriptor fd_;
   off_t offset_ = 0;
-  std::string rest_;
+  launch::Lines lines_;
 };
 
 }  // namespace

@@ -69,13 +69,48 @@ class Header {
   std::string text_;
 };
 
-// {0} folder, {1} muster, {2} how srun treats a task that fails, {3} restarts.
+// A limit of the job's time over all its starts. {0} seconds; {1} so many before the end tasks are
+// told; {2} between looks.
+constexpr const char* kTimeLimit = R"sh(
+# The job may run for {0} s, however often it is started: what it has run for stands in a file.
+used=$(cat "$folder/ran" 2>/dev/null || echo 0)
+ran() {{ echo $((used + SECONDS)); }}
+note() {{ ran > "$folder/ran.new" && mv "$folder/ran.new" "$folder/ran"; }}
+# Counts, so that it is known however this start ends, and tells the tasks near the end.
+count() {{
+  told=
+  exec {{never}}<> <(:)
+  while note; do
+    if [ "$(ran)" -ge {0} ]; then
+      scancel --signal=KILL "$SLURM_JOB_ID"
+    elif [ -z "$told" ] && [ "$(ran)" -ge $(({0} - {1})) ]; then
+      told=1
+      scancel --signal=USR1 "$SLURM_JOB_ID"
+    fi
+    read -rt {2} -u "$never"
+  done
+}}
+end_when_less_is_left_than() {{
+  [ "$(ran)" -ge $(({0} - $1)) ] || return 0
+  echo "the job has run for its {0} s, the most it may: it ends"
+  echo {0} > "$folder/time_over"
+  code=124
+  exit 124
+}}
+end_when_less_is_left_than {1}
+count &
+counter=$!
+trap 'kill $counter; note; echo $code > "$folder/exit_code"' EXIT
+)sh";
+
+// {0} folder, {1} muster, {2} how srun treats a task that fails, {3} restarts, {4} kTimeLimit or
+// nothing, {5} a line after a step.
 constexpr const char* kBody = R"sh(
 folder={0}
-rm -f "$folder/exit_code" "$folder/failed"
+rm -f "$folder/exit_code" "$folder/failed" "$folder/time_over"
 code=1
 trap 'echo $code > "$folder/exit_code"' EXIT
-# What Slurm ends it decides about: this script only waits for the step then.
+{4}# What Slurm ends it decides about: this script only waits for the step then.
 stopped=
 trap 'stopped=1' TERM
 
@@ -93,7 +128,7 @@ for attempt in $(seq 0 {3}); do
     echo "$task failed with exit code $code"
     exit $code
   fi
-  # The time is over in less than three minutes: the tasks have saved.
+{5}  # The time is over in less than three minutes: the tasks have saved.
   case $(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%L) in
     [0-2]:[0-5][0-9])
       echo "the time is over: back into the queue"
@@ -106,6 +141,22 @@ done
 exit $code
 )sh";
 
+constexpr int64_t kSlurmTells = 90;  // seconds before its end, as --signal says
+constexpr int64_t kShort = 600;
+
+std::string time_limit(int64_t most) {
+  if (most <= 0) return "";
+  return fmt::format(fmt::runtime(kTimeLimit), most, std::min(kSlurmTells, most / 4),
+                     std::clamp<int64_t>(most / 20, 1, 5));
+}
+
+std::string after_step(int64_t most) {
+  if (most <= 0) return "";
+  // Slurm looks once a minute, so it may tell tasks 150 s before the end; they have saved then, and
+  // what is left is not worth another start.
+  return fmt::format("  end_when_less_is_left_than {}\n", std::min<int64_t>(180, most / 2));
+}
+
 }  // namespace
 
 std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options) {
@@ -115,11 +166,14 @@ std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options) 
   header.add(fmt::format("--ntasks={}", tasks_of(job).size()));
   header.add("--output=" + output_path(join_path(options.folder, kSlurmBatchLog)), {"--error"});
   header.add("--open-mode=append");
+  if (!options.comment.empty()) header.add("--comment=" + options.comment);
   header.add("--requeue", {"--no-requeue"});
   // Without B: it goes to the tasks, not to this script.
   header.add("--signal=USR1@90");
-  if (job.scheduling.max_running_seconds > 0)
-    header.add("--time=" + clock_time(job.scheduling.max_running_seconds));
+  if (const int64_t most = job.scheduling.max_running_seconds; most > 0) {
+    // Of short limits the script alone tells the tasks.
+    header.add("--time=" + clock_time(most < kShort ? most + 2 * kSlurmTells : most));
+  }
   if (const int count = accelerators_of(job); count > 0) {
     header.add(fmt::format("--gpus-per-task={}", count),
                {"--gres", "--gpus", "--gpus-per-node", "--gpus-per-socket"});
@@ -128,8 +182,9 @@ std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options) 
   const bool servers = job.pool("ps") != nullptr;
   return "#!/bin/bash\n" + header.text() +
          fmt::format(fmt::runtime(kBody), launch::shell_quoted(options.folder),
-                     launch::shell_quoted(options.muster), servers ? 0 : 1,
-                     job.scheduling.restarts);
+                     launch::shell_quoted(options.muster), servers ? 0 : 1, job.scheduling.restarts,
+                     time_limit(job.scheduling.max_running_seconds),
+                     after_step(job.scheduling.max_running_seconds));
 }
 
 }  // namespace muster::inline v0_1::jobs

@@ -3,8 +3,10 @@
 // It is one job of one step. Ninety seconds before its time is over, Slurm sends SIGUSR1 to the
 // tasks; programs of Muster save and end with 138, and the script puts the job into the queue
 // again. A task that was killed, or asks for it with 138, is a reason to start the step again in
-// the same allocation. What Slurm itself ends (scancel, scontrol requeue, preemption) it also
-// decides about, so the script then does nothing.
+// the same allocation. A job with a longest running time counts it over all its starts, as AI
+// Platform and Vertex AI mean it: when that is used up it ends with 124, and is not put back. What
+// Slurm itself ends (scancel, scontrol requeue, preemption) it also decides about, so the script
+// then does nothing.
 #pragma once
 
 #include <string>
@@ -19,13 +21,15 @@ struct SlurmScriptOptions {
   std::string muster;              // path of the muster binary, on every node
   std::string folder;              // of the job's record, which every node can reach
   std::vector<std::string> flags;  // of sbatch: "--partition=gpu"; they win over the script's own
+  std::string comment = {};        // by which the job is known at Slurm; empty: none
 };
 
 // Files of the job's folder that the script and its tasks write.
-constexpr const char* kSlurmExitFile = "exit_code";  // of the job, when its script has ended
-constexpr const char* kSlurmFailedFile = "failed";   // "2 worker-1": why trying again is no use
-constexpr const char* kSlurmBatchLog = "batch.log";  // of the script, srun and Slurm
-constexpr const char* kSlurmTokenFile = "token";     // for this user alone
+constexpr const char* kSlurmExitFile = "exit_code";      // of the job, when its script has ended
+constexpr const char* kSlurmFailedFile = "failed";       // "2 worker-1": why trying again is no use
+constexpr const char* kSlurmTimeOverFile = "time_over";  // the seconds it might run for
+constexpr const char* kSlurmBatchLog = "batch.log";      // of the script, srun and Slurm
+constexpr const char* kSlurmTokenFile = "token";         // for this user alone
 
 // Returns the script. Throws InvalidArgument for a flag that does not begin with "--", or has a
 // line end.

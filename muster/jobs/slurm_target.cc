@@ -13,8 +13,10 @@
 #include "muster/base/error.h"
 #include "muster/base/file_descriptor.h"
 #include "muster/base/file_system.h"
+#include "muster/base/log.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/answer.h"
 #include "muster/jobs/internal/ask_patiently.h"
 #include "muster/jobs/internal/slurm_files.h"
 #include "muster/jobs/internal/tool.h"
@@ -40,6 +42,8 @@ launch::CompletedProcess run_slurm(const std::vector<std::string>& words) {
        .install = "submit from a machine that has Slurm's commands, such as a login node",
        .deadline = kDeadline});
 }
+
+std::string line_of(const std::vector<std::string>& words) { return join(words, " "); }
 
 std::string said(const launch::CompletedProcess& done) {
   const std::string_view text = trim(done.err.empty() ? done.out : done.err);
@@ -129,6 +133,17 @@ bool is_job_of_script(std::string_view scontrol, const std::string& script) {
   return rest.empty() || rest.starts_with(' ');
 }
 
+std::optional<std::string> job_of_comment(std::string_view squeue, const std::string& comment) {
+  for (const std::string& line : split(squeue, '\n')) {
+    const std::string_view text = trim(line);
+    const size_t blank = text.find(' ');
+    if (blank == std::string_view::npos || trim(text.substr(blank)) != comment) continue;
+    const std::string number(text.substr(0, blank));
+    if (parse_int(number)) return number;
+  }
+  return std::nullopt;
+}
+
 JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
   JobStatus status;
   const std::string word = field(scontrol, "JobState");
@@ -151,9 +166,15 @@ namespace {
 
 // What Slurm says of the job; nothing when it does not know it any more.
 std::optional<JobStatus> ask(const JobRecord& record) {
-  const auto done = run_slurm({"scontrol", "--oneliner", "show", "job", record.id});
+  const std::vector<std::string> words = {"scontrol", "--oneliner", "show", "job", record.id};
+  const auto done = run_slurm(words);
   if (done.status.ok()) {
     const std::string_view text = trim(done.out);
+    if (field(text, "JobState").empty() || field(text, "Command").empty()) {
+      throw internal::unexpected_answer(fmt::format("cannot ask Slurm for the job {}", record.name),
+                                        line_of(words), done.out,
+                                        "without a JobState and a Command");
+    }
     if (!is_job_of_script(text, join_path(record.folder, kScript))) return std::nullopt;
     return slurm_status(text, is_there(record, kSlurmCancelled));
   }
@@ -181,7 +202,24 @@ std::vector<std::string> SlurmTarget::check(const JobSpec& job) const {
 }
 
 std::string SlurmTarget::describe(const JobSpec& job, const JobRecord& record) const {
-  return slurm_script(job, {.muster = muster_, .folder = record.folder, .flags = flags_});
+  return slurm_script(
+      job,
+      {.muster = muster_, .folder = record.folder, .flags = flags_, .comment = record.submission});
+}
+
+bool SlurmTarget::recognise(JobRecord& record) {
+  if (record.submission.empty()) return false;
+  // Those too that have ended, as long as Slurm knows them.
+  const std::vector<std::string> words = {"squeue", "--me", "--noheader", "--states=all",
+                                          "--format=%i %k"};
+  const auto done = run_slurm(words);
+  if (!done.status.ok()) {
+    throw Error(ErrorKind::kUnavailable, "Slurm does not answer: " + said(done),
+                "look whether its controller is up: scontrol ping");
+  }
+  const auto number = job_of_comment(done.out, record.submission);
+  if (number) record.id = *number;
+  return number.has_value();
 }
 
 void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
@@ -189,8 +227,31 @@ void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
   local_file_system().write_atomically(path(internal::kSlurmJobFile), to_json_text(job)).value();
   local_file_system().write_atomically(path(kScript), describe(job, record)).value();
   write_secret(path(kSlurmTokenFile));
-  const auto done = run_slurm({"sbatch", "--parsable", path(kScript)});
+  // Without an answer the job may be there.
+  const auto unclear = [&](const Error& error) {
+    try {
+      if (recognise(record)) {
+        log::info(fmt::format("{}; Slurm has the job, as {}", error.message(), record.id));
+        return;
+      }
+    } catch (const Error&) {
+      // Then it is not known.
+    }
+    throw UnclearSubmission(error, record);
+  };
+  const std::vector<std::string> words = {"sbatch", "--parsable", path(kScript)};
+  launch::CompletedProcess done;
+  try {
+    done = run_slurm(words);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kTimeout) throw;
+    return unclear(error);
+  }
   if (!done.status.ok()) {
+    // "Socket timed out on send/recv operation": the controller is busy, and may have read it.
+    if (done.err.find("timed out") != std::string::npos) {
+      return unclear(Error(ErrorKind::kTimeout, "sbatch: " + said(done)));
+    }
     const bool accelerated = slurm_script(job, {.muster = muster_, .folder = "/", .flags = flags_})
                                  .find("--gpus-per-task") != std::string::npos;
     throw invalid_argument(
@@ -202,8 +263,9 @@ void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
   // "17", or "17;cluster".
   record.id = split(trim(done.out), ';').front();
   if (!parse_int(record.id)) {
-    throw internal_error(
-        fmt::format("sbatch answered '{}' where a job's number belongs", trim(done.out)));
+    record.id.clear();
+    unclear(internal::unexpected_answer(fmt::format("cannot submit the job {}", job.name),
+                                        line_of(words), done.out, "where a job's number belongs"));
   }
 }
 
@@ -221,6 +283,9 @@ JobStatus SlurmTarget::status(const JobRecord& record) {
     }
     status.tasks.push_back(std::move(task));
   }
+  const auto over = local_file_system().read_file(join_path(record.folder, kSlurmTimeOverFile));
+  if (status.state == JobState::kFailed && over.ok())
+    status.detail = fmt::format("it ran for longer than {} s", trim(over.value()));
   const auto failed = local_file_system().read_file(join_path(record.folder, kSlurmFailedFile));
   if (status.state == JobState::kFailed && failed.ok()) {
     const auto words = split(split(failed.value(), '\n').front(), ' ');

@@ -3,7 +3,9 @@
 // Thread safety: as Target.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/jobs/target.h"
@@ -19,7 +21,10 @@ class SlurmTarget : public Target {
   std::string_view name() const override { return "slurm"; }
   std::vector<std::string> check(const JobSpec& job) const override;
   std::string describe(const JobSpec& job, const JobRecord& record) const override;
+  // Throws UnclearSubmission where sbatch's answer does not come, and Slurm does not show the job.
   void submit(const JobSpec& job, JobRecord& record) override;
+  // By the comment that each submission has, which flags of sbatch may take away.
+  bool recognise(JobRecord& record) override;
   JobStatus status(const JobRecord& record) override;
   void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;
   void cancel(const JobRecord& record) override;
@@ -32,6 +37,10 @@ class SlurmTarget : public Target {
 // Whether what `scontrol --oneliner show job` says is of the job with this batch script, and not of
 // one that has the same number on a cluster that was set up anew. Pure.
 bool is_job_of_script(std::string_view scontrol, const std::string& script);
+
+// Reads the number of the job with that comment from lines of squeue, "NUMBER COMMENT"; nothing
+// when there is none. Pure.
+std::optional<std::string> job_of_comment(std::string_view squeue, const std::string& comment);
 
 // What `scontrol --oneliner show job` says, as the state of a job; `cancelled` when this account
 // asked for its end. Pure.

@@ -1,8 +1,14 @@
 // What is decided about jobs on Slurm; on a real one: apps/muster/jobs_command_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdio>
 
 #include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
+#include "muster/base/strings.h"
+#include "muster/base/temp_directory.h"
 #include "muster/jobs/slurm_script.h"
 #include "muster/jobs/slurm_target.h"
 #include "muster/jobs/slurm_task.h"
@@ -71,6 +77,100 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
   EXPECT_THAT(script(job), HasSubstr("--kill-on-bad-exit=0"));
   EXPECT_THAT(message_of([&] { script(job, {"-p", "gpu"}); }), HasSubstr("'-p'"));
   EXPECT_THAT(message_of([&] { script(job, {"--x\nrm"}); }), HasSubstr("no flag of sbatch"));
+}
+
+// The script in a shell, with commands of Slurm's that write what they were asked.
+class SlurmTimeTest : public ::testing::Test {
+ protected:
+  SlurmTimeTest() {
+    tool("srun", "exec sh \"$FOLDER/step\"");
+    tool("squeue", "cat \"$FOLDER/left\"");
+    tool("scontrol", "exit 1");  // so that the script does not wait for its end
+    tool("scancel", "exec kill -USR1 $(cat \"$FOLDER/step_pid\")");
+    write("left", "1:00:00");
+  }
+  void write(const std::string& name, const std::string& text) {
+    local_file_system().write_atomically(folder_ / name, std::string_view(text)).value();
+  }
+  std::string read(const std::string& name) {
+    return std::string(trim(local_file_system().read_file(folder_ / name).value_or("")));
+  }
+  void tool(const std::string& name, const std::string& lines) {
+    write(name, "#!/bin/sh\necho " + name + " \"$@\" >> \"$FOLDER/asked\"\n" + lines + "\n");
+    chmod((folder_ / name).c_str(), 0700);
+  }
+  // Starts the job once, and returns its exit code. `step` is what srun does.
+  int start(int64_t most, const std::string& step) {
+    std::remove((folder_ / "asked").c_str());
+    JobSpec job = job_of(1);
+    job.scheduling.max_running_seconds = most;
+    write("step", step);
+    write("script",
+          "export FOLDER='" + folder_.path() + "' SLURM_JOB_ID=7 PATH='" + folder_.path() +
+              "':$PATH\n" +
+              slurm_script(job, {.muster = "muster", .folder = folder_.path(), .flags = {}}));
+    return launch::run_to_end({"/bin/bash", folder_ / "script"}, std::chrono::seconds(60))
+        .status.code;
+  }
+  bool put_back() { return read("asked").find("scontrol requeue 7") != std::string::npos; }
+
+  TempDirectory folder_;
+};
+
+TEST_F(SlurmTimeTest, TheLongestTimeCountsOverAllStarts) {
+  // Slurm's own limit is near, and the job's is not.
+  write("left", "1:10");
+  EXPECT_EQ(start(7200, "exit 138"), 138);
+  EXPECT_TRUE(put_back());
+  EXPECT_FALSE(read("ran").empty());
+  write("ran", "7000");
+  EXPECT_EQ(start(7200, "exit 138"), 138);
+  EXPECT_TRUE(put_back());
+  // Less than three minutes are left of all.
+  write("ran", "7021");
+  EXPECT_EQ(start(7200, "exit 138"), 124);
+  EXPECT_FALSE(put_back());
+  EXPECT_EQ(read("time_over"), "7200");
+  EXPECT_EQ(read("exit_code"), "124");
+  EXPECT_THAT(read("asked"), HasSubstr("srun"));
+  // It was used up before this start, as after the node had failed.
+  write("ran", "7111");
+  EXPECT_EQ(start(7200, "exit 138"), 124);
+  EXPECT_THAT(read("asked"), Not(HasSubstr("srun")));
+  // What ends well ends well, whatever time it took.
+  write("ran", "7000");
+  EXPECT_EQ(start(7200, "exit 0"), 0);
+  // A mistake is told as one.
+  write("failed", "");
+  write("ran", "10");
+  EXPECT_EQ(start(7200, "echo 3 worker-0 > \"$FOLDER/failed\"; exit 3"), 3);
+  EXPECT_EQ(read("time_over"), "");
+  // Without a limit the job goes back into the queue for ever.
+  write("ran", "1000000");
+  EXPECT_EQ(start(0, "exit 138"), 138);
+  EXPECT_TRUE(put_back());
+}
+
+TEST_F(SlurmTimeTest, TasksAreToldBeforeItIsUsedUp) {
+  write("ran", "37");
+  // A quarter of a limit so short is left for saving.
+  EXPECT_EQ(start(52,
+                  "trap 'echo saved > \"$FOLDER/saved\"; exit 138' USR1\n"
+                  "echo $$ > \"$FOLDER/step_pid\"; while :; do sleep 0.02; done"),
+            124);
+  EXPECT_EQ(read("saved"), "saved");
+  EXPECT_THAT(read("asked"), HasSubstr("scancel --signal=USR1 7"));
+  EXPECT_GE(std::stoi(read("ran")), 37);
+}
+
+TEST(SlurmTest, AJobIsKnownByItsComment) {
+  const std::string lines = "16 (null)\n 17 s1\n18 s12\nslurm_load_jobs error\nx s9\n";
+  EXPECT_EQ(job_of_comment(lines, "s1"), "17");
+  EXPECT_EQ(job_of_comment(lines, "s12"), "18");
+  for (const char* none : {"s", "s9", "17", ""})
+    EXPECT_EQ(job_of_comment(lines, none), std::nullopt) << none;
+  EXPECT_THAT(slurm_script(job_of(1), {.muster = "m", .folder = "/f", .comment = "s1"}),
+              HasSubstr("#SBATCH --comment=s1\n"));
 }
 
 TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {

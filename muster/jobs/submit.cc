@@ -5,14 +5,19 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <set>
+#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/file_descriptor.h"
 #include "muster/base/file_system.h"
 #include "muster/base/local_path.h"
+#include "muster/base/secret.h"
 #include "muster/jobs/task_start.h"
 #include "muster/launch/run.h"
 
@@ -54,11 +59,18 @@ std::string command_of(const JobSpec& job) {
   return line;
 }
 
+// The name that an image has without its registry, its tag and its digest: "leaf" of
+// "host:5000/team/leaf:latest".
+std::string name_of_image(const std::string& image) {
+  const std::string name(base_name(image.substr(0, image.find('@'))));
+  return name.substr(0, name.find(':'));
+}
+
 std::string stem_of(const JobSpec& job) {
   if (!job.program.empty()) return std::string(base_name(job.program.front()));
   return job.pools.empty() || job.pools.front().image.empty()
              ? "job"
-             : std::string(base_name(job.pools.front().image));
+             : name_of_image(job.pools.front().image);
 }
 
 void fill(JobRecord& record, const Target& target, JobSpec& job) {
@@ -68,19 +80,116 @@ void fill(JobRecord& record, const Target& target, JobSpec& job) {
   record.command = command_of(job);
 }
 
+constexpr const char* kSubmitting = "submitting.lock";  // in the folder of a record
+
+// The file of a lock, which is made where it is not there.
+FileDescriptor open_lock_file(const std::string& path) {
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.is_open()) throw from_errno(errno, "cannot open " + path);
+  return file;
+}
+
+// Returns whether the lock was free. Those who only look share it (LOCK_SH).
+bool take(const FileDescriptor& file, const std::string& path, int kind = LOCK_EX) {
+  while (flock(file.get(), kind | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) return false;
+    throw from_errno(errno, "cannot lock " + path,
+                     "keep records of jobs on a file system with locks: set XDG_STATE_HOME");
+  }
+  return true;
+}
+
+// Holds the store while a record is added: others do so in milliseconds.
+FileDescriptor lock_store(const JobStore& store) {
+  using std::chrono::steady_clock;
+  constexpr std::chrono::seconds kMost{30};
+  constexpr std::chrono::milliseconds kLook{5};
+  local_file_system().make_directories(store.folder()).value();
+  const std::string path = join_path(store.folder(), ".lock");
+  FileDescriptor file = open_lock_file(path);
+  for (const auto end = steady_clock::now() + kMost; !take(file, path);) {
+    if (steady_clock::now() > end) {
+      throw Error(ErrorKind::kUnavailable,
+                  fmt::format("{} has been held by another process for {} s", path, kMost.count()),
+                  "is another muster submit stopped? end it, and try again");
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  return file;
+}
+
+bool same_dir(const JobRecord& record, const std::string& job_dir) {
+  return !record.job_dir.empty() && !job_dir.empty() && normal(record.job_dir) == normal(job_dir);
+}
+
+[[noreturn]] void throw_taken(const std::string& job_dir, const JobRecord& record,
+                              const std::string& how, const std::string& otherwise) {
+  throw invalid_argument(
+      fmt::format("the job directory {} is that of the job {}, {}", job_dir, record.name, how),
+      fmt::format("give this job another --job-dir, or {}", otherwise));
+}
+
+// Throws for a job that may have been there since the submission of one before did not end.
+void check_same_command(const JobStore& store, const JobRecord& wanted, const StatusOf& status_of) {
+  for (const JobRecord& record : store.list()) {
+    const bool same = record.target == wanted.target && record.command == wanted.command &&
+                      record.job_dir == wanted.job_dir;
+    if (!same || was_submitted(record) || is_being_submitted(record)) continue;
+    const JobState state = status_of(record).state;
+    throw invalid_argument(
+        fmt::format("the job {} is of the same command, and its submission to {} did not end: {}",
+                    record.name, record.target,
+                    state == JobState::kUnknown
+                        ? "it is not there, and may still come"
+                        : fmt::format("it is there, and {}", to_string(state))),
+        state == JobState::kUnknown
+            ? fmt::format("wait for some minutes, and look: muster jobs status {0}; muster jobs "
+                          "remove {0} forgets it",
+                          record.name)
+            : fmt::format("follow it: muster jobs logs --follow {}; the same command again submits "
+                          "another job",
+                          record.name));
+  }
+}
+
 }  // namespace
+
+bool was_submitted(const JobRecord& record) {
+  return !record.id.empty() || record.target == "local";
+}
+
+bool is_being_submitted(const JobRecord& record) {
+  const std::string path = join_path(record.folder, kSubmitting);
+  const FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  return file.is_open() && !take(file, path, LOCK_SH);
+}
+
+bool find_submitted(JobStore& store, Target& target, JobRecord& record) {
+  if (was_submitted(record)) return true;
+  if (is_being_submitted(record) || !target.recognise(record)) return false;
+  store.save(record);
+  return true;
+}
 
 void check_job_dir(const JobStore& store, const std::string& job_dir, const StatusOf& status_of) {
   if (job_dir.empty()) return;
   for (const JobRecord& record : store.list()) {
-    if (record.job_dir.empty() || normal(record.job_dir) != normal(job_dir)) continue;
+    if (!same_dir(record, job_dir)) continue;
+    if (is_being_submitted(record)) {
+      throw_taken(job_dir, record, "which is being submitted now",
+                  "look at that one: muster jobs status " + record.name);
+    }
     const JobState state = status_of(record).state;
+    if (state == JobState::kUnknown && !was_submitted(record)) {
+      throw_taken(job_dir, record, fmt::format("whose submission to {} did not end", record.target),
+                  fmt::format("look whether that one is there: muster jobs status {0}; muster jobs "
+                              "remove {0} forgets it",
+                              record.name));
+    }
     if (state != JobState::kQueued && state != JobState::kRunning) continue;
-    throw invalid_argument(
-        fmt::format("the job directory {} is that of the job {}, which is {} on {}", job_dir,
-                    record.name, to_string(state), record.target),
-        fmt::format("give this job another --job-dir, or end that one: muster jobs cancel {}",
-                    record.name));
+    throw_taken(job_dir, record, fmt::format("which is {} on {}", to_string(state), record.target),
+                fmt::format("end that one: muster jobs cancel {}", record.name));
   }
   if (const std::string who = trains_in(job_dir); !who.empty()) {
     throw invalid_argument(fmt::format("the job directory {} is in use by {}", job_dir, who),
@@ -94,14 +203,78 @@ JobRecord preview_job(const JobStore& store, const Target& target, JobSpec& job)
   return record;
 }
 
-JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock) {
-  JobRecord record = store.add(job.name, stem_of(job));
-  fill(record, target, job);
-  record.submitted = clock.wall_seconds();
+std::vector<std::string> reasons_against(const JobStore& store, const Target& target, JobSpec job,
+                                         const StatusOf& status_of) {
+  std::vector<std::string> reasons;
+  const auto check = [&](const auto& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      reasons.push_back(error.message() + "; " + error.hint());
+    }
+  };
+  check([&] { store.check_free(job.name); });
+  check([&] { check_job_dir(store, job.job_dir, status_of); });
+  check([&] { check_same_command(store, preview_job(store, target, job), status_of); });
+  return reasons;
+}
+
+namespace {
+
+// A record in the store, and the lock that says that its job is being submitted.
+struct Claim {
+  JobRecord record;
+  FileDescriptor lock;
+};
+
+// Adds the record, unless another process has taken the directory since `known` was read.
+Claim claim(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
+            const std::set<std::string>& known) {
+  const FileDescriptor held = lock_store(store);
+  for (const JobRecord& record : store.list()) {
+    if (known.contains(record.name) || !same_dir(record, job.job_dir)) continue;
+    throw_taken(job.job_dir, record, "which was submitted just now",
+                "look at that one: muster jobs status " + record.name);
+  }
+  Claim made{.record = store.add(job.name, stem_of(job))};
+  JobRecord& record = made.record;
   try {
-    // Whoever is killed meanwhile leaves this, by which the name can be freed.
+    fill(record, target, job);
+    record.submitted = clock.wall_seconds();
+    // A letter first, as labels want it; short enough not to be taken for a secret.
+    record.submission = "s" + random_secret().substr(0, 30);
+    target.locate(job, record);
+    const std::string path = join_path(record.folder, kSubmitting);
+    made.lock = open_lock_file(path);
+    take(made.lock, path);
+    // Whoever is killed from now on leaves this, by which the job is found and the name freed.
     store.save(record);
+  } catch (...) {
+    store.remove(record);
+    throw;
+  }
+  return made;
+}
+
+}  // namespace
+
+JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
+                     const StatusOf& status_of) {
+  std::set<std::string> known;
+  for (const JobRecord& record : store.list()) known.insert(record.name);
+  check_job_dir(store, job.job_dir, status_of);
+  {
+    JobSpec copy = job;
+    check_same_command(store, preview_job(store, target, copy), status_of);
+  }
+  Claim claimed = claim(store, target, job, clock, known);
+  JobRecord& record = claimed.record;
+  try {
     target.submit(job, record);
+  } catch (const UnclearSubmission&) {
+    record.id.clear();
+    store.save(record);
+    throw;
   } catch (...) {
     store.remove(record);
     throw;

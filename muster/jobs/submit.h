@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/jobs/job_record.h"
@@ -19,10 +20,28 @@ using StatusOf = std::function<JobStatus(const JobRecord& record)>;
 // in a bucket is not known here.
 void check_job_dir(const JobStore& store, const std::string& job_dir, const StatusOf& status_of);
 
-// Makes the job's record and starts it. Takes the record back when it could not be started. The
-// job's name becomes the record's.
-JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock);
+// Makes the job's record and starts it. Takes the record back when it could not be started; it
+// stays where the target may have the job all the same. The job's name becomes the record's. Of
+// several processes that submit a job with the same directory or the same name at a time, one
+// does. Throws InvalidArgument as check_job_dir() does, for a name that is taken, and when the
+// submission of the same command to the same target did not end before.
+JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
+                     const StatusOf& status_of);
 // The record that submit_job() would make; nothing is made.
 JobRecord preview_job(const JobStore& store, const Target& target, JobSpec& job);
+
+// What submit_job() would throw now because of other jobs, one sentence each, with what to do;
+// nothing is made.
+std::vector<std::string> reasons_against(const JobStore& store, const Target& target, JobSpec job,
+                                         const StatusOf& status_of);
+
+// Whether a process is submitting the job at this moment.
+bool is_being_submitted(const JobRecord& record);
+// Whether its submission ended: the target had answered. A job of this machine is known by its
+// folder.
+bool was_submitted(const JobRecord& record);
+// Asks the target for a job whose submission did not end, and saves the record when it is there.
+// Returns was_submitted().
+bool find_submitted(JobStore& store, Target& target, JobRecord& record);
 
 }  // namespace muster::inline v0_1::jobs

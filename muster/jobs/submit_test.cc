@@ -37,6 +37,8 @@ class LookingTarget : public Target {
   const JobStore& store_;
 };
 
+const StatusOf unknown = [](const JobRecord&) { return JobStatus{}; };
+
 // Whoever is killed while a target takes long leaves a record, by which the name can be freed.
 TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   const TempDirectory directory;
@@ -44,7 +46,7 @@ TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   LookingTarget target(store);
   ManualClock clock;
   const JobSpec job{.name = "fit", .program = {"train"}, .job_dir = "d"};
-  const JobRecord record = submit_job(store, target, job, clock);
+  const JobRecord record = submit_job(store, target, job, clock, unknown);
   EXPECT_EQ(target.meanwhile.id, "");
   // By its whole path, so that a later command knows it from another folder.
   EXPECT_EQ(target.meanwhile.job_dir, std::filesystem::absolute("d").string());
@@ -53,7 +55,7 @@ TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   store.remove(record);
 
   target.refuses = true;
-  EXPECT_THROW(submit_job(store, target, job, clock), Error);
+  EXPECT_THROW(submit_job(store, target, job, clock, unknown), Error);
   EXPECT_THAT(store.list(), IsEmpty());
 }
 

@@ -33,6 +33,15 @@ bool is_final(JobState state) {
          state == JobState::kCancelled;
 }
 
+UnclearSubmission::UnclearSubmission(const Error& error, const JobRecord& record)
+    : Error(error.kind(),
+            fmt::format("{}; whether {} has the job {} now is not known", error.message(),
+                        record.target, record.name),
+            fmt::format("muster jobs status {0} looks for it; while it is not there, it may still "
+                        "come: wait for some minutes before muster jobs remove {0}, and submit it "
+                        "again",
+                        record.name)) {}
+
 void check_task(const JobRecord& record, const std::string& task,
                 const std::vector<std::string>& tasks) {
   if (std::ranges::find(tasks, task) != tasks.end()) return;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/error.h"
 #include "muster/jobs/job_record.h"
 #include "muster/jobs/job_spec.h"
 
@@ -62,6 +63,13 @@ using LogSink = std::function<void(std::string_view line)>;
 void check_task(const JobRecord& record, const std::string& task,
                 const std::vector<std::string>& tasks);
 
+// A job was sent, and no answer says whether it arrived: it may be there, or still come.
+class UnclearSubmission : public Error {
+ public:
+  // `error` is why it is not known.
+  UnclearSubmission(const Error& error, const JobRecord& record);
+};
+
 class Target {
  public:
   virtual ~Target() = default;
@@ -74,8 +82,15 @@ class Target {
   // What submit() would start, for --dry-run: text of the kind that the target takes (commands, a
   // batch script, manifests), with secrets left out. It starts nothing and writes nothing.
   virtual std::string describe(const JobSpec& job, const JobRecord& record) const = 0;
-  // Starts the job, whose folder is there. Throws Error when it cannot; then nothing runs.
+  // Fills in the details by which recognise() finds the job, before it is submitted.
+  virtual void locate(const JobSpec& /*job*/, JobRecord& /*record*/) const {}
+  // Starts the job, whose folder is there. Throws Error when it cannot; then nothing runs, unless
+  // it is an UnclearSubmission.
   virtual void submit(const JobSpec& job, JobRecord& record) = 0;
+  // Looks for a job whose submission did not end: submit() threw UnclearSubmission, or its process
+  // was killed. Where it is there the record becomes what submit() would have made of it; else
+  // false is returned. Throws what status() throws.
+  virtual bool recognise(JobRecord& /*record*/) { return false; }
   // Throws Unavailable when the target cannot be asked.
   virtual JobStatus status(const JobRecord& record) = 0;
   // Throws NotFound for a task that the job does not have.

@@ -71,13 +71,13 @@ std::vector<std::string> words_of(const JobSpec& job, const Pool& pool) {
   return words;
 }
 
-void check_environment(const Pool& pool) {
+void check_environment(const Pool& pool, const std::set<std::string>& left_to_job) {
   static const std::set<std::string> kOurs = {
       "TF_CONFIG",        "CLUSTER_SPEC",          "JOB_COMPLETION_INDEX", "MUSTER_JOB_ID",
       "MUSTER_JOB_TOKEN", "MUSTER_JOB_TOKEN_FILE", "MUSTER_TLS_CERT",      "MUSTER_TLS_KEY",
       "MUSTER_TLS_CA",    "MUSTER_TLS_SERVER_NAME"};
   for (const auto& [name, value] : pool.environment) {
-    if (!kOurs.contains(name)) continue;
+    if (!kOurs.contains(name) || left_to_job.contains(name)) continue;
     throw invalid_argument(
         fmt::format("the environment of the {} sets {}, which differs between jobs and tasks",
                     pool.role, name),

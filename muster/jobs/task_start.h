@@ -2,6 +2,7 @@
 // AI write it. Thread safety: values and pure functions.
 #pragma once
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,8 +31,9 @@ std::vector<Pool> pools_of_counts(bool chief, int workers, int servers, bool eva
 // arguments, or else the job's; --job-dir where the job has one and no word says it.
 std::vector<std::string> words_of(const JobSpec& job, const Pool& pool);
 
-// Throws InvalidArgument when the pool's environment sets a variable that each target sets itself.
-void check_environment(const Pool& pool);
+// Throws InvalidArgument when the pool's environment sets a variable that each target sets itself,
+// but for those that this target leaves to the job.
+void check_environment(const Pool& pool, const std::set<std::string>& left_to_job = {});
 
 // TF_CONFIG of a task, of the tasks' addresses in the order of tasks_of(). As those services write
 // it: the chief is "chief" or "master", an evaluator is in no cluster, the environment is "cloud",

@@ -16,6 +16,7 @@
 #include "muster/base/regular_expression.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/answer.h"
 #include "muster/jobs/internal/ask_patiently.h"
 #include "muster/jobs/internal/vertex_api.h"
 #include "muster/launch/run.h"
@@ -27,11 +28,15 @@ using nlohmann::json;
 
 constexpr const char* kRegion = "region";
 constexpr const char* kProject = "project";
+constexpr const char* kTuning = "tuning";  // of a HyperparameterTuningJob
+constexpr const char* kSubmissionLabel = "muster-submission";
 constexpr int kEntriesAtOnce = 1000;
 // Cloud Logging allows 60 reads a minute.
 constexpr auto kLookForEntries = std::chrono::seconds(5);
 
-std::string token_for(const JobSpec& job) { return job.task_count() > 1 ? random_secret() : ""; }
+std::string token_for(const JobSpec& job) {
+  return internal::needs_token(job) ? random_secret() : "";
+}
 
 VertexPlace place_of(const JobRecord& record) {
   const auto detail = [&](const char* key) {
@@ -80,13 +85,30 @@ std::string place_name(const std::string& task) {
   return task;
 }
 
+// Bytes that are no text become question marks.
+std::string as_text(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// What an entry of a log says; entries have a text, or fields.
 std::string text_of(const json& entry) {
-  if (entry.contains("textPayload")) return entry.at("textPayload").get<std::string>();
-  if (!entry.contains("jsonPayload")) return "";
-  const json& payload = entry.at("jsonPayload");
-  return payload.contains("message") && payload.at("message").is_string()
-             ? payload.at("message").get<std::string>()
-             : payload.dump();
+  for (const char* place : {"/textPayload", "/jsonPayload/message"}) {
+    if (std::string text = internal::text_or_nothing(entry, place); !text.empty()) return text;
+  }
+  return entry.contains("/jsonPayload"_json_pointer)
+             ? as_text(entry.at("/jsonPayload"_json_pointer))
+             : "";
+}
+
+// Whether the job may be there although no answer says so.
+bool may_have_arrived(const Error& error) {
+  const bool may_pass =
+      error.kind() == ErrorKind::kTimeout || error.kind() == ErrorKind::kUnavailable;
+  // What never reached the service is clear.
+  const bool sent = std::ranges::none_of(
+      std::array{"refused", "find the server", "problem refreshing", "unreachable"},
+      [&](const char* text) { return error.message().find(text) != std::string::npos; });
+  return may_pass && sent;
 }
 
 // Both become parts of the addresses to which credentials are sent.
@@ -128,7 +150,13 @@ VertexPlace VertexTarget::place_of(const JobSpec& job) const {
 
 std::vector<std::string> VertexTarget::check(const JobSpec& job) const {
   place_of(job);
-  return internal::vertex_job(job, "job", options_.job).notes;
+  std::vector<std::string> notes = internal::vertex_job(job, "job", options_.job).notes;
+  if (internal::needs_token(job)) {
+    notes.emplace_back(
+        "whoever may read jobs of the project can read this one's token, a variable of its pools; "
+        "a token file, certificates or a network of your own make it needless (docs/vertex.md)");
+  }
+  return notes;
 }
 
 std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) const {
@@ -140,7 +168,7 @@ std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) 
   }
   std::string text = fmt::format("# {}\n# where job.json holds {}:\n", join(words, " "),
                                  made.tuning ? "studySpec and trialJobSpec" : "jobSpec");
-  if (job.task_count() > 1 && !options_.show_secrets) {
+  if (internal::needs_token(job) && !options_.show_secrets) {
     text +=
         "# (MUSTER_JOB_TOKEN, one more variable of every pool, is made when the job is "
         "submitted; --show-secrets shows one)\n";
@@ -148,13 +176,41 @@ std::string VertexTarget::describe(const JobSpec& job, const JobRecord& record) 
   return text + made.resource.dump(2) + "\n";
 }
 
-void VertexTarget::submit(const JobSpec& job, JobRecord& record) {
+void VertexTarget::locate(const JobSpec& job, JobRecord& record) const {
   const VertexPlace place = place_of(job);
-  const internal::VertexJob made =
-      internal::vertex_job(job, record.name, options_.job, token_for(job));
   record.details[kRegion] = place.region;
   if (!place.project.empty()) record.details[kProject] = place.project;
-  record.id = api_->create(place, made, record.folder);
+  if (job.search) record.details[kTuning] = "yes";
+}
+
+void VertexTarget::submit(const JobSpec& job, JobRecord& record) {
+  const VertexPlace place = place_of(job);
+  locate(job, record);
+  JobSpec marked = job;
+  if (!record.submission.empty()) marked.labels.emplace_back(kSubmissionLabel, record.submission);
+  const internal::VertexJob made =
+      internal::vertex_job(marked, record.name, options_.job, token_for(job));
+  try {
+    record.id = api_->create(place, made, record.folder);
+  } catch (const Error& error) {
+    if (!may_have_arrived(error)) throw;
+    try {
+      if (recognise(record)) return;
+    } catch (const Error&) {
+      // Then it is not known.
+    }
+    throw UnclearSubmission(error, record);
+  }
+}
+
+bool VertexTarget::recognise(JobRecord& record) {
+  if (record.submission.empty()) return false;
+  const std::vector<std::string> found =
+      api_->find(jobs::place_of(record), record.details.contains(kTuning), kSubmissionLabel,
+                 record.submission);
+  if (found.empty()) return false;
+  record.id = found.front();
+  return true;
 }
 
 JobStatus VertexTarget::status(const JobRecord& record) {
@@ -167,9 +223,9 @@ JobStatus VertexTarget::status(const JobRecord& record) {
     status.detail = "Vertex AI does not know it any more";
     return status;
   }
-  const std::string state = found.value("state", "");
+  const std::string state = internal::text_or_nothing(found, "/state");
   status.state = state_of(state);
-  if (found.contains("error")) status.detail = found.at("error").value("message", "");
+  status.detail = internal::text_or_nothing(found, "/error/message");
   if (status.state == JobState::kSucceeded) status.exit_code = 0;
   if (status.state == JobState::kFailed) status.exit_code = exit_code_in(status.detail);
   if (status.detail.empty() && (state == "JOB_STATE_CANCELLING" || state == "JOB_STATE_PAUSED" ||
@@ -203,19 +259,19 @@ void VertexTarget::logs(const JobRecord& record, const LogOptions& options, cons
       const std::vector<json>& entries = *answer;
       bool news = false;
       for (const json& entry : entries) {
-        const std::string id = entry.value("insertId", "");
-        const std::string time = entry.value("timestamp", "");
+        const std::string time = internal::text_or_nothing(entry, "/timestamp");
+        std::string id = internal::text_or_nothing(entry, "/insertId");
+        if (id.empty()) id = as_text(entry);
         if (time != since) {
           since = time;
           seen.clear();
         }
         if (!seen.insert(id).second) continue;
         news = true;
-        const json labels = entry.value("/resource/labels"_json_pointer, json::object());
-        const std::string line =
-            (options.task.empty() ? "[" + task_name(labels.value("task_name", "service")) + "] "
-                                  : "") +
-            std::string(trim(text_of(entry)));
+        std::string task = internal::text_or_nothing(entry, "/resource/labels/task_name");
+        if (task.empty()) task = "service";
+        const std::string line = (options.task.empty() ? "[" + task_name(task) + "] " : "") +
+                                 std::string(trim(text_of(entry)));
         if (begun || !options.tail) {
           sink(line);
         } else {

@@ -37,8 +37,12 @@ class VertexTarget final : public Target {
   std::vector<std::string> check(const JobSpec& job) const override;
   // The resource as JSON, behind the command that creates it as a comment.
   std::string describe(const JobSpec& job, const JobRecord& record) const override;
-  // Throws InvalidArgument when Vertex AI refuses it, or there are no credentials.
+  void locate(const JobSpec& job, JobRecord& record) const override;
+  // Throws InvalidArgument when Vertex AI refuses it, or there are no credentials;
+  // UnclearSubmission when it did not answer, and does not show the job.
   void submit(const JobSpec& job, JobRecord& record) override;
+  // By a label of the job.
+  bool recognise(JobRecord& record) override;
   // Of its tasks Vertex AI tells nothing.
   JobStatus status(const JobRecord& record) override;
   // Lines of several tasks begin with the task's name: "[worker-0] ". They come from Cloud Logging,

@@ -207,6 +207,8 @@ class NotedGcloud : public ::testing::Test {
         << "#!/bin/sh\nfor word; do echo \"$word\"; case $word in --config=*) cp \"${word#*=}\" '"
         << folder_ / "config"
         << "';; esac; done >'" << folder_ / "words"
+        << "'\n[ \"$3\" = list ] && [ -e '" << folder_ / "list"
+        << "' ] && exec cat '" << folder_ / "list"
         << "'\ncat '" << folder_ / "answer"
         << "'\ncat '" << folder_ / "complaint"
         << "' >&2\nexit $(cat '" << folder_ / "code"
@@ -281,6 +283,98 @@ TEST_F(NotedGcloud, WhatItComplainsOfIsPassedOn) {
   EXPECT_THAT(denied.hint(), HasSubstr("roles/aiplatform.user"));
   EXPECT_EQ(error("ERROR: UNAVAILABLE: later").kind(), ErrorKind::kUnavailable);
   EXPECT_TRUE(record_.id.empty());
+}
+
+// The job may be there although nobody said so.
+TEST_F(NotedGcloud, ASubmissionWithoutAnAnswerIsRecognised) {
+  record_.submission = "s1";
+  answer("", 1, "ERROR: UNAVAILABLE: deadline exceeded");
+  std::ofstream(folder_ / "list") << "[]";
+  EXPECT_THROW(target_.submit(internal::leaf_disease_job(), record_), UnclearSubmission);
+  EXPECT_THAT(words(),
+              ElementsAre("ai", "custom-jobs", "list", "--filter=labels.muster-submission=s1",
+                          "--region=us-central1", "--project=lab", "--format=json", "--quiet"));
+  EXPECT_FALSE(target_.recognise(record_));
+  std::ofstream(folder_ / "list")
+      << R"([{"name": "projects/1/locations/us-central1/customJobs/9"}])";
+  target_.submit(internal::leaf_disease_job(), record_);
+  EXPECT_EQ(record_.id, "projects/1/locations/us-central1/customJobs/9");
+  // What never arrived is clear.
+  answer("", 1, "ERROR: UNAVAILABLE: Connection refused");
+  EXPECT_THAT(error_of([&] { target_.submit(internal::leaf_disease_job(), record_); }).hint(),
+              "try again");
+}
+
+TEST_F(NotedGcloud, AnswersOfAnotherFormAreErrors) {
+  for (const char* text :
+       {"", "{", "[]", "7", "<html>busy</html>", R"({"name": 7, "state": []})"}) {
+    answer(text);
+    record_.id.clear();
+    const Error made = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
+    EXPECT_EQ(made.kind(), ErrorKind::kUnavailable) << text;
+    EXPECT_THAT(made.message(), HasSubstr("gcloud ai custom-jobs create")) << text;
+    record_.id = "projects/1/locations/us-central1/customJobs/7";
+    const Error asked = error_of([&] { target_.status(record_); });
+    EXPECT_EQ(asked.kind(), ErrorKind::kUnavailable) << text;
+    EXPECT_THAT(asked.message(), HasSubstr("custom-jobs describe")) << text;
+  }
+  answer(R"({"state": "JOB_STATE_FAILED", "error": "no object"})");
+  EXPECT_EQ(target_.status(record_).state, JobState::kFailed);
+}
+
+// The same by REST, and lines of a log that lack what they mostly have.
+TEST_F(Rest, AnswersOfAnotherFormAreErrors) {
+  record_.submission = "s1";
+  target_.submit(internal::leaf_disease_job(), record_);
+  EXPECT_EQ(server_.created()["labels"]["muster-submission"], "s1");
+  JobRecord lost{.name = "a", .details = record_.details, .submission = "s1"};
+  EXPECT_TRUE(target_.recognise(lost));
+  EXPECT_EQ(lost.id, record_.id);
+  lost.submission = "s2";
+  EXPECT_FALSE(target_.recognise(lost));
+  server_.set_log({1, {{"textPayload", 7}}, {{"jsonPayload", {{"a", 1}}}}, nullptr});
+  std::vector<std::string> lines;
+  target_.logs(record_, {}, [&](std::string_view line) { lines.emplace_back(line); });
+  EXPECT_THAT(lines, ElementsAre("[service] ", "[service] ", "[service] {\"a\":1}", "[service] "));
+  server_.set_answer("{\"state\"");
+  const Error error = error_of([&] { target_.status(record_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("GET http://"), HasSubstr("no whole JSON")));
+  EXPECT_THAT(error_of([&] { target_.logs(record_, {}, [](std::string_view) {}); }).message(),
+              HasSubstr("no whole JSON"));
+}
+
+// Vertex AI shows the variables of a job to whoever may read it.
+TEST(VertexTarget, ATokenIsSpokenOfAndCanBeLeftOut) {
+  VertexTarget target({.show_secrets = true}, gcloud_vertex_api());
+  JobSpec job = internal::leaf_disease_job();
+  const JobRecord record{.name = "a"};
+  const auto shows_token = [&] {
+    return target.describe(job, record).find("\"MUSTER_JOB_TOKEN\"") != std::string::npos;
+  };
+  EXPECT_THAT(target.check(job), Contains(HasSubstr("can read this one's token")));
+  EXPECT_TRUE(shows_token());
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  const Variables certificates = {{"MUSTER_TLS_CERT", "/run/cert.pem"},
+                                  {"MUSTER_TLS_KEY", "/run/key.pem"},
+                                  {"MUSTER_TLS_CA", "/run/ca.pem"}};
+  for (const Variables& own : {Variables{{"MUSTER_JOB_TOKEN_FILE", "/run/token"}},
+                               Variables{{"MUSTER_INSECURE", "1"}}, certificates}) {
+    for (Pool& pool : job.pools) pool.environment = own;
+    EXPECT_THAT(target.check(job), Not(Contains(HasSubstr("token"))));
+    EXPECT_FALSE(shows_token()) << own.front().first;
+    // All must have it.
+    job.pools[1].environment.clear();
+    EXPECT_TRUE(shows_token()) << own.front().first;
+  }
+  for (Pool& pool : job.pools) pool.environment = {{"MUSTER_INSECURE", "0"}};
+  EXPECT_TRUE(shows_token());
+  job.pools[0].environment = {{"MUSTER_JOB_TOKEN", "of_another_job_altogether"}};
+  EXPECT_THAT(message_of([&] { target.check(job); }), HasSubstr("sets MUSTER_JOB_TOKEN"));
+  // One task has nobody to meet.
+  job = internal::leaf_disease_job();
+  job.pools.pop_back();
+  EXPECT_THAT(target.check(job), Not(Contains(HasSubstr("token"))));
 }
 
 TEST(VertexTarget, NeedsARegionAndATool) {

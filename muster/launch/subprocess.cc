@@ -3,15 +3,20 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <thread>
 
 #include "muster/base/error.h"
 #include "muster/launch/child_process.h"
+#include "muster/launch/internal/forwarded_signals.h"
+#include "muster/launch/internal/process.h"
+#include "muster/launch/lines.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -19,7 +24,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr size_t kMostKept = 4'000'000;
+// Lists of a cluster's pods have some kilobytes for each.
+constexpr size_t kMostKept = 64'000'000;
+constexpr milliseconds kEndLook{2};
 
 class Pipe {
  public:
@@ -65,12 +72,50 @@ Bytes kept_in(std::string& kept) {
   };
 }
 
+// A program in a session of its own with all that it starts, so that a wrapper's children end with
+// it, and nothing of it waits at the terminal for a password.
+class Session {
+ public:
+  Session(const std::vector<std::string>& argv, int out, int err) {
+    const internal::HeldSignals held;
+    pid_ = spawn({.argv = argv,
+                  .out = out,
+                  .err = err,
+                  .group = ChildSpec::Group::kOwnSession,
+                  .mask = held.former()});
+    forwarded_.emplace(pid_);
+  }
+  ~Session() {
+    if (pid_ < 0) return;
+    end_all();
+    reap();
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Whether the program itself has ended.
+  bool ended() const { return internal::peek_exit(pid_).has_value(); }
+  // Kills it and what it has started. The program is still a zombie, so nobody else has its number.
+  void end_all() { internal::signal_group(pid_, SIGKILL); }
+  // Waits for the end of the program itself.
+  ExitStatus reap() {
+    int word = 0;
+    while (waitpid(pid_, &word, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return ExitStatus::from_wait_status(word);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::optional<internal::ForwardedSignals> forwarded_;
+};
+
 // Runs the program while `left` gives it time; it is asked again when that has passed.
 CompletedProcess run(const std::vector<std::string>& argv, const Bytes* out_bytes,
                      const std::function<milliseconds()>& left) {
   Pipe out, err;
-  // The child stays in our process group, so that Ctrl-C reaches it too.
-  ChildProcess child({.argv = argv, .out = out.end(1), .err = err.end(1)});
+  Session session(argv, out.end(1), err.end(1));
   out.close_end(1);
   err.close_end(1);
 
@@ -84,16 +129,14 @@ CompletedProcess run(const std::vector<std::string>& argv, const Bytes* out_byte
     if (waiting[0].revents != 0) drain(out, take_out);
     if (waiting[1].revents != 0) drain(err, take_err);
   }
-  // When its outputs are closed, the child is about to end, unless it closed them itself.
-  std::optional<ExitStatus> status;
-  while (!(status = child.wait_for(time)) && time.count() > 0) time = left();
-  if (!status) {
-    ran.timed_out = true;
-    child.signal(SIGKILL);
-    while (!(status = child.wait_for(std::chrono::seconds(1)))) {
-    }
+  // When its outputs are closed, the program is about to end, unless it closed them itself.
+  for (; time.count() > 0 && !session.ended(); time = left()) std::this_thread::sleep_for(kEndLook);
+  if (time.count() <= 0) {
+    // It may have ended, and what it left behind may hold the outputs.
+    ran.timed_out = !session.ended();
+    session.end_all();
   }
-  ran.status = *status;
+  ran.status = session.reap();
   return ran;
 }
 
@@ -109,18 +152,10 @@ CompletedProcess run_to_end(const std::vector<std::string>& argv, milliseconds d
 CompletedProcess run_by_lines(const std::vector<std::string>& argv,
                               const std::function<void(std::string_view)>& line,
                               const std::function<bool()>& unwanted) {
-  std::string begun;  // a line whose end has not come
-  const Bytes take = [&](std::string_view bytes) {
-    for (size_t end; (end = bytes.find('\n')) != std::string_view::npos;
-         bytes.remove_prefix(end + 1)) {
-      begun.append(bytes.substr(0, end));
-      line(begun);
-      begun.clear();
-    }
-    begun.append(bytes);
-  };
+  Lines lines;
+  const Bytes take = [&](std::string_view bytes) { lines.append(bytes, line); };
   CompletedProcess ran = run(argv, &take, [&] { return milliseconds(unwanted() ? 0 : 100); });
-  if (!begun.empty()) line(begun);
+  lines.finish(line);
   return ran;
 }
 

@@ -21,13 +21,15 @@ struct CompletedProcess {
 };
 
 // Runs argv[0], which is a path, or a name in PATH. Its standard input is empty; of each output the
-// first 4 MB are kept. Throws Error when it cannot be started.
+// first 64 MB are kept. It runs in a session of its own: at the deadline it is killed with all it
+// has started, Ctrl-C, SIGTERM and SIGHUP of this process reach it, and it has no terminal. Throws
+// Error when it cannot be started.
 CompletedProcess run_to_end(const std::vector<std::string>& argv,
                             std::chrono::milliseconds deadline);
 
 // The same without a deadline, for a program that prints while others work: `line` gets each line
-// of its standard output, without the end, and `out` stays empty. `unwanted` is asked ten times a
-// second; when it says true, the program is killed.
+// of its standard output, without the end, in parts where it is long (see Lines), and `out` stays
+// empty. `unwanted` is asked ten times a second; when it says true, the program is killed.
 CompletedProcess run_by_lines(const std::vector<std::string>& argv,
                               const std::function<void(std::string_view line)>& line,
                               const std::function<bool()>& unwanted);

@@ -3,8 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
 
 #include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -29,6 +36,53 @@ TEST(Subprocess, EndsAtTheDeadline) {
     EXPECT_TRUE(ran.timed_out);
     EXPECT_EQ(ran.status.signal, SIGKILL);
   }
+}
+
+// Returns whether no process has this number, waiting for its end.
+bool goes(pid_t pid) {
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  while (kill(pid, 0) == 0) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(2ms);  // whoever adopted it has to take its exit status
+  }
+  return errno == ESRCH;
+}
+
+// A wrapper's child would do what the wrapper was asked for after its time was over.
+TEST(Subprocess, AtTheDeadlineWhatItStartedEndsToo) {
+  // The second has ended itself, and its child holds the output.
+  for (const char* script : {"sleep 600 & echo $!; wait", "sleep 600 & echo $!"}) {
+    const CompletedProcess ran = run_to_end({"/bin/sh", "-c", script}, 500ms);
+    EXPECT_TRUE(goes(std::stoi(ran.out))) << script;
+  }
+}
+
+// Ctrl-C at the terminal ends the tool too, and this process as it did before.
+TEST(Subprocess, SignalsOfThisProcessReachTheProgram) {
+  const TempDirectory folder;
+  const pid_t own = fork();
+  ASSERT_GE(own, 0);
+  if (own == 0) {
+    run_to_end({"/bin/sh", "-c",
+                "trap 'echo told > " + (folder / "told") + "; exit' INT; echo > " +
+                    (folder / "begun") + "; while :; do sleep 0.02; done"},
+               60s);
+    _exit(0);
+  }
+  const auto appears = [&](const char* name) {
+    const auto end = std::chrono::steady_clock::now() + 30s;
+    while (!local_file_system().exists(folder / name).value()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(2ms);  // the shell has to come so far
+    }
+    return true;
+  };
+  EXPECT_TRUE(appears("begun"));
+  kill(own, SIGINT);
+  int word = 0;
+  EXPECT_EQ(waitpid(own, &word, 0), own);
+  EXPECT_EQ(ExitStatus::from_wait_status(word).signal, SIGINT);
+  EXPECT_TRUE(appears("told"));
 }
 
 TEST(Subprocess, HandsOnLineByLineUntilNobodyWantsThem) {

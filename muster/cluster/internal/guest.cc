@@ -16,24 +16,26 @@ constexpr int kLastPort = 65535;
 // Each has a place in memory.
 constexpr int kMostProcesses = 1'000'000;
 
+// "RANK and WORLD_SIZE".
+bool is_plural(std::string_view source) { return source.find(" and ") != std::string_view::npos; }
+
 void check_ranks(const Guest& guest) {
   if (guest.size > kMostProcesses) {
     throw invalid_argument(
-        fmt::format("{} says that this process has rank {} of {}: there are at most {}",
-                    guest.source, guest.rank, guest.size, kMostProcesses),
+        fmt::format("{} that this process has rank {} of {}: there are at most {}",
+                    says(guest.source), guest.rank, guest.size, kMostProcesses),
         "its launcher sets the number of processes; MUSTER_CLUSTER=local trains alone");
   }
   if (guest.size < 1 || guest.rank >= guest.size) {
-    throw invalid_argument(
-        fmt::format("{} says that this process has rank {} of {}: ranks are 0 to {}", guest.source,
-                    guest.rank, guest.size, guest.size - 1),
-        "start the program by one launcher, which sets both");
+    throw invalid_argument(fmt::format("{} that this process has rank {} of {}: ranks are 0 to {}",
+                                       says(guest.source), guest.rank, guest.size, guest.size - 1),
+                           "start the program by one launcher, which sets both");
   }
   if (guest.local_size < 1 || guest.local_rank >= guest.local_size ||
       guest.local_size > guest.size) {
     throw invalid_argument(
-        fmt::format("{} says that this process is number {} of {} on its machine, of {} in all",
-                    guest.source, guest.local_rank, guest.local_size, guest.size),
+        fmt::format("{} that this process is number {} of {} on its machine, of {} in all",
+                    says(guest.source), guest.local_rank, guest.local_size, guest.size),
         "start the program by one launcher, which sets all of these");
   }
 }
@@ -56,13 +58,18 @@ std::string coordinator_host(const Guest& guest, const Environment& environment)
   const std::string& host = given.empty() ? guest.host : given;
   if (!host.empty()) return host.find(':') == std::string::npos ? host : "[" + host + "]";
   throw invalid_argument(
-      fmt::format("{} does not say on which machine rank 0 of the {} processes runs", guest.source,
+      fmt::format("{} not say on which machine rank 0 of the {} processes runs",
+                  std::string(guest.source) + (is_plural(guest.source) ? " do" : " does"),
                   guest.size),
       guest.no_host_hint.empty() ? "set MASTER_ADDR to its name or number in all of them"
                                  : guest.no_host_hint);
 }
 
 }  // namespace
+
+std::string says(std::string_view source) {
+  return std::string(source) + (is_plural(source) ? " say" : " says");
+}
 
 ResolvedCluster to_cluster(const Guest& guest, const Environment& environment) {
   check_ranks(guest);

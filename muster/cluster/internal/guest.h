@@ -32,6 +32,9 @@ struct Guest {
 // and where no host is known.
 ResolvedCluster to_cluster(const Guest& guest, const Environment& environment);
 
+// "torchrun says", "RANK and WORLD_SIZE say".
+std::string says(std::string_view source);
+
 // Reads a variable that must hold a whole number of at least `least`. Throws InvalidArgument
 // naming the variable and its value.
 int number_of(const Environment& environment, const std::string& name, int least = 0);

@@ -2,8 +2,8 @@
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
-#include "muster/base/json.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/answer.h"
 #include "muster/jobs/internal/private_file.h"
 #include "muster/jobs/internal/tool.h"
 #include "muster/jobs/internal/vertex_api.h"
@@ -60,17 +60,30 @@ class GcloudVertexApi final : public VertexApi {
       if (word == "--config=job.json") word = "--config=" + file.path();
     }
     const std::string name = job.resource.at("displayName");
-    const json made = call(argv, fmt::format("cannot create the job '{}' on Vertex AI", name));
-    return made.at("name");
+    return call(argv, fmt::format("cannot create the job '{}' on Vertex AI", name)).text("/name");
+  }
+
+  std::vector<std::string> find(const VertexPlace& place, bool tuning, const std::string& label,
+                                const std::string& value) override {
+    std::vector<std::string> argv = {"gcloud",
+                                     "ai",
+                                     tuning ? "hp-tuning-jobs" : "custom-jobs",
+                                     "list",
+                                     fmt::format("--filter=labels.{}={}", label, value),
+                                     "--region=" + place.region};
+    add_project(place, argv);
+    return names_in(call(argv, "cannot ask Vertex AI for its jobs").list(""));
   }
 
   json get(const VertexPlace& place, const std::string& name) override {
-    return call(about("describe", place, name),
-                fmt::format("cannot ask Vertex AI for the job {}", name));
+    const Answer found = call(about("describe", place, name),
+                              fmt::format("cannot ask Vertex AI for the job {}", name));
+    (void)found.text("/state");
+    return found.json();
   }
 
   void cancel(const VertexPlace& place, const std::string& name) override {
-    call(about("cancel", place, name), fmt::format("cannot cancel the job {}", name));
+    run(about("cancel", place, name), fmt::format("cannot cancel the job {}", name));
   }
 
   std::vector<json> log_entries(const VertexPlace& place, const std::string& filter,
@@ -78,8 +91,7 @@ class GcloudVertexApi final : public VertexApi {
     std::vector<std::string> argv = {"gcloud", "logging",     "read",
                                      filter,   "--order=asc", fmt::format("--limit={}", most)};
     add_project(place, argv);
-    const json entries = call(argv, "cannot read the log of the job");
-    return entries.is_array() ? entries.get<std::vector<json>>() : std::vector<json>{};
+    return call(argv, "cannot read the log of the job").list("").get<std::vector<json>>();
   }
 
   // What --config takes: the body of a CustomJobSpec, or of a tuning job without what flags say.
@@ -98,18 +110,21 @@ class GcloudVertexApi final : public VertexApi {
     return argv;
   }
 
-  json call(std::vector<std::string> argv, const std::string& what) const {
+  launch::CompletedProcess run(std::vector<std::string> argv, const std::string& what) const {
     argv[0] = gcloud_;
     argv.push_back("--format=json");
     argv.push_back("--quiet");  // it must not ask
-    const launch::CompletedProcess ran =
+    launch::CompletedProcess ran =
         run_tool({.argv = argv,
                   .what = what,
                   .install = "install the Google Cloud CLI, and log in with `gcloud auth login`",
                   .deadline = std::chrono::seconds(120)});
     if (!ran.status.ok()) throw gcloud_refused(what, ran);
-    if (trim(ran.out).empty()) return {};
-    return parse_json(ran.out, "what gcloud printed", ErrorKind::kInternal).value();
+    return ran;
+  }
+
+  Answer call(const std::vector<std::string>& argv, const std::string& what) const {
+    return {what, join(argv, " "), run(argv, what).out};
   }
 
   std::string gcloud_;

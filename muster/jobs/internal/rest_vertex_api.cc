@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
-#include "muster/base/json.h"
+#include "muster/jobs/internal/answer.h"
 #include "muster/jobs/internal/tool.h"
 #include "muster/jobs/internal/vertex_api.h"
 #include "muster/stores/google_api.h"
@@ -25,18 +25,32 @@ class RestVertexApi final : public VertexApi {
           fmt::format("cannot create the job '{}' on Vertex AI: no project is named", name),
           "pass --project, or install gcloud, which knows yours");
     }
-    const json made = call(
+    const Answer made = call(
         {.what = fmt::format("create the job '{}' on Vertex AI", name),
          .method = "POST",
          .url = fmt::format("{}/v1/projects/{}/locations/{}/{}", address_of(place), place.project,
                             place.region, job.tuning ? "hyperparameterTuningJobs" : "customJobs"),
          .body = job.resource.dump()});
-    return made.at("name");
+    return made.text("/name");
+  }
+
+  std::vector<std::string> find(const VertexPlace& place, bool tuning, const std::string& label,
+                                const std::string& value) override {
+    const char* kind = tuning ? "hyperparameterTuningJobs" : "customJobs";
+    // The value of a label needs no escape in an address, and the quotes around it do.
+    const Answer found = call(
+        {.what = fmt::format("ask Vertex AI for jobs with the label {}={}", label, value),
+         .url = fmt::format("{}/v1/projects/{}/locations/{}/{}?filter=labels.{}%3D%22{}%22",
+                            address_of(place), place.project, place.region, kind, label, value)});
+    return found.json().contains(kind) ? names_in(found.list(fmt::format("/{}", kind)))
+                                       : std::vector<std::string>{};
   }
 
   json get(const VertexPlace& place, const std::string& name) override {
-    return call({.what = "ask Vertex AI for the job " + name,
-                 .url = fmt::format("{}/v1/{}", address_of(place), name)});
+    const Answer found = call({.what = "ask Vertex AI for the job " + name,
+                               .url = fmt::format("{}/v1/{}", address_of(place), name)});
+    (void)found.text("/state");
+    return found.json();
   }
 
   void cancel(const VertexPlace& place, const std::string& name) override {
@@ -54,11 +68,13 @@ class RestVertexApi final : public VertexApi {
                           {"filter", filter},
                           {"orderBy", "timestamp asc"},
                           {"pageSize", most}};
-    const json answer = call({.what = "read the log of the job",
-                              .method = "POST",
-                              .url = logging + "/v2/entries:list",
-                              .body = request.dump()});
-    return answer.value("entries", std::vector<json>{});
+    const Answer answer = call({.what = "read the log of the job",
+                                .method = "POST",
+                                .url = logging + "/v2/entries:list",
+                                .body = request.dump()});
+    // An empty list is left out.
+    if (answer.json().is_object() && !answer.json().contains("entries")) return {};
+    return answer.list("/entries").get<std::vector<json>>();
   }
 
  private:
@@ -68,9 +84,9 @@ class RestVertexApi final : public VertexApi {
                : endpoints_.vertex;
   }
 
-  json call(const stores::GoogleApi::Call& asked) {
+  Answer call(const stores::GoogleApi::Call& asked) {
     const std::string body = google_.send(asked).value();
-    return parse_json(body, "what Google answered", ErrorKind::kInternal).value();
+    return {"cannot " + asked.what, asked.method + " " + asked.url, body};
   }
 
   stores::GoogleApi google_;

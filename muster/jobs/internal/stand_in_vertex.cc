@@ -25,6 +25,7 @@ struct StandInVertex::Impl {
   std::string authorization;
   json state = {{"state", "JOB_STATE_PENDING"}};
   std::vector<json> log;
+  std::string text;  // in place of all answers of Vertex AI's; empty: as they belong
 
   void answer(const httplib::Request& request, httplib::Response& response);
 };
@@ -47,7 +48,20 @@ void StandInVertex::Impl::answer(const httplib::Request& request, httplib::Respo
   if (request.path == "/computeMetadata/v1/instance/service-accounts/default/token") {
     return reply({{"access_token", "a-token"}, {"expires_in", 3600}, {"token_type", "Bearer"}});
   }
+  if (!text.empty()) return response.set_content(text, "application/json");
   RegularExpression::Groups parts;
+  if (kJobs.full_match(request.path, &parts) && request.method == "GET") {
+    // "labels.KEY="VALUE"", the one form that is asked for.
+    static const RegularExpression kFilter("labels\\.([a-z-]+)=\"([a-z0-9-]+)\"");
+    const std::string filter = request.get_param_value("filter");
+    RegularExpression::Groups label;
+    json found = json::object();
+    if (kFilter.full_match(filter, &label) &&
+        created.value(json::json_pointer("/labels/" + label[1]), "") == label[2]) {
+      found[parts[2]] = json::array({{{"name", parts[1] + "/7"}}});
+    }
+    return reply(found);
+  }
   if (request.path == "/v2/entries:list" && request.method == "POST") {
     return reply({{"entries", log}});
   }
@@ -113,6 +127,11 @@ void StandInVertex::set_state(const std::string& state, const std::string& error
   const std::scoped_lock lock(impl_->mutex);
   impl_->state = {{"state", state}};
   if (!error.empty()) impl_->state["error"] = {{"code", 3}, {"message", error}};
+}
+
+void StandInVertex::set_answer(const std::string& text) {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->text = text;
 }
 
 void StandInVertex::set_log(std::vector<json> entries) {

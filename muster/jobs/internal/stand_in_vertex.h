@@ -25,6 +25,8 @@ class StandInVertex {
   std::string authorization() const;
   // What get answers of every job from now on, beside its name.
   void set_state(const std::string& state, const std::string& error = {});
+  // Answers every question from now on with this text.
+  void set_answer(const std::string& text);
   // The entries that the log has, which every filter selects.
   void set_log(std::vector<nlohmann::json> entries);
 

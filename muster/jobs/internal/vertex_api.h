@@ -13,7 +13,8 @@
 
 namespace muster::inline v0_1::jobs::internal {
 
-// One service, by one way.
+// One service, by one way. What it answers in another form than is expected is Unavailable, with
+// what it said.
 class VertexApi {
  public:
   virtual ~VertexApi() = default;
@@ -22,7 +23,10 @@ class VertexApi {
   // Secrets in it are shown to nobody; `folder` is one that this account alone can enter.
   virtual std::string create(const VertexPlace& place, const VertexJob& job,
                              const std::string& folder) = 0;
-  // Returns the resource. Throws NotFound when there is none.
+  // Returns the resource names of the jobs, or of the tuning jobs, with that label.
+  virtual std::vector<std::string> find(const VertexPlace& place, bool tuning,
+                                        const std::string& label, const std::string& value) = 0;
+  // Returns the resource, an object. Throws NotFound when there is none.
   virtual nlohmann::json get(const VertexPlace& place, const std::string& name) = 0;
   virtual void cancel(const VertexPlace& place, const std::string& name) = 0;
   // Returns entries of Cloud Logging that `filter` selects, the oldest first, at most `most`.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "muster/base/error.h"
 #include "muster/base/regular_expression.h"
@@ -30,6 +31,22 @@ void check_labels(const JobSpec& job) {
                            "labels of Vertex AI are small letters, digits, '_' and '-', 63 at "
                            "most; a key begins with a letter");
   }
+}
+
+// Variables by which a job may bring its own protection: files that are in its image, or mounted.
+const std::set<std::string>& own_protection() {
+  static const std::set<std::string> all = {"MUSTER_JOB_TOKEN_FILE", "MUSTER_TLS_CERT",
+                                            "MUSTER_TLS_KEY", "MUSTER_TLS_CA",
+                                            "MUSTER_TLS_SERVER_NAME"};
+  return all;
+}
+
+bool is_protected(const Pool& pool) {
+  return std::ranges::any_of(pool.environment, [](const auto& variable) {
+    const auto& [name, value] = variable;
+    return name == "MUSTER_JOB_TOKEN_FILE" || name == "MUSTER_TLS_CERT" ||
+           (name == "MUSTER_INSECURE" && value == "1");
+  });
 }
 
 // Makes one resource, and collects the notes on the way.
@@ -81,7 +98,7 @@ class Maker {
     const auto set = [&](const std::string& name, const std::string& value) {
       result["env"].push_back({{"name", name}, {"value", value}});
     };
-    check_environment(pool);
+    check_environment(pool, own_protection());
     for (const auto& [name, value] : pool.environment) set(name, value);
     if (job_.task_count() > 1) {
       set("MUSTER_JOB_ID", name_);
@@ -232,6 +249,11 @@ class Maker {
 };
 
 }  // namespace
+
+bool needs_token(const JobSpec& job) {
+  const auto protects = [](const Pool& pool) { return pool.count == 0 || is_protected(pool); };
+  return job.task_count() > 1 && !std::ranges::all_of(job.pools, protects);
+}
 
 VertexJob vertex_job(const JobSpec& job, const std::string& name, const VertexOptions& options,
                      const std::string& token) {

@@ -21,6 +21,11 @@ struct VertexJob {
   std::vector<std::string> notes;   // what the user should know of, one sentence each
 };
 
+// Whether tasks of the job need a token made for it: it has several, and the environments of its
+// pools bring no protection of their own (a file of a token, certificates, or the word that the
+// network keeps strangers out).
+bool needs_token(const JobSpec& job);
+
 // Makes the resource of the job that its record calls `name`. `token` becomes a variable of jobs
 // with several tasks; empty: there is none. Throws InvalidArgument for a job without an image, with
 // machines or accelerators that Vertex AI does not have, and for values that it does not take.

@@ -11,11 +11,11 @@
 
 #include "muster/base/json.h"
 #include "muster/base/terminal.h"
+#include "muster/launch/lines.h"
 
 namespace muster::inline v0_1::launch::internal {
 namespace {
 
-constexpr std::size_t kLongestLine = 64 * 1024;
 constexpr std::size_t kFullQueue = 1024 * 1024;
 // After POLLOUT a write of this much to a pipe never blocks.
 constexpr std::size_t kSafeWrite = 4096;

@@ -1,0 +1,46 @@
+// What another system's tool or service answers in JSON, read without trust: it may be cut, be a
+// proxy's page instead, or lack what belongs there. Thread safety: a value.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/error.h"
+
+namespace muster::inline v0_1::jobs::internal {
+
+class Answer {
+ public:
+  // `what` is what was wanted ("cannot ask Kubernetes for the job 'a'"), `asked` the command or the
+  // service that was asked ("kubectl get pods"), `text` what it said. Throws Unavailable when that
+  // is no JSON: asked again, it may say more.
+  Answer(std::string what, std::string asked, std::string_view text);
+
+  const nlohmann::json& json() const { return json_; }
+  // The text at a JSON pointer, "/metadata/uid". Throws Unavailable when there is none.
+  std::string text(const std::string& pointer) const;
+  // The list there. Throws Unavailable when there is none.
+  const nlohmann::json& list(const std::string& pointer) const;
+
+ private:
+  const nlohmann::json& at(const std::string& pointer, const char* kind,
+                           bool (*is)(const nlohmann::json&)) const;
+
+  std::string what_, asked_, said_;
+  nlohmann::json json_;
+};
+
+// "cannot do x: kubectl get pods answered '<html>...', where JSON belongs", for answers of any
+// form.
+Error unexpected_answer(const std::string& what, const std::string& asked, std::string_view said,
+                        const std::string& why);
+
+// The resource names, "/name", of a list of resources; those without one are left out.
+std::vector<std::string> names_in(const nlohmann::json& resources);
+
+// The text at a JSON pointer of a part of an answer that may lack it; "" then.
+std::string text_or_nothing(const nlohmann::json& value, const std::string& pointer);
+
+}  // namespace muster::inline v0_1::jobs::internal
