@@ -51,10 +51,12 @@ GcsService::GcsService(GcsOptions options)
       client_(options_.limits),
       credentials_(options_.environment, options_.limits) {}
 
+std::string GcsService::endpoint() const {
+  return options_.endpoint.empty() ? "https://storage.googleapis.com" : options_.endpoint;
+}
+
 std::string GcsService::bucket_url(const ObjectName& object, const std::string& api) const {
-  const std::string origin =
-      options_.endpoint.empty() ? "https://storage.googleapis.com" : options_.endpoint;
-  return origin + api + "/b/" + percent_encode(object.bucket);
+  return endpoint() + api + "/b/" + percent_encode(object.bucket);
 }
 
 std::string GcsService::object_url(const ObjectName& object) const {
@@ -125,10 +127,13 @@ Error GcsService::error_of(const Call& call, const HttpResponse& response) {
                  : "no credentials were found, and the bucket is not public: set "
                    "GOOGLE_APPLICATION_CREDENTIALS, or: gcloud auth application-default login";
     } else if (response.status == 404) {
-      const bool bucket = call.object.key.empty() || message.find("bucket") != std::string::npos;
-      hint = bucket ? "there is no bucket '" + call.object.bucket +
-                          "': make it with the service's tools, or check its name"
-                    : "check the name of the object";
+      if (call.object.key.empty() || message.find("bucket") != std::string::npos) {
+        message = "there is no bucket '" + call.object.bucket + "' at " + endpoint();
+        hint = "make it with the service's tools, or check its name" +
+               std::string(options_.endpoint.empty() ? "" : " and STORAGE_EMULATOR_HOST");
+      } else {
+        hint = "check the name of the object";
+      }
     }
   }
   return answer_error(response, call.what, reason, std::string(trim(message)), hint);

@@ -45,6 +45,7 @@ class GcsService : public ObjectService {
   Result<HttpResponse> send(const Call& call);
   Error error_of(const Call& call, const HttpResponse& response);
   // ".../b/BUCKET" and ".../b/BUCKET/o/OBJECT" of the API.
+  std::string endpoint() const;
   std::string bucket_url(const ObjectName& object, const std::string& api = "/storage/v1") const;
   std::string object_url(const ObjectName& object) const;
   Result<ObjectInfo> read_info(const std::string& json, const ObjectName& object);

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kIdleHandles = 64;
 // A transfer slower than this counts as stalled, in bytes per second.
 constexpr long kSlow = 1024;
-// One attempt may take so long for each byte, beside a minute: 32 KiB/s.
+// One attempt may take so long for each byte, beside the time to connect and to stall: 32 KiB/s.
 constexpr double kSecondsPerByte = 1.0 / (32 << 10);
 
 struct Exchange {
@@ -199,8 +199,9 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
       request.attempt_seconds > 0
           ? request.attempt_seconds
           : options_.connect_seconds + 2 * stall +
-                static_cast<double>(request.body.size() +
-                                    std::max(request.into.size(), request.most_body)) *
+                static_cast<double>(request.body.size() + (request.into.empty()
+                                                               ? request.expected_body
+                                                               : request.into.size())) *
                     kSecondsPerByte;
   set(CURLOPT_TIMEOUT_MS, milliseconds(whole));
   if (request.without_proxy) set(CURLOPT_NOPROXY, "*");
