@@ -98,8 +98,7 @@ Error nothing_matches(FileSystem& files, const std::string& pattern) {
   const size_t root = root_size(pattern);
   const size_t wild =
       has_wildcard(pattern) ? pattern.find_first_of("*?[", root) : std::string::npos;
-  const std::string beside =
-      what_stands_beside(files, pattern.substr(0, pattern.find('/', wild)));
+  const std::string beside = what_stands_beside(files, pattern.substr(0, pattern.find('/', wild)));
   return not_found("nothing matches " + pattern,
                    wild == std::string::npos ? beside : "\"*\" does not match \"/\"; " + beside);
 }

@@ -21,10 +21,10 @@ void check_endpoint(const std::string& endpoint) {
       return;
   }
   const std::string host = endpoint.substr(endpoint.rfind('/') + 1);
-  throw invalid_argument(
-      "the endpoint '" + endpoint + "' of S3 (AWS_ENDPOINT_URL) does not begin with http:// or "
-                                    "https:// and a host",
-      "write http://" + host + " or https://" + host);
+  throw invalid_argument("the endpoint '" + endpoint +
+                             "' of S3 (AWS_ENDPOINT_URL) does not begin with http:// or "
+                             "https:// and a host",
+                         "write http://" + host + " or https://" + host);
 }
 
 }  // namespace

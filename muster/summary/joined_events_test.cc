@@ -68,15 +68,17 @@ TEST(JoinedEvents, ManyBecomeFew) {
     joined.join(goes_on);
     for (int64_t young = std::max<int64_t>(0, step - 9); young <= step; ++young)
       ASSERT_TRUE(store.exists(name_of(young)).value()) << young << " of " << step;
-    if (step % 50 == 0) ASSERT_EQ(steps_there(store), steps_until(step + 1));
+    if (step % 50 == 0) {
+      ASSERT_EQ(steps_there(store), steps_until(step + 1));
+    }
     clock.advance(std::chrono::minutes(1));
   }
   EXPECT_EQ(steps_there(store), steps_until(kSteps));
   EXPECT_LE(store.objects().size(), bytes / options.most_bytes + 2 * options.files + 10);
 }
 
-// A reader that goes on from where it was in each file, as TensorBoard does, and looks now and then,
-// sees each event once.
+// A reader that goes on from where it was in each file, as TensorBoard does, and looks now and
+// then, sees each event once.
 TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
   MemoryStore store;
   ManualClock clock;
@@ -117,9 +119,8 @@ TEST(JoinedEvents, WhateverFailsNothingIsLostOrTwice) {
         joined.add(name_of(step));
       }
       clock.advance(std::chrono::minutes(2));
-      store.set_plan({.fail_at = once ? fails : -1,
-                      .fail_from = once ? -1 : fails,
-                      .writes_only = false});
+      store.set_plan(
+          {.fail_at = once ? fails : -1, .fail_from = once ? -1 : fails, .writes_only = false});
       for (int i = 0; i < 3; ++i) joined.join(goes_on);
       store.set_plan({});
       for (int i = 0; i < 4; ++i) joined.join(goes_on);

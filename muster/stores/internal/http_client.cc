@@ -195,14 +195,13 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
   const double stall = request.stall_seconds > 0 ? request.stall_seconds : options_.stall_seconds;
   set(CURLOPT_LOW_SPEED_LIMIT, kSlow);
   set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(stall)));
-  const double whole =
-      request.attempt_seconds > 0
-          ? request.attempt_seconds
-          : options_.connect_seconds + 2 * stall +
-                static_cast<double>(request.body.size() + (request.into.empty()
-                                                               ? request.expected_body
-                                                               : request.into.size())) *
-                    kSecondsPerByte;
+  const double whole = request.attempt_seconds > 0
+                           ? request.attempt_seconds
+                           : options_.connect_seconds + 2 * stall +
+                                 static_cast<double>(request.body.size() +
+                                                     (request.into.empty() ? request.expected_body
+                                                                           : request.into.size())) *
+                                     kSecondsPerByte;
   set(CURLOPT_TIMEOUT_MS, milliseconds(whole));
   if (request.without_proxy) set(CURLOPT_NOPROXY, "*");
   if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());

@@ -230,8 +230,9 @@ Error S3Service::error_of(const Call& call, const HttpResponse& response) {
         } else if (words.code == "SignatureDoesNotMatch") {
           hint += "the secret does not belong to the key, or a proxy changes requests";
         } else if (ended) {
-          hint += "their session has ended, or is none of this service: get new ones, as with aws "
-                  "sso login, and put all three in place of these (docs/buckets.md)";
+          hint +=
+              "their session has ended, or is none of this service: get new ones, as with aws "
+              "sso login, and put all three in place of these (docs/buckets.md)";
         } else if (words.code == "InvalidAccessKeyId") {
           hint += "the service does not know this key; check it, and AWS_ENDPOINT_URL";
         } else {
@@ -243,8 +244,8 @@ Error S3Service::error_of(const Call& call, const HttpResponse& response) {
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE (docs/buckets.md)";
       }
     } else if (words.code == "NoSuchBucket") {
-      message = "there is no bucket '" + call.object.bucket + "' at " +
-                endpoint_of(call.object.bucket);
+      message =
+          "there is no bucket '" + call.object.bucket + "' at " + endpoint_of(call.object.bucket);
       hint = "make it with the service's tools, or check its name and AWS_ENDPOINT_URL";
     } else if (response.status == 404) {
       hint = "check the name; the bucket '" + call.object.bucket + "' is there";

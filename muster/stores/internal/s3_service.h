@@ -52,9 +52,9 @@ class S3Service : public ObjectService {
     bool answers_late = false;  // 200 comes before the work is done: an error may be in the body
 
     // What the tries come to.
-    std::string body_hash;              // computed by the first that needs it
-    std::string checksum;               // of the body, that went with the last; empty: none
-    bool checked = false;               // whether the last spoke of checksums at all
+    std::string body_hash;               // computed by the first that needs it
+    std::string checksum;                // of the body, that went with the last; empty: none
+    bool checked = false;                // whether the last spoke of checksums at all
     std::optional<SigningKey> used_key;  // that the last was signed with
   };
 

@@ -58,8 +58,7 @@ size_t S3Service::Upload::part_bytes(int number) const {
 Status S3Service::Upload::send(int number, Bytes part, bool last, Cancellation& cancellation) {
   // An object has one part at least.
   if (part.empty() && last && number > 1) return {};
-  Result<SentPart> sent =
-      service_.send_part(object_, id_, number, part, checksums_, &cancellation);
+  Result<SentPart> sent = service_.send_part(object_, id_, number, part, checksums_, &cancellation);
   if (!sent.ok()) return sent.error();
   add_part(number, std::move(sent).value());
   return {};

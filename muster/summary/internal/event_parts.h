@@ -4,8 +4,8 @@
 //
 // TensorBoard reads the files of a directory in the order of their names, and never one that sorts
 // before what it has read already. So a file gets its name when it is sent and not when its events
-// were made: the time, then a number that grows; what is sent later sorts later. Those of ten minutes
-// ago are joined.
+// were made: the time, then a number that grows; what is sent later sorts later. Those of ten
+// minutes ago are joined.
 #pragma once
 
 #include <condition_variable>
