@@ -4,7 +4,7 @@
 // median of the rounds) and the median of the ratios to curl in the same round; with 20 ms of delay
 // in front of each answer as well, both over https, as buckets are reached, and over http. Uploads
 // to S3 go as they do by default, which signs what is sent over http with its SHA-256, and without
-// that; those to Google are resumable ones. "--quick": small files and few rounds, to see that it
+// that. "--quick": small files and few rounds, to see that it
 // works. A word takes the lines that have it in them: "saving".
 #include <fmt/format.h>
 

@@ -138,7 +138,15 @@ void answer(Connection& connection, const std::string& content, std::chrono::mil
       taken += static_cast<size_t>(got);
     }
     std::this_thread::sleep_for(delay);  // the distance
-    if (head.starts_with("GET")) {
+    if (head.starts_with("GET /storage/v1/")) {
+      // Google's uploads end with a look at what they made.
+      const std::string about =
+          fmt::format(R"({{"size": "{}", "generation": "1"}})", content.size());
+      if (!connection.send_all(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}",
+                                           about.size(), about))) {
+        return;
+      }
+    } else if (head.starts_with("GET")) {
       size_t first, last;
       if (!connection.send_all(head_of_content(head, content, &first, &last)) ||
           !connection.send_all(std::string_view(content).substr(first, last - first + 1))) {

@@ -14,6 +14,7 @@
 #include "muster/base/strings.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/gcs_parts.h"
 #include "muster/stores/internal/gcs_upload.h"
 
 namespace muster::inline v0_1::stores::internal {
@@ -63,6 +64,10 @@ std::string GcsService::object_url(const ObjectName& object) const {
   return bucket_url(object) + "/o/" + percent_encode(object.key);
 }
 
+std::string GcsService::xml_url(const ObjectName& object) const {
+  return endpoint() + "/" + percent_encode(object.bucket) + "/" + percent_encode(object.key, true);
+}
+
 Result<HttpRequest> GcsService::build(const Call& call) {
   HttpRequest request{.method = call.method,
                       .url = call.url,
@@ -92,10 +97,10 @@ Verdict GcsService::judge(const HttpResponse& response) {
   return Verdict::kByStatus;
 }
 
-Result<HttpResponse> GcsService::send(const Call& call) {
+Result<HttpResponse> GcsService::send(const Call& call, Cancellation* cancellation) {
   Result<HttpResponse> answer = perform_with_retries(
       client_, call.what, [&] { return build(call); },
-      [&](const HttpResponse& response) { return judge(response); });
+      [&](const HttpResponse& response) { return judge(response); }, cancellation);
   if (!answer.ok()) return answer.error().with_context("cannot " + call.what);
   if (!answer.value().ok()) return error_of(call, answer.value());
   return answer;
@@ -210,8 +215,16 @@ Result<ObjectInfo> GcsService::put(const ObjectName& object, Bytes bytes) {
 }
 
 Result<std::unique_ptr<PartUpload>> GcsService::begin_upload(const ObjectName& object) {
+  if (has_parts_) {
+    Result<std::unique_ptr<PartsUpload>> parts = PartsUpload::begin(*this, object);
+    if (parts.ok()) return std::unique_ptr<PartUpload>(std::move(parts).value());
+    const ErrorKind kind = parts.error().kind();
+    if (kind != ErrorKind::kNotFound && kind != ErrorKind::kInvalidArgument) return parts.error();
+  }
+  // A right to write objects may be none to write parts; resumable uploads are known everywhere.
   Result<std::unique_ptr<Upload>> upload = Upload::begin(*this, object);
   if (!upload.ok()) return upload.error();
+  has_parts_ = false;
   return std::unique_ptr<PartUpload>(std::move(upload).value());
 }
 
