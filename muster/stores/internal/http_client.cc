@@ -237,6 +237,9 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
   response.url = url == nullptr ? request.url : url;
   response.transport = transport_of(code);
   response.timed_out = code == CURLE_OPERATION_TIMEDOUT;
+  // Somebody who speaks no TLS, which will not change.
+  if (code == CURLE_SSL_CONNECT_ERROR && std::strstr(problem, "wrong version number") != nullptr)
+    response.transport = Transport::kRefused;
   if (code == CURLE_ABORTED_BY_CALLBACK) response.transport = Transport::kCancelled;
   if (exchange.too_large) {
     response.problem = "the server sends more bytes than were asked for";
