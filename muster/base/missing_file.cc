@@ -6,6 +6,7 @@
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
+#include "muster/base/uri.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -27,7 +28,9 @@ std::string what_stands_beside(FileSystem& files, const std::string& path) {
   Result<std::vector<std::string>> names = files.list_directory(folder);
   if (!names.ok()) {
     const std::string above = directory_of(folder);
-    const auto beside = above == folder ? names : files.list_directory(above);
+    // Of a bucket, the store itself says most.
+    if (above == folder || root_size(folder) == folder.size()) return names.error().message();
+    const auto beside = files.list_directory(above);
     return "there is no folder '" + folder + "'" +
            (beside.ok() ? meant(folder, beside.value()) : "");
   }

@@ -1,19 +1,17 @@
 // Stores over TLS and through proxies, as their tools' variables say.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 
 #include "muster/base/file_system.h"
 #include "muster/base/random.h"
 #include "muster/base/temp_directory.h"
 #include "muster/launch/certificates.h"
-#include "muster/launch/child_process.h"
 #include "muster/stores/gcs_store.h"
 #include "muster/stores/http_store.h"
 #include "muster/stores/s3_store.h"
+#include "tests/stores/muster_command.h"
 #include "tests/support/gcs_stand_in.h"
 #include "tests/support/s3_stand_in.h"
 #include "tests/support/tcp_front.h"
@@ -25,7 +23,6 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using namespace std::chrono_literals;
 
 std::string content_of(size_t size) {
   Random random(derive_key(24, {size}));
@@ -53,23 +50,6 @@ class EncryptedTest : public ::testing::Test {
     options.limits.first_delay_seconds = 0.001;
     return make_s3_store(options);
   }
-  // What `muster ARGUMENTS` prints and says, with these variables.
-  std::string muster(std::vector<std::string> arguments,
-                     std::vector<std::pair<std::string, std::string>> environment) {
-    const char* bin = std::getenv("MUSTER_BIN_DIR");
-    arguments.insert(arguments.begin(), std::string(bin == nullptr ? "." : bin) + "/muster");
-    const std::string log = folder_ / "log";
-    const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    launch::ChildProcess child({.argv = std::move(arguments),
-                                .environment = std::move(environment),
-                                .out = out,
-                                .err = out,
-                                .dies_with_parent = true});
-    ::close(out);
-    EXPECT_TRUE(child.wait_for(60s)) << "bounded, should it hang";
-    return local_file_system().read_file(log).value();
-  }
-
   TempDirectory folder_;
   const std::string authority_ = folder_ / "ca.pem";
   S3StandIn bucket_;
@@ -132,12 +112,13 @@ TEST_F(EncryptedTest, AServiceThatKnowsNoChecksumsIsWrittenTo) {
 }
 
 TEST_F(EncryptedTest, BytesThatChangeOnTheWayAreRefused) {
-  // A checksum that is not that of the body, as a broken proxy makes it.
   const auto tls = front(bucket_.server().host());
+  tls->change_byte_behind(50'000);
   const auto files = store(behind(*tls).with("AWS_CA_BUNDLE", authority_));
-  bucket_.server().fail(
-      {.only = "PUT", .status = 400, .body = "<Error><Code>BadDigest</Code></Error>"});
-  EXPECT_FALSE(files->write_atomically("s3://bucket/f", std::string_view("x")).ok());
+  const Status written = files->write_atomically("s3://bucket/f", content_of(100'000));
+  ASSERT_FALSE(written.ok());
+  EXPECT_THAT(written.error().what(),
+              AllOf(HasSubstr("BadDigest"), HasSubstr("changed on the way")));
   EXPECT_THAT(bucket_.objects(), IsEmpty());
 }
 
@@ -180,18 +161,18 @@ TEST_F(EncryptedTest, ProxiesAreThoseOfTheEnvironment) {
       {"AWS_ACCESS_KEY_ID", S3StandIn::kKey},
       {"AWS_SECRET_ACCESS_KEY", S3StandIn::kSecret},
       {"https_proxy", "http://" + proxy.host()}};
-  EXPECT_EQ(muster({"cat", "s3://bucket/f"}, environment), "through");
+  EXPECT_EQ(output_of_muster({"cat", "s3://bucket/f"}, environment), "through");
   EXPECT_THAT(proxy.tunnels(), Contains("127.0.0.1:443"));
   environment[0].second = "https://" + tls->host();
   environment.emplace_back("no_proxy", "127.0.0.1");
   const size_t before = proxy.tunnels().size();
-  EXPECT_EQ(muster({"cat", "s3://bucket/f"}, environment), "through");
+  EXPECT_EQ(output_of_muster({"cat", "s3://bucket/f"}, environment), "through");
   EXPECT_EQ(proxy.tunnels().size(), before);
 
   WebServer web([](const httplib::Request& request, httplib::Response& response) {
     response.body = request.target + "\n";
   });
-  EXPECT_EQ(muster({"cat", "http://files.example/a.csv"}, {{"http_proxy", web.url()}}),
+  EXPECT_EQ(output_of_muster({"cat", "http://files.example/a.csv"}, {{"http_proxy", web.url()}}),
             "http://files.example/a.csv\n");
 }
 

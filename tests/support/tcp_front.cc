@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
@@ -146,6 +147,7 @@ bool TcpFront::open_tunnel(int client) {
 void TcpFront::relay(int client, ssl_st* tls, int server) {
   std::string buffer(size_t{64} << 10, '\0');
   const auto room = static_cast<int>(buffer.size());
+  int64_t passed = 0;  // bytes to the server
   while (!ending_) {
     pollfd both[2] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
     const bool held = tls != nullptr && SSL_pending(tls) > 0;
@@ -153,6 +155,9 @@ void TcpFront::relay(int client, ssl_st* tls, int server) {
     if (held || both[0].revents != 0) {
       const ssize_t got = tls != nullptr ? SSL_read(tls, buffer.data(), room)
                                          : recv(client, buffer.data(), buffer.size(), 0);
+      if (const int64_t at = changed_at_ - passed; at >= 0 && at < got)
+        buffer[static_cast<size_t>(at)] ^= 1;
+      passed += std::max<ssize_t>(got, 0);
       if (got <= 0 || !send_all(server, {buffer.data(), static_cast<size_t>(got)})) return;
     }
     if (both[1].revents != 0) {

@@ -29,6 +29,8 @@ class TcpFront {
   // How many connections were accepted so far, and which hosts CONNECT asked for.
   int connections() const { return connections_; }
   std::vector<std::string> tunnels() const;
+  // From now on the byte behind so many of each connection's is changed on its way to the server.
+  void change_byte_behind(int64_t bytes) { changed_at_ = bytes; }
 
  private:
   void listen_on_free_port();
@@ -44,6 +46,7 @@ class TcpFront {
   int port_ = 0;
   std::atomic<bool> ending_{false};
   std::atomic<int> connections_{0};
+  std::atomic<int64_t> changed_at_{-1};
   mutable std::mutex mutex_;
   std::vector<std::string> tunnels_;
   std::vector<std::thread> threads_;  // of connections

@@ -116,6 +116,10 @@ Transport transport_of(CURLcode code) {
   }
 }
 
+double stall_of(const HttpRequest& request, const StoreOptions& options) {
+  return request.stall_seconds > 0 ? request.stall_seconds : options.stall_seconds;
+}
+
 long milliseconds(double seconds) { return static_cast<long>(std::max(1.0, seconds * 1000)); }
 
 }  // namespace
@@ -123,6 +127,13 @@ long milliseconds(double seconds) { return static_cast<long>(std::max(1.0, secon
 std::string HttpResponse::header(const std::string& name) const {
   const auto found = headers.find(name);
   return found == headers.end() ? "" : found->second;
+}
+
+double attempt_seconds(const HttpRequest& request, const StoreOptions& options) {
+  if (request.attempt_seconds > 0) return request.attempt_seconds;
+  const size_t comes = request.into.empty() ? request.expected_body : request.into.size();
+  return options.connect_seconds + 2 * stall_of(request, options) +
+         static_cast<double>(request.body.size() + comes) * kSecondsPerByte;
 }
 
 HttpClient::HttpClient(const StoreOptions& options) : options_(options) {
@@ -192,17 +203,9 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
   set(CURLOPT_XFERINFODATA, &exchange);
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.connect_seconds));
-  const double stall = request.stall_seconds > 0 ? request.stall_seconds : options_.stall_seconds;
   set(CURLOPT_LOW_SPEED_LIMIT, kSlow);
-  set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(stall)));
-  const double whole = request.attempt_seconds > 0
-                           ? request.attempt_seconds
-                           : options_.connect_seconds + 2 * stall +
-                                 static_cast<double>(request.body.size() +
-                                                     (request.into.empty() ? request.expected_body
-                                                                           : request.into.size())) *
-                                     kSecondsPerByte;
-  set(CURLOPT_TIMEOUT_MS, milliseconds(whole));
+  set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(stall_of(request, options_))));
+  set(CURLOPT_TIMEOUT_MS, milliseconds(attempt_seconds(request, options_)));
   if (request.without_proxy) set(CURLOPT_NOPROXY, "*");
   if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
   if (request.follow_redirects) {

@@ -82,6 +82,9 @@ class HttpClient {
   std::vector<void*> idle_;  // the one used last at the end, whose connection is warm
 };
 
+// How long one attempt at this request may take, in seconds, however much moves meanwhile.
+double attempt_seconds(const HttpRequest& request, const StoreOptions& options);
+
 // Whether the server answered that it is busy or starting: 408, 429, 500, 502, 503 or 504.
 bool is_busy(const HttpResponse& response);
 

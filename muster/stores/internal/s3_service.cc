@@ -250,6 +250,8 @@ Error S3Service::error_of(const Call& call, const HttpResponse& response) {
     } else if (response.status == 404) {
       hint = "check the name; the bucket '" + call.object.bucket + "' is there";
       if (words.code.empty()) hint = "check the names of the bucket and the object";
+    } else if (words.code == "BadDigest" || words.code == "XAmzContentSHA256Mismatch") {
+      hint = "bytes were changed on the way: write it again; if it goes on, a proxy is at fault";
     } else if (words.code == "EntityTooSmall") {
       hint = "make the store's part_bytes at least 5 MiB";
     }
