@@ -36,11 +36,8 @@ std::string modified_text(double seconds) {
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts));
 }
 
-Error nothing_matches(FileSystem& files, const std::string& path) {
-  if (stores::has_wildcard(path)) {
-    return not_found(fmt::format("nothing matches {}", path),
-                     "\"*\" does not match \"/\"; check the folder");
-  }
+Error nothing_at(FileSystem& files, const std::string& path) {
+  if (stores::has_wildcard(path)) return stores::nothing_matches(files, path);
   // It names what is there instead.
   const auto reader = open_named_file(files, path);
   return reader.ok() ? not_found(fmt::format("there is nothing at {}", path)) : reader.error();
@@ -56,10 +53,14 @@ std::vector<FoundPath> matches(FileSystem& files, const std::string& path) {
   // As in a shell, a pattern that matches nothing may be a name.
   if (found.empty()) {
     const Result<FileInfo> info = files.info(std::string(name));
-    if (!info.ok() && info.error().kind() != ErrorKind::kNotFound) throw info.error();
+    // Of a bucket that is not there, the store itself says most.
+    if (!info.ok() && (info.error().kind() != ErrorKind::kNotFound ||
+                       (is_remote(name) && root_size(name) == name.size()))) {
+      throw info.error();
+    }
     if (info.ok()) found.push_back({std::string(name), info.value()});
   }
-  if (found.empty()) throw nothing_matches(files, std::string(name));
+  if (found.empty()) throw nothing_at(files, std::string(name));
   return found;
 }
 

@@ -87,6 +87,16 @@ MUSTER_CRC_TARGET uint32_t extend_hardware(uint32_t crc, Bytes bytes) {
 #undef MUSTER_CRC_TARGET
 #endif
 
+// The product of two polynomials modulo that of the checksum, all of them reflected.
+uint32_t product_of(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = 0x80000000u; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b >> 1) ^ ((b & 1) != 0 ? kPolynomial : 0);
+  }
+  return product;
+}
+
 }  // namespace
 
 uint32_t extend_crc32c_portable(uint32_t crc, Bytes bytes) {
@@ -111,6 +121,16 @@ uint32_t extend_crc32c(uint32_t crc, Bytes bytes) {
   if (has_instructions) return extend_hardware(crc, bytes);
 #endif
   return extend_crc32c_portable(crc, bytes);
+}
+
+uint32_t joined_crc32c(uint32_t first, uint32_t second, uint64_t second_bytes) {
+  // Zero bytes behind a text multiply its register by powers of x, here by squaring.
+  uint32_t power = 0x80000000u >> 8;  // x^8: one byte
+  for (uint64_t left = second_bytes; left > 0; left >>= 1) {
+    if ((left & 1) != 0) first = product_of(first, power);
+    power = product_of(power, power);
+  }
+  return first ^ second;
 }
 
 uint32_t crc32c(Bytes bytes) { return extend_crc32c(0, bytes); }

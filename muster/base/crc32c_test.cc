@@ -56,6 +56,17 @@ TEST(Crc32c, LongTextsAgreeToo) {
   }
 }
 
+TEST(Crc32c, ChecksumsOfPartsGiveThatOfTheWhole) {
+  Random random(derive_key(3, {}));
+  std::string text(100'000, '\0');
+  for (char& letter : text) letter = static_cast<char>(random.next_u32());
+  const Bytes bytes = bytes_of(text);
+  for (const size_t cut : {size_t{0}, size_t{1}, size_t{4095}, size_t{99'999}, text.size()}) {
+    const Bytes first = bytes.first(cut), second = bytes.subspan(cut);
+    EXPECT_EQ(joined_crc32c(crc32c(first), crc32c(second), second.size()), crc32c(bytes)) << cut;
+  }
+}
+
 TEST(Crc32c, MaskGoesBothWays) {
   for (const uint32_t crc : {0u, 1u, 0xe3069283u, ~0u}) {
     EXPECT_EQ(unmask_crc32c(mask_crc32c(crc)), crc);

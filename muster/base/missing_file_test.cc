@@ -17,6 +17,13 @@ TEST(OpenNamedFile, WhoFindsNoFileIsToldWhatIsThere) {
   EXPECT_EQ(hint("x"), "the folder '" + temp.path() + "' is empty");
   for (const char* name : {"train.csv", "b", "c", "d", "e", "f"})
     files.write_atomically(temp / name, "1").value();
+  EXPECT_EQ(hint("trian.csv"),
+            "the folder '" + temp.path() +
+                "' holds 'b', 'c', 'd', 'e', 'f' ... and 1 more; did you mean 'train.csv'?");
+  files.make_directories(temp / "data").value();
+  EXPECT_EQ(hint("dta/train.csv"),
+            "there is no folder '" + temp / "dta" + "'; did you mean 'data'?");
+  files.remove(temp / "data").value();
   EXPECT_EQ(hint("eval.csv"),
             "the folder '" + temp.path() + "' holds 'b', 'c', 'd', 'e', 'f' ... and 1 more");
   EXPECT_EQ(open_named_file(files, temp / "b").value()->size().value(), 1u);

@@ -4,6 +4,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/log.h"
+#include "muster/base/missing_file.h"
 #include "muster/base/strings.h"
 #include "muster/base/uri.h"
 #include "muster/data/image.h"
@@ -45,7 +46,8 @@ Listing list(FileSystem& files, const std::string& dir) {
 void check_folder(FileSystem& files, const std::string& dir, const char* hint) {
   const Result<FileInfo> info = files.info(dir);
   if (!info.ok() && info.error().kind() == ErrorKind::kNotFound)
-    throw not_found(fmt::format("the image folder '{}' does not exist", dir), hint);
+    throw not_found(fmt::format("the image folder '{}' does not exist", dir),
+                    fmt::format("{}; {}", what_stands_beside(files, dir), hint));
   if (!info.value().is_directory)
     throw invalid_argument(fmt::format("the image folder '{}' is a file", dir), hint);
 }

@@ -20,10 +20,8 @@ Dataset Dataset::list_files(const std::vector<std::string>& patterns,
       if (!each.info.is_directory) matched.insert(each.path);
     }
     if (matched.empty()) {
-      throw not_found(fmt::format("no file matches {}", pattern),
-                      stores::has_wildcard(pattern)
-                          ? "\"*\" does not match \"/\"; check the directory"
-                          : "check the path");
+      const Error missing = stores::nothing_matches(stores::file_systems(), pattern);
+      throw not_found(fmt::format("no file matches {}", pattern), missing.hint());
     }
     found.merge(matched);
   }

@@ -188,6 +188,15 @@ TEST_F(CredentialsTest, CredentialsAreUsedToTheirEndAndNeverForgotten) {
   clock_.advance(from_seconds(400));
   EXPECT_THAT(told(chain.get()), HasSubstr("K S")) << "they are good for a while";
   EXPECT_EQ(google.get().value().value_or(GoogleToken()).token, "m");
+  // Who does not answer is not asked for each request.
+  server.forget_requests();
+  for (int second = 0; second < 60; ++second) {
+    EXPECT_TRUE(chain.get().ok());
+    EXPECT_TRUE(google.get().ok());
+    clock_.advance(from_seconds(1));
+  }
+  EXPECT_THAT(server.requests("PUT"), SizeIs(::testing::Le(3u)));
+  EXPECT_THAT(server.requests("computeMetadata"), SizeIs(::testing::Le(3u)));
   clock_.advance(from_seconds(400));
   EXPECT_THAT(told(chain.get()), AllOf(HasSubstr("Unavailable"), HasSubstr("my-role")));
   ASSERT_FALSE(google.get().ok()) << "a request without a token is refused in other words";

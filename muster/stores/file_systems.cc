@@ -120,7 +120,11 @@ class FileSystems final : public FileSystem {
 
   Result<FileSystem*> of(const std::string& path) {
     const std::string scheme(scheme_of(path));
-    if (scheme.empty() || scheme == "file") return &local_file_system();
+    if (scheme.empty()) {
+      if (std::optional<Error> slip = lacks_slash(path)) return *slip;
+      return &local_file_system();
+    }
+    if (scheme == "file") return &local_file_system();
     Entry* entry = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -149,6 +153,21 @@ class FileSystems final : public FileSystem {
     const std::lock_guard lock(mutex_);
     entry->made = std::move(made);
     return entry->made.get();
+  }
+
+  // "s3:/bucket/key" is hardly a folder "s3:" of this machine.
+  std::optional<Error> lacks_slash(const std::string& path) {
+    const size_t mark = path.find(":/");
+    if (mark == std::string::npos) return std::nullopt;
+    const std::string scheme = path.substr(0, mark);
+    if (scheme != "file") {
+      const std::lock_guard lock(mutex_);
+      if (!entries_.contains(scheme)) return std::nullopt;
+    }
+    const std::string rest = path.substr(mark + 2);
+    return invalid_argument("'" + path + "' has one slash behind '" + scheme + ":', not two",
+                            "write " + scheme + (scheme == "file" ? ":///" : "://") + rest +
+                                ", or ./" + path + " for a file of this machine");
   }
 
   Error unknown(const std::string& scheme, const std::string& path) {

@@ -22,8 +22,8 @@ namespace muster::inline v0_1::stores {
 using FileSystemFactory = std::function<std::unique_ptr<FileSystem>()>;
 
 // Sends each path to the file system of its scheme. A scheme that nobody registered is an
-// InvalidArgument that lists those there are, and names the nearest; so is rename() from one scheme
-// to another.
+// InvalidArgument that lists those there are, and names the nearest; so are rename() from one
+// scheme to another, and "s3:/bucket", which lacks a slash.
 FileSystem& file_systems();
 
 // From now on paths "<scheme>://..." go to what `make` gives, which is called once, when the first

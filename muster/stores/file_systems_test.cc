@@ -57,6 +57,23 @@ TEST(FileSystems, UnknownSchemesNameThoseThereAre) {
   EXPECT_THAT(file_systems().info("quite-other://x").error().hint(), HasSubstr("a plain path"));
 }
 
+// "s3:/bucket" is no folder of this machine.
+TEST(FileSystems, APathThatLacksASlashIsNoFileOfThisMachine) {
+  (void)memory_store();
+  for (const std::string scheme : {"s3", "gs", "mem"}) {
+    const Error error = file_systems().make_directories(scheme + ":/bucket/run").error();
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.hint(), HasSubstr("write " + scheme + "://bucket/run"));
+  }
+  EXPECT_THAT(file_systems().read_file("file:/tmp/a").error().hint(),
+              HasSubstr("write file:///tmp/a"));
+  // What nobody registered may be a name.
+  TempDirectory temp;
+  EXPECT_FALSE(file_systems().exists(temp / "s3:/a").value());
+  EXPECT_FALSE(file_systems().exists("c:/none/a").value());
+  EXPECT_FALSE(file_systems().exists("./s3:/a").value());
+}
+
 TEST(FileSystems, NothingIsRenamedFromOneStoreToAnother) {
   TempDirectory temp;
   (void)memory_store();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "muster/stores/internal/for_tests.h"
 #include "tests/support/gcs_stand_in.h"
@@ -54,6 +55,49 @@ TEST_F(GcsStoreTest, FaultsOfTheServerAndTheNetworkAreSurvived) {
     service_.server().fail(fault, 3);
     EXPECT_EQ(files_->read_file("gs://bucket/f").value(), content);
   }
+}
+
+// Where the service has uploads by parts, they go beside each other.
+TEST_F(GcsStoreTest, PartsGoBesideEachOther) {
+  service_.set_parts(true);
+  const std::string content = random_bytes(3'000'000);
+  service_.server().fail({.only = "PUT /bucket/", .delay = std::chrono::milliseconds(20)}, 100);
+  EXPECT_EQ(what(files_->write_atomically("gs://bucket/a +/f", content)), "");
+  EXPECT_TRUE(service_.objects().at("a +/f").content == content);
+  EXPECT_GE(service_.server().most_at_once(), 3);
+  EXPECT_LE(service_.server().most_at_once(), 4);
+  EXPECT_EQ(service_.open_uploads(), 0u);
+}
+
+TEST_F(GcsStoreTest, AnUploadByPartsSurvivesFaultsToo) {
+  service_.set_parts(true);
+  const std::string content = random_bytes(1'500'000);
+  for (const WebFault& fault : std::vector<WebFault>{
+           {.status = 500}, {.status = 503}, {.status = 429}, {.lie = nullptr, .cut_after = 0}}) {
+    service_.server().fail(fault, 3);
+    ASSERT_EQ(what(files_->write_atomically("gs://bucket/f", content)), "");
+    EXPECT_TRUE(service_.objects().at("f").content == content);
+    service_.objects().clear();
+  }
+  // The answer to the end gets lost, and the second one finds no such upload.
+  service_.server().fail({.only = "POST /bucket/f?uploadId", .lie = nullptr, .cut_after = 0});
+  EXPECT_EQ(what(files_->write_atomically("gs://bucket/f", content)), "");
+  // Somebody has given it up, and what lies there is another object of the same size.
+  service_.put("f", random_bytes(1'500'000, 2));
+  const size_t lost = service_.open_uploads();  // whose begin was answered in vain
+  service_.server().fail({.only = "POST /bucket/f?uploadId", .status = 404});
+  EXPECT_THAT(what(files_->write_atomically("gs://bucket/f", content)), HasSubstr("NotFound"));
+  EXPECT_EQ(service_.open_uploads(), lost);
+}
+
+// Who may write objects need not be one who may write parts.
+TEST_F(GcsStoreTest, WhereNoPartsAreTakenAnUploadIsResumable) {
+  service_.set_parts(true);
+  const std::string content = random_bytes(1'500'000);
+  service_.server().fail({.only = "POST /bucket/f?uploads", .status = 403});
+  EXPECT_EQ(what(files_->write_atomically("gs://bucket/f", content)), "");
+  EXPECT_TRUE(service_.objects().at("f").content == content);
+  EXPECT_FALSE(service_.server().requests("PUT /session/").empty());
 }
 
 // Of each chunk the service may keep a part, and say so.

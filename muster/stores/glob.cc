@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "muster/base/error.h"
+#include "muster/base/missing_file.h"
 #include "muster/base/uri.h"
 
 namespace muster::inline v0_1::stores {
@@ -92,6 +92,15 @@ std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern)
   std::vector<FoundPath> paths;
   for (auto& [path, info] : found) paths.push_back({path, info});
   return paths;
+}
+
+Error nothing_matches(FileSystem& files, const std::string& pattern) {
+  const size_t root = root_size(pattern);
+  const size_t wild =
+      has_wildcard(pattern) ? pattern.find_first_of("*?[", root) : std::string::npos;
+  const std::string beside = what_stands_beside(files, pattern.substr(0, pattern.find('/', wild)));
+  return not_found("nothing matches " + pattern,
+                   wild == std::string::npos ? beside : "\"*\" does not match \"/\"; " + beside);
 }
 
 std::vector<FoundPath> files_below(FileSystem& files, const std::string& folder) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/error.h"
 #include "muster/base/file_system.h"
 
 namespace muster::inline v0_1::stores {
@@ -23,6 +24,10 @@ bool has_wildcard(std::string_view pattern);
 // begins with, as "s3://bucket", is no pattern. Files that are still being written are left out.
 // Empty where nothing matches; throws Error naming the pattern where a folder cannot be listed.
 std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern);
+
+// The error for a path or pattern that nothing matches: it tells what stands where the first part
+// that is not plain was looked for.
+Error nothing_matches(FileSystem& files, const std::string& pattern);
 
 // Gives all files in `folder` and below, sorted by path; folders themselves are not among them, and
 // neither are files that are still being written. Throws what listing throws, and InvalidArgument

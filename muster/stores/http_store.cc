@@ -141,6 +141,7 @@ class HttpFileSystem : public FileSystem {
         source_.send({.url = path,
                       .headers = {"Range: bytes=0-" + std::to_string(kFirstBytes - 1)},
                       .most_body = kMostWhole,
+                      .expected_body = kMostWhole,
                       .follow_redirects = true},
                      "read '" + shown(path) + "'");
     if (!answer.ok()) return answer.error();

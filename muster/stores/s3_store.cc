@@ -2,11 +2,32 @@
 
 #include <utility>
 
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
 #include "muster/stores/internal/aws_profile.h"
 #include "muster/stores/internal/object_file_system.h"
 #include "muster/stores/internal/s3_service.h"
 
 namespace muster::inline v0_1::stores {
+
+namespace {
+
+// As Amazon's tools do, which refuse an endpoint without a scheme: https would be a guess, and a
+// wrong one costs seconds and an error that says something else.
+void check_endpoint(const std::string& endpoint) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (endpoint.starts_with(scheme) && endpoint.size() > scheme.size() &&
+        endpoint[scheme.size()] != '/')
+      return;
+  }
+  const std::string host = endpoint.substr(endpoint.rfind('/') + 1);
+  throw invalid_argument("the endpoint '" + endpoint +
+                             "' of S3 (AWS_ENDPOINT_URL) does not begin with http:// or "
+                             "https:// and a host",
+                         "write http://" + host + " or https://" + host);
+}
+
+}  // namespace
 
 S3Options S3Options::from(const Environment& environment) {
   S3Options options;
@@ -18,6 +39,7 @@ S3Options S3Options::from(const Environment& environment) {
   if (options.endpoint.empty()) options.endpoint = environment.get_or("AWS_ENDPOINT_URL", "");
   options.region = environment.get_or("AWS_REGION", "");
   if (options.region.empty()) options.region = environment.get_or("AWS_DEFAULT_REGION", "");
+  std::string checksums = environment.get_or("AWS_REQUEST_CHECKSUM_CALCULATION", "");
   // A profile that is not there is an error of the request that needs it.
   if (const auto profile = internal::read_aws_profile(environment); profile.ok()) {
     const auto setting = [&](const std::string& name) {
@@ -26,14 +48,18 @@ S3Options S3Options::from(const Environment& environment) {
     };
     if (options.region.empty()) options.region = setting("region");
     if (options.endpoint.empty()) options.endpoint = setting("endpoint_url");
+    if (checksums.empty()) checksums = setting("request_checksum_calculation");
+    if (environment.get_or("AWS_CA_BUNDLE", "").empty() && !setting("ca_bundle").empty())
+      options.limits.ca_file = setting("ca_bundle");
   }
+  options.checksums = to_lower(checksums) != "when_required";
+  options.unsigned_http = environment.get_or("MUSTER_S3_UNSIGNED_HTTP", "") == "1";
   return options;
 }
 
 std::unique_ptr<FileSystem> make_s3_store(S3Options options) {
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
-  if (!options.endpoint.empty() && options.endpoint.find("://") == std::string::npos)
-    options.endpoint = "https://" + options.endpoint;
+  if (!options.endpoint.empty()) check_endpoint(options.endpoint);
   const StoreOptions limits = options.limits;
   return std::make_unique<internal::ObjectFileSystem>(
       std::make_unique<internal::S3Service>(std::move(options)), limits);

@@ -31,14 +31,22 @@ struct S3Options {
   // Names the credentials: AWS_ACCESS_KEY_ID and the others of docs/buckets.md. They are looked up
   // when the first request needs them.
   Environment environment;
+  // Whether what is written goes with its CRC-32C, by which the service refuses what was changed on
+  // the way. Over https the body is not signed then: its SHA-256 costs more than sending it. A
+  // service that does not know such checksums is found out, and gets signed bodies.
+  bool checksums = true;
+  // Whether the same is done over http, where it says nothing of changes made on purpose.
+  bool unsigned_http = false;
   StoreOptions limits;
 
   // Reads AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL; AWS_REGION, else AWS_DEFAULT_REGION, else the
-  // profile's region of the config file; AWS_CA_BUNDLE.
+  // profile's region of the config file; AWS_REQUEST_CHECKSUM_CALCULATION, else the profile's
+  // (when_required: no checksums); MUSTER_S3_UNSIGNED_HTTP (1); AWS_CA_BUNDLE, else the profile's.
   static S3Options from(const Environment& environment);
 };
 
-// Makes the file system of s3:// URIs. It connects when it is first used.
+// Makes the file system of s3:// URIs. It connects when it is first used. Throws InvalidArgument
+// when the endpoint is none: a scheme (http:// or https://) and a host.
 std::unique_ptr<FileSystem> make_s3_store(S3Options options);
 
 }  // namespace muster::inline v0_1::stores

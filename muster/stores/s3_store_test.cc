@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
 
 #include "muster/base/random.h"
 #include "muster/stores/internal/for_tests.h"
+#include "muster/stores/internal/http_client.h"
 #include "muster/stores/internal/signature.h"
 #include "tests/support/s3_stand_in.h"
 
@@ -322,6 +324,30 @@ TEST_F(S3StoreTest, AFileThatGrowsIsWholeAtEachFlush) {
   }
 }
 
+// The flush was done, and neither its answer nor the look behind it came: the next one finds that
+// out, and goes on.
+TEST_F(S3StoreTest, AFlushThatWasDoneAllTheSameIsFound) {
+  const std::string content = random_bytes(5'300'000);
+  service_.objects()["log"] = content;
+  auto writer = files_->open_writer("s3://bucket/log").value();
+  const auto flush_in_vain = [&] {
+    service_.server().fail({.only = "POST /bucket/log?uploadId", .lie = nullptr, .cut_after = 0});
+    service_.server().fail({.only = "HEAD /bucket/log", .status = 403});
+    EXPECT_FALSE(writer->flush().ok());
+  };
+  ASSERT_EQ(what(writer->append(bytes_of("one "))), "");
+  flush_in_vain();
+  EXPECT_EQ(service_.objects().at("log").size(), content.size() + 4) << "it was done";
+  ASSERT_EQ(what(writer->append(bytes_of("two"))), "");
+  EXPECT_EQ(what(writer->flush()), "");
+  EXPECT_TRUE(service_.objects().at("log") == content + "one two");
+  // What somebody else wrote is not taken for it.
+  ASSERT_EQ(what(writer->append(bytes_of("mine"))), "");
+  flush_in_vain();
+  service_.objects()["log"] = content + "one twoours";
+  EXPECT_THAT(what(writer->flush()), HasSubstr("was written by somebody else"));
+}
+
 TEST_F(S3StoreTest, AFlushThatFailsLosesNothing) {
   auto writer = files_->open_writer("s3://bucket/log").value();
   ASSERT_EQ(what(writer->append(bytes_of("one "))), "");
@@ -394,7 +420,7 @@ TEST_F(S3StoreTest, ErrorsSayWhatToDo) {
               AllOf(HasSubstr("NotFound: cannot read 's3://bucket/none'"), HasSubstr("NoSuchKey"),
                     HasSubstr("the bucket 'bucket' is there")));
   EXPECT_THAT(files_->read_file("s3://other/none").error().what(),
-              HasSubstr("there is no bucket 'other'"));
+              AllOf(HasSubstr("there is no bucket 'other'"), HasSubstr(service_.server().url())));
   const auto denied = store(service_.environment().with("AWS_SECRET_ACCESS_KEY", "not-the-secret"))
                           ->read_file("s3://bucket/f");
   EXPECT_THAT(denied.error().what(),
@@ -411,6 +437,65 @@ TEST_F(S3StoreTest, ErrorsSayWhatToDo) {
                   .error()
                   .what(),
               AllOf(HasSubstr("Unavailable"), HasSubstr("check the address and the network")));
+}
+
+// Those that stand in the environment get no better by trying again.
+TEST_F(S3StoreTest, ASessionThatHasEndedIsAnErrorAtOnce) {
+  service_.require_token("new");
+  const auto files = store(service_.environment().with("AWS_SESSION_TOKEN", "old"));
+  const auto read = files->read_file("s3://bucket/f");
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.error().what(), AllOf(HasSubstr("ExpiredToken"), HasSubstr("AWS_ACCESS_KEY_ID"),
+                                         HasSubstr("session has ended"), Not(HasSubstr("tried"))));
+  EXPECT_THAT(service_.server().requests(), SizeIs(1));
+}
+
+// Whoever gives credentials is asked for new ones once; if they are the same, that was all.
+TEST_F(S3StoreTest, ASessionThatCanBeRenewedIs) {
+  service_.objects()["f"] = "x";
+  service_.require_token("new");
+  std::string token = "old";
+  std::string next = "new";
+  WebServer giver([&](const httplib::Request&, httplib::Response& response) {
+    response.body = std::string(R"({"AccessKeyId": ")") + S3StandIn::kKey +
+                    R"(", "SecretAccessKey": ")" + S3StandIn::kSecret + R"(", "Token": ")" +
+                    std::exchange(token, next) + "\"}";
+  });
+  const Environment environment{{"AWS_ENDPOINT_URL", service_.server().url()},
+                                {"AWS_CONTAINER_CREDENTIALS_FULL_URI", giver.url()},
+                                {"AWS_EC2_METADATA_DISABLED", "true"}};
+  EXPECT_EQ(store(environment)->read_file("s3://bucket/f").value(), "x");
+  EXPECT_THAT(giver.requests(), SizeIs(2));
+  token = next = "old";
+  const auto read = store(environment)->read_file("s3://bucket/f");
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.error().what(), HasSubstr("the container's credentials"));
+  EXPECT_THAT(giver.requests(), SizeIs(4));
+}
+
+TEST_F(S3StoreTest, EndpointsWithoutASchemeAreRefused) {
+  for (const std::string endpoint :
+       {"localhost:9000", "ftp://localhost", "http:/localhost", "http:///x"}) {
+    try {
+      (void)store(service_.environment().with("AWS_ENDPOINT_URL", endpoint));
+      ADD_FAILURE() << endpoint;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("'" + endpoint + "'"),
+                                      HasSubstr("AWS_ENDPOINT_URL"), HasSubstr("write http://")));
+    }
+  }
+}
+
+// Small requests end in minutes, whatever the server does; large ones have the time they need.
+TEST(HttpAttemptTest, TimeFitsWhatIsSentAndReceived) {
+  const StoreOptions limits;
+  EXPECT_LT(internal::attempt_seconds({}, limits), 120);
+  const std::string part(size_t{64} << 20, 'x');
+  EXPECT_GT(internal::attempt_seconds({.body = bytes_of(part)}, limits), 2000);
+  std::string room(size_t{8} << 20, '\0');
+  EXPECT_GT(internal::attempt_seconds({.into = std::as_writable_bytes(std::span(room))}, limits),
+            256);
+  EXPECT_EQ(internal::attempt_seconds({.attempt_seconds = 3}, limits), 3);
 }
 
 TEST_F(S3StoreTest, PublicBucketsNeedNoCredentials) {

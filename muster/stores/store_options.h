@@ -22,10 +22,11 @@ struct StoreOptions {
   double longest_delay_seconds = 10;  // between two tries
 
   size_t block_bytes = size_t{8} << 20;         // what one request reads at most
-  int blocks_ahead = 8;                         // requests in flight for one sequential reader
+  int blocks_ahead = 12;                        // requests in flight for one sequential reader
   size_t read_ahead_bytes = size_t{256} << 20;  // what all readers together hold ahead
   size_t part_bytes = size_t{8} << 20;          // what one request of an upload sends at first
-  int parts_in_flight = 4;                      // requests in flight for one upload
+  // Requests in flight for one upload; of parts that have become larger fewer, but 4.
+  int parts_in_flight = 16;
 
   std::string ca_file;             // of certificates to trust; empty: those of the system
   Clock* clock = &system_clock();  // for the waits between tries

@@ -15,7 +15,8 @@ EventParts::EventParts(std::string directory, FileSystem& files, Clock& clock,
     : directory_(std::move(directory)),
       files_(files),
       clock_(clock),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      joined_(files, clock, options_.join) {}
 
 EventParts::~EventParts() { close(); }
 
@@ -65,6 +66,7 @@ bool EventParts::send(std::unique_lock<std::mutex>& lock) {
                     sent.error().message()));
     return false;
   }
+  joined_.add(sending_path_);
   path_ = std::exchange(sending_path_, {});
   sending_.clear();
   sending_events_ = 0;
@@ -84,6 +86,12 @@ void EventParts::run() {
     changed_.notify_all();
     if (sent) {
       delay = options_.first_delay_seconds;
+      lock.unlock();
+      joined_.join([this] {
+        const std::lock_guard locked(mutex_);
+        return ending_;
+      });
+      lock.lock();
       continue;
     }
     // When it ends, little time is left to try in.

@@ -60,6 +60,8 @@ void GcsStandIn::describe(httplib::Response& response, const std::string& name) 
 void GcsStandIn::answer(const httplib::Request& request, httplib::Response& response) {
   if (request.path.starts_with("/session/")) return chunk(request, response);
   if (request.path == kUpload) return upload(request, response);
+  if (has_parts_ && request.path.starts_with("/bucket/"))
+    return parts(request, response, request.path.substr(8));
   // The raw target: an object's name keeps its slashes encoded.
   const std::string target = request.target.substr(0, request.target.find('?'));
   if (target == kObjects) return list(request, response);
@@ -131,6 +133,45 @@ void GcsStandIn::chunk(const httplib::Request& request, httplib::Response& respo
   response.status = 308;
   if (!content.empty())
     response.set_header("Range", "bytes=0-" + std::to_string(content.size() - 1));
+}
+
+void GcsStandIn::parts(const httplib::Request& request, httplib::Response& response,
+                       const std::string& name) {
+  if (request.has_param("uploads")) {
+    const std::string id = "parts-" + std::to_string(next_session_++);
+    parts_[id];
+    response.body = "<InitiateMultipartUploadResult><UploadId>" + id +
+                    "</UploadId></InitiateMultipartUploadResult>";
+    return;
+  }
+  const auto upload = parts_.find(request.get_param_value("uploadId"));
+  const auto refuse = [&](int status, const std::string& code) {
+    response.status = status;
+    response.body = "<Error><Code>" + code + "</Code><Message>said " + code + "</Message></Error>";
+  };
+  if (upload == parts_.end()) return refuse(404, "NoSuchUpload");
+  if (request.method == "DELETE") {
+    parts_.erase(upload);
+    response.status = 204;
+    return;
+  }
+  if (request.method == "PUT") {
+    if (request.get_header_value("X-Goog-Hash") != "crc32c=" + base64_crc(request.body))
+      return refuse(400, "InvalidDigest");
+    upload->second[std::stoi(request.get_param_value("partNumber"))] = request.body;
+    response.set_header("ETag", "\"" + base64_crc(request.body) + "\"");
+    return;
+  }
+  std::string content;
+  for (const auto& [number, part] : upload->second) {
+    const std::string wanted = "<Part><PartNumber>" + std::to_string(number) +
+                               "</PartNumber><ETag>\"" + base64_crc(part) + "\"</ETag></Part>";
+    if (request.body.find(wanted) == std::string::npos) return refuse(400, "InvalidPart");
+    content += part;
+  }
+  put(name, std::move(content));
+  parts_.erase(upload);
+  response.body = "<CompleteMultipartUploadResult/>";
 }
 
 void GcsStandIn::list(const httplib::Request& request, httplib::Response& response) {

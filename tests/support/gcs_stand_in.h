@@ -28,7 +28,9 @@ class GcsStandIn {
   // What lies in "bucket"; change it only while nothing asks.
   std::map<std::string, Object>& objects() { return objects_; }
   void put(const std::string& name, std::string content);
-  size_t open_uploads() const { return sessions_.size(); }
+  size_t open_uploads() const { return sessions_.size() + parts_.size(); }
+  // Whether it has the uploads by parts of the XML API; emulators may have none.
+  void set_parts(bool has) { has_parts_ = has; }
   // Of each chunk but the last, so many bytes at most are kept.
   void keep_at_most(size_t bytes) { most_of_chunk_ = bytes; }
   // How many calls a copy takes.
@@ -42,6 +44,8 @@ class GcsStandIn {
   void answer(const httplib::Request& request, httplib::Response& response);
   void upload(const httplib::Request& request, httplib::Response& response);
   void chunk(const httplib::Request& request, httplib::Response& response);
+  // Uploads by parts; `name` is the object's.
+  void parts(const httplib::Request& request, httplib::Response& response, const std::string& name);
   void list(const httplib::Request& request, httplib::Response& response);
   void object(const httplib::Request& request, httplib::Response& response, const std::string& name,
               const std::string& verb);
@@ -53,6 +57,8 @@ class GcsStandIn {
   int64_t generation_ = 1'700'000'000'000'000;
   int next_session_ = 0;
   size_t most_of_chunk_ = SIZE_MAX;
+  bool has_parts_ = false;
+  std::map<std::string, std::map<int, std::string>> parts_;  // of uploads, by their ids
   int rewrite_calls_ = 1;
   std::unique_ptr<WebServer> server_;
 };

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/crc32c.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
 
@@ -38,6 +39,17 @@ std::string digest(const EVP_MD* kind, std::string_view text) {
 }
 
 std::string etag_of(std::string_view text) { return "\"" + digest(EVP_md5(), text) + "\""; }
+
+// The checksum as it is sent: base64 of four bytes, the highest first.
+std::string checksum_of(std::string_view text) {
+  const uint32_t crc = crc32c(bytes_of(text));
+  const unsigned char bytes[4] = {
+      static_cast<unsigned char>(crc >> 24), static_cast<unsigned char>(crc >> 16),
+      static_cast<unsigned char>(crc >> 8), static_cast<unsigned char>(crc)};
+  unsigned char shown[9];
+  EVP_EncodeBlock(shown, bytes, 4);
+  return reinterpret_cast<const char*>(shown);
+}
 
 void refuse(httplib::Response& response, int status, const std::string& code,
             const std::string& more = "") {
@@ -129,7 +141,18 @@ bool S3StandIn::admit(const httplib::Request& request, httplib::Response& respon
   for (const std::string& name : split(names, ';'))
     headers += name + ":" + sent_value(request, name) + "\n";
   const std::string payload = request.get_header_value("X-Amz-Content-Sha256");
-  if (payload != digest(EVP_sha256(), request.body)) {
+  const bool checked = request.has_header("x-amz-checksum-crc32c");
+  if (!checksums_ && (checked || request.has_header("x-amz-checksum-algorithm"))) {
+    refuse(response, refusal_ == "NotImplemented" ? 501 : 400, refusal_);
+    return false;
+  }
+  if (checked && request.get_header_value("x-amz-checksum-crc32c") != checksum_of(request.body)) {
+    refuse(response, 400, "BadDigest");
+    return false;
+  }
+  // Only what has a checksum may go unsigned.
+  if (payload != digest(EVP_sha256(), request.body) &&
+      !(checked && payload == "UNSIGNED-PAYLOAD")) {
     refuse(response, 400, "XAmzContentSHA256Mismatch");
     return false;
   }
@@ -202,7 +225,7 @@ void S3StandIn::answer_object(const httplib::Request& request, httplib::Response
   if (request.method == "PUT") return put(request, response, key);
   if (request.method == "POST" && request.has_param("uploads")) {
     const std::string id = "upload-" + std::to_string(next_upload_++);
-    uploads_[id] = {key, {}};
+    uploads_[id] = {key, {}, request.get_header_value("x-amz-checksum-algorithm") == "CRC32C"};
     response.set_content("<InitiateMultipartUploadResult><UploadId>" + id +
                              "</UploadId></InitiateMultipartUploadResult>",
                          "application/xml");
@@ -249,6 +272,8 @@ void S3StandIn::put(const httplib::Request& request, httplib::Response& response
   if (request.has_param("uploadId")) {
     const auto upload = uploads_.find(request.get_param_value("uploadId"));
     if (upload == uploads_.end()) return refuse(response, 404, "NoSuchUpload");
+    if (upload->second.checked != request.has_header("x-amz-checksum-crc32c"))
+      return refuse(response, 400, "InvalidRequest");
     upload->second.parts[std::stoi(request.get_param_value("partNumber"))] = std::move(content);
   } else {
     objects_[key] = std::move(content);
@@ -276,6 +301,8 @@ void S3StandIn::complete(const httplib::Request& request, httplib::Response& res
     const auto part = upload->second.parts.find(entry.child("PartNumber").text().as_int());
     if (part == upload->second.parts.end() || etag_of(part->second) != entry.child_value("ETag"))
       return refuse(response, 400, "InvalidPart");
+    if (upload->second.checked && checksum_of(part->second) != entry.child_value("ChecksumCRC32C"))
+      return refuse(response, 400, "InvalidRequest");
     if (smallest < least_part_) return refuse(response, 400, "EntityTooSmall");
     smallest = std::min(smallest, part->second.size());
     content += part->second;

@@ -35,6 +35,12 @@ class S3StandIn {
   void set_clock_offset(double seconds) { clock_offset_ = seconds; }
   // Whether it can copy into a part of an upload.
   void set_part_copy(bool can) { part_copy_ = can; }
+  // Whether it knows checksums of what is written, with which bodies need not be signed. Others say
+  // that they do not, each in other words: `refusal` is the code of theirs.
+  void set_checksums(bool knows, std::string refusal = "NotImplemented") {
+    checksums_ = knows;
+    refusal_ = std::move(refusal);
+  }
   // The smallest part but the last; Amazon's is 5 MiB.
   void set_least_part(size_t bytes) { least_part_ = bytes; }
 
@@ -42,6 +48,7 @@ class S3StandIn {
   struct Upload {
     std::string key;
     std::map<int, std::string> parts;
+    bool checked = false;  // all parts come with a checksum, and the end names them again
   };
   void answer(const httplib::Request& request, httplib::Response& response);
   bool admit(const httplib::Request& request, httplib::Response& response);
@@ -62,6 +69,8 @@ class S3StandIn {
   bool part_copy_ = true;
   double clock_offset_ = 0;
   size_t least_part_ = 0;
+  bool checksums_ = true;
+  std::string refusal_;
   std::unique_ptr<WebServer> server_;
 };
 

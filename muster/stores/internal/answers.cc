@@ -33,6 +33,22 @@ ErrorKind kind_of(const HttpResponse& response) {
   return ErrorKind::kInvalidArgument;
 }
 
+// What to do about what libcurl and OpenSSL say of a connection; "" when it is not about TLS.
+std::string advice_on_tls(const std::string& problem) {
+  const auto says = [&](const char* words) { return problem.find(words) != std::string::npos; };
+  if (says("wrong version number")) {
+    return "the server does not speak TLS there: write http:// in place of https:// if the network "
+           "can be trusted";
+  }
+  if (says("expired") || says("not yet valid"))
+    return "let the server's owner renew its certificate, or set this machine's clock";
+  if (says("subject name"))
+    return "name the server as its certificate does, or let its owner make one for this name";
+  if (!says("certificate")) return "";
+  return "name the file of certificates to trust: SSL_CERT_FILE=FILE, or AWS_CA_BUNDLE=FILE for "
+         "s3:// alone";
+}
+
 Error replaced(const std::string& uri) {
   return Error(ErrorKind::kUnavailable, "'" + uri + "' was replaced while it was read",
                "read it again from its beginning; data that others read should be written under a "
@@ -57,8 +73,8 @@ Error answer_error(const HttpResponse& response, const std::string& what, const 
     text += response.problem;
     if (response.transport == Transport::kNoContact) {
       advice = "check the address and the network; a proxy is named by https_proxy or http_proxy";
-    } else if (response.problem.find("certificate") != std::string::npos) {
-      advice = "name the file of certificates to trust: SSL_CERT_FILE=FILE";
+    } else {
+      advice = advice_on_tls(response.problem);
     }
   }
   if (response.attempts > 1) {

@@ -15,6 +15,8 @@ namespace {
 
 // Credentials are renewed so long before they end.
 constexpr double kRenewBefore = 300;
+// Who gives none is asked again after so long while the old ones are good, not at each request.
+constexpr double kAskAgainAfter = 20;
 
 // The addresses of credentials are near: who does not answer soon is not there.
 StoreOptions near(StoreOptions limits) {
@@ -60,7 +62,8 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
   const double now = clock_.wall_seconds();
   const bool ends =
       looked_ && found_ && found_->ends_seconds && now > *found_->ends_seconds - kRenewBefore;
-  if (looked_ && !ends) return found_;
+  const bool good = ends && now < *found_->ends_seconds;
+  if ((looked_ && !ends) || (good && now < ask_again_seconds_)) return found_;
   Result<std::optional<AwsCredentials>> found = find();
   // Who gave them before and gives none now is out of order for a while.
   if (found.ok() && !found.value() && found_) {
@@ -70,18 +73,23 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
         "see whether what gave them still answers");
   }
   if (!found.ok()) {
-    // The old ones may still be good for a while.
-    if (ends && now < *found_->ends_seconds) return found_;
-    return found.error();
+    ask_again_seconds_ = now + kAskAgainAfter;
+    return good ? Result<std::optional<AwsCredentials>>(found_) : found.error();
   }
   found_ = found.value();
   looked_ = true;
   return found_;
 }
 
-void AwsCredentialChain::forget() {
+bool AwsCredentialChain::renew(const SigningKey& refused) {
   std::lock_guard lock(mutex_);
-  looked_ = false;
+  // Requests that were refused beside each other ask once.
+  if (found_ && found_->key != refused) return true;
+  Result<std::optional<AwsCredentials>> found = find();
+  if (!found.ok() || !found.value() || found.value()->key == refused) return false;
+  found_ = found.value();
+  looked_ = true;
+  return true;
 }
 
 Result<std::optional<AwsCredentials>> AwsCredentialChain::find() {

@@ -29,8 +29,9 @@ class AwsCredentialChain {
   // go unsigned. An error when a place was named that has none; Unavailable when there were some,
   // and nobody renews them.
   Result<std::optional<AwsCredentials>> get();
-  // Says that the service no longer takes what get() gave.
-  void forget();
+  // Looks for others than `refused`, which the service no longer takes although they have not
+  // ended; returns whether get() gives others now.
+  bool renew(const SigningKey& refused);
 
  private:
   Result<std::optional<AwsCredentials>> find();
@@ -47,6 +48,7 @@ class AwsCredentialChain {
   std::mutex mutex_;
   bool looked_ = false;
   std::optional<AwsCredentials> found_;
+  double ask_again_seconds_ = 0;  // Unix time; before, nobody is asked for what is still good
 };
 
 }  // namespace muster::inline v0_1::stores::internal

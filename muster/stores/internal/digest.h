@@ -23,7 +23,7 @@ std::string base64(std::string_view bytes);
 std::optional<std::string> from_base64(std::string_view text);
 // Base64 with the alphabet of URLs and without padding (RFC 7515).
 std::string base64url(std::string_view bytes);
-// The checksum as services of Google write it: base64 of four bytes, the highest first.
+// The checksum as Google and Amazon write it: base64 of four bytes, the highest first.
 std::string crc32c_text(uint32_t crc);
 
 // MD5 of bytes that come one behind another.

@@ -21,6 +21,7 @@ inline StoreOptions quick_limits() {
   limits.block_bytes = size_t{64} << 10;
   limits.blocks_ahead = 4;
   limits.part_bytes = size_t{256} << 10;
+  limits.parts_in_flight = 4;
   return limits;
 }
 

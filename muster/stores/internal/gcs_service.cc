@@ -14,6 +14,7 @@
 #include "muster/base/strings.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/gcs_parts.h"
 #include "muster/stores/internal/gcs_upload.h"
 
 namespace muster::inline v0_1::stores::internal {
@@ -51,14 +52,20 @@ GcsService::GcsService(GcsOptions options)
       client_(options_.limits),
       credentials_(options_.environment, options_.limits) {}
 
+std::string GcsService::endpoint() const {
+  return options_.endpoint.empty() ? "https://storage.googleapis.com" : options_.endpoint;
+}
+
 std::string GcsService::bucket_url(const ObjectName& object, const std::string& api) const {
-  const std::string origin =
-      options_.endpoint.empty() ? "https://storage.googleapis.com" : options_.endpoint;
-  return origin + api + "/b/" + percent_encode(object.bucket);
+  return endpoint() + api + "/b/" + percent_encode(object.bucket);
 }
 
 std::string GcsService::object_url(const ObjectName& object) const {
   return bucket_url(object) + "/o/" + percent_encode(object.key);
+}
+
+std::string GcsService::xml_url(const ObjectName& object) const {
+  return endpoint() + "/" + percent_encode(object.bucket) + "/" + percent_encode(object.key, true);
 }
 
 Result<HttpRequest> GcsService::build(const Call& call) {
@@ -90,10 +97,10 @@ Verdict GcsService::judge(const HttpResponse& response) {
   return Verdict::kByStatus;
 }
 
-Result<HttpResponse> GcsService::send(const Call& call) {
+Result<HttpResponse> GcsService::send(const Call& call, Cancellation* cancellation) {
   Result<HttpResponse> answer = perform_with_retries(
       client_, call.what, [&] { return build(call); },
-      [&](const HttpResponse& response) { return judge(response); });
+      [&](const HttpResponse& response) { return judge(response); }, cancellation);
   if (!answer.ok()) return answer.error().with_context("cannot " + call.what);
   if (!answer.value().ok()) return error_of(call, answer.value());
   return answer;
@@ -125,10 +132,13 @@ Error GcsService::error_of(const Call& call, const HttpResponse& response) {
                  : "no credentials were found, and the bucket is not public: set "
                    "GOOGLE_APPLICATION_CREDENTIALS, or: gcloud auth application-default login";
     } else if (response.status == 404) {
-      const bool bucket = call.object.key.empty() || message.find("bucket") != std::string::npos;
-      hint = bucket ? "there is no bucket '" + call.object.bucket +
-                          "': make it with the service's tools, or check its name"
-                    : "check the name of the object";
+      if (call.object.key.empty() || message.find("bucket") != std::string::npos) {
+        message = "there is no bucket '" + call.object.bucket + "' at " + endpoint();
+        hint = "make it with the service's tools, or check its name" +
+               std::string(options_.endpoint.empty() ? "" : " and STORAGE_EMULATOR_HOST");
+      } else {
+        hint = "check the name of the object";
+      }
     }
   }
   return answer_error(response, call.what, reason, std::string(trim(message)), hint);
@@ -205,8 +215,16 @@ Result<ObjectInfo> GcsService::put(const ObjectName& object, Bytes bytes) {
 }
 
 Result<std::unique_ptr<PartUpload>> GcsService::begin_upload(const ObjectName& object) {
+  if (has_parts_) {
+    Result<std::unique_ptr<PartsUpload>> parts = PartsUpload::begin(*this, object);
+    if (parts.ok()) return std::unique_ptr<PartUpload>(std::move(parts).value());
+    const ErrorKind kind = parts.error().kind();
+    if (kind != ErrorKind::kNotFound && kind != ErrorKind::kInvalidArgument) return parts.error();
+  }
+  // A right to write objects may be none to write parts; resumable uploads are known everywhere.
   Result<std::unique_ptr<Upload>> upload = Upload::begin(*this, object);
   if (!upload.ok()) return upload.error();
+  has_parts_ = false;
   return std::unique_ptr<PartUpload>(std::move(upload).value());
 }
 

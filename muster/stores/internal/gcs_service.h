@@ -1,6 +1,7 @@
 // Google Cloud Storage by its JSON API. Thread safety: as ObjectService.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ class GcsService : public ObjectService {
 
  private:
   class Upload;
+  class PartsUpload;
   struct Call {
     std::string what;  // "read 'gs://a/b'"
     std::string method = "GET";
@@ -42,16 +44,21 @@ class GcsService : public ObjectService {
 
   Result<HttpRequest> build(const Call& call);
   Verdict judge(const HttpResponse& response);
-  Result<HttpResponse> send(const Call& call);
+  Result<HttpResponse> send(const Call& call, Cancellation* cancellation = nullptr);
   Error error_of(const Call& call, const HttpResponse& response);
-  // ".../b/BUCKET" and ".../b/BUCKET/o/OBJECT" of the API.
+  std::string endpoint() const;
+  // ".../b/BUCKET" and ".../b/BUCKET/o/OBJECT" of the JSON API.
   std::string bucket_url(const ObjectName& object, const std::string& api = "/storage/v1") const;
   std::string object_url(const ObjectName& object) const;
+  // ".../BUCKET/OBJECT" of the XML API.
+  std::string xml_url(const ObjectName& object) const;
   Result<ObjectInfo> read_info(const std::string& json, const ObjectName& object);
 
   const GcsOptions options_;
   HttpClient client_;
   GoogleCredentials credentials_;
+  // Until the service shows that it has no uploads by parts, as some emulators have none.
+  std::atomic<bool> has_parts_{true};
 };
 
 }  // namespace muster::inline v0_1::stores::internal

@@ -20,6 +20,8 @@ namespace {
 constexpr const char* kTokenAddress = "https://oauth2.googleapis.com/token";
 // Tokens are renewed so long before they end.
 constexpr double kRenewTokenBefore = 300;
+// Who gives none is asked again after so long while the old one is good, not at each request.
+constexpr double kAskForTokenAfter = 20;
 
 StoreOptions near_token_server(StoreOptions limits) {
   limits.connect_seconds = 3;
@@ -70,7 +72,8 @@ Result<std::optional<GoogleToken>> GoogleCredentials::get() {
   std::lock_guard lock(mutex_);
   const double now = clock_.wall_seconds();
   const bool ends = looked_ && found_ && now > found_->ends_seconds - kRenewTokenBefore;
-  if (looked_ && !ends) return found_;
+  const bool good = ends && now < found_->ends_seconds;
+  if ((looked_ && !ends) || (good && now < ask_again_seconds_)) return found_;
   Result<std::optional<GoogleToken>> found = find();
   // Who gave them before and gives none now is out of order for a while.
   if (found.ok() && !found.value() && found_) {
@@ -80,9 +83,8 @@ Result<std::optional<GoogleToken>> GoogleCredentials::get() {
         "see whether what gave them still answers");
   }
   if (!found.ok()) {
-    // The old one may still be good for a while.
-    if (ends && now < found_->ends_seconds) return found_;
-    return found.error();
+    ask_again_seconds_ = now + kAskForTokenAfter;
+    return good ? Result<std::optional<GoogleToken>>(found_) : found.error();
   }
   found_ = found.value();
   looked_ = true;

@@ -54,6 +54,7 @@ class GoogleCredentials {
   std::mutex mutex_;
   bool looked_ = false;
   std::optional<GoogleToken> found_;
+  double ask_again_seconds_ = 0;  // Unix time; before, nobody is asked for what is still good
 };
 
 // A JSON Web Token (RFC 7519) with these claims, signed with RS256 by the private key in PEM.

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kIdleHandles = 64;
 // A transfer slower than this counts as stalled, in bytes per second.
 constexpr long kSlow = 1024;
-// One attempt may take so long for each byte, beside a minute: 32 KiB/s.
+// One attempt may take so long for each byte, beside the time to connect and to stall: 32 KiB/s.
 constexpr double kSecondsPerByte = 1.0 / (32 << 10);
 
 struct Exchange {
@@ -116,6 +116,10 @@ Transport transport_of(CURLcode code) {
   }
 }
 
+double stall_of(const HttpRequest& request, const StoreOptions& options) {
+  return request.stall_seconds > 0 ? request.stall_seconds : options.stall_seconds;
+}
+
 long milliseconds(double seconds) { return static_cast<long>(std::max(1.0, seconds * 1000)); }
 
 }  // namespace
@@ -123,6 +127,13 @@ long milliseconds(double seconds) { return static_cast<long>(std::max(1.0, secon
 std::string HttpResponse::header(const std::string& name) const {
   const auto found = headers.find(name);
   return found == headers.end() ? "" : found->second;
+}
+
+double attempt_seconds(const HttpRequest& request, const StoreOptions& options) {
+  if (request.attempt_seconds > 0) return request.attempt_seconds;
+  const size_t comes = request.into.empty() ? request.expected_body : request.into.size();
+  return options.connect_seconds + 2 * stall_of(request, options) +
+         static_cast<double>(request.body.size() + comes) * kSecondsPerByte;
 }
 
 HttpClient::HttpClient(const StoreOptions& options) : options_(options) {
@@ -192,17 +203,9 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
   set(CURLOPT_XFERINFODATA, &exchange);
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.connect_seconds));
-  const double stall = request.stall_seconds > 0 ? request.stall_seconds : options_.stall_seconds;
   set(CURLOPT_LOW_SPEED_LIMIT, kSlow);
-  set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(stall)));
-  const double whole =
-      request.attempt_seconds > 0
-          ? request.attempt_seconds
-          : options_.connect_seconds + 2 * stall +
-                static_cast<double>(request.body.size() +
-                                    std::max(request.into.size(), request.most_body)) *
-                    kSecondsPerByte;
-  set(CURLOPT_TIMEOUT_MS, milliseconds(whole));
+  set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(stall_of(request, options_))));
+  set(CURLOPT_TIMEOUT_MS, milliseconds(attempt_seconds(request, options_)));
   if (request.without_proxy) set(CURLOPT_NOPROXY, "*");
   if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
   if (request.follow_redirects) {
@@ -237,6 +240,9 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
   response.url = url == nullptr ? request.url : url;
   response.transport = transport_of(code);
   response.timed_out = code == CURLE_OPERATION_TIMEDOUT;
+  // Somebody who speaks no TLS, which will not change.
+  if (code == CURLE_SSL_CONNECT_ERROR && std::strstr(problem, "wrong version number") != nullptr)
+    response.transport = Transport::kRefused;
   if (code == CURLE_ABORTED_BY_CALLBACK) response.transport = Transport::kCancelled;
   if (exchange.too_large) {
     response.problem = "the server sends more bytes than were asked for";

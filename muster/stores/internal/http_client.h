@@ -25,10 +25,12 @@ struct HttpRequest {
   // HttpResponse::body.
   MutableBytes into;
   size_t most_body = size_t{64} << 20;  // of HttpResponse::body, in bytes
+  // What it is likely to have at most, by which one attempt is given its time.
+  size_t expected_body = size_t{1} << 20;
   bool follow_redirects = false;
   bool without_proxy = false;  // for addresses of this machine's surroundings
   double stall_seconds = 0;    // 0: those of the options
-  double attempt_seconds = 0;  // 0: by the size of what is sent and received
+  double attempt_seconds = 0;  // 0: to connect, to stall twice, and 1 s for each 32 KiB
 };
 
 // What an attempt came to.
@@ -79,6 +81,9 @@ class HttpClient {
   std::mutex mutex_;
   std::vector<void*> idle_;  // the one used last at the end, whose connection is warm
 };
+
+// How long one attempt at this request may take, in seconds, however much moves meanwhile.
+double attempt_seconds(const HttpRequest& request, const StoreOptions& options);
 
 // Whether the server answered that it is busy or starting: 408, 429, 500, 502, 503 or 504.
 bool is_busy(const HttpResponse& response);

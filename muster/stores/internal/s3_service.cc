@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "muster/base/crc32c.h"
 #include "muster/base/strings.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
@@ -35,6 +36,14 @@ bool tells_result(const std::string& body) {
   pugi::xml_document xml;
   return xml.load_buffer(body.data(), body.size()) &&
          std::string_view(xml.document_element().name()).ends_with("Result");
+}
+
+// Whether a service refuses a request for the checksum that it carries, and not for something else:
+// some do not know the header, and each says so in other words.
+bool refuses_checksums(int status, const S3Words& words) {
+  if (status != 400 && status != 501) return false;
+  return words.code == "NotImplemented" || words.code == "InvalidArgument" ||
+         words.code == "InvalidRequest" || words.code == "XAmzContentSHA256Mismatch";
 }
 
 ObjectInfo info_of(const HttpResponse& response) {
@@ -68,7 +77,8 @@ std::optional<std::string> md5_of_etag(const std::string& etag) {
 S3Service::S3Service(S3Options options)
     : options_(std::move(options)),
       client_(options_.limits),
-      credentials_(options_.environment, options_.region, options_.limits) {}
+      credentials_(options_.environment, options_.region, options_.limits),
+      knows_checksums_(options_.checksums) {}
 
 std::string S3Service::region_of(const std::string& bucket) {
   std::lock_guard lock(mutex_);
@@ -77,15 +87,33 @@ std::string S3Service::region_of(const std::string& bucket) {
   return options_.region.empty() ? "us-east-1" : options_.region;
 }
 
-Result<HttpRequest> S3Service::build(const Call& call) {
+std::string S3Service::endpoint_of(const std::string& bucket) {
+  if (!options_.endpoint.empty()) return options_.endpoint;
+  const std::string region = region_of(bucket);
+  return "https://s3." + region + ".amazonaws.com" + (region.starts_with("cn-") ? ".cn" : "");
+}
+
+bool S3Service::uses_checksums() const {
+  // What is signed as a whole needs no second checksum.
+  return knows_checksums_ && (!options_.endpoint.starts_with("http:") || options_.unsigned_http);
+}
+
+Result<HttpRequest> S3Service::build(Call& call) {
   const std::string region = region_of(call.object.bucket);
   const std::string& bucket = call.object.bucket;
-  std::string origin = options_.endpoint;
+  std::string origin = endpoint_of(bucket);
   // A name with dots does not fit the service's certificate.
-  const bool in_path = !origin.empty() || bucket.find('.') != std::string::npos;
-  if (origin.empty()) {
-    origin = "https://" + (in_path ? "" : bucket + ".") + "s3." + region + ".amazonaws.com" +
-             (region.starts_with("cn-") ? ".cn" : "");
+  const bool in_path = !options_.endpoint.empty() || bucket.find('.') != std::string::npos;
+  if (!in_path) origin.insert(origin.find("://") + 3, bucket + ".");
+  call.checksum.clear();
+  std::map<std::string, std::string> headers = call.headers;
+  call.checked = (call.is_content || call.begins_parts) && uses_checksums();
+  if (call.checked) {
+    if (call.begins_parts) headers["x-amz-checksum-algorithm"] = "CRC32C";
+    if (call.is_content) {
+      call.checksum = crc32c_text(crc32c(call.body));
+      headers["x-amz-checksum-crc32c"] = call.checksum;
+    }
   }
   // Some services live below a path.
   const size_t host_begin = origin.find("://") + 3;
@@ -99,7 +127,7 @@ Result<HttpRequest> S3Service::build(const Call& call) {
       .host = origin.substr(host_begin),
       .path = base + (in_path ? "/" + bucket + "/" : "/") + percent_encode(call.object.key, true),
       .query = call.query.text(),
-      .headers = call.headers,
+      .headers = headers,
       .payload_hash = ""};
   if (in_path && call.object.key.empty()) to_sign.path.pop_back();
   HttpRequest request{
@@ -110,10 +138,16 @@ Result<HttpRequest> S3Service::build(const Call& call) {
   Result<std::optional<AwsCredentials>> credentials = credentials_.get();
   if (!credentials.ok()) return credentials.error();
   if (!credentials.value()) {
-    for (const auto& [name, value] : call.headers) request.headers.push_back(name + ": " + value);
+    for (const auto& [name, value] : headers) request.headers.push_back(name + ": " + value);
     return request;
   }
-  to_sign.payload_hash = call.body_hash.empty() ? hex(sha256(call.body)) : call.body_hash;
+  call.used_key = credentials.value()->key;
+  if (!call.checksum.empty()) {
+    to_sign.payload_hash = "UNSIGNED-PAYLOAD";
+  } else {
+    if (call.body_hash.empty()) call.body_hash = hex(sha256(call.body));
+    to_sign.payload_hash = call.body_hash;
+  }
   double now = options_.limits.clock->wall_seconds();
   {
     std::lock_guard lock(mutex_);
@@ -151,18 +185,24 @@ Verdict S3Service::judge(const Call& call, const HttpResponse& response) {
   }
   if (words.code == "ExpiredToken" || words.code == "InvalidToken" ||
       words.code == "TokenRefreshRequired") {
-    credentials_.forget();
+    // Those that stand in the environment stay what they are, however often they are tried.
+    return call.used_key && credentials_.renew(*call.used_key) ? Verdict::kAtOnce : Verdict::kFinal;
+  }
+  if (call.checked && refuses_checksums(status, words)) {
+    knows_checksums_ = false;
     return Verdict::kAtOnce;
   }
   if (words.code == "RequestTimeout" || words.code == "OperationAborted") return Verdict::kAgain;
   return Verdict::kByStatus;
 }
 
-Result<HttpResponse> S3Service::send(const Call& call, Cancellation* cancellation) {
-  Call hashed = call;
-  if (hashed.body_hash.empty()) hashed.body_hash = hex(sha256(call.body));
+Result<HttpResponse> S3Service::send(Call call, Cancellation* cancellation) {
+  return send_call(call, cancellation);
+}
+
+Result<HttpResponse> S3Service::send_call(Call& call, Cancellation* cancellation) {
   Result<HttpResponse> answer = perform_with_retries(
-      client_, call.what, [&] { return build(hashed); },
+      client_, call.what, [&] { return build(call); },
       [&](const HttpResponse& response) { return judge(call, response); }, cancellation);
   if (!answer.ok()) return answer.error().with_context("cannot " + call.what);
   if (!answer.value().ok()) return error_of(call, answer.value());
@@ -176,8 +216,11 @@ Result<HttpResponse> S3Service::send(const Call& call, Cancellation* cancellatio
 Error S3Service::error_of(const Call& call, const HttpResponse& response) {
   const S3Words words = words_of(response.body);
   std::string hint;
+  std::string message = words.message;
   if (response.transport == Transport::kAnswered) {
-    if (response.status == 403 || response.status == 401) {
+    const bool ended = words.code == "ExpiredToken" || words.code == "InvalidToken" ||
+                       words.code == "TokenRefreshRequired";
+    if (response.status == 403 || response.status == 401 || ended) {
       const Result<std::optional<AwsCredentials>> used = credentials_.get();
       if (used.ok() && used.value()) {
         hint = "the credentials were those of " + used.value()->source + " (key " +
@@ -186,6 +229,10 @@ Error S3Service::error_of(const Call& call, const HttpResponse& response) {
           hint += "set this machine's clock";
         } else if (words.code == "SignatureDoesNotMatch") {
           hint += "the secret does not belong to the key, or a proxy changes requests";
+        } else if (ended) {
+          hint +=
+              "their session has ended, or is none of this service: get new ones, as with aws "
+              "sso login, and put all three in place of these (docs/buckets.md)";
         } else if (words.code == "InvalidAccessKeyId") {
           hint += "the service does not know this key; check it, and AWS_ENDPOINT_URL";
         } else {
@@ -197,16 +244,19 @@ Error S3Service::error_of(const Call& call, const HttpResponse& response) {
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE (docs/buckets.md)";
       }
     } else if (words.code == "NoSuchBucket") {
-      hint = "there is no bucket '" + call.object.bucket +
-             "': make it with the service's tools, or check its name and AWS_ENDPOINT_URL";
+      message =
+          "there is no bucket '" + call.object.bucket + "' at " + endpoint_of(call.object.bucket);
+      hint = "make it with the service's tools, or check its name and AWS_ENDPOINT_URL";
     } else if (response.status == 404) {
       hint = "check the name; the bucket '" + call.object.bucket + "' is there";
       if (words.code.empty()) hint = "check the names of the bucket and the object";
+    } else if (words.code == "BadDigest" || words.code == "XAmzContentSHA256Mismatch") {
+      hint = "bytes were changed on the way: write it again; if it goes on, a proxy is at fault";
     } else if (words.code == "EntityTooSmall") {
       hint = "make the store's part_bytes at least 5 MiB";
     }
   }
-  return answer_error(response, call.what, words.code, words.message, hint);
+  return answer_error(response, call.what, words.code, message, hint);
 }
 
 Result<ObjectInfo> S3Service::look(const ObjectName& object) {
@@ -219,7 +269,6 @@ Result<ObjectInfo> S3Service::look(const ObjectName& object) {
 Result<RangeRead> S3Service::read(const ObjectName& object, const std::string& version,
                                   uint64_t offset, MutableBytes out, Cancellation* cancellation) {
   Call call{.what = "read '" + object.uri() + "'", .object = object};
-  call.body_hash = hex(sha256({}));
   return read_range(
       client_, {.uri = object.uri(),
                 .version = version,
@@ -238,8 +287,11 @@ Result<RangeRead> S3Service::read(const ObjectName& object, const std::string& v
 }
 
 Result<ObjectInfo> S3Service::put(const ObjectName& object, Bytes bytes) {
-  Result<HttpResponse> answer = send(
-      {.what = "write '" + object.uri() + "'", .method = "PUT", .object = object, .body = bytes});
+  Result<HttpResponse> answer = send({.what = "write '" + object.uri() + "'",
+                                      .method = "PUT",
+                                      .object = object,
+                                      .body = bytes,
+                                      .is_content = true});
   if (!answer.ok()) return answer.error();
   ObjectInfo info = info_of(answer.value());
   info.size = bytes.size();
@@ -247,22 +299,23 @@ Result<ObjectInfo> S3Service::put(const ObjectName& object, Bytes bytes) {
 }
 
 Result<std::unique_ptr<PartUpload>> S3Service::begin_upload(const ObjectName& object) {
-  Result<std::unique_ptr<Upload>> upload = Upload::begin(*this, object);
+  Result<std::unique_ptr<Upload>> upload = Upload::begin(*this, object, true);
   if (!upload.ok()) return upload.error();
   return std::unique_ptr<PartUpload>(std::move(upload).value());
 }
 
-Result<std::string> S3Service::send_part(const ObjectName& object, const std::string& upload,
-                                         int number, Bytes part, Cancellation* cancellation) {
-  Result<HttpResponse> answer =
-      send({.what = "write part " + std::to_string(number) + " of '" + object.uri() + "'",
+Result<S3Service::SentPart> S3Service::send_part(const ObjectName& object,
+                                                 const std::string& upload, int number, Bytes part,
+                                                 bool with_checksum, Cancellation* cancellation) {
+  Call call{.what = "write part " + std::to_string(number) + " of '" + object.uri() + "'",
             .method = "PUT",
             .object = object,
             .query = {{"partNumber", std::to_string(number)}, {"uploadId", upload}},
-            .body = part},
-           cancellation);
+            .body = part,
+            .is_content = with_checksum};
+  Result<HttpResponse> answer = send_call(call, cancellation);
   if (!answer.ok()) return answer.error();
-  return answer.value().header("etag");
+  return SentPart{answer.value().header("etag"), call.checksum};
 }
 
 Result<std::string> S3Service::copy_part(const ObjectName& object, const std::string& upload,
@@ -288,7 +341,8 @@ Result<std::string> S3Service::copy_part(const ObjectName& object, const std::st
 
 Result<ObjectInfo> S3Service::copy_in_parts(const ObjectName& from, const ObjectInfo& info,
                                             const ObjectName& to, Bytes tail) {
-  Result<std::unique_ptr<Upload>> begun = Upload::begin(*this, to);
+  // What the service copies has whatever checksums it has.
+  Result<std::unique_ptr<Upload>> begun = Upload::begin(*this, to, false);
   if (!begun.ok()) return begun.error();
   Upload& upload = *begun.value();
   // As large as the service takes and few: 5 GiB at most, and no part but the last below 5 MiB.
@@ -300,12 +354,12 @@ Result<ObjectInfo> S3Service::copy_in_parts(const ObjectName& from, const Object
     const uint64_t end = info.size * (part + 1) / parts;
     Result<std::string> etag = copy_part(to, upload.id(), ++number, from, info, begin, end);
     if (!etag.ok()) return etag.error();
-    upload.add_part(number, etag.value());
+    upload.add_part(number, {etag.value(), ""});
   }
   if (!tail.empty()) {
-    Result<std::string> etag = send_part(to, upload.id(), ++number, tail, nullptr);
-    if (!etag.ok()) return etag.error();
-    upload.add_part(number, etag.value());
+    Result<SentPart> sent = send_part(to, upload.id(), ++number, tail, false, nullptr);
+    if (!sent.ok()) return sent.error();
+    upload.add_part(number, sent.value());
   }
   if (Status finished = upload.finish(); !finished.ok()) return finished.error();
   ObjectInfo made;
@@ -324,7 +378,7 @@ Result<ObjectInfo> S3Service::extend(const ObjectName& object, const ObjectInfo&
 // For servers that copy no parts: the bytes come here and go back.
 Result<ObjectInfo> S3Service::send_again(const ObjectName& object, const ObjectInfo& base,
                                          Bytes tail) {
-  Result<std::unique_ptr<Upload>> begun = Upload::begin(*this, object);
+  Result<std::unique_ptr<Upload>> begun = Upload::begin(*this, object, true);
   if (!begun.ok()) return begun.error();
   Upload& upload = *begun.value();
   Cancellation never;

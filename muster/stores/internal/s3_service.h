@@ -1,6 +1,7 @@
 // Amazon's S3 by its REST API. Thread safety: as ObjectService.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,21 +45,40 @@ class S3Service : public ObjectService {
     Query query;
     std::map<std::string, std::string> headers;  // names in small letters
     Bytes body;
-    std::string body_hash;      // empty: computed
+    // The body is an object or a part of one: it may go with a checksum in place of a signature.
+    bool is_content = false;
+    bool begins_parts = false;  // says that parts will come with checksums
     bool slow = false;          // the service works on it for long
     bool answers_late = false;  // 200 comes before the work is done: an error may be in the body
+
+    // What the tries come to.
+    std::string body_hash;               // computed by the first that needs it
+    std::string checksum;                // of the body, that went with the last; empty: none
+    bool checked = false;                // whether the last spoke of checksums at all
+    std::optional<SigningKey> used_key;  // that the last was signed with
   };
 
   // Builds and signs one try.
-  Result<HttpRequest> build(const Call& call);
+  Result<HttpRequest> build(Call& call);
   // Learns from an answer what the next try needs.
   Verdict judge(const Call& call, const HttpResponse& response);
-  Result<HttpResponse> send(const Call& call, Cancellation* cancellation = nullptr);
+  Result<HttpResponse> send(Call call, Cancellation* cancellation = nullptr);
+  // Does the same, and leaves what the tries came to in `call`.
+  Result<HttpResponse> send_call(Call& call, Cancellation* cancellation);
   Error error_of(const Call& call, const HttpResponse& response);
   std::string region_of(const std::string& bucket);
-  // Sends a part; returns its ETag.
-  Result<std::string> send_part(const ObjectName& object, const std::string& upload, int number,
-                                Bytes part, Cancellation* cancellation);
+  // Where requests for this bucket go, without its name: "https://s3.eu-west-1.amazonaws.com".
+  std::string endpoint_of(const std::string& bucket);
+  // Whether contents go with a checksum.
+  bool uses_checksums() const;
+
+  // A part of an upload that the service has.
+  struct SentPart {
+    std::string etag;
+    std::string checksum;  // empty: it went without
+  };
+  Result<SentPart> send_part(const ObjectName& object, const std::string& upload, int number,
+                             Bytes part, bool with_checksum, Cancellation* cancellation);
   // Makes a part of the bytes [begin, end) of `from`.
   Result<std::string> copy_part(const ObjectName& object, const std::string& upload, int number,
                                 const ObjectName& from, const ObjectInfo& info, uint64_t begin,
@@ -72,6 +92,8 @@ class S3Service : public ObjectService {
   const S3Options options_;
   HttpClient client_;
   AwsCredentialChain credentials_;
+  // Until the service says that it does not know them.
+  std::atomic<bool> knows_checksums_;
   std::mutex mutex_;
   std::map<std::string, std::string> regions_;  // of buckets, as the service told
   double clock_offset_ = 0;                     // the service's time minus ours, in seconds

@@ -11,10 +11,11 @@ namespace {
 
 // The ETag of the object that these parts make: the MD5 of their MD5s, and how many there are.
 // Empty where the ETags of the parts are no MD5s, as of objects under keys of the customer's.
-std::string etag_of(const std::map<int, std::string>& parts) {
+template <typename Part>
+std::string etag_of(const std::map<int, Part>& parts) {
   Md5 digest;
-  for (const auto& [number, etag] : parts) {
-    const std::optional<std::string> md5 = md5_of_etag(etag);
+  for (const auto& [number, part] : parts) {
+    const std::optional<std::string> md5 = md5_of_etag(part.etag);
     if (!md5) return "";
     digest.add(bytes_of(*md5));
   }
@@ -24,11 +25,13 @@ std::string etag_of(const std::map<int, std::string>& parts) {
 }  // namespace
 
 Result<std::unique_ptr<S3Service::Upload>> S3Service::Upload::begin(S3Service& service,
-                                                                    const ObjectName& object) {
+                                                                    const ObjectName& object,
+                                                                    bool checksums) {
   Result<HttpResponse> answer = service.send({.what = "begin to write '" + object.uri() + "'",
                                               .method = "POST",
                                               .object = object,
-                                              .query = {{"uploads", ""}}});
+                                              .query = {{"uploads", ""}},
+                                              .begins_parts = checksums});
   if (!answer.ok()) return answer.error();
   pugi::xml_document xml;
   xml.load_string(answer.value().body.c_str());
@@ -38,11 +41,11 @@ Result<std::unique_ptr<S3Service::Upload>> S3Service::Upload::begin(S3Service& s
         "cannot begin to write '" + object.uri() + "': the answer names no upload",
         "check AWS_ENDPOINT_URL: another service seems to answer there");
   }
-  return std::make_unique<Upload>(service, object, id);
+  return std::make_unique<Upload>(service, object, id, checksums);
 }
 
-S3Service::Upload::Upload(S3Service& service, ObjectName object, std::string id)
-    : service_(service), object_(std::move(object)), id_(std::move(id)) {}
+S3Service::Upload::Upload(S3Service& service, ObjectName object, std::string id, bool checksums)
+    : service_(service), object_(std::move(object)), id_(std::move(id)), checksums_(checksums) {}
 
 S3Service::Upload::~Upload() { (void)abort(); }
 
@@ -55,22 +58,25 @@ size_t S3Service::Upload::part_bytes(int number) const {
 Status S3Service::Upload::send(int number, Bytes part, bool last, Cancellation& cancellation) {
   // An object has one part at least.
   if (part.empty() && last && number > 1) return {};
-  Result<std::string> etag = service_.send_part(object_, id_, number, part, &cancellation);
-  if (!etag.ok()) return etag.error();
-  add_part(number, std::move(etag).value());
+  Result<SentPart> sent = service_.send_part(object_, id_, number, part, checksums_, &cancellation);
+  if (!sent.ok()) return sent.error();
+  add_part(number, std::move(sent).value());
   return {};
 }
 
-void S3Service::Upload::add_part(int number, std::string etag) {
+void S3Service::Upload::add_part(int number, SentPart part) {
   std::lock_guard lock(mutex_);
-  etags_[number] = std::move(etag);
+  parts_[number] = std::move(part);
 }
 
 Status S3Service::Upload::finish() {
   std::string body = "<CompleteMultipartUpload>";
-  for (const auto& [number, etag] : etags_) {
-    body += "<Part><PartNumber>" + std::to_string(number) + "</PartNumber><ETag>" + etag +
-            "</ETag></Part>";
+  for (const auto& [number, part] : parts_) {
+    body += "<Part><PartNumber>" + std::to_string(number) + "</PartNumber><ETag>" + part.etag +
+            "</ETag>";
+    // The service wants to hear all of them again.
+    if (!part.checksum.empty()) body += "<ChecksumCRC32C>" + part.checksum + "</ChecksumCRC32C>";
+    body += "</Part>";
   }
   body += "</CompleteMultipartUpload>";
   Result<HttpResponse> answer = service_.send({.what = "finish writing '" + object_.uri() + "'",
@@ -84,7 +90,7 @@ Status S3Service::Upload::finish() {
     // A try whose answer was lost may have finished it: then a second one finds no such upload.
     if (answer.error().kind() != ErrorKind::kNotFound) return answer.error();
     const Result<ObjectInfo> there = service_.look(object_);
-    const std::string made = etag_of(etags_);
+    const std::string made = etag_of(parts_);
     if (!there.ok() || made.empty() || there.value().version != made) return answer.error();
     etag_ = made;
   } else {

@@ -11,8 +11,10 @@ namespace muster::inline v0_1::stores::internal {
 
 class S3Service::Upload : public PartUpload {
  public:
-  static Result<std::unique_ptr<Upload>> begin(S3Service& service, const ObjectName& object);
-  Upload(S3Service& service, ObjectName object, std::string id);
+  // With `checksums` all parts go with one, where the service knows them.
+  static Result<std::unique_ptr<Upload>> begin(S3Service& service, const ObjectName& object,
+                                               bool checksums);
+  Upload(S3Service& service, ObjectName object, std::string id, bool checksums);
   ~Upload() override;
 
   size_t part_bytes(int number) const override;
@@ -23,7 +25,7 @@ class S3Service::Upload : public PartUpload {
 
   const std::string& id() const { return id_; }
   // Notes a part that was made otherwise.
-  void add_part(int number, std::string etag);
+  void add_part(int number, SentPart part);
   // The ETag of the object, behind finish().
   const std::string& etag() const { return etag_; }
 
@@ -31,8 +33,9 @@ class S3Service::Upload : public PartUpload {
   S3Service& service_;
   const ObjectName object_;
   const std::string id_;
+  const bool checksums_;
   std::mutex mutex_;
-  std::map<int, std::string> etags_;
+  std::map<int, SentPart> parts_;
   std::string etag_;
   bool open_ = true;
 };

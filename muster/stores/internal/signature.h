@@ -13,6 +13,8 @@ struct SigningKey {
   std::string key_id;
   std::string secret;
   std::string session_token;  // may be empty
+
+  bool operator==(const SigningKey&) const = default;
 };
 
 struct SignedRequest {

@@ -20,15 +20,28 @@ Status StagedObject::append(Bytes bytes) {
     if (part_.size() == part_bytes_) {
       if (Status sent = send(false); !sent.ok()) return sent;
     }
-    if (part_.capacity() < part_bytes_ && part_.size() + bytes.size() > part_.capacity())
-      part_.reserve(upload_ != nullptr
-                        ? part_bytes_
-                        : std::min(part_bytes_, std::max(part_.capacity() * 2, bytes.size())));
+    make_room(bytes.size());
     const size_t count = std::min(bytes.size(), part_bytes_ - part_.size());
     part_.append(text_of(bytes.first(count)));
     bytes = bytes.subspan(count);
   }
   return {};
+}
+
+void StagedObject::make_room(size_t bytes) {
+  if (part_.capacity() >= part_bytes_ || part_.size() + bytes <= part_.capacity()) return;
+  if (upload_ == nullptr) {
+    part_.reserve(std::min(part_bytes_, std::max(part_.capacity() * 2, part_.size() + bytes)));
+    return;
+  }
+  if (part_.empty()) {
+    std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      part_ = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  part_.reserve(part_bytes_);
 }
 
 Status StagedObject::sync() { return open_ ? wait_for_parts(0) : finished(); }
@@ -70,12 +83,20 @@ Status StagedObject::begin_upload() {
   return {};
 }
 
+int StagedObject::most_in_flight() const {
+  if (!upload_->parallel()) return 1;
+  // Of parts that have become larger, as those of large objects do, fewer hold as much memory.
+  constexpr size_t kLeast = 4;
+  const auto most = static_cast<size_t>(std::max(1, transfers_->limits.parts_in_flight));
+  const size_t as_large = most * transfers_->limits.part_bytes / part_bytes_;
+  return static_cast<int>(std::min(most, std::max(kLeast, as_large)));
+}
+
 Status StagedObject::send(bool last) {
   if (upload_ == nullptr) {
     if (Status begun = begin_upload(); !begun.ok()) return begun;
   }
-  const int most = upload_->parallel() ? std::max(1, transfers_->limits.parts_in_flight) : 1;
-  if (Status waited = wait_for_parts(most - 1); !waited.ok()) return waited;
+  if (Status waited = wait_for_parts(most_in_flight() - 1); !waited.ok()) return waited;
   const int number = ++parts_;
   auto part = std::make_shared<std::string>(std::move(part_));
   part_ = {};
@@ -84,7 +105,9 @@ Status StagedObject::send(bool last) {
   ++sending_;
   transfers_->threads.submit([this, number, part, last] {
     const Status sent = upload_->send(number, bytes_of(*part), last, cancellation_);
+    part->clear();
     std::lock_guard locked(mutex_);
+    spare_.push_back(std::move(*part));
     if (!sent.ok() && !error_) error_ = sent.error();
     --sending_;
     changed_.notify_all();

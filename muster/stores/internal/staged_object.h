@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/base/file_system.h"
 #include "muster/stores/internal/transfers.h"
@@ -27,6 +28,10 @@ class StagedObject : public StagedWriter {
  private:
   Status begin_upload();
   Status send(bool last);
+  // How many parts of this size may be on their way.
+  int most_in_flight() const;
+  // Makes room in part_ for as much as a part may become, or for `bytes` of a first one.
+  void make_room(size_t bytes);
   // Waits until at most so many parts are on their way.
   Status wait_for_parts(int most);
   Status finished() const;
@@ -43,6 +48,8 @@ class StagedObject : public StagedWriter {
   std::mutex mutex_;
   std::condition_variable changed_;
   int sending_ = 0;
+  // Memory of parts that were sent, for the next: new memory costs as much as a copy.
+  std::vector<std::string> spare_;
   std::optional<Error> error_;  // the first; every later call returns it
   Cancellation cancellation_;
 };

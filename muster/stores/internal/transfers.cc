@@ -5,7 +5,7 @@
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
-constexpr int kThreads = 24;
+constexpr int kThreads = 32;
 
 }  // namespace
 

@@ -4,7 +4,8 @@
 //
 // TensorBoard reads the files of a directory in the order of their names, and never one that sorts
 // before what it has read already. So a file gets its name when it is sent and not when its events
-// were made: the time, then a number that grows; what is sent later sorts later.
+// were made: the time, then a number that grows; what is sent later sorts later. Those of ten
+// minutes ago are joined.
 #pragma once
 
 #include <condition_variable>
@@ -15,6 +16,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/file_system.h"
+#include "muster/summary/internal/joined_events.h"
 
 namespace muster::inline v0_1::summary::internal {
 
@@ -25,6 +27,7 @@ struct EventPartsOptions {
   double first_delay_seconds = 1;        // before a file is tried again; it doubles from then on
   double longest_delay_seconds = 60;
   double end_seconds = 30;  // for what waits when it is closed
+  JoinOptions join;         // of those that are old
 };
 
 class EventParts {
@@ -67,7 +70,8 @@ class EventParts {
   std::string path_;
   bool ending_ = false;
   bool give_up_ = false;
-  std::thread thread_;  // from the first add() on
+  JoinedEvents joined_;  // of the thread
+  std::thread thread_;   // from the first add() on
 };
 
 }  // namespace muster::inline v0_1::summary::internal

@@ -1,0 +1,59 @@
+// Joins the event files of one writer in a store as they get old, so that a long run leaves few of
+// them: every listing of their directory, as each save makes one, would go through all.
+// Thread safety: one thread at a time.
+//
+// TensorBoard reads the files of a directory in the order of their names, and goes on behind what
+// it has read of a file that became longer. So those that are joined take the name of the first,
+// whose bytes stay where they are, and what comes later goes behind them: whoever begins to read
+// finds everything once and in order, and whoever has read the old ones, which are minutes old,
+// never looks at them again.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/file_system.h"
+
+namespace muster::inline v0_1::summary::internal {
+
+struct JoinOptions {
+  double after_seconds = 600;           // since a file was sent: readers have seen it by then
+  size_t files = 64;                    // that are joined at a time
+  size_t most_bytes = size_t{4} << 20;  // of a joined file, before the next begins
+};
+
+class JoinedEvents {
+ public:
+  // `files` and `clock` outlive it.
+  JoinedEvents(FileSystem& files, Clock& clock, JoinOptions options = {});
+
+  // Notes a file that was sent. Names come in the order in which they sort.
+  void add(const std::string& path);
+  // Joins files if enough are old. What fails changes nothing that a reader sees, and is tried
+  // again by the next call. `stop` is asked between requests, and true ends the call.
+  void join(const std::function<bool()>& stop);
+
+ private:
+  struct Part {
+    std::string path;
+    TimePoint sent;
+  };
+
+  // Removes what lies in a joined file by now, also when the program ends: what is there twice is
+  // shown twice.
+  void remove_joined();
+
+  FileSystem& files_;
+  Clock& clock_;
+  const JoinOptions options_;
+  std::deque<Part> parts_;            // not joined yet
+  std::string joined_path_;           // of the file that grows; empty before the first
+  std::string joined_;                // what it holds
+  std::vector<std::string> leaving_;  // that are joined, and are to be removed
+};
+
+}  // namespace muster::inline v0_1::summary::internal
