@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <thread>
 
+#include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/log.h"
@@ -141,9 +143,14 @@ TEST(Coordinator, ATaskThatWasToldToStopLeavesABarrierOthersDoNotComeTo) {
   for (const Phase phase : {Phase::kTraining, Phase::kSaving}) {
     stop = false;
     clients[1]->report(phase, 7);
+    // The coordinator hears of it with a heartbeat.
+    const char* what = phase == Phase::kTraining ? "(training)" : "(saving)";
+    eventually([&] {
+      return error_of([&] { clients[0]->barrier("alone", 0); }).message().find(what) !=
+             std::string::npos;
+    });
     auto waiting = std::async(std::launch::async,
                               [&] { return error_of([&] { clients[0]->barrier("end", 3); }); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
     stop = true;
     ASSERT_EQ(waiting.wait_for(kForever), std::future_status::ready);
     const Error error = waiting.get();
@@ -193,16 +200,29 @@ TEST(Coordinator, WaitsEndAtTheirDeadlineAndNameWhatIsMissing) {
 
 TEST(Coordinator, AMissingWorkerIsNamedAndGivenUpAtTheDeadline) {
   CoordinatorServer server(test_server_options(3));
+  ManualClock clock;
+  std::array<std::atomic<int>, 2> tries{};
   auto give_up = [&](int rank) {
     JoinOptions options = test_join_options(server.address(), rank, 3);
-    options.join_deadline = rank == 0 ? 1.4 : 1.0;
+    options.clock = &clock;
+    options.join_deadline = 1;
     options.report_every = 0.4;
+    options.cancelled = [&tries, rank] {
+      ++tries.at(rank);
+      return false;
+    };
     return std::async(std::launch::async,
                       [options] { return error_of([&] { CoordinatorClient::join(options); }); });
   };
   testing::internal::CaptureStderr();
   auto chief = give_up(0);
   auto worker = give_up(1);
+  // Time passes when both have asked.
+  for (const auto passed : {std::chrono::milliseconds(500), std::chrono::milliseconds(600)}) {
+    const std::array<int, 2> before = {tries[0], tries[1]};
+    eventually([&] { return tries[0] > before[0] && tries[1] > before[1]; });
+    clock.advance(passed);
+  }
   for (Error error : {chief.get(), worker.get()}) {
     EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
     EXPECT_THAT(error.message(), HasSubstr("worker 1 at 127.0.0.1:2224"));
@@ -231,10 +251,16 @@ TEST(Coordinator, AChiefThatCannotReachItsOwnAddressSaysSo) {
 TEST(Coordinator, WorkersMayStartBeforeTheChief) {
   const int port = free_port();
   const std::string address = fmt::format("127.0.0.1:{}", port);
+  std::atomic<int> tries = 0;
   auto early = std::async(std::launch::async, [&] {
-    return CoordinatorClient::join(test_join_options(address, 1, 2));
+    JoinOptions join = test_join_options(address, 1, 2);
+    join.cancelled = [&] {
+      ++tries;
+      return false;
+    };
+    return CoordinatorClient::join(join);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  eventually([&] { return tries > 0; });
   ServerOptions options = test_server_options(2);
   options.address = address;
   CoordinatorServer server(options);

@@ -14,6 +14,7 @@
 #include <thread>
 #include <tuple>
 
+#include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 #include "muster/base/log.h"
 #include "muster/control/coordinator_client.h"
@@ -264,13 +265,22 @@ TEST(Strangers, AWaitNamesWhoWasRefusedMeanwhile) {
   CoordinatorServer server(options);
   JoinOptions chief = test_join_options(server.address(), 0, 2);
   chief.job.tls = ours;
+  ManualClock clock;
+  chief.clock = &clock;
   chief.join_deadline = 3;
   chief.last_refusal = [&] { return server.last_refusal(); };
+  std::atomic<int> tries = 0;
+  chief.cancelled = [&] {
+    ++tries;
+    return false;
+  };
   auto waiting = std::async(std::launch::async,
                             [&] { return error_of([&] { CoordinatorClient::join(chief); }); });
   JoinOptions worker = test_join_options(server.address(), 1, 2);
   worker.job.tls = distrusts;
   EXPECT_EQ(error_of([&] { CoordinatorClient::join(worker); }).kind(), ErrorKind::kInvalidArgument);
+  eventually([&] { return tries > 0 && !server.last_refusal().empty(); });
+  clock.advance(3s);
   const Error error = waiting.get();
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.message(),
@@ -280,16 +290,25 @@ TEST(Strangers, AWaitNamesWhoWasRefusedMeanwhile) {
   server.stop(0);
 }
 
-// What a task learns that joins a coordinator with these certificates.
+// What a task learns that joins a coordinator with these certificates. Its time passes between two
+// tries alone, so that each has all it needs.
 Error refused_join(const std::optional<cluster::TlsIdentity>& server_has,
                    const std::optional<cluster::TlsIdentity>& task_has) {
   ServerOptions options = test_server_options(2);
   options.job.tls = server_has;
   CoordinatorServer server(options);
   JoinOptions join = test_join_options(server.address(), 1, 2);
+  ManualClock clock;
+  join.clock = &clock;
   join.join_deadline = 1;
   join.job.tls = task_has;
-  return error_of([&] { CoordinatorClient::join(join); });
+  auto refused = std::async(std::launch::async,
+                            [&] { return error_of([&] { CoordinatorClient::join(join); }); });
+  eventually([&] {
+    if (clock.sleepers() > 0) clock.advance(100ms);
+    return refused.wait_for(0s) == std::future_status::ready;
+  });
+  return refused.get();
 }
 
 TEST(Strangers, ACertificateThatIsNotAcceptedEndsJoiningAtOnce) {

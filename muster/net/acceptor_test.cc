@@ -38,6 +38,7 @@ class Hall {
   }
   int port() const { return port_; }
   Acceptor& acceptor() { return acceptor_; }
+  int taken() const { return taken_; }
   // The acceptor's thread counts them; it tells nobody when.
   void wait_for_taken(int count) {
     for (int i = 0; i < kSoon && taken_ < count; ++i)
@@ -100,15 +101,29 @@ TEST(Acceptor, WithCertificatesOnlyTlsIsTaken) {
   EXPECT_THAT(log, HasSubstr("127.0.0.2: it does not speak TLS, and this job has certificates"));
 }
 
-TEST(Acceptor, WhatIsNotProvedEndsInTimeAndWhatIsProvedStays) {
+TEST(Acceptor, WhatIsNotProvedEndsInTime) {
   Hall hall({.seconds = 0.2});
-  RawConnection idle(hall.port()), taken(hall.port()), member(hall.port());
-  for (RawConnection* speaker : {&taken, &member}) speaker->send(kPreface);
-  hall.wait_for_taken(2);
-  hall.acceptor().proved({"127.0.0.1", member.own_port()});
-  EXPECT_TRUE(idle.ends_within(kSoon));
-  EXPECT_TRUE(taken.ends_within(kSoon));
-  EXPECT_FALSE(member.ends_within(300));
+  RawConnection silent(hall.port()), speaker(hall.port());
+  speaker.send(kPreface);
+  EXPECT_TRUE(silent.ends_within(kSoon));
+  EXPECT_TRUE(speaker.ends_within(kSoon));
+}
+
+TEST(Acceptor, WhatIsProvedStays) {
+  Hall hall({.seconds = 0.2});
+  std::optional<RawConnection> member;
+  // On a busy machine the time may be over before this test has proved the connection.
+  bool proved = false;
+  for (int i = 0; i < 100 && !proved; ++i) {
+    const int before = hall.taken();
+    member.emplace(hall.port());
+    member->send(kPreface);
+    while (hall.taken() == before && !member->ends_within(1)) {
+    }
+    proved = hall.taken() > before && hall.acceptor().proved({"127.0.0.1", member->own_port()});
+  }
+  ASSERT_TRUE(proved);
+  EXPECT_FALSE(member->ends_within(300));
 }
 
 TEST(Acceptor, WhatIsNotProvedSendsLittle) {

@@ -101,11 +101,10 @@ TEST(MessageServer, WhoConnectsGivesUp) {
 // A port that somebody holds without saying a word.
 TEST(MessageServer, WhoConnectsGivesUpOnWhoIsSilent) {
   Listener listener("127.0.0.1", 0, "here", "");
-  ConnectOptions options{.address = fmt::format("127.0.0.1:{}", listener.port()),
-                         .job = kJob,
-                         .task = "worker:1",
-                         .timeout_seconds = 0.1};
-  EXPECT_THAT(error_of([&] { connect_messages(options); }).message(), HasSubstr("does not answer"));
+  ConnectOptions options{
+      .address = fmt::format("127.0.0.1:{}", listener.port()), .job = kJob, .task = "worker:1"};
+  const std::string reason = "does not answer";
+  EXPECT_THAT(error_within(0.1, reason, options).message(), HasSubstr(reason));
   options.timeout_seconds = kLong;
   int asked = 0;
   options.cancelled = [&] { return ++asked > 3; };
@@ -169,11 +168,10 @@ TEST(MessageServer, MoreConnectionsThanItTakesWait) {
   options.max_connections = 1;
   MessageServer server(options, echo);
   auto first = connect_messages(to(server));
-  ConnectOptions hasty = to(server);
-  hasty.timeout_seconds = 0.5;
-  const Error error = error_of([&] { connect_messages(hasty); });
+  const std::string reason = "it has 1 connections, which is all it takes";
+  const Error error = error_within(0.5, reason, to(server));
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
-  EXPECT_THAT(error.message(), HasSubstr("it has 1 connections, which is all it takes"));
+  EXPECT_THAT(error.message(), HasSubstr(reason));
   EXPECT_THAT(refusal_of(server), HasSubstr("all it takes"));
   expect_talk(*first);
   first.reset();

@@ -352,22 +352,38 @@ TEST(MessageSocket, AMessageThatStandsStillIsGivenUp) {
   }
 }
 
-// The whole takes longer than the idle time.
+// The whole takes longer than the idle time, and no pause does. Where a busy machine made one, this
+// says nothing, and is tried again.
 TEST(MessageSocket, AMessageThatMovesIsNotGivenUp) {
-  HalfRaw half(/*idle_seconds=*/0.6);
+  using Steady = std::chrono::steady_clock;
+  constexpr double kIdle = 0.6;
   const std::string bytes = HalfRaw::header(5, 1) + "hello!";
-  std::thread slow([&] {
-    for (size_t i = 0; i < bytes.size(); i += 3) {
-      half.write(bytes.substr(i, 3));
-      // Slower than the idle time for all of it, and quicker for each piece, is what is tested.
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (int i = 0; i < 20; ++i) {
+    HalfRaw half(kIdle);
+    double longest = 0;  // pause, in seconds
+    std::thread slow([&] {
+      auto last = Steady::now();
+      for (size_t at = 0; at < bytes.size(); at += 3) {
+        half.write(bytes.substr(at, 3));
+        longest = std::max(longest, std::chrono::duration<double>(Steady::now() - last).count());
+        last = Steady::now();
+        // Slower than the idle time for all of it, and quicker for each piece, is what is tested.
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
+    });
+    std::string text;
+    try {
+      text = half.socket.receive(kLong).value().text;
+      text += receive_text(half.socket, 1);
+    } catch (const Error& error) {
+      text = error.what();
     }
-  });
-  const auto message = half.socket.receive(kLong);
-  ASSERT_TRUE(message);
-  EXPECT_EQ(message->text, "hello");
-  EXPECT_EQ(receive_text(half.socket, 1), "!");
-  slow.join();
+    slow.join();
+    if (longest >= kIdle) continue;
+    EXPECT_EQ(text, "hello!");
+    return;
+  }
+  FAIL() << "the machine was too busy";
 }
 
 TEST(MessageSocket, ALongHeadIsRefusedOnBothSides) {

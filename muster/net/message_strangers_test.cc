@@ -114,10 +114,13 @@ TEST(MessageStrangers, CertificatesOnOneSideAloneLeadNowhere) {
     MessageServer server(here(server_has_them ? with : kJob), echo);
     ConnectOptions options = to(server, server_has_them ? kJob : with);
     options.timeout_seconds = 0.1;
-    const Error error = error_of([&] { connect_messages(options); });
-    EXPECT_EQ(error.kind(), ErrorKind::kTimeout) << error.what();
-    EXPECT_THAT(error.hint(), HasSubstr("MUSTER_TLS_CERT"));
-    EXPECT_THAT(refusal_of(server), HasSubstr("TLS"));
+    // On a busy machine the time may be over before the server has seen how this one speaks.
+    for (int i = 0; i < 100 && server.last_refusal().empty(); ++i) {
+      const Error error = error_of([&] { connect_messages(options); });
+      EXPECT_EQ(error.kind(), ErrorKind::kTimeout) << error.what();
+      EXPECT_THAT(error.hint(), HasSubstr("MUSTER_TLS_CERT"));
+    }
+    EXPECT_THAT(server.last_refusal(), HasSubstr("TLS"));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <thread>
 
 #include "muster/base/error_of.h"
 #include "muster/serve/internal/test_model.h"

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <future>
+#include <thread>
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
@@ -36,7 +38,6 @@ class HttpServerTest : public ::testing::Test {
 
   void start(HttpServerOptions options = {}) {
     options.port = 0;
-    options.idle_time = 1s;
     server_ = std::make_unique<HttpServer>(
         [this](const HttpRequest& request) { return api_.answer(request); }, options, metrics_);
   }
@@ -69,13 +70,13 @@ class HttpServerTest : public ::testing::Test {
 
   TempDirectory folder_;
   ServingMetrics metrics_;
-  std::atomic<int> delay_ms_{0};
+  std::shared_future<void> go_;  // of models that are loaded from now on
   // The factor of a version's model is the version.
   ModelVersions versions_{folder_.path(),
                           [this](const std::string& folder) {
                             const std::string number = std::filesystem::path(folder).filename();
                             auto model = std::make_shared<internal::TestModel>(std::stof(number));
-                            model->delay_ms.store(delay_ms_.load());
+                            model->go = go_;
                             return model;
                           },
                           1, BatcherOptions(), metrics_};
@@ -84,7 +85,7 @@ class HttpServerTest : public ::testing::Test {
 };
 
 TEST_F(HttpServerTest, AnswersAndKeepsTheConnection) {
-  start();
+  start({.idle_time = 60s});
   auto asking = client();
   for (int turn = 0; turn < 20; ++turn) {
     const auto answer = asking.Post(kPredict, kRow, "application/json");
@@ -135,7 +136,8 @@ TEST_F(HttpServerTest, ANewVersionIsTakenUpWithoutAFailedRequest) {
 }
 
 TEST_F(HttpServerTest, StopLetsOpenRequestsEnd) {
-  delay_ms_.store(300);
+  std::promise<void> go;
+  go_ = go.get_future().share();
   std::filesystem::create_directory(folder_ / "4");
   versions_.poll();
   start();
@@ -146,6 +148,7 @@ TEST_F(HttpServerTest, StopLetsOpenRequestsEnd) {
   });
   while (metrics_.waiting.load() == 0) std::this_thread::sleep_for(1ms);
   EXPECT_FALSE(server_->stop(1ms)) << "a request is open";
+  go.set_value();
   EXPECT_TRUE(server_->stop(60s));
   asking.join();
   EXPECT_EQ(body, "{\"predictions\": [[4.0, 8.0]]}\n");
@@ -173,7 +176,7 @@ TEST_F(HttpServerTest, BodiesHaveALimit) {
 }
 
 TEST_F(HttpServerTest, SlowAndBrokenClientsAreToldAndClosed) {
-  start({.request_time = 1s});
+  start({.request_time = 1s, .idle_time = 1s});
   // Neither the rest of the body nor of the head ever comes.
   EXPECT_THAT(raw("POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 20\r\n\r\n{"),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("the body ends early")));
@@ -220,7 +223,7 @@ TEST_F(HttpServerTest, ARangeIsIgnored) {
 }
 
 TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreRefused) {
-  start({.max_connections = 2});
+  start({.max_connections = 2, .idle_time = 60s});
   auto first = client(), second = client(), third = client();
   EXPECT_EQ(first.Get("/healthz")->status, 200);
   EXPECT_EQ(second.Get("/healthz")->status, 200);
@@ -231,7 +234,13 @@ TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreRefused) {
   EXPECT_THAT(refused->body, HasSubstr("too many connections"));
   EXPECT_THAT(metrics_.text(),
               HasSubstr("muster_serve_requests_total{verb=\"other\",code=\"503\"} 1\n"));
-  // Idle connections are closed, and make room.
+}
+
+TEST_F(HttpServerTest, IdleConnectionsAreClosedAndMakeRoom) {
+  start({.max_connections = 2, .idle_time = 1s});
+  auto first = client(), second = client();
+  EXPECT_EQ(first.Get("/healthz")->status, 200);
+  EXPECT_EQ(second.Get("/healthz")->status, 200);
   int status = 503;
   for (int turn = 0; turn < 100 && status == 503; ++turn) {
     std::this_thread::sleep_for(100ms);

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"

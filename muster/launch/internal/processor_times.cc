@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -19,7 +18,10 @@ namespace muster::inline v0_1::launch::internal {
 // See proc(5), stat.
 std::optional<ProcessorTimes::Process> ProcessorTimes::read(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  // A process may end between the opening and the reading. Then getline() gives nothing, where an
+  // iterator over the buffer would throw.
+  std::string text;
+  std::getline(file, text, '\0');
   // The name, in brackets, may hold anything.
   const size_t end = text.rfind(')');
   if (end == std::string::npos) return std::nullopt;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/error_of.h"
 #include "muster/net/internal/testing.h"
 #include "muster/net/message_server.h"
 
@@ -57,6 +58,16 @@ inline void expect_talk(MessageSocket& socket) {
   socket.receive_payload(std::as_writable_bytes(std::span(back)));
   EXPECT_TRUE(back == text);
   sends.get();
+}
+
+// What somebody hears who cannot connect within a short time. On a busy machine that may be over
+// before it has heard the reason it is about; then it is given more.
+inline Error error_within(double seconds, const std::string& reason, ConnectOptions options) {
+  for (;; seconds *= 2) {
+    options.timeout_seconds = seconds;
+    Error error = error_of([&] { connect_messages(options); });
+    if (seconds > kLong || error.message().find(reason) != std::string::npos) return error;
+  }
 }
 
 // Whom it refused last. Its threads learn that a moment after the other side does.
