@@ -182,5 +182,14 @@ TEST(Completion, TheProgramHasTheFlagsThatProgramsShare) {
   EXPECT_THAT(behind({"--model_dir", "=", "mo"}, own), ElementsAre("model"));
 }
 
+// What jobs start themselves is nobody's to call.
+TEST(Completion, OffersNoCommandsOfItsOwn) {
+  EXPECT_THAT(offered({"jobs", ""}),
+              UnorderedElementsAre("list", "status", "logs", "cancel", "remove"));
+  const std::string script = run_muster("completion bash").text;
+  for (const char* own : {"jobs keep", "jobs task"})
+    EXPECT_EQ(script.find(own), std::string::npos) << own;
+}
+
 }  // namespace
 }  // namespace muster::app

@@ -267,11 +267,12 @@ TEST_F(JobsCommandTest, AConfigurationWithHyperparametersIsASearch) {
 
 // Whoever chose a launcher by hand did not choose for the tasks of a job.
 TEST_F(JobsCommandTest, TasksBelieveTheirOwnCluster) {
-  program("echo \"chosen: ${MUSTER_CLUSTER-none}\"");
-  environment_ = "MUSTER_CLUSTER=local ";
+  program("echo \"chosen: ${MUSTER_CLUSTER-none}\"; echo \"rank: ${RANK-none}${WORLD_SIZE-}\"");
+  environment_ = "MUSTER_CLUSTER=local RANK=2 WORLD_SIZE=3 MASTER_ADDR=host0 ";
   const ShellOutput ran = muster("submit --workers=2 --wait ./train");
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text, AllOf(HasSubstr("[worker-1] chosen: none\n"), Not(HasSubstr("local\n"))));
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("[worker-1] chosen: none\n"), Not(HasSubstr("local\n")),
+                              HasSubstr("[worker-1] rank: none\n")));
 }
 
 // Commands of Slurm whose controller is down, by scripts in their place.

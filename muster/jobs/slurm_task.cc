@@ -111,7 +111,7 @@ int run_slurm_task(const std::string& folder, int attempt, const Environment& en
   child.environment.emplace_back("MUSTER_JOB_ID", job.name);
   child.environment.emplace_back("MUSTER_JOB_TOKEN_FILE", join_path(folder, kSlurmTokenFile));
   // Of the shell in which the job was submitted, whose variables sbatch hands on.
-  child.without = {"MUSTER_JOB_TOKEN", "MUSTER_CLUSTER"};
+  child.without = {"MUSTER_JOB_TOKEN", "MUSTER_CLUSTER", "RANK", "WORLD_SIZE"};
   // By this an evaluator tells this start from the one before.
   child.environment.emplace_back(
       "MUSTER_RUN_ID", fmt::format("{}-{}-{}", variable(environment, "SLURM_JOB_ID"),

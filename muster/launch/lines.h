@@ -12,6 +12,7 @@ namespace muster::inline v0_1::launch {
 // its line, or a file of bytes, must not fill the memory of whoever follows a log.
 constexpr std::size_t kLongestLine = 64 * 1024;
 
+// Passes lines on as they end, and keeps the one that has begun.
 class Lines {
  public:
   // Gets a line without its end.

@@ -256,8 +256,11 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       if (in_cluster > 1) {
         spec.environment.push_back(config_of(cluster, roles[i]));
         spec.secrets = secrets;
-        // Whoever chose another launcher did not choose it for the tasks of this one.
-        if (environment.has("MUSTER_CLUSTER")) spec.without.emplace_back("MUSTER_CLUSTER");
+        // Whoever chose another launcher did not choose it for the tasks of this one, and the place
+        // in another one's run, of which this process is a child, is not theirs.
+        for (const char* name : {"MUSTER_CLUSTER", "RANK", "WORLD_SIZE"}) {
+          if (environment.has(name)) spec.without.emplace_back(name);
+        }
       } else {
         spec.without.emplace_back("TF_CONFIG");
       }

@@ -146,6 +146,18 @@ TEST(PlanRun, ATaskThatTrainsAloneKeepsNoTfConfigBesideAnEvaluator) {
                                       "task":{"type":"evaluator","index":0}})"));
 }
 
+// A run inside of a task of torchrun's, or of a script's: its tasks have places of their own.
+TEST(PlanRun, ThePlaceInAnotherRunIsNotThatOfTheTasks) {
+  const Environment within{{"RANK", "2"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "host0"}};
+  const auto plan =
+      plan_run({.workers = 2, .command = {"/bin/true"}}, cores(2), {1001, 1002}, within);
+  for (const ProcessSpec& process : plan.processes)
+    EXPECT_THAT(process.without, ElementsAre("RANK", "WORLD_SIZE"));
+  // A task alone takes part in the other run.
+  const auto alone = plan_run({.workers = 1, .command = {"/bin/true"}}, cores(2), {1001}, within);
+  EXPECT_THAT(alone.processes.front().without, ElementsAre("TF_CONFIG"));
+}
+
 TEST(PlanRun, ASingleTaskRunsLocally) {
   const RunPlan plan =
       plan_run({.command = {"/bin/true"}}, cores(4), {1}, environment({{"TF_CONFIG", "{}"}}));

@@ -7,6 +7,7 @@
 
 #include "muster/base/file_system.h"
 #include "muster/jobs/kubernetes_manifests.h"
+#include "muster/launch/certificates.h"
 #include "tests/end_to_end/played_kubelet.h"
 
 namespace muster::testing {
@@ -16,27 +17,33 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A chief and a worker of the digits program; its image is this machine.
-jobs::JobSpec job(const std::string& model_dir, const Words& flags) {
+// A job of the digits program; its image is this machine.
+jobs::JobSpec job(const std::string& model_dir, const Words& flags,
+                  const std::vector<std::string>& roles = {"chief", "worker"}) {
   const Words words = mnist(model_dir, flags);
   jobs::JobSpec job;
   job.program = {words[0]};
   job.args.assign(words.begin() + 1, words.end());
-  job.pools = {{.role = "chief", .count = 1, .image = "here"},
-               {.role = "worker", .count = 1, .image = "here"}};
+  for (const std::string& role : roles)
+    job.pools.push_back({.role = role, .count = role == "ps" ? 2 : 1, .image = "here"});
   return job;
 }
 
-std::vector<nlohmann::json> documents_of(const jobs::JobSpec& job) {
-  const auto manifests = jobs::kubernetes_manifests(job, "digits", {});
+std::vector<nlohmann::json> documents_of(const jobs::JobSpec& job, bool tls = false) {
+  const auto manifests = jobs::kubernetes_manifests(job, "digits", {}, tls);
   std::vector<nlohmann::json> documents(manifests.documents.begin(), manifests.documents.end());
-  documents.push_back(jobs::kubernetes_secret(manifests, {}, {.token = std::string(64, 'a')}));
+  jobs::JobSecrets secrets{.token = std::string(64, 'a')};
+  if (tls) secrets.certificates = launch::make_certificates({manifests.name}, 1);
+  documents.push_back(jobs::kubernetes_secret(manifests, {}, secrets));
   return documents;
 }
 
-// The pods of both tests have the same names, and this process enters one network.
-bool network_is_there() {
-  static const bool entered = enter_network(PlayedKubelet(documents_of(job("", {}))).hosts());
+const std::vector<std::string> kAllRoles = {"chief", "worker", "ps", "evaluator"};
+
+// The pods of all tests have the same names, and this process enters one network.
+Network network() {
+  static const Network entered =
+      enter_network(PlayedKubelet(documents_of(job("", {}, kAllRoles))).hosts());
   return entered;
 }
 
@@ -44,7 +51,8 @@ TEST(PlayedKubernetes, AKilledPodComesBackAndTheJobGoesOn) {
   const TempDirectory directory;
   PlayedKubelet kubelet(
       documents_of(job(directory / "model", {"--max_steps=400", "--save_checkpoints_steps=50"})));
-  if (!network_is_there()) GTEST_SKIP() << "needs the right to make a network: run it as root";
+  if (network() == Network::kNone)
+    GTEST_SKIP() << "needs the right to make a network: run it as root";
   kubelet.start();
   kubelet.running("digits-chief-0").wait_for("model.ckpt-50");
   kubelet.kill_pod("digits-worker-0");
@@ -56,11 +64,50 @@ TEST(PlayedKubernetes, AKilledPodComesBackAndTheJobGoesOn) {
   EXPECT_TRUE(local_file_system().exists(directory / "model/checkpoint").value());
 }
 
+// Under TLS too, with certificates from the Secret. Servers and the evaluator end by themselves.
+TEST(PlayedKubernetes, AllRolesFindEachOtherAndEndWithTheRun) {
+  const TempDirectory directory;
+  PlayedKubelet kubelet(documents_of(
+      job(directory / "model",
+          {"--strategy=parameter_server", "--max_steps=40", "--save_checkpoints_steps=20"},
+          kAllRoles),
+      /*tls=*/true));
+  if (network() != Network::kHosts) GTEST_SKIP() << "needs hosts with networks: iproute2, as root";
+  kubelet.start();
+  EXPECT_TRUE(kubelet.run()) << kubelet.output("digits-chief-0");
+  for (const char* pod :
+       {"digits-chief-0", "digits-worker-0", "digits-ps-0", "digits-ps-1", "digits-evaluator-0"}) {
+    EXPECT_THAT(kubelet.exit_codes(pod), ElementsAre(0)) << pod << kubelet.output(pod);
+  }
+  EXPECT_TRUE(local_file_system().exists(directory / "model/checkpoint").value());
+}
+
+// What the Secret holds is what keeps strangers out: a pod with certificates of another authority
+// is none of the job.
+TEST(PlayedKubernetes, APodWithForeignCertificatesIsNotLetIn) {
+  const TempDirectory directory;
+  const jobs::JobSpec both = job(directory / "model", {"--max_steps=20"});
+  std::vector<nlohmann::json> documents = documents_of(both, /*tls=*/true);
+  nlohmann::json foreign = documents_of(both, /*tls=*/true).back();
+  foreign["metadata"]["name"] = "foreign";
+  documents.push_back(foreign);
+  for (nlohmann::json& document : documents) {
+    if (document["metadata"]["name"] != "digits-worker") continue;
+    document["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"] = "foreign";
+  }
+  PlayedKubelet kubelet(std::move(documents));
+  if (network() == Network::kNone)
+    GTEST_SKIP() << "needs the right to make a network: run it as root";
+  kubelet.start();
+  kubelet.running("digits-worker-0").wait_for("the certificate of the coordinator at digits-chief");
+}
+
 // What will fail again is not tried again.
 TEST(PlayedKubernetes, AMistakeEndsTheJob) {
   const TempDirectory directory;
   PlayedKubelet kubelet(documents_of(job(directory / "model", {"--no_such_flag"})));
-  if (!network_is_there()) GTEST_SKIP() << "needs the right to make a network: run it as root";
+  if (network() == Network::kNone)
+    GTEST_SKIP() << "needs the right to make a network: run it as root";
   kubelet.start();
   EXPECT_FALSE(kubelet.run());
   std::vector<int> codes = kubelet.exit_codes("digits-chief-0");

@@ -7,16 +7,16 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <thread>
-
-#include "muster/base/temp_directory.h"
 
 namespace muster::testing {
 namespace {
@@ -56,19 +56,43 @@ std::string expanded(const std::string& text, const Variables& known) {
   return result;
 }
 
+// The network namespace of each host, where they have some of their own.
+std::map<std::string, std::string> host_networks;
+
+// Makes a network namespace for each host, and a bridge between them: host i has 10.77.0.i. They
+// end with the mount namespace, in which their names are. Returns whether it was permitted.
+bool make_hosts(const std::vector<std::string>& hosts) {
+  if (mount("none", "/run", "tmpfs", 0, nullptr) != 0) return false;
+  std::string script =
+      "set -e; exec >/dev/null 2>&1; ip link add pods type bridge; ip link set pods up;";
+  for (size_t i = 1; i <= hosts.size(); ++i) {
+    const std::string n = std::to_string(i);
+    script += "ip netns add host" + n + "; ip link add to" + n +
+              " type veth peer name eth0 netns host" + n + "; ip link set to" + n +
+              " master pods up; ip -n host" + n + " link set lo up; ip -n host" + n +
+              " addr add 10.77.0." + n + "/24 dev eth0; ip -n host" + n + " link set eth0 up;";
+  }
+  return std::system(script.c_str()) == 0;
+}
+
 }  // namespace
 
-bool enter_network(const std::vector<std::string>& hosts) {
-  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) return false;
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
-  if (!bring_up_loopback()) return false;
+Network enter_network(const std::vector<std::string>& hosts) {
+  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) return Network::kNone;
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return Network::kNone;
+  if (!bring_up_loopback()) return Network::kNone;
+  const bool apart = make_hosts(hosts);
   static const TempDirectory folder;  // as long as this process
   std::ofstream file(folder / "hosts");
   file << "127.0.0.1 localhost\n";
-  int number = 1;
-  for (const std::string& host : hosts) file << "127.0.1." << number++ << " " << host << "\n";
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    file << (apart ? "10.77.0." : "127.0.1.") << i + 1 << " " << hosts[i] << "\n";
+    if (apart) host_networks[hosts[i]] = "host" + std::to_string(i + 1);
+  }
   file.close();
-  return mount((folder / "hosts").c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0;
+  if (mount((folder / "hosts").c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) != 0)
+    return Network::kNone;
+  return apart ? Network::kHosts : Network::kOneHost;
 }
 
 PlayedKubelet::PlayedKubelet(std::vector<json> documents) : documents_(std::move(documents)) {
@@ -86,10 +110,43 @@ PlayedKubelet::PlayedKubelet(std::vector<json> documents) : documents_(std::move
 std::vector<std::string> PlayedKubelet::hosts() const {
   std::vector<std::string> hosts;
   for (const auto& [name, pod] : pods_) {
-    const std::string subdomain = pod.job->at("/spec/template/spec/subdomain"_json_pointer);
-    hosts.push_back(name + "." + subdomain);
+    hosts.push_back(host_of(name, pod));
   }
   return hosts;
+}
+
+std::string PlayedKubelet::host_of(const std::string& name, const Pod& pod) {
+  return name + "." + pod.job->at("/spec/template/spec/subdomain"_json_pointer).get<std::string>();
+}
+
+const json& PlayedKubelet::secret(const std::string& name) const {
+  const auto it = std::ranges::find_if(documents_, [&](const json& document) {
+    return document.at("kind") == "Secret" && document.at("metadata").at("name") == name;
+  });
+  if (it == documents_.end()) throw std::runtime_error("there is no Secret " + name);
+  return *it;
+}
+
+std::map<std::string, std::string> PlayedKubelet::mount_secrets(const Pod& pod) const {
+  const json& spec = pod.job->at("/spec/template/spec"_json_pointer);
+  std::map<std::string, std::string> folders;
+  for (const json& volume : spec.value("volumes", json::array())) {
+    if (!volume.contains("secret")) continue;
+    const json& source = volume["secret"];
+    const std::string folder = mounts_ / source.at("secretName").get<std::string>();
+    std::filesystem::create_directories(folder);
+    for (const json& item : source.at("items")) {
+      const std::string path = folder + "/" + item.at("path").get<std::string>();
+      std::ofstream(path) << secret(source["secretName"])["stringData"]
+                                 .at(item.at("key").get<std::string>())
+                                 .get<std::string>();
+      chmod(path.c_str(), source.at("defaultMode").get<mode_t>());
+    }
+    for (const json& mount : spec.at("containers").at(0).at("volumeMounts")) {
+      if (mount.at("name") == volume.at("name")) folders[mount.at("mountPath")] = folder;
+    }
+  }
+  return folders;
 }
 
 Variables PlayedKubelet::variables_of(const Pod& pod) const {
@@ -105,12 +162,13 @@ Variables PlayedKubelet::variables_of(const Pod& pod) const {
       value = std::to_string(pod.index);
     } else {
       const json& reference = variable.at("valueFrom").at("secretKeyRef");
-      for (const json& document : documents_) {
-        if (document["kind"] != "Secret" || document["metadata"]["name"] != reference["name"]) {
-          continue;
-        }
-        value = document["stringData"].at(reference["key"].get<std::string>());
-      }
+      value = secret(reference.at("name"))["stringData"].at(reference["key"].get<std::string>());
+    }
+  }
+  // All pods see one file system here, so files of a Secret are elsewhere for each.
+  for (const auto& [place, folder] : mount_secrets(pod)) {
+    for (auto& [name, value] : variables) {
+      if (value.starts_with(place + "/")) value = folder + value.substr(place.size());
     }
   }
   // The controller adds it where the manifest does not.
@@ -118,10 +176,12 @@ Variables PlayedKubelet::variables_of(const Pod& pod) const {
   return variables;
 }
 
-void PlayedKubelet::start(Pod& pod) {
+void PlayedKubelet::start(const std::string& name, Pod& pod) {
   const json& container = pod.job->at("/spec/template/spec/containers/0"_json_pointer);
   const Variables variables = variables_of(pod);
   Words words;
+  if (const auto it = host_networks.find(host_of(name, pod)); it != host_networks.end())
+    words = {"ip", "netns", "exec", it->second};  // which becomes the program
   for (const char* part : {"command", "args"}) {
     for (const json& word : container.value(part, json::array())) {
       words.push_back(expanded(word, variables));
@@ -131,7 +191,7 @@ void PlayedKubelet::start(Pod& pod) {
 }
 
 void PlayedKubelet::start() {
-  for (auto& [name, pod] : pods_) start(pod);
+  for (auto& [name, pod] : pods_) start(name, pod);
 }
 
 void PlayedKubelet::kill_pod(const std::string& pod) { running(pod).signal(SIGKILL); }
@@ -169,7 +229,7 @@ bool PlayedKubelet::run(std::chrono::seconds deadline) {
       pod.exit_codes.push_back(code < 0 ? 128 - code : code);
       if (code == 0) continue;
       if (!may_restart(pod, pod.exit_codes.back())) return false;
-      start(pod);
+      start(name, pod);
     }
     if (std::chrono::steady_clock::now() > end) throw std::runtime_error("the job did not end");
     // Ends of processes are looked for as often as this; nothing depends on it.

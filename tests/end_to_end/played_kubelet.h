@@ -10,13 +10,21 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/temp_directory.h"
 #include "tests/end_to_end/program.h"
 
 namespace muster::testing {
 
-// Gives this process, and those that it starts, a network of their own, in which each host of
-// `hosts` has an address of the loopback interface. Returns false where the kernel does not let us.
-bool enter_network(const std::vector<std::string>& hosts);
+// What a network of one's own has, where the kernel permits one.
+enum class Network {
+  kNone,
+  kOneHost,  // the names of all hosts are addresses of one loopback interface: two cannot listen at
+             // the same port of every interface
+  kHosts,    // each is a network of its own, on one bridge, as pods have it
+};
+// Gives this process a network in which `hosts` know each other by name. Call it once, with the
+// hosts of all that the process will play.
+Network enter_network(const std::vector<std::string>& hosts);
 
 class PlayedKubelet {
  public:
@@ -49,12 +57,18 @@ class PlayedKubelet {
     std::vector<int> exit_codes;
   };
 
-  void start(Pod& pod);
+  void start(const std::string& name, Pod& pod);
+  static std::string host_of(const std::string& name, const Pod& pod);
   Variables variables_of(const Pod& pod) const;
+  const nlohmann::json& secret(const std::string& name) const;
+  // Writes the Secrets that the pod mounts into a folder, which stands for the place in the pod
+  // where they are: returns the one for the other.
+  std::map<std::string, std::string> mount_secrets(const Pod& pod) const;
   // Whether the Job goes on after this exit code, and how.
   bool may_restart(const Pod& pod, int code);
 
   std::vector<nlohmann::json> documents_;
+  TempDirectory mounts_;
   std::map<std::string, Pod> pods_;      // by name: "a-worker-1"
   std::map<std::string, int> failures_;  // of a Job
 };
