@@ -90,6 +90,18 @@ TEST_F(GcsStoreTest, AnUploadByPartsSurvivesFaultsToo) {
   EXPECT_EQ(service_.open_uploads(), lost);
 }
 
+TEST_F(GcsStoreTest, APartThatIsRefusedIsAnErrorInTheServicesWords) {
+  service_.set_parts(true);
+  service_.server().fail({.only = "partNumber=2",
+                          .status = 403,
+                          .body = "<?xml version='1.0'?><Error><Code>AccessDenied</Code>"
+                                  "<Message>no, no</Message></Error>"});
+  EXPECT_THAT(what(files_->write_atomically("gs://bucket/f", random_bytes(1'000'000))),
+              HasSubstr("part 2 of 'gs://bucket/f': the server answers 403 AccessDenied (no, no)"));
+  EXPECT_THAT(service_.objects(), SizeIs(0));
+  EXPECT_EQ(service_.open_uploads(), 0u);
+}
+
 // Who may write objects need not be one who may write parts.
 TEST_F(GcsStoreTest, WhereNoPartsAreTakenAnUploadIsResumable) {
   service_.set_parts(true);

@@ -71,6 +71,10 @@ TEST_F(EncryptedTest, AnAuthorityOfOnesOwnIsTrusted) {
       {{"STORAGE_EMULATOR_HOST", "https://" + google_tls->host()}, {"SSL_CERT_FILE", authority_}}));
   files->write_atomically("gs://bucket/small", std::string_view("x")).value();
   EXPECT_EQ(files->read_file("gs://bucket/small").value(), "x");
+  WebServer web([](const httplib::Request&, httplib::Response& response) { response.body = "w"; });
+  const auto web_tls = front(web.host());
+  const auto pages = make_http_store(HttpOptions::from({{"SSL_CERT_FILE", authority_}}));
+  EXPECT_EQ(pages->read_file("https://" + web_tls->host() + "/page").value(), "w");
 }
 
 // The body of what is written is not signed there, and its checksum is compared instead.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
+#include <pugixml.hpp>
 #include <thread>
 #include <utility>
 
@@ -119,6 +120,9 @@ Error GcsService::error_of(const Call& call, const HttpResponse& response) {
         reason = text_of_field(all->front(), "reason");
       }
     }
+  } else if (pugi::xml_document xml; xml.load_string(response.body.c_str()) && xml.child("Error")) {
+    reason = xml.child("Error").child_value("Code");
+    message = xml.child("Error").child_value("Message");
   }
   std::string hint;
   if (response.transport == Transport::kAnswered) {
